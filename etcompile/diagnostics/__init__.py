@@ -1,0 +1,28 @@
+"""What etcompile has to say: coded, located messages, from one catalogue.
+
+Every stage reports problems as `Diagnostic` values instead of raising, so that one run can
+tell everything that is wrong. The package knows nothing of YAML or Kubernetes: a stage hands
+in a `Location`, and `text` turns diagnostics into what a person reads.
+"""
+
+from etcompile.diagnostics.catalogue import RULES, Rule, Severity
+from etcompile.diagnostics.diagnostic import (
+    Diagnostic,
+    Location,
+    Source,
+    ValuePath,
+    diagnose,
+    has_errors,
+)
+
+__all__ = [
+    "RULES",
+    "Diagnostic",
+    "Location",
+    "Rule",
+    "Severity",
+    "Source",
+    "ValuePath",
+    "diagnose",
+    "has_errors",
+]

@@ -1,0 +1,747 @@
+"""Every message etcompile can give, with its stable code.
+
+A code, once released, keeps its meaning; a retired one is never used again. The thousands say
+which stage speaks: 1 loading, 2 the job's specification, 3 scale intents, 4 Kubernetes objects,
+5 output. Messages and hints name their facts in braces; `explain` prints the rest.
+"""
+
+import enum
+from dataclasses import dataclass
+
+
+class Severity(enum.Enum):
+    """How much a diagnostic weighs."""
+
+    ERROR = "error"
+    """The input is refused; nothing is written."""
+    WARNING = "warning"
+    """The input compiles; somebody should know this. Refused too under `--strict`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """An entry of the catalogue.
+
+    Args:
+        code: `ET` and four digits.
+        name: Short name in kebab case, for people and SARIF.
+        severity: Error or warning.
+        message: One line; facts in braces.
+        hint: What to do; facts in braces; empty when the message says it all.
+        why: The long form: what is behind the rule, for `etcompile explain`.
+        example: A small input that provokes it, and what to write instead.
+    """
+
+    code: str
+    name: str
+    severity: Severity
+    message: str
+    hint: str
+    why: str
+    example: str
+
+
+_ERROR = Severity.ERROR
+_WARNING = Severity.WARNING
+
+_RULES = (
+    # 1xxx: loading ---------------------------------------------------------------------------
+    Rule(
+        "ET1001",
+        "unreadable-file",
+        _ERROR,
+        "cannot read this file: {reason}",
+        "check the path and its permissions",
+        "The operating system refused to open or read the file.",
+        "etcompile render /root/secret.yaml   # as another user",
+    ),
+    Rule(
+        "ET1002",
+        "no-such-path",
+        _ERROR,
+        "no file matches this path",
+        "give a file, a directory, a quoted glob such as 'jobs/**/*.yaml', or - for standard input",
+        "A path named on the command line, or a glob, matches nothing. Nothing rendered would"
+        " look like success to a pipeline, so it is refused.",
+        "etcompile render jbos/",
+    ),
+    Rule(
+        "ET1003",
+        "not-utf8",
+        _ERROR,
+        "this is not UTF-8: byte 0x{byte:02x}",
+        "save the file as UTF-8 (for example: iconv -f latin1 -t utf-8)",
+        "Kubernetes tools read UTF-8 only. A file in another encoding would compile to other"
+        " names on another machine.",
+        "name: caf\\xe9    # latin-1",
+    ),
+    Rule(
+        "ET1004",
+        "control-character",
+        _ERROR,
+        "control character {character} is not allowed in YAML",
+        "remove it; it usually comes from a binary file or a broken copy",
+        "YAML allows printable characters, tabs and line breaks only. A NUL byte mostly means"
+        " that the file is not text at all.",
+        "name: job\\x00",
+    ),
+    Rule(
+        "ET1005",
+        "yaml-syntax",
+        _ERROR,
+        "not valid YAML: {problem}",
+        "{advice}",
+        "The YAML parser could not read on from here. The real mistake is often on the line"
+        " above: a missing quote, a tab, or an indentation that differs by one.",
+        "spec:\n  a: 1\n b: 2        # indented less than its sibling",
+    ),
+    Rule(
+        "ET1006",
+        "duplicate-key",
+        _ERROR,
+        "key '{key}' appears twice in this mapping; first on line {first}",
+        "remove one of the two",
+        "YAML parsers keep one of two equal keys, and which one depends on the parser. kubectl"
+        " refuses such a file too.",
+        "replicas: 2\nreplicas: 3",
+    ),
+    Rule(
+        "ET1007",
+        "file-too-large",
+        _ERROR,
+        "this file is larger than {limit} MiB",
+        "split it",
+        "A job specification is a few kilobytes. The limit protects a build from reading a data"
+        " set, or /dev/zero, by mistake.",
+        "etcompile render dataset.bin",
+    ),
+    Rule(
+        "ET1008",
+        "nesting-too-deep",
+        _ERROR,
+        "nested more than {limit} levels deep",
+        "no Kubernetes object nests that deep: look for a missing line break or quote",
+        "A limit on depth keeps a hostile file from exhausting the stack.",
+        "[[[[[[[[[[…]]]]]]]]]]",
+    ),
+    Rule(
+        "ET1009",
+        "alias-expansion",
+        _ERROR,
+        "YAML aliases expand to more than {limit} values here",
+        "write the values out, or use fewer nested aliases",
+        "Aliases of aliases grow exponentially (the 'billion laughs' attack), so their total"
+        " expansion is bounded.",
+        "a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]   # and so on",
+    ),
+    Rule(
+        "ET1010",
+        "too-many-documents",
+        _ERROR,
+        "more than {limit} documents in one file",
+        "split the file",
+        "The number of documents is bounded so that a wrong file cannot occupy a build machine.",
+        "---\n---\n---   # and so on",
+    ),
+    Rule(
+        "ET1011",
+        "no-documents",
+        _ERROR,
+        "nothing to compile: {what} holds no document",
+        "name a file that holds a job",
+        "An empty input that renders to nothing would, with pruning on, delete a running job."
+        " So it is refused.",
+        "etcompile render empty.yaml",
+    ),
+    Rule(
+        "ET1012",
+        "directory-loop",
+        _ERROR,
+        "this directory contains itself through a symbolic link",
+        "remove the link, or name the directories you mean",
+        "Following the link would never end.",
+        "ln -s . jobs/again",
+    ),
+    Rule(
+        "ET1013",
+        "not-an-object",
+        _ERROR,
+        "a document must be a mapping with apiVersion and kind, not {found}",
+        "",
+        "Every Kubernetes object is a mapping.",
+        "- just\n- a list",
+    ),
+    Rule(
+        "ET1014",
+        "no-kind",
+        _ERROR,
+        "this document has no {field}",
+        "add it, or remove the file from the input",
+        "apiVersion and kind say what a document is; without both nothing can be done with it.",
+        "metadata: {name: job}",
+    ),
+    Rule(
+        "ET1015",
+        "unsupported-yaml",
+        _ERROR,
+        "{what} cannot be turned into JSON",
+        "use plain strings, numbers, booleans, lists and mappings",
+        "Kubernetes objects are JSON: no null or structured keys, no custom tags, no binary"
+        " values, no infinities.",
+        "? [a, b]\n: value",
+    ),
+    Rule(
+        "ET1016",
+        "not-a-regular-file",
+        _ERROR,
+        "this is {what}, not a file or a directory",
+        "name a regular file, or pipe into -",
+        "Reading a device or a pipe by name could block for ever.",
+        "etcompile render /dev/zero",
+    ),
+    Rule(
+        "ET1017",
+        "merge-key",
+        _ERROR,
+        "the merge key << takes a mapping or a list of mappings",
+        "give it an alias of a mapping: <<: *base",
+        "A merge copies keys, so only mappings can be merged.",
+        "<<: [1, 2]",
+    ),
+    Rule(
+        "ET1018",
+        "same-object-twice",
+        _ERROR,
+        "{what} is defined twice; first in {first}",
+        "remove or rename one of the two",
+        "Two documents with the same kind, namespace and name would overwrite one another in"
+        " the cluster, in an order nobody chose.",
+        "two files that both hold TrainingJob default/mnist",
+    ),
+    Rule(
+        "ET1019",
+        "list-items",
+        _ERROR,
+        "a List must have items, a list of objects",
+        "",
+        "`kind: List` is how kubectl prints several objects at once.",
+        "apiVersion: v1\nkind: List\nitems: {}",
+    ),
+    Rule(
+        "ET1020",
+        "kustomization-input",
+        _WARNING,
+        "a kustomization is not an object: it was left out",
+        "render the files it lists, and point kustomize at the output",
+        "A kustomization.yaml tells kustomize what to build; it is never applied to a cluster.",
+        "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization",
+    ),
+    # 2xxx: the job's specification -------------------------------------------------------------
+    Rule(
+        "ET2001",
+        "unknown-field",
+        _ERROR,
+        "{where} has no field '{field}'",
+        "{advice}",
+        "A misspelt field is silently dropped by an operator whose CRD does not know it, and the"
+        " job runs with a default. Here it is an error.",
+        "spec:\n  slotPerWorker: 2      # slotsPerWorker",
+    ),
+    Rule(
+        "ET2002",
+        "missing-field",
+        _ERROR,
+        "{where} needs '{field}'",
+        "{advice}",
+        "The field has no default. et-operator crashes without several of these, for every job"
+        " in the cluster (reference defect 3).",
+        "worker:\n  template: …           # replicas is missing",
+    ),
+    Rule(
+        "ET2003",
+        "replicas-above-max",
+        _ERROR,
+        "{where}.replicas {replicas} is above maxReplicas {maximum}",
+        "raise maxReplicas or lower replicas",
+        "maxReplicas is the ceiling for scale-outs; starting above it contradicts it."
+        " et-operator never reads the field (reference defect 5).",
+        "worker: {replicas: 12, maxReplicas: 9}",
+    ),
+    Rule(
+        "ET2004",
+        "replicas-below-min",
+        _ERROR,
+        "{where}.replicas {replicas} is below minReplicas {minimum}",
+        "lower minReplicas or raise replicas",
+        "minReplicas is the floor for scale-ins; starting below it contradicts it.",
+        "worker: {replicas: 1, minReplicas: 2}",
+    ),
+    Rule(
+        "ET2005",
+        "min-above-max",
+        _ERROR,
+        "{where}.minReplicas {minimum} is above maxReplicas {maximum}",
+        "swap or correct the two",
+        "No number of replicas satisfies both.",
+        "worker: {replicas: 2, minReplicas: 4, maxReplicas: 2}",
+    ),
+    Rule(
+        "ET2006",
+        "wrong-type",
+        _ERROR,
+        "{where} must be {expected}, not {found}",
+        "{advice}",
+        "The value has another type than the field. YAML reads 'yes', 'on' and 010 as a boolean"
+        " or a number; quote what is meant as text.",
+        'replicas: "2"            # replicas: 2',
+    ),
+    Rule(
+        "ET2007",
+        "not-allowed",
+        _ERROR,
+        "{where} must be {expected}, not {found}",
+        "{advice}",
+        "The field takes a fixed set of values. et-operator acts on an unknown one as if it were"
+        " Never, None or neither mode (reference defect 19).",
+        "cleanPodPolicy: running        # Running",
+    ),
+    Rule(
+        "ET2008",
+        "out-of-range",
+        _ERROR,
+        "{where} must be {expected}, not {found}",
+        "{advice}",
+        "The number is outside what the field can mean.",
+        "slotsPerWorker: 0",
+    ),
+    Rule(
+        "ET2009",
+        "malformed",
+        _ERROR,
+        "{where} '{found}' is not {expected}",
+        "{advice}",
+        "The text does not have the form that the field needs.",
+        "metadata: {name: My_Job}",
+    ),
+    Rule(
+        "ET2010",
+        "empty",
+        _ERROR,
+        "{where} must not be empty",
+        "{advice}",
+        "The list or text needs at least one entry. An empty container list crashes et-operator"
+        " for every job in the cluster (reference defect 3).",
+        "containers: []",
+    ),
+    Rule(
+        "ET2011",
+        "unknown-version",
+        _ERROR,
+        "{kind} has no version {version} that etcompile knows",
+        "use {known}",
+        "The kind is known, but not in this API version; its fields may mean other things.",
+        "apiVersion: kai.alibabacloud.com/v2\nkind: TrainingJob",
+    ),
+    Rule(
+        "ET2012",
+        "invalid",
+        _ERROR,
+        "{where}: {problem}",
+        "{advice}",
+        "The value contradicts the schema of its kind; `etcompile schema KIND` prints it.",
+        "see `etcompile schema TrainingJob`",
+    ),
+    Rule(
+        "ET2020",
+        "job-name",
+        _ERROR,
+        "job name '{name}' is not a DNS label: {problem}",
+        "use lower-case letters, digits and '-'; start with a letter, end with a letter or digit",
+        "The job's name becomes the name of Services and volumes, which must be DNS labels"
+        " (RFC 1035). With et-operator such a job is Failed at once with a 422.",
+        "metadata: {name: bert.v2}      # bert-v2",
+    ),
+    Rule(
+        "ET2021",
+        "name-too-long",
+        _ERROR,
+        "'{name}' has {length} characters, {limit} are allowed",
+        "shorten the job's name by {excess} or lower maxReplicas",
+        "Pod and Service names of workers are DNS labels of at most 63 characters, also for the"
+        " highest index that a scale-out may ever allocate.",
+        "metadata: {name: a-very-long-name-…}",
+    ),
+    Rule(
+        "ET2030",
+        "launcher-arguments",
+        _WARNING,
+        "{program} {flag} {value} does not fit: {problem}",
+        "{advice}",
+        "The launcher's numbers of processes are compared with workers times slots. A job that"
+        " asks for more than it can ever have waits until its elastic timeout (600 s) and fails.",
+        "horovodrun -np 8 … with 2 workers of 1 slot",
+    ),
+    Rule(
+        "ET2031",
+        "two-hosts",
+        _WARNING,
+        "horovodrun waits for two hosts, and this job starts with {replicas} worker",
+        "add --network-interfaces to horovodrun, or start with two workers",
+        "The elastic driver finds common network interfaces by comparing two hosts; with one host"
+        " and no --network-interfaces it times out.",
+        "worker: {replicas: 1}",
+    ),
+    Rule(
+        "ET2040",
+        "mutable-image",
+        _WARNING,
+        "image '{image}' can change under the same name",
+        "pin a version tag or, better, a digest",
+        "A replaced worker would run another image than its peers. Tags such as latest move.",
+        "image: horovod/horovod:latest",
+    ),
+    Rule(
+        "ET2041",
+        "no-effect",
+        _WARNING,
+        "{where} has no effect: {reason}",
+        "{advice}",
+        "The field is accepted, as the operator accepts it, but nothing depends on it.",
+        "backoffLimit: 3        # of a ScaleOut: never read",
+    ),
+    Rule(
+        "ET2042",
+        "overwritten",
+        _WARNING,
+        "{where} '{name}' is overwritten: {reason}",
+        "{advice}",
+        "The job's own identity wins over the template's, as with the operator.",
+        "labels: {training-job-role: mine}",
+    ),
+    Rule(
+        "ET2043",
+        "assumed-namespace",
+        _WARNING,
+        "job '{job}' names no namespace, and {reason}: 'default' is assumed",
+        "set metadata.namespace or pass --namespace",
+        "A RoleBinding's subject and a DNS search domain contain the namespace in writing, so it"
+        " cannot be left to the moment of `kubectl apply`.",
+        "launcherAttachMode: kubexec without metadata.namespace",
+    ),
+    Rule(
+        "ET2044",
+        "no-run-once-guard",
+        _WARNING,
+        "{where} has no command, so a finished run starts again if its Pod is deleted",
+        "write the command out",
+        "The launcher's command is wrapped to end at once when the run is already done. With"
+        " only the image's entrypoint there is nothing to wrap.",
+        "containers: [{name: main, image: trainer:1}]",
+    ),
+    Rule(
+        "ET2045",
+        "non-root-ssh",
+        _ERROR,
+        "{where} runs as another user than root and cannot use keys in {path}",
+        "annotate the job: etcompile.dev/ssh-mount-path: /home/USER/.ssh",
+        "ssh reads keys from the home directory of the user it runs as, and refuses keys that"
+        " others can read. et-operator always mounts them for root (reference defect 17).",
+        "securityContext: {runAsUser: 1000} with launcherAttachMode: ssh",
+    ),
+    Rule(
+        "ET2046",
+        "suspended",
+        _WARNING,
+        "job '{job}' is suspended: its Pods and Services are left out",
+        "remove the annotation to run it",
+        "A suspended job keeps its configuration and runs nothing. Unlike with the operator,"
+        " removing the annotation resumes it (reference defect 34).",
+        'annotations: {job-supervisor.kube-ai.io/job-suspended: "true"}',
+    ),
+    Rule(
+        "ET2047",
+        "reserved-name",
+        _ERROR,
+        "{where} '{name}' is taken by the compiled job",
+        "choose another {what}",
+        "The compiled Pod adds volumes, mounts and init containers of these names or paths; the"
+        " API server would refuse the Pod.",
+        "volumes: [{name: training-job-config, …}]",
+    ),
+    Rule(
+        "ET2048",
+        "no-main-container",
+        _ERROR,
+        "annotation kubectl.kubernetes.io/default-container names '{name}', which is no container",
+        "use one of: {known}",
+        "The annotation says which container trains; the others are sidecars.",
+        "annotations: {kubectl.kubernetes.io/default-container: trainr}",
+    ),
+    Rule(
+        "ET2049",
+        "probably-sidecar",
+        _WARNING,
+        "container '{first}' is taken for the trainer, but '{other}' runs {program}",
+        "annotate the template: kubectl.kubernetes.io/default-container: {other}",
+        "The first container is the trainer unless the template says otherwise; with a sidecar"
+        " first, et-operator sets up the wrong container (reference defect 42).",
+        "containers: [{name: log-shipper}, {name: trainer, command: [horovodrun, …]}]",
+    ),
+    Rule(
+        "ET2050",
+        "annotation-value",
+        _ERROR,
+        "annotation {name} must be {expected}, not '{found}'",
+        "{advice}",
+        "The annotation steers the compiler and takes a value of this form only.",
+        "annotations: {etcompile.dev/gate-timeout: soon}",
+    ),
+    # 3xxx: scale intents -----------------------------------------------------------------------
+    Rule(
+        "ET3001",
+        "no-such-job",
+        _ERROR,
+        "{intent} selects job '{job}', which is not among the inputs",
+        "{advice}",
+        "A scale intent is folded into its job when both are compiled together. et-operator"
+        " silently drops an intent whose job is missing (reference defect 36).",
+        "selector: {name: mnits}",
+    ),
+    Rule(
+        "ET3002",
+        "no-such-worker",
+        _ERROR,
+        "{intent} removes '{pod}', which {problem}",
+        "workers at that point: {workers}",
+        "et-operator drops unknown names, and when none is left it deletes every worker of the"
+        " job (reference defect 1).",
+        "podNames: [mnist-worker-7]",
+    ),
+    Rule(
+        "ET3003",
+        "same-sequence",
+        _ERROR,
+        "{intent} has sequence {sequence}, as {other} has",
+        "number the intents of a job differently",
+        "The annotation etcompile.dev/sequence orders the intents of a job; two equal numbers"
+        " leave the order open.",
+        'annotations: {etcompile.dev/sequence: "2"}',
+    ),
+    Rule(
+        "ET3004",
+        "above-max",
+        _ERROR,
+        "{intent} would make {replicas} workers, and maxReplicas is {maximum}",
+        "raise maxReplicas in the job, or add fewer",
+        "et-operator never reads maxReplicas (reference defect 5).",
+        "toAdd: {count: 9} with maxReplicas: 4",
+    ),
+    Rule(
+        "ET3005",
+        "below-min",
+        _ERROR,
+        "{intent} would leave {replicas} workers, and {floor}",
+        "{advice}",
+        "et-operator never reads minReplicas (reference defect 5), and by names it can remove"
+        " every worker. Horovod needs one surviving host to go on.",
+        "toDelete: {count: 2} with 2 workers",
+    ),
+    Rule(
+        "ET3006",
+        "not-scalable",
+        _ERROR,
+        "{intent} selects job '{job}', which has no workers to scale",
+        "remove the intent",
+        "Only the worker role of an elastic kind can be scaled.",
+        "a ScaleOut of a job without workers",
+    ),
+    Rule(
+        "ET3007",
+        "count-ignored",
+        _WARNING,
+        "toDelete.count has no effect beside podNames",
+        "remove one of the two",
+        "Names win over a count, as with the operator.",
+        "toDelete: {count: 1, podNames: [a-worker-1]}",
+    ),
+    Rule(
+        "ET3008",
+        "intent-had-failed",
+        _WARNING,
+        "{intent} is recorded as ScaleFailed and was left out",
+        "remove it, or its status to try it again",
+        "The file is a dump from a cluster where this intent had failed: the running job does"
+        " not contain it.",
+        "status: {phase: ScaleFailed}",
+    ),
+    Rule(
+        "ET3009",
+        "script-not-run",
+        _WARNING,
+        "{where} is not run: no controller executes scripts in the launcher",
+        "let the training react to the host list, or run the script yourself",
+        "The host list is data in a ConfigMap here, not the result of a script.",
+        "script: /workspace/scale.sh",
+    ),
+    Rule(
+        "ET3010",
+        "sequence-malformed",
+        _ERROR,
+        "annotation {name} must be {expected}, not '{found}'",
+        "{advice}",
+        "The order of intents must be decidable from the files alone.",
+        "annotations: {etcompile.dev/sequence: second}",
+    ),
+    # 4xxx: Kubernetes objects ------------------------------------------------------------------
+    Rule(
+        "ET4001",
+        "kubernetes-unknown-field",
+        _ERROR,
+        "{where}: {kind} of Kubernetes {version} has no field '{field}'",
+        "{advice}",
+        "The API server refuses or silently drops an unknown field, depending on the client;"
+        " a dropped field is drift for ever in a GitOps tool.",
+        "containers: [{name: main, imag: trainer:1}]",
+    ),
+    Rule(
+        "ET4002",
+        "kubernetes-invalid",
+        _ERROR,
+        "{where}: {problem}",
+        "{advice}",
+        "The object does not satisfy the API's own schema.",
+        'containerPort: "80"',
+    ),
+    Rule(
+        "ET4003",
+        "kubernetes-unknown-kind",
+        _WARNING,
+        "{kind} ({version}) is unknown to Kubernetes {kubernetes}: passed through unchecked",
+        "",
+        "A custom resource, or a kind of another Kubernetes version. It is rendered as it is.",
+        "apiVersion: example.com/v1\nkind: Widget",
+    ),
+    Rule(
+        "ET4004",
+        "same-env-twice",
+        _ERROR,
+        "{where}: environment variable '{name}' is set twice",
+        "remove one of the two",
+        "Server-side apply refuses two entries of one name, and which one a container sees is"
+        " a matter of luck.",
+        "env: [{name: A, value: x}, {name: A, value: y}]",
+    ),
+    Rule(
+        "ET4005",
+        "name-clash",
+        _ERROR,
+        "{what} is also made by job '{job}'",
+        "rename the object or the job",
+        "An object among the inputs has the name of a compiled one; one would overwrite the other.",
+        "kind: Service\nmetadata: {name: mnist-worker-0}",
+    ),
+    Rule(
+        "ET4006",
+        "private-key",
+        _ERROR,
+        "{what} contains a private key",
+        "keep the key in the cluster or in a vault: --secret existing:NAME or --secret external",
+        "Rendered output is committed to Git and read by many. No option turns this off.",
+        "stringData: {id_rsa: '-----BEGIN …'}",
+    ),
+    Rule(
+        "ET4007",
+        "plain-secret",
+        _ERROR,
+        "{what} carries data in the clear",
+        "use an ExternalSecret or a SealedSecret, or pass --allow-plain-secrets",
+        "Base64 is not encryption: anyone who reads the repository reads the Secret.",
+        "kind: Secret\ndata: {token: c2VjcmV0}",
+    ),
+    Rule(
+        "ET4008",
+        "config-too-large",
+        _ERROR,
+        "ConfigMap '{name}' would be {size} KiB; the API server allows 1024",
+        "use fewer workers per job, or shorten the pod templates",
+        "The stored job and the host lists must fit into one ConfigMap.",
+        "a job with tens of thousands of workers",
+    ),
+    Rule(
+        "ET4009",
+        "late-wave",
+        _WARNING,
+        "{what} is in wave {wave}, after the Pods (100)",
+        "use a wave of at most 100",
+        "Whatever comes after the Pods keeps an Argo CD sync running for the whole training, and"
+        " no later commit is synced meanwhile.",
+        'annotations: {argocd.argoproj.io/sync-wave: "200"}',
+    ),
+    Rule(
+        "ET4010",
+        "runtime-metadata",
+        _WARNING,
+        "{what} was written by a cluster: {fields} are left out",
+        "",
+        "Fields that only a live object has (uid, resourceVersion, status …) mean nothing in Git.",
+        "metadata: {uid: 3f0c…}",
+    ),
+    # 5xxx: output ------------------------------------------------------------------------------
+    Rule(
+        "ET5001",
+        "foreign-file",
+        _ERROR,
+        "{path} was not written by etcompile and would be overwritten",
+        "move it away, or choose another output directory",
+        "Only files that carry etcompile's header are replaced or removed.",
+        "etcompile render job.yaml -o .   # with a hand-written kustomization.yaml",
+    ),
+    Rule(
+        "ET5002",
+        "output-directory",
+        _ERROR,
+        "cannot use {path} as output directory: {reason}",
+        "{advice}",
+        "The directory is replaced as a whole, so that a reader never sees half of a render.",
+        "etcompile render job.yaml -o .",
+    ),
+    Rule(
+        "ET5003",
+        "write-failed",
+        _ERROR,
+        "cannot write {path}: {reason}",
+        "",
+        "The operating system refused; what stood there before is untouched.",
+        "a full disk",
+    ),
+    Rule(
+        "ET5004",
+        "template",
+        _ERROR,
+        "template {template}: {problem}",
+        "compare with the one etcompile ships: {shipped}",
+        "A template given with --templates does not render.",
+        "{{ undefined_name }}",
+    ),
+    Rule(
+        "ET5005",
+        "option",
+        _ERROR,
+        "{option}: {problem}",
+        "{advice}",
+        "The option's value cannot be used.",
+        "--kubernetes-version 1.99",
+    ),
+    Rule(
+        "ET5006",
+        "nothing-rendered",
+        _ERROR,
+        "the inputs hold no job and no object to render",
+        "name the file that holds the job",
+        "An empty render would, with pruning on, delete everything.",
+        "etcompile render scale-out.yaml   # without its job",
+    ),
+)
+
+RULES: dict[str, Rule] = {rule.code: rule for rule in _RULES}
+"""The catalogue by code, in the order of the codes."""
