@@ -1,0 +1,11 @@
+"""Files to documents: YAML and JSON text to JSON values that know their file, line and column.
+
+The only package that knows how input is written. Bad input never raises: everything that is
+wrong with it is a diagnostic, and one run tells all of it.
+"""
+
+from etcompile.load.document import Document, without_nulls
+from etcompile.load.limits import Limits
+from etcompile.load.loading import Loaded, from_values, load, parse
+
+__all__ = ["Document", "Limits", "Loaded", "from_values", "load", "parse", "without_nulls"]

@@ -1,0 +1,105 @@
+"""A document: a JSON value that remembers where it was written.
+
+It is what the rest of the compiler sees of a file, and implements `diagnostics.Source`, so that
+every later stage can point at a line without knowing of YAML.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from etcompile.diagnostics import Location, ValuePath
+from etcompile.load.positions import Origin
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Document:
+    """One object of the input.
+
+    Args:
+        file: The file as shown to the user: the path as given, joined for the members of a
+            directory; `-` for standard input.
+        relative: A name that does not depend on the working directory: the path inside the
+            directory that was named, else the file's base name.
+        index: The document's number in its file, from 0; the items of a List count one by one.
+        data: A JSON value, a mapping with apiVersion and kind. Parts of it may be shared: treat
+            it as immutable.
+        origin: The text it was read from; None if it never was text.
+        path: Where in that text's document it stands: `("items", 3)` for an item of a List.
+    """
+
+    file: str
+    relative: str
+    index: int
+    data: dict[str, Any]
+    origin: Origin | None = field(default=None, repr=False)
+    path: ValuePath = ()
+
+    def locate(self, path: ValuePath, *, key: bool = False) -> Location:
+        """The place of the value at `path`.
+
+        Args:
+            path: Keys and indexes from this document's root.
+            key: Point at the value's key instead.
+
+        Returns:
+            Its place, or that of the nearest parent that exists; the file alone for a document
+            that never was text.
+        """
+        if self.origin is None:
+            return Location(self.file)
+        return self.origin.locate((*self.path, *path), key=key)
+
+    @property
+    def api_version(self) -> str | None:
+        """The document's apiVersion."""
+        return _text(self.data.get("apiVersion"))
+
+    @property
+    def kind(self) -> str | None:
+        """The document's kind."""
+        return _text(self.data.get("kind"))
+
+    @property
+    def name(self) -> str | None:
+        """metadata.name, None when absent."""
+        return self._metadata("name")
+
+    @property
+    def namespace(self) -> str | None:
+        """metadata.namespace, None when absent."""
+        return self._metadata("namespace")
+
+    @property
+    def label(self) -> str:
+        """What to call it in a message: `TrainingJob ns/name`."""
+        name = self.name or self._metadata("generateName") or "(no name)"
+        return f"{self.kind} {self.namespace}/{name}" if self.namespace else f"{self.kind} {name}"
+
+    def _metadata(self, field: str) -> str | None:
+        metadata = self.data.get("metadata")
+        return _text(metadata.get(field)) if isinstance(metadata, dict) else None
+
+
+def _text(value: object) -> str | None:
+    """The value if it is text that says something."""
+    return value if isinstance(value, str) and value else None
+
+
+def without_nulls(value: Any) -> Any:
+    """A JSON value without the entries that are null, which to Kubernetes are absent.
+
+    Args:
+        value: A JSON value; it is not changed. Nulls that are items of a list stay, so that the
+            others keep their index.
+
+    Returns:
+        A copy, or the value itself where it holds no null.
+    """
+    if isinstance(value, dict):
+        kept = {key: without_nulls(one) for key, one in value.items() if one is not None}
+        same = len(kept) == len(value) and all(kept[key] is value[key] for key in kept)
+        return value if same else kept
+    if isinstance(value, list):
+        items = [without_nulls(one) for one in value]
+        return value if all(map(lambda a, b: a is b, items, value)) else items
+    return value

@@ -1,0 +1,202 @@
+"""Paths, text or Python values to documents: the three ways in.
+
+This module only strings the others together: bytes come from `sources`, JSON values from
+`values`, objects from `objects`.
+"""
+
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO
+
+from etcompile.diagnostics import Diagnostic, Location, diagnose, has_errors
+from etcompile.load.document import Document
+from etcompile.load.limits import Limits
+from etcompile.load.objects import Node, documents
+from etcompile.load.positions import Origin
+from etcompile.load.python_values import json_value
+from etcompile.load.sources import (
+    Identity,
+    SourceFile,
+    file_bytes,
+    shown_path,
+    sources,
+    stream_bytes,
+    too_large,
+)
+from etcompile.load.text import Text, control_character, decoded
+from etcompile.load.values import read
+
+_STDIN = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What was loaded.
+
+    Args:
+        documents: The documents, in the order of the paths and of the files.
+        diagnostics: Everything wrong with the input, in the same order.
+    """
+
+    documents: tuple[Document, ...]
+    diagnostics: tuple[Diagnostic, ...]
+
+
+_DEFAULT = Limits()
+
+
+def load(
+    paths: Sequence[str | os.PathLike[str]],
+    *,
+    stdin: BinaryIO | None = None,
+    limits: Limits = _DEFAULT,
+) -> Loaded:
+    """The documents of files, directories, globs and standard input.
+
+    Args:
+        paths: Paths as on the command line; `-` is standard input. A file that several of them
+            reach is loaded once.
+        stdin: What `-` reads; the process's standard input if None.
+        limits: How much to accept.
+
+    Returns:
+        The documents and the diagnostics. Never raises for bad input.
+    """
+    run = _Run(stdin, limits)
+    for path in paths:
+        run.add(os.fsdecode(path))
+    return Loaded(tuple(run.documents), tuple(run.diagnostics))
+
+
+def parse(
+    text: str | bytes,
+    *,
+    file: str = _STDIN,
+    relative: str | None = None,
+    limits: Limits = _DEFAULT,
+) -> Loaded:
+    """The documents of one text.
+
+    Args:
+        text: YAML, or JSON objects one after another.
+        file: What diagnostics call it.
+        relative: Its name independent of the working directory; `file` if None.
+        limits: How much to accept.
+
+    Returns:
+        The documents and the diagnostics. Never raises for bad input.
+    """
+    loaded = _parsed(text, file, file if relative is None else relative, limits)
+    if loaded.documents or has_errors(loaded.diagnostics):
+        return loaded
+    nothing = diagnose("ET1011", Location(file), what="this text")
+    return Loaded((), (*loaded.diagnostics, nothing))
+
+
+def from_values(values: Iterable[Mapping[str, Any]], *, file: str = "<python>") -> Loaded:
+    """The documents that Python mappings are.
+
+    Args:
+        values: Kubernetes objects; they are copied.
+        file: What diagnostics call their origin; there are no lines to name.
+
+    Returns:
+        The documents and the diagnostics. Never raises for bad values.
+    """
+    nodes: list[Node] = []
+    problems: list[Diagnostic] = []
+    for value in values:
+        copied, problem = json_value(value, file, _DEFAULT)
+        problems += [problem] if problem else []
+        nodes.append(Node(copied, None))
+    found, more = documents(nodes, file, file, _DEFAULT)
+    return Loaded(tuple(found), (*problems, *more))
+
+
+@dataclass(slots=True)
+class _Run:
+    """A run over several paths: what was found, and which files were already read."""
+
+    stdin: BinaryIO | None
+    limits: Limits
+    documents: list[Document] = field(default_factory=list)
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+    # Whether each file that was read held a document, or something to correct.
+    fruitful: dict[Identity | str, bool] = field(default_factory=dict)
+
+    def add(self, path: str) -> None:
+        """Loads what one path names."""
+        if path == _STDIN:
+            what, fruitful = "standard input", self._add_stdin()
+        else:
+            found = sources(path)
+            what = f"this {found.kind}"
+            fruitful = any([self._add_source(one) for one in found.files])  # noqa: C419 - all of them
+        if not fruitful:
+            self.diagnostics.append(diagnose("ET1011", Location(shown_path(path)), what=what))
+
+    def _add_stdin(self) -> bool:
+        if _STDIN not in self.fruitful:
+            stream = self.stdin or getattr(sys.stdin, "buffer", None)
+            if stream is None:
+                closed = diagnose("ET1001", Location(_STDIN), reason="standard input is closed")
+                self._add_text(closed, _STDIN, _STDIN, _STDIN)
+            else:
+                data = stream_bytes(stream, _STDIN, self.limits.file_bytes)
+                self._add_text(data, _STDIN, _STDIN, _STDIN)
+        return self.fruitful[_STDIN]
+
+    def _add_source(self, source: SourceFile | Diagnostic) -> bool:
+        if isinstance(source, Diagnostic):
+            self.diagnostics.append(source)
+            return True
+        if source.identity not in self.fruitful:
+            data = file_bytes(source.path, source.shown, self.limits.file_bytes)
+            self._add_text(data, source.shown, source.relative, source.identity)
+        return self.fruitful[source.identity]
+
+    def _add_text(
+        self, data: bytes | Diagnostic, file: str, relative: str, identity: Identity | str
+    ) -> None:
+        loaded = (
+            Loaded((), (data,))
+            if isinstance(data, Diagnostic)
+            else _parsed(data, file, relative, self.limits)
+        )
+        self.documents += loaded.documents
+        self.diagnostics += loaded.diagnostics
+        self.fruitful[identity] = bool(loaded.documents) or has_errors(loaded.diagnostics)
+
+
+def _parsed(data: str | bytes, file: str, relative: str, limits: Limits) -> Loaded:
+    """The documents of a text, which may be none at all."""
+    if len(data) > limits.file_bytes:
+        return Loaded((), (too_large(file, limits.file_bytes),))
+    text = (
+        decoded(data, file) if isinstance(data, bytes) else Text(file, data.removeprefix("\ufeff"))
+    )
+    if isinstance(text, Diagnostic):
+        return Loaded((), (text,))
+    problem = control_character(text)
+    return Loaded((), (problem,)) if problem else _documents(text, relative, limits)
+
+
+def _documents(text: Text, relative: str, limits: Limits) -> Loaded:
+    reading = read(text, limits)
+    nodes = [
+        Node(one.value, Origin(text, one.start, one.end, reading.events))
+        for one in reading.documents
+        if one.sound
+    ]
+    found, more = documents(nodes, text.file, relative, limits)
+    problems = [*reading.problems, *more]
+    # The documents before the break are whole, but half a file is nobody's intention.
+    kept = () if reading.broken or any(one.code == "ET1010" for one in more) else tuple(found)
+    return Loaded(kept, tuple(sorted(problems, key=_line_and_column)))
+
+
+def _line_and_column(problem: Diagnostic) -> tuple[int, int]:
+    place = problem.location
+    return (place.line or 0, place.column or 0) if place else (0, 0)

@@ -1,0 +1,216 @@
+"""The JSON value of a YAML scalar, as kubectl reads it.
+
+kubectl goes from YAML to JSON with sigs.k8s.io/yaml, whose scalar rules are those of go-yaml 2:
+YAML 1.1 with a few exceptions that no Python library shares (`0o17` and `017` are both octal,
+`y` and `n` are booleans, `1:30` is text, `08` is the number 8). They are written out here, apart
+from the reader, as one table and three patterns.
+"""
+
+import math
+import re
+import struct
+from typing import Final
+
+Scalar = str | int | float | bool | None
+
+
+class NotJsonError(ValueError):
+    """The value has no JSON form; its text is the diagnostic's `what`."""
+
+
+_WORDS: Final[dict[str, bool | float | None]] = (
+    dict.fromkeys(["", "~", "null", "Null", "NULL"])
+    | dict.fromkeys(["y", "Y", "yes", "Yes", "YES", "on", "On", "ON"], True)
+    | dict.fromkeys(["true", "True", "TRUE"], True)
+    | dict.fromkeys(["n", "N", "no", "No", "NO", "off", "Off", "OFF"], False)
+    | dict.fromkeys(["false", "False", "FALSE"], False)
+    | dict.fromkeys([".nan", ".NaN", ".NAN"], math.nan)
+    | dict.fromkeys([".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"], math.inf)
+    | dict.fromkeys(["-.inf", "-.Inf", "-.INF"], -math.inf)
+)
+
+FIRST_CHARACTERS: Final = frozenset({"", *"yYnNtTfFoO~0123456789+-."})
+"""What a plain scalar that is not text begins with; `""` stands for the empty one."""
+
+_DECIMAL = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
+_BASED = re.compile(
+    r"([-+]?)0(?:[xX]([0-9a-fA-F]+)|[bB]([01]+)|[oO]?([0-7]+))"  # 0x1F, 0b11, 0o17, 017
+    r"|0b([-+][01]+)"  # go-yaml reads the sign after the prefix too
+)
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+# A number that begins with its point is read by Go's ParseFloat alone, which allows one
+# underscore between two digits.
+_POINT_FLOAT = re.compile(r"\.[0-9]+(?:_[0-9]+)*(?:[eE][-+]?[0-9]+(?:_[0-9]+)*)?")
+_LONGEST_INTEGER = 20  # characters; those of -2^63 and 2^64 - 1
+_TAG_PREFIX = "tag:yaml.org,2002:"
+
+
+def plain(text: str) -> Scalar:
+    """The value of an unquoted scalar.
+
+    Args:
+        text: The scalar as written.
+
+    Returns:
+        The value; a whole number is an int even when written `1.0` or `1e3`, because JSON text
+        lies between kubectl's reading and the object (reference: sigs.k8s.io/yaml).
+
+    Raises:
+        NotJsonError: it is an infinity or not a number.
+    """
+    return _json(_resolved(text), text)
+
+
+def plain_key(text: str) -> str:
+    """The JSON key of an unquoted mapping key.
+
+    Args:
+        text: The key as written.
+
+    Returns:
+        Text as it is, `true`, `8080` and so on for other scalars.
+
+    Raises:
+        NotJsonError: it is null.
+    """
+    return text if text[:1] not in FIRST_CHARACTERS else key_text(_resolved(text))
+
+
+def tagged(tag: str, text: str) -> Scalar:
+    """The value of a scalar with an explicit tag.
+
+    Args:
+        tag: The resolved tag, such as `tag:yaml.org,2002:int`; `!` means text.
+        text: The scalar's text, quoted or not.
+
+    Returns:
+        The value.
+
+    Raises:
+        NotJsonError: the tag is not one of the JSON types, or the text does not fit it.
+    """
+    short = short_tag(tag)
+    if short in ("!", "!!str", "!!timestamp"):
+        return text
+    if short not in ("!!null", "!!bool", "!!int", "!!float"):
+        raise NotJsonError(f"the tag {short}")
+    value = _resolved(text) if text[:1] in FIRST_CHARACTERS else text
+    if (short == _tag_of(value)) or (short == "!!float" and _tag_of(value) == "!!int"):
+        return _json(value, text)
+    raise NotJsonError(f"'{text}' with the tag {short}")
+
+
+def short_tag(tag: str) -> str:
+    """The tag as people write it: `!!int` for `tag:yaml.org,2002:int`."""
+    return "!!" + tag.removeprefix(_TAG_PREFIX) if tag.startswith(_TAG_PREFIX) else tag
+
+
+def key_text(value: object) -> str:
+    """The JSON key for a YAML key that is already a value.
+
+    Args:
+        value: Any JSON value, or a float that JSON lacks.
+
+    Returns:
+        The key's text.
+
+    Raises:
+        NotJsonError: it is null, a list or a mapping.
+    """
+    match value:
+        case str():
+            return value
+        case bool():
+            return "true" if value else "false"
+        case int():
+            return str(value)
+        case float():
+            return _go_float32(value)
+        case None:
+            raise NotJsonError("a null key")
+        case list():
+            raise NotJsonError("a list used as a key")
+    raise NotJsonError("a mapping used as a key")
+
+
+def _resolved(text: str) -> Scalar:
+    """The value as go-yaml holds it, before it goes through JSON."""
+    if text in _WORDS:
+        return _WORDS[text]
+    first = text[0]
+    if first == ".":
+        return _float(text, text) if _POINT_FLOAT.fullmatch(text) else text
+    if first not in "+-0123456789":
+        return text
+    number = text.replace("_", "")
+    integer = _integer(number)
+    if integer is not None:
+        return integer
+    return _float(number, text) if _FLOAT.fullmatch(number) else text
+
+
+def _integer(number: str) -> int | None:
+    """The integer that Go would fit into 64 bits, else None."""
+    if _DECIMAL.fullmatch(number):
+        # Longer ones cannot fit, and Python refuses to convert very long ones.
+        value = int(number) if len(number) <= _LONGEST_INTEGER else None
+    elif found := _BASED.fullmatch(number):
+        sign, sixteen, two, eight, signed_two = found.groups()
+        if signed_two:
+            value = int(signed_two, 2)
+        else:
+            value = int(sixteen, 16) if sixteen else int(two, 2) if two else int(eight, 8)
+            value = -value if sign == "-" else value
+    else:
+        value = None
+    if value is None:
+        return None
+    # A sign excludes the unsigned reading.
+    largest = 2**63 if number[0] in "+-" else 2**64
+    return value if -(2**63) <= value < largest else None
+
+
+def _float(number: str, text: str) -> float | str:
+    """The float, or the text itself when a float cannot hold it (`1e400`)."""
+    value = float(number)
+    return value if math.isfinite(value) else text
+
+
+def _json(value: Scalar, text: str) -> Scalar:
+    """What the value is once it was written as JSON and read again."""
+    if not isinstance(value, float):
+        return value
+    if not math.isfinite(value):
+        raise NotJsonError(f"the number {text}")
+    whole = value.is_integer() and abs(value) < 2.0**63
+    return int(value) if whole else value
+
+
+def _tag_of(value: Scalar) -> str:
+    match value:
+        case None:
+            return "!!null"
+        case bool():
+            return "!!bool"
+        case int():
+            return "!!int"
+        case float():
+            return "!!float"
+    return "!!str"
+
+
+def _go_float32(value: float) -> str:
+    """The key as sigs.k8s.io/yaml writes it: FormatFloat(value, 'g', -1, 32)."""
+    try:
+        single = struct.unpack("f", struct.pack("f", value))[0]
+    except OverflowError:
+        single = math.copysign(math.inf, value)
+    if not math.isfinite(single):
+        return ".nan" if math.isnan(single) else ".inf" if single > 0 else "-.inf"
+    packed = struct.pack("f", single)
+    written = (f"{single:.{places}e}" for places in range(9))
+    digits = next(text for text in written if struct.pack("f", float(text)) == packed)
+    # Go keeps six digits before it takes the exponent form; repr is never in that form here.
+    if -4 <= int(digits.partition("e")[2]) < 6:
+        return repr(float(digits)).removesuffix(".0")
+    return digits

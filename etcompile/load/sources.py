@@ -1,0 +1,265 @@
+"""The files that paths, directories and globs name, and their bytes.
+
+Finding them is apart from reading them because most of what can go wrong here (loops, pipes,
+permissions) has nothing to do with YAML, and because the order of files is part of what makes
+output deterministic: names sort by code point, whatever the file system or locale says.
+"""
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import translate
+from typing import BinaryIO, Literal
+
+from etcompile.diagnostics import Diagnostic, Location, diagnose
+
+_SUFFIXES = (".yaml", ".yml", ".json")
+_MAGIC = re.compile(r"[*?\[]")
+_MEBIBYTE = 1024 * 1024
+
+Identity = tuple[int, int]
+"""Device and inode: two paths to one file have the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A regular file to read.
+
+    Args:
+        path: What to open.
+        shown: What to call it in messages.
+        relative: Its name independent of the working directory.
+        identity: Which file it really is.
+    """
+
+    path: str
+    shown: str
+    relative: str
+    identity: Identity
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What one argument names.
+
+    Args:
+        kind: What the argument is.
+        files: The files to read, in order; and what is wrong with others, in their place.
+    """
+
+    kind: Literal["file", "directory", "glob"]
+    files: tuple[SourceFile | Diagnostic, ...]
+
+
+def sources(path: str) -> Sources:
+    """The files that a path on the command line names.
+
+    Args:
+        path: A file, a directory or a glob. A path that exists is not a glob.
+
+    Returns:
+        For a file, itself. For a directory, its YAML and JSON files at any depth, hidden ones
+        left out. For a glob, its matches: a directory among them counts with all its files,
+        and a pattern that ends in `*` or `**` takes YAML and JSON files only.
+    """
+    if _MAGIC.search(path) and not os.path.lexists(path):
+        return Sources("glob", tuple(_glob_files(path)))
+    status = _status(path)
+    if isinstance(status, Diagnostic):
+        return Sources("file", (status,))
+    if stat.S_ISDIR(status.st_mode):
+        return Sources("directory", tuple(_directory_files(path)))
+    return Sources("file", (_file(path, os.path.basename(path), status),))  # noqa: PTH119
+
+
+def file_bytes(path: str, shown: str, limit: int) -> bytes | Diagnostic:
+    """The content of a regular file.
+
+    Args:
+        path: What to open.
+        shown: What to call it in messages.
+        limit: Most bytes to accept.
+
+    Returns:
+        The bytes, or why they cannot be had.
+    """
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123
+            return stream_bytes(file, shown, limit)
+    except OSError as error:
+        return _unreadable(shown, error)
+
+
+def stream_bytes(stream: BinaryIO, shown: str, limit: int) -> bytes | Diagnostic:
+    """What a stream holds.
+
+    Args:
+        stream: Read to its end, or to one byte past the limit.
+        shown: What to call it in messages.
+        limit: Most bytes to accept.
+
+    Returns:
+        The bytes, or why they cannot be had.
+    """
+    parts: list[bytes] = []
+    left = limit + 1
+    try:
+        # A raw stream gives what there is, which may be less than asked for.
+        while left and (part := stream.read(left)):
+            parts.append(part)
+            left -= len(part)
+    except (OSError, ValueError) as error:
+        return _unreadable(shown, error)
+    return b"".join(parts) if left else too_large(shown, limit)
+
+
+def too_large(shown: str, limit: int) -> Diagnostic:
+    """ET1007 for a file of more than `limit` bytes."""
+    return diagnose("ET1007", Location(shown), limit=f"{limit / _MEBIBYTE:g}")
+
+
+def shown_path(path: str) -> str:
+    """The path as it can be printed: a byte that is not UTF-8 becomes an escape."""
+    return os.fsencode(path).decode(errors="backslashreplace")
+
+
+def _status(path: str) -> os.stat_result | Diagnostic:
+    try:
+        return os.stat(path)  # noqa: PTH116
+    except (FileNotFoundError, NotADirectoryError) as error:
+        if os.path.islink(path):  # noqa: PTH114
+            return _unreadable(shown_path(path), error)
+        return diagnose("ET1002", Location(shown_path(path)))
+    except (OSError, ValueError) as error:
+        return _unreadable(shown_path(path), error)
+
+
+def _unreadable(shown: str, error: Exception) -> Diagnostic:
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return diagnose("ET1001", Location(shown), reason=reason[:1].lower() + reason[1:])
+
+
+def _file(path: str, relative: str, status: os.stat_result) -> SourceFile | Diagnostic:
+    """The file, unless opening it might block for ever."""
+    shown = shown_path(path)
+    if not stat.S_ISREG(status.st_mode):
+        return diagnose("ET1016", Location(shown), what=_special(status.st_mode))
+    return SourceFile(path, shown, shown_path(relative), (status.st_dev, status.st_ino))
+
+
+def _special(mode: int) -> str:
+    if stat.S_ISFIFO(mode):
+        return "a named pipe"
+    if stat.S_ISSOCK(mode):
+        return "a socket"
+    return "a device"
+
+
+def _directory_files(directory: str) -> Iterator[SourceFile | Diagnostic]:
+    """The files below a directory, in the order of their names, level by level.
+
+    A directory that was already listed under another name is passed over: its files are the
+    same. One that stands inside itself is reported.
+    """
+    listed: set[Identity] = set()
+    waiting: list[tuple[str, str, tuple[Identity, ...]]] = [(directory, "", ())]
+    while waiting:
+        path, relative, above = waiting.pop()
+        status = _status(path)
+        if isinstance(status, Diagnostic):
+            # A link to nowhere is no concern of ours unless it would have been read.
+            if path.endswith(_SUFFIXES) or not os.path.islink(path):  # noqa: PTH114
+                yield status
+            continue
+        if not stat.S_ISDIR(status.st_mode):
+            if path.endswith(_SUFFIXES):
+                yield _file(path, relative, status)
+            continue
+        identity = (status.st_dev, status.st_ino)
+        if identity in above:
+            yield diagnose("ET1012", Location(shown_path(path)))
+        elif identity not in listed:
+            listed.add(identity)
+            names = _names(path)
+            if isinstance(names, Diagnostic):
+                yield names
+                continue
+            waiting += [
+                (
+                    os.path.join(path, name),  # noqa: PTH118
+                    f"{relative}/{name}" if relative else name,
+                    (*above, identity),
+                )
+                for name in reversed(names)
+            ]
+
+
+def _names(directory: str, *, hidden: bool = False) -> list[str] | Diagnostic:
+    """The names in a directory that are hidden, or those that are not, by code point."""
+    try:
+        names = os.listdir(directory)  # noqa: PTH208
+    except OSError as error:
+        return _unreadable(shown_path(directory), error)
+    return sorted(name for name in names if name.startswith(".") == hidden)
+
+
+def _glob_files(pattern: str) -> Iterator[SourceFile | Diagnostic]:
+    """The files that a pattern matches, sorted by path."""
+    last = pattern.rpartition("/")[2]
+    paths, problems = _glob_paths(pattern)
+    yield from problems
+    if not paths and not problems:
+        yield diagnose("ET1002", Location(shown_path(pattern)))
+    for path in paths:
+        status = _status(path)
+        if isinstance(status, Diagnostic):
+            yield status
+        elif stat.S_ISDIR(status.st_mode):
+            yield from _directory_files(path)
+        elif path.endswith(_SUFFIXES) or last not in ("*", "**"):
+            yield _file(path, os.path.basename(path), status)  # noqa: PTH119
+
+
+def _glob_paths(pattern: str) -> tuple[list[str], list[Diagnostic]]:
+    """The paths that a pattern matches, and the directories that could not be listed.
+
+    The standard library's glob follows a link that points upwards until the kernel refuses,
+    which takes for ever where there are two. Here `**` enters each real directory once.
+    """
+    paths: set[str] = set()
+    problems: list[Diagnostic] = []
+    entered: set[tuple[Identity, int]] = set()
+    waiting: list[tuple[str, list[str]]] = [("", pattern.split("/"))]
+    while waiting:
+        base, parts = waiting.pop()
+        if not parts:
+            paths.add(base)
+            continue
+        part, rest = parts[0], parts[1:]
+        if not _MAGIC.search(part):
+            path = f"{base}{part}/" if rest else f"{base}{part}"
+            waiting += [(path, rest)] if os.path.lexists(path) else []
+            continue
+        status = _status(base or ".")
+        names = _names(base or ".", hidden=part.startswith("."))
+        if isinstance(status, Diagnostic) or isinstance(names, Diagnostic):
+            problems += [one for one in (status, names) if isinstance(one, Diagnostic)][:1]
+            continue
+        anywhere = part == "**"
+        if anywhere:
+            visit = ((status.st_dev, status.st_ino), len(parts))
+            if visit in entered:
+                continue
+            entered.add(visit)
+            waiting += [(base, rest)] if rest else []
+        matching = re.compile(translate("*" if anywhere else part))
+        for name in names:
+            path = f"{base}{name}"
+            is_directory = os.path.isdir(path)  # noqa: PTH112
+            if anywhere and is_directory:
+                waiting.append((f"{path}/", parts))
+            elif matching.match(name) and (is_directory or not rest) and not (anywhere and rest):
+                waiting.append((f"{path}/" if rest else path, rest))
+    return sorted(paths), problems

@@ -1,0 +1,100 @@
+"""A file's text, and where in it a character stands.
+
+Readers report character offsets, which cost nothing; this module turns an offset into the line
+and column that an editor shows, only when somebody asks. It also decodes, because a byte that is
+not UTF-8 has a place too.
+"""
+
+import re
+from bisect import bisect_right
+from dataclasses import dataclass, field
+
+from etcompile.diagnostics import Diagnostic, Location, diagnose
+
+_LINE_BREAK = re.compile("\r\n|\r|\n")
+# What YAML 1.1 does not call printable (5.1 Character Set), a byte order mark inside the text
+# included. Surrogates can only come from a str that Python code made.
+_NOT_ALLOWED = re.compile(
+    "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
+)
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_NAMES = {"\x00": "NUL", "\x08": "BS", "\x0c": "FF", "\x1b": "ESC", "\x7f": "DEL"}
+_LONGEST_SHOWN_LINE = 1000
+
+
+@dataclass(eq=False, slots=True)
+class Text:
+    """The text of one file.
+
+    Args:
+        file: The file as the user named it.
+        content: The decoded text, without a byte order mark.
+    """
+
+    file: str
+    content: str
+    _line_starts: list[int] = field(default_factory=list, repr=False)
+
+    def line(self, offset: int) -> int:
+        """The number of the line that holds `offset`, from 1."""
+        if not self._line_starts:
+            breaks = _LINE_BREAK.finditer(self.content)
+            self._line_starts.extend([0, *(found.end() for found in breaks)])
+        return bisect_right(self._line_starts, offset)
+
+    def location(self, start: int, end: int | None = None) -> Location:
+        """The place of the characters from `start` to `end`.
+
+        Args:
+            start: Offset of the first character.
+            end: Offset after the last one; the caret stays on the line of `start`.
+
+        Returns:
+            Its line and column. A line too long to print is not shown.
+        """
+        line = self.line(start)
+        begin = self._line_starts[line - 1]
+        rest = self._line_starts[line] if line < len(self._line_starts) else len(self.content)
+        shown = self.content[begin:rest].rstrip("\r\n")
+        stop = min(start if end is None else end, begin + len(shown))
+        return Location(
+            file=self.file,
+            line=line,
+            column=start - begin + 1,
+            text=shown if len(shown) <= _LONGEST_SHOWN_LINE else None,
+            width=max(stop - start, 1),
+        )
+
+
+def decoded(data: bytes, file: str) -> Text | Diagnostic:
+    """The text of a file's bytes.
+
+    Args:
+        data: The whole file; a UTF-8 byte order mark is dropped.
+        file: The file as the user named it.
+
+    Returns:
+        The text, or ET1003 at the first byte that is not UTF-8.
+    """
+    data = data.removeprefix(b"\xef\xbb\xbf")
+    try:
+        return Text(file, data.decode())
+    except UnicodeDecodeError as error:
+        # Every byte that does not decode becomes one character, so the column stays right.
+        readable = Text(file, data.decode(errors="replace"))
+        place = readable.location(len(data[: error.start].decode()))
+        return diagnose("ET1003", place, byte=data[error.start])
+
+
+def control_character(text: Text) -> Diagnostic | None:
+    """ET1004 at the first character that YAML does not allow; None when there is none."""
+    found = _NOT_ALLOWED.search(text.content)
+    if found is None:
+        return None
+    code = f"U+{ord(found[0]):04X}"
+    name = _NAMES.get(found[0])
+    place = text.location(found.start())
+    if _SURROGATE.search(place.text or ""):
+        # A line with half a character could not be printed.
+        place = Location(place.file, place.line, place.column)
+    return diagnose("ET1004", place, character=f"{name} ({code})" if name else code)

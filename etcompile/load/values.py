@@ -1,0 +1,411 @@
+"""A text's documents as JSON values, in one pass over its events.
+
+Nothing but values is built here: while nothing is wrong no position is looked at
+(`positions` finds them afterwards, for the few that are asked for). Whatever has no JSON form,
+and whatever exceeds a limit, becomes a diagnostic.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from yaml import YAMLError
+from yaml.events import (
+    AliasEvent,
+    DocumentEndEvent,
+    DocumentStartEvent,
+    Event,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+)
+
+from etcompile.diagnostics import Diagnostic, diagnose
+from etcompile.load.events import NotJsonTextError, json_events, looks_like_json, yaml_events
+from etcompile.load.limits import Limits
+from etcompile.load.scalars import (
+    FIRST_CHARACTERS,
+    NotJsonError,
+    Scalar,
+    key_text,
+    plain,
+    plain_key,
+    short_tag,
+    tagged,
+)
+from etcompile.load.syntax import syntax_problem
+from etcompile.load.text import Text
+
+Events = Callable[[str], Iterator[Event]]
+"""A reader: from a text to its parse events."""
+
+Break = tuple[Literal["syntax", "limit"], int]
+"""What stopped the reading, and at which offset that was noticed."""
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentValue:
+    """One document of a text.
+
+    Args:
+        value: Its JSON value; aliases are shared objects, so treat it as immutable.
+        start: Offset of its first character.
+        end: Offset after its last one.
+        sound: False if something in it has no JSON form, so that the value is not all of it.
+    """
+
+    value: Any
+    start: int
+    end: int
+    sound: bool
+
+
+@dataclass(slots=True)
+class Reading:
+    """What a text holds.
+
+    Args:
+        events: The reader that the text was made for, needed again to find positions.
+        documents: The documents up to the end, or up to where reading broke off.
+        problems: What is wrong, in no order.
+        broken: Why reading broke off, and how far it had come; None if all was read.
+    """
+
+    events: Events
+    documents: list[DocumentValue] = field(default_factory=list)
+    problems: list[Diagnostic] = field(default_factory=list)
+    broken: Break | None = None
+
+
+# What the next node of a container is, where it is not the value of a key.
+_ITEM: Final = object()
+_KEY: Final = object()
+_MERGE: Final = object()
+_DROP: Final = object()
+_MAPPING_TAGS: Final = ("!", "!!map")
+_LIST_TAGS: Final = ("!", "!!seq")
+# What may begin a key or value of YAML where JSON has none.
+_ONLY_YAML = re.compile(r"[A-Za-z_'#&*!|>?~-]|(?<=\{)\{")
+
+
+def read(text: Text, limits: Limits) -> Reading:
+    """The documents of a text, as kubectl reads it.
+
+    Args:
+        text: YAML, or JSON values one after another; printable characters only.
+        limits: Bounds on nesting, aliases and documents.
+
+    Returns:
+        The values and the problems.
+    """
+    if not looks_like_json(text.content):
+        return _read(text, limits, yaml_events)
+    as_json = _read(text, limits, json_events)
+    if as_json.broken is None or as_json.broken[0] == "limit":
+        return as_json
+    # Flow style YAML is no JSON, and that is fine. A text that is neither is told what is wrong
+    # with its JSON, unless it is YAML from there on, or YAML for longer.
+    as_yaml = _read(text, limits, yaml_events)
+    if as_yaml.broken is None or as_yaml.broken[0] == "limit":
+        return as_yaml
+    here, there = as_json.broken[1], as_yaml.broken[1]
+    if _ONLY_YAML.match(text.content, here) or text.line(there) > text.line(here):
+        return as_yaml
+    return as_json
+
+
+def mapping_key(event: Any) -> str:
+    """The JSON key that a scalar is, as a mapping's key.
+
+    Args:
+        event: The scalar's event.
+
+    Returns:
+        The key.
+
+    Raises:
+        NotJsonError: it is null, or has a tag that is not one of JSON's types.
+    """
+    if event.tag is not None:
+        return key_text(tagged(event.tag, event.value))
+    value: str = event.value
+    return plain_key(value) if event.implicit[0] else value
+
+
+def is_merge_key(event: Any) -> bool:
+    """Whether the event, in the place of a key, is the merge key `<<`, not the text "<<"."""
+    return isinstance(event, ScalarEvent) and event.value == "<<" and event.implicit[0]
+
+
+def merged_in(written: dict[Any, Any], merges: list[tuple[int, list[dict[Any, Any]]]]) -> Any:
+    """A mapping with its merges, as kubectl's parser makes it.
+
+    It merges where the merge key stands: a key written below it wins, and one written above it
+    loses. Of two mappings in one merge the earlier one wins.
+
+    Args:
+        written: The keys that are written out, in order.
+        merges: For each merge, how many keys stand above it, and the mappings it merges.
+
+    Returns:
+        A new mapping.
+    """
+    keys = list(written)
+    value: dict[Any, Any] = {}
+    done = 0
+    for above, bases in merges:
+        value.update((key, written[key]) for key in keys[done:above])
+        for base in reversed(bases):
+            value.update(base)
+        done = above
+    value.update((key, written[key]) for key in keys[done:])
+    return value
+
+
+def _read(text: Text, limits: Limits, events: Events) -> Reading:
+    reading = Reading(events)
+    try:
+        _read_into(reading, text, limits, note_keys=False)
+    except _DuplicateKeyError:
+        reading = Reading(events)
+        _read_into(reading, text, limits, note_keys=True)
+    return reading
+
+
+class _LimitError(Exception):
+    """A limit is exceeded: reading cannot go on."""
+
+    def __init__(self, node: Event, code: str, limit: int) -> None:
+        super().__init__(code)
+        self.start, self.end = _span(node)
+        self.code, self.limit = code, limit
+
+
+class _AliasError(Exception):
+    """An alias of nothing, or of a value that holds it."""
+
+    def __init__(self, node: Event, problem: str, advice: str) -> None:
+        super().__init__(problem)
+        self.start, self.end = _span(node)
+        self.problem, self.advice = problem, advice
+
+
+class _DuplicateKeyError(Exception):
+    """The text has duplicate keys: read it again, this time noting where keys stand."""
+
+
+def _read_into(reading: Reading, text: Text, limits: Limits, *, note_keys: bool) -> None:
+    """Reads the text into `reading`, up to where it can be read."""
+    try:
+        _read_events(reading, text, limits, note_keys=note_keys)
+    except _LimitError as error:
+        place = text.location(error.start, error.end)
+        problem = diagnose(error.code, place, limit=error.limit)
+        broken: Break = ("limit", error.start)
+    except _AliasError as error:
+        place = text.location(error.start, error.end)
+        problem = diagnose("ET1005", place, problem=error.problem, advice=error.advice)
+        broken = ("syntax", error.start)
+    except NotJsonTextError as error:
+        place = text.location(error.start)
+        problem = diagnose("ET1005", place, problem=error.problem, advice="correct the JSON here")
+        broken = ("syntax", error.reached)
+    except (YAMLError, UnicodeError) as error:
+        reached, problem = syntax_problem(text, error)
+        broken = ("syntax", reached)
+    else:
+        return
+    reading.broken = broken
+    reading.problems.append(problem)
+
+
+def _read_events(reading: Reading, text: Text, limits: Limits, *, note_keys: bool) -> None:
+    """The one loop over all events: most of the time of loading is spent here.
+
+    It is long because a call per event would cost as much as the event. `target` is the
+    container being filled and `key` the place of its next node: a key's text, or one of the
+    markers above. Sizes and heights count values and levels with every alias expanded.
+    """
+    event: Any
+    root: list[Any] = []
+    target: Any = root
+    key: Any = _ITEM
+    merges: list[tuple[int, list[dict[str, Any]]]] | None = None
+    keys: dict[str, int] | None = None
+    stack: list[tuple[Any, ...]] = []
+    anchors: dict[str, tuple[Any, int, int] | None] = {}
+    size = height = expanded = documents = start = refused = refused_before = 0
+
+    for event in reading.events(text.content):
+        kind = event.__class__
+        if kind is ScalarEvent:
+            value = event.value
+            # Most scalars are text, and take neither branch.
+            special = event.tag is not None or (value[:1] in FIRST_CHARACTERS and event.implicit[0])
+            if key is _KEY:
+                if value == "<<" and event.implicit[0]:
+                    key = _MERGE
+                    continue
+                try:
+                    if event.anchor is not None:
+                        anchors[event.anchor] = (_scalar(event), 1, 0)
+                    key = mapping_key(event) if special else value
+                except NotJsonError as error:
+                    reading.problems.append(_not_json(text, event, str(error)))
+                    refused += 1
+                    key = _DROP
+                    continue
+                if key in target:
+                    reading.problems.append(_duplicate(text, event, key, keys))
+                elif keys is not None:
+                    keys[key] = event.start_mark.index
+                continue
+            size += 1
+            if special:
+                try:
+                    value = _scalar(event)
+                except NotJsonError as error:
+                    reading.problems.append(_not_json(text, event, str(error)))
+                    refused += 1
+            if event.anchor is not None:
+                anchors[event.anchor] = (value, 1, 0)
+            opening = event
+        elif kind is MappingStartEvent or kind is SequenceStartEvent:
+            if len(stack) >= limits.depth:
+                raise _LimitError(event, "ET1008", limits.depth)
+            mapping = kind is MappingStartEvent
+            if event.tag is not None and short_tag(event.tag) not in (
+                _MAPPING_TAGS if mapping else _LIST_TAGS
+            ):
+                reading.problems.append(_not_json(text, event, f"the tag {short_tag(event.tag)}"))
+                refused += 1
+            if event.anchor is not None:
+                anchors[event.anchor] = None
+            stack.append((target, key, merges, keys, size, height, event.anchor, event))
+            size += 1
+            height = 0
+            merges = None
+            target, key = ({}, _KEY) if mapping else ([], _ITEM)
+            keys = {} if note_keys and mapping else None
+            continue
+        elif kind is MappingEndEvent or kind is SequenceEndEvent:
+            value = merged_in(target, merges) if merges else target
+            below = height + 1
+            target, key, merges, keys, before, height, anchor, opening = stack.pop()
+            height = max(height, below)
+            if anchor is not None and anchors[anchor] is None:
+                anchors[anchor] = (value, size - before, below)
+        elif kind is AliasEvent:
+            value, values, levels = _aliased(event, anchors)
+            size += values
+            expanded += values
+            height = max(height, levels)
+            if expanded > limits.alias_values:
+                raise _LimitError(event, "ET1009", limits.alias_values)
+            if len(stack) + levels > limits.depth:
+                raise _LimitError(event, "ET1008", limits.depth)
+            opening = event
+        elif kind is DocumentStartEvent:
+            documents += 1
+            if documents > limits.documents:
+                raise _LimitError(event, "ET1010", limits.documents)
+            root = []
+            target, key, merges, keys, anchors = root, _ITEM, None, None, {}
+            size = height = 0
+            start, refused_before = event.start_mark.index, refused
+            continue
+        elif kind is DocumentEndEvent:
+            end, sound = event.end_mark.index, refused == refused_before
+            reading.documents.append(DocumentValue(root[0], start, end, sound))
+            continue
+        else:
+            continue
+
+        # A node is complete: put it where it belongs.
+        if key.__class__ is str:
+            target[key] = value
+            key = _KEY
+        elif key is _ITEM:
+            target.append(value)
+        elif key is _MERGE:
+            key = _KEY
+            given = _merge_bases(value, aliased=kind is AliasEvent)
+            if given is None:
+                place = text.location(*_span(opening))
+                reading.problems.append(diagnose("ET1017", place))
+                refused += 1
+            else:
+                merges = merges or []
+                merges.append((len(target), given))
+        elif key is _KEY:
+            try:
+                key = key_text(value)
+            except NotJsonError as error:
+                what = _template(text, opening) or str(error)
+                reading.problems.append(_not_json(text, opening, what))
+                refused += 1
+                key = _DROP
+                continue
+            if key in target:
+                reading.problems.append(_duplicate(text, opening, key, keys))
+            elif keys is not None:
+                keys[key] = opening.start_mark.index
+        else:
+            key = _KEY
+
+
+def _scalar(event: Any) -> Scalar:
+    """The value of a scalar that may not be text."""
+    if event.tag is not None:
+        return tagged(event.tag, event.value)
+    value: str = event.value
+    return plain(value) if event.implicit[0] else value
+
+
+def _aliased(event: Any, anchors: dict[str, tuple[Any, int, int] | None]) -> tuple[Any, int, int]:
+    """The value an alias stands for, with its expanded size and height."""
+    name = event.anchor
+    if name not in anchors:
+        advice = f"put &{name} before the value it repeats, or quote the text"
+        raise _AliasError(event, f"no value above has the anchor &{name}", advice)
+    found = anchors[name]
+    if found is None:
+        raise _AliasError(event, f"*{name} stands inside the value it repeats", "write it out")
+    return found
+
+
+def _merge_bases(value: Any, *, aliased: bool) -> list[dict[str, Any]] | None:
+    """The mappings that a merge key merges; None if it cannot.
+
+    As in go-yaml, a list must be written in place: an alias of a list is refused.
+    """
+    if isinstance(value, dict):
+        return [value]
+    if isinstance(value, list) and not aliased and all(isinstance(one, dict) for one in value):
+        return value
+    return None
+
+
+def _not_json(text: Text, event: Any, what: str) -> Diagnostic:
+    return diagnose("ET1015", text.location(*_span(event)), what=what)
+
+
+def _template(text: Text, event: Any) -> str | None:
+    """The name of a mistake: `{{ .Values.x }}` is a mapping with a mapping for a key."""
+    start = event.start_mark.index
+    opens = text.content.startswith("{", start) and text.content[max(start - 1, 0)] == "{"
+    return "a template ({{ ... }})" if opens else None
+
+
+def _duplicate(text: Text, event: Any, key: str, keys: dict[str, int] | None) -> Diagnostic:
+    if keys is None:
+        raise _DuplicateKeyError
+    place = text.location(*_span(event))
+    return diagnose("ET1006", place, key=key, first=text.line(keys[key]))
+
+
+def _span(event: Any) -> tuple[int, int]:
+    return event.start_mark.index, event.end_mark.index

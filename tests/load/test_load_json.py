@@ -1,0 +1,87 @@
+"""JSON files: everything JSON allows, and the places in it."""
+
+import json
+
+import pytest
+
+from etcompile.load import parse
+
+OBJECT = {"apiVersion": "v1", "kind": "Probe"}
+
+
+def data(text):
+    loaded = parse(text)
+    assert loaded.diagnostics == ()
+    return [document.data for document in loaded.documents]
+
+
+@pytest.mark.parametrize("separator", ["", "\n", " \t\r\n", "\n---\n"])
+def test_several_objects_may_follow_one_another(separator):
+    text = separator.join(json.dumps({**OBJECT, "n": n}) for n in range(3))
+    assert [one["n"] for one in data(text)] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("indent", [None, 2, "\t"])
+@pytest.mark.parametrize("ascii_only", [True, False])
+def test_whatever_json_writes_is_read_back(indent, ascii_only):
+    value = {
+        **OBJECT,
+        "text": ["\U0001f600", "é", "\u2028", "a\tb\n", '"', "\\ud83d", "/", "<<", "yes", ""],
+        "number": [0, -1, 1.5, 1e-7, 2**63, -0.0, 1e300],
+        "other": [True, False, None, [], {}],
+        "<<": {"~": 1, "x" * 2000: 2},
+    }
+    assert data(json.dumps(value, indent=indent, ensure_ascii=ascii_only)) == [value]
+
+
+def test_an_escaped_solidus_and_half_a_surrogate_pair_are_read_as_go_reads_them():
+    text = '{"apiVersion":"v1","kind":"A","a":"\\/","b":"\\ud83d!"}'
+    (value,) = data(text)
+    assert (value["a"], value["b"]) == ("/", "\ufffd!")
+
+
+def test_a_flow_style_yaml_file_is_no_json_and_is_read():
+    assert data("{apiVersion: v1, kind: 'A', # why\n  a: [yes, 010,],}") == [
+        {"apiVersion": "v1", "kind": "A", "a": [True, 8]}
+    ]
+
+
+def test_places_are_those_of_the_text_with_escapes_before_them():
+    text = """
+{"apiVersion":"v1","kind":"A","a":"\\ud83d\\ude00","b":[1,2]}
+{"apiVersion":"v1",
+\t"kind":"B","c":{"d":null}}"""
+    first, second = parse(text).documents
+    assert str(first.locate(("b", 1))) == "-:2:57"
+    assert str(second.locate(("kind",))) == "-:4:9"
+    assert str(second.locate(("c", "d"))) == "-:4:22"
+    assert second.locate(("c", "d")).width == 4
+    assert str(second.locate(("c", "x"))) == "-:4:13"
+
+
+def test_duplicate_keys_are_refused():
+    (problem,) = parse('{"apiVersion":"v1",\n"kind":"A",\n"kind":"B"}').diagnostics
+    assert problem.message == "key 'kind' appears twice in this mapping; first on line 2"
+    assert problem.location.line == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "problem"),
+    [
+        ('{"a": 1,\n', "-:1:1", "this '{' is never closed"),
+        ('{"a": [1,\n 2\n', "-:1:7", "this '[' is never closed"),
+        ('{"a": 1 "b": 2}', "-:1:9", "expected ',' or '}' here"),
+        ('{"a" 1}', "-:1:6", "expected ':' here"),
+        ('{"a": 1}\n{"b": 1]', "-:2:8", "expected ',' or '}' here"),
+        ('{"a": 1\n "b": 2}', "-:2:2", "expected ',' or '}' here"),
+        ('{"a": "x\n', "-:1:7", "this quote is never closed"),
+        ('{"a": "x', "-:1:7", "this quote is not closed on its line"),
+        ("{a: [1", "-:1:5", "this '[' is never closed"),
+        ("{a: 1,\n b: [1 2], c}}", "-:2:14", "text after the end of the document"),
+    ],
+)
+def test_broken_json_is_told_where_it_breaks(text, place, problem):
+    found = [one for one in parse(text).diagnostics if one.code == "ET1005"]
+    assert [(str(one.location), one.message) for one in found] == [
+        (place, f"not valid YAML: {problem}")
+    ]
