@@ -1,0 +1,46 @@
+"""The names that a compiled job and the watcher agree on at run time.
+
+They stand in the model because the backend writes them into Pods and the watcher writes the
+objects behind them. Why there are three ConfigMaps, and who writes which: docs/protocol.md.
+"""
+
+from etcompile.model.job import Job
+
+SCRIPTS = "etcompile-scripts"
+"""Volume of the compiled scripts and of the Pod's own spec hash."""
+HOSTS = "etcompile-hosts"
+"""Volume of the live host lists; empty until the watcher writes them."""
+STATUS = "etcompile-status"
+"""Volume of the run record; empty until the watcher writes it."""
+SSH = "etcompile-ssh"
+"""Volume of the ssh keys, where their Secret's name cannot name a volume, and of copied ones."""
+
+SCRIPTS_PATH = "/etc/etcompile/scripts"
+HOSTS_PATH = "/etc/etcompile/hosts"
+STATUS_PATH = "/etc/etcompile/status"
+SSH_PATH = "/etc/etcompile/ssh"
+
+SPEC_HASH_FILE = f"{SCRIPTS_PATH}/spec-hash"
+"""Holds the spec hash of the Pod that reads it."""
+DONE_FILE = f"{STATUS_PATH}/done"
+"""Holds the spec hash of the run that is finished."""
+
+SPEC_HASH = "etcompile.dev/spec-hash"
+"""Annotation of every Pod: which run it belongs to."""
+
+JOB_LABEL = "etcompile.dev/job"
+ROLE_LABEL = "etcompile.dev/role"
+INDEX_LABEL = "etcompile.dev/index"
+
+STORED_JOB = "job.yaml"
+"""The key of the job's ConfigMap that holds the job itself."""
+
+
+def hosts_name(job: Job) -> str:
+    """The ConfigMap of the live host lists."""
+    return f"{job.name}-hosts"
+
+
+def status_name(job: Job) -> str:
+    """The ConfigMap of the run record."""
+    return f"{job.name}-status"

@@ -1,0 +1,62 @@
+"""A wish to change the number of a job's workers, written as a file in Git.
+
+Apart from the job, because an intent comes from a document of its own and only meets its job
+when intents are folded (`etcompile.intents`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from etcompile.model.job import Origin
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """What both kinds of intent share.
+
+    Args:
+        kind: The kind it was written as.
+        name: Its name; a generated one's prefix.
+        generated: The name is a prefix (`generateName`).
+        namespace: Its namespace; None if the file names none.
+        job: The job it selects, in the same namespace.
+        origin: Where it stands.
+        created: When the cluster received it, an RFC 3339 time, if the file is a dump.
+        sequence: Its place among the job's intents, if annotated.
+    """
+
+    kind: str
+    name: str
+    generated: bool
+    namespace: str | None
+    job: str
+    origin: Origin
+    created: str | None
+    sequence: int | None
+
+    @property
+    def title(self) -> str:
+        """What messages call it."""
+        return f"{self.kind} {self.name}{'*' if self.generated else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleOut(Intent):
+    """Adds workers.
+
+    Args:
+        count: How many, at least 1.
+        label: The label its Pods carry its name under, if the kind has one.
+    """
+
+    count: int
+    label: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleIn(Intent):
+    """Removes workers: those named, else the `count` with the highest indexes."""
+
+    count: int | None
+    pods: tuple[str, ...]
+    pod_origins: Mapping[str, Origin] = field(default_factory=dict)

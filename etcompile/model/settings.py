@@ -1,0 +1,49 @@
+"""What the person who compiles may choose, apart from what the job's author wrote.
+
+The command line, overlays and the Python API all end here, so that every stage after loading
+sees one value.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Services = Literal["per-replica", "shared"]
+
+
+@dataclass(frozen=True, slots=True)
+class SecretMode:
+    """Where a job's ssh key pair comes from.
+
+    Args:
+        kind: `runtime` (created in the cluster when the job is applied), `existing` (a Secret
+            somebody looks after) or `external` (made in the cluster by External Secrets).
+        name: The existing Secret's name; None for the other kinds.
+    """
+
+    kind: Literal["runtime", "existing", "external"]
+    name: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.name}" if self.name else self.kind
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How to compile.
+
+    Args:
+        services: One headless Service per worker, as et-operator makes, or one for the job.
+        secret: Where the ssh key pair comes from.
+        kubernetes_version: The cluster's version, `1.34`.
+        init_image: Image of init containers; None takes the job's own.
+        kubectl_image: Image that brings kubectl to a kubexec launcher; None expects it in the
+            launcher's image.
+        cluster_domain: The cluster's DNS domain.
+    """
+
+    services: Services = "per-replica"
+    secret: SecretMode = SecretMode("runtime")
+    kubernetes_version: str = "1.37"
+    init_image: str | None = None
+    kubectl_image: str | None = "alpine/kubectl:1.34.1"
+    cluster_domain: str = "cluster.local"
