@@ -1,0 +1,354 @@
+"""Makes the compact bundle of Kubernetes schemas that stands beside this script.
+
+The package `kubernetes-validate` carries the strict JSON Schemas of every Kubernetes version as
+100 MB of files. This turns them into one small file a version with the kinds that every run
+checks, and `rest.json` with all others, where a definition that many versions share is written
+once. It is apart from etcompile because only maintainers run it, once for each new Kubernetes:
+
+    pip install kubernetes-validate && python schemas/kubernetes/generate.py
+"""
+
+import argparse
+import importlib.resources
+import json
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+
+Schema = dict[str, Any]
+Definitions = dict[str, Schema]
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_COMMENT = "Made by generate.py from the OpenAPI of Kubernetes (Apache-2.0). Do not edit."
+
+_EVERY_RUN = (
+    "batch.v1.Job",
+    "core.v1.ConfigMap",
+    "core.v1.Pod",
+    "core.v1.Secret",
+    "core.v1.Service",
+    "core.v1.ServiceAccount",
+    "rbac.v1.Role",
+    "rbac.v1.RoleBinding",
+)
+"""Kinds that etcompile writes or checks each time; what they refer to comes along."""
+
+_DROPPED = {"description", "default"}
+_KEPT = {"additionalProperties", "enum", "items", "oneOf", "properties", "required", "type"}
+_FORMATS = {"int32", "int64", "byte", "double", "date-time"}
+
+_SHARED: Definitions = {
+    "int32": {"type": "integer", "minimum": -(2**31), "maximum": 2**31 - 1},
+    "byte": {
+        "title": "base64",
+        "type": "string",
+        # Standard alphabet, padded, line breaks anywhere: what Go decodes into []byte.
+        "pattern": r"^[\r\n]*(?:(?:[A-Za-z0-9+/][\r\n]*){4})*"
+        r"(?:(?:[A-Za-z0-9+/][\r\n]*){2}=[\r\n]*=[\r\n]*"
+        r"|(?:[A-Za-z0-9+/][\r\n]*){3}=[\r\n]*)?$",
+    },
+}
+"""Definitions of ours, for formats that the API server enforces and JSON Schema does not."""
+
+_PULL = ("Always", "IfNotPresent", "Never", "")
+_PROTOCOL = ("TCP", "UDP", "SCTP", "")
+_SELECT = ("In", "NotIn", "Exists", "DoesNotExist")
+_SECCOMP = ("RuntimeDefault", "Localhost", "Unconfined")
+_TRAFFIC = ("Cluster", "Local")
+
+_ENUMS: dict[tuple[str, str], Sequence[str]] = {
+    ("apps.v1.DeploymentStrategy", "type"): ("RollingUpdate", "Recreate", ""),
+    ("batch.v1.CronJobSpec", "concurrencyPolicy"): ("Allow", "Forbid", "Replace", ""),
+    ("batch.v1.JobSpec", "completionMode"): ("NonIndexed", "Indexed"),
+    ("core.v1.AppArmorProfile", "type"): _SECCOMP,
+    ("core.v1.Container", "imagePullPolicy"): _PULL,
+    ("core.v1.Container", "terminationMessagePolicy"): ("File", "FallbackToLogsOnError", ""),
+    ("core.v1.ContainerPort", "protocol"): _PROTOCOL,
+    ("core.v1.HTTPGetAction", "scheme"): ("HTTP", "HTTPS", ""),
+    ("core.v1.HostPathVolumeSource", "type"): (
+        *("DirectoryOrCreate", "Directory", "FileOrCreate", "File"),
+        *("Socket", "CharDevice", "BlockDevice", ""),
+    ),
+    ("core.v1.NodeSelectorRequirement", "operator"): (*_SELECT, "Gt", "Lt"),
+    ("core.v1.PodOS", "name"): ("linux", "windows"),
+    ("core.v1.PodSecurityContext", "fsGroupChangePolicy"): ("Always", "OnRootMismatch"),
+    ("core.v1.PodSpec", "dnsPolicy"): (
+        *("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None", ""),
+    ),
+    ("core.v1.PodSpec", "preemptionPolicy"): ("PreemptLowerPriority", "Never"),
+    ("core.v1.PodSpec", "restartPolicy"): ("Always", "OnFailure", "Never", ""),
+    ("core.v1.SeccompProfile", "type"): _SECCOMP,
+    ("core.v1.ServicePort", "protocol"): _PROTOCOL,
+    ("core.v1.ServiceSpec", "externalTrafficPolicy"): (*_TRAFFIC, ""),
+    ("core.v1.ServiceSpec", "internalTrafficPolicy"): _TRAFFIC,
+    ("core.v1.ServiceSpec", "sessionAffinity"): ("None", "ClientIP", ""),
+    ("core.v1.ServiceSpec", "type"): (
+        *("ClusterIP", "NodePort", "LoadBalancer", "ExternalName", ""),
+    ),
+    ("core.v1.Toleration", "effect"): ("NoSchedule", "PreferNoSchedule", "NoExecute", ""),
+    ("core.v1.TopologySpreadConstraint", "whenUnsatisfiable"): ("DoNotSchedule", "ScheduleAnyway"),
+    ("core.v1.VolumeMount", "mountPropagation"): ("None", "HostToContainer", "Bidirectional"),
+    ("meta.v1.LabelSelectorRequirement", "operator"): _SELECT,
+    ("rbac.v1.RoleRef", "kind"): ("Role", "ClusterRole"),
+    ("rbac.v1.Subject", "kind"): ("User", "Group", "ServiceAccount"),
+}
+"""Values that fields take; the OpenAPI document does not list them.
+
+Only sets that are the same from 1.25 to 1.37. An empty text stands where the API server puts a
+default in its place.
+"""
+
+
+class BundleError(Exception):
+    """The source is not what this script understands, or the bundle is not what it should be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One Kubernetes version, compacted.
+
+    Args:
+        name: `1.31`.
+        definitions: All definitions by short name (`core.v1.Pod`).
+        kinds: `apps/v1/Deployment` to the name of its definition.
+    """
+
+    name: str
+    definitions: Definitions
+    kinds: dict[str, str]
+
+
+# From Kubernetes' schemas ---------------------------------------------------------------------
+
+
+def read(name: str) -> Version:
+    """The version as kubernetes-validate has it, compacted and verified."""
+    source = json.loads((_schemas() / f"v{name}.0-local-strict/_definitions.json").read_text())
+    full: Definitions = source["$defs"]
+    definitions = {_short(long): _compact(schema) for long, schema in full.items()}
+    if len(definitions) != len(full):
+        raise BundleError(f"{name}: two definitions have the same short name")
+    for (definition, field), values in _ENUMS.items():
+        # Some definitions came after 1.25.
+        if definition in definitions:
+            definitions[definition]["properties"][field]["enum"] = list(values)
+    kinds: dict[str, str] = {}
+    for long, schema in full.items():
+        kinds |= {kind: _short(long) for kind in _kinds(schema)}
+    version = Version(name, {**definitions, **_SHARED}, kinds)
+    _verify(version, full)
+    return version
+
+
+def _schemas() -> Any:
+    return importlib.resources.files("kubernetes_validate") / "kubernetes-json-schema"
+
+
+def versions() -> list[str]:
+    """The versions that kubernetes-validate has, oldest first."""
+    names = (re.fullmatch(r"v1\.(\d+)\.0-local-strict", one.name) for one in _schemas().iterdir())
+    return [f"1.{minor}" for minor in sorted(int(name[1]) for name in names if name)]
+
+
+def _short(long: str) -> str:
+    """`io.k8s.api.core.v1.Pod` to `core.v1.Pod`."""
+    return ".".join(long.split(".")[-3:])
+
+
+def _kinds(schema: Schema) -> Iterator[str]:
+    """The kind that a definition is; options that belong to every group are none."""
+    match schema.get("x-kubernetes-group-version-kind"):
+        case [{"group": group, "version": version, "kind": kind}]:
+            yield "/".join(part for part in (group, version, kind) if part)
+
+
+def _compact(schema: Schema) -> Schema:
+    """A schema without prose and without null, which the API server takes for absent."""
+    unknown = schema.keys() - _DROPPED - _KEPT - {"$ref", "format"}
+    if unknown := {key for key in unknown if not key.startswith("x-kubernetes-")}:
+        raise BundleError(f"keywords that nobody thought of: {sorted(unknown)}")
+    if "$ref" in schema:
+        return {"$ref": f"#/$defs/{_short(schema['$ref'].removeprefix('#/$defs/'))}"}
+    if (form := schema.get("format")) not in (None, *_FORMATS):
+        raise BundleError(f"a format that nobody thought of: {form}")
+    if form in _SHARED:
+        return {"$ref": f"#/$defs/{form}"}
+    return dict(_keywords(schema))
+
+
+def _keywords(schema: Schema) -> Iterator[tuple[str, Any]]:
+    for key in sorted(schema.keys() & _KEPT):
+        value = schema[key]
+        match key:
+            case "oneOf":  # IntOrString and Quantity: text or a number
+                yield "type", [_type(choice["type"]) for choice in value]
+            case "type":
+                yield key, _type(value)
+            case "properties":
+                yield key, {name: _compact(inner) for name, inner in sorted(value.items())}
+            case "items" | "additionalProperties" if isinstance(value, dict):
+                yield key, _compact(value)
+            case "required":
+                yield key, sorted(value)
+            case _:
+                yield key, value
+
+
+def _type(value: str | list[str]) -> str:
+    names = {value} if isinstance(value, str) else set(value)
+    (name,) = names - {"null"}
+    return name
+
+
+# To the bundle --------------------------------------------------------------------------------
+
+
+def bundle(all_versions: Sequence[Version]) -> dict[str, str]:
+    """The files of the bundle: name to content."""
+    files = {}
+    kinds: dict[str, dict[str, Any]] = {}
+    definitions: dict[str, dict[str, Any]] = {}
+    for version in all_versions:
+        core = _reachable(version.definitions, _EVERY_RUN)
+        core_kinds = {kind: name for kind, name in version.kinds.items() if name in core}
+        kinds[version.name] = {k: n for k, n in version.kinds.items() if k not in core_kinds}
+        definitions[version.name] = {
+            name: schema for name, schema in version.definitions.items() if name not in core
+        }
+        files[f"{version.name}.json"] = _text(
+            kinds=core_kinds, **{"$defs": {name: version.definitions[name] for name in core}}
+        )
+    files["rest.json"] = _text(kinds=_spans(kinds), definitions=_spans(definitions))
+    for version in all_versions:
+        _verify_files(version, files)
+    return files
+
+
+def _reachable(definitions: Definitions, roots: Iterable[str]) -> set[str]:
+    found: set[str] = set()
+    waiting = list(roots)
+    while waiting:
+        if (name := waiting.pop()) not in found:
+            found.add(name)
+            waiting += _references(definitions[name])
+    return found
+
+
+def _references(value: object) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        if isinstance(name := value.get("$ref"), str):
+            yield name.removeprefix("#/$defs/")
+        value = list(value.values())
+    if isinstance(value, list):
+        for inner in value:
+            yield from _references(inner)
+
+
+def _spans(by_version: Mapping[str, Mapping[str, Any]]) -> dict[str, list[list[Any]]]:
+    """Each name's values with the first and last version that have it so: [first, last, value]."""
+    spans: dict[str, list[list[Any]]] = {}
+    before = None
+    for version, table in by_version.items():
+        for name, value in table.items():
+            known = spans.setdefault(name, [])
+            if known and known[-1][1] == before and known[-1][2] == value:
+                known[-1][1] = version
+            else:
+                known.append([version, version, value])
+        before = version
+    return spans
+
+
+def _text(**tables: Mapping[str, Any]) -> str:
+    """A file with one entry a line, so that a new Kubernetes is a readable diff."""
+    parts = [f'"$schema": {json.dumps(_DIALECT)}', f'"$comment": {json.dumps(_COMMENT)}']
+    for title, table in tables.items():
+        lines = [
+            f"{json.dumps(name)}: {json.dumps(table[name], separators=(',', ':'))}"
+            for name in sorted(table)
+        ]
+        parts.append(f"{json.dumps(title)}: {{\n" + ",\n".join(lines) + "\n}")
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+# Verified -------------------------------------------------------------------------------------
+
+
+def _verify(version: Version, full: Definitions) -> None:
+    """Holds a compacted version against its source.
+
+    Raises:
+        BundleError: a field was lost, an object is open, or a reference leads nowhere.
+    """
+    for long, schema in full.items():
+        small = version.definitions[_short(long)]
+        for part in ("properties", "required"):
+            if sorted(schema.get(part, ())) != sorted(small.get(part, ())):
+                raise BundleError(f"{version.name}: {long} lost some of its {part}")
+    for name, small in version.definitions.items():
+        if "properties" in small and small.get("additionalProperties") is not False:
+            raise BundleError(f"{version.name}: {name} takes unknown fields")
+        if lost := set(_references(small)) - version.definitions.keys():
+            raise BundleError(f"{version.name}: {name} refers to {sorted(lost)}")
+
+
+def _verify_files(version: Version, files: Mapping[str, str]) -> None:
+    """Puts a version together again from the written files, and compiles all of its kinds.
+
+    Raises:
+        BundleError: it is not the version that was written.
+    """
+    core, rest = json.loads(files[f"{version.name}.json"]), json.loads(files["rest.json"])
+    kinds, definitions = dict(core["kinds"]), dict(core["$defs"])
+    if not set(_EVERY_RUN) <= definitions.keys():
+        raise BundleError(f"{version.name}: a kind of every run is missing")
+    for table, target in (("kinds", kinds), ("definitions", definitions)):
+        for name, spans in rest[table].items():
+            here = [value for first, last, value in spans if _within(first, version.name, last)]
+            if len(here) > 1 or (here and name in target):
+                raise BundleError(f"{version.name}: {name} is there twice")
+            if here:
+                target[name] = here[0]
+    if kinds != version.kinds or definitions != version.definitions:
+        raise BundleError(f"{version.name}: what was written is not what was read")
+    every = [{"$ref": f"#/$defs/{name}"} for name in kinds.values()]
+    jsonschema_rs.Draft202012Validator({"anyOf": every, "$defs": definitions})
+
+
+def _within(first: str, version: str, last: str) -> bool:
+    low, here, high = (int(one.partition(".")[2]) for one in (first, version, last))
+    return low <= here <= high
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Writes the bundle, or says with status 1 that the one in place is another."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--output", type=Path, default=Path(__file__).parent)
+    parser.add_argument("--check", action="store_true", help="compare, write nothing")
+    options = parser.parse_args(arguments)
+    every = [read(name) for name in versions()]
+    known = {name for version in every for name in version.definitions}
+    if unknown := {name for name, _ in _ENUMS} - known:
+        raise BundleError(f"enums of definitions that are nowhere: {sorted(unknown)}")
+    files = bundle(every)
+    different = []
+    for name, text in files.items():
+        path = options.output / name
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            different.append(name)
+            if not options.check:
+                path.write_text(text, encoding="utf-8", newline="\n")
+    print(
+        f"{len(files)} files, {sum(map(len, files.values())) // 1024} KiB;"
+        f" {'differ' if options.check else 'written'}: {', '.join(different) or 'none'}"
+    )
+    return 1 if options.check and different else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
