@@ -1,0 +1,359 @@
+"""What a JSON Schema validator found, as faults in people's words.
+
+A validator speaks of keywords and patterns; a user wants to know which field is wrong, what it
+should be and what they may have meant. Apart from `schema` and `kubernetes`, which share it and
+differ in the codes they give.
+"""
+
+import difflib
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import jsonschema_rs
+
+from etcompile.diagnostics import ValuePath
+
+Problem = Literal["unknown", "missing", "type", "choice", "range", "form", "empty", "other"]
+
+_Kind = jsonschema_rs.ValidationErrorKind
+_TYPES = {
+    "integer": "a whole number",
+    "number": "a number",
+    "string": "text",
+    "boolean": "true or false",
+    "array": "a list",
+    "object": "a mapping",
+    "null": "null",
+}
+_BOOLEANS = {"true", "false", "yes", "no", "on", "off"}
+_PLAIN = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*", re.ASCII)
+_WIDEST = 60
+"""Characters of a value that a message shows."""
+_LISTED = 8
+"""Fields that a hint names when none of them resembles the unknown one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something wrong at one place of a value.
+
+    Args:
+        problem: What sort of fault; it decides the code.
+        path: The place, from the root of the document.
+        facts: What a message names: `where` and `advice` always; `field` of an unknown or
+            missing one; `expected` and `found`; `problem` of any other.
+        at_key: The key is wrong, not its value.
+        definition: The schema's definition that says so, by its name; None outside of any.
+    """
+
+    problem: Problem
+    path: ValuePath
+    facts: Mapping[str, str]
+    at_key: bool = False
+    definition: str | None = None
+
+    @property
+    def place(self) -> tuple[ValuePath, bool]:
+        """What to locate: a path, and whether its key is meant.
+
+        A mapping that lacks a field is shown by its own key, where a reader would add it.
+        """
+        keyed = self.problem == "missing" and bool(self.path) and isinstance(self.path[-1], str)
+        return self.path, self.at_key or keyed
+
+
+def faults(
+    validator: jsonschema_rs.Validator,
+    schema: Mapping[str, Any],
+    value: object,
+    *,
+    root: str,
+    at: ValuePath = (),
+) -> list[Fault]:
+    """Everything the validator has against a value.
+
+    Args:
+        validator: The compiled schema.
+        schema: The schema it was compiled from.
+        value: A JSON value.
+        root: What to call the document itself, such as its kind.
+        at: Where the value stands in its document.
+
+    Returns:
+        The faults, in the validator's order; none if the value is valid.
+    """
+    errors = list(validator.iter_errors(value))
+    # A value of the wrong type breaks other rules too; only the type is worth saying.
+    mistyped = {tuple(error.instance_path) for error in errors if error.kind.name == "type"}
+    return [
+        fault
+        for error in errors
+        if error.kind.name == "type" or tuple(error.instance_path) not in mistyped
+        for fault in _faults(error, _View(schema, root, at))
+    ]
+
+
+def dotted(path: ValuePath) -> str:
+    """A path as people write it: `spec.containers[0].name`."""
+    words = ""
+    for step in path:
+        if isinstance(step, int):
+            words += f"[{step}]"
+        elif _PLAIN.fullmatch(step):
+            words += f".{step}"
+        else:
+            words += f"['{step}']"
+    return words.removeprefix(".")
+
+
+def value_at(value: Any, path: ValuePath) -> Any:
+    """The value at a path inside a JSON value; None where there is none."""
+    for step in path:
+        try:
+            value = value[step]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return value
+
+
+def closest(word: str, known: Iterable[str]) -> str | None:
+    """The known word that was probably meant, whatever its case; None if none is near."""
+    by_lower = {one.lower(): one for one in known}
+    near = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.7)
+    return by_lower[near[0]] if near else None
+
+
+def shown(value: object) -> str:
+    """A value as a message shows it: text in quotes, long text cut, lists and mappings named."""
+    match value:
+        case str():
+            return f"'{value}'" if len(value) <= _WIDEST else f"'{value[:_WIDEST]}...'"
+        case list():
+            return "a list" if value else "an empty list"
+        case dict():
+            return "a mapping" if value else "an empty mapping"
+        case _:
+            return json.dumps(value)
+
+
+# One error ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """What an error is looked at with: the schema, and where in a document the value stands."""
+
+    schema: Mapping[str, Any]
+    root: str
+    at: ValuePath
+
+    def path(self, error: jsonschema_rs.ValidationError) -> ValuePath:
+        return (*self.at, *error.instance_path)
+
+    def where(self, error: jsonschema_rs.ValidationError) -> str:
+        return dotted(self.path(error)) or self.root
+
+    def rules(self, error: jsonschema_rs.ValidationError) -> Mapping[str, Any]:
+        """The part of the schema whose keyword failed."""
+        node: Any = self.schema
+        for step in error.schema_path[:-1]:
+            node = node[step]
+        return node if isinstance(node, Mapping) else {}
+
+
+def _faults(error: jsonschema_rs.ValidationError, view: _View) -> Iterator[Fault]:
+    match error.kind:
+        case _Kind.AdditionalProperties(unexpected=names):
+            yield from _unknown(error, names, view)
+        case _Kind.UnevaluatedProperties(unexpected=names):
+            yield from _unknown(error, names, view)
+        case _Kind.PropertyNames(error=inner):
+            yield _malformed_key(error, str(inner.instance), view)
+        case _Kind.AnyOf(context=branches) | _Kind.OneOfNotValid(context=branches):
+            yield from _alternatives(error, branches, view)
+        case _Kind.Pattern() if error.instance == "" and "minLength" in view.rules(error):
+            pass  # said already, as empty
+        case _:
+            yield _fault(error, view, *_words(error, view.rules(error)))
+
+
+def _fault(
+    error: jsonschema_rs.ValidationError, view: _View, problem: Problem, facts: dict[str, str]
+) -> Fault:
+    facts = {"where": view.where(error), "advice": "", **facts}
+    return Fault(problem, view.path(error), facts, definition=_definition(error))
+
+
+def _unknown(
+    error: jsonschema_rs.ValidationError, names: Sequence[str], view: _View
+) -> Iterator[Fault]:
+    known = list(view.rules(error).get("properties", ()))
+    for name in names:
+        facts = {"where": view.where(error), "field": name, "advice": _meant(name, known)}
+        path = (*view.path(error), name)
+        yield Fault("unknown", path, facts, at_key=True, definition=_definition(error))
+
+
+def _malformed_key(error: jsonschema_rs.ValidationError, name: str, view: _View) -> Fault:
+    facts = {
+        "where": f"key of {view.where(error)}",
+        "advice": "",
+        "expected": view.rules(error).get("title") or "an allowed key",
+        "found": _cut(name),
+    }
+    path = (*view.path(error), name)
+    return Fault("form", path, facts, at_key=True, definition=_definition(error))
+
+
+def _words(
+    error: jsonschema_rs.ValidationError, rules: Mapping[str, Any]
+) -> tuple[Problem, dict[str, str]]:
+    """The sort of fault and its facts, for an error that is about one value."""
+    found = error.instance
+    match error.kind:
+        case _Kind.Required(property=name):
+            return "missing", {"field": name}
+        case _Kind.Type(types=types):
+            return "type", _retyped(types, found)
+        case _Kind.Enum(options=options):
+            return "choice", _choice(options, found)
+        case _Kind.Constant(expected_value=only):
+            return "choice", _choice([only], found)
+        case _Kind.Minimum(limit=limit):
+            return "range", {"expected": f"at least {limit}", "found": shown(found)}
+        case _Kind.Maximum(limit=limit):
+            return "range", {"expected": f"at most {limit}", "found": shown(found)}
+        case _Kind.ExclusiveMinimum(limit=limit):
+            return "range", {"expected": f"above {limit}", "found": shown(found)}
+        case _Kind.ExclusiveMaximum(limit=limit):
+            return "range", {"expected": f"below {limit}", "found": shown(found)}
+        case _Kind.Pattern() | _Kind.MinItems() | _Kind.MinLength() if not found:
+            return "empty", {}
+        case _Kind.Pattern(pattern=pattern):
+            expected = rules.get("title") or f"of the form {pattern}"
+            return "form", {"expected": expected, "found": _cut(str(found))}
+    return "other", {"problem": _other(error)}
+
+
+def _definition(error: jsonschema_rs.ValidationError) -> str | None:
+    match error.schema_path:
+        case ["$defs", str(name), *_]:
+            return name
+    return None
+
+
+def _meant(name: str, known: Sequence[str]) -> str:
+    if near := closest(name, known):
+        return f"did you mean '{near}'?"
+    if known and len(known) <= _LISTED:
+        return f"its fields are: {', '.join(known)}"
+    return ""
+
+
+def _choice(options: Sequence[Any], found: object) -> dict[str, str]:
+    # Where the empty text is allowed it stands for absent, which nobody needs to be told.
+    words = [shown(one)[1:-1] if isinstance(one, str) else shown(one) for one in options if one]
+    near = closest(found, [one for one in options if one]) if isinstance(found, str) else None
+    return {
+        "expected": words[0] if len(words) == 1 else f"one of {', '.join(words)}",
+        "found": shown(found),
+        "advice": f"did you mean '{near}'?" if near else "",
+    }
+
+
+def _types(types: Sequence[str]) -> str:
+    return " or ".join(_TYPES[one] for one in types)
+
+
+def _typed(value: object) -> str:
+    return f"the text {shown(value)}" if isinstance(value, str) else shown(value)
+
+
+def _retyped(types: Sequence[str], found: object) -> dict[str, str]:
+    expected, advice = _types(types), _retype(types, found)
+    return {"expected": expected, "found": _typed(found), "advice": advice}
+
+
+def _retype(types: Sequence[str], found: object) -> str:
+    """What to do about a value of the wrong type."""
+    if "string" in types and isinstance(found, bool | int | float):
+        return "put it in quotes"
+    if isinstance(found, str):
+        number = re.fullmatch(r"-?\d+", found) and {"integer", "number"} & set(types)
+        if number or ("boolean" in types and found.lower() in _BOOLEANS):
+            return f"remove the quotes: {found}"
+    if list(types) == ["array"]:
+        return "write a list: each item on its own line, after '- '"
+    if list(types) == ["object"] and isinstance(found, list):
+        return "remove the '- '"
+    return ""
+
+
+def _cut(words: str) -> str:
+    return words if len(words) <= _WIDEST else f"{words[:_WIDEST]}..."
+
+
+def _other(error: jsonschema_rs.ValidationError) -> str:
+    found: Any = error.instance
+    match error.kind:
+        case _Kind.MinItems(limit=limit):
+            return f"must have at least {limit} items, not {len(found)}"
+        case _Kind.MaxItems(limit=limit):
+            return f"must have at most {limit} items, not {len(found)}"
+        case _Kind.MinLength(limit=limit):
+            return f"must have at least {limit} characters, not {len(found)}"
+        case _Kind.MaxLength(limit=limit):
+            return f"must have at most {limit} characters, not {len(found)}"
+        case _Kind.UniqueItems():
+            return f"lists {_repeated(found)} twice"
+        case _Kind.OneOfMultipleValid():
+            return "fits more than one of the allowed forms, and may fit one only"
+    return _cut(error.message)
+
+
+def _repeated(items: Sequence[Any]) -> str:
+    seen: set[str] = set()
+    for item in items:
+        key = json.dumps(item, sort_keys=True)
+        if key in seen:
+            return shown(item)
+        seen.add(key)
+    return "an item"
+
+
+def _alternatives(
+    error: jsonschema_rs.ValidationError,
+    branches: Sequence[Sequence[jsonschema_rs.ValidationError]],
+    view: _View,
+) -> Iterator[Fault]:
+    """What to say of a value that fits none of several forms: something about the one meant."""
+    rules = view.rules(error)
+    choices = rules.get("anyOf") or rules.get("oneOf") or ()
+    if meant := [errors for errors in branches if not _is_another(errors, error)]:
+        for inner in min(meant, key=len):
+            yield from _faults(inner, view)
+    elif all("required" in choice for choice in choices):
+        fields = [" and ".join(choice["required"]) for choice in choices]
+        yield _fault(error, view, "missing", {"field": "' or '".join(fields)})
+    elif all(inner.kind.name == "type" for errors in branches for inner in errors):
+        types = [one for errors in branches for inner in errors for one in _type_names(inner)]
+        yield _fault(error, view, "type", _retyped(types, error.instance))
+    else:
+        yield _fault(error, view, "other", {"problem": "fits none of the allowed forms"})
+
+
+def _is_another(
+    errors: Sequence[jsonschema_rs.ValidationError], whole: jsonschema_rs.ValidationError
+) -> bool:
+    """Whether a form is plainly not the one that was meant: its type or its fields are absent."""
+    return any(
+        error.kind.name in ("type", "required") and error.instance_path == whole.instance_path
+        for error in errors
+    )
+
+
+def _type_names(error: jsonschema_rs.ValidationError) -> list[str]:
+    return error.kind.types if isinstance(error.kind, _Kind.Type) else []

@@ -1,0 +1,173 @@
+"""Rules that need the whole job: names, bounds, and what the template may not take.
+
+They hold for every kind, so they look at the model and not at a document; each diagnostic
+still points into the document the value came from.
+"""
+
+import re
+from collections.abc import Iterator
+
+from etcompile.check import launch
+from etcompile.diagnostics import Diagnostic, diagnose
+from etcompile.model import Job, Role, protocol
+from etcompile.model.commands import launch_program
+
+_LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?", re.ASCII)
+_NAME_LIMIT = 63
+
+_OWN_VOLUMES = (protocol.SCRIPTS, protocol.HOSTS, protocol.STATUS, protocol.SSH)
+_OWN_INITS = ("wait-for-workers", "copy-ssh-keys")
+
+
+def check_spec(job: Job) -> list[Diagnostic]:
+    """What is wrong with a job as its document describes it, before any scale intent."""
+    return [
+        *_name(job),
+        *_suspended(job),
+        *(problem for role in job.roles for problem in _role(job, role)),
+        # Held against the workers it starts with: scaled in later, a launcher runs on.
+        *launch.check_launch(job),
+    ]
+
+
+def check_folded(job: Job, highest_index: int) -> list[Diagnostic]:
+    """What is wrong with a job once its scale intents are folded in.
+
+    Args:
+        job: The job with its final members.
+        highest_index: The highest index a scale-out ever gave out.
+    """
+    return list(_longest_name(job, highest_index))
+
+
+def _name(job: Job) -> Iterator[Diagnostic]:
+    if _LABEL.fullmatch(job.name):
+        return
+    if "." in job.name:
+        problem = "it contains a dot"
+    elif not job.name[:1].isalpha():
+        problem = "it does not start with a letter"
+    elif job.name.endswith("-"):
+        problem = "it ends with '-'"
+    else:
+        problem = "it contains other characters"
+    place = job.origin.locate("metadata", "name")
+    yield diagnose("ET2020", place, name=job.name, problem=problem)
+
+
+def _suspended(job: Job) -> Iterator[Diagnostic]:
+    if job.run.suspended:
+        yield diagnose("ET2046", job.origin.locate("metadata", "annotations"), job=job.name)
+
+
+def _longest_name(job: Job, highest_index: int) -> Iterator[Diagnostic]:
+    for role in job.roles:
+        index = highest_index if role.bounds else len(role.members) - 1
+        if role.bounds and role.bounds.maximum:
+            index = max(index, role.bounds.maximum - 1)
+        name = role.stem if role.index_label is None else f"{role.stem}-{index}"
+        if (length := len(name)) > _NAME_LIMIT:
+            place = job.origin.locate("metadata", "name")
+            excess = length - _NAME_LIMIT
+            facts = {"name": name, "length": length, "limit": _NAME_LIMIT, "excess": excess}
+            yield diagnose("ET2021", place, **facts)
+            return
+
+
+def _role(job: Job, role: Role) -> Iterator[Diagnostic]:
+    yield from _bounds(role)
+    yield from _reserved(job, role)
+    yield from _overwritten(job, role)
+    yield from _sidecar_first(role)
+    main = role.template.main_container
+    place = _main_place(role)
+    if role.resident and main.get("args") and not main.get("command"):
+        yield diagnose(
+            "ET2041",
+            role.template.origin.locate(*place, "args", key=True),
+            where=f"args of container '{role.template.main}'",
+            reason="without a command the container serves the launcher and takes no arguments",
+            advice="write a command too, or remove the arguments",
+        )
+    if role.run_once and not main.get("command"):
+        where = f"container '{role.template.main}'"
+        yield diagnose("ET2044", role.template.origin.locate(*place), where=where)
+
+
+def _bounds(role: Role) -> Iterator[Diagnostic]:
+    if role.bounds is None:
+        return
+    replicas, low, high = len(role.members), role.bounds.minimum, role.bounds.maximum
+    facts = {"where": role.name, "replicas": replicas, "minimum": low, "maximum": high}
+    if high is not None and low > high:
+        yield diagnose("ET2005", role.origin.locate("minReplicas"), **facts)
+    elif high is not None and replicas > high:
+        yield diagnose("ET2003", role.origin.locate("replicas"), **facts)
+    elif replicas < low:
+        yield diagnose("ET2004", role.origin.locate("replicas"), **facts)
+
+
+def _reserved(job: Job, role: Role) -> Iterator[Diagnostic]:
+    """Names and paths in a template that the compiled Pod needs for itself."""
+    spec, origin = role.template.spec, role.template.origin
+    added = {volume.name for volume in role.volumes} | set(_OWN_VOLUMES)
+    paths = {mount.path for mount in role.mounts}
+    if ssh := job.credentials:
+        added |= {ssh.secret}
+        paths |= {ssh.mount_path}
+    for index, volume in enumerate(spec.get("volumes", ())):
+        if volume["name"] in added:
+            place = origin.locate("spec", "volumes", index, "name")
+            yield diagnose("ET2047", place, where="volume", name=volume["name"], what="name")
+    inits = {*_OWN_INITS, *(init.name for init in role.setup)}
+    for index, container in enumerate(spec.get("initContainers", ())):
+        if container["name"] in inits:
+            place = origin.locate("spec", "initContainers", index, "name")
+            facts = {"where": "init container", "name": container["name"], "what": "name"}
+            yield diagnose("ET2047", place, **facts)
+    for index, container in enumerate(spec["containers"]):
+        if container["name"] in inits:
+            place = origin.locate("spec", "containers", index, "name")
+            facts = {"where": "container", "name": container["name"], "what": "name"}
+            yield diagnose("ET2047", place, **facts)
+    main = _main_place(role)
+    for index, mount in enumerate(role.template.main_container.get("volumeMounts", ())):
+        path = str(mount["mountPath"]).rstrip("/")
+        if path in paths or path.startswith("/etc/etcompile"):
+            place = origin.locate(*main, "volumeMounts", index, "mountPath")
+            yield diagnose("ET2047", place, where="mount path", name=path, what="path")
+
+
+def _overwritten(job: Job, role: Role) -> Iterator[Diagnostic]:
+    origin = role.template.origin
+    own = {**job.selector, **role.labels}
+    names = {*own, *([role.index_label] if role.index_label else [])}
+    for label, value in role.template.labels.items():
+        if label in names and own.get(label) != value:
+            place = origin.locate("metadata", "labels", label)
+            facts = {"name": label, "reason": "it is how the job finds its Pods"}
+            yield diagnose("ET2042", place, where="label", advice="use another label", **facts)
+    added = {env.name for env in role.env}
+    for index, env in enumerate(role.template.main_container.get("env", ())):
+        if env["name"] in added:
+            place = origin.locate(*_main_place(role), "env", index)
+            facts = {"name": env["name"], "reason": "the job's attach mode sets it"}
+            yield diagnose("ET2042", place, where="environment variable", advice="", **facts)
+
+
+def _sidecar_first(role: Role) -> Iterator[Diagnostic]:
+    """A trainer that is not the first container, and no annotation that says so (defect 42)."""
+    containers = role.template.spec["containers"]
+    if not role.run_once or launch_program(role.template.main_container):
+        return
+    for index, container in enumerate(containers):
+        if found := launch_program(container):
+            place = role.template.origin.locate("spec", "containers", index, "name")
+            facts = {"other": container["name"], "program": found[0]}
+            yield diagnose("ET2049", place, first=role.template.main, **facts)
+            return
+
+
+def _main_place(role: Role) -> tuple[str | int, ...]:
+    names = [container["name"] for container in role.template.spec["containers"]]
+    return ("spec", "containers", names.index(role.template.main))

@@ -1,0 +1,47 @@
+"""Kubernetes quantities (`500m`, `2Gi`, `1e3`) as numbers.
+
+Apart from the rules about resources, which compare quantities and need not know how they are
+written.
+"""
+
+import re
+from decimal import Decimal
+
+_FORM = re.compile(
+    r"(?P<number>[+-]?\d*\.?\d*)"
+    r"(?:(?P<suffix>[numkMGTPE]|[KMGTPE]i)|[eE](?P<exponent>[+-]?\d{1,3}))?",
+    re.ASCII,
+)
+_DECIMAL = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_BINARY = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
+_LOOSE = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[kKmMgGtTpP])[iI]?[bB]?", re.ASCII)
+
+
+def number(quantity: str | float) -> Decimal | None:
+    """The number that a quantity stands for.
+
+    The grammar is that of resource.ParseQuantity in k8s.io/apimachinery.
+
+    Args:
+        quantity: Text, or a number as YAML has it.
+
+    Returns:
+        The number; None if this is no quantity.
+    """
+    text = str(quantity)
+    match = _FORM.fullmatch(text)
+    if match is None or not text:
+        return None
+    digits = match["number"]
+    # The API server reads 'm' or '.' as zero.
+    value = Decimal(digits if any(map(str.isdigit, digits)) else 0)
+    if (suffix := match["suffix"]) in _BINARY:
+        return value * Decimal(1024) ** _BINARY[suffix]
+    return value.scaleb(_DECIMAL.get(suffix, 0) + int(match["exponent"] or 0))
+
+
+def probably(text: str) -> str | None:
+    """The quantity that was probably meant by a text that is none: `2Gi` for `2GB`."""
+    if match := _LOOSE.fullmatch(text.strip()):
+        return f"{match['number']}{match['unit'].upper()}i"
+    return None

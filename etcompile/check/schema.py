@@ -1,0 +1,71 @@
+"""A document held against the JSON Schema of its kind (`schemas/KIND.json`).
+
+The schemas are stricter than the CRDs they describe: what crashes the operator or silently
+means something else is refused here (reference/et-operator.md 6, defects 3 and 19). Apart from
+the frontends, which then read the document without looking twice.
+"""
+
+import functools
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+
+from etcompile import data
+from etcompile.check.explain import Fault, Problem, faults
+from etcompile.diagnostics import Diagnostic, Source, diagnose
+from etcompile.load import without_nulls
+
+_CODES: dict[Problem, str] = {
+    "unknown": "ET2001",
+    "missing": "ET2002",
+    "type": "ET2006",
+    "choice": "ET2007",
+    "range": "ET2008",
+    "form": "ET2009",
+    "empty": "ET2010",
+    "other": "ET2012",
+}
+
+
+def check_document(source: Source, schema: str | Path) -> list[Diagnostic]:
+    """What is wrong with a document by the schema of its kind.
+
+    A field that is null counts as absent, as it does to the API server.
+
+    Args:
+        source: The document.
+        schema: The schema (draft 2020-12): a file name in `schemas/`, or the path of one.
+
+    Returns:
+        An error for each fault, at the place of the field; none for a valid document.
+
+    Raises:
+        OSError: the schema cannot be read.
+        ValueError: it is not a JSON Schema.
+    """
+    validator, rules = _compiled(Path(schema))
+    value = source.data
+    # Valid with its nulls is valid without: no schema of ours has a type that null is of.
+    if validator.is_valid(value):
+        return []
+    found = faults(validator, rules, without_nulls(value), root=_name(value))
+    return [_diagnostic(source, fault) for fault in found]
+
+
+@functools.cache
+def _compiled(path: Path) -> tuple[jsonschema_rs.Validator, dict[str, Any]]:
+    path = path if path.is_absolute() else data.folder("schemas") / path
+    rules = json.loads(path.read_text(encoding="utf-8"))
+    return jsonschema_rs.Draft202012Validator(rules), rules
+
+
+def _name(value: object) -> str:
+    kind = value.get("kind") if isinstance(value, dict) else None
+    return kind if isinstance(kind, str) and kind else "the document"
+
+
+def _diagnostic(source: Source, fault: Fault) -> Diagnostic:
+    path, at_key = fault.place
+    return diagnose(_CODES[fault.problem], source.locate(path, key=at_key), **fault.facts)

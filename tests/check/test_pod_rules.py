@@ -1,0 +1,330 @@
+"""What the API server refuses in a Pod although the schema allows it, told with its line."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from etcompile.check.pods import check_images, check_pod_template
+from etcompile.load import from_values, parse
+
+TEMPLATE = """\
+apiVersion: v1
+kind: PodTemplate
+metadata: {name: t}
+template:
+  metadata:
+    labels: {team: vision}
+    annotations: {example.com/Note: "anything at all"}
+  spec:
+    initContainers:
+    - {name: fetch, image: "fetch:1", volumeMounts: [{name: data, mountPath: /data}]}
+    containers:
+    - name: main
+      image: trainer:1
+      env: [{name: A, value: x}]
+      ports: [{name: ssh, containerPort: 22}]
+      resources: {limits: {cpu: 2, memory: 4Gi}, requests: {cpu: 500m, memory: 4096Mi}}
+      volumeMounts: [{name: data, mountPath: /data}]
+      livenessProbe: {tcpSocket: {port: 22}}
+    volumes: [{name: data, emptyDir: {sizeLimit: 1Gi}}]
+"""
+AT = ("template",)
+
+
+def check(text, **options):
+    (document,) = parse(text).documents
+    return check_pod_template(document, AT, **options)
+
+
+def changed(old, new, **options):
+    assert old in TEMPLATE
+    return check(TEMPLATE.replace(old, new), **options)
+
+
+def only(diagnostics):
+    (diagnostic,) = diagnostics
+    return diagnostic
+
+
+def main_with(**fields):
+    container = {"name": "main", "image": "trainer:1", **fields}
+    return with_spec(containers=[container])
+
+
+def with_spec(**spec):
+    spec = {"containers": [{"name": "main", "image": "trainer:1"}], **spec}
+    value = {"apiVersion": "v1", "kind": "PodTemplate", "template": {"spec": spec}}
+    (document,) = from_values([value]).documents
+    return check_pod_template(document, AT)
+
+
+def test_a_sound_template_has_no_faults():
+    assert check(TEMPLATE) == []
+
+
+def test_a_variable_that_is_set_twice_is_shown_at_the_second():
+    found = only(changed("{name: A, value: x}", "{name: A, value: x}, {name: A, value: y}"))
+    assert found.code == "ET4004"
+    assert found.message == ("template.spec.containers[0]: environment variable 'A' is set twice")
+    assert (found.location.line, found.location.column) == (14, 41)
+
+
+def test_the_same_variable_in_two_containers_is_no_fault():
+    both = [{"name": name, "image": "x:1", "env": [{"name": "A", "value": "b"}]} for name in "ab"]
+    assert with_spec(containers=both) == []
+
+
+def test_a_mount_of_a_volume_that_is_not_there_suggests_the_one_that_is():
+    found = only(changed("      volumeMounts: [{name: data", "      volumeMounts: [{name: dta"))
+    assert found.code == "ET4002"
+    assert found.message == (
+        "template.spec.containers[0].volumeMounts[0].name: no volume is named 'dta'"
+    )
+    assert found.hint == "did you mean 'data'?"
+    assert (found.location.line, found.location.column) == (17, 29)
+
+
+def test_a_volume_that_the_compiler_adds_may_be_mounted():
+    change = ("      volumeMounts: [{name: data", "      volumeMounts: [{name: live-hosts")
+    assert changed(*change, known_volumes=("live-hosts",)) == []
+    assert only(changed(*change)).hint == "its volumes are: data"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "where", "problem"),
+    [
+        (
+            "name: main",
+            "name: fetch",
+            "containers[0].name",
+            "another container has the name 'fetch'",
+        ),
+        ("name: main", "name: my_main", "containers[0].name", "'my_main' is not a DNS label"),
+        ("image: trainer:1", "tty: true", "containers[0]", "needs 'image'"),
+        ("image: trainer:1", 'image: ""', "containers[0].image", "must not be empty"),
+        (
+            "image: trainer:1",
+            'image: "trainer:1 "',
+            "containers[0].image",
+            "'trainer:1 ' begins or ends with a blank",
+        ),
+        ("name: A,", 'name: "",', "containers[0].env[0].name", "'' is not a name for an"),
+        ("name: A,", 'name: "A=B",', "containers[0].env[0].name", "'A=B' is not a name for an"),
+        (
+            "name: A, value: x",
+            "name: A, value: x, valueFrom: {secretKeyRef: {name: s, key: k}}",
+            "containers[0].env[0]",
+            "has both value and valueFrom",
+        ),
+        (
+            "name: A, value: x",
+            "name: A, valueFrom: {}",
+            "containers[0].env[0].valueFrom",
+            "needs one of fieldRef, resourceFieldRef, configMapKeyRef, secretKeyRef",
+        ),
+        (
+            "containerPort: 22",
+            "containerPort: 0",
+            "ports[0].containerPort",
+            "must be between 1 and",
+        ),
+        ("name: ssh", "name: Ssh", "ports[0].name", "'Ssh' is not a port name"),
+        ("name: ssh", "name: 22", "", None),
+        ("cpu: 2,", "cpu: two,", "resources.limits.cpu", "'two' is not a quantity"),
+        ("cpu: 2,", "cpu: -2,", "resources.limits.cpu", "must not be negative: -2"),
+        ("cpu: 500m", "cpu: 2500m", "resources.requests.cpu", "2500m is above the limit 2"),
+        ("sizeLimit: 1Gi", "sizeLimit: 1GB", "emptyDir.sizeLimit", "'1GB' is not a quantity"),
+        (
+            "livenessProbe: {tcpSocket: {port: 22}}",
+            "livenessProbe: {periodSeconds: 1}",
+            "containers[0].livenessProbe",
+            "needs one of exec, httpGet, tcpSocket, grpc",
+        ),
+        (
+            "livenessProbe: {tcpSocket: {port: 22}}",
+            "livenessProbe: {tcpSocket: {port: 22}, exec: {command: [a]}}",
+            "containers[0].livenessProbe",
+            "takes one action, not exec and tcpSocket",
+        ),
+        (
+            "livenessProbe: {tcpSocket: {port: 22}}",
+            "lifecycle: {preStop: {}}",
+            "containers[0].lifecycle.preStop",
+            "needs one of exec, httpGet, tcpSocket, sleep",
+        ),
+        (
+            'image: "fetch:1",',
+            'image: "fetch:1", readinessProbe: {exec: {command: [a]}},',
+            "initContainers[0].readinessProbe",
+            "an init container that is not a sidecar cannot have it",
+        ),
+        (
+            "[{name: data, emptyDir",
+            "[{name: data}, {name: data, emptyDir",
+            "spec.volumes[1].name",
+            "another volume has the name 'data'",
+        ),
+        (
+            "[{name: data, emptyDir",
+            "[{name: data, hostPath: {path: /x}, emptyDir",
+            "spec.volumes[0]",
+            "a volume has one source, this one has emptyDir and hostPath",
+        ),
+        (
+            "      volumeMounts: [{name: data",
+            "      volumeMounts: [{name: data, mountPath: /data}, {name: data",
+            "containers[0].volumeMounts[1].mountPath",
+            "another mount of this container is at '/data'",
+        ),
+        (
+            "      volumeMounts: [{name: data",
+            "      volumeMounts: [{subPath: ../x, name: data",
+            "containers[0].volumeMounts[0].subPath",
+            "'../x' is not a path inside the volume",
+        ),
+        ("{team: vision}", "{team: a b}", "metadata.labels.team", "'a b' is not a label value"),
+        ("{team: vision}", "{a b: c}", "metadata.labels['a b']", "'a b' is not a valid key"),
+        ("example.com/Note", "example.com/", "annotations['example.com/']", "is not a valid key"),
+        (
+            "    containers:\n",
+            "    nodeSelector: {gpu: a/b}\n    containers:\n",
+            "nodeSelector.gpu",
+            "'a/b' is not a label value",
+        ),
+        (
+            "    containers:\n",
+            "    ephemeralContainers: [{name: e, image: x}]\n    containers:\n",
+            "spec.ephemeralContainers",
+            "cannot be set when a Pod is created",
+        ),
+    ],
+)
+def test_what_the_api_server_refuses_is_told_before_it_is_asked(old, new, where, problem):
+    found = changed(old, new)
+    if problem is None:  # text or not is the schema's business
+        assert found == []
+        return
+    assert [one.code for one in found] == ["ET4002"]
+    told, _, rest = only(found).message.partition(": ")
+    assert told.endswith(where)
+    assert problem in rest
+    changed_line = TEMPLATE[: TEMPLATE.index(old)].count("\n") + 1
+    added = new.count("\n") - old.count("\n")
+    assert only(found).location.line in range(changed_line - 2, changed_line + added + 3)
+
+
+def test_a_quantity_with_a_wrong_unit_suggests_the_right_one():
+    assert only(changed("memory: 4Gi", "memory: 4GB")).hint == "did you mean '4Gi'?"
+
+
+@pytest.mark.parametrize(
+    ("name", "limit", "wanted", "problem"),
+    [
+        ("nvidia.com/gpu", 1, 1, None),
+        ("nvidia.com/gpu", 1, None, None),
+        ("nvidia.com/gpu", None, 1, "nvidia.com/gpu needs a limit as well as a request"),
+        ("nvidia.com/gpu", 2, 1, "must be equal to the limit 2, not 1"),
+        ("nvidia.com/gpu", "500m", None, "must be a whole number, not 500m"),
+        ("hugepages-2Mi", "4Mi", "2Mi", "must be equal to the limit 4Mi, not 2Mi"),
+        ("cpu", None, "1", None),
+        ("memory", "1Gi", "1024Mi", None),
+        ("memory", "1G", "1Gi", "1Gi is above the limit 1G"),
+        ("gpu", 1, None, "'gpu' is not a resource of containers"),
+    ],
+)
+def test_requests_are_held_against_limits_as_the_scheduler_would(name, limit, wanted, problem):
+    amounts = {"limits": {name: limit}, "requests": {name: wanted}}
+    resources = {key: value for key, value in amounts.items() if value[name] is not None}
+    found = [one.message for one in main_with(resources=resources)]
+    assert [problem is not None and problem in one for one in found] == [True] * bool(problem)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"env": [{"name": "relaxed since 1.30: a/b", "value": "x"}]},
+        {"env": [{"name": "A", "value": "", "valueFrom": {"fieldRef": {"fieldPath": "spec.x"}}}]},
+        {"ports": [{"containerPort": 1}, {"containerPort": 1, "protocol": "UDP", "hostPort": 0}]},
+        {"ports": [{"containerPort": 1, "name": ""}, {"containerPort": 2, "name": ""}]},
+        {"image": "x y"},
+        {"resources": {"limits": {"cpu": "1e-1", "memory": "1.5Gi"}, "requests": {"cpu": ".1"}}},
+        {"lifecycle": {"postStart": {"sleep": {"seconds": 1}}}},
+    ],
+)
+def test_what_the_api_server_lets_pass_passes(fields):
+    assert main_with(**fields) == []
+
+
+def test_a_volume_without_a_source_is_an_empty_directory():
+    assert with_spec(volumes=[{"name": "v"}]) == []
+
+
+def test_a_sidecar_may_have_probes():
+    probe = {"exec": {"command": ["true"]}}
+    sidecar = {"name": "s", "image": "x:1", "restartPolicy": "Always", "startupProbe": probe}
+    assert with_spec(initContainers=[sidecar]) == []
+
+
+@pytest.mark.parametrize(
+    ("image", "mutable"),
+    [
+        ("trainer", True),
+        ("trainer:latest", True),
+        ("registry.example.com:5000/ml/trainer", True),
+        ("registry.example.com:5000/ml/trainer:latest", True),
+        ("registry.example.com:5000/ml/trainer:2.1", False),
+        ("trainer:1", False),
+        ("trainer@sha256:0123", False),
+        ("trainer:latest@sha256:0123", False),
+    ],
+)
+def test_an_image_that_can_change_under_its_name_is_a_warning(image, mutable):
+    (document,) = parse(TEMPLATE.replace("trainer:1", image)).documents
+    found = check_images(document, AT)
+    expected = [("ET2040", f"image '{image}' can change under the same name", 13)]
+    assert [(one.code, one.message, one.location.line) for one in found] == expected * mutable
+
+
+def test_images_of_init_containers_count_too():
+    (document,) = parse(TEMPLATE.replace("fetch:1", "fetch")).documents
+    assert only(check_images(document, AT)).location.line == 10
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    *("metadata", "labels", "annotations", "spec", "containers", "initContainers"),
+                    *("volumes", "name", "image", "env", "value", "valueFrom", "ports", "emptyDir"),
+                    *(
+                        "containerPort",
+                        "volumeMounts",
+                        "mountPath",
+                        "resources",
+                        "limits",
+                        "requests",
+                    ),
+                    *("livenessProbe", "lifecycle", "preStop", "nodeSelector", "subPath", "cpu"),
+                ]
+            ),
+            inner,
+            max_size=5,
+        )
+    ),
+    max_leaves=40,
+)
+
+
+@given(JSON)
+def test_a_template_of_any_shape_gives_diagnostics_never_a_traceback(template):
+    value = {"apiVersion": "v1", "kind": "PodTemplate", "template": template}
+    for document in from_values([value]).documents:
+        found = [*check_pod_template(document, AT), *check_images(document, AT)]
+        assert {one.code for one in found} <= {"ET4002", "ET4004", "ET2040"}
+
+
+def test_a_misspelt_image_is_not_told_a_second_time_as_a_missing_one():
+    assert changed("      image: trainer:1", "      imag: trainer:1") == []

@@ -1,0 +1,399 @@
+"""What a user reads when a TrainingJob, ScaleOut or ScaleIn is not valid, and where."""
+
+import json
+
+import jsonschema
+import pytest
+
+from etcompile import data
+from etcompile.check.schema import check_document
+from etcompile.load import from_values, parse
+
+GROUP = "kai.alibabacloud.com/v1alpha1"
+KINDS = ("TrainingJob", "ScaleOut", "ScaleIn")
+
+JOB = """\
+apiVersion: kai.alibabacloud.com/v1alpha1
+kind: TrainingJob
+metadata:
+  name: mnist
+spec:
+  slotsPerWorker: 1
+  etReplicaSpecs:
+    launcher:
+      template:
+        spec:
+          containers: [{name: main, image: trainer:1}]
+    worker:
+      replicas: 2
+      template:
+        spec:
+          containers: [{name: main, image: trainer:1}]
+"""
+SCALE = """\
+apiVersion: kai.alibabacloud.com/v1alpha1
+kind: KIND
+metadata: {name: more}
+spec:
+  selector: {name: mnist}
+  CHANGE
+"""
+
+LABEL_KEY_MESSAGE = (
+    "key of metadata.labels 'a b' is not a label key: letters, digits, '-', '_' and '.',"
+    " at most 63, after an optional 'domain/'"
+)
+
+
+def check(text):
+    loaded = parse(text)
+    assert loaded.diagnostics == ()
+    (document,) = loaded.documents
+    return check_document(document, f"{document.kind}.json")
+
+
+def job(old, new):
+    assert old in JOB
+    return check(JOB.replace(old, new))
+
+
+def intent(kind, change):
+    return check(SCALE.replace("KIND", kind).replace("CHANGE", change))
+
+
+def only(diagnostics):
+    (diagnostic,) = diagnostics
+    return diagnostic
+
+
+def told(diagnostic):
+    place = diagnostic.location
+    return diagnostic.code, diagnostic.message, (place.line, place.column), diagnostic.hint
+
+
+def test_a_minimal_job_is_valid():
+    assert check(JOB) == []
+
+
+def test_an_unknown_field_is_shown_at_its_key_with_the_field_that_was_meant():
+    assert told(only(job("slotsPerWorker", "slotPerWorker"))) == (
+        "ET2001",
+        "spec has no field 'slotPerWorker'",
+        (6, 3),
+        "did you mean 'slotsPerWorker'?",
+    )
+
+
+def test_each_unknown_field_is_its_own_error():
+    found = job("  slotsPerWorker: 1\n", "  alpha: 1\n  beta: 2\n")
+    assert [(one.code, one.location.line) for one in found] == [("ET2001", 6), ("ET2001", 7)]
+
+
+def test_an_unknown_field_like_no_other_lists_the_fields_there_are():
+    found = only(intent("ScaleOut", "toAdd: {count: 1, zzz: 1}"))
+    assert found.hint == "its fields are: count"
+
+
+def test_a_field_in_the_wrong_case_is_recognised():
+    assert only(job("slotsPerWorker", "SlotsPerWorker")).hint == "did you mean 'slotsPerWorker'?"
+
+
+def test_a_missing_field_is_shown_at_the_key_of_what_lacks_it():
+    assert told(only(job("      replicas: 2\n", ""))) == (
+        "ET2002",
+        "spec.etReplicaSpecs.worker needs 'replicas'",
+        (12, 5),
+        None,
+    )
+
+
+def test_a_document_without_spec_is_named_by_its_kind():
+    found = only(check(JOB[: JOB.index("spec:")]))
+    assert (found.code, found.message) == ("ET2002", "TrainingJob needs 'spec'")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code", "message", "hint"),
+    [
+        (
+            "replicas: 2",
+            'replicas: "2"',
+            "ET2006",
+            "spec.etReplicaSpecs.worker.replicas must be a whole number, not the text '2'",
+            "remove the quotes: 2",
+        ),
+        (
+            "name: mnist",
+            "name: 7",
+            "ET2006",
+            "metadata.name must be text, not 7",
+            "put it in quotes",
+        ),
+        (
+            "replicas: 2",
+            "replicas: 0",
+            "ET2008",
+            "spec.etReplicaSpecs.worker.replicas must be at least 1, not 0",
+            None,
+        ),
+        (
+            "slotsPerWorker: 1",
+            "backoffLimit: 2147483648",
+            "ET2008",
+            "spec.backoffLimit must be at most 2147483647, not 2147483648",
+            None,
+        ),
+        (
+            "slotsPerWorker: 1",
+            "cleanPodPolicy: running",
+            "ET2007",
+            "spec.cleanPodPolicy must be one of Running, All, None, not 'running'",
+            "did you mean 'Running'?",
+        ),
+        (
+            "slotsPerWorker: 1",
+            "launcherAttachMode: telnet",
+            "ET2007",
+            "spec.launcherAttachMode must be one of ssh, kubexec, not 'telnet'",
+            None,
+        ),
+        (
+            "slotsPerWorker: 1",
+            "restartPolicy: Always",
+            "ET2007",
+            "spec.restartPolicy must be one of Never, OnFailure, not 'Always'",
+            None,
+        ),
+        (
+            "    launcher:\n",
+            "    launcher:\n      replicas: 2\n",
+            "ET2007",
+            "spec.etReplicaSpecs.launcher.replicas must be 1, not 2",
+            None,
+        ),
+        (
+            "launcher:\n      template:\n        spec:\n          containers: [{name: main, im",
+            "launcher:\n      template:\n        spec:\n          containers: []\n#",
+            "ET2010",
+            "spec.etReplicaSpecs.launcher.template.spec.containers must not be empty",
+            None,
+        ),
+        (
+            "name: mnist",
+            'name: ""',
+            "ET2010",
+            "metadata.name must not be empty",
+            None,
+        ),
+        (
+            "name: mnist",
+            "name: mnist\n  namespace: Team_A",
+            "ET2009",
+            "metadata.namespace 'Team_A' is not a DNS label: lower-case letters, digits and '-'",
+            None,
+        ),
+        (
+            "name: mnist",
+            'name: mnist\n  labels: {"a b": c}',
+            "ET2009",
+            LABEL_KEY_MESSAGE,
+            None,
+        ),
+        (
+            "slotsPerWorker: 1",
+            "cleanPodPolicy: [All]",
+            "ET2006",
+            "spec.cleanPodPolicy must be text, not a list",
+            None,
+        ),
+    ],
+)
+def test_a_wrong_value_is_explained(old, new, code, message, hint):
+    found = only(job(old, new))
+    assert (found.code, found.message, found.hint) == (code, message, hint)
+
+
+def test_a_value_is_shown_where_it_stands():
+    found = only(job("replicas: 2", "replicas: many"))
+    assert (found.location.line, found.location.column, found.location.width) == (13, 17, 4)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "cleanPodPolicy: All",
+        'cleanPodPolicy: ""',
+        'launcherAttachMode: ""',
+        "restartPolicy: OnFailure",
+        "backoffLimit: 0",
+        "backoffLimit: null",
+        "launcherAttachMode:",
+    ],
+)
+def test_what_the_operator_accepts_and_means_something_is_accepted(line):
+    assert job("slotsPerWorker: 1", line) == []
+
+
+def test_a_required_field_that_is_null_is_missing():
+    found = only(job("replicas: 2", "replicas: null"))
+    assert (found.code, found.location.line) == ("ET2002", 12)
+
+
+def test_a_dump_from_a_cluster_is_accepted():
+    dump = JOB.replace(
+        "  name: mnist\n",
+        """\
+  name: mnist
+  creationTimestamp: "2024-05-01T10:00:00Z"
+  generation: 1
+  resourceVersion: "4711"
+  uid: 8c5b1c2e-0000-4000-8000-000000000000
+  managedFields:
+  - {apiVersion: v1, fieldsType: FieldsV1, fieldsV1: {"f:spec": {}}, manager: kubectl}
+  ownerReferences:
+  - {apiVersion: v1, kind: ConfigMap, name: a, uid: b, controller: true}
+  annotations: {kubectl.kubernetes.io/last-applied-configuration: "{}"}
+""",
+    )
+    dump = dump.replace(
+        "        spec:\n", "        metadata: {creationTimestamp: null}\n        spec:\n"
+    )
+    assert check(dump + "status: {phase: Running, conditions: [{anything: goes}]}\n") == []
+
+
+def test_unknown_fields_of_a_pod_spec_are_left_to_the_kubernetes_schema():
+    assert job("{name: main, image: trainer:1}", "{name: main, future: [1]}") == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "toDelete: {count: 1}",
+        "toDelete: {podNames: [mnist-worker-1]}",
+        "toDelete: {count: 1, podNames: []}",
+        "toDelete: {count: 1, podNames: null}",
+        "toDelete: {count: 2, podNames: [mnist-worker-1]}",
+    ],
+)
+def test_a_scale_in_names_a_number_or_pods(change):
+    assert intent("ScaleIn", change) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "message"),
+    [
+        ("toDelete: {}", "ET2002", "spec.toDelete needs 'count' or 'podNames'"),
+        ("timeout: 5", "ET2002", "spec needs 'toDelete'"),
+        ("toDelete: {podNames: []}", "ET2010", "spec.toDelete.podNames must not be empty"),
+        ("toDelete: {count: 0}", "ET2008", "spec.toDelete.count must be at least 1, not 0"),
+        ("toDelete: {podNames: [a, b, a]}", "ET2012", "spec.toDelete.podNames: lists 'a' twice"),
+        ("toDelete: {podNames: [1]}", "ET2006", "spec.toDelete.podNames[0] must be text, not 1"),
+    ],
+)
+def test_a_scale_in_that_would_delete_something_else_is_refused(change, code, message):
+    found = only(intent("ScaleIn", change))
+    assert (found.code, found.message) == (code, message)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("toAdd: {}", "spec.toAdd needs 'count'"),
+        ("toAdd: {count: 0}", "spec.toAdd.count must be at least 1, not 0"),
+        ("toAdd: {count: 1}\n  timeout: 0", "spec.timeout must be at least 1, not 0"),
+        ("toAdd: {count: 1}\n  env: [{value: x}]", "spec.env[0] needs 'name'"),
+    ],
+)
+def test_a_scale_out_that_would_fail_is_refused(change, message):
+    assert only(intent("ScaleOut", change)).message == message
+
+
+def test_an_intent_needs_a_name_or_a_prefix_of_one():
+    text = SCALE.replace("KIND", "ScaleOut").replace("CHANGE", "toAdd: {count: 1}")
+    assert check(text.replace("{name: more}", "{generateName: more-}")) == []
+    found = only(check(text.replace("{name: more}", "{}")))
+    assert found.message == "metadata needs 'name' or 'generateName'"
+
+
+def test_a_document_from_python_is_checked_without_a_position():
+    (document,) = from_values([{"apiVersion": GROUP, "kind": "ScaleIn"}]).documents
+    found = check_document(document, "ScaleIn.json")
+    assert [one.message for one in found] == ["ScaleIn needs 'metadata'", "ScaleIn needs 'spec'"]
+    assert {one.location.line for one in found} == {None}
+
+
+def test_a_schema_may_stand_outside_of_the_package(tmp_path):
+    path = tmp_path / "Widget.json"
+    path.write_text(json.dumps({"oneOf": [{"type": "string"}, {"required": ["size"]}]}))
+    (document,) = parse("apiVersion: example.com/v1\nkind: Widget\n").documents
+    assert len(check_document(document, path)) == 1
+    (document,) = parse("apiVersion: example.com/v1\nkind: Widget\nsize: 1\n").documents
+    assert check_document(document, path) == []
+
+
+@pytest.mark.parametrize(
+    ("rules", "value", "message"),
+    [
+        ({"anyOf": [{"type": "string"}, {"type": "integer"}]}, "[]", "text or a whole number"),
+        ({"not": {"type": "integer"}}, "5", "v:"),
+        ({"exclusiveMinimum": 5}, "5", "must be above 5, not 5"),
+        ({"maxItems": 1}, "[1, 2]", "must have at most 1 items, not 2"),
+        ({"minLength": 3}, "ab", "must have at least 3 characters, not 2"),
+        ({"pattern": "^a+$"}, "b", "v 'b' is not of the form ^a+$"),
+        (False, "1", "v:"),
+        (
+            {"oneOf": [{"required": ["a"]}, {"properties": {"b": {"type": "null"}}}]},
+            "{b: 1}",
+            "v.b must be null, not 1",
+        ),
+    ],
+)
+def test_any_keyword_of_a_schema_gives_one_error_at_its_field(rules, value, message, tmp_path):
+    path = tmp_path / "Widget.json"
+    path.write_text(json.dumps({"properties": {"v": rules}}))
+    (document,) = parse(f"apiVersion: example.com/v1\nkind: Widget\nv: {value}\n").documents
+    found = only(check_document(document, path))
+    assert message in found.message
+    assert found.location.line == 3
+
+
+def test_a_long_value_is_cut_in_the_message():
+    found = only(job("slotsPerWorker: 1", f"cleanPodPolicy: {'x' * 5000}"))
+    assert len(found.message) < 200
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_schemas_are_valid_and_describe_every_field(kind):
+    schema = json.loads((data.folder("schemas") / f"{kind}.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    assert schema["$id"] == f"https://etcompile.dev/schemas/{GROUP}/{kind}.json"
+    assert list(silent_fields(schema, kind)) == []
+
+
+def silent_fields(schema, path):
+    for name, field in schema.get("properties", {}).items():
+        if "description" not in field and "$ref" not in field:
+            yield f"{path}.{name}"
+        yield from silent_fields(field, f"{path}.{name}")
+    if isinstance(items := schema.get("items"), dict):
+        yield from silent_fields(items, f"{path}[]")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_object_of_ours_takes_unknown_fields(kind):
+    schema = json.loads((data.folder("schemas") / f"{kind}.json").read_text())
+    open_ones = {
+        path for path, one in objects(schema, kind) if one.get("additionalProperties") is not False
+    }
+    allowed = ("status", "labels", "annotations", "fieldsV1", "podTemplate.spec", "containers")
+    assert [path for path in open_ones if not any(word in path for word in allowed)] == []
+
+
+def objects(schema, path):
+    if schema.get("type") == "object":
+        yield path, schema
+    for table in ("properties", "$defs"):
+        for name, inner in schema.get(table, {}).items():
+            yield from objects(inner, f"{path}.{name}")
+    if isinstance(items := schema.get("items"), dict):
+        yield from objects(items, f"{path}[]")
