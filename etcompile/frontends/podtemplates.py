@@ -1,0 +1,90 @@
+"""What every kind that carries Pod templates has to find out about one.
+
+Which container trains, whether it runs as root, and which parts of a template are replaced by
+the job: the answers are the same for all kinds.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from etcompile.diagnostics import Diagnostic, diagnose
+from etcompile.model import Origin
+
+MAIN_CONTAINER = "kubectl.kubernetes.io/default-container"
+"""kubectl's own annotation for the container that matters."""
+
+
+def main_container(
+    origin: Origin, template: Mapping[str, Any]
+) -> tuple[str | None, list[Diagnostic]]:
+    """The container that does the work; the others are sidecars.
+
+    It is the one that the template's annotation `kubectl.kubernetes.io/default-container`
+    names, else the first. et-operator always takes the first (reference/et-operator.md 6,
+    defect 42).
+
+    Args:
+        origin: Where the template stands.
+        template: The Pod template.
+
+    Returns:
+        The container's name, None if the annotation names no container, and the diagnostics.
+    """
+    containers: Sequence[Mapping[str, Any]] = template["spec"]["containers"]
+    names = [container["name"] for container in containers]
+    named = template.get("metadata", {}).get("annotations", {}).get(MAIN_CONTAINER)
+    if named is not None:
+        if named in names:
+            return named, []
+        place = origin.locate("metadata", "annotations", MAIN_CONTAINER)
+        return None, [diagnose("ET2048", place, name=named, known=", ".join(names))]
+    return names[0], []
+
+
+def runs_as_root(spec: Mapping[str, Any], container: str) -> bool:
+    """Whether a container runs as root, as far as its Pod's spec says.
+
+    An image with a USER of its own cannot be seen from here.
+    """
+    main = next(c for c in spec["containers"] if c["name"] == container)
+    pod, own = spec.get("securityContext", {}), main.get("securityContext", {})
+    user = own.get("runAsUser", pod.get("runAsUser"))
+    if user is not None:
+        return bool(user == 0)
+    return not own.get("runAsNonRoot", pod.get("runAsNonRoot", False))
+
+
+def template_notes(
+    origin: Origin, template: Mapping[str, Any], *, restart_policy: str
+) -> list[Diagnostic]:
+    """Warnings about parts of a template that the job replaces or drops.
+
+    Args:
+        origin: Where the template stands.
+        template: The Pod template.
+        restart_policy: The restartPolicy that its Pods get.
+    """
+    notes = [
+        diagnose(
+            "ET2041",
+            origin.locate("metadata", name, key=True),
+            where=f"template.metadata.{name}",
+            reason="the job names and owns its Pods",
+            advice="remove it",
+        )
+        for name in ("name", "generateName", "namespace", "finalizers", "ownerReferences")
+        if template.get("metadata", {}).get(name)
+    ]
+    given = template["spec"].get("restartPolicy", restart_policy)
+    if given != restart_policy:
+        notes.append(
+            diagnose(
+                "ET2042",
+                origin.locate("spec", "restartPolicy"),
+                where="template.spec.restartPolicy",
+                name=given,
+                reason=f"the job's Pods have {restart_policy}",
+                advice="restartPolicy beside the template says which failures are replaced",
+            )
+        )
+    return notes

@@ -1,0 +1,435 @@
+"""TrainingJob of et-operator (`kai.alibabacloud.com/v1alpha1`) to a job.
+
+Names, labels, volumes, files and modes are those of reference/et-operator.md 2; what is
+different here, and why, is listed in docs/differences.md. The document has passed its schema,
+so this module reads it without looking twice.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from etcompile.diagnostics import Diagnostic, Source, ValuePath, diagnose
+from etcompile.frontends.kind import Kind, Lowered
+from etcompile.frontends.podtemplates import main_container, runs_as_root, template_notes
+from etcompile.model import (
+    Bounds,
+    ClusterAccess,
+    ConfigFile,
+    ConfigMapVolume,
+    EmptyDir,
+    Env,
+    Gate,
+    HostList,
+    InitContainer,
+    Job,
+    Member,
+    Mount,
+    Origin,
+    PodTemplate,
+    Port,
+    Resident,
+    Role,
+    RunPolicy,
+    SshCredentials,
+    Volume,
+)
+from etcompile.model.protocol import HOSTS_PATH
+
+API_VERSION = "kai.alibabacloud.com/v1alpha1"
+_GROUP = "kai.alibabacloud.com"
+
+_SUSPEND = "job-supervisor.kube-ai.io/job-suspended"
+_SSH_SECRET = "arena.kubeflow.org/ssh-secret"  # noqa: S105 - the name of an annotation
+_SSH_MOUNT_PATH = "etcompile.dev/ssh-mount-path"
+_GATE_TIMEOUT = "etcompile.dev/gate-timeout"
+_ANNOTATIONS = (_SUSPEND, _SSH_SECRET, _SSH_MOUNT_PATH, _GATE_TIMEOUT)
+
+_ROOT_SSH = "/root/.ssh"
+_NON_ROOT_PORT = 2222
+_DEFAULT_GATE_TIMEOUT = 1800
+"""Seconds: large images and a cluster that grows on demand need more than a few minutes."""
+
+_ROLES: ValuePath = ("spec", "etReplicaSpecs")
+_HOSTFILE = Mount("training-job-hostfile", "/etc/edl")
+_CONFIG = Mount("training-job-config", "/etc/mpi")
+_KUBECTL = Mount("training-job-kubectl", "/opt/kube")
+_DEEPSPEED = Mount("deepspeed-hostfile", "/job")
+_KUBEXEC = f"{_CONFIG.path}/kubexec.sh"
+_KUBEXEC_FILE = ("kubexec.sh", "kubexec.sh", 0o555)
+_KUBEXEC_ENV = (
+    Env("OMPI_MCA_plm_rsh_agent", _KUBEXEC),
+    # From 65 hosts on, Open MPI would start daemons from workers, which have no rights.
+    Env("OMPI_MCA_plm_rsh_no_tree_spawn", "1"),
+)
+_SSH_CONFIG = "StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\n"
+
+_INIT_HOSTFILE = (  # reference/et-operator.md 2.5, letter by letter
+    "cp /etc/mpi/hostfile /etc/edl/hostfile && chmod 600 /etc/edl/hostfile && "
+    "cp /etc/mpi/discover_hosts.sh /etc/edl/discover_hosts.sh && "
+    "chmod +x /etc/edl/discover_hosts.sh && "
+    "cp /etc/mpi/deepspeed-hostfile /job/hostfile && chmod 600 /job/hostfile"
+)
+_INIT_RESOURCES = {"cpu": "100m", "memory": "512Mi", "ephemeral-storage": "5Gi"}
+_DELIVER_KUBECTL = 'cp "$(command -v kubectl)" /opt/kube/kubectl'
+_DELIVERY_RESOURCES = {"cpu": "100m", "memory": "64Mi"}
+
+
+def lower(source: Source) -> Lowered:
+    """The job that a TrainingJob describes.
+
+    Args:
+        source: A document that `schemas/TrainingJob.json` accepts.
+
+    Returns:
+        The job, with its workers as written (scale intents come later), and what is to be said
+        about the document; no job if it contradicts itself.
+    """
+    spec = source.data["spec"]
+    mode = spec.get("launcherAttachMode")
+    mode = "ssh" if mode is None else mode
+    templates = {}
+    diagnostics: list[Diagnostic] = [*_dead_fields(source), *_annotation_errors(source)]
+    for role in ("launcher", "worker"):
+        template, problems = _template(source, role)
+        diagnostics += problems
+        if template is not None:
+            templates[role] = template
+    if len(templates) < 2:
+        return Lowered(None, tuple(diagnostics))
+    credentials = None
+    if mode == "ssh":
+        credentials, problems = _credentials(source, templates)
+        diagnostics += problems
+    return Lowered(_job(source, mode, templates, credentials), tuple(diagnostics))
+
+
+def _job(
+    source: Source,
+    mode: str,
+    templates: Mapping[str, PodTemplate],
+    credentials: SshCredentials | None,
+) -> Job:
+    metadata, spec = source.data["metadata"], source.data["spec"]
+    name = metadata["name"]
+    document = _document(source.data)
+    return Job(
+        name=name,
+        namespace=metadata.get("namespace"),
+        kind="TrainingJob",
+        api_version=API_VERSION,
+        roles=(
+            _worker(source, name, mode, templates["worker"]),
+            _launcher(source, name, mode, templates["launcher"]),
+        ),
+        labels={"app": name},
+        selector={"group-name": _GROUP, "training-job-name": name},
+        run=RunPolicy(
+            restart=spec.get("restartPolicy", "Never"),
+            backoff_limit=spec.get("backoffLimit", 6),
+            clean_pods=spec.get("cleanPodPolicy", "Running") or "None",
+            suspended=_annotations(source).get(_SUSPEND) == "true",
+        ),
+        config_name=f"{name}-config",
+        files=_files(templates["worker"].main),
+        host_lists=(
+            HostList("hostfile", "worker", "{host}:{slots}"),
+            HostList("deepspeed-hostfile", "worker", "{host} slots={slots}"),
+        ),
+        slots=_slots(spec, templates["worker"]),
+        access=_access(name, mode, templates["launcher"]),
+        credentials=credentials,
+        document=document,
+        identity=_identity(document),
+        origin=Origin(source),
+    )
+
+
+# Roles ----------------------------------------------------------------------------------------
+
+
+def _worker(source: Source, job: str, mode: str, template: PodTemplate) -> Role:
+    worker = source.data["spec"]["etReplicaSpecs"]["worker"]
+    kubexec = mode == "kubexec"
+    return Role(
+        name="worker",
+        stem=f"{job}-worker",
+        members=tuple(Member(index) for index in range(worker["replicas"])),
+        template=template,
+        labels={"training-job-role": "worker"},
+        origin=Origin(source, (*_ROLES, "worker")),
+        index_label="replica-index",
+        # Open MPI's daemons look for their launcher's agent too, and die without it.
+        volumes=(ConfigMapVolume(_CONFIG.volume, (_KUBEXEC_FILE,)),) if kubexec else (),
+        mounts=(_CONFIG,) if kubexec else (),
+        ports=(Port("ssh-port", 22), Port("kubeai-service-port", 9009)),
+        resident=Resident(ssh=mode == "ssh"),
+        bounds=Bounds(worker.get("minReplicas", 1), worker.get("maxReplicas")),
+        restart=worker.get("restartPolicy") or "Never",
+    )
+
+
+def _launcher(source: Source, job: str, mode: str, template: PodTemplate) -> Role:
+    launcher = source.data["spec"]["etReplicaSpecs"]["launcher"]
+    kubexec = mode == "kubexec"
+    tools = (_KUBECTL,) if kubexec else ()
+    return Role(
+        name="launcher",
+        stem=f"{job}-launcher",
+        members=(Member(),),
+        template=template,
+        labels={"training-job-role": "launcher"},
+        origin=Origin(source, (*_ROLES, "launcher")),
+        env=_KUBEXEC_ENV if kubexec else (),
+        volumes=_volumes(kubexec=kubexec),
+        mounts=(_HOSTFILE, _CONFIG, *tools, _DEEPSPEED),
+        setup=(*_setup(kubexec=kubexec),),
+        gate=Gate(
+            hosts=f"{_HOSTFILE.path}/hostfile",
+            mounts=(_HOSTFILE, _CONFIG, *tools),
+            ssh=mode == "ssh",
+            timeout=_gate_timeout(source),
+            kubexec=_KUBEXEC if kubexec else None,
+        ),
+        run_once=True,
+        service_account=None if _own_account(template) else f"{job}-launcher",
+        restart=launcher.get("restartPolicy") or "Never",
+    )
+
+
+def _setup(*, kubexec: bool) -> Iterator[InitContainer]:
+    yield InitContainer(
+        name="init-hostfile",
+        image="init",
+        script=_INIT_HOSTFILE,
+        mounts=(_HOSTFILE, _DEEPSPEED, _CONFIG),
+        resources=_INIT_RESOURCES,
+    )
+    if kubexec:
+        yield InitContainer(
+            name="kubectl-delivery",
+            image="kubectl",
+            script=_DELIVER_KUBECTL,
+            mounts=(_KUBECTL,),
+            resources=_DELIVERY_RESOURCES,
+        )
+
+
+def _volumes(*, kubexec: bool) -> tuple[Volume, ...]:
+    return (
+        EmptyDir(_HOSTFILE.volume),
+        EmptyDir(_DEEPSPEED.volume),
+        # In ssh mode it would only hide a kubectl of the image (reference defect 41).
+        *([EmptyDir(_KUBECTL.volume)] if kubexec else []),
+        ConfigMapVolume(
+            _CONFIG.volume,
+            items=(
+                ("hostfile", "hostfile", 0o444),
+                ("discover_hosts.sh", "discover_hosts.sh", 0o444),
+                _KUBEXEC_FILE,
+                ("deepspeed-hostfile", "deepspeed-hostfile", 0o444),
+            ),
+        ),
+    )
+
+
+def _files(container: str) -> tuple[ConfigFile, ...]:
+    hostfile = f"{_HOSTFILE.path}/hostfile"
+    return (
+        ConfigFile(
+            "discover_hosts.sh",
+            "discover_hosts.sh",
+            {"live": f"{HOSTS_PATH}/hostfile", "seed": hostfile},
+        ),
+        ConfigFile(
+            "kubexec.sh",
+            "kubexec.sh",
+            {"container": container, "kubectl": f"{_KUBECTL.path}/kubectl"},
+        ),
+    )
+
+
+# Templates ------------------------------------------------------------------------------------
+
+
+def _template(source: Source, role: str) -> tuple[PodTemplate | None, list[Diagnostic]]:
+    path = (*_ROLES, role, "template")
+    origin = Origin(source, path)
+    template = source.data["spec"]["etReplicaSpecs"][role]["template"]
+    main, problems = main_container(origin, template)
+    problems += template_notes(origin, template, restart_policy="Never")
+    if main is None:
+        return None, problems
+    metadata = template.get("metadata", {})
+    return (
+        PodTemplate(
+            labels=metadata.get("labels", {}),
+            annotations=metadata.get("annotations", {}),
+            spec=template["spec"],
+            main=main,
+            origin=origin,
+        ),
+        problems,
+    )
+
+
+def _slots(spec: Mapping[str, Any], worker: PodTemplate) -> int:
+    """Processes per worker (reference/et-operator.md 1.1, slotsPerWorker): limits only."""
+    if (given := spec.get("slotsPerWorker")) is not None:
+        return int(given)
+    limits = worker.main_container.get("resources", {}).get("limits", {})
+    try:
+        return int(limits["nvidia.com/gpu"])
+    except (KeyError, ValueError):
+        return 1
+
+
+def _own_account(template: PodTemplate) -> str | None:
+    account = template.spec.get("serviceAccountName") or template.spec.get("serviceAccount")
+    return str(account) if account else None
+
+
+def _access(job: str, mode: str, launcher: PodTemplate) -> ClusterAccess:
+    """Rights of the launcher: it needs some only to reach its workers by exec.
+
+    kubectl opens an exec stream with GET since 1.31 and with POST before, hence both verbs.
+    RBAC cannot select Pods by label, and names would change with every scale-out.
+    """
+    rules = (
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]},
+        {"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["create", "get"]},
+    )
+    own = _own_account(launcher)
+    return ClusterAccess(
+        account=own or f"{job}-launcher",
+        create_account=own is None,
+        rules=rules if mode == "kubexec" else (),
+    )
+
+
+# ssh ------------------------------------------------------------------------------------------
+
+
+def _credentials(
+    source: Source, templates: Mapping[str, PodTemplate]
+) -> tuple[SshCredentials, list[Diagnostic]]:
+    annotations = _annotations(source)
+    path = annotations.get(_SSH_MOUNT_PATH, _ROOT_SSH).rstrip("/")
+    others = [
+        role
+        for role, template in templates.items()
+        if not runs_as_root(template.spec, template.main)
+    ]
+    problems = []
+    if path == _ROOT_SSH:
+        problems = [
+            diagnose("ET2045", templates[role].origin.locate("spec"), where=role, path=path)
+            for role in others
+        ]
+    named = annotations.get(_SSH_SECRET)
+    credentials = SshCredentials(
+        secret=named or source.data["metadata"]["name"],
+        files=(
+            ("id_rsa", "id_rsa"),
+            ("id_rsa.pub", "id_rsa.pub"),
+            ("id_rsa.pub", "authorized_keys"),
+            ("config", "config"),
+        ),
+        mount_path=path,
+        port=_NON_ROOT_PORT if "worker" in others else 22,
+        owned=not named,
+        copied=bool(others),
+        config=_SSH_CONFIG,
+    )
+    return credentials, problems
+
+
+# The document ---------------------------------------------------------------------------------
+
+
+def _annotations(source: Source) -> Mapping[str, str]:
+    annotations: Mapping[str, str] = source.data["metadata"].get("annotations", {})
+    return annotations
+
+
+def _gate_timeout(source: Source) -> int:
+    text = _annotations(source).get(_GATE_TIMEOUT, "")
+    return int(text) if re.fullmatch(r"\d+", text, re.ASCII) else _DEFAULT_GATE_TIMEOUT
+
+
+def _annotation_errors(source: Source) -> Iterator[Diagnostic]:
+    for name, form, expected in (
+        (_GATE_TIMEOUT, r"0*[1-9]\d*", "a number of seconds"),
+        (_SSH_MOUNT_PATH, r"/.+", "an absolute path"),
+    ):
+        found = _annotations(source).get(name)
+        if found is not None and not re.fullmatch(form, found, re.ASCII):
+            place = source.locate(("metadata", "annotations", name))
+            facts = {"name": name, "expected": expected, "found": found, "advice": ""}
+            yield diagnose("ET2050", place, **facts)
+
+
+def _document(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The document without what a cluster or a person adds to it for other purposes."""
+    metadata: dict[str, Any] = {"name": data["metadata"]["name"]}
+    if namespace := data["metadata"].get("namespace"):
+        metadata["namespace"] = namespace
+    annotations = data["metadata"].get("annotations", {})
+    if kept := {name: annotations[name] for name in _ANNOTATIONS if name in annotations}:
+        metadata["annotations"] = kept
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "TrainingJob",
+        "metadata": metadata,
+        "spec": data["spec"],
+    }
+
+
+def _identity(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The document without replica counts: scaling a run does not make it another run."""
+    spec = document["spec"]
+    counts = ("replicas", "minReplicas", "maxReplicas")
+    roles = {
+        role: {key: value for key, value in body.items() if key not in counts}
+        for role, body in spec["etReplicaSpecs"].items()
+    }
+    return {
+        "kind": document["kind"],
+        "name": document["metadata"]["name"],
+        "spec": {**spec, "etReplicaSpecs": roles},
+    }
+
+
+def _dead_fields(source: Source) -> Iterator[Diagnostic]:
+    """Fields accepted for upstream's sake that mean less than they seem to."""
+    spec = source.data["spec"]
+    for path, reason in (
+        (("launcherAttachMode",), "the empty mode gives the launcher no way to reach its workers"),
+        (("cleanPodPolicy",), "the empty policy means None"),
+        (("etReplicaSpecs", "worker", "restartPolicy"), "the empty policy means Never"),
+        (("etReplicaSpecs", "launcher", "restartPolicy"), "the empty policy means Never"),
+    ):
+        value: Any = spec
+        for step in path:
+            value = value.get(step) if isinstance(value, Mapping) else None
+        if value == "":
+            yield diagnose(
+                "ET2041",
+                source.locate(("spec", *path)),
+                where=".".join(("spec", *path)),
+                reason=reason,
+                advice="write what you mean",
+            )
+
+
+KINDS = (
+    Kind(
+        api_version=API_VERSION,
+        name="TrainingJob",
+        schema="TrainingJob.json",
+        lower=lower,
+        summary="et-operator: elastic Horovod, DeepSpeed and MPI jobs",
+        pod_templates=((*_ROLES, "launcher", "template"), (*_ROLES, "worker", "template")),
+        volumes=(_HOSTFILE.volume, _CONFIG.volume, _KUBECTL.volume, _DEEPSPEED.volume),
+    ),
+)
