@@ -1,0 +1,141 @@
+"""One job and its intents, in order, to the job with the workers that are left.
+
+The rules are those of reference/et-operator.md 5.2 and 5.3: a ScaleOut numbers its workers on
+from the highest index there is, so that an index freed by a ScaleIn is used again; a ScaleIn
+by count takes the highest indexes, one by names exactly those. What et-operator gets wrong is
+refused: unknown names (defect 1), bounds (defect 5), counts of workers that are not there
+(defect 22).
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from etcompile.diagnostics import Diagnostic, diagnose
+from etcompile.intents.order import ordered
+from etcompile.model import Bounds, Intent, Job, Member, Role, ScaleIn, ScaleOut
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """A job after its intents.
+
+    Args:
+        job: The job with its final workers; a refused intent left no trace in it.
+        highest_index: The highest worker index that was ever given out, -1 if none.
+        diagnostics: An error for each refused intent.
+    """
+
+    job: Job
+    highest_index: int
+    diagnostics: tuple[Diagnostic, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    role: Role
+    members: dict[int, Member]
+    removed: dict[str, str]
+    """Pod name to the title of the intent that removed it."""
+
+
+def fold(job: Job, intents: Sequence[Intent]) -> Folded:
+    """The job after all its intents, and what was wrong with them.
+
+    Args:
+        job: The job as its document describes it.
+        intents: The intents that select it, in the order of the input.
+
+    Returns:
+        The job with the workers that are left, and the errors.
+    """
+    role = job.scaled_role
+    if role is None:
+        problems = [_not_scalable(job, intent) for intent in intents]
+        return Folded(job, -1, tuple(problems))
+    in_order, problems = ordered(intents)
+    state = _State(role, {m.index: m for m in role.members if m.index is not None}, {})
+    highest = max(state.members, default=-1)
+    for intent in in_order:
+        if isinstance(intent, ScaleOut):
+            problems += _scale_out(state, intent)
+        elif isinstance(intent, ScaleIn):
+            problems += _scale_in(state, intent)
+        highest = max((highest, *state.members))
+    members = tuple(state.members[index] for index in sorted(state.members))
+    roles = tuple(dataclasses.replace(r, members=members) if r is role else r for r in job.roles)
+    return Folded(dataclasses.replace(job, roles=roles), highest, tuple(problems))
+
+
+def _scale_out(state: _State, intent: ScaleOut) -> list[Diagnostic]:
+    replicas = len(state.members) + intent.count
+    maximum = _bounds(state).maximum
+    if maximum is not None and replicas > maximum:
+        place = intent.origin.locate("spec", "toAdd", "count")
+        facts = {"intent": intent.title, "replicas": replicas, "maximum": maximum}
+        return [diagnose("ET3004", place, **facts)]
+    first = max(state.members, default=-1) + 1
+    # A generated name is only known to a cluster; the first index keeps it unique here.
+    name = f"{intent.name}{first}" if intent.generated else intent.name
+    labels = {intent.label: name} if intent.label else {}
+    for index in range(first, first + intent.count):
+        state.members[index] = Member(index, labels)
+        state.removed.pop(state.role.pod_name(state.members[index]), None)
+    return []
+
+
+def _scale_in(state: _State, intent: ScaleIn) -> list[Diagnostic]:
+    if intent.pods:
+        chosen, problems = _named(state, intent)
+        count = len(intent.pods)
+        place = intent.origin.locate("spec", "toDelete", "podNames", key=True)
+    else:
+        count = intent.count or 0
+        chosen, problems = sorted(state.members, reverse=True)[:count], []
+        place = intent.origin.locate("spec", "toDelete", "count")
+    left, minimum = len(state.members) - count, _bounds(state).minimum
+    if not problems and left < minimum:
+        floor = f"minReplicas is {minimum}" if minimum > 1 else "at least one must stay"
+        advice = (
+            f"remove at most {max(len(state.members) - minimum, 0)}, or lower minReplicas"
+            if minimum > 1
+            else "delete the job instead, or remove fewer"
+        )
+        facts = {"intent": intent.title, "replicas": max(left, 0), "floor": floor}
+        problems = [diagnose("ET3005", place, **facts, advice=advice)]
+    if problems:
+        return problems
+    for index in chosen:
+        state.removed[state.role.pod_name(state.members.pop(index))] = intent.title
+    return []
+
+
+def _named(state: _State, intent: ScaleIn) -> tuple[list[int], list[Diagnostic]]:
+    names = {state.role.pod_name(member): index for index, member in state.members.items()}
+    problems = []
+    for pod in intent.pods:
+        if pod in names:
+            continue
+        before = state.removed.get(pod)
+        facts = {
+            "intent": intent.title,
+            "pod": pod,
+            "problem": f"{before} has removed already" if before else "is no worker of the job",
+            "workers": _shortened([name for name, _ in sorted(names.items(), key=lambda n: n[1])]),
+        }
+        problems.append(diagnose("ET3002", intent.pod_origins[pod].locate(), **facts))
+    return [names[pod] for pod in intent.pods if pod in names], problems
+
+
+def _bounds(state: _State) -> Bounds:
+    return state.role.bounds or Bounds()
+
+
+def _shortened(names: list[str]) -> str:
+    shown = names if len(names) <= 8 else [*names[:4], "...", *names[-3:]]
+    return ", ".join(shown)
+
+
+def _not_scalable(job: Job, intent: Intent) -> Diagnostic:
+    place = intent.origin.locate("spec", "selector", "name")
+    return diagnose("ET3006", place, intent=intent.title, job=job.name)

@@ -1,0 +1,112 @@
+"""Documents for tests: the smallest that are valid, to be changed where a test looks."""
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import etcompile
+from etcompile import Compilation, Options, Severity
+
+API_VERSION = "kai.alibabacloud.com/v1alpha1"
+HOROVOD = [
+    "horovodrun",
+    "-np",
+    "2",
+    "--min-np",
+    "1",
+    "--host-discovery-script",
+    "/etc/edl/discover_hosts.sh",
+    "python",
+    "train.py",
+]
+
+
+def training_job(name: str = "mnist", *, replicas: int = 2, **spec: Any) -> dict[str, Any]:
+    """A TrainingJob with one container a role; `spec` replaces fields of its spec."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "TrainingJob",
+        "metadata": {"name": name},
+        "spec": {
+            "etReplicaSpecs": {
+                "launcher": {"template": {"spec": {"containers": [container(command=HOROVOD)]}}},
+                "worker": {
+                    "replicas": replicas,
+                    "template": {"spec": {"containers": [container()]}},
+                },
+            },
+            **spec,
+        },
+    }
+
+
+def container(name: str = "main", **fields: Any) -> dict[str, Any]:
+    """A container with a pinned image."""
+    return {"name": name, "image": "horovod/horovod:0.28.1", **copy.deepcopy(fields)}
+
+
+def scale_out(name: str, count: int, *, job: str = "mnist", **spec: Any) -> dict[str, Any]:
+    """A ScaleOut that adds `count` workers."""
+    return _intent("ScaleOut", name, job, {"toAdd": {"count": count}, **spec})
+
+
+def scale_in(name: str, wanted: int | Sequence[str], *, job: str = "mnist", **spec: Any) -> Any:
+    """A ScaleIn by count or by Pod names."""
+    wish = {"count": wanted} if isinstance(wanted, int) else {"podNames": list(wanted)}
+    return _intent("ScaleIn", name, job, {"toDelete": wish, **spec})
+
+
+def _intent(kind: str, name: str, job: str, spec: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "apiVersion": API_VERSION,
+        "kind": kind,
+        "metadata": {"name": name},
+        "spec": {"selector": {"name": job}, **spec},
+    }
+
+
+def worker(document: dict[str, Any]) -> dict[str, Any]:
+    """The worker's replica spec of a TrainingJob, to be changed in place."""
+    found: dict[str, Any] = document["spec"]["etReplicaSpecs"]["worker"]
+    return found
+
+
+def launcher(document: dict[str, Any]) -> dict[str, Any]:
+    """The launcher's replica spec of a TrainingJob, to be changed in place."""
+    found: dict[str, Any] = document["spec"]["etReplicaSpecs"]["launcher"]
+    return found
+
+
+def compiled(*documents: Mapping[str, Any], **options: Any) -> Compilation:
+    """The compilation of documents that must be accepted."""
+    compilation = etcompile.compile(list(documents), Options(**options))
+    assert compilation.ok, compilation.diagnostics
+    return compilation
+
+
+def errors(*documents: Mapping[str, Any], **options: Any) -> list[str]:
+    """The codes of the errors of documents, in order."""
+    return _codes(etcompile.compile(list(documents), Options(**options)), Severity.ERROR)
+
+
+def warnings(*documents: Mapping[str, Any], **options: Any) -> list[str]:
+    """The codes of the warnings of documents that must be accepted, in order."""
+    return _codes(compiled(*documents, **options), Severity.WARNING)
+
+
+def _codes(compilation: Compilation, severity: Severity) -> list[str]:
+    return [d.code for d in compilation.diagnostics if d.severity is severity]
+
+
+def by_name(compilation: Compilation) -> dict[tuple[str, str], Any]:
+    """The objects by kind and name."""
+    return {(o["kind"], o["metadata"]["name"]): o for o in compilation.objects}
+
+
+def pods(compilation: Compilation) -> list[str]:
+    """The names of the workers' Pods, in order."""
+    return [
+        o["metadata"]["name"]
+        for o in compilation.objects
+        if o["kind"] == "Pod" and o["metadata"]["labels"]["etcompile.dev/role"] == "worker"
+    ]
