@@ -1,0 +1,84 @@
+"""kubexec.sh, as Open MPI and Horovod call it instead of ssh. kubectl is one that says its
+arguments."""
+
+import pytest
+
+SAY = '#!/bin/sh\nprintf "<%s>" "$@"\nexit 7\n'
+
+
+@pytest.fixture
+def kubectl(place):
+    """`kubectl(DIRECTORY)`: puts a kubectl there."""
+
+    def put(directory):
+        path = place / directory / "kubectl"
+        path.parent.mkdir()
+        path.write_text(SAY)
+        path.chmod(0o755)
+        return path
+
+    return put
+
+
+@pytest.fixture
+def kubexec(shell, script, run, place):
+    def kubexec(*arguments, container="worker", path="/nonexistent"):
+        kubectl = str(place / "delivered" / "kubectl")
+        text = script("kubexec.sh", container=container, kubectl=kubectl)
+        return run(*shell, text, *arguments, env={"PATH": path})
+
+    return kubexec
+
+
+def test_it_runs_the_command_line_in_the_worker(kubexec, kubectl):
+    kubectl("delivered")
+    found = kubexec("mnist-worker-0", 'cd /a; env K="v w"', "orted", "-mca x")
+    line = 'cd /a; env K="v w" orted -mca x'
+    expected = f"<exec><mnist-worker-0><--container><worker><--></bin/sh><-c><{line}>"
+    assert (found.returncode, found.stdout, found.stderr) == (7, expected, "")
+
+
+def test_without_a_container_name_kubectl_chooses(kubexec, kubectl):
+    kubectl("delivered")
+    found = kubexec("w", "true", container=None)
+    assert found.stdout == "<exec><w><--></bin/sh><-c><true>"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["-x", "w"],
+        ["-o", "PasswordAuthentication=no", "-o", "StrictHostKeyChecking=no", "w"],
+        ["-p", "2222", "-i", "/id", "-l", "root", "w"],
+        ["-q", "-T", "-t", "-n", "-v", "w"],
+        ["-p2222", "-oBatchMode=yes", "w"],
+        ["root@w"],
+        ["w", "-p", "2222", "-o", "ConnectTimeout=5"],
+    ],
+)
+def test_options_of_ssh_are_skipped_wherever_ssh_takes_them(kubexec, kubectl, arguments):
+    kubectl("delivered")
+    found = kubexec(*arguments, "ls -l", "-x")
+    assert found.stdout == "<exec><w><--container><worker><--></bin/sh><-c><ls -l -x>"
+
+
+def test_the_kubectl_of_the_image_does_when_none_was_delivered(kubexec, kubectl):
+    image = kubectl("image")
+    assert kubexec("w", "true", path=str(image.parent)).returncode == 7
+
+
+def test_no_kubectl_is_said_clearly(kubexec):
+    found = kubexec("w", "true")
+    assert (found.returncode, found.stdout) == (127, "")
+    assert found.stderr.count("\n") == 1
+    assert found.stderr.startswith("etcompile: no kubectl: ")
+
+
+@pytest.mark.parametrize("arguments", [[], ["-x"], ["-o"]])
+def test_no_host_is_said_clearly(kubexec, kubectl, arguments):
+    kubectl("delivered")
+    found = kubexec(*arguments)
+    assert (found.returncode, found.stderr) == (
+        2,
+        "etcompile: usage: kubexec.sh HOST COMMAND...\n",
+    )

@@ -1,0 +1,261 @@
+"""wait-for-workers.sh against a real sshd, with what different images bring to look with."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+NOWHERE = "x" * 64
+"""A name that no resolver looks up: a label has at most 63 letters."""
+
+
+@pytest.fixture
+def image(place, require):
+    """`image(*TOOLS)`: the PATH of an image that has these, besides the least of all."""
+
+    def build(*tools):
+        directory = place / "bin"
+        directory.mkdir()
+        for tool in ("sh", "sleep", *tools):
+            path = directory / tool
+            if tool == "python3":
+                path.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+                path.chmod(0o755)
+            else:
+                path.symlink_to(require("shells" if tool == "bash" else tool, which=tool))
+        return {"PATH": str(directory)}
+
+    return build
+
+
+@pytest.fixture
+def gate(shell, script, place, port):
+    """`gate(HOST...)`: the command line of the gate for these hosts."""
+
+    def write(*hosts, timeout_seconds=60, ssh=True, kubexec=None):
+        (place / "hostfile").write_text("".join(f"{host}:1\n" for host in hosts))
+        path = script(
+            "wait-for-workers.sh",
+            ssh=ssh,
+            port=port if ssh else None,
+            hostfile=str(place / "hostfile"),
+            timeout_seconds=timeout_seconds,
+            kubexec=kubexec,
+            poll_seconds=0.1,
+            status_done=str(place / "done"),
+            spec_hash_file=str(place / "spec-hash"),
+        )
+        return [*shell, path]
+
+    return write
+
+
+@pytest.fixture
+def sshd(place, port, start, require, listening):
+    """`sshd()`: a real sshd on 127.0.0.1, and on no other address."""
+    program = require("ssh", which="sshd")
+
+    def serve():
+        if os.geteuid() == 0:
+            Path("/run/sshd").mkdir(exist_ok=True)
+        key = place / "host-key"
+        keygen = require("ssh", which="ssh-keygen")
+        subprocess.run([keygen, "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+        options = (f"ListenAddress=127.0.0.1:{port}", f"HostKey={key}", "PidFile=none")
+        start(program, "-D", "-f", "/dev/null", *(f"-o{option}" for option in options))
+        listening(port)
+
+    return serve
+
+
+def _nc_probes(require):
+    nc = require("nc", which="nc")
+    told = subprocess.run([nc, "-h"], capture_output=True, text=True, check=False)
+    require("nc", present="-z" in told.stdout + told.stderr, why="this nc has no -z")
+
+
+@pytest.mark.parametrize("tool", ["nc", "bash", "python3", "perl"])
+def test_it_tells_who_is_there_with_whatever_the_image_has(gate, image, sshd, run, tool, require):
+    if tool == "nc":
+        _nc_probes(require)
+    path = image("timeout", "getent", tool)
+    sshd()
+    found = run(*gate("127.0.0.1", "127.0.0.1"), env=path)
+    assert (found.returncode, found.stdout, found.stderr) == (0, "", "")
+    found = run(*gate("127.0.0.1", "127.0.0.2", NOWHERE, timeout_seconds=1), env=path)
+    assert (found.returncode, found.stdout) == (1, "")
+    final = found.stderr.partition("2 hosts still missing")[2].splitlines()[1:]
+    assert sorted(final) == [
+        f"etcompile:   127.0.0.2: port {_port_of(final)} does not accept",
+        f"etcompile:   {NOWHERE}: does not resolve",
+    ]
+
+
+def _port_of(lines):
+    return next(line.split()[3] for line in lines if "port" in line)
+
+
+@pytest.mark.parametrize("tool", ["python3", "perl"])
+def test_timeout_and_getent_may_be_missing(gate, image, sshd, run, tool):
+    path = image(tool)
+    sshd()
+    assert run(*gate("127.0.0.1"), env=path).returncode == 0
+    found = run(*gate("127.0.0.2", timeout_seconds=1), env=path)
+    assert found.returncode == 1
+    assert "127.0.0.2: does not resolve, or port" in found.stderr
+
+
+def test_it_waits_for_a_worker_that_comes_later(gate, sshd, start, until, place):
+    process = start(*gate("127.0.0.1"))
+    until(lambda: "waiting for 1 hosts; 127.0.0.1: port" in (place / "log").read_text())
+    (place / "log").rename(place / "gate-log")
+    sshd()
+    assert process.wait(20) == 0
+    said = (place / "gate-log").read_text().splitlines()
+    assert len(said) == 2
+    assert said[1] == "etcompile: all hosts are there"
+
+
+def test_hosts_that_do_not_answer_delay_the_others_by_seconds(gate, sshd, run, port):
+    sshd()
+    with socket.socket() as hole:
+        hole.bind(("127.0.0.3", port))
+        hole.listen(0)
+        waiting = [socket.socket() for _ in range(4)]
+        for attempt in waiting:  # the queue is full, the kernel answers nobody
+            attempt.setblocking(False)
+            attempt.connect_ex(("127.0.0.3", port))
+        begin = time.monotonic()
+        hosts = [*["127.0.0.3"] * 40, *["127.0.0.1"] * 10]  # one by one: 80 s
+        found = run(*gate(*hosts, timeout_seconds=1))
+        assert time.monotonic() - begin < 30
+        for attempt in waiting:
+            attempt.close()
+    assert found.returncode == 1
+    final = found.stderr.partition("still missing")[2].splitlines()[1:]
+    assert final == [f"etcompile:   127.0.0.3: port {port} does not accept"] * 40
+
+
+def test_a_host_that_is_there_is_asked_once(gate, run, port):
+    asked = []
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", port))
+        listener.listen(128)
+
+        def accept():
+            while True:
+                try:
+                    connection, _ = listener.accept()
+                except OSError:
+                    return
+                asked.append(1)
+                connection.close()
+
+        thread = threading.Thread(target=accept)
+        thread.start()
+        found = run(*gate(*["127.0.0.1"] * 1000, "127.0.0.2", timeout_seconds=1))
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+    assert found.returncode == 1
+    assert len(asked) == 1000
+
+
+def test_an_image_without_any_tool_waits_for_names(gate, image, run):
+    path = image("getent")
+    found = run(*gate("localhost"), env=path)
+    assert found.returncode == 0
+    assert "waiting only until names resolve" in found.stderr
+    found = run(*gate("localhost", NOWHERE, timeout_seconds=0), env=path)
+    assert found.returncode == 1
+    assert found.stderr.splitlines()[-1] == f"etcompile:   {NOWHERE}: does not resolve"
+
+
+def test_an_image_that_cannot_even_resolve_does_not_wait(gate, image, run):
+    found = run(*gate("localhost"), env=image())
+    assert found.returncode == 0
+    assert found.stderr.startswith("etcompile: nothing here to look for the workers with")
+
+
+def test_a_job_without_workers_has_nothing_to_wait_for(gate, run):
+    found = run(*gate())
+    assert (found.returncode, found.stderr) == (0, "")
+
+
+def test_a_done_run_does_not_wait_for_workers_that_have_left(gate, run, place):
+    (place / "spec-hash").write_text("0f3a9c")
+    (place / "done").write_text("0f3a9c\n")
+    found = run(*gate(NOWHERE))
+    assert found.returncode == 0
+    assert found.stderr == "etcompile: run 0f3a9c is done, not waiting for its workers\n"
+
+
+def test_a_run_that_ends_meanwhile_ends_the_wait(gate, start, until, place):
+    (place / "spec-hash").write_text("0f3a9c")
+    process = start(*gate(NOWHERE))
+    until(lambda: "waiting" in (place / "log").read_text())
+    (place / "done").write_text("0f3a9c")
+    assert process.wait(20) == 0
+
+
+def test_a_missing_host_list_fails(gate, run, place):
+    command = gate("localhost")
+    (place / "hostfile").unlink()
+    found = run(*command)
+    assert found.returncode == 1
+    assert found.stderr == f"etcompile: cannot read {place}/hostfile\n"
+
+
+def test_a_gate_stops_at_once(gate, start, until, place):
+    process = start(*gate(NOWHERE))
+    until(lambda: "waiting" in (place / "log").read_text())
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 143
+
+
+# By exec --------------------------------------------------------------------------------------
+
+KUBECTL = """#!/bin/sh
+case $2 in
+    there) shift 5; exec "$@" ;;
+    up) echo 'the connection is not yet up' >&2 ;;
+    *) echo warning >&2; echo "Error from server (NotFound): pods \\"$2\\" not found" >&2 ;;
+esac
+exit 1
+"""
+
+
+@pytest.fixture
+def kubexec(script, place):
+    """The real kubexec.sh, with a kubectl that knows one Pod."""
+    kubectl = place / "kubectl"
+    kubectl.write_text(KUBECTL)
+    kubectl.chmod(0o755)
+    return script("kubexec.sh", container="worker", kubectl=str(kubectl))
+
+
+def test_by_exec_it_waits_until_a_command_runs_in_each_worker(gate, run, kubexec):
+    found = run(*gate("there", "there", ssh=False, kubexec=kubexec))
+    assert (found.returncode, found.stderr) == (0, "")
+
+
+def test_by_exec_it_tells_what_kubectl_said(gate, run, kubexec):
+    command = gate("there", "lost", "up", timeout_seconds=0, ssh=False, kubexec=kubexec)
+    found = run(*command)
+    assert found.returncode == 1
+    assert sorted(found.stderr.splitlines()[1:]) == [
+        'etcompile:   lost: exec fails: Error from server (NotFound): pods "lost" not found',
+        "etcompile:   up: exec fails: the connection is not yet up",
+    ]
+
+
+def test_with_neither_ssh_nor_exec_it_waits_for_names(gate, run):
+    assert run(*gate("localhost", ssh=False)).returncode == 0
+    found = run(*gate("localhost", NOWHERE, ssh=False, timeout_seconds=0))
+    assert found.returncode == 1
+    assert found.stderr.splitlines()[-1] == f"etcompile:   {NOWHERE}: does not resolve"
