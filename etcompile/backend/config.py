@@ -1,0 +1,88 @@
+"""The ConfigMap of a job: its scripts, its seed host lists, and the job itself.
+
+Git declares it and nobody changes it in the cluster; what changes at run time is in two other
+ConfigMaps that the watcher writes (`etcompile.model.protocol`).
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from etcompile.backend.identity import job_labels, metadata
+from etcompile.backend.texts import Texts
+from etcompile.model import HostList, Job, Role, SshCredentials
+from etcompile.model.protocol import DONE_FILE, SPEC_HASH_FILE, SSH_PATH, STORED_JOB
+
+GATE = "wait-for-workers.sh"
+RUN_ONCE = "run-once.sh"
+WORKER = "worker.sh"
+SSH_KEYS = "ssh-keys.sh"
+
+_GATE_POLL = 1
+_STATUS_POLL = 5
+"""Seconds between two looks of a gate at its hosts, of a worker at the run record."""
+
+
+def config_map(job: Job, texts: Texts, stored: str) -> dict[str, Any]:
+    """The job's ConfigMap.
+
+    Args:
+        job: The job.
+        texts: The templates of its scripts.
+        stored: The text of `job.yaml`.
+
+    Raises:
+        TemplateError: a template that the user gave does not render.
+    """
+    data = {lines.key: _seed(job, lines) for lines in job.host_lists}
+    for file in job.files:
+        data[file.key] = texts.render(file.template, **file.values)
+    for key, values in _scripts(job):
+        data[key] = texts.render(key, **values)
+    data[STORED_JOB] = stored
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": metadata(job, job.config_name, job_labels(job)),
+        "data": data,
+    }
+
+
+def _seed(job: Job, lines: HostList) -> str:
+    role = job.role(lines.role)
+    hosts = [role.pod_name(member) for member in role.members] if role else []
+    return "".join(lines.line.format(host=host, slots=job.slots) + "\n" for host in hosts)
+
+
+def _scripts(job: Job) -> Iterator[tuple[str, dict[str, object]]]:
+    """The scripts that the job's Pods need, with their variables."""
+    marker: dict[str, object] = {"status_done": DONE_FILE, "spec_hash_file": SPEC_HASH_FILE}
+    ssh = job.credentials
+    for role in job.roles:
+        if role.resident and not role.template.main_container.get("command"):
+            yield WORKER, {**marker, **_sshd(role, ssh), "poll_seconds": _STATUS_POLL}
+        if role.run_once and role.template.main_container.get("command"):
+            yield RUN_ONCE, marker
+        if gate := role.gate:
+            yield (
+                GATE,
+                {
+                    **marker,
+                    "ssh": gate.ssh,
+                    "port": ssh.port if ssh else None,
+                    "hostfile": gate.hosts,
+                    "timeout_seconds": gate.timeout,
+                    "kubexec": gate.kubexec,
+                    "poll_seconds": _GATE_POLL,
+                },
+            )
+    if ssh and ssh.copied:
+        yield SSH_KEYS, {"secret_dir": SSH_PATH, "ssh_home": ssh.mount_path, "port": ssh.port}
+
+
+def _sshd(role: Role, ssh: SshCredentials | None) -> dict[str, object]:
+    serves = bool(ssh and role.resident and role.resident.ssh)
+    return {
+        "ssh": serves,
+        "ssh_port": ssh.port if ssh else None,
+        "ssh_home": ssh.mount_path if ssh else None,
+    }

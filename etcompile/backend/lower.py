@@ -1,0 +1,47 @@
+"""All objects of a job.
+
+The one place that knows which modules make up a job; each of them can be read alone.
+"""
+
+from typing import Any
+
+from etcompile.backend import access, config, pods, secrets, services
+from etcompile.backend.texts import Texts
+from etcompile.model import Job, Settings
+
+
+def lower(job: Job, settings: Settings, texts: Texts, stored: str) -> tuple[dict[str, Any], ...]:
+    """The Kubernetes objects of a job.
+
+    Args:
+        job: The job, after its intents.
+        settings: How to compile it.
+        texts: The templates of scripts.
+        stored: The job as the watcher will read it: the text of `job.yaml`.
+
+    Returns:
+        The objects, in no particular order (`etcompile.emit` gives them one).
+
+    Raises:
+        TemplateError: a template that the user gave does not render.
+    """
+    job, sources = secrets.resolve(job, settings.secret)
+    objects = [
+        *sources,
+        *access.objects(job),
+        config.config_map(job, texts, stored),
+    ]
+    if not job.run.suspended:
+        objects += services.objects(job, settings)
+        for role in job.roles:
+            objects += pods.objects(job, role, settings)
+    return tuple(objects)
+
+
+def namespace_reason(job: Job, settings: Settings) -> str | None:
+    """Why the job's namespace must be known to compile it; None if it need not be."""
+    if job.access is not None and job.access.rules:
+        return "the subject of its RoleBinding must name one"
+    if settings.services == "shared":
+        return "the DNS search domain of shared Services must name one"
+    return None
