@@ -1,0 +1,129 @@
+"""The order in which objects are written and applied.
+
+A wave says what must exist before what; inside a wave the order only has to be the same every
+time and easy on the eye. Design and reasons: reference/gitops.md 9.
+"""
+
+import re
+from collections.abc import Iterable
+
+from etcompile.emit import objects
+from etcompile.emit.objects import Manifest
+
+WAVE_IDENTITY = -10
+"""Identities and where secrets come from: everything else refers to them."""
+WAVE_CONFIG = 0
+"""What Pods mount, resolve or are scheduled by; also where a user's own objects are."""
+WAVE_PODS = 100
+"""Everything that makes Pods, together: a wave after a Pod of a training never starts."""
+
+_WAVE_ANNOTATIONS = ("etcompile.dev/wave", "argocd.argoproj.io/sync-wave")
+
+_IDENTITY_KINDS = frozenset(
+    {
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "ClusterSecretStore",
+        "CustomResourceDefinition",
+        "ExternalSecret",
+        "Namespace",
+        "Role",
+        "RoleBinding",
+        "SSHKey",
+        "SealedSecret",
+        "Secret",
+        "SecretProviderClass",
+        "SecretStore",
+        "ServiceAccount",
+    }
+)
+# A claim is here because one that waits for its first consumer is never bound in an earlier
+# wave (reference/gitops.md 0, fact 5).
+_POD_KINDS = frozenset(
+    {
+        "CronJob",
+        "DaemonSet",
+        "Deployment",
+        "Job",
+        "PersistentVolumeClaim",
+        "Pod",
+        "ReplicaSet",
+        "ReplicationController",
+        "StatefulSet",
+    }
+)
+
+# The two kinds that others of their own wave cannot be created without.
+_FOREMOST_KINDS = ("Namespace", "CustomResourceDefinition")
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,9}")
+_DIGITS = re.compile(r"([0-9]+)")
+
+Natural = tuple[tuple[tuple[int, str], ...], str]
+
+
+def wave(manifest: Manifest) -> int:
+    """The wave of an object: a lower one is applied earlier.
+
+    Args:
+        manifest: A Kubernetes object.
+
+    Returns:
+        The integer in the annotation `etcompile.dev/wave`, else the one in
+        `argocd.argoproj.io/sync-wave`, else that of the kind: -10, 0 or 100
+        (reference/gitops.md 9). An annotation that is no quoted integer does not count.
+    """
+    for name in _WAVE_ANNOTATIONS:
+        written = objects.annotation(manifest, name)
+        if _INTEGER.fullmatch(written):
+            return int(written)
+    kind = objects.kind(manifest)
+    if kind in _IDENTITY_KINDS:
+        return WAVE_IDENTITY
+    return WAVE_PODS if kind in _POD_KINDS else WAVE_CONFIG
+
+
+def ordered(manifests: Iterable[Manifest]) -> list[Manifest]:
+    """The objects in the order in which they are written and applied.
+
+    By wave, kind, namespace and name; numbers in names count as numbers, so worker-2 comes
+    before worker-10. Namespaces and definitions of kinds come before the other kinds of their
+    wave, which may need them.
+
+    Args:
+        manifests: Kubernetes objects. Two of the same wave, kind, namespace, name and
+            apiVersion, such as those with `generateName`, stay in the order given.
+
+    Returns:
+        The same objects, sorted.
+    """
+    return sorted(manifests, key=_place)
+
+
+def natural(text: str) -> Natural:
+    """A sort key under which runs of digits compare as numbers.
+
+    Args:
+        text: Any text.
+
+    Returns:
+        A key that differs from that of every other text, leading zeros included.
+    """
+    # Texts and numbers take turns, so they never meet. A number is how many digits it has and
+    # these digits, which compares as the number does, however long it is.
+    parts = _DIGITS.split(text)
+    numbers = (part.lstrip("0") if n % 2 else part for n, part in enumerate(parts))
+    return tuple((len(part) if n % 2 else 0, part) for n, part in enumerate(numbers)), text
+
+
+def _place(manifest: Manifest) -> tuple[int, int, str, Natural, Natural, str]:
+    kind = objects.kind(manifest)
+    rank = _FOREMOST_KINDS.index(kind) if kind in _FOREMOST_KINDS else len(_FOREMOST_KINDS)
+    return (
+        wave(manifest),
+        rank,
+        kind,
+        natural(objects.namespace(manifest)),
+        natural(objects.name(manifest)),
+        objects.api_version(manifest),
+    )
