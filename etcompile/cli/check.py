@@ -1,0 +1,21 @@
+"""`etcompile check`: everything render would refuse or warn about, and nothing else."""
+
+from typing import Any
+
+import click
+
+from etcompile.cli.options import REFUSED, compile_options, options, refuses, tell
+from etcompile.compiler import compile  # noqa: A004
+
+
+@click.command("check")
+@compile_options
+@click.pass_context
+def command(ctx: click.Context, /, **given: Any) -> None:
+    """Report everything render would refuse or warn about."""
+    compilation = compile(given["paths"], options(given))
+    tell(compilation.diagnostics, given)
+    if refuses(compilation.diagnostics, strict=given["strict"]):
+        ctx.exit(REFUSED)
+    if not given["quiet"] and not compilation.diagnostics:
+        click.echo("nothing to say against it", err=True)

@@ -1,0 +1,73 @@
+"""The `etcompile` command: finds the module of a subcommand when it is asked for.
+
+Importing only what runs keeps `etcompile render` fast; a command is a module of this package
+named in `_COMMANDS`.
+"""
+
+import importlib
+import os
+import sys
+
+import click
+
+from etcompile._version import __version__
+
+_COMMANDS = {
+    "render": "compile job specifications to manifests",
+    "check": "report everything render would refuse or warn about",
+    "explain": "the long form of a diagnostic",
+    "kinds": "what can be compiled",
+    "schema": "the JSON Schema of a kind",
+}
+
+
+class _Commands(click.Group):
+    """A group whose commands are imported one at a time."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in _COMMANDS:
+            return None
+        module = importlib.import_module(f"etcompile.cli.{cmd_name}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="etcompile")
+def _etcompile() -> None:
+    """Compile training-job specs to plain Kubernetes manifests.
+
+    Reads the files that et-operator reads (TrainingJob, ScaleOut, ScaleIn) and writes Pods,
+    Services and ConfigMaps that Git can hold.
+    """
+
+
+def main() -> None:
+    """Runs the command line; never ends in a traceback unless ETCOMPILE_DEBUG is set."""
+    try:
+        # What a command gives to ctx.exit() is what click returns here.
+        sys.exit(_etcompile(prog_name="etcompile", standalone_mode=False))
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader has gone (`etcompile render … | head`); say nothing, not even at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+    except Exception as error:
+        if os.environ.get("ETCOMPILE_DEBUG"):
+            raise
+        name = type(error).__name__
+        click.echo(f"etcompile: internal error: {name}: {error}", err=True)
+        click.echo("this is a bug; ETCOMPILE_DEBUG=1 shows where", err=True)
+        sys.exit(70)

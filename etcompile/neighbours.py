@@ -1,0 +1,95 @@
+"""Other Kubernetes objects among the inputs, so that one directory holds all of a job.
+
+They pass through as they are, without what only a cluster can have written.
+"""
+
+from typing import Any
+
+from etcompile.diagnostics import Diagnostic, Source, diagnose
+
+_LIVE_METADATA = (
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "generation",
+    "managedFields",
+    "ownerReferences",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+)
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+_CLUSTER_SCOPED = frozenset(
+    {
+        "APIService",
+        "CSIDriver",
+        "CSINode",
+        "CertificateSigningRequest",
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "ClusterTrustBundle",
+        "CustomResourceDefinition",
+        "DeviceClass",
+        "FlowSchema",
+        "IPAddress",
+        "IngressClass",
+        "MutatingAdmissionPolicy",
+        "MutatingAdmissionPolicyBinding",
+        "MutatingWebhookConfiguration",
+        "Namespace",
+        "Node",
+        "PersistentVolume",
+        "PriorityClass",
+        "PriorityLevelConfiguration",
+        "ResourceSlice",
+        "RuntimeClass",
+        "ServiceCIDR",
+        "StorageClass",
+        "StorageVersionMigration",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
+        "ValidatingWebhookConfiguration",
+        "VolumeAttachment",
+        "VolumeAttributesClass",
+    }
+)
+
+
+def declared(source: Source, namespace: str | None) -> tuple[dict[str, Any], list[Diagnostic]]:
+    """The object as Git should hold it.
+
+    Args:
+        source: A document that is no kind of ours.
+        namespace: The namespace for an object that can have one and names none. Custom
+            resources are left alone: whether they are namespaced cannot be known here.
+
+    Returns:
+        The object without `status` and what else a cluster writes, and a warning if there was
+        any of that.
+    """
+    data = dict(source.data)
+    metadata = dict(data.get("metadata") or {})
+    live = [f"metadata.{name}" for name in _LIVE_METADATA if metadata.pop(name, None) is not None]
+    if data.pop("status", None):
+        live.append("status")
+    annotations = dict(metadata.get("annotations") or {})
+    if annotations.pop(_LAST_APPLIED, None):
+        live.append(f"annotation {_LAST_APPLIED}")
+        metadata["annotations"] = annotations
+    if not annotations:
+        metadata.pop("annotations", None)
+    if namespace and "namespace" not in metadata and _is_namespaced(data):
+        metadata["namespace"] = namespace
+    data["metadata"] = metadata
+    if not live:
+        return data, []
+    what = f"{data['kind']} '{metadata.get('name', '')}'"
+    place = source.locate(("metadata",), key=True)
+    return data, [diagnose("ET4010", place, what=what, fields=", ".join(live))]
+
+
+def _is_namespaced(data: dict[str, Any]) -> bool:
+    group = data["apiVersion"].rpartition("/")[0]
+    builtin = "." not in group or group.endswith(".k8s.io")
+    return builtin and data["kind"] not in _CLUSTER_SCOPED

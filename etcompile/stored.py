@@ -1,0 +1,118 @@
+"""A job as the watcher reads it: `job.yaml` in the job's ConfigMap.
+
+It holds the document as it was written, the workers that scale intents left, and the settings
+it was compiled with; that is all the compiler needs to make any of the job's Pods again.
+"""
+
+import dataclasses
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from etcompile import frontends
+from etcompile.diagnostics import Location, ValuePath
+from etcompile.load import without_nulls
+from etcompile.model import Job, Labels, Member, Role, SecretMode, Settings
+
+API_VERSION = "etcompile.dev/v1alpha1"
+KIND = "StoredJob"
+
+
+class StoredJobError(Exception):
+    """A stored job is not one that this version of etcompile can read."""
+
+
+def stored_value(job: Job, settings: Settings) -> dict[str, Any]:
+    """The stored form of a job.
+
+    Args:
+        job: The job, after its intents.
+        settings: The settings it is compiled with.
+
+    Returns:
+        A JSON value. Members are written as runs of indexes, so that adding two workers to a
+        thousand changes one line.
+    """
+    value = {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "namespace": job.namespace,
+        "document": job.document,
+        "members": {role.name: list(_runs(role)) for role in job.roles if role.bounds},
+        "settings": {
+            "services": settings.services,
+            "secret": str(settings.secret),
+            "kubernetesVersion": settings.kubernetes_version,
+            "initImage": settings.init_image,
+            "kubectlImage": settings.kubectl_image,
+            "clusterDomain": settings.cluster_domain,
+        },
+    }
+    stored: dict[str, Any] = without_nulls(value)
+    return stored
+
+
+def read_stored(value: Mapping[str, Any]) -> tuple[Job, Settings]:
+    """The job and the settings of a stored form.
+
+    Args:
+        value: What `stored_value` made, read back.
+
+    Raises:
+        StoredJobError: the value is of another version, or its document does not compile.
+    """
+    if (value.get("apiVersion"), value.get("kind")) != (API_VERSION, KIND):
+        raise StoredJobError(f"not a {KIND} of {API_VERSION}")
+    document = value["document"]
+    kind = frontends.find(document.get("apiVersion"), document.get("kind"))
+    lowered = kind.lower(_Unlocated(document)).value if kind else None
+    if not isinstance(lowered, Job):
+        raise StoredJobError(f"its {document.get('kind')} does not compile")
+    roles = tuple(
+        dataclasses.replace(role, members=tuple(_members(value["members"][role.name])))
+        if role.name in value["members"]
+        else role
+        for role in lowered.roles
+    )
+    job = dataclasses.replace(lowered, roles=roles, namespace=value.get("namespace"))
+    return job, _settings(value["settings"])
+
+
+def _settings(value: Mapping[str, Any]) -> Settings:
+    kind, _, name = value["secret"].partition(":")
+    return Settings(
+        services=value["services"],
+        secret=SecretMode(kind, name or None),
+        kubernetes_version=value["kubernetesVersion"],
+        init_image=value.get("initImage"),
+        kubectl_image=value.get("kubectlImage"),
+        cluster_domain=value["clusterDomain"],
+    )
+
+
+def _runs(role: Role) -> Iterator[dict[str, Any]]:
+    def run(place_and_member: tuple[int, Member]) -> tuple[int, Labels]:
+        place, member = place_and_member
+        return (member.index or 0) - place, member.labels
+
+    for (_, labels), members in itertools.groupby(enumerate(role.members), key=run):
+        indexes = [member.index for _, member in members]
+        one: dict[str, Any] = {"from": indexes[0], "to": indexes[-1]}
+        yield {**one, "labels": dict(labels)} if labels else one
+
+
+def _members(runs: list[Mapping[str, Any]]) -> Iterator[Member]:
+    for run in runs:
+        for index in range(run["from"], run["to"] + 1):
+            yield Member(index, run.get("labels", {}))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Unlocated:
+    """A document that comes from no file."""
+
+    data: Any
+    relative: str = "job.yaml"
+
+    def locate(self, path: ValuePath, *, key: bool = False) -> Location:  # noqa: ARG002
+        return Location("job.yaml")

@@ -1,0 +1,229 @@
+"""`etcompile render` and its neighbours, as a person at a shell meets them."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "trainingjob" / "elastic-mnist"
+JOB = (EXAMPLE / "job.yaml").read_text()
+
+
+def etcompile(*arguments: object, **how: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "etcompile", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, **how)
+
+
+def test_data_goes_to_standard_output_and_nothing_else() -> None:
+    done = etcompile("render", EXAMPLE)
+    assert done.returncode == 0
+    assert done.stderr == ""
+    kinds = [document["kind"] for document in yaml.safe_load_all(done.stdout)]
+    assert kinds[0] == "ServiceAccount"
+    assert kinds.count("Pod") == 4
+
+
+def test_standard_input_is_an_input() -> None:
+    assert etcompile("render", "-", input=JOB).stdout.count("kind: Pod") == 3
+
+
+def test_intents_and_jobs_come_in_any_order() -> None:
+    files = sorted(EXAMPLE.glob("*.yaml"))
+    one = etcompile("render", *files).stdout.partition("\n")[2]
+    assert one == etcompile("render", *reversed(files)).stdout.partition("\n")[2]
+
+
+def test_five_mistakes_are_five_diagnostics_on_their_lines(tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(
+        """\
+apiVersion: kai.alibabacloud.com/v1alpha1
+kind: TrainingJob
+metadata: {name: five}
+spec:
+  cleanPodPolicy: running
+  slotPerWorker: 2
+  etReplicaSpecs:
+    launcher:
+      template:
+        spec:
+          containers:
+          - name: main
+            image: horovod/horovod:0.28.1
+    worker:
+      replicas: "2"
+      minReplicas: 0
+      template:
+        spec:
+          containers: []
+"""
+    )
+    done = etcompile("render", file)
+    assert (done.returncode, done.stdout) == (2, "")
+    places = [line.split("-->")[1].strip() for line in done.stderr.splitlines() if "-->" in line]
+    assert places == [f"{file}:{place}" for place in ("5:19", "6:3", "15:17", "16:20", "19:23")]
+    assert "did you mean 'Running'?" in done.stderr
+    assert "did you mean 'slotsPerWorker'?" in done.stderr
+    assert "5 errors" in done.stderr
+
+
+def test_a_mistake_in_a_pod_template_is_found_where_it_stands(tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(JOB.replace("              image:", "              imag:", 1))
+    done = etcompile("render", file)
+    assert done.returncode == 2
+    assert f"{file}:15:15" in done.stderr
+    assert "did you mean 'image'?" in done.stderr
+
+
+def test_strict_refuses_warnings(tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(JOB.replace("horovod:0.28.1", "horovod:latest"))
+    lax, strict = etcompile("render", file), etcompile("render", "--strict", file)
+    assert (lax.returncode, "ET2040" in lax.stderr) == (0, True)
+    assert (strict.returncode, strict.stdout) == (2, "")
+
+
+def test_quiet_leaves_errors_only(tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(JOB.replace("horovod:0.28.1", "horovod:latest"))
+    assert etcompile("render", "-q", file).stderr == ""
+
+
+def test_color_is_for_terminals_and_for_those_who_ask() -> None:
+    plain = etcompile("check", "-", input="a: 1")
+    colored = etcompile("check", "--color", "always", "-", input="a: 1")
+    assert "\x1b[" not in plain.stderr
+    assert "\x1b[" in colored.stderr
+
+
+def test_an_output_folder_is_written_and_said(tmp_path: Path) -> None:
+    done = etcompile("render", EXAMPLE, "-o", tmp_path / "out")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "written" in done.stderr
+    assert (tmp_path / "out" / "elastic-mnist" / "91-workers.yaml").is_file()
+    again = etcompile("render", EXAMPLE, "-o", tmp_path / "out")
+    assert "0 written" in again.stderr
+
+
+def test_a_refused_input_writes_nothing(tmp_path: Path) -> None:
+    etcompile("render", EXAMPLE, "-o", tmp_path / "out")
+    before = {p: p.read_bytes() for p in (tmp_path / "out").rglob("*") if p.is_file()}
+    bad = tmp_path / "bad.yaml"
+    bad.write_text(JOB.replace("replicas: 2", "replicas: 12"))
+    assert etcompile("render", bad, "-o", tmp_path / "out").returncode == 2
+    assert before == {p: p.read_bytes() for p in (tmp_path / "out").rglob("*") if p.is_file()}
+
+
+def test_a_hand_written_file_is_not_overwritten(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "kustomization.yaml").write_text("resources: []\n")
+    done = etcompile("render", EXAMPLE, "-o", out)
+    assert done.returncode == 2
+    assert "ET5001" in done.stderr
+    assert [p.name for p in out.iterdir()] == ["kustomization.yaml"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["render"],
+        ["render", EXAMPLE, "--kubernetes-version", "1.99"],
+        ["render", EXAMPLE, "--secret", "vault"],
+        ["render", EXAMPLE, "--split"],
+        ["rendr", EXAMPLE],
+        ["explain", "ET0000"],
+        ["schema", "Widget"],
+    ],
+    ids=lambda words: " ".join(map(str, words[:1] + words[2:])),
+)
+def test_a_usage_error_is_one_message_and_code_2(arguments: list[object]) -> None:
+    done = etcompile(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Error:" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_namespace_is_for_documents_that_name_none() -> None:
+    bare = JOB.replace("  namespace: ml\n", "")
+    done = etcompile("render", "-n", "prod", "-", input=bare)
+    assert {d["metadata"]["namespace"] for d in yaml.safe_load_all(done.stdout)} == {"prod"}
+    refused = etcompile("render", "-n", "prod", "-", input=JOB)
+    assert refused.returncode == 2
+    assert "-:6:14" in refused.stderr
+
+
+def test_a_closed_pipe_is_no_error() -> None:
+    command = f"{sys.executable} -m etcompile render {EXAMPLE} | head -n 1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+
+
+def test_explain_knows_every_code_and_name() -> None:
+    from etcompile.diagnostics import RULES
+
+    assert "maxReplicas" in etcompile("explain", "ET2003").stdout
+    assert (
+        etcompile("explain", "et2003").stdout == etcompile("explain", "replicas-above-max").stdout
+    )
+    assert all(rule.why and rule.example for rule in RULES.values())
+
+
+def test_schema_prints_what_an_editor_wants() -> None:
+    import json
+
+    schema = json.loads(etcompile("schema", "trainingjob").stdout)
+    assert schema["$schema"].endswith("2020-12/schema")
+
+
+def test_kinds_lists_what_compiles() -> None:
+    assert "TrainingJob" in etcompile("kinds").stdout
+
+
+@pytest.mark.parametrize("seed", range(21))
+def test_bytes_do_not_depend_on_the_hash_seed(seed: int) -> None:
+    assert _bytes({"PYTHONHASHSEED": str(seed)}) == _bytes({"PYTHONHASHSEED": "random"})
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"LC_ALL": "C"},
+        {"LC_ALL": "C", "PYTHONUTF8": "0"},
+        {"TZ": "Asia/Kolkata"},
+        {"LANG": "tr_TR"},
+    ],
+    ids=str,
+)
+def test_bytes_do_not_depend_on_locale_or_time_zone(environment: dict[str, str]) -> None:
+    assert _bytes(environment) == _bytes({})
+
+
+def test_bytes_do_not_depend_on_the_working_directory(tmp_path: Path) -> None:
+    relative = os.path.relpath(EXAMPLE, tmp_path)
+    assert _bytes({}, relative, cwd=tmp_path) == _bytes({})
+
+
+def _bytes(environment: dict[str, str], path: object = EXAMPLE, cwd: Path = ROOT) -> str:
+    done = etcompile("render", path, env={**os.environ, **environment}, cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_render_never_imports_a_cluster_client() -> None:
+    script = (
+        "import sys, etcompile\n"
+        f"assert etcompile.compile([{str(EXAMPLE)!r}]).ok\n"
+        "import etcompile.cli.render\n"
+        "heavy = {'kubernetes', 'jsonschema', 'ruamel', 'deepdiff', 'hypothesis'}\n"
+        "sys.exit(repr(heavy & set(sys.modules)) if heavy & set(sys.modules) else 0)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
