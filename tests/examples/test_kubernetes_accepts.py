@@ -1,0 +1,36 @@
+"""Every object of every example passes Kubernetes' own strict schema."""
+
+from pathlib import Path
+
+import kubernetes_validate
+import pytest
+
+import etcompile
+from etcompile import Options, SecretMode, Settings
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*/*/job.yaml"))
+THIRD_PARTY = ("ExternalSecret", "SSHKey")
+
+VARIANTS = {
+    "default": Settings(),
+    "shared": Settings(services="shared"),
+    "external": Settings(secret=SecretMode("external")),
+    "images": Settings(init_image="busybox:1.36", kubectl_image=None),
+}
+
+
+@pytest.mark.parametrize("version", ["1.25", "1.31", "1.37"])
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.parent.name)
+def test_objects_are_strictly_valid(example: Path, variant: str, version: str) -> None:
+    compilation = etcompile.compile([example.parent], Options(settings=VARIANTS[variant]))
+    assert compilation.ok, compilation.diagnostics
+    seen: set[str] = set()
+    for value in compilation.objects:
+        # One Pod of a role is as good as all of them, and the full schema is slow.
+        labels = value["metadata"]["labels"] if value["kind"] == "Pod" else {}
+        key = f"{value['kind']} {labels.get('etcompile.dev/role')}"
+        if value["kind"] not in THIRD_PARTY and key not in seen:
+            seen.add(key)
+            kubernetes_validate.validate(value, version, strict=True)
+    assert "Pod worker" in seen
