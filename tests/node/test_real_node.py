@@ -1,0 +1,180 @@
+"""Rendered jobs that really run: Pods as processes, with DNS, ssh, exec and RBAC for real.
+
+    ETCOMPILE_E2E_KUBECONFIG=~/.kube/config ETCOMPILE_E2E_MPI_IMAGE=… \\
+    ETCOMPILE_E2E_KUBECTL_IMAGE=… pytest -m node tests/node -s
+
+Any cluster will do, kind or minikube too. The MPI image needs sshd and Open MPI 4, the kubectl
+image a shell and kubectl; both must be on the nodes or pullable.
+"""
+
+import base64
+import json
+import os
+import re
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import etcompile
+from etcompile import Options, Settings, emit
+from specs import container, launcher, scale_out, training_job, worker
+
+pytestmark = pytest.mark.node
+
+KUBECONFIG = os.environ.get("ETCOMPILE_E2E_KUBECONFIG")
+KUBECTL = os.environ.get("ETCOMPILE_E2E_KUBECTL", "kubectl")
+IMAGE = os.environ.get("ETCOMPILE_E2E_MPI_IMAGE", "")
+KUBECTL_IMAGE = os.environ.get("ETCOMPILE_E2E_KUBECTL_IMAGE", "")
+
+MPIRUN = "/etc/edl/discover_hosts.sh && mpirun -np 3 --hostfile /job/hostfile hostname"
+ROOT = [
+    {"name": "OMPI_ALLOW_RUN_AS_ROOT", "value": "1"},
+    {"name": "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "value": "1"},
+]
+
+
+class Cluster:
+    """kubectl in one namespace."""
+
+    def __init__(self, namespace: str) -> None:
+        self.namespace = namespace
+
+    def kubectl(self, *words: str, given: str | None = None) -> str:
+        command = [KUBECTL, "--kubeconfig", str(KUBECONFIG), "-n", self.namespace, *words]
+        done = subprocess.run(command, input=given, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{' '.join(words)}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    def get(self, *words: str) -> Any:
+        return json.loads(self.kubectl("get", *words, "-o", "json"))
+
+    def phases(self) -> dict[str, str]:
+        return {p["metadata"]["name"]: p["status"]["phase"] for p in self.get("pods")["items"]}
+
+    def until(self, holds: Callable[[dict[str, str]], bool], seconds: int = 120) -> dict[str, str]:
+        end = time.monotonic() + seconds
+        while not holds(phases := self.phases()):
+            assert time.monotonic() < end, f"{phases}\n{self.kubectl('describe', 'pods')}"
+            time.sleep(0.5)
+        return phases
+
+
+@pytest.fixture
+def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    if not KUBECONFIG or not IMAGE:
+        pytest.skip(
+            "ETCOMPILE_E2E_KUBECONFIG and ETCOMPILE_E2E_MPI_IMAGE name no cluster and image"
+        )
+    name = re.sub(r"\W+|_", "-", f"etcompile-{request.node.name}").rstrip("-")[:63]
+    one = Cluster(name)
+    one.kubectl("delete", "namespace", name, "--ignore-not-found")
+    one.kubectl("create", "namespace", name)
+    yield one
+    one.kubectl("delete", "namespace", name, "--wait=false")
+
+
+def job(**spec: Any) -> dict[str, Any]:
+    document = training_job("mpi", replicas=3, **spec)
+    for role in (launcher(document), worker(document)):
+        role["template"]["spec"]["containers"] = [container(image=IMAGE)]
+        role["template"]["spec"]["terminationGracePeriodSeconds"] = 5
+    trainer = launcher(document)["template"]["spec"]["containers"][0]
+    trainer.update(command=["sh", "-c", MPIRUN], env=ROOT)
+    return document
+
+
+def rendered(*documents: Any, namespace: str, **settings: Any) -> str:
+    options = Options(namespace=namespace, settings=Settings(**settings))
+    compilation = etcompile.compile(list(documents), options)
+    assert compilation.ok, compilation.diagnostics
+    return emit.stream(compilation.objects, ["job.yaml"])
+
+
+def create_key(cluster: Cluster, folder: Path) -> None:
+    """What `--secret runtime` leaves to the moment of apply."""
+    key = folder / "id_rsa"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+    texts = {
+        "id_rsa": key.read_bytes(),
+        "id_rsa.pub": key.with_suffix(".pub").read_bytes(),
+        "config": b"StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\n",
+    }
+    data = {name: base64.b64encode(text).decode() for name, text in texts.items()}
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "mpi"}, "data": data}
+    cluster.kubectl("apply", "-f", "-", given=json.dumps(secret))
+
+
+def check_run(cluster: Cluster) -> None:
+    """The launcher sees its three hosts, mpirun reaches them, and the workers end by themselves."""
+    cluster.until(lambda phases: phases.get("mpi-launcher") in ("Succeeded", "Failed"))
+    gate = cluster.kubectl("logs", "mpi-launcher", "-c", "wait-for-workers")
+    log = cluster.kubectl("logs", "mpi-launcher", "-c", "main")
+    print(f"\nwait-for-workers:\n{gate}\nlauncher:\n{log}")
+    lines = [line for line in log.splitlines() if "worker" in line and "Warning" not in line]
+    hosts = [f"mpi-worker-{index}" for index in range(3)]
+    assert lines[:3] == [f"{host}:1" for host in hosts]
+    assert sorted(lines[3:]) == hosts
+    phases = cluster.phases()
+    assert phases["mpi-launcher"] == "Succeeded"
+    assert [phases[host] for host in hosts] == ["Running"] * 3
+
+    spec_hash = cluster.get("pod", "mpi-launcher")["metadata"]["annotations"][
+        "etcompile.dev/spec-hash"
+    ]
+    cluster.kubectl("create", "configmap", "mpi-status", f"--from-literal=done={spec_hash}")
+    for host in hosts:  # a touched Pod is synced by its kubelet at once
+        cluster.kubectl("annotate", "pod", host, "touched=now")
+    phases = cluster.until(lambda phases: {phases[host] for host in hosts} != {"Running"})
+    phases = cluster.until(lambda phases: "Running" not in phases.values())
+    print(f"after the done marker: {phases}")
+    assert {phases[host] for host in hosts} == {"Succeeded"}
+
+    # Somebody deletes the finished launcher, and Git brings it back: it must not train again.
+    cluster.kubectl("delete", "pod", "mpi-launcher")
+
+
+@pytest.mark.parametrize("services", ["per-replica", "shared"])
+def test_ssh(cluster: Cluster, tmp_path: Path, services: str) -> None:
+    manifests = rendered(job(), namespace=cluster.namespace, services=services)
+    cluster.kubectl("apply", "-f", "-", given=manifests)
+    create_key(cluster, tmp_path)
+    check_run(cluster)
+    cluster.kubectl("apply", "-f", "-", given=manifests)
+    cluster.until(lambda phases: phases.get("mpi-launcher") in ("Succeeded", "Failed"))
+    log = cluster.kubectl("logs", "mpi-launcher", "-c", "main")
+    print(f"recreated launcher:\n{log}")
+    assert "mpi-worker" not in log
+    assert cluster.phases()["mpi-launcher"] == "Succeeded"
+
+
+def test_kubexec(cluster: Cluster) -> None:
+    if not KUBECTL_IMAGE:
+        pytest.skip("ETCOMPILE_E2E_KUBECTL_IMAGE names no image with kubectl")
+    manifests = rendered(
+        job(launcherAttachMode="kubexec"),
+        namespace=cluster.namespace,
+        kubectl_image=KUBECTL_IMAGE,
+    )
+    cluster.kubectl("apply", "-f", "-", given=manifests)
+    check_run(cluster)
+
+
+def test_scale_out_joins_a_running_job(cluster: Cluster, tmp_path: Path) -> None:
+    document = job()
+    trainer = launcher(document)["template"]["spec"]["containers"][0]
+    trainer["command"] = ["sh", "-c", "sleep 3600"]
+    create_key(cluster, tmp_path)
+    cluster.kubectl("apply", "-f", "-", given=rendered(document, namespace=cluster.namespace))
+    cluster.until(lambda phases: phases.get("mpi-launcher") == "Running")
+    before = {p["metadata"]["name"]: p["metadata"]["uid"] for p in cluster.get("pods")["items"]}
+    more = scale_out("more", 1, job="mpi")
+    cluster.kubectl("apply", "-f", "-", given=rendered(document, more, namespace=cluster.namespace))
+    cluster.kubectl("wait", "--for=condition=Ready", "pod/mpi-worker-3", "--timeout=60s")
+    after = {p["metadata"]["name"]: p["metadata"]["uid"] for p in cluster.get("pods")["items"]}
+    assert {name: uid for name, uid in after.items() if name in before} == before
+    reached = cluster.kubectl("exec", "mpi-launcher", "--", "ssh", "mpi-worker-3", "hostname")
+    assert reached.strip() == "mpi-worker-3"
