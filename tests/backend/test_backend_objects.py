@@ -1,0 +1,209 @@
+"""What single settings and fields do to the objects, beyond what the recordings show."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import etcompile
+from etcompile import SecretMode, Settings
+from etcompile.stored import StoredJobError, read_stored, stored_value
+from specs import by_name, compiled, container, errors, launcher, training_job, warnings, worker
+
+
+def of_kind(result: etcompile.Compilation, *kinds: str) -> list[Any]:
+    return [one for one in result.objects if one["kind"] in kinds]
+
+
+# Services ---------------------------------------------------------------------------------------
+
+
+def test_shared_services_are_one_service_with_resolvable_bare_names() -> None:
+    result = compiled(training_job(), namespace="ml", settings=Settings(services="shared"))
+    [service] = of_kind(result, "Service")
+    assert service["metadata"]["name"] == "mnist"
+    assert service["spec"]["publishNotReadyAddresses"] is True
+    for pod in of_kind(result, "Pod"):
+        assert pod["spec"]["hostname"] == pod["metadata"]["name"]
+        assert pod["spec"]["subdomain"] == "mnist"
+        assert pod["spec"]["dnsConfig"]["searches"] == ["mnist.ml.svc.cluster.local"]
+        labels = pod["metadata"]["labels"].items()
+        assert service["spec"]["selector"].items() <= labels
+
+
+def test_a_search_domain_of_the_template_is_kept() -> None:
+    job = training_job()
+    worker(job)["template"]["spec"]["dnsConfig"] = {
+        "searches": ["corp.example"],
+        "options": [{"name": "ndots", "value": "2"}],
+    }
+    settings = Settings(services="shared", cluster_domain="k8s.corp")
+    pod = by_name(compiled(job, namespace="ml", settings=settings))["Pod", "mnist-worker-0"]
+    assert pod["spec"]["dnsConfig"] == {
+        "searches": ["corp.example", "mnist.ml.svc.k8s.corp"],
+        "options": [{"name": "ndots", "value": "2"}],
+    }
+
+
+@pytest.mark.parametrize(
+    ("job", "settings"),
+    [
+        (training_job(launcherAttachMode="kubexec"), Settings()),
+        (training_job(), Settings(services="shared")),
+    ],
+    ids=["kubexec", "shared"],
+)
+def test_where_the_namespace_must_be_written_default_is_assumed_aloud(
+    job: Any, settings: Settings
+) -> None:
+    assert warnings(job, settings=settings) == ["ET2043"]
+    objects = compiled(job, settings=settings).objects
+    assert {one["metadata"].get("namespace") for one in objects} == {"default"}
+
+
+def test_elsewhere_the_namespace_is_left_to_whoever_applies() -> None:
+    objects = compiled(training_job()).objects
+    assert {one["metadata"].get("namespace") for one in objects} == {None}
+
+
+# Secrets ----------------------------------------------------------------------------------------
+
+
+def test_the_default_only_refers_to_the_key_pair() -> None:
+    assert not of_kind(compiled(training_job()), "Secret", "ExternalSecret", "SSHKey")
+
+
+def test_an_existing_secret_is_mounted_under_its_name() -> None:
+    settings = Settings(secret=SecretMode("existing", "team-key"))
+    result = compiled(training_job(), settings=settings)
+    for pod in of_kind(result, "Pod"):
+        [volume] = [v for v in pod["spec"]["volumes"] if "secret" in v]
+        assert (volume["name"], volume["secret"]["secretName"]) == ("team-key", "team-key")
+
+
+def test_external_secrets_make_the_key_pair_once() -> None:
+    result = compiled(training_job(), settings=Settings(secret=SecretMode("external")))
+    [external], [generator] = of_kind(result, "ExternalSecret"), of_kind(result, "SSHKey")
+    assert external["spec"]["refreshPolicy"] == "CreatedOnce"
+    assert external["spec"]["target"]["name"] == "mnist"
+    assert set(external["spec"]["target"]["template"]["data"]) == {"id_rsa", "id_rsa.pub", "config"}
+    reference = external["spec"]["dataFrom"][0]["sourceRef"]["generatorRef"]
+    assert reference["name"] == generator["metadata"]["name"]
+
+
+def test_a_secret_that_the_job_names_wins_over_the_setting() -> None:
+    job = training_job()
+    job["metadata"]["annotations"] = {"arena.kubeflow.org/ssh-secret": "mine"}
+    result = compiled(job, settings=Settings(secret=SecretMode("external")))
+    assert not of_kind(result, "ExternalSecret", "SSHKey")
+
+
+def test_kubexec_mode_has_no_keys_at_all() -> None:
+    result = compiled(training_job(launcherAttachMode="kubexec"), namespace="ml")
+    assert not [v for p in of_kind(result, "Pod") for v in p["spec"]["volumes"] if "secret" in v]
+
+
+KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n-----END OPENSSH PRIVATE KEY-----\n"
+
+
+def test_a_private_key_in_a_template_never_leaves() -> None:
+    job = training_job()
+    worker(job)["template"]["spec"]["containers"][0]["env"] = [{"name": "KEY", "value": KEY}]
+    assert "ET4006" in errors(job)
+    assert not etcompile.compile(job).objects
+
+
+def test_a_private_key_in_a_user_template_never_leaves(tmp_path: Path) -> None:
+    (tmp_path / "worker.sh.j2").write_text(f"cat > key <<X\n{KEY}X\n")
+    assert errors(training_job(), templates=tmp_path) == ["ET4006"]
+
+
+# Names ------------------------------------------------------------------------------------------
+
+
+def test_a_name_that_fits_now_but_not_at_its_largest_index_is_refused() -> None:
+    job = training_job("n" * 54)
+    assert errors(job) == []
+    worker(job)["maxReplicas"] = 11
+    assert errors(job) == ["ET2021"]
+
+
+@pytest.mark.parametrize("name", ["1st", "bert.v2", "bert-", "n" * 60])
+def test_a_name_that_no_service_can_have_is_refused(name: str) -> None:
+    assert set(errors(training_job(name))) <= {"ET2020", "ET2021"}
+    assert errors(training_job(name))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("volumes", [{"name": "training-job-config", "emptyDir": {}}]),
+        ("volumes", [{"name": "etcompile-status", "emptyDir": {}}]),
+        ("volumes", [{"name": "mnist", "emptyDir": {}}]),
+        ("initContainers", [container("wait-for-workers")]),
+    ],
+)
+def test_what_the_compiled_pod_needs_for_itself_is_refused(field: str, value: Any) -> None:
+    job = training_job()
+    launcher(job)["template"]["spec"][field] = value
+    assert errors(job) == ["ET2047"]
+
+
+@pytest.mark.parametrize("path", ["/etc/edl", "/job/", "/root/.ssh", "/etc/etcompile/hosts"])
+def test_a_mount_over_ours_is_refused(path: str) -> None:
+    job = training_job()
+    spec = launcher(job)["template"]["spec"]
+    spec["volumes"] = [{"name": "mine", "emptyDir": {}}]
+    spec["containers"][0]["volumeMounts"] = [{"name": "mine", "mountPath": path}]
+    assert errors(job) == ["ET2047"]
+
+
+# Templates --------------------------------------------------------------------------------------
+
+
+def test_a_template_of_the_users_replaces_ours(tmp_path: Path) -> None:
+    (tmp_path / "run-once.sh.j2").write_text("#!/bin/sh\nexec nice {{ status_done }}\n")
+    data = by_name(compiled(training_job(), templates=tmp_path))["ConfigMap", "mnist-config"][
+        "data"
+    ]
+    assert data["run-once.sh"] == "#!/bin/sh\nexec nice /etc/etcompile/status/done\n"
+    assert data["worker.sh"].startswith("#!/bin/sh")
+
+
+@pytest.mark.parametrize("text", ["{{ nobody }}", "{% if %}", "\udcff"])
+def test_a_template_that_does_not_render_is_told_by_name(tmp_path: Path, text: str) -> None:
+    (tmp_path / "run-once.sh.j2").write_bytes(text.encode(errors="surrogateescape"))
+    result = etcompile.compile(training_job(), etcompile.Options(templates=tmp_path))
+    [problem] = result.diagnostics
+    assert problem.code == "ET5004"
+    assert "run-once.sh.j2" in problem.message
+
+
+# The stored job ---------------------------------------------------------------------------------
+
+
+def test_the_stored_job_compiles_to_the_same_pods() -> None:
+    from etcompile import backend, emit
+    from specs import scale_in, scale_out
+
+    job = training_job(replicas=3, slotsPerWorker=2, launcherAttachMode="kubexec")
+    settings = Settings(services="shared", init_image="busybox:1.36")
+    intents = [scale_in("a", ["mnist-worker-1"]), scale_out("b", 2)]
+    first = compiled(job, *intents, namespace="ml", settings=settings)
+    text = by_name(first)["ConfigMap", "mnist-config"]["data"]["job.yaml"]
+
+    again, with_settings = read_stored(yaml.safe_load(text))
+    assert with_settings == settings
+    stored = emit.to_yaml(stored_value(again, with_settings))
+    assert stored == text
+    made = backend.lower(again, with_settings, backend.Texts(), stored)
+    assert emit.ordered(made) == list(first.objects)
+
+
+@pytest.mark.parametrize(
+    "value", [{}, {"apiVersion": "etcompile.dev/v9", "kind": "StoredJob", "document": {}}]
+)
+def test_a_stored_job_of_another_kind_is_refused(value: Any) -> None:
+    with pytest.raises(StoredJobError):
+        read_stored(value)

@@ -1,0 +1,129 @@
+"""Other Kubernetes objects among the inputs: checked, cleaned, and in their wave."""
+
+from typing import Any
+
+import pytest
+
+import etcompile
+from specs import by_name, compiled, errors, training_job, warnings
+
+
+def claim(**metadata: Any) -> dict[str, Any]:
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    meta = {"name": "data", **metadata}
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec}
+
+
+def config(**fields: Any) -> dict[str, Any]:
+    meta = {"name": "hyperparameters"}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"a": "1"}, **fields}
+
+
+def secret(**fields: Any) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "token"}, **fields}
+
+
+def test_they_stand_where_they_are_needed() -> None:
+    policy = {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {"name": "deny"},
+        "spec": {"podSelector": {}},
+    }
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ml"}}
+    result = compiled(claim(), policy, training_job(), config(), space)
+    kinds = [one["kind"] for one in result.objects]
+    assert kinds[0] == "Namespace"
+    assert kinds.index("ServiceAccount") < kinds.index("NetworkPolicy")
+    assert kinds.index("NetworkPolicy") < kinds.index("PersistentVolumeClaim") < kinds.index("Pod")
+    assert kinds[-1] == "Pod"
+
+
+def test_without_a_job_they_render_alone() -> None:
+    assert [one["kind"] for one in compiled(config()).objects] == ["ConfigMap"]
+
+
+def test_they_are_held_against_the_api() -> None:
+    assert errors(config(dat={"a": "1"})) == ["ET4001"]
+    wrong = claim()
+    wrong["spec"]["accessModes"] = "ReadWriteOnce"
+    assert errors(wrong) == ["ET4002"]
+
+
+def test_a_custom_resource_passes_with_a_warning() -> None:
+    widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "x": 1}
+    assert warnings(widget) == ["ET4003"]
+    assert compiled(widget).objects[0]["x"] == 1
+
+
+def test_what_a_cluster_wrote_is_left_out_aloud() -> None:
+    live = claim(
+        uid="3f0c",
+        resourceVersion="7",
+        creationTimestamp="2026-01-01T00:00:00Z",
+        annotations={"kubectl.kubernetes.io/last-applied-configuration": "{}"},
+    )
+    live["status"] = {"phase": "Bound"}
+    assert warnings(live) == ["ET4010"]
+    assert compiled(live).objects[0] == claim()
+
+
+def test_a_creation_timestamp_of_null_is_nothing_to_talk_about() -> None:
+    result = compiled(claim(creationTimestamp=None))
+    assert (result.diagnostics, result.objects[0]) == ((), claim())
+
+
+def test_the_namespace_option_is_for_them_too_where_they_can_have_one() -> None:
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole"}
+    role |= {"metadata": {"name": "reader"}, "rules": []}
+    objects = by_name(compiled(config(), role, namespace="ml"))
+    assert objects["ConfigMap", "hyperparameters"]["metadata"]["namespace"] == "ml"
+    assert "namespace" not in objects["ClusterRole", "reader"]["metadata"]
+
+
+def test_two_of_one_name_are_refused() -> None:
+    assert errors(config(), config()) == ["ET1018"]
+
+
+def test_the_name_of_a_compiled_object_is_taken() -> None:
+    mine = config()
+    mine["metadata"]["name"] = "mnist-config"
+    assert errors(training_job(), mine) == ["ET4005"]
+
+
+@pytest.mark.parametrize("field", ["data", "stringData"])
+def test_a_secret_in_the_clear_needs_a_word(field: str) -> None:
+    plain = secret(**{field: {"token": "c2VjcmV0"}})
+    assert errors(plain) == ["ET4007"]
+    assert len(compiled(plain, allow_plain_secrets=True).objects) == 1
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"stringData": {"k": "-----BEGIN RSA PRIVATE KEY-----\nAA\n"}},
+        {"data": {"k": "LS0tLS1CRUdJTiBQUklWQVRFIEtFWS0tLS0tCkFBQUEK"}},
+        {"stringData": {"k": "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAA\n"}},
+    ],
+    ids=["pem", "base64", "encrypted"],
+)
+def test_no_word_lets_a_private_key_pass(data: Any) -> None:
+    assert errors(secret(**data), allow_plain_secrets=True) == ["ET4006"]
+
+
+def test_a_public_certificate_is_no_secret() -> None:
+    trust = config(data={"ca.pem": "-----BEGIN CERTIFICATE-----\nAA\n-----END CERTIFICATE-----\n"})
+    assert errors(trust) == []
+
+
+def test_nothing_may_come_after_the_pods() -> None:
+    late = config()
+    late["metadata"]["annotations"] = {"argocd.argoproj.io/sync-wave": "200"}
+    assert warnings(late) == ["ET4009"]
+
+
+def test_another_version_of_a_known_kind_is_an_error_that_names_the_right_one() -> None:
+    job = training_job() | {"apiVersion": "kai.alibabacloud.com/v1"}
+    result = etcompile.compile(job)
+    assert [d.code for d in result.diagnostics] == ["ET2011"]
+    assert "v1alpha1" in (result.diagnostics[0].hint or "")
