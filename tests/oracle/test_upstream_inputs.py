@@ -4,9 +4,9 @@ import os
 from pathlib import Path
 
 import pytest
-from specs import pods
 
 import etcompile
+from specs import pods
 
 ROOT = Path(__file__).parents[2]
 INPUTS = Path(os.environ.get("ETCOMPILE_INPUTS", ROOT.parent / "shared" / "inputs"))
@@ -40,4 +40,4 @@ def test_together_they_are_refused_because_one_removes_a_worker_that_is_gone() -
     [problem] = [d for d in etcompile.compile(files).diagnostics if d.code.startswith("ET3")]
     assert problem.code == "ET3002"
     assert problem.location is not None
-    assert problem.location.line == 9
+    assert problem.location.line == 10
