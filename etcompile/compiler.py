@@ -37,6 +37,7 @@ class Options:
         templates: A folder whose Jinja2 templates replace those of the same name.
         allow_plain_secrets: Let Secrets with data among the inputs pass.
         limits: Bounds on what is read.
+        output: The folder that the result goes to, so that it is not read as input.
     """
 
     namespace: str | None = None
@@ -44,6 +45,7 @@ class Options:
     templates: Path | None = None
     allow_plain_secrets: bool = False
     limits: Limits = field(default_factory=Limits)
+    output: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +72,12 @@ class Compilation:
     Args:
         groups: The objects by job; none if there was an error.
         diagnostics: Everything that is wrong or worth knowing, in the order of the input.
+        files: The files that were read, as the user named them.
     """
 
     groups: tuple[JobObjects, ...]
     diagnostics: tuple[Diagnostic, ...]
+    files: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -150,7 +154,8 @@ def compile(  # noqa: A001 - it is what it does
         groups = []
     elif neighbours.objects:
         groups.insert(0, neighbours)
-    return Compilation(tuple(groups), _in_order(diagnostics, loaded))
+    files = tuple(dict.fromkeys(document.file for document in loaded.documents))
+    return Compilation(tuple(groups), _in_order(diagnostics, files), files)
 
 
 def _loaded(inputs: Input | Iterable[Input], options: Options, stdin: BinaryIO | None) -> Loaded:
@@ -167,7 +172,7 @@ def _loaded(inputs: Input | Iterable[Input], options: Options, stdin: BinaryIO |
         else:
             paths.append(one)
     for part in (
-        load(paths, stdin=stdin, limits=options.limits) if paths else None,
+        load(paths, stdin=stdin, limits=options.limits, output=options.output) if paths else None,
         from_values(values) if values else None,
     ):
         if part is not None:
@@ -288,9 +293,9 @@ def _neighbours(
     return JobObjects(None, None, tuple(emit.ordered(values)), sources), problems
 
 
-def _in_order(diagnostics: Sequence[Diagnostic], loaded: Loaded) -> tuple[Diagnostic, ...]:
+def _in_order(diagnostics: Sequence[Diagnostic], in_order: Sequence[str]) -> tuple[Diagnostic, ...]:
     """The diagnostics in the order in which a reader meets the places they speak of."""
-    files = {file: n for n, file in enumerate(dict.fromkeys(d.file for d in loaded.documents))}
+    files = {file: number for number, file in enumerate(in_order)}
 
     def place(diagnostic: Diagnostic) -> tuple[int, int, int]:
         location = diagnostic.location

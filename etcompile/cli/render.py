@@ -1,6 +1,7 @@
 """`etcompile render`: job specifications to manifests, on standard output or in a folder."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ def command(ctx: click.Context, /, output: Path | None, *, split: bool, **given:
     """
     if split and output is None:
         raise click.UsageError("--split needs -o DIR")
-    compilation = compile(given["paths"], options(given))
+    compilation = compile(given["paths"], replace(options(given), output=output))
     tell(compilation.diagnostics, given)
     if refuses(compilation.diagnostics, strict=given["strict"]):
         ctx.exit(REFUSED)
@@ -54,7 +55,7 @@ def _write(
         emit.Group(group.name, group.namespace, group.objects, group.sources)
         for group in compilation.groups
     ]
-    inputs = [Path(path) for path in given["paths"] if path != "-"]
+    inputs = [Path(path) for path in (*given["paths"], *compilation.files) if path != "-"]
     written = emit.write(output, emit.layout(groups, split=split), inputs=inputs)
     tell(written.diagnostics, given)
     if written.diagnostics:

@@ -592,6 +592,16 @@ _RULES = (
         "The order of intents must be decidable from the files alone.",
         "annotations: {etcompile.dev/sequence: second}",
     ),
+    Rule(
+        "ET3011",
+        "intent-name",
+        _ERROR,
+        "{intent} has a name of {length} characters; its Pods carry it as a label of at most 63",
+        "shorten the name",
+        "The Pods of a ScaleOut carry its name in the label scaleout-name; the API server refuses"
+        " a longer label value.",
+        "metadata: {name: a-scale-out-with-a-name-of-more-than-63-characters-…}",
+    ),
     # 4xxx: Kubernetes objects ------------------------------------------------------------------
     Rule(
         "ET4001",

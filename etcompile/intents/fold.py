@@ -15,6 +15,9 @@ from etcompile.diagnostics import Diagnostic, diagnose
 from etcompile.intents.order import ordered
 from etcompile.model import Bounds, Intent, Job, Member, Role, ScaleIn, ScaleOut
 
+_LABEL_LIMIT = 63
+"""Characters of a label's value (Kubernetes' own limit)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Folded:
@@ -78,6 +81,9 @@ def _scale_out(state: _State, intent: ScaleOut) -> list[Diagnostic]:
     # A generated name is only known to a cluster; the first index keeps it unique here.
     name = f"{intent.name}{first}" if intent.generated else intent.name
     labels = {intent.label: name} if intent.label else {}
+    if labels and len(name) > _LABEL_LIMIT:
+        place = intent.origin.locate("metadata", "generateName" if intent.generated else "name")
+        return [diagnose("ET3011", place, intent=intent.kind, length=len(name))]
     for index in range(first, first + intent.count):
         state.members[index] = Member(index, labels)
         state.removed.pop(state.role.pod_name(state.members[index]), None)

@@ -52,6 +52,7 @@ def load(
     *,
     stdin: BinaryIO | None = None,
     limits: Limits = _DEFAULT,
+    output: str | os.PathLike[str] | None = None,
 ) -> Loaded:
     """The documents of files, directories, globs and standard input.
 
@@ -60,11 +61,12 @@ def load(
             reach is loaded once.
         stdin: What `-` reads; the process's standard input if None.
         limits: How much to accept.
+        output: A folder that directories and globs pass over: where the result goes.
 
     Returns:
         The documents and the diagnostics. Never raises for bad input.
     """
-    run = _Run(stdin, limits)
+    run = _Run(stdin, limits, None if output is None else os.path.realpath(os.fsdecode(output)))
     for path in paths:
         run.add(os.fsdecode(path))
     return Loaded(tuple(run.documents), tuple(run.diagnostics))
@@ -121,6 +123,7 @@ class _Run:
 
     stdin: BinaryIO | None
     limits: Limits
+    output: str | None
     documents: list[Document] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
     # Whether each file that was read held a document, or something to correct.
@@ -133,9 +136,15 @@ class _Run:
         else:
             found = sources(path)
             what = f"this {found.kind}"
-            fruitful = any([self._add_source(one) for one in found.files])  # noqa: C419 - all of them
+            files = [one for one in found.files if found.kind == "file" or not self._is_output(one)]
+            fruitful = any([self._add_source(one) for one in files])  # noqa: C419 - all of them
         if not fruitful:
             self.diagnostics.append(diagnose("ET1011", Location(shown_path(path)), what=what))
+
+    def _is_output(self, source: SourceFile | Diagnostic) -> bool:
+        if self.output is None or isinstance(source, Diagnostic):
+            return False
+        return os.path.realpath(source.path).startswith(f"{self.output}{os.sep}")
 
     def _add_stdin(self) -> bool:
         if _STDIN not in self.fruitful:

@@ -173,3 +173,9 @@ def test_a_document_that_is_none_is_told(value: Any) -> None:
 
 def test_names_tell_objects_apart() -> None:
     assert len(by_name(compiled(training_job(replicas=20)))) == 20 * 2 + 3
+
+
+def test_the_newest_bundled_kubernetes_is_the_default() -> None:
+    from etcompile.check.kubernetes import versions
+
+    assert Settings().kubernetes_version == versions()[-1]

@@ -129,6 +129,13 @@ def test_a_hand_written_file_is_not_overwritten(tmp_path: Path) -> None:
     assert [p.name for p in out.iterdir()] == ["kustomization.yaml"]
 
 
+def test_the_output_folder_is_not_read_as_input(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(JOB)
+    assert etcompile("render", ".", "-o", "out", cwd=tmp_path).returncode == 0
+    again = etcompile("render", ".", "-o", "out", cwd=tmp_path)
+    assert (again.returncode, "0 written" in again.stderr) == (0, True)
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

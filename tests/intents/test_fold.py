@@ -181,6 +181,11 @@ def test_the_last_worker_always_stays(wanted: int | list[str]) -> None:
     assert errors(training_job(), scale_in("a", wanted)) == ["ET3005"]
 
 
+def test_a_name_that_no_label_can_hold_is_refused() -> None:
+    assert errors(training_job(), scale_out("n" * 63, 1)) == []
+    assert errors(training_job(), scale_out("n" * 64, 1)) == ["ET3011"]
+
+
 def test_every_refused_intent_of_a_run_is_told() -> None:
     job = training_job()
     worker(job)["maxReplicas"] = 2
