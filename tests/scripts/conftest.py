@@ -30,8 +30,12 @@ def shell(request, require) -> list[str]:
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """An empty directory that any user may enter, unlike pytest's own."""
-    directory = Path(tempfile.mkdtemp(prefix="etcompile-test-"))
+    """An empty directory that any user may enter, unlike pytest's own.
+
+    Its name looks like an option of nc: shells quote the script's path in their messages, and no
+    script may mistake those for a program's own.
+    """
+    directory = Path(tempfile.mkdtemp(prefix="etcompile-z-"))
     directory.chmod(0o755)
     yield directory
     shutil.rmtree(directory)
