@@ -360,7 +360,7 @@ def _gate_timeout(source: Source) -> int:
 def _annotation_errors(source: Source) -> Iterator[Diagnostic]:
     for name, form, expected in (
         (_GATE_TIMEOUT, r"0*[1-9]\d*", "a number of seconds"),
-        (_SSH_MOUNT_PATH, r"/.+", "an absolute path"),
+        (_SSH_MOUNT_PATH, r"/[A-Za-z0-9._/-]+", "an absolute path of plain characters"),
     ):
         found = _annotations(source).get(name)
         if found is not None and not re.fullmatch(form, found, re.ASCII):

@@ -159,6 +159,21 @@ def test_a_mount_over_ours_is_refused(path: str) -> None:
     assert errors(job) == ["ET2047"]
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("etcompile.dev/ssh-mount-path", "home/.ssh"),
+        ("etcompile.dev/ssh-mount-path", "/home/x'; rm -rf '/"),
+        ("etcompile.dev/gate-timeout", "soon"),
+        ("etcompile.dev/gate-timeout", "0"),
+    ],
+)
+def test_an_annotation_that_steers_the_compiler_is_checked(name: str, value: str) -> None:
+    job = training_job()
+    job["metadata"]["annotations"] = {name: value}
+    assert errors(job) == ["ET2050"]
+
+
 # Templates --------------------------------------------------------------------------------------
 
 
