@@ -42,8 +42,8 @@ from etcompile.model.protocol import (
 
 _SMALL = {"cpu": "100m", "memory": "64Mi"}
 """Resources of our own init containers: a namespace with a quota refuses Pods without any."""
-_KUBECTLS = {"cpu": "1", "memory": "512Mi"}
-"""Limits of a gate that runs a few kubectl at once: in 64Mi they starve for minutes."""
+_PROBES = {"cpu": "1", "memory": "512Mi"}
+"""Limits of a gate, which probes many hosts at once: in 64Mi a few kubectl or Python starve."""
 
 
 def objects(job: Job, role: Role, settings: Settings) -> list[dict[str, Any]]:
@@ -172,8 +172,7 @@ def _gate(role: Role, gate: Gate) -> dict[str, Any]:
     own = (Mount(SCRIPTS, SCRIPTS_PATH), Mount(STATUS, STATUS_PATH))
     mounts = [*(_mount(m) for m in gate.mounts), *(_read_only(m) for m in own)]
     command = ["sh", f"{SCRIPTS_PATH}/{config.GATE}"]
-    limits = _KUBECTLS if gate.kubexec else _SMALL
-    return _init(role, "wait-for-workers", command, mounts, limits, requests=_SMALL)
+    return _init(role, "wait-for-workers", command, mounts, _PROBES, requests=_SMALL)
 
 
 def _key_copy(role: Role, ssh: SshCredentials) -> dict[str, Any]:
