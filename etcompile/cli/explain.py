@@ -26,7 +26,7 @@ def _long_form(rule: Rule) -> str:
     parts = [
         f"{rule.code} {rule.name} ({rule.severity.value})",
         f"Message: {rule.message}",
-        textwrap.fill(rule.why, 80),
+        textwrap.fill(rule.why, 80, break_on_hyphens=False),
         "Example:\n\n" + textwrap.indent(rule.example, "    "),
     ]
     if rule.hint.strip("{}") not in ("", "advice"):
