@@ -1,0 +1,45 @@
+"""Overlays: what an environment changes of jobs that are written once.
+
+An overlay holds settings, conveniences for what most environments differ in, and patches. They
+are applied in two places: over the documents of the input, before a frontend sees them, and
+over the compiled objects. The package knows no kind of job; the pipeline tells it what it must
+know of one.
+"""
+
+from etcompile.overlays.documents import Kinds, PatchedDocuments, patched_documents
+from etcompile.overlays.files import Given, is_overlay, overlay_documents
+from etcompile.overlays.objects import PatchedObject, PatchedObjects, patched_objects
+from etcompile.overlays.overlay import (
+    SCHEMA,
+    Edit,
+    Overlay,
+    Placement,
+    overlay_of,
+    stored_edits,
+    stored_patch,
+)
+from etcompile.overlays.settings import SettledSettings, explicit_settings, settled
+from etcompile.overlays.unmatched import unmatched
+
+__all__ = [
+    "SCHEMA",
+    "Edit",
+    "Given",
+    "Kinds",
+    "Overlay",
+    "PatchedDocuments",
+    "PatchedObject",
+    "PatchedObjects",
+    "Placement",
+    "SettledSettings",
+    "explicit_settings",
+    "is_overlay",
+    "overlay_documents",
+    "overlay_of",
+    "patched_documents",
+    "patched_objects",
+    "settled",
+    "stored_edits",
+    "stored_patch",
+    "unmatched",
+]

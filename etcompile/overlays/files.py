@@ -1,0 +1,76 @@
+"""The file that a name given as an overlay means, and its documents.
+
+Overlays come as files of the user's or by the bare name of one that ships with etcompile; both
+are read by the loader, so its limits and diagnostics hold for them too.
+"""
+
+import dataclasses
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from etcompile import data
+from etcompile.diagnostics import Diagnostic, Location, diagnose
+from etcompile.load import Document, Limits, Loaded, from_values, load
+from etcompile.overlays.overlay import API_VERSION, KIND
+
+_FILE = "overlay.yaml"
+
+Given = str | os.PathLike[str] | Mapping[str, Any]
+"""A file, a folder with an `overlay.yaml`, the name of a shipped overlay, or a document."""
+
+
+def shipped() -> tuple[str, ...]:
+    """The names of the overlays that come with etcompile."""
+    return tuple(sorted(path.parent.name for path in data.folder("overlays").glob(f"*/{_FILE}")))
+
+
+def overlay_documents(given: Iterable[Given], limits: Limits) -> Loaded:
+    """The documents of overlays, in the order given.
+
+    Args:
+        given: The overlays.
+        limits: How much to read of each.
+
+    Returns:
+        The documents that are overlays, nulls and all (in a patch they mean something), and
+        what is wrong with the others.
+    """
+    documents: list[Document] = []
+    problems: list[Diagnostic] = []
+    for one in given:
+        loaded = _loaded(one, limits)
+        documents += (document for document in loaded.documents if is_overlay(document))
+        problems += loaded.diagnostics
+        problems += (_stranger(other) for other in loaded.documents if not is_overlay(other))
+    return Loaded(tuple(documents), tuple(problems))
+
+
+def is_overlay(document: Document) -> bool:
+    """Whether a document is an overlay, not something to compile."""
+    return (document.api_version, document.kind) == (API_VERSION, KIND)
+
+
+def _loaded(given: Given, limits: Limits) -> Loaded:
+    if isinstance(given, Mapping):
+        return from_values([given])
+    name = os.fsdecode(given)
+    path = Path(name)
+    if path.is_dir() and (path / _FILE).is_file():
+        return load([path / _FILE], limits=limits)
+    if name in shipped() and not path.is_file():
+        loaded = load([data.folder("overlays") / name / _FILE], limits=limits)
+        relative = f"overlays/{name}/{_FILE}"
+        found = (dataclasses.replace(one, relative=relative) for one in loaded.documents)
+        return dataclasses.replace(loaded, documents=tuple(found))
+    if name == "-" or path.is_dir() or not os.path.lexists(path):
+        known = ", ".join(shipped())
+        return Loaded((), (diagnose("ET6002", Location(name), known=known),))
+    return load([path], limits=limits)
+
+
+def _stranger(document: Document) -> Diagnostic:
+    place = document.locate(("kind",))
+    found = f"{document.kind} ({document.api_version})"
+    return diagnose("ET6003", place, found=found, version=API_VERSION)

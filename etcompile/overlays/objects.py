@@ -1,0 +1,297 @@
+"""Overlays applied to the objects of a job, after the backend made them.
+
+What the job relies on at run time (names, selectors, the gate, the run-once guard) stays as it
+was compiled. A role's Pods share one spec, and share one after patching too.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from etcompile.diagnostics import Diagnostic, Location, ValuePath, diagnose
+from etcompile.load import without_nulls
+from etcompile.model.protocol import SCRIPTS_PATH, SPEC_HASH, STORED_JOB
+from etcompile.overlays.documents import failed, patched
+from etcompile.overlays.errors import PatchError
+from etcompile.overlays.overlay import Edit, Patch
+from etcompile.overlays.strategic import merged
+from etcompile.overlays.traced import Step, Traced
+
+Object = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class PatchedObject:
+    """An object after overlays; a `diagnostics.Source`.
+
+    Args:
+        data: The object.
+        relative: The overlay that touched it last.
+        value: The same, with origins.
+    """
+
+    data: dict[str, Any]
+    relative: str
+    value: Traced
+
+    def locate(self, path: ValuePath, *, key: bool = False) -> Location:
+        """The place of the value at `path`; of the first edit that touched the object, if none."""
+        return self.value.locate(path, key=key)
+
+
+@dataclass(frozen=True, slots=True)
+class PatchedObjects:
+    """A job's objects after overlays.
+
+    Args:
+        objects: All of them, in the order given.
+        changed: Those that an edit touched, one for all that differ in their metadata only.
+        edits: The edits that applied to any, in order, each with the kinds that it touched.
+        diagnostics: The edits that failed, or would break the job.
+    """
+
+    objects: tuple[Object, ...]
+    changed: tuple[PatchedObject, ...]
+    edits: Mapping[Edit, frozenset[str]]
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def patched_objects(
+    objects: Sequence[Object], edits: Sequence[Edit], *, own_labels: frozenset[str]
+) -> PatchedObjects:
+    """The objects of a job after all edits that are for objects.
+
+    Args:
+        objects: What the backend made.
+        edits: The edits of all overlays, in order.
+        own_labels: Keys of labels that objects of the job are found by.
+
+    Returns:
+        The patched objects.
+    """
+    run = _Run(own_labels)
+    edits = [edit for edit in edits if isinstance(edit.change, Patch)]
+    made = tuple(run.patched(value, edits) for value in objects)
+    touched = {edit: frozenset(run.kinds[edit]) for edit in edits if edit in run.kinds}
+    return PatchedObjects(made, tuple(run.changed), touched, tuple(run.diagnostics))
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A compiled object, as the source of what no overlay wrote: blames the edit."""
+
+    data: Object
+    edit: Edit
+
+    @property
+    def relative(self) -> str:
+        return self.edit.origin.source.relative
+
+    def locate(self, path: ValuePath, *, key: bool = False) -> Location:  # noqa: ARG002
+        return self.edit.origin.locate()
+
+
+@dataclass(slots=True)
+class _Run:
+    """A walk over a job's objects: what was found, and the parts that were patched before."""
+
+    own_labels: frozenset[str]
+    changed: list[PatchedObject] = field(default_factory=list)
+    kinds: dict[Edit, set[str]] = field(default_factory=dict)
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+    # By edit, field and identity of its value, which is kept so that no other can have it.
+    parts: dict[tuple[Edit, Step, int], tuple[Any, Traced]] = field(default_factory=dict)
+    cleaned: dict[int, tuple[Any, Any]] = field(default_factory=dict)
+    sound: set[tuple[int, int]] = field(default_factory=set)
+    seen: set[tuple[int, tuple[Edit, ...]]] = field(default_factory=set)
+
+    def patched(self, value: Object, edits: Iterable[Edit]) -> Object:
+        """The object after all edits that are for it; itself if there is none."""
+        traced = None
+        applied: tuple[Edit, ...] = ()
+        for edit in edits:
+            now = traced or Traced(value, _Made(value, edit))
+            if not _is_for(edit, now.value):
+                continue
+            self.kinds.setdefault(edit, set()).add(value["kind"])
+            try:
+                after = self._patched(now, edit)
+            except PatchError as error:
+                self.diagnostics.append(failed(_label(value), error))
+                continue
+            broken = self._broken(now, after, edit)
+            self.diagnostics += broken
+            if not broken:
+                traced, applied = after, (*applied, edit)
+        if traced is None:
+            return value
+        fields = traced.value.items()
+        data = {key: self._without_nulls(one) for key, one in fields if one is not None}
+        # Objects that share a spec and were patched alike need one check.
+        alike = id(data.get("spec", data)), applied
+        if alike not in self.seen:
+            self.seen.add(alike)
+            self.changed.append(PatchedObject(data, applied[-1].origin.source.relative, traced))
+        return data
+
+    def _patched(self, value: Traced, edit: Edit) -> Traced:
+        change = edit.change
+        assert isinstance(change, Patch)  # noqa: S101 - nothing else is for objects
+        kind = str(value.value["kind"])
+        if not isinstance(change.patch.value, Mapping) or "spec" not in change.patch.value:
+            return patched(value, change, kind)
+        # The spec apart, once for all objects that share it; the rest as it is.
+        wish = change.patch.parts()
+        spec = wish.pop("spec")
+        rest = Patch(change.patch.with_fields(wish))
+        after = patched(value, rest, kind)
+        return after.with_fields({**after.parts(), "spec": self._spec(value, spec, edit, kind)})
+
+    def _spec(self, value: Traced, wish: Traced, edit: Edit, kind: str) -> Traced:
+        base = value.part("spec")
+        old = base.value if base else None
+        if (edit, "spec", id(old)) not in self.parts:
+            empty = Traced({}, wish.source, wish.path)
+            made = merged(base or empty, wish, kind, ("spec",))
+            self.parts[edit, "spec", id(old)] = old, made
+        return self.parts[edit, "spec", id(old)][1]
+
+    def _broken(self, before: Traced, after: Traced, edit: Edit) -> list[Diagnostic]:
+        """What must not have changed; specs that many objects share are compared once."""
+        old, new = before.value.get("spec"), after.value.get("spec")
+        shared = self.parts.get((edit, "spec", id(old)))
+        if shared is None or shared[1].value is not new:
+            return list(_broken(before, after, edit, self.own_labels))
+        if (id(old), id(new)) in self.sound:
+            after = dataclasses.replace(after, value={**after.value, "spec": old})
+        broken = list(_broken(before, after, edit, self.own_labels))
+        if not broken:
+            self.sound.add((id(old), id(new)))
+        return broken
+
+    def _without_nulls(self, value: Any) -> Any:
+        """The value without nulls; equal for all that share it."""
+        known = self.cleaned.get(id(value))
+        if known is None:
+            known = self.cleaned[id(value)] = (value, without_nulls(value))
+        return known[1]
+
+
+def _is_for(edit: Edit, value: Object) -> bool:
+    """Whether an edit is for a compiled object; patches without a kind are for documents."""
+    if edit.target.kind is None and edit.reach != "objects":
+        return False
+    return edit.target.selects(value)
+
+
+def _label(value: Object) -> str:
+    metadata = value["metadata"]
+    namespace = f"{metadata['namespace']}/" if metadata.get("namespace") else ""
+    return f"{value['kind']} {namespace}{metadata['name']}"
+
+
+# What a job relies on ---------------------------------------------------------------------------
+
+_FOUND_BY = "its Service and the watcher find it by this"
+_FIXED: Mapping[str, tuple[tuple[ValuePath, str], ...]] = {
+    "Service": (
+        (("spec", "selector"), "it selects the Pods of the job"),
+        (("spec", "clusterIP"), "a headless Service gives each Pod its name"),
+    ),
+    "Pod": (
+        (("spec", "hostname"), "host lists name it"),
+        (("spec", "subdomain"), "host lists name it"),
+        (("spec", "restartPolicy"), "a failed Pod is replaced, not restarted in place"),
+        (("metadata", "annotations", SPEC_HASH), "it says which run the Pod belongs to"),
+    ),
+    "RoleBinding": (
+        (("roleRef",), "the API server refuses to change it"),
+        (("subjects",), "the launcher needs the role"),
+    ),
+    "ConfigMap": ((("data", STORED_JOB), "it must be the job that was compiled"),),
+}
+_NAMED = ("containers", "initContainers", "volumes")
+
+
+def _broken(
+    before: Traced, after: Traced, edit: Edit, own_labels: frozenset[str]
+) -> Iterator[Diagnostic]:
+    """What an edit of a compiled object changed that must stay as it is."""
+    value, new = before.value, after.value
+    for path, reason in _fixed(value, new, own_labels):
+        if _value(value, path) != _value(new, path):
+            yield _refused(value, after, path, edit, reason)
+    if value["kind"] == "Pod" and value["spec"] is not new.get("spec"):
+        for group in _NAMED:
+            left = _names(new, group)
+            for name in _names(value, group):
+                if name not in left:
+                    reason = f"the job needs '{name}' in it"
+                    yield _refused(value, after, ("spec", group), edit, reason)
+
+
+def _fixed(
+    before: Object, after: Object, own_labels: frozenset[str]
+) -> Iterator[tuple[ValuePath, str]]:
+    """The paths that must not change, each with the reason; none in what is plainly the same."""
+    changed = {field for field, value in before.items() if value is not after.get(field)}
+    for path, reason in _FIXED.get(before["kind"], ()):
+        if path[0] in changed:
+            yield path, reason
+    if "spec" in changed and before["kind"] == "Pod":
+        yield from _fixed_in_pod(before)
+    if "metadata" in changed:
+        labels, new = before["metadata"].get("labels", {}), after["metadata"].get("labels")
+        new = new if isinstance(new, Mapping) else {}
+        moved = [key for key in own_labels if labels.get(key) != new.get(key)]
+        yield from ((("metadata", "labels", key), _FOUND_BY) for key in sorted(moved))
+
+
+def _fixed_in_pod(pod: Object) -> Iterator[tuple[ValuePath, str]]:
+    """The commands that run scripts of ours: the gate, the run-once guard, the resident worker."""
+    for group in ("containers", "initContainers"):
+        for container in pod["spec"].get(group, ()):
+            if any(str(word).startswith(SCRIPTS_PATH) for word in container.get("command", ())):
+                reason = "it is wrapped in a script of the job"
+                yield ("spec", group, container["name"], "command"), reason
+
+
+def _step(value: Any, step: str | int) -> str | int:
+    """The step as a key or an index: an item of a list may be given by its name."""
+    if isinstance(step, str) and isinstance(value, list | tuple):
+        names = [item.get("name") if isinstance(item, Mapping) else None for item in value]
+        return names.index(step) if step in names else -1
+    return step
+
+
+def _value(value: Any, path: ValuePath) -> Any:
+    """The value at a path, None if there is none."""
+    for name in path:
+        step = _step(value, name)
+        if isinstance(value, Mapping):
+            value = value.get(step)
+        else:
+            known = isinstance(value, list | tuple) and isinstance(step, int) and step >= 0
+            value = value[step] if known else None
+    return value
+
+
+def _names(pod: Object, group: str) -> list[str]:
+    items = _value(pod, ("spec", group))
+    items = items if isinstance(items, list | tuple) else ()
+    return [item["name"] for item in items if isinstance(item, Mapping) and item.get("name")]
+
+
+def _refused(value: Object, after: Traced, path: ValuePath, edit: Edit, reason: str) -> Diagnostic:
+    changed: Traced | None = after
+    for name in path:
+        changed = changed.part(_step(changed.value, name)) if changed else None
+    overlay = edit.origin.source
+    place = (
+        overlay.locate(changed.path)
+        if changed and changed.source is overlay
+        else edit.origin.locate("patch")
+    )
+    what = ".".join(f"'{step}'" if "/" in str(step) else str(step) for step in path)
+    return diagnose("ET6006", place, what=f"{what} of {value['kind']}s", reason=reason)

@@ -1,0 +1,105 @@
+"""The settings that overlays leave.
+
+A flag that was given wins over the last overlay, that over the one before it, and any over the
+default. Apart from the edits: settings are about how to compile and not about what.
+"""
+
+import dataclasses
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from etcompile.diagnostics import Diagnostic, diagnose
+from etcompile.model import PROFILES, SecretMode, Settings
+from etcompile.overlays.containers import new_image
+from etcompile.overlays.overlay import Edit, ImageChange, Overlay
+from etcompile.overlays.target import Target
+
+_FIELDS = {
+    "services": "services",
+    "secret": "secret",
+    "kubernetesVersion": "kubernetes_version",
+    "initImage": "init_image",
+    "kubectlImage": "kubectl_image",
+    "clusterDomain": "cluster_domain",
+    "profiles": "profiles",
+}
+_IMAGES = ("init_image", "kubectl_image")
+
+
+@dataclass(frozen=True, slots=True)
+class SettledSettings:
+    """The settings after overlays.
+
+    Args:
+        settings: What to compile with.
+        matched: The edits that changed an image of the settings.
+        diagnostics: Values that cannot be.
+    """
+
+    settings: Settings
+    matched: frozenset[Edit]
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def settled(
+    given: Settings, explicit: Collection[str], overlays: Sequence[Overlay], versions: Sequence[str]
+) -> SettledSettings:
+    """The settings after overlays.
+
+    Args:
+        given: The settings of the run.
+        explicit: The names of those that somebody asked for, which no overlay changes.
+        overlays: The overlays, in order.
+        versions: The Kubernetes versions there are.
+    """
+    values: dict[str, Any] = {}
+    matched: set[Edit] = set()
+    problems: list[Diagnostic] = []
+    for overlay in overlays:
+        problems += _impossible(overlay, versions)
+        for name, value in overlay.settings.items():
+            if (field := _FIELDS[name]) not in explicit:
+                values[field] = _value(field, value)
+        for edit in overlay.edits:
+            change = edit.change
+            if not isinstance(change, ImageChange) or edit.target != Target():
+                continue
+            for field in (field for field in _IMAGES if field not in explicit):
+                image = values.get(field, getattr(given, field))
+                if image and (new := new_image(image, change)):
+                    values[field] = new
+                    matched.add(edit)
+    settings = dataclasses.replace(given, **values)
+    return SettledSettings(settings, frozenset(matched), tuple(problems))
+
+
+def explicit_settings(given: Settings) -> frozenset[str]:
+    """The names of the settings that differ from the defaults."""
+    default = Settings()
+    names = [field.name for field in dataclasses.fields(Settings)]
+    return frozenset(n for n in names if getattr(given, n) != getattr(default, n))
+
+
+def _value(field: str, value: Any) -> Any:
+    match field:
+        case "secret":
+            kind, _, name = value.partition(":")
+            return SecretMode(kind, name or None)
+        case "kubernetes_version":
+            return value.removeprefix("v")
+        case "init_image" | "kubectl_image":
+            return value or None
+        case "cluster_domain":
+            return value.strip(".")
+        case "profiles":
+            return tuple(one for one in PROFILES if one in value and one != "plain")
+    return value
+
+
+def _impossible(overlay: Overlay, versions: Sequence[str]) -> Iterator[Diagnostic]:
+    version = overlay.settings.get("kubernetesVersion")
+    if version is not None and version.removeprefix("v") not in versions:
+        place = overlay.source.locate(("settings", "kubernetesVersion"))
+        known = f"{versions[0]} to {versions[-1]}"
+        yield diagnose("ET6005", place, version=version, known=known)

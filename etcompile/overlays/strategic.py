@@ -1,0 +1,167 @@
+"""Strategic merge patches: the patch looks like what it patches.
+
+Mappings merge, null removes, a list replaces the other, except those that Kubernetes keys by a
+field of their items (`patchMergeKey` in the API's types): containers, volumes, environment and
+so on. These lists are known by where they stand, so Pod templates inside job documents merge as
+Pods do, whatever the document's kind.
+"""
+
+from collections.abc import Mapping
+
+from etcompile.diagnostics import ValuePath
+from etcompile.overlays.errors import PatchError
+from etcompile.overlays.traced import Step, Traced
+
+_DIRECTIVE = "$patch"
+_CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
+_POD_KEYS = {
+    **dict.fromkeys(_CONTAINERS, "name"),
+    "volumes": "name",
+    "imagePullSecrets": "name",
+    "hostAliases": "ip",
+    "resourceClaims": "name",
+    "schedulingGates": "name",
+    "topologySpreadConstraints": "topologyKey",
+}
+_CONTAINER_KEYS = {
+    "env": "name",
+    "ports": "containerPort",
+    "volumeDevices": "devicePath",
+    "volumeMounts": "mountPath",
+}
+_OTHER_KEYS: dict[tuple[str, ValuePath], str] = {
+    ("Service", ("spec", "ports")): "port",
+    ("ServiceAccount", ("secrets",)): "name",
+    ("ServiceAccount", ("imagePullSecrets",)): "name",
+    ("MutatingWebhookConfiguration", ("webhooks",)): "name",
+    ("ValidatingWebhookConfiguration", ("webhooks",)): "name",
+}
+
+
+def merged(base: Traced, patch: Traced, kind: str, at: ValuePath = ()) -> Traced:
+    """A value after a strategic merge patch.
+
+    Args:
+        base: What is patched.
+        patch: The patch, a mapping.
+        kind: The kind of the whole object.
+        at: Where in the object `base` stands.
+
+    Returns:
+        The merged value; what the patch did not touch keeps its place.
+
+    Raises:
+        PatchError: the patch has a directive or an item that cannot be followed.
+    """
+    result = _merged(base, patch, kind, at)
+    if result is None:
+        raise PatchError("cannot be removed by an overlay", patch, "remove it from the inputs")
+    return result
+
+
+def merge_key(kind: str, at: ValuePath) -> str | None:
+    """The field that tells the items of a list apart; None if the list is replaced as a whole.
+
+    Args:
+        kind: The kind of the object.
+        at: The list's path in it.
+    """
+    if found := _OTHER_KEYS.get((kind, at)):
+        return found
+    match at:
+        case (*pod, str(field)) if _is_pod_spec(kind, tuple(pod)):
+            return _POD_KEYS.get(field)
+        case (*pod, str(group), int(), str(field)) if group in _CONTAINERS:
+            return _CONTAINER_KEYS.get(field) if _is_pod_spec(kind, tuple(pod)) else None
+    return None
+
+
+def _is_pod_spec(kind: str, at: ValuePath) -> bool:
+    return at[-2:] == ("template", "spec") or (kind == "Pod" and at == ("spec",))
+
+
+def _merged(base: Traced | None, patch: Traced, kind: str, at: ValuePath) -> Traced | None:
+    """The value after the patch; None if the patch removes it."""
+    if isinstance(patch.value, Mapping):
+        return _merged_mapping(base, patch, kind, at)
+    if isinstance(patch.value, list):
+        return _merged_list(base, patch, kind, at)
+    return patch
+
+
+def _merged_mapping(base: Traced | None, patch: Traced, kind: str, at: ValuePath) -> Traced | None:
+    directive = _directive(patch)
+    if directive == "delete":
+        return None
+    if directive == "replace" or (base and not isinstance(base.value, Mapping)):
+        base = None
+    parts: dict[Step, Traced] = base.parts() if base else {}
+    lost = False
+    for step, wish in patch.parts().items():
+        if step == _DIRECTIVE:
+            continue
+        value = None if wish.value is None else _merged(parts.get(step), wish, kind, (*at, step))
+        if value is not None:
+            parts[step] = value
+        elif step in parts:
+            del parts[step]
+            lost = True
+    return (base or patch).with_fields(parts, by=patch if lost else None)
+
+
+def _merged_list(base: Traced | None, patch: Traced, kind: str, at: ValuePath) -> Traced:
+    key = merge_key(kind, at)
+    wishes = patch.items()
+    # An item that is nothing but the directive speaks of the list.
+    replaces = [_directive(wish) == "replace" and len(wish.value) == 1 for wish in wishes]
+    items: list[Traced] = []
+    if key and base and isinstance(base.value, list | tuple) and not any(replaces):
+        items = base.items()
+    before = len(items)
+    for wish in (wish for wish, replace in zip(wishes, replaces, strict=True) if not replace):
+        if key is None:
+            if _directive(wish) == "delete":
+                raise PatchError(
+                    "is a list without names, so no item of it can be removed alone",
+                    wish,
+                    "write out the whole list that is to be",
+                )
+            kept = _merged(None, wish, kind, (*at, 0))
+            items += [kept] if kept else []
+            continue
+        named = wish.value.get(key) if isinstance(wish.value, Mapping) else None
+        if named is None:
+            raise PatchError(
+                f"needs '{key}' in each item of '{at[-1]}'",
+                wish,
+                f"add the {key} of the item that you mean",
+            )
+        place = next((n for n, item in enumerate(items) if _is(item, key, named)), None)
+        old = items[place] if place is not None else None
+        new = _merged(old, wish, kind, (*at, 0))
+        if place is None:
+            items += [new] if new else []
+        else:
+            items[place : place + 1] = [new] if new else []
+    return (base or patch).with_items(items, by=patch if base and len(items) < before else None)
+
+
+def _is(item: Traced, key: str, named: object) -> bool:
+    return isinstance(item.value, Mapping) and item.value.get(key) == named
+
+
+def _directive(patch: Traced) -> str | None:
+    """What `$patch` in a mapping says; None without it."""
+    if not isinstance(patch.value, Mapping):
+        return None
+    for step, wish in patch.parts().items():
+        if not (isinstance(step, str) and step.startswith("$")):
+            continue
+        if step != _DIRECTIVE:
+            problem = f"has the directive '{step}', which no overlay can follow"
+            raise PatchError(problem, wish, "only $patch: delete, replace and merge are known")
+        if wish.value not in ("delete", "replace", "merge"):
+            problem = f"has $patch: {wish.value}, which is none of delete, replace and merge"
+            raise PatchError(problem, wish)
+        return str(wish.value)
+    return None

@@ -1,0 +1,109 @@
+"""A JSON value whose every part knows where it was written.
+
+Patching mixes values of several files; a diagnostic about a patched value must still point into
+the file that it came from. A value that nothing has touched costs one node, however large.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from etcompile.diagnostics import Location, Source, ValuePath
+
+Step = str | int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Traced:
+    """A JSON value and where it was written.
+
+    Args:
+        value: The value; treat it as immutable.
+        source: The document it was written in.
+        path: Where in that document.
+        entries: The parts, by key or index, once some were written elsewhere than below `path`;
+            None while all of them stand there.
+    """
+
+    value: Any
+    source: Source
+    path: ValuePath = ()
+    entries: "Mapping[Step, Traced] | None" = None
+
+    def parts(self) -> "dict[Step, Traced]":
+        """The parts of a mapping by key, of a list by index; none of anything else."""
+        if self.entries is not None:
+            return dict(self.entries)
+        if isinstance(self.value, Mapping):
+            steps: Iterable[tuple[Step, Any]] = self.value.items()
+        elif isinstance(self.value, list | tuple):
+            steps = enumerate(self.value)
+        else:
+            return {}
+        return {step: Traced(one, self.source, (*self.path, step)) for step, one in steps}
+
+    def part(self, step: Step) -> "Traced | None":
+        """The part at a key or index, None if there is none."""
+        if self.entries is not None:
+            return self.entries.get(step)
+        if isinstance(self.value, Mapping):
+            known = step in self.value
+        else:
+            is_list = isinstance(self.value, list | tuple)
+            known = is_list and isinstance(step, int) and 0 <= step < len(self.value)
+        return Traced(self.value[step], self.source, (*self.path, step)) if known else None
+
+    def items(self) -> "list[Traced]":
+        """The items of a list."""
+        return list(self.parts().values())
+
+    def with_fields(
+        self, parts: "Mapping[Step, Traced]", *, by: "Traced | None" = None
+    ) -> "Traced":
+        """A mapping in this one's place.
+
+        Args:
+            parts: Its fields.
+            by: What took a field away, if anything did: whoever misses the field is shown that.
+        """
+        place = by or self
+        value = {step: one.value for step, one in parts.items()}
+        return Traced(value, place.source, place.path, dict(parts))
+
+    def with_items(self, items: "Iterable[Traced]", *, by: "Traced | None" = None) -> "Traced":
+        """A list in this one's place, as `with_fields`."""
+        place, items = by or self, list(items)
+        value = [one.value for one in items]
+        return Traced(value, place.source, place.path, dict(enumerate(items)))
+
+    def at(self, path: ValuePath) -> "Traced | None":
+        """The part at a path, None if there is none."""
+        found: Traced | None = self
+        for step in path:
+            found = found.part(step) if found else None
+        return found
+
+    def changed(self, path: ValuePath, change: "Callable[[Traced], Traced]") -> "Traced":
+        """This value with the part at a path replaced by what `change` makes of it.
+
+        Raises:
+            KeyError: there is no such part.
+        """
+        if not path:
+            return change(self)
+        parts = self.parts()
+        parts[path[0]] = parts[path[0]].changed(path[1:], change)
+        if isinstance(self.value, Mapping):
+            return self.with_fields(parts)
+        return self.with_items(parts.values())
+
+    def locate(self, path: ValuePath, *, key: bool = False) -> Location:
+        """The place of the value at `path`, or of its nearest parent, in the file it came from."""
+        place = self
+        for n, step in enumerate(path):
+            if place.entries is None:
+                return place.source.locate((*place.path, *path[n:]), key=key)
+            if step not in place.entries:
+                return place.source.locate(place.path, key=True)
+            place = place.entries[step]
+        return place.source.locate(place.path, key=key)
