@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from etcompile.check import quantity
 from etcompile.check.explain import closest, dotted, value_at
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, diagnose
+from etcompile.model import quantity
 
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _PORT_NAME = re.compile(r"(?=[^a-z]*[a-z])(?!.*--)[a-z0-9]([-a-z0-9]{0,13}[a-z0-9])?")

@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from etcompile.check import quantity
+from etcompile.model import quantity
 
 
 @pytest.mark.parametrize(

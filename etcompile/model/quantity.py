@@ -1,7 +1,7 @@
 """Kubernetes quantities (`500m`, `2Gi`, `1e3`) as numbers.
 
-Apart from the rules about resources, which compare quantities and need not know how they are
-written.
+Apart from the rules about resources and from the planner, which both compare quantities and
+need not know how they are written.
 """
 
 import re

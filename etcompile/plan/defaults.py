@@ -1,0 +1,230 @@
+"""What the API server fills in where a file says nothing.
+
+Only defaults of fields that may not change later are here: a table, from the SetDefaults
+functions of Kubernetes' pkg/apis (core/v1, batch/v1, apps/v1) and from the admission plugins
+ServiceAccount and Priority, which every cluster has. `settled` fills in those that depend on
+more than their own place.
+"""
+
+import base64
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+_Default = Callable[[Mapping[str, Any]], Any]
+"""From the mapping that lacks the field."""
+
+
+def default(kind: str, path: tuple[str, ...], around: Mapping[str, Any]) -> Any:
+    """The value of a field that is not written.
+
+    Args:
+        kind: The object's kind.
+        path: Where the field stands.
+        around: The mapping that lacks it.
+
+    Returns:
+        The value, None if there is none.
+    """
+    table, steps = _TABLES.get(kind, {}), path
+    for anchor in _POD_SPECS.get(kind, ()):
+        if path[: len(anchor)] == anchor and len(path) > len(anchor):
+            table, steps = _POD, path[len(anchor) :]
+    found = table.get(".".join("[]" if step.startswith("[") else step for step in steps))
+    return found(around) if callable(found) else found
+
+
+def settled(value: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """The object with what one of its fields says about another.
+
+    Args:
+        value: A Kubernetes object, JSON; it is not changed.
+        other: Its other state. What neither of the two writes stays as it is on the live
+            object, so only a field that one of them writes is filled in.
+
+    Returns:
+        A copy without legacy spellings, and with the requests that follow from limits.
+    """
+    made = dict(value)
+    kind = made.get("kind", "")
+    requested = {
+        name: frozenset(_requests(one))
+        for anchor in _POD_SPECS.get(kind, ())
+        for name, one in _containers(_at(other, anchor)).items()
+    }
+    for anchor in _POD_SPECS.get(kind, ()):
+        made = _changed(made, anchor, lambda spec: _settled_pod(spec, requested))
+    if kind == "Secret":
+        made["data"] = {**made.get("data", {}), **_encoded(made.pop("stringData", {}))}
+    return made
+
+
+def _at(value: Any, path: tuple[str, ...]) -> Any:
+    for step in path:
+        value = value.get(step, {}) if isinstance(value, Mapping) else {}
+    return value
+
+
+def _containers(spec: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    return {
+        one.get("name", ""): one
+        for field in ("containers", "initContainers")
+        for one in spec.get(field, ())
+    }
+
+
+def _requests(container: Mapping[str, Any]) -> Mapping[str, Any]:
+    requests: Mapping[str, Any] = container.get("resources", {}).get("requests", {})
+    return requests
+
+
+def _changed(
+    value: Mapping[str, Any], path: tuple[str, ...], change: Callable[[Any], Any]
+) -> dict[str, Any]:
+    """A copy in which the mapping at `path` is changed, if it is there."""
+    if not path:
+        return dict(change(value))
+    inner = value.get(path[0])
+    if not isinstance(inner, Mapping):
+        return dict(value)
+    return {**value, path[0]: _changed(inner, path[1:], change)}
+
+
+def _settled_pod(
+    spec: Mapping[str, Any], requested: Mapping[str, frozenset[str]]
+) -> dict[str, Any]:
+    made = dict(spec)
+    account = made.pop("serviceAccount", None)
+    if account and not made.get("serviceAccountName"):
+        made["serviceAccountName"] = account
+    for field in ("containers", "initContainers"):
+        if field in made:
+            made[field] = [
+                _settled_container(one, requested.get(one.get("name"), frozenset()))
+                for one in made[field]
+            ]
+    if "volumes" in made:
+        made["volumes"] = [
+            {**one, "emptyDir": {}} if set(one) == {"name"} else one for one in made["volumes"]
+        ]
+    return made
+
+
+def _settled_container(container: Mapping[str, Any], names: frozenset[str]) -> dict[str, Any]:
+    """The container with the requests of these names that its limits imply."""
+    resources = container.get("resources", {})
+    limits = resources.get("limits", {})
+    implied = {name: limits[name] for name in names if name in limits}
+    if not implied:
+        return dict(container)
+    requests = {**implied, **_requests(container)}
+    return {**container, "resources": {**resources, "requests": requests}}
+
+
+def _encoded(texts: Mapping[str, str]) -> dict[str, str]:
+    return {key: base64.b64encode(text.encode()).decode() for key, text in texts.items()}
+
+
+def _pull_policy(container: Mapping[str, Any]) -> str:
+    image = str(container.get("image", ""))
+    tag = re.fullmatch(r"(?:.*/)?[^/:@]+(?::(?P<tag>[^@]+))?(?P<digest>@.+)?", image)
+    pinned = tag is None or tag["digest"] or tag["tag"] not in (None, "latest")
+    return "IfNotPresent" if pinned else "Always"
+
+
+def _one_of_each(job_spec: Mapping[str, Any]) -> int | None:
+    return None if "parallelism" in job_spec else 1
+
+
+def _each(prefixes: tuple[str, ...], fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"{prefix}.{field}": value for prefix in prefixes for field, value in fields.items()}
+
+
+_POD_SPECS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "Job": (("spec", "template", "spec"),),
+    "Pod": (("spec",),),
+}
+"""Where the kinds with rules about a PodSpec have it."""
+
+_HTTP = {"httpGet.path": "/", "httpGet.scheme": "HTTP"}
+_PROBE = {
+    "failureThreshold": 3,
+    "grpc.service": "",
+    "initialDelaySeconds": 0,
+    "periodSeconds": 10,
+    "successThreshold": 1,
+    "timeoutSeconds": 1,
+    **_HTTP,
+}
+_CONTAINER = {
+    "env[].value": "",
+    "env[].valueFrom.fieldRef.apiVersion": "v1",
+    "env[].valueFrom.resourceFieldRef.divisor": "0",
+    "imagePullPolicy": _pull_policy,
+    "ports[].hostPort": 0,
+    "ports[].name": "",
+    "ports[].protocol": "TCP",
+    "stdin": False,
+    "stdinOnce": False,
+    "terminationMessagePath": "/dev/termination-log",
+    "terminationMessagePolicy": "File",
+    "tty": False,
+    "volumeMounts[].readOnly": False,
+    "volumeMounts[].subPath": "",
+    "workingDir": "",
+    **_each(("livenessProbe", "readinessProbe", "startupProbe"), _PROBE),
+    **_each(("lifecycle.postStart", "lifecycle.preStop"), _HTTP),
+}
+_VOLUME = {
+    "configMap.defaultMode": 0o644,
+    "downwardAPI.defaultMode": 0o644,
+    "downwardAPI.items[].fieldRef.apiVersion": "v1",
+    "ephemeral.volumeClaimTemplate.spec.volumeMode": "Filesystem",
+    "hostPath.type": "",
+    "persistentVolumeClaim.readOnly": False,
+    "projected.defaultMode": 0o644,
+    "projected.sources[].downwardAPI.items[].fieldRef.apiVersion": "v1",
+    "projected.sources[].serviceAccountToken.expirationSeconds": 3600,
+    "secret.defaultMode": 0o644,
+}
+_POD_WRITTEN = {
+    "dnsPolicy": "ClusterFirst",
+    "enableServiceLinks": True,
+    "hostIPC": False,
+    "hostNetwork": False,
+    "hostPID": False,
+    "hostname": "",
+    "nodeName": "",
+    "preemptionPolicy": "PreemptLowerPriority",
+    "priorityClassName": "",
+    "restartPolicy": "Always",
+    "schedulerName": "default-scheduler",
+    "serviceAccountName": "default",
+    "subdomain": "",
+    "terminationGracePeriodSeconds": 30,
+    **_each(("containers[]", "initContainers[]"), _CONTAINER),
+    **_each(("volumes[]",), _VOLUME),
+}
+
+_WRITTEN: dict[str, dict[str, Any]] = {
+    "Job": {
+        "spec.completionMode": "NonIndexed",
+        "spec.completions": _one_of_each,
+        "spec.parallelism": 1,
+        "spec.suspend": False,
+    },
+    "PersistentVolumeClaim": {"spec.volumeMode": "Filesystem"},
+    "PriorityClass": {"preemptionPolicy": "PreemptLowerPriority"},
+    "Secret": {"type": "Opaque"},
+    "Service": {"spec.type": "ClusterIP"},
+    "StatefulSet": {"spec.podManagementPolicy": "OrderedReady", "spec.serviceName": ""},
+    "StorageClass": {"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"},
+}
+
+
+def _by_steps(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {pattern.replace("[]", ".[]"): value for pattern, value in table.items()}
+
+
+_POD: dict[str, Any] = _by_steps(_POD_WRITTEN)
+_TABLES: dict[str, dict[str, Any]] = {kind: _by_steps(one) for kind, one in _WRITTEN.items()}

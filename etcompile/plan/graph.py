@@ -1,0 +1,240 @@
+"""Compiled objects to a graph of what waits for what.
+
+An object waits for all earlier waves, for what its spec names, and a gated Pod for other Pods.
+The graph is built without a cluster, so it can be drawn in a review, and a deadlock is found
+before anybody meets it.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from etcompile.plan.references import RBAC, Reference, references, secret_made_by
+
+Object = Mapping[str, Any]
+_Identity = tuple[str, str, str, str]
+"""Group, kind, namespace and name."""
+
+_CLUSTER_SCOPED = frozenset({("ClusterRole", RBAC), ("ClusterSecretStore", "external-secrets.io")})
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The objects of one job, or those that belong to none.
+
+    Args:
+        title: The job as people call it, `nlp/bert`; None for other objects.
+        objects: Kubernetes objects, in the order in which they are applied.
+        waits: The names of Pods that wait, each with those of the Pods it waits for.
+    """
+
+    title: str | None
+    objects: Sequence[Object]
+    waits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """An object, or several that differ in their number only.
+
+    Args:
+        kind: Its kind.
+        names: Its name, or all their names.
+        namespace: Its namespace; empty if it names none.
+        group: Its API group.
+        job: The title of its job; None if it belongs to none.
+        wave: When it is applied; None for an object that is named but not in the output.
+    """
+
+    kind: str
+    names: tuple[str, ...]
+    namespace: str
+    group: str
+    job: str | None
+    wave: int | None
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.names[0]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """One object that needs another.
+
+    Args:
+        source: The place of the needing object in `Graph.nodes`.
+        target: The place of the needed one.
+        how: What the needing object does with the other: `mounts`, `waits for`.
+        binds: It waits until the other is there; else it only has to do with it.
+    """
+
+    source: int
+    target: int
+    how: str
+    binds: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Objects and what waits for what.
+
+    Args:
+        nodes: The objects, job by job, in the order in which they are applied; those that are
+            not in the output come last.
+        edges: What needs what, by source. That an object waits for all earlier waves goes
+            without an edge.
+    """
+
+    nodes: tuple[Node, ...]
+    edges: tuple[Edge, ...]
+
+
+GATE = "waits for"
+FOUND = "is found by"
+
+
+def graph(groups: Iterable[Group], wave: Callable[[Object], int]) -> Graph:
+    """The graph of compiled objects.
+
+    Args:
+        groups: The objects.
+        wave: The wave of an object (`etcompile.emit.wave`).
+    """
+    objects: list[Object] = []
+    nodes: list[Node] = []
+    gates: list[tuple[int, Iterable[str]]] = []
+    for group in groups:
+        for value in group.objects:
+            node = _node(value, group.title, wave(value))
+            if node.kind == "Pod" and (hosts := group.waits.get(node.names[0])):
+                gates.append((len(nodes), hosts))
+            objects.append(value)
+            nodes.append(node)
+    places = {_identity(node): place for place, node in enumerate(nodes)}
+    edges = [
+        Edge(pod, target, GATE, binds=True)
+        for pod, hosts in gates
+        for host in hosts
+        if (target := places.get(("", "Pod", nodes[pod].namespace or "default", host))) is not None
+    ]
+    edges += _named(objects, nodes, places)
+    edges += _selected(objects, nodes)
+    edges.sort(key=lambda edge: edge.source)
+    return Graph(tuple(nodes), tuple(edges))
+
+
+def deadlock(graph: Graph) -> str | None:
+    """Objects that wait for each other, told as a sentence; None if there are none.
+
+    Waves only ever wait downwards. So a ring either has an object that needs one of a later
+    wave, or stays within one wave.
+    """
+    nodes = graph.nodes
+    ahead: dict[int, list[Edge]] = defaultdict(list)
+    for edge in graph.edges:
+        early, late = nodes[edge.source].wave, nodes[edge.target].wave
+        if not edge.binds or early is None or late is None or early > late:
+            continue
+        if early < late:
+            return (
+                f"{nodes[edge.source]} {edge.how} {nodes[edge.target]}, which is in wave {late}"
+                f" and so waits for {nodes[edge.source]} in wave {early}"
+            )
+        ahead[edge.source].append(edge)
+    ring = _ring(ahead)
+    if not ring:
+        return None
+    first, *others = ring
+    told = f"{nodes[first.source]} {first.how} {nodes[first.target]}"
+    return told + "".join(f", which {edge.how} {nodes[edge.target]}" for edge in others)
+
+
+def _ring(ahead: Mapping[int, Sequence[Edge]]) -> list[Edge]:
+    """The first ring of edges, from any node back to itself."""
+    done: set[int] = set()
+    for start in ahead:
+        trail: list[Edge] = []
+        on_trail = {start: 0}
+        waiting = [iter(ahead[start])] if start not in done else []
+        while waiting:
+            edge = next(waiting[-1], None)
+            if edge is None:
+                waiting.pop()
+                left = trail.pop().target if trail else start
+                on_trail.pop(left)
+                done.add(left)
+            elif edge.target in on_trail:
+                return [*trail[on_trail[edge.target] :], edge]
+            elif edge.target not in done:
+                trail.append(edge)
+                on_trail[edge.target] = len(trail)
+                waiting.append(iter(ahead.get(edge.target, ())))
+    return []
+
+
+def _node(value: Object, job: str | None, wave: int) -> Node:
+    metadata = value["metadata"]
+    return Node(
+        kind=value["kind"],
+        names=(metadata.get("name") or metadata.get("generateName") or "",),
+        namespace=metadata.get("namespace") or "",
+        group=value["apiVersion"].rpartition("/")[0],
+        job=job,
+        wave=wave,
+    )
+
+
+def _identity(node: Node) -> _Identity:
+    return node.group, node.kind, node.namespace or "default", node.names[0]
+
+
+def _named(
+    objects: Sequence[Object], nodes: list[Node], places: dict[_Identity, int]
+) -> Iterator[Edge]:
+    """What objects name in their specs. Adds nodes for what is not in the output."""
+    made_by = {
+        (nodes[place].namespace or "default", secret): place
+        for place, value in enumerate(objects)
+        if (secret := secret_made_by(value))
+    }
+    # A role's Pods share one spec: it need not be read once for each of them.
+    known: dict[int, tuple[Reference, ...]] = {}
+    for source, value in enumerate(objects):
+        spec = id(value.get("spec")) if value["kind"] == "Pod" else id(value)
+        if spec not in known:
+            known[spec] = references(value)
+        for one in known[spec]:
+            cluster = (one.kind, one.group) in _CLUSTER_SCOPED
+            namespace = "" if cluster else one.namespace or nodes[source].namespace
+            identity = one.group, one.kind, namespace or "default", one.name
+            target = places.get(identity)
+            if target is None and one.kind == "Secret":
+                target = made_by.get((namespace or "default", one.name))
+            if target is None:
+                if one.optional:
+                    continue
+                target = places[identity] = len(nodes)
+                job = nodes[source].job
+                nodes.append(Node(one.kind, (one.name,), namespace, one.group, job, None))
+            yield Edge(source, target, one.how, one.binds)
+
+
+def _selected(objects: Sequence[Object], nodes: Sequence[Node]) -> Iterator[Edge]:
+    """Which Pods a Service finds. They do not wait for it, but nobody reaches them without."""
+    pods: dict[tuple[str, str, object], list[int]] = defaultdict(list)
+    labels: dict[int, Mapping[str, Any]] = {}
+    for place, value in enumerate(objects):
+        if value["kind"] == "Pod":
+            labels[place] = value["metadata"].get("labels") or {}
+            for label in labels[place].items():
+                pods[(nodes[place].namespace or "default", *label)].append(place)
+    for place, value in enumerate(objects):
+        if value["kind"] != "Service" or nodes[place].group:
+            continue
+        selector = (value.get("spec") or {}).get("selector") or {}
+        namespace = nodes[place].namespace or "default"
+        found = [pods.get((namespace, *label), []) for label in selector.items()]
+        for pod in min(found, key=len, default=[]):
+            if selector.items() <= labels[pod].items():
+                yield Edge(pod, place, FOUND, binds=False)
