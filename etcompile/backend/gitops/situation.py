@@ -1,0 +1,64 @@
+"""What the annotations of an object depend on, beside the object itself.
+
+Apart so that the tools know neither jobs nor each other.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from etcompile.backend.gates import waits
+from etcompile.backend.pods import is_resident
+from etcompile.model import Job
+
+Object = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What is around an object.
+
+    Args:
+        job: The job's name; None for an object that belongs to none.
+        namespace: The job's namespace.
+        resident: Names of the Pods that serve others until the run is done.
+        waits: Names of the Pods that wait, and of those they wait for.
+        waves: The waves of the job's objects, ascending.
+        variables: Whether a text of the object contains `${`.
+    """
+
+    job: str | None = None
+    namespace: str | None = None
+    resident: frozenset[str] = frozenset()
+    waits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    waves: tuple[int, ...] = ()
+    variables: bool = False
+
+    @classmethod
+    def around(cls, job: Job, declared: Job) -> "Situation":
+        """What is around the objects of a job.
+
+        Args:
+            job: The job, after its intents.
+            declared: The job as its document describes it. A Pod is said to wait only for
+                replicas that are in both: with those of a ScaleOut too, each ScaleOut would
+                change the launcher. Its gate waits for all of them anyway.
+        """
+        first = set()
+        for role, before in zip(job.roles, declared.roles, strict=True):
+            known = {member.index: member for member in before.members}
+            first |= {role.pod_name(m) for m in role.members if known.get(m.index) == m}
+        return cls(
+            job=job.name,
+            namespace=job.namespace,
+            resident=frozenset(
+                role.pod_name(member)
+                for role in job.roles
+                if is_resident(role)
+                for member in role.members
+            ),
+            waits={
+                pod: tuple(host for host in hosts if host in first)
+                for pod, hosts in waits(job).items()
+            },
+        )
