@@ -11,10 +11,15 @@
 Nothing here talks to a cluster.
 """
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from etcompile._version import __version__
-from etcompile.compiler import Compilation, JobObjects, Options, compile  # noqa: A004
-from etcompile.diagnostics import Diagnostic, Location, Severity
-from etcompile.model import SecretMode, Settings
+
+if TYPE_CHECKING:
+    from etcompile.compiler import Compilation, JobObjects, Options, compile  # noqa: A004
+    from etcompile.diagnostics import Diagnostic, Location, Severity
+    from etcompile.model import SecretMode, Settings
 
 __all__ = [
     "Compilation",
@@ -28,3 +33,17 @@ __all__ = [
     "__version__",
     "compile",
 ]
+
+# Imported when somebody asks for it: a command must not wait for what it does not use.
+_HOMES = {
+    **dict.fromkeys(("Compilation", "JobObjects", "Options", "compile"), "compiler"),
+    **dict.fromkeys(("Diagnostic", "Location", "Severity"), "diagnostics"),
+    **dict.fromkeys(("SecretMode", "Settings"), "model"),
+}
+
+if not TYPE_CHECKING:  # a type checker would take any name for one of ours
+
+    def __getattr__(name: str) -> Any:
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

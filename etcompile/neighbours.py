@@ -79,7 +79,7 @@ def declared(source: Source, namespace: str | None) -> tuple[dict[str, Any], lis
         metadata["annotations"] = annotations
     if not annotations:
         metadata.pop("annotations", None)
-    if namespace and "namespace" not in metadata and _is_namespaced(data):
+    if namespace and "namespace" not in metadata and is_namespaced(data):
         metadata["namespace"] = namespace
     data["metadata"] = metadata
     if not live:
@@ -89,7 +89,8 @@ def declared(source: Source, namespace: str | None) -> tuple[dict[str, Any], lis
     return data, [diagnose("ET4010", place, what=what, fields=", ".join(live))]
 
 
-def _is_namespaced(data: dict[str, Any]) -> bool:
+def is_namespaced(data: dict[str, Any]) -> bool:
+    """Whether an object that names no namespace is known to have one."""
     group = data["apiVersion"].rpartition("/")[0]
     builtin = "." not in group or group.endswith(".k8s.io")
     return builtin and data["kind"] not in _CLUSTER_SCOPED

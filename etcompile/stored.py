@@ -1,18 +1,20 @@
 """A job as the watcher reads it: `job.yaml` in the job's ConfigMap.
 
-It holds the document as it was written, the workers that scale intents left, and the settings
-it was compiled with; that is all the compiler needs to make any of the job's Pods again.
+It holds the document after overlays, the workers that scale intents left, the settings it was
+compiled with and the overlays' patches of its Pods and Services; that is all the compiler needs
+to make any of the job's Pods again.
 """
 
 import dataclasses
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from etcompile import frontends
+from etcompile import frontends, overlays
 from etcompile.diagnostics import Location, ValuePath
 from etcompile.load import without_nulls
 from etcompile.model import Job, Labels, Member, Role, SecretMode, Settings
+from etcompile.model.run import in_run
 
 API_VERSION = "etcompile.dev/v1alpha1"
 KIND = "StoredJob"
@@ -22,12 +24,15 @@ class StoredJobError(Exception):
     """A stored job is not one that this version of etcompile can read."""
 
 
-def stored_value(job: Job, settings: Settings) -> dict[str, Any]:
+def stored_value(
+    job: Job, settings: Settings, patches: Sequence[overlays.Edit] = ()
+) -> dict[str, Any]:
     """The stored form of a job.
 
     Args:
         job: The job, after its intents.
         settings: The settings it is compiled with.
+        patches: The edits of overlays that touch its Pods and Services, in order.
 
     Returns:
         A JSON value. Members are written as runs of indexes, so that adding two workers to a
@@ -39,17 +44,40 @@ def stored_value(job: Job, settings: Settings) -> dict[str, Any]:
         "namespace": job.namespace,
         "document": job.document,
         "members": {role.name: list(_runs(role)) for role in job.roles if role.bounds},
-        "settings": {
+        "settings": settings_value(settings),
+    }
+    stored: dict[str, Any] = without_nulls(value)
+    # Here a null is not absent: in a patch it removes something.
+    return {**stored, "patches": [*map(overlays.stored_patch, patches)]} if patches else stored
+
+
+def settings_value(settings: Settings) -> dict[str, Any]:
+    """The settings as a JSON value, without those that are not set."""
+    value: dict[str, Any] = without_nulls(
+        {
             "services": settings.services,
             "secret": str(settings.secret),
             "kubernetesVersion": settings.kubernetes_version,
             "initImage": settings.init_image,
             "kubectlImage": settings.kubectl_image,
             "clusterDomain": settings.cluster_domain,
-        },
-    }
-    stored: dict[str, Any] = without_nulls(value)
-    return stored
+            "profiles": list(settings.profiles) or None,
+            "run": settings.run,
+        }
+    )
+    return value
+
+
+def with_patches(job: Job, patches: Sequence[overlays.Edit]) -> Job:
+    """The job as a run of its own, if the patches change what its Pods do."""
+    changing = [
+        overlays.stored_patch(edit)
+        for edit in patches
+        if edit.target.kind == "Pod" and not edit.metadata_only
+    ]
+    if not changing:
+        return job
+    return dataclasses.replace(job, identity={**job.identity, "patches": changing})
 
 
 def read_stored(value: Mapping[str, Any]) -> tuple[Job, Settings]:
@@ -75,7 +103,17 @@ def read_stored(value: Mapping[str, Any]) -> tuple[Job, Settings]:
         for role in lowered.roles
     )
     job = dataclasses.replace(lowered, roles=roles, namespace=value.get("namespace"))
-    return job, _settings(value["settings"])
+    settings = _settings(value["settings"])
+    return in_run(with_patches(job, read_patches(value)), settings.run), settings
+
+
+def read_patches(value: Mapping[str, Any]) -> tuple[overlays.Edit, ...]:
+    """The edits that a stored job carries, for `overlays.patched_objects`.
+
+    Args:
+        value: What `stored_value` made, read back.
+    """
+    return overlays.stored_edits(_Unlocated(value), ("patches",)) if "patches" in value else ()
 
 
 def _settings(value: Mapping[str, Any]) -> Settings:
@@ -87,6 +125,8 @@ def _settings(value: Mapping[str, Any]) -> Settings:
         init_image=value.get("initImage"),
         kubectl_image=value.get("kubectlImage"),
         cluster_domain=value["clusterDomain"],
+        profiles=tuple(value.get("profiles", ())),
+        run=value.get("run"),
     )
 
 

@@ -4,8 +4,21 @@ The backend knows Kubernetes and the model, and no kind of job: what et-operator
 volume or a label comes to it as data. Objects are plain JSON values.
 """
 
-from etcompile.backend.identity import spec_hash
+from etcompile.backend.gates import waits
+from etcompile.backend.gitops import Situation, annotated
+from etcompile.backend.identity import own_labels, run_id, spec_hash
 from etcompile.backend.lower import lower, namespace_reason
 from etcompile.backend.texts import TemplateError, Texts
 
-__all__ = ["TemplateError", "Texts", "lower", "namespace_reason", "spec_hash"]
+__all__ = [
+    "Situation",
+    "TemplateError",
+    "Texts",
+    "annotated",
+    "lower",
+    "namespace_reason",
+    "own_labels",
+    "run_id",
+    "spec_hash",
+    "waits",
+]

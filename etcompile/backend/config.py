@@ -35,7 +35,7 @@ def config_map(job: Job, texts: Texts, stored: str) -> dict[str, Any]:
     """
     data = {lines.key: _seed(job, lines) for lines in job.host_lists}
     for file in job.files:
-        data[file.key] = texts.render(file.template, **file.values)
+        data[file.key] = texts.render(file.template, **file.values, pods=_pod_stems(job))
     for key, values in _scripts(job):
         data[key] = texts.render(key, **values)
     data[STORED_JOB] = stored
@@ -49,8 +49,13 @@ def config_map(job: Job, texts: Texts, stored: str) -> dict[str, Any]:
 
 def _seed(job: Job, lines: HostList) -> str:
     role = job.role(lines.role)
-    hosts = [role.pod_name(member) for member in role.members] if role else []
+    hosts = [role.host_name(member) for member in role.members] if role else []
     return "".join(lines.line.format(host=host, slots=job.slots) + "\n" for host in hosts)
+
+
+def _pod_stems(job: Job) -> list[tuple[str, str]]:
+    """What the names of hosts and of their Pods start with, where these are not the same."""
+    return [(role.stem, role.pod_stem) for role in job.roles if role.pod_stem]
 
 
 def _scripts(job: Job) -> Iterator[tuple[str, dict[str, object]]]:

@@ -18,6 +18,16 @@ def spec_hash(job: Job) -> str:
     return hashlib.sha256(f"v1:{text}".encode()).hexdigest()[:12]
 
 
+def run_id(job: Job, wanted: str | None) -> str | None:
+    """The ID of a job's run.
+
+    Args:
+        job: The job, not yet as a run of it.
+        wanted: The ID; `auto` for five characters of the spec hash; None for none.
+    """
+    return spec_hash(job)[:5] if wanted == "auto" else wanted
+
+
 def metadata(job: Job, name: str, labels: dict[str, str], **more: object) -> dict[str, Any]:
     """The metadata of an object of the job, its namespace only if the job names one."""
     namespace = {"namespace": job.namespace} if job.namespace else {}
@@ -29,25 +39,38 @@ def job_labels(job: Job) -> dict[str, str]:
     return {**job.labels, **_common(job)}
 
 
-def replica_labels(job: Job, role: Role, member: Member) -> dict[str, str]:
-    """Labels of a replica's Pod and Service, the kind's own and etcompile's."""
-    index = "" if member.index is None else str(member.index)
-    indexes = {INDEX_LABEL: index, **({role.index_label: index} if role.index_label else {})}
+def role_labels(job: Job, role: Role) -> dict[str, str]:
+    """Labels that a role's Pods and Services share, the kind's own and etcompile's."""
     return {
-        **selector(job, role, member),
+        **selector(job, role),
         **_common(job),
         "app.kubernetes.io/component": role.name,
         ROLE_LABEL: role.name,
-        **(indexes if index else {}),
     }
 
 
-def selector(job: Job, role: Role, member: Member) -> dict[str, str]:
-    """The kind's own labels: those by which a replica's Service finds its Pod."""
-    own = {**job.selector, **role.labels}
-    if role.index_label and member.index is not None:
-        own[role.index_label] = str(member.index)
-    return own
+def index_labels(role: Role, member: Member) -> dict[str, str]:
+    """Labels that tell a replica's Pod and Service from those of its role's others."""
+    if member.index is None:
+        return {}
+    index = str(member.index)
+    own = {role.index_label: index} if role.index_label else {}
+    return {**own, INDEX_LABEL: index}
+
+
+def own_labels(job: Job) -> frozenset[str]:
+    """The keys of the labels by which objects of the job are found."""
+    replicas = [
+        {**role_labels(job, role), **index_labels(role, member)}
+        for role in job.roles
+        for member in role.members[:1]
+    ]
+    return frozenset({*_common(job), *(key for labels in replicas for key in labels)})
+
+
+def selector(job: Job, role: Role) -> dict[str, str]:
+    """The kind's own labels of a role: with its index label, they find a replica's Pod."""
+    return {**job.selector, **role.labels}
 
 
 def _common(job: Job) -> dict[str, str]:

@@ -44,4 +44,6 @@ def namespace_reason(job: Job, settings: Settings) -> str | None:
         return "the subject of its RoleBinding must name one"
     if settings.services == "shared":
         return "the DNS search domain of shared Services must name one"
+    if "kpt" in settings.profiles and any(role.gate for role in job.roles):
+        return "kpt's depends-on must name one"
     return None

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from etcompile.backend import config
-from etcompile.backend.identity import metadata, replica_labels, spec_hash
+from etcompile.backend.identity import index_labels, metadata, role_labels, spec_hash
 from etcompile.backend.services import service_name
 from etcompile.model import (
     ConfigMapVolume,
@@ -50,16 +50,20 @@ def objects(job: Job, role: Role, settings: Settings) -> list[dict[str, Any]]:
     """The role's Pods, one for each member."""
     spec = _spec(job, role, settings)
     annotations = {**role.template.annotations, SPEC_HASH: spec_hash(job)}
+    own = role_labels(job, role)
     pods = []
     for member in role.members:
-        name = role.pod_name(member)
-        labels = {**role.template.labels, **member.labels, **replica_labels(job, role, member)}
+        name, host = role.pod_name(member), role.host_name(member)
+        # A Pod is its host to itself, too: launchers compare the names.
+        named = "subdomain" in spec or (name != host and "hostname" not in spec)
+        indexes = index_labels(role, member)
+        labels = {**role.template.labels, **member.labels, **own, **indexes}
         pods.append(
             {
                 "apiVersion": "v1",
                 "kind": "Pod",
                 "metadata": metadata(job, name, labels, annotations=annotations),
-                "spec": {**spec, "hostname": name} if "subdomain" in spec else spec,
+                "spec": {**spec, "hostname": host} if named else spec,
             }
         )
     return pods
@@ -116,7 +120,7 @@ def _main(role: Role, ssh: SshCredentials | None) -> dict[str, Any]:
         main["volumeMounts"] = [*main.get("volumeMounts", ()), *mounts]
     if role.env:
         main["env"] = _env(main.get("env", ()), role.env)
-    if _is_resident(role):
+    if is_resident(role):
         main["command"] = ["sh", f"{SCRIPTS_PATH}/{config.WORKER}"]
         if ssh and role.resident and role.resident.ssh:
             # Running is not ready: sshd may not listen yet (reference defect 31).
@@ -127,7 +131,8 @@ def _main(role: Role, ssh: SshCredentials | None) -> dict[str, Any]:
     return main
 
 
-def _is_resident(role: Role) -> bool:
+def is_resident(role: Role) -> bool:
+    """Whether the role's main container runs our wrapper that serves until the run is done."""
     return role.resident is not None and not role.template.main_container.get("command")
 
 
@@ -148,7 +153,7 @@ def _env(given: Sequence[Mapping[str, Any]], added: Iterable[Env]) -> list[Mappi
 
 def _protocol_mounts(role: Role) -> list[Mount]:
     """The volumes of the run-time protocol that the main container reads."""
-    if _is_resident(role):
+    if is_resident(role):
         return [Mount(SCRIPTS, SCRIPTS_PATH), Mount(STATUS, STATUS_PATH)]
     if role.run_once:
         return [
@@ -251,7 +256,7 @@ def _volume(job: Job, volume: Volume) -> dict[str, Any]:
 
 def _role_scripts(job: Job, role: Role) -> list[str]:
     return [
-        *([config.WORKER] if _is_resident(role) else []),
+        *([config.WORKER] if is_resident(role) else []),
         *([config.RUN_ONCE] if _is_guarded(role) else []),
         *([config.GATE] if role.gate else []),
         *([config.SSH_KEYS] if job.credentials and job.credentials.copied else []),

@@ -5,30 +5,23 @@ whole job is cheaper in a large cluster; the bare names then resolve through a s
 that `pods` adds.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
-from etcompile.backend.identity import job_labels, metadata, replica_labels, selector
-from etcompile.model import Job, Port, Settings
+from etcompile.backend.identity import index_labels, job_labels, metadata, role_labels, selector
+from etcompile.model import Job, Port, Role, Settings
 
 
 def objects(job: Job, settings: Settings) -> list[dict[str, Any]]:
     """The Services of a job: one for each replica with ports, or one for all."""
     served = [role for role in job.roles if role.ports]
     if settings.services == "per-replica":
-        return [
-            _headless(
-                metadata(job, role.pod_name(member), replica_labels(job, role, member)),
-                selector(job, role, member),
-                role.ports,
-            )
-            for role in served
-            for member in role.members
-        ]
+        return [service for role in served for service in _replicas(job, role)]
     if not served:
         return []
     ports = tuple({port.name: port for role in served for port in role.ports}.values())
     shared = metadata(job, service_name(job), job_labels(job))
-    return [_headless(shared, dict(job.selector), ports)]
+    return [_headless(shared, dict(job.selector), _ports(ports))]
 
 
 def service_name(job: Job) -> str:
@@ -36,8 +29,24 @@ def service_name(job: Job) -> str:
     return job.name
 
 
+def _replicas(job: Job, role: Role) -> list[dict[str, Any]]:
+    labels, selected, ports = role_labels(job, role), selector(job, role), _ports(role.ports)
+    services = []
+    for member in role.members:
+        indexes = index_labels(role, member)
+        meta = metadata(job, role.host_name(member), {**labels, **indexes})
+        index = role.index_label
+        own = {index: indexes[index]} if index and index in indexes else {}
+        services.append(_headless(meta, {**selected, **own}, ports))
+    return services
+
+
+def _ports(ports: Iterable[Port]) -> list[dict[str, Any]]:
+    return [{"name": port.name, "port": port.number} for port in ports]
+
+
 def _headless(
-    meta: dict[str, Any], selected: dict[str, str], ports: tuple[Port, ...]
+    meta: dict[str, Any], selected: dict[str, str], ports: list[dict[str, Any]]
 ) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
@@ -49,6 +58,6 @@ def _headless(
             # ready, not DNS (reference/et-operator.md 6, defect 31).
             "publishNotReadyAddresses": True,
             "selector": selected,
-            "ports": [{"name": port.name, "port": port.number} for port in ports],
+            "ports": ports,
         },
     }

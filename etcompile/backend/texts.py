@@ -3,7 +3,10 @@
 Undefined variables are errors: a script with a hole in it would only fail in the cluster.
 """
 
+import contextlib
 import functools
+import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import jinja2
@@ -33,6 +36,7 @@ class Texts:
     """
 
     def __init__(self, directory: Path | None = None) -> None:
+        self._directory = directory
         folders = [directory] if directory else []
         self._environment = jinja2.Environment(
             loader=jinja2.FileSystemLoader([*folders, data.folder("templates")]),
@@ -43,6 +47,12 @@ class Texts:
             autoescape=False,  # noqa: S701 - shell, not HTML
         )
         self._template = functools.cache(self._environment.get_template)
+
+    def digests(self) -> Iterator[tuple[str, str]]:
+        """The user's own templates: `templates/NAME` and the SHA-256 of each."""
+        for file in sorted(self._directory.glob("*.j2")) if self._directory else ():
+            with contextlib.suppress(OSError):
+                yield f"templates/{file.name}", hashlib.sha256(file.read_bytes()).hexdigest()
 
     def render(self, name: str, **values: object) -> str:
         """The text of the template `name` (without `.j2`), rendered with `values`.

@@ -5,7 +5,6 @@ should be and what they may have meant. Apart from `schema` and `kubernetes`, wh
 differ in the codes they give.
 """
 
-import difflib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -47,6 +46,8 @@ class Fault:
             missing one; `expected` and `found`; `problem` of any other.
         at_key: The key is wrong, not its value.
         definition: The schema's definition that says so, by its name; None outside of any.
+        fields: Of an unknown field, the known one it resembles; of a missing one, those any of
+            which would do.
     """
 
     problem: Problem
@@ -54,6 +55,7 @@ class Fault:
     facts: Mapping[str, str]
     at_key: bool = False
     definition: str | None = None
+    fields: tuple[str, ...] = ()
 
     @property
     def place(self) -> tuple[ValuePath, bool]:
@@ -88,11 +90,24 @@ def faults(
     errors = list(validator.iter_errors(value))
     # A value of the wrong type breaks other rules too; only the type is worth saying.
     mistyped = {tuple(error.instance_path) for error in errors if error.kind.name == "type"}
-    return [
+    found = [
         fault
         for error in errors
         if error.kind.name == "type" or tuple(error.instance_path) not in mistyped
         for fault in _faults(error, _View(schema, root, at))
+    ]
+    # A misspelt field is missing too, under its right name; only the misspelling is worth saying.
+    misspelt = {
+        (fault.path[:-1], field)
+        for fault in found
+        if fault.problem == "unknown"
+        for field in fault.fields
+    }
+    return [
+        fault
+        for fault in found
+        if fault.problem != "missing"
+        or misspelt.isdisjoint((fault.path, field) for field in fault.fields)
     ]
 
 
@@ -121,6 +136,8 @@ def value_at(value: Any, path: ValuePath) -> Any:
 
 def closest(word: str, known: Iterable[str]) -> str | None:
     """The known word that was probably meant, whatever its case; None if none is near."""
+    import difflib  # noqa: PLC0415 - only a complaint needs it
+
     by_lower = {one.lower(): one for one in known}
     near = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.7)
     return by_lower[near[0]] if near else None
@@ -176,15 +193,23 @@ def _faults(error: jsonschema_rs.ValidationError, view: _View) -> Iterator[Fault
             yield from _alternatives(error, branches, view)
         case _Kind.Pattern() if error.instance == "" and "minLength" in view.rules(error):
             pass  # said already, as empty
+        case _Kind.Required(property=name):
+            yield _fault(error, view, "missing", {"field": name}, fields=[name])
         case _:
             yield _fault(error, view, *_words(error, view.rules(error)))
 
 
 def _fault(
-    error: jsonschema_rs.ValidationError, view: _View, problem: Problem, facts: dict[str, str]
+    error: jsonschema_rs.ValidationError,
+    view: _View,
+    problem: Problem,
+    facts: dict[str, str],
+    *,
+    fields: Sequence[str] = (),
 ) -> Fault:
     facts = {"where": view.where(error), "advice": "", **facts}
-    return Fault(problem, view.path(error), facts, definition=_definition(error))
+    path, definition = view.path(error), _definition(error)
+    return Fault(problem, path, facts, definition=definition, fields=tuple(fields))
 
 
 def _unknown(
@@ -192,9 +217,11 @@ def _unknown(
 ) -> Iterator[Fault]:
     known = list(view.rules(error).get("properties", ()))
     for name in names:
-        facts = {"where": view.where(error), "field": name, "advice": _meant(name, known)}
-        path = (*view.path(error), name)
-        yield Fault("unknown", path, facts, at_key=True, definition=_definition(error))
+        near = closest(name, known)
+        facts = {"where": view.where(error), "field": name, "advice": _meant(near, known)}
+        path, definition = (*view.path(error), name), _definition(error)
+        fields = (near,) if near else ()
+        yield Fault("unknown", path, facts, at_key=True, definition=definition, fields=fields)
 
 
 def _malformed_key(error: jsonschema_rs.ValidationError, name: str, view: _View) -> Fault:
@@ -214,8 +241,6 @@ def _words(
     """The sort of fault and its facts, for an error that is about one value."""
     found = error.instance
     match error.kind:
-        case _Kind.Required(property=name):
-            return "missing", {"field": name}
         case _Kind.Type(types=types):
             return "type", _retyped(types, found)
         case _Kind.Enum(options=options):
@@ -245,8 +270,8 @@ def _definition(error: jsonschema_rs.ValidationError) -> str | None:
     return None
 
 
-def _meant(name: str, known: Sequence[str]) -> str:
-    if near := closest(name, known):
+def _meant(near: str | None, known: Sequence[str]) -> str:
+    if near:
         return f"did you mean '{near}'?"
     if known and len(known) <= _LISTED:
         return f"its fields are: {', '.join(known)}"
@@ -336,8 +361,10 @@ def _alternatives(
         for inner in min(meant, key=len):
             yield from _faults(inner, view)
     elif all("required" in choice for choice in choices):
-        fields = [" and ".join(choice["required"]) for choice in choices]
-        yield _fault(error, view, "missing", {"field": "' or '".join(fields)})
+        wanted = [choice["required"] for choice in choices]
+        words = "' or '".join(" and ".join(names) for names in wanted)
+        alone = [names[0] for names in wanted if len(names) == 1]
+        yield _fault(error, view, "missing", {"field": words}, fields=alone)
     elif all(inner.kind.name == "type" for errors in branches for inner in errors):
         types = [one for errors in branches for inner in errors for one in _type_names(inner)]
         yield _fault(error, view, "type", _retyped(types, error.instance))

@@ -9,10 +9,12 @@ from collections.abc import Iterator
 
 from etcompile.check import launch
 from etcompile.diagnostics import Diagnostic, diagnose
-from etcompile.model import Job, Role, protocol
+from etcompile.model import Job, Member, Role, protocol
 from etcompile.model.commands import launch_program
+from etcompile.model.run import LONGEST_RUN
 
 _LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?", re.ASCII)
+_RUN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 _NAME_LIMIT = 63
 
 _OWN_VOLUMES = (protocol.SCRIPTS, protocol.HOSTS, protocol.STATUS, protocol.SSH)
@@ -40,6 +42,15 @@ def check_folded(job: Job, highest_index: int) -> list[Diagnostic]:
     return list(_longest_name(job, highest_index))
 
 
+def check_run(run: str | None) -> list[Diagnostic]:
+    """What is wrong with the ID of a run."""
+    if run is None or (_RUN.fullmatch(run) and len(run) <= LONGEST_RUN):
+        return []
+    problem = f"the ID of a run is at most {LONGEST_RUN} lower-case letters, digits and '-'"
+    advice = "name it after what changed, such as lr2, or say auto"
+    return [diagnose("ET5005", None, option=f"--run '{run}'", problem=problem, advice=advice)]
+
+
 def _name(job: Job) -> Iterator[Diagnostic]:
     if _LABEL.fullmatch(job.name):
         return
@@ -65,11 +76,14 @@ def _longest_name(job: Job, highest_index: int) -> Iterator[Diagnostic]:
         index = highest_index if role.bounds else len(role.members) - 1
         if role.bounds and role.bounds.maximum:
             index = max(index, role.bounds.maximum - 1)
-        name = role.stem if role.index_label is None else f"{role.stem}-{index}"
+        last = Member(None if role.index_label is None else index)
+        name = max(role.host_name(last), role.pod_name(last), key=len)
         if (length := len(name)) > _NAME_LIMIT:
             place = job.origin.locate("metadata", "name")
             excess = length - _NAME_LIMIT
-            facts = {"name": name, "length": length, "limit": _NAME_LIMIT, "excess": excess}
+            what = "the job's name or the ID of its run" if job.run_id else "the job's name"
+            facts = {"name": name, "length": length, "limit": _NAME_LIMIT}
+            facts |= {"excess": excess, "what": what}
             yield diagnose("ET2021", place, **facts)
             return
 

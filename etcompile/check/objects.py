@@ -6,6 +6,7 @@ is larger than the API server takes.
 
 import base64
 import binascii
+import marshal
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -13,31 +14,45 @@ from typing import Any
 from etcompile.diagnostics import Diagnostic, Source, diagnose
 
 _PRIVATE_KEY = re.compile(r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----")
+_BASE64_BEGIN = "LS0tLS1CRUdJTi"
+"""`-----BEGIN` in base64; what does not hold it is not worth decoding."""
 _CONFIG_MAP_LIMIT = 1024 * 1024
 """Bytes: the API server's limit on the data of one ConfigMap."""
+_ANNOTATIONS_LIMIT = 256 * 1024
+"""Bytes: the API server's limit on all annotations of one object."""
 _PODS_WAVE = 100
+_SYNC_WAVE = "argocd.argoproj.io/sync-wave"
 
 Object = Mapping[str, Any]
 Identity = tuple[str, str, str, str]
 """Group, kind, namespace and name."""
 
 
-def check_objects(
-    compiled: Mapping[str, Sequence[Object]],
+def check_compiled(job: str, objects: Sequence[Object]) -> list[Diagnostic]:
+    """What must not leave, or should not, of a job's objects.
+
+    Args:
+        job: The job's name.
+        objects: Its compiled objects.
+    """
+    return [*_pod_waves(job, objects), *_compiled(job, objects)]
+
+
+def check_neighbours(
     neighbours: Sequence[Source],
+    compiled: Iterable[tuple[str, Iterable[Object]]],
     *,
     allow_plain_secrets: bool,
 ) -> list[Diagnostic]:
-    """What must not leave, or should not.
+    """What must not leave, or should not, of the other objects of the input.
 
     Args:
-        compiled: Compiled objects by the job they belong to (its title).
-        neighbours: Other objects of the input.
+        neighbours: These objects.
+        compiled: Each job with its compiled objects.
         allow_plain_secrets: Let Secrets with data pass.
     """
     return [
         *_clashes(compiled, neighbours),
-        *_compiled(compiled),
         *(p for source in neighbours for p in _neighbour(source, allow=allow_plain_secrets)),
     ]
 
@@ -52,6 +67,13 @@ def identity(value: Object) -> Identity:
 def contains_private_key(value: object) -> bool:
     """Whether a PEM private key stands anywhere in a JSON value, in the clear or in base64."""
     return any(_PRIVATE_KEY.search(text) for text in _texts(value))
+
+
+def _may_contain_private_key(objects: Sequence[Object]) -> bool:
+    """Whether it is worth looking closer; False for nearly all there is."""
+    # Every text stands in these bytes as it is, those that objects share only once.
+    written = marshal.dumps(list(objects))
+    return b"PRIVATE KEY" in written or _BASE64_BEGIN.encode() in written
 
 
 def _texts(value: object) -> Iterator[str]:
@@ -69,8 +91,7 @@ def _texts(value: object) -> Iterator[str]:
 
 
 def _decoded(text: str) -> str | None:
-    # "-----BEGIN" is LS0tLS1CRUdJTi in base64; anything else is not worth decoding.
-    if "LS0tLS1CRUdJTi" not in text:
+    if _BASE64_BEGIN not in text:
         return None
     try:
         return base64.b64decode("".join(text.split())).decode("latin-1")
@@ -78,21 +99,28 @@ def _decoded(text: str) -> str | None:
         return None
 
 
-def _compiled(compiled: Mapping[str, Sequence[Object]]) -> Iterator[Diagnostic]:
-    for job, objects in compiled.items():
-        seen: set[int] = set()
-        for value in objects:
-            # A role's Pods share one spec: it need not be searched once for each of them.
-            spec = value.get("spec")
-            parts = [v for k, v in value.items() if k != "spec"]
-            if spec is not None and id(spec) not in seen:
-                seen.add(id(spec))
-                parts.append(spec)
-            if contains_private_key(parts):
-                what = f"{value['kind']} {value['metadata']['name']} of job '{job}'"
-                yield diagnose("ET4006", None, what=what)
-            if value["kind"] == "ConfigMap":
-                yield from _config_size(value)
+def _compiled(job: str, objects: Sequence[Object]) -> Iterator[Diagnostic]:
+    suspicious = _may_contain_private_key(objects)
+    seen: set[int] = set()
+    for value in objects:
+        if suspicious and contains_private_key(_unseen(value, seen)):
+            what = f"{value['kind']} {value['metadata']['name']} of job '{job}'"
+            yield diagnose("ET4006", None, what=what)
+        if (size := _annotations_size(value)) > _ANNOTATIONS_LIMIT:
+            what = f"{value['kind']} {value['metadata']['name']} of job '{job}'"
+            yield diagnose("ET4011", None, what=what, size=size // 1024)
+        if value["kind"] == "ConfigMap":
+            yield from _config_size(value)
+
+
+def _unseen(value: Object, seen: set[int]) -> list[Any]:
+    """The parts of an object, without a spec that an object before it had: one error says it."""
+    spec = value.get("spec")
+    parts = [part for key, part in value.items() if key != "spec"]
+    if spec is not None and id(spec) not in seen:
+        seen.add(id(spec))
+        parts.append(spec)
+    return parts
 
 
 def _config_size(value: Object) -> Iterator[Diagnostic]:
@@ -100,6 +128,23 @@ def _config_size(value: Object) -> Iterator[Diagnostic]:
     if size > _CONFIG_MAP_LIMIT:
         name = value["metadata"]["name"]
         yield diagnose("ET4008", None, name=name, size=size // 1024)
+
+
+def _annotations_size(value: Object) -> int:
+    annotations = value["metadata"].get("annotations") or {}
+    return sum(len(key.encode()) + len(text.encode()) for key, text in annotations.items())
+
+
+def _pod_waves(job: str, objects: Iterable[Object]) -> Iterator[Diagnostic]:
+    """Argo CD starts no wave before the Pods of the last one end (reference/gitops.md 0, 1)."""
+    waves: dict[str, str] = {}
+    for value in objects:
+        if value["kind"] == "Pod":
+            wave = value["metadata"].get("annotations", {}).get(_SYNC_WAVE, "0")
+            waves.setdefault(wave, value["metadata"]["name"])
+    if len(waves) > 1:
+        pods = " and ".join(f"{pod} in {wave}" for wave, pod in waves.items())
+        yield diagnose("ET4012", None, job=job, pods=pods)
 
 
 def _neighbour(source: Source, *, allow: bool) -> Iterator[Diagnostic]:
@@ -120,12 +165,14 @@ def _neighbour(source: Source, *, allow: bool) -> Iterator[Diagnostic]:
 
 
 def _clashes(
-    compiled: Mapping[str, Sequence[Object]], neighbours: Iterable[Source]
+    compiled: Iterable[tuple[str, Iterable[Object]]], neighbours: Iterable[Source]
 ) -> Iterator[Diagnostic]:
-    made = {identity(value): job for job, objects in compiled.items() for value in objects}
-    for source in neighbours:
-        metadata = source.data.get("metadata", {})
-        if metadata.get("name") and (job := made.get(identity(source.data))):
+    named = [one for one in neighbours if (one.data.get("metadata") or {}).get("name")]
+    if not named:
+        return
+    made = {identity(value): job for job, objects in compiled for value in objects}
+    for source in named:
+        if job := made.get(identity(source.data)):
             place = source.locate(("metadata", "name"))
-            what = f"{source.data['kind']} '{metadata['name']}'"
+            what = f"{source.data['kind']} '{source.data['metadata']['name']}'"
             yield diagnose("ET4005", place, what=what, job=job)

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from etcompile.cli.options import REFUSED, compile_options, options, refuses, tell
+from etcompile.cli.options import REFUSED, compile_options, options, refuses, talks, tell
 from etcompile.compiler import compile  # noqa: A004
 
 
@@ -14,8 +14,8 @@ from etcompile.compiler import compile  # noqa: A004
 def command(ctx: click.Context, /, **given: Any) -> None:
     """Report everything render would refuse or warn about."""
     compilation = compile(given["paths"], options(given))
-    tell(compilation.diagnostics, given)
+    tell(compilation.diagnostics, given, are_data=True)
     if refuses(compilation.diagnostics, strict=given["strict"]):
         ctx.exit(REFUSED)
-    if not given["quiet"] and not compilation.diagnostics:
+    if talks(given) and not compilation.diagnostics:
         click.echo("nothing to say against it", err=True)

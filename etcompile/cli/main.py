@@ -4,6 +4,7 @@ Importing only what runs keeps `etcompile render` fast; a command is a module of
 named in `_COMMANDS`.
 """
 
+import gc
 import importlib
 import os
 import sys
@@ -15,6 +16,7 @@ from etcompile._version import __version__
 _COMMANDS = {
     "render": "compile job specifications to manifests",
     "check": "report everything render would refuse or warn about",
+    "graph": "show what the compiled objects wait for",
     "explain": "the long form of a diagnostic",
     "kinds": "what can be compiled",
     "schema": "the JSON Schema of a kind",
@@ -51,6 +53,9 @@ def _etcompile() -> None:
 
 def main() -> None:
     """Runs the command line; never ends in a traceback unless ETCOMPILE_DEBUG is set."""
+    # A run makes values, hardly a cycle of them, and ends soon: looking for cycles would be a
+    # tenth of its time, half of it at the very end.
+    gc.disable()
     try:
         # What a command gives to ctx.exit() is what click returns here.
         sys.exit(_etcompile(prog_name="etcompile", standalone_mode=False))
@@ -71,3 +76,5 @@ def main() -> None:
         click.echo(f"etcompile: internal error: {name}: {error}", err=True)
         click.echo("this is a bug; ETCOMPILE_DEBUG=1 shows where", err=True)
         sys.exit(70)
+    finally:
+        gc.freeze()

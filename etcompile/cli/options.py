@@ -4,13 +4,15 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import click
+from click.core import ParameterSource
 
 from etcompile.compiler import Options
 from etcompile.diagnostics import Diagnostic, Severity, has_errors
-from etcompile.model import SecretMode, Settings
+from etcompile.diagnostics.output import FORMATS
+from etcompile.model import PROFILES, Profile, SecretMode, Settings
 
 REFUSED = 2
 """Exit code: usage or refused input."""
@@ -24,6 +26,13 @@ _COMPILE = (
         "--namespace",
         metavar="NS",
         help="Namespace of documents that name none.",
+    ),
+    click.option(
+        "--overlay",
+        "overlays",
+        metavar="FILE",
+        multiple=True,
+        help="Apply an overlay: a file, or dev, prod or spot; may be repeated, in order.",
     ),
     click.option(
         "--kubernetes-version",
@@ -73,6 +82,18 @@ _COMPILE = (
         help="DNS domain of the cluster.",
     ),
     click.option(
+        "--profile",
+        "profiles",
+        type=click.Choice(PROFILES),
+        multiple=True,
+        help="Annotate for a tool that syncs the output; may be repeated.  [default: plain]",
+    ),
+    click.option(
+        "--run",
+        metavar="ID|auto",
+        help="Name the Pods JOB-ID-worker-0, for a run of its own; auto makes an ID of the spec.",
+    ),
+    click.option(
         "--allow-plain-secrets",
         is_flag=True,
         help="Let Secrets with data among the inputs pass.",
@@ -81,6 +102,16 @@ _COMPILE = (
 )
 
 _TALK = (
+    click.option(
+        "--format",
+        "form",
+        type=click.Choice(FORMATS),
+        default="text",
+        show_default=True,
+        help="Form of diagnostics: for people, scripts, code scanners or the log of a GitHub"
+        " workflow. text goes to standard error; the others are what check writes to standard"
+        " output, and all that other commands write to standard error.",
+    ),
     click.option(
         "--color",
         type=click.Choice(["auto", "always", "never"]),
@@ -120,9 +151,27 @@ def options(given: dict[str, Any]) -> Options:
             init_image=given["init_image"] or None,
             kubectl_image=given["kubectl_image"] or None,
             cluster_domain=given["cluster_domain"].strip("."),
+            profiles=_profiles(given["profiles"]),
+            run=given["run"] or None,
         ),
+        overlays=given["overlays"],
+        explicit=_explicit(),
         templates=given["templates"],
         allow_plain_secrets=given["allow_plain_secrets"],
+    )
+
+
+def _profiles(given: Sequence[Profile]) -> tuple[Profile, ...]:
+    """The tools in an order of their own: that of the flags must not change the stored job."""
+    return tuple(profile for profile in PROFILES if profile in given and profile != "plain")
+
+
+def _explicit() -> frozenset[str]:
+    """The options that somebody gave, which are named as the settings are."""
+    context = click.get_current_context()
+    default = (ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP)
+    return frozenset(
+        name for name in context.params if context.get_parameter_source(name) not in default
     )
 
 
@@ -138,14 +187,38 @@ def _secret(mode: str) -> SecretMode:
     raise click.BadParameter(problem, param_hint="--secret")
 
 
-def tell(diagnostics: Sequence[Diagnostic], given: dict[str, Any]) -> None:
-    """Writes diagnostics to standard error, as the options for talking want them."""
+def tell(
+    diagnostics: Sequence[Diagnostic], given: dict[str, Any], *, are_data: bool = False
+) -> None:
+    """Writes all diagnostics of a run, as the options for talking want them.
+
+    Args:
+        diagnostics: All of them: a form for machines is one document.
+        given: The command line's options.
+        are_data: They are what the command is for, so that machines find them on standard
+            output.
+    """
+    form = given["form"]
     if given["quiet"]:
         diagnostics = [one for one in diagnostics if one.severity is Severity.ERROR]
-    if diagnostics:
-        from etcompile.diagnostics.text import text
+    if form == "text" and not diagnostics:
+        return
+    from etcompile.diagnostics.output import Audience, render, repository
 
-        click.echo(text(diagnostics, color=_color(given["color"])), err=True, nl=False, color=True)
+    audience = Audience(colored(given["color"], sys.stderr), repository(Path.cwd()))
+    words = render(form, diagnostics, audience)
+    if form == "text":
+        click.echo(words, err=True, nl=False, color=True)
+    else:
+        stream = sys.stdout if are_data else sys.stderr
+        # As bytes: what a machine reads is UTF-8, whatever the terminal's encoding.
+        stream.buffer.write(words.encode())
+        stream.flush()
+
+
+def talks(given: dict[str, Any]) -> bool:
+    """Whether a person reads, who may be told what was done."""
+    return given["form"] == "text" and not given["quiet"]
 
 
 def refuses(diagnostics: Sequence[Diagnostic], *, strict: bool) -> bool:
@@ -153,7 +226,8 @@ def refuses(diagnostics: Sequence[Diagnostic], *, strict: bool) -> bool:
     return has_errors(diagnostics) or (strict and bool(diagnostics))
 
 
-def _color(when: str) -> bool:
+def colored(when: str, stream: TextIO) -> bool:
+    """Whether what goes to a stream is to be coloured, as `--color` wants it."""
     if when == "auto":
-        return sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+        return stream.isatty() and not os.environ.get("NO_COLOR")
     return when == "always"

@@ -3,13 +3,27 @@
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from etcompile import emit
-from etcompile.cli.options import REFUSED, compile_options, options, refuses, tell
+from etcompile.cli.options import (
+    REFUSED,
+    colored,
+    compile_options,
+    options,
+    refuses,
+    talks,
+    tell,
+)
 from etcompile.compiler import Compilation, compile  # noqa: A004
+
+if TYPE_CHECKING:
+    from etcompile.diagnostics import Diagnostic
+
+DIFFERENT = 1
+"""Exit code: `--check` found differences."""
 
 
 @click.command("render")
@@ -22,45 +36,103 @@ from etcompile.compiler import Compilation, compile  # noqa: A004
     help="Write a folder with a kustomization instead of a stream; it is replaced as a whole.",
 )
 @click.option("--split", is_flag=True, help="With -o: one file per object.")
+@click.option(
+    "--check",
+    is_flag=True,
+    help="With -o: write nothing, tell what is not up to date; exit code 1 if anything is.",
+)
+@click.option("--force", is_flag=True, help="With -o: overwrite what was edited by hand.")
+@click.option(
+    "--replace",
+    "replaced",
+    is_flag=True,
+    help="With -o: render changes that a live object refuses; you delete the object.",
+)
 @click.pass_context
-def command(ctx: click.Context, /, output: Path | None, *, split: bool, **given: Any) -> None:
+def command(ctx: click.Context, /, output: Path | None, **given: Any) -> None:
     """Compile job specifications to Kubernetes manifests.
 
     PATH is a file, a directory, a glob, or - for standard input. Scale intents find their job
     by name, in whatever order they come.
     """
-    if split and output is None:
-        raise click.UsageError("--split needs -o DIR")
+    for option in ("split", "check", "force", "replaced"):
+        if output is None and given[option]:
+            raise click.UsageError(f"--{option.removesuffix('d')} needs -o DIR")
+    if given["check"] and (given["force"] or given["replaced"]):
+        raise click.UsageError("--check writes nothing: leave out --force and --replace")
     compilation = compile(given["paths"], replace(options(given), output=output))
-    tell(compilation.diagnostics, given)
     if refuses(compilation.diagnostics, strict=given["strict"]):
+        tell(compilation.diagnostics, given)
         ctx.exit(REFUSED)
     if output is None:
-        manifests = emit.stream(compilation.objects, compilation.sources)
-        sys.stdout.buffer.write(manifests.encode())
+        tell(compilation.diagnostics, given)
+        for text in emit.blocks(compilation.in_order(), compilation.sources):
+            sys.stdout.buffer.write(text.encode())
         sys.stdout.flush()
     else:
-        _write(ctx, compilation, output, given, split=split)
+        files = _files(compilation, given)
+        ctx.exit((_check if given["check"] else _write)(compilation, output, files, given))
+
+
+def _files(compilation: Compilation, given: dict[str, Any]) -> dict[str, str]:
+    """The files of the output folder, its lock file among them."""
+    from etcompile._version import __version__
+    from etcompile.stored import settings_value
+
+    groups = [
+        emit.Group(group.name, group.namespace, tuple(group.objects), group.sources)
+        for group in compilation.groups
+    ]
+    settings = settings_value(compilation.settings) | {"split": given["split"]}
+    if given["namespace"]:
+        settings["namespace"] = given["namespace"]
+    record = emit.Record(__version__, settings, compilation.inputs)
+    return emit.with_lock(emit.layout(groups, split=given["split"]), record)
+
+
+def _check(
+    compilation: Compilation, output: Path, files: dict[str, str], given: dict[str, Any]
+) -> int:
+    """Tells what is not up to date; the exit code."""
+    comparison = emit.compare(output, files)
+    problems = emit.refusals(output, comparison, force=True)
+    tell((*compilation.diagnostics, *problems), given)
+    if problems:
+        return REFUSED
+    if not comparison.equal and not given["quiet"]:
+        from etcompile.cli.outdated import report
+
+        for line in report(output, comparison, files, color=colored(given["color"], sys.stdout)):
+            sys.stdout.buffer.write(f"{line}\n".encode(errors="replace"))
+        sys.stdout.flush()
+    if talks(given):
+        state = "up to date" if comparison.equal else "not up to date: render it and commit that"
+        click.echo(f"{output}: {state}", err=True)
+    return 0 if comparison.equal else DIFFERENT
 
 
 def _write(
-    ctx: click.Context,
-    compilation: Compilation,
-    output: Path,
-    given: dict[str, Any],
-    *,
-    split: bool,
-) -> None:
-    groups = [
-        emit.Group(group.name, group.namespace, group.objects, group.sources)
-        for group in compilation.groups
-    ]
+    compilation: Compilation, output: Path, files: dict[str, str], given: dict[str, Any]
+) -> int:
+    """Writes the folder unless something speaks against it; the exit code."""
+    found: list[Diagnostic] = []
+
+    def agrees(comparison: emit.Comparison) -> bool:
+        if comparison.changed or comparison.stale:
+            from etcompile.previous import replacements
+
+            version = compilation.settings.kubernetes_version
+            told = replacements(output, comparison, files, version, replaced=given["replaced"])
+            found.extend(told)
+        return not refuses(found, strict=given["strict"])
+
     inputs = [Path(path) for path in (*given["paths"], *compilation.files) if path != "-"]
-    written = emit.write(output, emit.layout(groups, split=split), inputs=inputs)
-    tell(written.diagnostics, given)
-    if written.diagnostics:
-        ctx.exit(REFUSED)
-    if not given["quiet"]:
+    written = emit.write(output, files, inputs=inputs, force=given["force"], agrees=agrees)
+    tell((*compilation.diagnostics, *written.diagnostics, *found), given)
+    if written.diagnostics or refuses(found, strict=given["strict"]):
+        return REFUSED
+    if talks(given):
         counts = f"{written.written} written, {written.unchanged} unchanged"
         removed = f", {len(written.removed)} removed" if written.removed else ""
         click.echo(f"{output}: {counts}{removed}", err=True)
+    return 0

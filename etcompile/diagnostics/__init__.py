@@ -2,7 +2,7 @@
 
 Every stage reports problems as `Diagnostic` values instead of raising, so that one run can
 tell everything that is wrong. The package knows nothing of YAML or Kubernetes: a stage hands
-in a `Location`, and `text` turns diagnostics into what a person reads.
+in a `Location`, and `output` turns diagnostics into what people and machines read.
 """
 
 from etcompile.diagnostics.catalogue import RULES, Rule, Severity

@@ -2,7 +2,8 @@
 
 A code, once released, keeps its meaning; a retired one is never used again. The thousands say
 which stage speaks: 1 loading, 2 the job's specification, 3 scale intents, 4 Kubernetes objects,
-5 output. Messages and hints name their facts in braces; `explain` prints the rest.
+5 output, 6 overlays, 7 plan. Messages and hints name their facts in braces; `explain` prints the
+rest.
 """
 
 import enum
@@ -366,7 +367,7 @@ _RULES = (
         "name-too-long",
         _ERROR,
         "'{name}' has {length} characters, {limit} are allowed",
-        "shorten the job's name by {excess} or lower maxReplicas",
+        "shorten {what} by {excess} or lower maxReplicas",
         "Pod and Service names of workers are DNS labels of at most 63 characters, also for the"
         " highest index that a scale-out may ever allocate.",
         "metadata: {name: a-very-long-name-…}",
@@ -696,6 +697,25 @@ _RULES = (
         "Fields that only a live object has (uid, resourceVersion, status …) mean nothing in Git.",
         "metadata: {uid: 3f0c…}",
     ),
+    Rule(
+        "ET4011",
+        "annotations-too-large",
+        _ERROR,
+        "{what} would have {size} KiB of annotations; the API server allows 256",
+        "leave --profile kpt out: the launcher's gate waits for the workers anyway",
+        "The kpt profile names each worker in an annotation of the launcher.",
+        "a job with thousands of workers and long names, and --profile kpt",
+    ),
+    Rule(
+        "ET4012",
+        "pods-in-two-waves",
+        _WARNING,
+        "the Pods of job '{job}' are in several waves of Argo CD: {pods}",
+        "remove argocd.argoproj.io/sync-wave from the Pod templates",
+        "Argo CD begins a wave when the Pods of the one before have ended, or are healthy. A"
+        " worker that waits for its launcher and a launcher that waits for its wave never meet.",
+        'template: {metadata: {annotations: {argocd.argoproj.io/sync-wave: "5"}}}',
+    ),
     # 5xxx: output ------------------------------------------------------------------------------
     Rule(
         "ET5001",
@@ -750,6 +770,138 @@ _RULES = (
         "name the file that holds the job",
         "An empty render would, with pruning on, delete everything.",
         "etcompile render scale-out.yaml   # without its job",
+    ),
+    # 6xxx: overlays ----------------------------------------------------------------------------
+    Rule(
+        "ET6001",
+        "overlay-matches-nothing",
+        _ERROR,
+        "{entry} of the overlay matches nothing: there is no {what}",
+        "{advice}",
+        "An entry that applies to nothing is mostly a typo, or was written for a job that has been"
+        " renamed since; left alone it would look as if it worked. One that is meant for some"
+        " jobs only says `optional: true`.",
+        "patches: [{target: {kind: TrainingJob, name: brt}, patch: {...}}]   # the job is bert",
+    ),
+    Rule(
+        "ET6002",
+        "no-such-overlay",
+        _ERROR,
+        "there is no overlay of this name, and no such file",
+        "give a file, a folder with an overlay.yaml, or one that ships with etcompile: {known}",
+        "`--overlay` takes the path of an overlay, or the name of one of etcompile's own.",
+        "etcompile render jobs/ --overlay prd",
+    ),
+    Rule(
+        "ET6003",
+        "not-an-overlay",
+        _ERROR,
+        "this is a {found}, not an overlay",
+        "give it as an input, or begin it with 'apiVersion: {version}' and 'kind: Overlay'",
+        "A file given with --overlay holds overlays and nothing else.",
+        "etcompile render jobs/ --overlay kustomization.yaml",
+    ),
+    Rule(
+        "ET6004",
+        "overlay-among-inputs",
+        _WARNING,
+        "an overlay among the inputs is not applied",
+        "pass it with --overlay {file}",
+        "A folder may hold jobs and the overlays of their environments; which overlay counts is"
+        " for the command line to say. With any --overlay this warning is not given.",
+        "etcompile render .   # with ./prod/overlay.yaml",
+    ),
+    Rule(
+        "ET6005",
+        "overlay-kubernetes-version",
+        _ERROR,
+        "Kubernetes {version} is not known",
+        "there are schemas for {known}",
+        "Pod templates are checked against the schema of the cluster's Kubernetes version.",
+        'settings: {kubernetesVersion: "1.99"}',
+    ),
+    Rule(
+        "ET6006",
+        "overlay-breaks-job",
+        _ERROR,
+        "an overlay cannot change {what}: {reason}",
+        "patch the job document instead, if it has such a field, or leave it out of the overlay",
+        "Names, selectors, host names and the scripts around commands are what a job's Pods find"
+        " each other by. Changed in the compiled objects only, they would no longer fit together.",
+        "patches: [{target: {kind: Service}, patch: {spec: {selector: {app: x}}}}]",
+    ),
+    Rule(
+        "ET6007",
+        "overlay-patch",
+        _ERROR,
+        "{what} {problem}",
+        "{advice}",
+        "A patch cannot be applied to an object that it matches: an operation of a JSON patch"
+        " fails, a merge patch has a directive that has no meaning here, or the object would become"
+        " another one.",
+        "patch: [{op: replace, path: /spec/replicas, value: 2}]   # there is no spec.replicas",
+    ),
+    Rule(
+        "ET5007",
+        "edited-by-hand",
+        _ERROR,
+        "{path} is not as etcompile wrote it: {reason}",
+        "move the change into the source or an overlay, or pass --force to lose it",
+        "The lock file holds a digest of every file that was rendered. A file that differs from it"
+        " was edited, and rendering would silently undo that. One that equals the new output is"
+        " left alone.",
+        "sed -i s/1Gi/2Gi/ out/bert/91-workers.yaml   # patch it in an overlay instead",
+    ),
+    Rule(
+        "ET5008",
+        "immutable-change",
+        _ERROR,
+        "{what}: {field} cannot change from {old} to {new}",
+        "{advice}",
+        "Kubernetes refuses this change on an object that exists: applying it fails after the"
+        " merge. The output folder tells what exists, so it is refused before.",
+        "command: [python, train.py]   # was [python, main.py]: etcompile render --run auto",
+    ),
+    Rule(
+        "ET5009",
+        "image-in-place",
+        _WARNING,
+        "{what}: {field} changes from {old} to {new}, which restarts that container in place",
+        "{advice}",
+        "An image is nearly the only field of a Pod that may change. Each container starts anew"
+        " when its node notices, so for a while old and new versions train together.",
+        "image: trainer:2   # was trainer:1",
+    ),
+    Rule(
+        "ET5010",
+        "replaced-object",
+        _WARNING,
+        "{what} must be deleted before this is applied: {field} changes from {old} to {new}",
+        "",
+        "With --replace a change is rendered that a live object refuses. Nobody deletes the object"
+        " for you.",
+        "etcompile render jobs/ -o out/ --replace",
+    ),
+    Rule(
+        "ET5011",
+        "lock-unreadable",
+        _ERROR,
+        "cannot use {path}: {reason}",
+        "restore it from Git, or pass --force to render anew over everything with our header",
+        "The lock file tells which files are etcompile's own and which were edited. A merge"
+        " conflict in it is solved by rendering again with --force.",
+        "<<<<<<< HEAD   # in out/etcompile.lock.json",
+    ),
+    # 7xxx: plan ----------------------------------------------------------------------------------
+    Rule(
+        "ET7001",
+        "deadlock",
+        _ERROR,
+        "{ring}",
+        "move one of them to another wave: etcompile.dev/wave or argocd.argoproj.io/sync-wave",
+        "A tool that applies in waves finishes a wave before it begins the next, and a Pod does not"
+        " start without what its spec names. Objects that wait for each other wait for ever.",
+        'a ConfigMap in wave "200" that a Pod of wave 100 mounts',
     ),
 )
 

@@ -32,6 +32,11 @@ class Location:
     text: str | None = None
     width: int = 1
 
+    @property
+    def end_column(self) -> int | None:
+        """The column after the last character that is underlined; None if there is no column."""
+        return None if self.column is None else self.column + self.width
+
     def __str__(self) -> str:
         return ":".join(str(part) for part in (self.file, self.line, self.column) if part)
 

@@ -4,24 +4,55 @@ The only stage that turns objects into text, so that every command writes the sa
 same objects. All of it but `write` is pure.
 """
 
-from etcompile.emit.directory import WriteResult, write
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from etcompile.emit.layout import Group, layout
 from etcompile.emit.order import WAVE_CONFIG, WAVE_IDENTITY, WAVE_PODS, ordered, wave
-from etcompile.emit.stream import HEADER, header, stream
+from etcompile.emit.packed import Packed, merged
+from etcompile.emit.stream import HEADER, blocks, header, stream
 from etcompile.emit.yaml import to_yaml
+
+if TYPE_CHECKING:
+    from etcompile.emit.directory import WriteResult, refusals, write
+    from etcompile.emit.lock import LOCK, Record, with_lock
+    from etcompile.emit.standing import Comparison, compare
 
 __all__ = [
     "HEADER",
+    "LOCK",
     "WAVE_CONFIG",
     "WAVE_IDENTITY",
     "WAVE_PODS",
+    "Comparison",
     "Group",
+    "Packed",
+    "Record",
     "WriteResult",
+    "blocks",
+    "compare",
     "header",
     "layout",
+    "merged",
     "ordered",
+    "refusals",
     "stream",
     "to_yaml",
     "wave",
+    "with_lock",
     "write",
 ]
+
+# What a folder needs, and a stream does not: imported when somebody asks for it.
+_OF_FOLDERS = {
+    **dict.fromkeys(("WriteResult", "refusals", "write"), "directory"),
+    **dict.fromkeys(("LOCK", "Record", "with_lock"), "lock"),
+    **dict.fromkeys(("Comparison", "compare"), "standing"),
+}
+
+if not TYPE_CHECKING:  # a type checker would take any name for one of ours
+
+    def __getattr__(name: str) -> Any:
+        if name not in _OF_FOLDERS:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(importlib.import_module(f"{__name__}.{_OF_FOLDERS[name]}"), name)

@@ -9,13 +9,14 @@ import contextlib
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from etcompile.diagnostics import Diagnostic, diagnose
 from etcompile.emit import replace
-from etcompile.emit.stream import HEADER
+from etcompile.emit.lock import LOCK
+from etcompile.emit.standing import Comparison, Standing, compared, standing
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,41 +37,32 @@ class WriteResult:
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Standing:
-    """What a folder holds, as paths relative to it.
-
-    Args:
-        ours: Files with our header.
-        foreign: Files without it, symbolic links, and everything that is no file.
-        folders: All folders below it.
-        empty: Those of them without an entry: nobody's but the user's, as we make none.
-    """
-
-    ours: frozenset[PurePosixPath]
-    foreign: frozenset[PurePosixPath]
-    folders: frozenset[PurePosixPath]
-    empty: frozenset[PurePosixPath]
-
-
-_NOTHING = _Standing(frozenset(), frozenset(), frozenset(), frozenset())
-
-
-def write(directory: Path, files: Mapping[str, str], *, inputs: Iterable[Path] = ()) -> WriteResult:
+def write(
+    directory: Path,
+    files: Mapping[str, str],
+    *,
+    inputs: Iterable[Path] = (),
+    force: bool = False,
+    agrees: Callable[[Comparison], bool] | None = None,
+) -> WriteResult:
     """Makes a folder hold exactly these files, and what others put there.
 
-    Files of an earlier run, known by their header, are replaced or removed. A folder that is
-    right already is not touched. If the process is killed at any moment, the folder is wholly
-    the old or wholly the new one, and the next run tidies up.
+    Files of an earlier run, known by the lock file or else by their header, are replaced or
+    removed. A folder that is right already is not touched. If the process is killed at any
+    moment, the folder is wholly the old or wholly the new one, and the next run tidies up.
 
     Args:
         directory: The output folder; it and its parents are made if they do not exist.
         files: Texts by path relative to the folder, with `/`, as `layout` makes them.
         inputs: What the files were made from; none of it may be in the folder.
+        force: Overwrite what was changed by hand, and a lock file that cannot be read.
+        agrees: Asked, with how the folder differs, before anything is written; nothing is
+            unless it does.
 
     Returns:
         What was done, or the reasons why nothing was: ET5001 for every foreign file in the
-        way, ET5002 for a folder that cannot be replaced, ET5003 if the system refused.
+        way, ET5002 for a folder that cannot be replaced, ET5003 if the system refused, ET5007
+        for every file changed by hand, ET5011 for a lock file that cannot be read.
     """
     target = directory
     try:
@@ -80,28 +72,57 @@ def write(directory: Path, files: Mapping[str, str], *, inputs: Iterable[Path] =
         target.parent.mkdir(parents=True, exist_ok=True)
         with replace.locked(target) as tidy:
             replace.recover(target, tidy=tidy)
-            return _write(directory, target, files)
+            return _write(directory, target, files, agrees, force=force)
     except OSError as error:
         return WriteResult(diagnostics=(_failed(directory, target, error),))
 
 
-def _write(directory: Path, target: Path, files: Mapping[str, str]) -> WriteResult:
+def _write(
+    directory: Path,
+    target: Path,
+    files: Mapping[str, str],
+    agrees: Callable[[Comparison], bool] | None,
+    *,
+    force: bool,
+) -> WriteResult:
     wanted = {PurePosixPath(path): text.encode() for path, text in files.items()}
-    standing = _standing(target) if target.exists() else _NOTHING
-    if in_the_way := _in_the_way(standing, wanted):
-        found = tuple(diagnose("ET5001", None, path=str(directory / path)) for path in in_the_way)
-        return WriteResult(diagnostics=found)
-    kept = frozenset(
-        path for path in wanted.keys() & standing.ours if _equal(target / path, wanted[path])
-    )
-    stale = sorted(standing.ours - wanted.keys())
-    if stale or len(kept) < len(wanted):
-        _replace(target, wanted, kept, standing)
+    found = standing(target)
+    comparison = compared(target, found, wanted)
+    problems = refusals(directory, comparison, force=force)
+    agreed = agrees is None or agrees(comparison)
+    if problems or not agreed:
+        return WriteResult(diagnostics=problems)
+    if not comparison.equal:
+        _replace(target, wanted, comparison.kept, found)
     return WriteResult(
-        written=len(wanted) - len(kept),
-        unchanged=len(kept),
-        removed=tuple(str(path) for path in stale),
+        written=len(wanted) - len(comparison.kept),
+        unchanged=len(comparison.kept),
+        removed=tuple(str(path) for path in comparison.stale),
     )
+
+
+def refusals(
+    directory: Path, comparison: Comparison, *, force: bool = False
+) -> tuple[Diagnostic, ...]:
+    """Why a folder is not written over.
+
+    Args:
+        directory: The folder, as the user named it.
+        comparison: How it differs from what it should hold.
+        force: Overwrite what was changed by hand, and a lock file that cannot be read.
+    """
+    problems = [
+        diagnose("ET5001", None, path=str(directory / path)) for path in comparison.in_the_way
+    ]
+    if not force and comparison.damage:
+        reason = comparison.damage
+        problems.append(diagnose("ET5011", None, path=str(directory / LOCK), reason=reason))
+    if not force:
+        problems += [
+            diagnose("ET5007", None, path=str(directory / path), reason=reason)
+            for path, reason in sorted(comparison.edited.items())
+        ]
+    return (*comparison.diagnostics, *problems)
 
 
 def _refusal(directory: Path, target: Path, inputs: Iterable[Path]) -> Diagnostic | None:
@@ -134,74 +155,22 @@ def _failed(directory: Path, target: Path, error: OSError) -> Diagnostic:
     return diagnose("ET5003", None, path=str(known), reason=error.strerror or str(error))
 
 
-def _standing(target: Path) -> _Standing:
-    ours, foreign, folders, empty = set(), set(), set(), set()
-    unread = [PurePosixPath()]
-    while unread:
-        folder = unread.pop()
-        entries = list(_entries(target / folder))
-        if not entries and folder.parts:
-            empty.add(folder)
-        for entry in entries:
-            path = folder / entry.name
-            if entry.is_dir(follow_symlinks=False):
-                folders.add(path)
-                unread.append(path)
-            elif entry.is_file(follow_symlinks=False) and _has_header(entry):
-                ours.add(path)
-            else:
-                foreign.add(path)
-    return _Standing(frozenset(ours), frozenset(foreign), frozenset(folders), frozenset(empty))
-
-
-def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
-    with os.scandir(folder) as entries:
-        yield from entries
-
-
-def _has_header(entry: os.DirEntry[str]) -> bool:
-    header = HEADER.encode()
-    try:
-        with Path(entry).open("rb") as file:
-            return file.read(len(header)) == header
-    except PermissionError:
-        return False
-
-
-def _equal(path: Path, content: bytes) -> bool:
-    return path.stat().st_size == len(content) and path.read_bytes() == content
-
-
-def _in_the_way(standing: _Standing, wanted: Mapping[PurePosixPath, bytes]) -> list[PurePosixPath]:
-    """Foreign entries that stand where a file or a folder of ours must."""
-    folders = {folder for path in wanted for folder in path.parents}
-    files_and_folders = wanted.keys() | folders
-
-    def hides(path: PurePosixPath) -> bool:
-        """Whether a file of ours would stand where one of the entry's own folders is."""
-        return not wanted.keys().isdisjoint(path.parents)
-
-    blocking = {path for path in standing.foreign if path in files_and_folders or hides(path)}
-    blocking |= {path for path in standing.empty if path in wanted or hides(path)}
-    return sorted(blocking)
-
-
 def _replace(
     target: Path,
     wanted: Mapping[PurePosixPath, bytes],
     kept: frozenset[PurePosixPath],
-    standing: _Standing,
+    found: Standing,
 ) -> None:
     """Builds the new tree beside the old one and puts it in its place."""
     tree = replace.new_tree(target)
     try:
-        _build(tree, target, wanted, kept, standing)
+        _build(tree, target, wanted, kept, found)
         old = replace.put_in_place(tree, target)
     except BaseException:
         replace.delete(tree)
         raise
     if old is not None:
-        _rescue(old, target, standing)
+        _rescue(old, target, found)
         replace.delete(old)
 
 
@@ -210,11 +179,11 @@ def _build(
     target: Path,
     wanted: Mapping[PurePosixPath, bytes],
     kept: frozenset[PurePosixPath],
-    standing: _Standing,
+    found: Standing,
 ) -> None:
-    carried = standing.foreign | kept
+    carried = (found.foreign - wanted.keys()) | kept
     folders = {folder for path in wanted.keys() | carried for folder in path.parents}
-    folders |= {folder for path in standing.empty for folder in (path, *path.parents)}
+    folders |= {folder for path in found.empty for folder in (path, *path.parents)}
     in_order = sorted(folders - {PurePosixPath()})
     for folder in in_order:
         (tree / folder).mkdir(mode=0o755)
@@ -227,7 +196,7 @@ def _build(
     for path in new:
         replace.sync(tree / path)
     for folder in (*reversed(in_order), PurePosixPath()):
-        if folder in standing.folders or (not folder.parts and target.exists()):
+        if folder in found.folders or (not folder.parts and target.exists()):
             shutil.copymode(target / folder, tree / folder)
         replace.sync_directory(tree / folder)
 
@@ -251,14 +220,14 @@ def _carry_over(old: Path, new: Path) -> None:
         shutil.copy2(old, new)
 
 
-def _rescue(old: Path, target: Path, standing: _Standing) -> None:
+def _rescue(old: Path, target: Path, found: Standing) -> None:
     """Moves over what others put into the old tree after we had looked.
 
     What stands there and was not seen is moved; where the new tree has something of that name,
     that stays.
     """
     with contextlib.suppress(OSError):
-        for path in sorted(_standing(old).foreign - standing.foreign):
+        for path in sorted(standing(old).foreign - found.foreign):
             if not os.path.lexists(target / path):
                 (target / path).parent.mkdir(parents=True, exist_ok=True)
                 (old / path).rename(target / path)

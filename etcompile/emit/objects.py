@@ -37,13 +37,14 @@ def label(manifest: Manifest, key: str) -> str:
     return _text(_mapping(_mapping(manifest.get("metadata")).get("labels")).get(key))
 
 
-def annotation(manifest: Manifest, key: str) -> str:
-    """One of the object's annotations; empty if it is not there."""
-    return _text(_mapping(_mapping(manifest.get("metadata")).get("annotations")).get(key))
+def annotations(manifest: Manifest) -> Mapping[str, Any]:
+    """All of the object's annotations, whatever their values are."""
+    return _mapping(_mapping(manifest.get("metadata")).get("annotations"))
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
+    # A dict is told from the rest much sooner than a Mapping is.
+    return value if isinstance(value, dict | Mapping) else {}
 
 
 def _text(value: Any) -> str:

@@ -5,6 +5,7 @@ time and easy on the eye. Design and reasons: reference/gitops.md 9.
 """
 
 import re
+import sys
 from collections.abc import Iterable
 
 from etcompile.emit import objects
@@ -57,9 +58,11 @@ _POD_KINDS = frozenset(
 _FOREMOST_KINDS = ("Namespace", "CustomResourceDefinition")
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,9}")
-_DIGITS = re.compile(r"([0-9]+)")
+_DIGITS = re.compile(r"[0-9]+")
 
-Natural = tuple[tuple[tuple[int, str], ...], str]
+Natural = tuple[str, str]
+Place = tuple[int, int, str, Natural, Natural, str]
+"""Where an object stands among others: what `ordered` compares."""
 
 
 def wave(manifest: Manifest) -> int:
@@ -73,9 +76,10 @@ def wave(manifest: Manifest) -> int:
         `argocd.argoproj.io/sync-wave`, else that of the kind: -10, 0 or 100
         (reference/gitops.md 9). An annotation that is no quoted integer does not count.
     """
+    annotations = objects.annotations(manifest)
     for name in _WAVE_ANNOTATIONS:
-        written = objects.annotation(manifest, name)
-        if _INTEGER.fullmatch(written):
+        written = annotations.get(name)
+        if isinstance(written, str) and _INTEGER.fullmatch(written):
             return int(written)
     kind = objects.kind(manifest)
     if kind in _IDENTITY_KINDS:
@@ -97,7 +101,7 @@ def ordered(manifests: Iterable[Manifest]) -> list[Manifest]:
     Returns:
         The same objects, sorted.
     """
-    return sorted(manifests, key=_place)
+    return sorted(manifests, key=place)
 
 
 def natural(text: str) -> Natural:
@@ -109,14 +113,25 @@ def natural(text: str) -> Natural:
     Returns:
         A key that differs from that of every other text, leading zeros included.
     """
-    # Texts and numbers take turns, so they never meet. A number is how many digits it has and
-    # these digits, which compares as the number does, however long it is.
-    parts = _DIGITS.split(text)
-    numbers = (part.lstrip("0") if n % 2 else part for n, part in enumerate(parts))
-    return tuple((len(part) if n % 2 else 0, part) for n, part in enumerate(numbers)), text
+    return _DIGITS.sub(_number, text), text
 
 
-def _place(manifest: Manifest) -> tuple[int, int, str, Natural, Natural, str]:
+def _number(match: re.Match[str]) -> str:
+    # How many digits and then these compares as the number does. The NUL, which is in no name,
+    # puts it before all letters, as if the text ended there.
+    digits = match[0].lstrip("0")
+    return f"\0{chr(min(len(digits), sys.maxunicode))}{digits}"
+
+
+def place(manifest: Manifest) -> Place:
+    """What `ordered` compares.
+
+    Args:
+        manifest: A Kubernetes object.
+
+    Returns:
+        A key: the wave and the kind come first.
+    """
     kind = objects.kind(manifest)
     rank = _FOREMOST_KINDS.index(kind) if kind in _FOREMOST_KINDS else len(_FOREMOST_KINDS)
     return (

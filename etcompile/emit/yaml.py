@@ -8,10 +8,14 @@ read the same value back (reference/gitops.md 7).
 import functools
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from operator import itemgetter
 from typing import Any
 
 _FIRST_KEYS = ("apiVersion", "kind", "metadata")
+
+_CONTAINERS = (dict, list, tuple)
+_KEY = itemgetter(0)
 
 _LONGEST_SIMPLE_KEY = 1000
 """Readers look 1,024 characters ahead for a key's colon; a longer key needs the `?` form."""
@@ -20,8 +24,6 @@ _LONGEST_SIMPLE_KEY = 1000
 # line and paragraph separators and the byte order mark, which YAML 1.1 and 1.2 read differently.
 _PRINTABLE = r"\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff"
 
-_NEEDS_ESCAPES = re.compile(rf"[^{_PRINTABLE}]")
-_UNPRINTABLE = re.compile(rf"[^{_PRINTABLE}\t\n]")
 _NOT_BLANK = re.compile(r"[^ \t\n]")
 _STARTS_BLANK = re.compile(r"\n*[ \t]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -54,7 +56,10 @@ _READS_AS_ANOTHER_TYPE = re.compile(
 )
 
 _SHORT_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
-_ESCAPED = re.compile(rf'[^{_PRINTABLE}]|[\\"]')
+
+
+_Written = dict[tuple[str, ...], tuple[Any, str]]
+"""By place: the value that stood there in the last document, and its text."""
 
 
 def to_yaml(value: Any) -> str:
@@ -76,11 +81,36 @@ def to_yaml(value: Any) -> str:
         ValueError: a number is infinite or not a number, or a text holds half a surrogate pair;
             neither can be written.
     """
+    return _document(value, {})
+
+
+def to_documents(values: Iterable[Any]) -> Iterator[str]:
+    """The canonical YAML of each value, one after the other.
+
+    What a value shares with the one before it is written once: a role's Pods differ in their
+    metadata and share the rest.
+
+    Args:
+        values: What `to_yaml` takes. They must not change meanwhile.
+
+    Yields:
+        What `to_yaml` gives for it.
+
+    Raises:
+        TypeError: as `to_yaml`.
+        ValueError: as `to_yaml`.
+    """
+    written: _Written = {}
+    for value in values:
+        yield _document(value, written)
+
+
+def _document(value: Any, written: _Written) -> str:
     out: list[str] = []
     if isinstance(value, dict) and value:
         first = [(key, value[key]) for key in _FIRST_KEYS if key in value]
-        rest = [(key, value[key]) for key in _sorted_keys(value) if key not in _FIRST_KEYS]
-        _mapping(first + rest, "", "", out)
+        rest = [item for item in _sorted_items(value) if item[0] not in _FIRST_KEYS]
+        _upper_mapping(first + rest, (), out, written)
     elif isinstance(value, list | tuple) and value:
         _sequence(value, "", "", out)
     elif isinstance(value, str) and "\n" in value:
@@ -92,23 +122,45 @@ def to_yaml(value: Any) -> str:
     return "".join(out)
 
 
+def _upper_mapping(
+    items: Iterable[tuple[str, Any]], place: tuple[str, ...], out: list[str], written: _Written
+) -> None:
+    """Writes the mapping at the root, or one below it, looking for what was written before.
+
+    Objects of a kind share values up there if they share any: a whole spec, or its containers.
+    """
+    indent = "  " * len(place)
+    for key, value in items:
+        if not (isinstance(value, _CONTAINERS) and value):
+            out.append(f"{indent}{_key(key, indent)}: {_leaf(value, indent)}")
+            continue
+        here = (*place, key)
+        last, text = written.get(here, (None, ""))
+        if last is not value:
+            part: list[str] = []
+            if isinstance(value, dict) and not place:
+                part.append(f"{_key(key, indent)}:\n")
+                _upper_mapping(_sorted_items(value), here, part, written)
+            else:
+                _mapping(((key, value),), indent, indent, part)
+            text = "".join(part)
+            written[here] = value, text
+        out.append(text)
+
+
 def _mapping(items: Iterable[tuple[str, Any]], indent: str, lead: str, out: list[str]) -> None:
     """Writes a block mapping; its first line starts with `lead`, as `- ` may precede it."""
     for key, value in items:
-        written = _text(key)
-        if len(written) > _LONGEST_SIMPLE_KEY:
-            written = f"? {written}\n{indent}"
-        out.append(f"{lead}{written}:")
-        lead = indent
-        if isinstance(value, dict) and value:
-            out.append("\n")
+        if not (isinstance(value, _CONTAINERS) and value):
+            out.append(f"{lead}{_key(key, indent)}: {_leaf(value, indent)}")
+        elif isinstance(value, dict):
+            out.append(f"{lead}{_key(key, indent)}:\n")
             deeper = indent + "  "
             _mapping(_sorted_items(value), deeper, deeper, out)
-        elif isinstance(value, list | tuple) and value:
-            out.append("\n")
-            _sequence(value, indent, indent, out)
         else:
-            out.append(" " + _leaf(value, indent))
+            out.append(f"{lead}{_key(key, indent)}:\n")
+            _sequence(value, indent, indent, out)
+        lead = indent
 
 
 def _sequence(values: Iterable[Any], indent: str, lead: str, out: list[str]) -> None:
@@ -124,11 +176,19 @@ def _sequence(values: Iterable[Any], indent: str, lead: str, out: list[str]) -> 
             out.append(_leaf(value, indent))
 
 
+def _key(key: str, indent: str) -> str:
+    """A key without its colon; `indent` is that of its mapping."""
+    written = _text(key)
+    return written if len(written) <= _LONGEST_SIMPLE_KEY else f"? {written}\n{indent}"
+
+
 def _leaf(value: Any, indent: str) -> str:
     """A value without children, with its line break; `indent` is its key's or its dash's."""
-    if isinstance(value, str) and "\n" in value:
+    if not isinstance(value, str):
+        return _scalar(value) + "\n"
+    if "\n" in value:
         return _literal(value, indent + "  ") or _double_quoted(value) + "\n"
-    return _scalar(value) + "\n"
+    return _text(value) + "\n"
 
 
 def _scalar(value: Any) -> str:
@@ -161,17 +221,35 @@ def _number(value: float) -> str:
 @functools.lru_cache(maxsize=8192)
 def _text(text: str) -> str:
     """A text on one line, in the plainest style that every reader reads as this text."""
-    if _NEEDS_ESCAPES.search(text):
+    if not isinstance(text, str):
+        raise TypeError("a key of a JSON mapping must be a text")
+    if not _is_printable(text):
         return _double_quoted(text)
     if _NEEDS_QUOTES.search(text) or _READS_AS_ANOTHER_TYPE.fullmatch(text):
         return "'" + text.replace("'", "''") + "'"
     return text
 
 
+def _is_printable(text: str) -> bool:
+    """Whether the text may stand on a line as it is."""
+    return (text.isascii() and text.isprintable()) or not _unprintable().search(text)
+
+
+# Classes of this many characters take milliseconds to compile, and hardly any text needs them.
+@functools.cache
+def _unprintable() -> re.Pattern[str]:
+    return re.compile(rf"[^{_PRINTABLE}]")
+
+
+@functools.cache
+def _escaped() -> re.Pattern[str]:
+    return re.compile(rf'[^{_PRINTABLE}]|[\\"]')
+
+
 def _double_quoted(text: str) -> str:
     if _SURROGATE.search(text):
         raise ValueError("half a surrogate pair is not text")
-    return '"' + _ESCAPED.sub(_escape, text) + '"'
+    return '"' + _escaped().sub(_escape, text) + '"'
 
 
 def _escape(match: re.Match[str]) -> str:
@@ -182,10 +260,11 @@ def _escape(match: re.Match[str]) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
-@functools.lru_cache(maxsize=1024)
+@functools.lru_cache(maxsize=64)
 def _literal(text: str, indent: str) -> str | None:
     """A text as a literal block after its `|`, or None if that would not be exact."""
-    if _UNPRINTABLE.search(text) or not _NOT_BLANK.search(text):
+    on_lines = text.replace("\n", "").replace("\t", "")
+    if not _is_printable(on_lines) or not _NOT_BLANK.search(text):
         return None
     # A reader takes the indentation from the first line that is not empty, so a blank in front
     # of that line must be told apart from it.
@@ -196,11 +275,5 @@ def _literal(text: str, indent: str) -> str | None:
     return f"|{indicator}{chomping}\n{block}\n"
 
 
-def _sorted_keys(mapping: dict[str, Any]) -> list[str]:
-    if not all(isinstance(key, str) for key in mapping):
-        raise TypeError("a key of a JSON mapping must be a text")
-    return sorted(mapping)
-
-
 def _sorted_items(mapping: dict[str, Any]) -> list[tuple[str, Any]]:
-    return [(key, mapping[key]) for key in _sorted_keys(mapping)]
+    return sorted(mapping.items(), key=_KEY)

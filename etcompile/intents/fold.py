@@ -8,6 +8,7 @@ refused: unknown names (defect 1), bounds (defect 5), counts of workers that are
 """
 
 import dataclasses
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -39,15 +40,18 @@ class _State:
     role: Role
     members: dict[int, Member]
     removed: dict[str, str]
-    """Pod name to the title of the intent that removed it."""
+    """Host name to the title of the intent that removed it."""
+    run_names: re.Pattern[str] | None
+    """How the Pods of a run are named, if their names count."""
 
 
-def fold(job: Job, intents: Sequence[Intent]) -> Folded:
+def fold(job: Job, intents: Sequence[Intent], *, any_run: bool = False) -> Folded:
     """The job after all its intents, and what was wrong with them.
 
     Args:
         job: The job as its document describes it.
         intents: The intents that select it, in the order of the input.
+        any_run: Workers may be named as the Pods of a run are, whichever run it was.
 
     Returns:
         The job with the workers that are left, and the errors.
@@ -57,7 +61,8 @@ def fold(job: Job, intents: Sequence[Intent]) -> Folded:
         problems = [_not_scalable(job, intent) for intent in intents]
         return Folded(job, -1, tuple(problems))
     in_order, problems = ordered(intents)
-    state = _State(role, {m.index: m for m in role.members if m.index is not None}, {})
+    standing = {m.index: m for m in role.members if m.index is not None}
+    state = _State(role, standing, {}, _run_names(job, role) if any_run else None)
     highest = max(state.members, default=-1)
     for intent in in_order:
         if isinstance(intent, ScaleOut):
@@ -86,14 +91,14 @@ def _scale_out(state: _State, intent: ScaleOut) -> list[Diagnostic]:
         return [diagnose("ET3011", place, intent=intent.kind, length=len(name))]
     for index in range(first, first + intent.count):
         state.members[index] = Member(index, labels)
-        state.removed.pop(state.role.pod_name(state.members[index]), None)
+        state.removed.pop(state.role.host_name(state.members[index]), None)
     return []
 
 
 def _scale_in(state: _State, intent: ScaleIn) -> list[Diagnostic]:
     if intent.pods:
         chosen, problems = _named(state, intent)
-        count = len(intent.pods)
+        count = len(chosen)
         place = intent.origin.locate("spec", "toDelete", "podNames", key=True)
     else:
         count = intent.count or 0
@@ -112,17 +117,18 @@ def _scale_in(state: _State, intent: ScaleIn) -> list[Diagnostic]:
     if problems:
         return problems
     for index in chosen:
-        state.removed[state.role.pod_name(state.members.pop(index))] = intent.title
+        state.removed[state.role.host_name(state.members.pop(index))] = intent.title
     return []
 
 
 def _named(state: _State, intent: ScaleIn) -> tuple[list[int], list[Diagnostic]]:
-    names = {state.role.pod_name(member): index for index, member in state.members.items()}
+    names = {state.role.host_name(member): index for index, member in state.members.items()}
     problems = []
-    for pod in intent.pods:
-        if pod in names:
+    hosts = [(pod, _host(state, pod)) for pod in intent.pods]
+    for pod, host in hosts:
+        if host in names:
             continue
-        before = state.removed.get(pod)
+        before = state.removed.get(host)
         facts = {
             "intent": intent.title,
             "pod": pod,
@@ -130,7 +136,19 @@ def _named(state: _State, intent: ScaleIn) -> tuple[list[int], list[Diagnostic]]
             "workers": _shortened([name for name, _ in sorted(names.items(), key=lambda n: n[1])]),
         }
         problems.append(diagnose("ET3002", intent.pod_origins[pod].locate(), **facts))
-    return [names[pod] for pod in intent.pods if pod in names], problems
+    # A worker may be named twice: as a host, and as a Pod of a run.
+    return list(dict.fromkeys(names[host] for _, host in hosts if host in names)), problems
+
+
+def _run_names(job: Job, role: Role) -> re.Pattern[str]:
+    own = re.escape(role.stem.removeprefix(f"{job.name}-"))
+    return re.compile(rf"{re.escape(job.name)}-[-a-z0-9]+-{own}-(?P<index>\d+)", re.ASCII)
+
+
+def _host(state: _State, pod: str) -> str:
+    """The host of a Pod, whichever run the Pod belongs to."""
+    found = state.run_names.fullmatch(pod) if state.run_names else None
+    return f"{state.role.stem}-{found['index']}" if found else pod
 
 
 def _bounds(state: _State) -> Bounds:

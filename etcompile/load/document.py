@@ -5,10 +5,16 @@ every later stage can point at a line without knowing of YAML.
 """
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from etcompile.diagnostics import Location, ValuePath
-from etcompile.load.positions import Origin
+
+
+class Places(Protocol):
+    """Something that knows where values were written: a text, or texts laid over each other."""
+
+    def locate(self, path: ValuePath, *, key: bool = False) -> Location:
+        """The place of the value at `path`, or of its nearest parent; of its key if `key`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -23,16 +29,18 @@ class Document:
         index: The document's number in its file, from 0; the items of a List count one by one.
         data: A JSON value, a mapping with apiVersion and kind. Parts of it may be shared: treat
             it as immutable.
-        origin: The text it was read from; None if it never was text.
+        origin: Where its values were written; None if they never were text.
         path: Where in that text's document it stands: `("items", 3)` for an item of a List.
+        digest: The SHA-256 of its file, in hexadecimal; None if it comes from no file.
     """
 
     file: str
     relative: str
     index: int
     data: dict[str, Any]
-    origin: Origin | None = field(default=None, repr=False)
+    origin: Places | None = field(default=None, repr=False)
     path: ValuePath = ()
+    digest: str | None = field(default=None, repr=False)
 
     def locate(self, path: ValuePath, *, key: bool = False) -> Location:
         """The place of the value at `path`.

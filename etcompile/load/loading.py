@@ -4,6 +4,8 @@ This module only strings the others together: bytes come from `sources`, JSON va
 `values`, objects from `objects`.
 """
 
+import dataclasses
+import hashlib
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -174,7 +176,8 @@ class _Run:
             if isinstance(data, Diagnostic)
             else _parsed(data, file, relative, self.limits)
         )
-        self.documents += loaded.documents
+        found = None if isinstance(data, Diagnostic) else hashlib.sha256(data).hexdigest()
+        self.documents += (dataclasses.replace(one, digest=found) for one in loaded.documents)
         self.diagnostics += loaded.diagnostics
         self.fruitful[identity] = bool(loaded.documents) or has_errors(loaded.diagnostics)
 

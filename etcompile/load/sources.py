@@ -16,6 +16,8 @@ from typing import BinaryIO, Literal
 from etcompile.diagnostics import Diagnostic, Location, diagnose
 
 _SUFFIXES = (".yaml", ".yml", ".json")
+_LOCK = "etcompile.lock.json"
+"""The lock file of an output folder, which holds no objects."""
 _MAGIC = re.compile(r"[*?\[]")
 _MEBIBYTE = 1024 * 1024
 
@@ -174,7 +176,7 @@ def _directory_files(directory: str) -> Iterator[SourceFile | Diagnostic]:
                 yield status
             continue
         if not stat.S_ISDIR(status.st_mode):
-            if path.endswith(_SUFFIXES):
+            if _is_input(path):
                 yield _file(path, relative, status)
             continue
         identity = (status.st_dev, status.st_ino)
@@ -194,6 +196,10 @@ def _directory_files(directory: str) -> Iterator[SourceFile | Diagnostic]:
                 )
                 for name in reversed(names)
             ]
+
+
+def _is_input(path: str) -> bool:
+    return path.endswith(_SUFFIXES) and path.rpartition("/")[2] != _LOCK
 
 
 def _names(directory: str, *, hidden: bool = False) -> list[str] | Diagnostic:
@@ -218,7 +224,7 @@ def _glob_files(pattern: str) -> Iterator[SourceFile | Diagnostic]:
             yield status
         elif stat.S_ISDIR(status.st_mode):
             yield from _directory_files(path)
-        elif path.endswith(_SUFFIXES) or last not in ("*", "**"):
+        elif _is_input(path) or last not in ("*", "**"):
             yield _file(path, os.path.basename(path), status)  # noqa: PTH119
 
 

@@ -5,6 +5,7 @@ and column that an editor shows, only when somebody asks. It also decodes, becau
 not UTF-8 has a place too.
 """
 
+import functools
 import re
 from bisect import bisect_right
 from dataclasses import dataclass, field
@@ -12,11 +13,7 @@ from dataclasses import dataclass, field
 from etcompile.diagnostics import Diagnostic, Location, diagnose
 
 _LINE_BREAK = re.compile("\r\n|\r|\n")
-# What YAML 1.1 does not call printable (5.1 Character Set), a byte order mark inside the text
-# included. Surrogates can only come from a str that Python code made.
-_NOT_ALLOWED = re.compile(
-    "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
-)
+_NOT_ALLOWED_ASCII = re.compile("[^\t\n\r\x20-\x7e]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _NAMES = {"\x00": "NUL", "\x08": "BS", "\x0c": "FF", "\x1b": "ESC", "\x7f": "DEL"}
 _LONGEST_SHOWN_LINE = 1000
@@ -88,7 +85,8 @@ def decoded(data: bytes, file: str) -> Text | Diagnostic:
 
 def control_character(text: Text) -> Diagnostic | None:
     """ET1004 at the first character that YAML does not allow; None when there is none."""
-    found = _NOT_ALLOWED.search(text.content)
+    pattern = _NOT_ALLOWED_ASCII if text.content.isascii() else _not_allowed()
+    found = pattern.search(text.content)
     if found is None:
         return None
     code = f"U+{ord(found[0]):04X}"
@@ -98,3 +96,15 @@ def control_character(text: Text) -> Diagnostic | None:
         # A line with half a character could not be printed.
         place = Location(place.file, place.line, place.column)
     return diagnose("ET1004", place, character=f"{name} ({code})" if name else code)
+
+
+@functools.cache
+def _not_allowed() -> re.Pattern[str]:
+    """What YAML 1.1 does not call printable (5.1 Character Set).
+
+    A byte order mark inside the text is included; surrogates can only come from a str that Python
+    code made. Compiled when it is needed, as that takes milliseconds.
+    """
+    return re.compile(
+        "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
+    )

@@ -28,9 +28,10 @@ from etcompile.model.job import (
     Volume,
 )
 from etcompile.model.scaling import Intent, ScaleIn, ScaleOut
-from etcompile.model.settings import SecretMode, Services, Settings
+from etcompile.model.settings import PROFILES, Profile, SecretMode, Services, Settings
 
 __all__ = [
+    "PROFILES",
     "Bounds",
     "ClusterAccess",
     "ConfigFile",
@@ -48,6 +49,7 @@ __all__ = [
     "Origin",
     "PodTemplate",
     "Port",
+    "Profile",
     "Resident",
     "Role",
     "RunPolicy",

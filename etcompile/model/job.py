@@ -188,7 +188,7 @@ class Role:
 
     Args:
         name: The role, in the kind's own words.
-        stem: What its Pods are named, without the index: `mnist-worker`.
+        stem: What its hosts are named, without the index: `mnist-worker`.
         members: Its replicas, by index.
         template: Their Pod template.
         labels: Labels of all its Pods and Services.
@@ -204,6 +204,7 @@ class Role:
         service_account: The account its Pods run as; None leaves the template's.
         bounds: How far it scales; None if it does not.
         restart: Which failed replicas are replaced: Always, OnFailure, ExitCode or Never.
+        pod_stem: What its Pods are named instead, where a run gives them names of their own.
         origin: Where it stands.
     """
 
@@ -225,10 +226,19 @@ class Role:
     service_account: str | None = None
     bounds: Bounds | None = None
     restart: str = "Never"
+    pod_stem: str | None = None
+
+    def host_name(self, member: Member) -> str:
+        """The name by which others reach a replica, and that of its Service if it has one."""
+        return _numbered(self.stem, member)
 
     def pod_name(self, member: Member) -> str:
-        """The name of a replica's Pod, and of its Service if it has one."""
-        return self.stem if member.index is None else f"{self.stem}-{member.index}"
+        """The name of a replica's Pod."""
+        return _numbered(self.pod_stem or self.stem, member)
+
+
+def _numbered(stem: str, member: Member) -> str:
+    return stem if member.index is None else f"{stem}-{member.index}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,6 +348,7 @@ class Job:
         document: The document it was made from, normalised: enough to make it again.
         identity: What makes a run this run: the document without anything that scaling changes.
         origin: Where it stands.
+        run_id: Which run of the job this is; None for the one without an ID.
     """
 
     name: str
@@ -357,6 +368,7 @@ class Job:
     document: Mapping[str, Any]
     identity: Mapping[str, Any]
     origin: Origin
+    run_id: str | None = None
 
     def role(self, name: str) -> Role | None:
         """The role of that name, if the job has it."""

@@ -31,6 +31,7 @@ SPEC_HASH = "etcompile.dev/spec-hash"
 JOB_LABEL = "etcompile.dev/job"
 ROLE_LABEL = "etcompile.dev/role"
 INDEX_LABEL = "etcompile.dev/index"
+RUN_LABEL = "etcompile.dev/run"
 
 STORED_JOB = "job.yaml"
 """The key of the job's ConfigMap that holds the job itself."""

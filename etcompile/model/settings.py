@@ -5,9 +5,12 @@ sees one value.
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 Services = Literal["per-replica", "shared"]
+Profile = Literal["plain", "argocd", "flux", "kapp", "kpt"]
+"""A tool that syncs the output; `plain` is none in particular."""
+PROFILES: tuple[Profile, ...] = get_args(Profile)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,9 @@ class Settings:
         kubectl_image: Image that brings kubectl to a kubexec launcher; None expects it in the
             launcher's image.
         cluster_domain: The cluster's DNS domain.
+        profiles: The tools for which objects are annotated.
+        run: The ID of the run, a part of its Pods' names; `auto` makes one from what the job is,
+            None gives the Pods the names of their hosts.
     """
 
     services: Services = "per-replica"
@@ -47,3 +53,5 @@ class Settings:
     init_image: str | None = None
     kubectl_image: str | None = "alpine/kubectl:1.34.1"
     cluster_domain: str = "cluster.local"
+    profiles: tuple[Profile, ...] = ()
+    run: str | None = None

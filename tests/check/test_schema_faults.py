@@ -98,6 +98,26 @@ def test_a_field_in_the_wrong_case_is_recognised():
     assert only(job("slotsPerWorker", "SlotsPerWorker")).hint == "did you mean 'slotsPerWorker'?"
 
 
+def test_a_misspelt_field_that_is_required_is_one_mistake():
+    assert told(only(job("replicas: 2", "replica: 2"))) == (
+        "ET2001",
+        "spec.etReplicaSpecs.worker has no field 'replica'",
+        (13, 7),
+        "did you mean 'replicas'?",
+    )
+    assert only(intent("ScaleIn", "toDelete: {coun: 1}")).hint == "did you mean 'count'?"
+
+
+def test_an_unknown_field_does_not_hide_that_another_one_is_missing():
+    found = job("replicas: 2", "alpha: 2")
+    assert sorted(one.code for one in found) == ["ET2001", "ET2002"]
+    found = job("replicas: 2", "maxReplica: 2")
+    assert sorted(one.message for one in found) == [
+        "spec.etReplicaSpecs.worker has no field 'maxReplica'",
+        "spec.etReplicaSpecs.worker needs 'replicas'",
+    ]
+
+
 def test_a_missing_field_is_shown_at_the_key_of_what_lacks_it():
     assert told(only(job("      replicas: 2\n", ""))) == (
         "ET2002",

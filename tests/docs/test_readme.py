@@ -31,7 +31,8 @@ def etcompile(repository: Path, *words: str) -> subprocess.CompletedProcess[str]
 def test_the_worked_example_writes_the_files_it_names(repository: Path) -> None:
     assert etcompile(repository, "render", "jobs/", "-o", "out/").returncode == 0
     named = {line.split()[0] for line in block("out/kustomization.yaml").splitlines()}
-    found = {p.relative_to(repository).as_posix() for p in repository.glob("out/**/*.yaml")}
+    files = (path for path in repository.glob("out/**/*") if path.is_file())
+    found = {path.relative_to(repository).as_posix() for path in files}
     assert found == named
 
 

@@ -36,6 +36,9 @@ def rendered(example: Path) -> dict[str, str]:
     for layout, split in (("out", False), ("split", True)):
         tree = emit.layout(groups, split=split)
         files |= {f"{layout}/{path}": text for path, text in tree.items()}
+    overlaid = etcompile.compile(inputs, etcompile.Options(overlays=("prod",)))
+    assert overlaid.ok, overlaid.diagnostics
+    files["prod.yaml"] = emit.stream(overlaid.objects, overlaid.sources)
     return files
 
 

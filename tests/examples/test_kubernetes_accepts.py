@@ -12,10 +12,13 @@ EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*/*/job.yaml"))
 THIRD_PARTY = ("ExternalSecret", "SSHKey")
 
 VARIANTS = {
-    "default": Settings(),
-    "shared": Settings(services="shared"),
-    "external": Settings(secret=SecretMode("external")),
-    "images": Settings(init_image="busybox:1.36", kubectl_image=None),
+    "default": Options(),
+    "shared": Options(settings=Settings(services="shared")),
+    "external": Options(settings=Settings(secret=SecretMode("external"))),
+    "images": Options(settings=Settings(init_image="busybox:1.36", kubectl_image=None)),
+    "dev": Options(overlays=("dev",)),
+    "prod": Options(overlays=("prod",)),
+    "spot": Options(overlays=("spot",)),
 }
 
 
@@ -23,7 +26,7 @@ VARIANTS = {
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.parent.name)
 def test_objects_are_strictly_valid(example: Path, variant: str, version: str) -> None:
-    compilation = etcompile.compile([example.parent], Options(settings=VARIANTS[variant]))
+    compilation = etcompile.compile([example.parent], VARIANTS[variant])
     assert compilation.ok, compilation.diagnostics
     seen: set[str] = set()
     for value in compilation.objects:

@@ -31,6 +31,7 @@ IMAGE = os.environ.get("ETCOMPILE_E2E_MPI_IMAGE", "")
 KUBECTL_IMAGE = os.environ.get("ETCOMPILE_E2E_KUBECTL_IMAGE", "")
 
 MPIRUN = "/etc/edl/discover_hosts.sh && mpirun -np 3 --hostfile /job/hostfile hostname"
+WHO_AND_WHERE = "sh -c 'echo $(hostname) of $(hostname -i)'"
 ROOT = [
     {"name": "OMPI_ALLOW_RUN_AS_ROOT", "value": "1"},
     {"name": "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "value": "1"},
@@ -178,3 +179,34 @@ def test_scale_out_joins_a_running_job(cluster: Cluster, tmp_path: Path) -> None
     assert {name: uid for name, uid in after.items() if name in before} == before
     reached = cluster.kubectl("exec", "mpi-launcher", "--", "ssh", "mpi-worker-3", "hostname")
     assert reached.strip() == "mpi-worker-3"
+
+
+@pytest.mark.parametrize("mode", ["ssh", "kubexec"])
+def test_a_new_run_is_a_gang_of_its_own_beside_the_old_one(
+    cluster: Cluster, tmp_path: Path, mode: str
+) -> None:
+    """No tool has removed the first run's Pods yet: names mean the second one's all the same."""
+    if mode == "kubexec" and not KUBECTL_IMAGE:
+        pytest.skip("ETCOMPILE_E2E_KUBECTL_IMAGE names no image with kubectl")
+    document = job(launcherAttachMode=mode)
+    trainer = launcher(document)["template"]["spec"]["containers"][0]
+    trainer["command"] = ["sh", "-c", "sleep 3600"]
+    how: dict[str, Any] = {"namespace": cluster.namespace}
+    how |= {"kubectl_image": KUBECTL_IMAGE} if mode == "kubexec" else {}
+    if mode == "ssh":
+        create_key(cluster, tmp_path)
+    cluster.kubectl("apply", "-f", "-", given=rendered(document, **how))
+    cluster.until(lambda phases: phases.get("mpi-launcher") == "Running")
+    trainer["command"] = ["sh", "-c", f"{MPIRUN.rpartition(' ')[0]} {WHO_AND_WHERE}"]
+    cluster.kubectl("apply", "-f", "-", given=rendered(document, run="r2", **how))
+    cluster.until(lambda phases: phases.get("mpi-r2-launcher") in ("Succeeded", "Failed"))
+    log = cluster.kubectl("logs", "mpi-r2-launcher", "-c", "main")
+    print(f"launcher of the second run:\n{log}")
+    wanted = {
+        f"mpi-worker-{index} of {cluster.get('pod', f'mpi-r2-worker-{index}')['status']['podIP']}"
+        for index in range(3)
+    }
+    lines = {line for line in log.splitlines() if line.startswith("mpi-worker-")}
+    assert {line for line in lines if " of " in line} == wanted
+    assert cluster.phases()["mpi-r2-launcher"] == "Succeeded"
+    assert cluster.phases()["mpi-worker-0"] == "Running"

@@ -22,9 +22,9 @@ def kubectl(place):
 
 @pytest.fixture
 def kubexec(shell, script, run, place):
-    def kubexec(*arguments, container="worker", path="/nonexistent"):
+    def kubexec(*arguments, container="worker", path="/nonexistent", pods=()):
         kubectl = str(place / "delivered" / "kubectl")
-        text = script("kubexec.sh", container=container, kubectl=kubectl)
+        text = script("kubexec.sh", container=container, kubectl=kubectl, pods=pods)
         return run(*shell, text, *arguments, env={"PATH": path})
 
     return kubexec
@@ -42,6 +42,22 @@ def test_without_a_container_name_kubectl_chooses(kubexec, kubectl):
     kubectl("delivered")
     found = kubexec("w", "true", container=None)
     assert found.stdout == "<exec><w><--></bin/sh><-c><true>"
+
+
+@pytest.mark.parametrize(
+    ("host", "pod"),
+    [
+        ("mnist-worker-0", "mnist-lr2-worker-0"),
+        ("mnist-worker-12", "mnist-lr2-worker-12"),
+        ("mnist-launcher", "mnist-lr2-launcher"),
+        ("mnist-workers", "mnist-workers"),
+        ("other", "other"),
+    ],
+)
+def test_a_host_is_the_pod_of_the_run(kubexec, kubectl, host, pod):
+    kubectl("delivered")
+    pods = [("mnist-worker", "mnist-lr2-worker"), ("mnist-launcher", "mnist-lr2-launcher")]
+    assert f"<exec><{pod}>" in kubexec(host, "true", pods=pods).stdout
 
 
 @pytest.mark.parametrize(

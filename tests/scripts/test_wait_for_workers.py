@@ -236,7 +236,7 @@ def kubexec(script, place):
     kubectl = place / "kubectl"
     kubectl.write_text(KUBECTL)
     kubectl.chmod(0o755)
-    return script("kubexec.sh", container="worker", kubectl=str(kubectl))
+    return script("kubexec.sh", container="worker", kubectl=str(kubectl), pods=[])
 
 
 def test_by_exec_it_waits_until_a_command_runs_in_each_worker(gate, run, kubexec):

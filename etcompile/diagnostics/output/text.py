@@ -8,10 +8,12 @@ error[ET2003]: worker.replicas 12 is above maxReplicas 9
    = hint: raise maxReplicas or lower replicas
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from etcompile.diagnostics.catalogue import Severity
 from etcompile.diagnostics.diagnostic import Diagnostic, Location
+from etcompile.diagnostics.output.audience import Audience
+from etcompile.diagnostics.output.characters import printable
 
 _STYLE = {Severity.ERROR: "1;31", Severity.WARNING: "1;33"}
 _BOLD, _DIM, _HINT = "1", "34", "36"
@@ -19,19 +21,11 @@ _WIDEST = 160
 """Characters of a source line that are shown; a minified file has lines of megabytes."""
 
 
-def text(diagnostics: Iterable[Diagnostic], *, color: bool = False) -> str:
-    """All diagnostics, a blank line after each, and a line that counts them.
-
-    Args:
-        diagnostics: What to show, in this order.
-        color: Use ANSI escapes.
-
-    Returns:
-        The text, ending in a line break; nothing if there are no diagnostics.
-    """
-    diagnostics = list(diagnostics)
+def render(diagnostics: Sequence[Diagnostic], audience: Audience) -> str:
+    """All diagnostics in their order, a blank line after each, and a line that counts them."""
     if not diagnostics:
         return ""
+    color = audience.color
     parts = ["".join(f"{line}\n" for line in _lines(one, color=color)) for one in diagnostics]
     return "\n".join([*parts, _summary(diagnostics, color=color) + "\n"])
 
@@ -42,14 +36,14 @@ def _lines(diagnostic: Diagnostic, *, color: bool) -> list[str]:
 
     style = _STYLE[diagnostic.severity]
     head = paint(style, f"{diagnostic.severity.value}[{diagnostic.code}]")
-    lines = [f"{head}{paint(_BOLD, f': {_printable(diagnostic.message)}')}"]
+    lines = [f"{head}{paint(_BOLD, f': {printable(diagnostic.message)}')}"]
     margin = 0
     if place := diagnostic.location:
         margin = len(str(place.line)) if place.line else 1
-        lines.append(f"{' ' * margin}{paint(_DIM, '-->')} {_printable(str(place))}")
+        lines.append(f"{' ' * margin}{paint(_DIM, '-->')} {printable(str(place))}")
         lines += _snippet(place, margin, paint(_DIM, "|"), style, color=color)
     if diagnostic.hint:
-        lines.append(f"{' ' * (margin + 1)}{paint(_HINT, '= hint:')} {_printable(diagnostic.hint)}")
+        lines.append(f"{' ' * (margin + 1)}{paint(_HINT, '= hint:')} {printable(diagnostic.hint)}")
     return lines
 
 
@@ -58,18 +52,13 @@ def _snippet(place: Location, margin: int, bar: str, style: str, *, color: bool)
         return ()
     column = place.column or 1
     start = max(0, column - 1 - _WIDEST // 2) if column > _WIDEST else 0
-    shown = _printable(place.text.replace("\t", " "))[start : start + _WIDEST]
+    shown = printable(place.text.replace("\t", " "))[start : start + _WIDEST]
     width = max(1, min(place.width, len(shown) - (column - 1 - start)))
     caret = f"{' ' * (column - 1 - start)}{'^' * width}"
     if color:
         caret = f"\x1b[{style}m{caret}\x1b[0m"
     blank = " " * margin
     return (f"{blank} {bar}", f"{place.line} {bar} {shown}", f"{blank} {bar} {caret}")
-
-
-def _printable(words: str) -> str:
-    """The words without anything that a terminal would act on."""
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in words)
 
 
 def _summary(diagnostics: Sequence[Diagnostic], *, color: bool) -> str:

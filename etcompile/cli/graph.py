@@ -1,0 +1,56 @@
+"""`etcompile graph`: what the compiled objects wait for, as a tree or a picture."""
+
+import sys
+from typing import Any
+
+import click
+
+from etcompile import emit
+from etcompile.cli.options import REFUSED, compile_options, options, refuses, tell
+from etcompile.compiler import compile  # noqa: A004
+
+
+@click.command("graph")
+@compile_options
+@click.option(
+    "--output",
+    type=click.Choice(["tree", "mermaid", "svg"]),
+    default="tree",
+    show_default=True,
+    help="A tree for the terminal, a Mermaid flowchart, or an SVG picture.",
+)
+@click.pass_context
+def command(ctx: click.Context, /, output: str, **given: Any) -> None:
+    """Show what the compiled objects wait for.
+
+    An object waits for all earlier waves and for what its spec names; a launcher waits for its
+    workers. Objects that wait for each other are an error.
+    """
+    from etcompile.diagnostics import diagnose
+    from etcompile.plan.bundles import bundled
+    from etcompile.plan.draw import FORMS
+    from etcompile.plan.graph import Group, deadlock, graph
+
+    compilation = compile(given["paths"], options(given))
+    if refuses(compilation.diagnostics, strict=given["strict"]):
+        tell(compilation.diagnostics, given)
+        ctx.exit(REFUSED)
+    whole = graph(
+        (
+            Group(_title(group.namespace, group.name), group.objects, group.waits)
+            for group in compilation.groups
+        ),
+        emit.wave,
+    )
+    ring = deadlock(whole)
+    problems = [diagnose("ET7001", None, ring=ring)] if ring else []
+    tell((*compilation.diagnostics, *problems), given)
+    if problems:
+        ctx.exit(REFUSED)
+    # As bytes: a terminal of another encoding still gets what a file would.
+    sys.stdout.buffer.write(FORMS[output](bundled(whole)).encode())
+    sys.stdout.flush()
+
+
+def _title(namespace: str | None, name: str | None) -> str | None:
+    return f"{namespace}/{name}" if namespace and name else name

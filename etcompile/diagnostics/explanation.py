@@ -1,0 +1,102 @@
+"""What is behind a diagnostic, in full: for a terminal, and for `docs/diagnostics.md`.
+
+The catalogue is data; this is its long form. The documentation is made of it, so that the two
+cannot tell different stories.
+"""
+
+import re
+import textwrap
+from collections.abc import Iterable, Iterator
+
+from etcompile.diagnostics.catalogue import Rule
+
+_STAGES = {
+    "1": "Loading",
+    "2": "The job's specification",
+    "3": "Scale intents",
+    "4": "Kubernetes objects",
+    "5": "Output",
+    "6": "Overlays",
+    "7": "Plans",
+}
+"""What the first digit of a code stands for."""
+
+_PREAMBLE = """\
+# Diagnostics
+
+Everything that etcompile can say about an input. An error is refused: nothing is written. A
+warning compiles, unless `--strict` is given. A code keeps its meaning for ever.
+
+`etcompile explain CODE` prints one of these sections. What stands in braces is filled in from the
+input. A "reference defect" is one of et-operator's, numbered as in
+[differences.md](differences.md). This page is generated:
+`etcompile explain --all --format markdown > docs/diagnostics.md`.
+"""
+
+
+def as_text(rule: Rule) -> str:
+    """The long form of a rule for a terminal, without a line break at its end."""
+    parts = [
+        f"{rule.code} {rule.name} ({rule.severity.value})",
+        f"Message: {rule.message}",
+        textwrap.fill(rule.why, 80),
+        "Example:\n\n" + textwrap.indent(rule.example, "    "),
+    ]
+    if _advises(rule):
+        parts.append(f"What to do: {rule.hint}")
+    return "\n\n".join(parts)
+
+
+def as_markdown(rule: Rule) -> str:
+    """The long form of a rule in GitHub's Markdown, without heading or final line break."""
+    parts = [
+        f"{rule.severity.value.capitalize()} **{rule.name}**: {_code(rule.message)}",
+        _prose(rule.why),
+        f"```\n{rule.example}\n```",
+    ]
+    if _advises(rule):
+        parts.append(f"What to do: {_prose(rule.hint)}")
+    return "\n\n".join(parts)
+
+
+def page(rules: Iterable[Rule]) -> str:
+    """The documentation of rules, in the order of their codes: a table, then their sections."""
+    rules = list(rules)
+    return "\n".join([_PREAMBLE, *_table(rules), "", *_sections(rules)])
+
+
+def _table(rules: Iterable[Rule]) -> Iterator[str]:
+    yield "| code | name | severity |"
+    yield "|---|---|---|"
+    for rule in rules:
+        link = f"[{rule.code}](#{rule.code.lower()})"
+        yield f"| {link} | {rule.name} | {rule.severity.value} |"
+
+
+def _sections(rules: Iterable[Rule]) -> Iterator[str]:
+    stage = None
+    for rule in rules:
+        if rule.code[2] != stage:
+            stage = rule.code[2]
+            yield f"## {stage}xxx: {_STAGES[stage]}\n"
+        # The code alone: the heading is the address of the section.
+        yield f"### {rule.code}\n\n{as_markdown(rule)}\n"
+
+
+def _advises(rule: Rule) -> bool:
+    """Whether the hint says something before its facts are known."""
+    return rule.hint.strip("{}") not in ("", "advice")
+
+
+def _code(words: str) -> str:
+    fence = "``" if "`" in words else "`"
+    return f"{fence}{words}{fence}"
+
+
+def _prose(words: str) -> str:
+    """Plain words with what Markdown would read as markup escaped, but for `code`."""
+    parts = re.split(r"(`[^`]*`)", words)
+    return "".join(
+        part if part.startswith("`") else re.sub(r"([\\*_<>\[\]|])", r"\\\1", part)
+        for part in parts
+    )

@@ -1,0 +1,36 @@
+"""Diagnostics in a form that somebody reads: a person, a script, a code scanner, a CI log.
+
+A module here is a form: its `render` turns diagnostics into text, and the text is all it makes.
+Where that goes is the command line's business. A form is imported when it is asked for, so
+that a run with nothing to say loads none.
+"""
+
+import importlib
+from collections.abc import Sequence
+from typing import Literal
+
+from etcompile.diagnostics.diagnostic import Diagnostic
+from etcompile.diagnostics.output.audience import Audience, repository
+
+__all__ = ["FORMATS", "Audience", "Format", "render", "repository"]
+
+Format = Literal["text", "json", "sarif", "github"]
+
+FORMATS: tuple[Format, ...] = ("text", "json", "sarif", "github")
+"""The forms by name; each is the module of that name."""
+
+
+def render(form: Format, diagnostics: Sequence[Diagnostic], audience: Audience) -> str:
+    """Diagnostics in one of the `FORMATS`.
+
+    Args:
+        form: Which one.
+        diagnostics: What to tell; there may be none.
+        audience: Who reads it.
+
+    Returns:
+        The text, ending in a line break. Without diagnostics that is an empty document where
+        the form has documents (json, sarif), and nothing elsewhere.
+    """
+    text: str = importlib.import_module(f"{__name__}.{form}").render(diagnostics, audience)
+    return text

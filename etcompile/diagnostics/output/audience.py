@@ -1,0 +1,53 @@
+"""Who reads diagnostics, as far as the words depend on it: the terminal and the repository.
+
+A person knows which directory they are in; a code scanner knows the repository only. So the
+forms for machines ask here what a file is called there.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+
+STANDARD_INPUT = "-"
+"""What a location calls standard input."""
+
+
+@dataclass(frozen=True, slots=True)
+class Audience:
+    """Who reads.
+
+    Args:
+        color: Whether ANSI escapes are understood.
+        root: The folder that files are named from; None if they are named as the user did.
+    """
+
+    color: bool = False
+    root: Path | None = None
+
+    def name(self, file: str) -> str:
+        """What the readers call a file: its path from the root, absolute if it is outside."""
+        if self.root is None or file == STANDARD_INPUT:
+            return file
+        path = os.path.abspath(file)  # noqa: PTH100 - Path has no way to fold '..' alone
+        for spelling in _spellings(path):
+            if spelling.is_relative_to(self.root):
+                return spelling.relative_to(self.root).as_posix()
+        return path
+
+
+def _spellings(path: str) -> Iterator[PurePath]:
+    """The path as it is written, and as it is without symbolic links."""
+    yield PurePath(path)
+    with contextlib.suppress(ValueError):  # what no file system can hold, such as a NUL
+        yield PurePath(os.path.realpath(path))
+
+
+def repository(directory: Path) -> Path:
+    """The root of the Git repository around a directory; the directory itself if there is none."""
+    for folder in (directory, *directory.parents):
+        # A worktree and a submodule have a file there.
+        if os.path.lexists(folder / ".git"):
+            return folder
+    return directory

@@ -1,0 +1,66 @@
+"""Diagnostics for a GitHub workflow: commands in its log, which become annotations.
+
+GitHub shows 10 errors and 10 warnings of a step and drops the others without a word
+(reference/gitops.md 6.4). So errors come first, and a last command counts what is left to the
+log.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from etcompile.diagnostics.catalogue import RULES, Severity
+from etcompile.diagnostics.diagnostic import Diagnostic, Location
+from etcompile.diagnostics.output.audience import STANDARD_INPUT, Audience
+from etcompile.diagnostics.output.characters import printable
+
+_SHOWN = 10
+"""Annotations of one severity that GitHub shows for a step."""
+
+_DATA = {"%": "%25", "\r": "%0D", "\n": "%0A"}
+_PROPERTY = {**_DATA, ":": "%3A", ",": "%2C"}
+
+
+def render(diagnostics: Sequence[Diagnostic], audience: Audience) -> str:
+    """One command a line for each diagnostic, errors first; nothing if there are none."""
+    by_severity = [one for severity in Severity for one in diagnostics if one.severity is severity]
+    lines = [_annotation(one, audience) for one in by_severity]
+    if left := ", ".join(_left_out(diagnostics)):
+        words = f"GitHub shows {_SHOWN} errors and {_SHOWN} warnings of a step"
+        lines.append(_command("notice", {"title": "etcompile"}, f"{words}; in the log: {left}"))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _annotation(diagnostic: Diagnostic, audience: Audience) -> str:
+    place, words = diagnostic.location, diagnostic.message
+    properties: dict[str, object] = {}
+    if place is not None and place.file == STANDARD_INPUT:
+        words = f"{place}: {words}"  # no file of the repository: nothing to annotate
+    elif place is not None:
+        properties = _region(place, audience)
+    properties["title"] = f"{diagnostic.code} {RULES[diagnostic.code].name}"
+    if diagnostic.hint:
+        words = f"{words}\nhint: {diagnostic.hint}"
+    return _command(diagnostic.severity.value, properties, words)
+
+
+def _region(place: Location, audience: Audience) -> dict[str, object]:
+    region = {"line": place.line, "col": place.column, "endColumn": place.end_column}
+    known = {name: value for name, value in region.items() if value is not None}
+    return {"file": audience.name(place.file), **known}
+
+
+def _left_out(diagnostics: Sequence[Diagnostic]) -> Iterator[str]:
+    for severity in Severity:
+        left = sum(one.severity is severity for one in diagnostics) - _SHOWN
+        if left > 0:
+            yield f"{left} more {severity.value}{'s' if left > 1 else ''}"
+
+
+def _command(name: str, properties: dict[str, object], words: str) -> str:
+    listed = ",".join(
+        f"{key}={_escaped(f'{value}', _PROPERTY)}" for key, value in properties.items()
+    )
+    return f"::{name} {listed}::{_escaped(words, _DATA)}"
+
+
+def _escaped(words: str, escapes: dict[str, str]) -> str:
+    return "".join(escapes.get(c, c) for c in printable(words, keep="\r\n\t"))

@@ -1,0 +1,52 @@
+"""Diagnostics for scripts: one JSON object, described by `schemas/diagnostics.json`.
+
+Files are named as the user named them, so that a script can open them. All beyond ASCII is
+escaped: the document means the same in whatever encoding a log keeps it.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from etcompile.diagnostics.catalogue import RULES, Severity
+from etcompile.diagnostics.diagnostic import Diagnostic, Location
+from etcompile.diagnostics.output.audience import Audience
+from etcompile.diagnostics.output.characters import well_formed
+
+VERSION = 1
+"""Raised when a field changes its meaning or goes; a new field may come at any time."""
+
+
+def render(diagnostics: Sequence[Diagnostic], audience: Audience) -> str:  # noqa: ARG001
+    """The diagnostics as a JSON document, in their order."""
+    document = {
+        "version": VERSION,
+        "diagnostics": [_entry(one) for one in diagnostics],
+        "counts": {
+            severity.value: sum(one.severity is severity for one in diagnostics)
+            for severity in Severity
+        },
+    }
+    return json.dumps(document, indent=2) + "\n"
+
+
+def _entry(diagnostic: Diagnostic) -> dict[str, Any]:
+    return {
+        "code": diagnostic.code,
+        "name": RULES[diagnostic.code].name,
+        "severity": diagnostic.severity.value,
+        "message": well_formed(diagnostic.message),
+        "hint": None if diagnostic.hint is None else well_formed(diagnostic.hint),
+        **_place(diagnostic.location),
+    }
+
+
+def _place(location: Location | None) -> dict[str, str | int | None]:
+    if location is None:
+        return {"file": None, "line": None, "column": None, "endColumn": None}
+    return {
+        "file": well_formed(location.file),
+        "line": location.line,
+        "column": location.column,
+        "endColumn": location.end_column,
+    }

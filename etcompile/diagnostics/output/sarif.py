@@ -1,0 +1,129 @@
+"""Diagnostics for code scanners: a SARIF 2.1.0 log of one run.
+
+Files are named from the repository's root, so that a scanner finds them in its own checkout. A
+result has a fingerprint that survives a move to another line: a finding that was dismissed
+stays dismissed.
+"""
+
+import collections
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+from urllib.parse import quote
+
+from etcompile._version import __version__
+from etcompile.diagnostics import explanation
+from etcompile.diagnostics.catalogue import RULES, Rule
+from etcompile.diagnostics.diagnostic import Diagnostic, Location, has_errors
+from etcompile.diagnostics.output.audience import Audience
+from etcompile.diagnostics.output.characters import well_formed
+
+_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+_ROOT = "%SRCROOT%"
+"""The name by which scanners know the root of the repository."""
+_FINGERPRINT = "etcompile/v1"
+_PLACES = re.compile(r"\b(line|column) \d+|:\d+:\d+\b")
+"""Line and column numbers inside a message: `first on line 3`, `first in jobs/a.yaml:3:1`."""
+
+
+def render(diagnostics: Sequence[Diagnostic], audience: Audience) -> str:
+    """The diagnostics as a SARIF log, in their order."""
+    used = sorted({one.code for one in diagnostics})
+    index = {code: number for number, code in enumerate(used)}
+    homeless = [one for one in diagnostics if one.location is None]
+    run = {
+        "tool": {
+            "driver": {
+                "name": "etcompile",
+                "version": __version__,
+                "semanticVersion": __version__,
+                "informationUri": "https://etcompile.dev",
+                "rules": [_rule(RULES[code]) for code in index],
+            }
+        },
+        # What concerns no file is news about the run: GitHub refuses the whole log for one
+        # result without a location.
+        "invocations": [
+            {
+                "executionSuccessful": not has_errors(homeless),
+                "toolExecutionNotifications": [_notification(one, index) for one in homeless],
+            }
+        ],
+        "originalUriBaseIds": {_ROOT: {"description": {"text": "The root of the repository."}}},
+        "columnKind": "unicodeCodePoints",
+        "results": list(_results(diagnostics, index, audience)),
+    }
+    return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
+
+
+def _rule(rule: Rule) -> dict[str, Any]:
+    return {
+        "id": rule.code,
+        "name": rule.name,
+        "shortDescription": {"text": rule.name.replace("-", " ").capitalize()},
+        "fullDescription": {"text": rule.why},
+        "help": {"text": explanation.as_text(rule), "markdown": explanation.as_markdown(rule)},
+        "defaultConfiguration": {"level": rule.severity.value},
+    }
+
+
+def _notification(diagnostic: Diagnostic, index: dict[str, int]) -> dict[str, Any]:
+    return {
+        "associatedRule": {"id": diagnostic.code, "index": index[diagnostic.code]},
+        "level": diagnostic.severity.value,
+        "message": _message(diagnostic),
+    }
+
+
+def _results(
+    diagnostics: Sequence[Diagnostic], index: dict[str, int], audience: Audience
+) -> Iterator[dict[str, Any]]:
+    seen: collections.Counter[str] = collections.Counter()
+    for one in diagnostics:
+        if one.location is None:
+            continue
+        artifact = _artifact(audience.name(one.location.file))
+        told = "\n".join((one.code, artifact["uri"], _PLACES.sub("", well_formed(one.message))))
+        digest = hashlib.sha256(told.encode()).hexdigest()[:32]
+        seen[digest] += 1
+        yield {
+            "ruleId": one.code,
+            "ruleIndex": index[one.code],
+            "level": one.severity.value,
+            "message": _message(one),
+            "locations": [
+                {
+                    "physicalLocation": {
+                        "artifactLocation": artifact,
+                        "region": _region(one.location),
+                    }
+                }
+            ],
+            # The same words twice in a file are told apart by their order.
+            "partialFingerprints": {_FINGERPRINT: f"{digest}:{seen[digest]}"},
+        }
+
+
+def _artifact(name: str) -> dict[str, str]:
+    uri = quote(name.encode("utf-8", "surrogatepass"))
+    return {"uri": f"file://{uri}"} if name.startswith("/") else {"uri": uri, "uriBaseId": _ROOT}
+
+
+def _region(location: Location) -> dict[str, int]:
+    # GitHub wants a line; the first one stands for a whole file.
+    region = {
+        "startLine": location.line or 1,
+        "startColumn": location.column,
+        "endColumn": location.end_column,
+    }
+    return {name: value for name, value in region.items() if value is not None}
+
+
+def _message(diagnostic: Diagnostic) -> dict[str, str]:
+    """A message and its hint as SARIF text, in which braces and `[...](...)` have a meaning."""
+    hint = f"\nhint: {diagnostic.hint}" if diagnostic.hint else ""
+    words = well_formed(f"{diagnostic.message}{hint}")
+    # SARIF 2.1.0, 3.11.5: braces are doubled; 3.11.6: a link needs '](' without a blank.
+    return {"text": words.replace("{", "{{").replace("}", "}}").replace("](", "] (")}

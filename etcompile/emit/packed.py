@@ -1,0 +1,108 @@
+"""Objects in order, kept in little room until somebody looks at them.
+
+A hundred thousand Pods are hundreds of megabytes as mappings, though a role's Pods differ in
+little but their names. Here they are bytes, and a role's worth of them at a time becomes mappings
+again while they are written.
+"""
+
+import heapq
+import itertools
+import marshal
+from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
+from typing import Any, NamedTuple, overload
+
+from etcompile.emit.objects import Manifest
+from etcompile.emit.order import Place, place
+
+
+class _Part(NamedTuple):
+    """Objects of one wave and kind, in order, and the places of the first and the last."""
+
+    first: Place
+    last: Place
+    size: int
+    data: bytes
+
+
+class Packed(Sequence[Manifest]):
+    """Objects in the order of `ordered`.
+
+    Each look makes new mappings, so changing one changes nothing here. What objects of a kind
+    share, such as the spec of a role's Pods, they share in what a look makes too.
+
+    Args:
+        manifests: Kubernetes objects, JSON values, in any order.
+    """
+
+    __slots__ = ("parts",)
+
+    parts: tuple[_Part, ...]
+
+    def __init__(self, manifests: Iterable[Manifest]) -> None:
+        placed = sorted(((place(one), one) for one in manifests), key=itemgetter(0))
+        # By wave and kind: these come first in a place.
+        alike = itertools.groupby(placed, key=lambda one: one[0][:3])
+        self.parts = tuple(_part(list(found)) for _, found in alike)
+
+    def __len__(self) -> int:
+        return sum(part.size for part in self.parts)
+
+    def __iter__(self) -> Iterator[Manifest]:
+        return itertools.chain.from_iterable(map(_objects, self.parts))
+
+    @overload
+    def __getitem__(self, index: int) -> Manifest: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Manifest]: ...
+    def __getitem__(self, index: int | slice) -> Manifest | Sequence[Manifest]:
+        return tuple(self)[index]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Packed) and tuple(self) == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(part[:3] for part in self.parts))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({list(self)!r})"
+
+
+def merged(several: Iterable[Packed]) -> Iterator[Manifest]:
+    """The objects of several sequences in the order of `ordered`.
+
+    Args:
+        several: The sequences.
+
+    Yields:
+        Each object. Few are in memory at a time, unless names of many jobs interleave.
+    """
+    parts = [part for one in several for part in one.parts]
+    for together in _overlapping(sorted(parts, key=itemgetter(0))):
+        if len(together) == 1:
+            yield from _objects(together[0])
+        else:
+            yield from heapq.merge(*map(_objects, together), key=place)
+
+
+def _part(placed: Sequence[tuple[Place, Manifest]]) -> _Part:
+    # For JSON values, marshal is quicker than pickle and keeps what is shared shared, too.
+    data = marshal.dumps([one for _, one in placed])
+    return _Part(placed[0][0], placed[-1][0], len(placed), data)
+
+
+def _objects(part: _Part) -> Iterator[Manifest]:
+    values: list[dict[str, Any]] = marshal.loads(part.data)  # noqa: S302 - our own bytes
+    return iter(values)
+
+
+def _overlapping(parts: Iterable[_Part]) -> Iterator[list[_Part]]:
+    """Parts sorted by their first place, those together that lie in the same stretch."""
+    together: list[_Part] = []
+    for part in parts:
+        if together and part.first > max(one.last for one in together):
+            yield together
+            together = []
+        together.append(part)
+    if together:
+        yield together

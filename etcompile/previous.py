@@ -1,0 +1,210 @@
+"""An output folder as it stands, to what rendering over it would do to live objects.
+
+What was rendered last is what the cluster has, as far as Git can tell; so a change that a live
+object refuses can be told before anything is merged (reference/gitops.md 1.3). Only documents
+whose text changes are read: after a scale-out that is not one Pod.
+"""
+
+import dataclasses
+import itertools
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from etcompile.check import kubernetes
+from etcompile.check.objects import Identity, identity
+from etcompile.diagnostics import Diagnostic, ValuePath, diagnose, has_errors
+from etcompile.emit import HEADER, Comparison
+from etcompile.load import Document, Limits, Loaded, parse
+from etcompile.model import protocol
+from etcompile.plan.immutable import Change, Verdict, changes
+
+_SEPARATOR = "\n---\n"
+_LIMITS = Limits(file_bytes=sys.maxsize, documents=sys.maxsize)
+"""We wrote these files, however large they are."""
+
+_LONGEST = 80
+"""Characters of a value that a message shows."""
+_BEFORE = 15
+"""Characters in front of the first difference of two long values."""
+
+
+def replacements(
+    directory: Path,
+    comparison: Comparison,
+    files: Mapping[str, str],
+    version: str,
+    *,
+    replaced: bool = False,
+) -> list[Diagnostic]:
+    """What is to be said about the objects that rendering over a folder changes.
+
+    Args:
+        directory: The output folder.
+        comparison: How it differs from what is to be written.
+        files: What is to be written: texts by path.
+        version: The Kubernetes version. What it does not accept cannot be a live object.
+        replaced: Somebody deletes the objects that cannot change: warn about these only.
+
+    Returns:
+        ET5008 for a field that a live object refuses to change, ET5010 instead under
+        `replaced`, and ET5009 for an image; one for all objects that change alike.
+    """
+    changed = [str(path) for path in comparison.changed]
+    old = {
+        path: text
+        for path in (*changed, *map(str, comparison.stale))
+        if path.endswith(".yaml") and (text := _text(directory / path)) is not None
+    }
+    new = {path: files[path] for path in (*changed, *map(str, comparison.missing))}
+    new = {path: text for path, text in new.items() if path.endswith(".yaml")}
+    both = _documents(old) & _documents(new)
+    before = [
+        document
+        for path, text in old.items()
+        for document in _read(str(directory / path), _without(text, both)).documents
+        if not has_errors(kubernetes.check_object(document, version))
+    ]
+    after = {
+        _identity(document): document
+        for path, text in (new.items() if before else ())
+        for document in _read(path, _without(text, both)).documents
+    }
+    pairs = [(one, after[_identity(one)]) for one in before if _identity(one) in after]
+    return list(_told(pairs, replaced=replaced))
+
+
+def _text(file: Path) -> str | None:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _documents(files: Mapping[str, str]) -> set[str]:
+    return {_body(part) for text in files.values() for part in text.split(_SEPARATOR)}
+
+
+def _without(text: str, documents: set[str]) -> str:
+    """The text with blank lines for these documents: all others stay on their lines."""
+    return _SEPARATOR.join(
+        "\n" * part.count("\n") if _body(part) in documents else part
+        for part in text.split(_SEPARATOR)
+    )
+
+
+def _body(part: str) -> str:
+    """A document as it reads wherever it stands: the first of a file has the header too."""
+    if part.startswith(HEADER):
+        part = part.partition("\n")[2]
+    return part.strip("\n")
+
+
+def _read(file: str, text: str) -> Loaded:
+    # A file that cannot be read was broken by hand; no cluster has what is in it.
+    loaded = parse(text, file=file, limits=_LIMITS)
+    named = (one for one in loaded.documents if one.name and one.kind != "Kustomization")
+    return dataclasses.replace(loaded, documents=tuple(named))
+
+
+def _identity(document: Document) -> Identity:
+    return identity(document.data)
+
+
+def _told(pairs: Iterable[tuple[Document, Document]], *, replaced: bool) -> Iterator[Diagnostic]:
+    """One diagnostic for each field and its two values, however many objects it is in."""
+    alike: dict[tuple[str, ...], list[tuple[Document, Change]]] = {}
+    for old, new in pairs:
+        for change in changes(old.data, new.data):
+            # A Pod's host name is its own, and yet all of them change alike.
+            values = (
+                json.dumps(value, sort_keys=True).replace(str(old.name), "*")
+                for value in (change.old, change.new)
+            )
+            kind = (str(old.api_version), str(old.kind), str(old.namespace))
+            key = (*kind, change.field, change.verdict.value, *values)
+            alike.setdefault(key, []).append((old, change))
+    for found in alike.values():
+        yield _diagnostic([old for old, _ in found], found[0][1], replaced=replaced)
+
+
+def _diagnostic(objects: list[Document], change: Change, *, replaced: bool) -> Diagnostic:
+    first = objects[0]
+    before, after = _shown(change)
+    facts = {
+        "what": _what(objects),
+        "field": change.field,
+        "old": before,
+        "new": after,
+    }
+    place = first.locate(_value_path(first.data, change.path))
+    labels = first.data["metadata"].get("labels", {})
+    of_job = first.kind == "Pod" and protocol.JOB_LABEL in labels
+    run = "--run with a new ID" if protocol.RUN_LABEL in labels else "--run auto"
+    if change.verdict is Verdict.RESTARTS:
+        advice = f"pass {run} for a new gang instead of one that mixes versions" if of_job else ""
+        return diagnose("ET5009", place, **facts, advice=advice)
+    if replaced:
+        return diagnose("ET5010", place, **facts)
+    them, names = ("them", "new names") if len(objects) > 1 else ("it", "a new name")
+    another = (
+        f"pass {run}, which gives the job's Pods new names" if of_job else f"give {them} {names}"
+    )
+    delete = f"delete {them} in the cluster before this is applied and pass --replace"
+    return diagnose("ET5008", place, **facts, advice=f"{another}; or {delete}")
+
+
+def _what(objects: list[Document]) -> str:
+    if len(objects) == 1:
+        return objects[0].label
+    names = [str(document.name) for document in objects]
+    shown = ", ".join(names[:2] if len(names) > 3 else names[:-1])
+    rest = f"{len(names) - 2} more" if len(names) > 3 else names[-1]
+    return f"{objects[0].kind}s {shown} and {rest}"
+
+
+def _shown(change: Change) -> tuple[str, str]:
+    """Both values, from where they begin to differ if they are long."""
+    if change.secret:
+        return ("a value that is not shown",) * 2
+    old, new = (
+        "nothing" if value is None else json.dumps(value, sort_keys=True, ensure_ascii=False)
+        for value in (change.old, change.new)
+    )
+    start = 0
+    if max(len(old), len(new)) > _LONGEST:
+        pairs = zip(old, new, strict=False)
+        same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+        start = max(same - _BEFORE, 0)
+    return _cut(old, start), _cut(new, start)
+
+
+def _cut(text: str, start: int) -> str:
+    shown = text[start : start + _LONGEST]
+    return f"{'…' if start else ''}{shown}{'…' if start + _LONGEST < len(text) else ''}"
+
+
+def _value_path(value: object, steps: tuple[str, ...]) -> ValuePath:
+    """The steps of a field as keys and indexes of the object, as far as it has them."""
+    path: list[str | int] = []
+    for step in steps:
+        found: str | int = step
+        if step.startswith("[") and isinstance(value, list):
+            wanted = step[1:-1]
+            named = (
+                place
+                for place, item in enumerate(value)
+                if wanted in (str(place), *(item.values() if isinstance(item, dict) else ()))
+            )
+            found = next(named, -1)
+        inner = None
+        if isinstance(value, dict):
+            inner = value.get(found)
+        elif isinstance(value, list) and isinstance(found, int) and found >= 0:
+            inner = value[found]
+        if inner is None:
+            break
+        path.append(found)
+        value = inner
+    return tuple(path)

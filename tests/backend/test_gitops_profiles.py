@@ -1,0 +1,307 @@
+"""`--profile`: what Argo CD, Flux, kapp and kpt are told, and what they must never be told."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import etcompile
+from etcompile import Compilation, Options, SecretMode, Settings
+from etcompile.model import PROFILES
+from etcompile.stored import read_stored
+from specs import by_name, compiled, errors, launcher, scale_in, scale_out, training_job, warnings
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("*/*/job.yaml"))
+TOOLS = [(profile,) for profile in PROFILES] + [PROFILES]
+SYNC_WAVE = "argocd.argoproj.io/sync-wave"
+SYNC_OPTIONS = "argocd.argoproj.io/sync-options"
+SUBSTITUTE = "kustomize.toolkit.fluxcd.io/substitute"
+DEPENDS_ON = "config.kubernetes.io/depends-on"
+CLAIM = {
+    "apiVersion": "v1",
+    "kind": "PersistentVolumeClaim",
+    "metadata": {"name": "checkpoints"},
+    "spec": {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}},
+}
+
+each_example = pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
+each_tool = pytest.mark.parametrize("profiles", TOOLS, ids="+".join)
+
+
+def options(*profiles: str, **settings: Any) -> Options:
+    return Options(settings=Settings(profiles=profiles, **settings))
+
+
+def rendered(example: Path, *profiles: str) -> Compilation:
+    compilation = etcompile.compile([example], options(*profiles, secret=SecretMode("external")))
+    assert compilation.ok, compilation.diagnostics
+    return compilation
+
+
+def steps(example: Path) -> Iterator[list[Path]]:
+    """The inputs of an example before its first scale intent, and with each more of them."""
+    scalers = sorted(example.glob("scale-*.yaml"))
+    inputs = [path for path in sorted(example.glob("*.yaml")) if path not in scalers]
+    for count in range(len(scalers) + 1):
+        yield inputs + scalers[:count]
+
+
+def annotations(value: Any) -> dict[str, str]:
+    return value["metadata"].get("annotations", {})
+
+
+def without_annotations(value: Any) -> Any:
+    kept = {k: v for k, v in annotations(value).items() if k.startswith("etcompile.dev/")}
+    return {**value, "metadata": {**value["metadata"], "annotations": kept}}
+
+
+def settings_for(profiles: tuple[str, ...]) -> dict[str, Any]:
+    return {"settings": Settings(profiles=profiles)}
+
+
+@each_example
+@each_tool
+def test_a_profile_changes_annotations_and_nothing_else(
+    example: Path, profiles: tuple[str, ...]
+) -> None:
+    plain, profiled = rendered(example).objects, rendered(example, *profiles).objects
+    for before, after in zip(plain, profiled, strict=True):
+        if before["metadata"]["name"].endswith("-config"):  # it stores the profiles
+            before, after = ({**one, "data": {}} for one in (before, after))  # noqa: PLW2901
+        assert without_annotations(before) == without_annotations(after)
+
+
+@each_example
+def test_plain_is_what_no_profile_is(example: Path) -> None:
+    assert rendered(example, "plain").objects != ()
+    assert [annotations(o) for o in rendered(example, "plain").objects] == [
+        annotations(o) for o in rendered(example).objects
+    ]
+
+
+@each_example
+def test_argocd_learns_the_wave_of_every_object_and_none_is_above_the_pods(example: Path) -> None:
+    waves = dict.fromkeys(
+        ("ServiceAccount", "Role", "RoleBinding", "SSHKey", "ExternalSecret"), "-10"
+    )
+    waves |= {"ConfigMap": "0", "Service": "0", "PersistentVolumeClaim": "100", "Pod": "100"}
+    objects = rendered(example, "argocd").objects
+    assert objects
+    for value in objects:
+        assert annotations(value)[SYNC_WAVE] == waves[value["kind"]], value["kind"]
+
+
+@each_example
+@each_tool
+def test_nothing_that_restarts_or_hides_a_training_is_ever_written(
+    example: Path, profiles: tuple[str, ...]
+) -> None:
+    for value in rendered(example, *profiles).objects:
+        metadata = value["metadata"]
+        said = json.dumps(metadata)
+        for word in (
+            "Force",
+            "Replace=",
+            "force",
+            "/hook",
+            "tracking-id",
+            "applyset.kubernetes.io",
+        ):
+            assert word not in said, (value["kind"], word)
+        assert "ownerReferences" not in metadata
+        assert "app.kubernetes.io/instance" not in said
+        assert "ttlSecondsAfterFinished" not in json.dumps(value)
+        assert "app.kubernetes.io/instance" not in json.dumps(value.get("spec", {}))
+
+
+@each_example
+def test_flux_substitutes_nothing_where_a_text_has_a_variable(example: Path) -> None:
+    objects = rendered(example, "flux").objects
+    marked = [value for value in objects if annotations(value).get(SUBSTITUTE) == "disabled"]
+    assert marked == [value for value in objects if "${" in json.dumps(value)]
+    assert "ConfigMap" in {value["kind"] for value in marked}
+
+
+@each_example
+@each_tool
+def test_a_scale_out_touches_only_added_objects_and_the_hosts(
+    example: Path, profiles: tuple[str, ...]
+) -> None:
+    before: dict[Any, Any] = {}
+    for inputs in steps(example):
+        compilation = etcompile.compile(inputs, options(*profiles))
+        assert compilation.ok, compilation.diagnostics
+        after = by_name(compilation)
+        if inputs[-1].stem.endswith("out") and before:
+            changed = {key for key in before if before[key] != after.get(key)}
+            assert {kind for kind, _ in changed} == {"ConfigMap"}
+            assert len(changed) == 1
+        before = after
+
+
+@each_tool
+def test_a_freed_index_that_is_used_again_does_not_change_the_launcher(
+    profiles: tuple[str, ...],
+) -> None:
+    shrunk = [training_job(replicas=3), scale_in("in", 1)]
+    before = by_name(compiled(*shrunk, **settings_for(profiles)))
+    after = by_name(compiled(*shrunk, scale_out("out", 1), **settings_for(profiles)))
+    assert ("Pod", "mnist-worker-2") in after.keys() - before.keys()
+    assert before["Pod", "mnist-launcher"] == after["Pod", "mnist-launcher"]
+
+
+def test_only_pods_that_serve_are_healthy_before_they_end() -> None:
+    found = by_name(compiled(training_job(), **settings_for(("argocd",))))
+    ignore = "argocd.argoproj.io/ignore-restart-policy"
+    assert annotations(found["Pod", "mnist-worker-0"])[ignore] == "true"
+    assert ignore not in annotations(found["Pod", "mnist-launcher"])
+
+
+def test_a_worker_with_a_command_of_its_own_is_progressing_to_its_end() -> None:
+    job = training_job()
+    worker = job["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"]
+    worker["containers"][0]["command"] = ["python", "serve.py"]
+    found = by_name(compiled(job, **settings_for(("argocd",))))
+    assert list(annotations(found["Pod", "mnist-worker-0"])) == [
+        SYNC_WAVE,
+        "etcompile.dev/spec-hash",
+    ]
+
+
+def test_kinds_of_external_secrets_need_no_definition_at_the_dry_run() -> None:
+    settings = Settings(profiles=("argocd",), secret=SecretMode("external"))
+    found = by_name(compiled(training_job(), settings=settings))
+    for key in (("SSHKey", "mnist-ssh"), ("ExternalSecret", "mnist-ssh")):
+        assert annotations(found[key])[SYNC_OPTIONS] == "SkipDryRunOnMissingResource=true"
+
+
+def test_a_claim_outlives_the_job_and_comes_with_the_pods() -> None:
+    claim = by_name(compiled(training_job(), CLAIM, **settings_for(("argocd", "flux"))))[
+        "PersistentVolumeClaim", "checkpoints"
+    ]
+    assert annotations(claim) == {
+        SYNC_OPTIONS: "Prune=false,Delete=false",
+        SYNC_WAVE: "100",
+        "kustomize.toolkit.fluxcd.io/prune": "Disabled",
+    }
+
+
+def test_what_an_object_says_itself_stays() -> None:
+    own = {SYNC_WAVE: "-1", SYNC_OPTIONS: "ServerSideApply=true", SUBSTITUTE: "enabled"}
+    texts = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "texts", "annotations": own},
+        "data": {"greeting": "${WORD}"},
+    }
+    found = by_name(compiled(training_job(), texts, **settings_for(("argocd", "flux"))))
+    assert annotations(found["ConfigMap", "texts"]) == own
+
+
+def test_a_label_that_flux_reads_counts_as_said() -> None:
+    labels = {"kustomize.toolkit.fluxcd.io/prune": "enabled"}
+    claim = {**CLAIM, "metadata": {"name": "checkpoints", "labels": labels}}
+    found = by_name(compiled(training_job(), claim, **settings_for(("flux",))))
+    assert annotations(found["PersistentVolumeClaim", "checkpoints"]) == {}
+
+
+def test_kapp_applies_each_wave_after_all_that_come_before() -> None:
+    found = by_name(compiled(training_job(), CLAIM, **settings_for(("kapp",))))
+    launcher_pod = annotations(found["Pod", "mnist-launcher"])
+    assert launcher_pod["kapp.k14s.io/change-group"] == "etcompile.dev/mnist-100"
+    assert launcher_pod["kapp.k14s.io/change-rule.0"] == (
+        "upsert after upserting etcompile.dev/mnist--10"
+    )
+    assert launcher_pod["kapp.k14s.io/change-rule.1"] == (
+        "upsert after upserting etcompile.dev/mnist-0"
+    )
+    account = annotations(found["ServiceAccount", "mnist-launcher"])
+    assert account == {"kapp.k14s.io/change-group": "etcompile.dev/mnist--10"}
+    assert annotations(found["PersistentVolumeClaim", "checkpoints"]) == {}
+
+
+def test_kpt_starts_the_launcher_after_the_workers_that_there_are() -> None:
+    job = training_job(replicas=3)
+    job["metadata"]["namespace"] = "ml"
+    gone = scale_in("gone", ["mnist-worker-1"])
+    gone["metadata"]["namespace"] = "ml"
+    found = by_name(compiled(job, gone, **settings_for(("kpt",))))
+    assert annotations(found["Pod", "mnist-launcher"])[DEPENDS_ON] == (
+        "/namespaces/ml/Pod/mnist-worker-0,/namespaces/ml/Pod/mnist-worker-2"
+    )
+    assert DEPENDS_ON not in annotations(found["Pod", "mnist-worker-0"])
+
+
+def test_kpt_needs_a_namespace_and_says_which_it_takes() -> None:
+    assert "ET2043" in warnings(training_job(), **settings_for(("kpt",)))
+    found = by_name(compiled(training_job(), **settings_for(("kpt",))))
+    assert found["Pod", "mnist-launcher"]["metadata"]["namespace"] == "default"
+
+
+def test_more_annotations_than_the_api_server_takes_are_an_error() -> None:
+    name = "a-job-with-a-rather-long-name-of-fifty-characters"
+    job = training_job(name, replicas=4000)
+    assert errors(job, **settings_for(("kpt",))) == ["ET4011"]
+    assert errors(job, **settings_for(("argocd", "flux", "kapp"))) == []
+
+
+def test_pods_in_two_waves_are_warned_about() -> None:
+    job = training_job()
+    launcher(job)["template"]["metadata"] = {"annotations": {SYNC_WAVE: "5"}}
+    assert "ET4012" in warnings(job, **settings_for(("argocd",)))
+    assert "ET4012" in warnings(job)
+
+
+def test_the_stored_job_remembers_its_profiles() -> None:
+    found = by_name(compiled(training_job(), **settings_for(("flux", "kapp"))))
+    stored = yaml.safe_load(found["ConfigMap", "mnist-config"]["data"]["job.yaml"])
+    assert stored["settings"]["profiles"] == ["flux", "kapp"]
+    assert read_stored(stored)[1].profiles == ("flux", "kapp")
+    plain = by_name(compiled(training_job()))["ConfigMap", "mnist-config"]["data"]["job.yaml"]
+    assert "profiles" not in plain
+    assert read_stored(yaml.safe_load(plain))[1].profiles == ()
+
+
+# The page ---------------------------------------------------------------------------------------
+
+
+def documented() -> dict[str, dict[str, str]]:
+    """The table of docs/profiles.md: object to profile to cell."""
+    lines = (ROOT / "docs" / "profiles.md").read_text("utf-8").splitlines()
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line[:1] == "|"]
+    head = rows[0]
+    table = {row[0]: dict(zip(head[1:], row[1:], strict=True)) for row in rows[2:]}
+    return {name: row for name, row in table.items() if "`" in name}
+
+
+def test_the_page_says_what_the_code_does() -> None:
+    job = training_job("J")
+    job["metadata"] = {"name": "j", "namespace": "ns"}
+    claim = {**CLAIM, "metadata": {"name": "checkpoints", "namespace": "ns"}}
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}}
+    kinds = {
+        "`ServiceAccount`": ("ServiceAccount", "j-launcher"),
+        "`SSHKey`": ("SSHKey", "j-ssh"),
+        "`ExternalSecret`": ("ExternalSecret", "j-ssh"),
+        "`ConfigMap` `J-config`": ("ConfigMap", "j-config"),
+        "`Service`": ("Service", "j-worker-0"),
+        "`PersistentVolumeClaim`": ("PersistentVolumeClaim", "checkpoints"),
+        "`Namespace`": ("Namespace", "ns"),
+        "worker `Pod`": ("Pod", "j-worker-0"),
+        "launcher `Pod`": ("Pod", "j-launcher"),
+    }
+    table = documented()
+    assert sorted(table) == sorted(kinds)
+    for profile in PROFILES[1:]:
+        settings = Settings(profiles=(profile,), secret=SecretMode("external"))
+        found = by_name(compiled(job, claim, namespace, settings=settings))
+        for title, key in kinds.items():
+            said = annotations(found[key])
+            said.pop("etcompile.dev/spec-hash", None)
+            cell = "<br>".join(f"`{k.rpartition('/')[2]}: {v}`" for k, v in said.items()) or "-"
+            cell = cell.replace("etcompile.dev/j-", "etcompile.dev/J-").replace("/j-", "/J-")
+            assert table[title][profile] == cell, (title, profile)

@@ -1,0 +1,77 @@
+"""What keeps rendering fast, counted and not timed."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from etcompile.emit import blocks
+from etcompile.emit import yaml as writer
+from specs import compiled, training_job, worker
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "trainingjob" / "elastic-mnist"
+
+_ONLY_FOR_COMPLAINTS = {"difflib", "textwrap", "etcompile.diagnostics.output.text"}
+_ONLY_FOR_FOLDERS = {"ctypes", "etcompile.emit.directory", "etcompile.emit.replace"}
+_NEVER = {"kubernetes", "kubernetes_validate", "jsonschema", "ruamel", "deepdiff", "rich"}
+
+
+def _imported(*arguments: object) -> set[str]:
+    """The modules in memory after a command."""
+    program = (
+        "import atexit, sys\n"
+        "atexit.register(lambda: print(*sys.modules, file=sys.stderr))\n"
+        "from etcompile.cli import main\n"
+        "main()\n"
+    )
+    command = [sys.executable, "-c", program, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    return set(done.stderr.split())
+
+
+def _sequences_written(workers: int, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How many lists are written for a job of that many workers."""
+    document = training_job()
+    worker(document)["replicas"] = workers
+    worker(document).pop("maxReplicas", None)
+    compilation = compiled(document)
+    write, count = writer._sequence, 0  # noqa: SLF001 - the work itself, to be counted
+
+    def counted(*given: Any) -> None:
+        nonlocal count
+        count += 1
+        write(*given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(writer, "_sequence", counted)
+        text = "".join(blocks(compilation.in_order(), compilation.sources))
+    assert text.count("\nkind: Pod\n") == workers + 1
+    return count
+
+
+def test_the_spec_of_a_thousand_workers_is_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    few = _sequences_written(2, monkeypatch)
+    assert _sequences_written(1000, monkeypatch) == few > 0
+
+
+def test_a_clean_render_imports_nothing_that_only_a_complaint_or_a_folder_needs() -> None:
+    found = _imported("render", EXAMPLE)
+    assert "etcompile.compiler" in found
+    assert not found & (_ONLY_FOR_COMPLAINTS | _ONLY_FOR_FOLDERS | _NEVER)
+
+
+def test_a_command_that_compiles_nothing_does_not_import_the_compiler() -> None:
+    found = _imported("--version")
+    assert not found & {"etcompile.compiler", "jinja2", "yaml", "jsonschema_rs"}
+
+
+def test_nothing_is_written_before_everything_is_known_to_be_right(tmp_path: Path) -> None:
+    good = (EXAMPLE / "job.yaml").read_text()
+    (tmp_path / "a.yaml").write_text(good)
+    (tmp_path / "b.yaml").write_text(good.replace("elastic-mnist", "b").replace("image:", "imag:"))
+    command = [sys.executable, "-m", "etcompile", "render", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert (done.returncode, done.stdout) == (2, "")

@@ -1,0 +1,57 @@
+"""`etcompile graph`, as a person at a shell meets it."""
+
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("*/*/job.yaml"))
+EXAMPLE = ROOT / "examples" / "trainingjob" / "checkpoints"
+
+
+def etcompile(*arguments: object, **how: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "etcompile", *map(str, arguments)]
+    how = {"encoding": "utf-8", **how}
+    return subprocess.run(command, capture_output=True, check=False, timeout=60, **how)
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
+def test_every_example_has_a_tree(example: Path) -> None:
+    done = etcompile("graph", example)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "wave 100" in done.stdout
+    assert "waits for Pod" in done.stdout
+
+
+def test_a_claim_of_the_input_is_mounted() -> None:
+    assert "mounts PersistentVolumeClaim checkpoints" in etcompile("graph", EXAMPLE).stdout
+
+
+def test_a_picture_is_svg_and_a_flowchart_is_mermaid() -> None:
+    assert ET.fromstring(etcompile("graph", EXAMPLE, "--output", "svg").stdout).tag.endswith("svg")
+    assert etcompile("graph", EXAMPLE, "--output", "mermaid").stdout.startswith("flowchart RL\n")
+
+
+def test_a_terminal_of_another_encoding_is_no_problem() -> None:
+    done = etcompile("graph", EXAMPLE, env={"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"})
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_deadlock_is_an_error_that_names_who_waits_for_whom(tmp_path: Path) -> None:
+    for file in EXAMPLE.glob("*.yaml"):
+        (tmp_path / file.name).write_text(file.read_text())
+    claim = tmp_path / "claim.yaml"
+    late = 'annotations: {etcompile.dev/wave: "200"}'
+    claim.write_text(claim.read_text().replace("metadata:", f"metadata:\n  {late}"))
+    done = etcompile("graph", tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "error[ET7001]: Pod vit-worker-0 mounts PersistentVolumeClaim checkpoints" in done.stderr
+
+
+def test_input_that_render_refuses_is_refused(tmp_path: Path) -> None:
+    done = etcompile("graph", tmp_path / "missing.yaml")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "ET1002" in done.stderr

@@ -1,0 +1,102 @@
+"""Which changes Kubernetes refuses: a table of changes against the table of rules."""
+
+import copy
+from pathlib import Path
+
+import pytest
+from immutable_cases import ACCEPTED, CASES, RESTARTS, Case, pod
+
+from etcompile.plan import immutable
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)
+def test_a_change_is_judged_as_the_api_server_judges_it(case: Case) -> None:
+    before = copy.deepcopy((case.old, case.new))
+    found = immutable.changes(case.old, case.new)
+    assert [(change.verdict.value, change.field) for change in found] == (
+        [] if case.verdict == ACCEPTED else [(case.verdict, case.field)]
+    )
+    assert (case.old, case.new) == before
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)
+def test_what_stays_as_it_is_is_no_change(case: Case) -> None:
+    assert immutable.changes(case.new, copy.deepcopy(case.new)) == []
+
+
+def test_every_row_decides_a_case() -> None:
+    """A row that no case reaches would be a rule that nobody has tried."""
+    from etcompile.plan.defaults import settled
+    from etcompile.plan.fields import differences, matches
+
+    reached = set()
+    for case in CASES:
+        kind = (case.old["apiVersion"].rpartition("/")[0], case.old["kind"])
+        for difference in differences(settled(case.old, case.new), settled(case.new, case.old)):
+            rows = immutable.ROWS[kind]
+            row = next((row for row in rows if matches(row.field, difference.path)), None)
+            reached |= {(kind, row.field)} if row else set()
+    rows = {(kind, row.field) for kind, found in immutable.ROWS.items() for row in found}
+    assert rows - reached == UNTRIED
+
+
+UNTRIED = {
+    # The same judgement as that of its neighbour in the table.
+    (("", "Service"), "spec.clusterIPs"),
+    (("apps", "StatefulSet"), "spec.ordinals.**"),
+    (("apps", "StatefulSet"), "spec.persistentVolumeClaimRetentionPolicy.**"),
+    (("apps", "StatefulSet"), "spec.revisionHistoryLimit"),
+    (("apps", "StatefulSet"), "spec.updateStrategy.**"),
+    (("batch", "Job"), "spec.backoffLimitPerIndex"),
+    (("batch", "Job"), "spec.podFailurePolicy.**"),
+    (("batch", "Job"), "spec.selector.**"),
+    (("batch", "Job"), "spec.successPolicy.**"),
+    (("batch", "Job"), "spec.template.metadata.annotations.**"),
+    (("batch", "Job"), "spec.template.metadata.labels.**"),
+    (("batch", "Job"), "spec.template.spec.schedulingGates"),
+    (("storage.k8s.io", "StorageClass"), "provisioner"),
+    (("storage.k8s.io", "StorageClass"), "volumeBindingMode"),
+}
+
+
+def test_kinds_without_rules_may_change() -> None:
+    for kind in ("PodTemplate", "ServiceAccount", "PodDisruptionBudget", "Namespace", "Widget"):
+        old = {"apiVersion": "v1", "kind": kind, "metadata": {"name": "x"}, "spec": {"a": 1}}
+        assert immutable.changes(old, {**old, "spec": {"a": 2}}) == []
+
+
+def test_a_kind_of_the_same_name_in_another_group_has_no_rules() -> None:
+    old = {"apiVersion": "serving.knative.dev/v1", "kind": "Service", "metadata": {"name": "x"}}
+    assert immutable.changes(old, {**old, "spec": {"clusterIP": "None"}}) == []
+
+
+def test_a_newer_version_of_a_kind_is_the_same_kind() -> None:
+    old = {"apiVersion": "apps/v1beta2", "kind": "Deployment", "spec": {"selector": {"a": "b"}}}
+    new = {"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"selector": {"a": "c"}}}
+    assert [change.field for change in immutable.changes(old, new)] == ["spec.selector"]
+
+
+def test_the_values_of_a_secret_are_marked() -> None:
+    old = {"apiVersion": "v1", "kind": "Secret", "data": {"k": "dg=="}, "immutable": True}
+    [change] = immutable.changes(old, {**old, "data": {"k": "dw=="}})
+    assert change.secret
+
+
+def test_every_changed_field_is_one_change_and_an_image_one_more() -> None:
+    new = pod({"restartPolicy": "Never", "hostname": "h"}, image="other:1", args=["x"])
+    found = immutable.changes(pod(), new)
+    assert [change.field for change in found] == [
+        "spec.containers[main].args",
+        "spec.containers[main].image",
+        "spec.hostname",
+        "spec.restartPolicy",
+    ]
+    assert [change.verdict.value == RESTARTS for change in found] == [False, True, False, False]
+    assert all(change.row.rule for change in found)
+
+
+def test_the_page_names_every_kind_with_rules() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "output.md").read_text()
+    cells = [line.split("|")[1] for line in page.splitlines() if line.startswith("| ")]
+    named = {kind.strip() for cell in cells for kind in cell.split(",")}
+    assert {kind for _, kind in immutable.ROWS} <= named
