@@ -78,10 +78,13 @@ def merged(several: Iterable[Packed]) -> Iterator[Manifest]:
         Each object. Few are in memory at a time, unless names of many jobs interleave.
     """
     parts = [part for one in several for part in one.parts]
+    turn = {id(part): number for number, part in enumerate(parts)}
     for together in _overlapping(sorted(parts, key=itemgetter(0))):
         if len(together) == 1:
             yield from _objects(together[0])
         else:
+            # Of objects that compare equal, those of an earlier sequence come first.
+            together.sort(key=lambda part: turn[id(part)])
             yield from heapq.merge(*map(_objects, together), key=place)
 
 
