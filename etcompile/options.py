@@ -1,0 +1,47 @@
+"""How to compile, as whoever embeds the compiler says it.
+
+Apart from the compiler, because each of its stages reads a part of it.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from etcompile import overlays
+from etcompile.load import Limits
+from etcompile.model import Settings
+
+Input = str | os.PathLike[str] | Mapping[str, Any]
+"""A path as on the command line, or a document."""
+OverlayInput = overlays.Given
+"""A file, a folder with an `overlay.yaml`, the name of a shipped overlay, or a document."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to compile.
+
+    Args:
+        namespace: The namespace of documents that name none, as kubectl's `--namespace`; a
+            document that names another one is refused.
+        settings: What ends up in the objects.
+        overlays: What an environment changes, in order: a file, a folder with an `overlay.yaml`,
+            the name of an overlay that ships with etcompile, or a document.
+        explicit: The names of settings that no overlay changes; those that differ from their
+            defaults if None.
+        templates: A folder whose Jinja2 templates replace those of the same name.
+        allow_plain_secrets: Let Secrets with data among the inputs pass.
+        limits: Bounds on what is read.
+        output: The folder that the result goes to, so that it is not read as input.
+    """
+
+    namespace: str | None = None
+    settings: Settings = field(default_factory=Settings)
+    overlays: tuple[OverlayInput, ...] = ()
+    explicit: frozenset[str] | None = None
+    templates: Path | None = None
+    allow_plain_secrets: bool = False
+    limits: Limits = field(default_factory=Limits)
+    output: Path | None = None

@@ -1,0 +1,25 @@
+"""The stages of the pipeline, a module each; `etcompile.compiler` strings them together.
+
+Each turns values into values and says what is wrong as diagnostics. They join packages that
+know nothing of each other: what a stage does is done there, and what it does in which order
+here.
+"""
+
+from etcompile.stages.environment import Environment, environment
+from etcompile.stages.jobs import JobObjects, job_objects, neighbour_objects
+from etcompile.stages.lowering import LoweredDocuments, lowered
+from etcompile.stages.reading import loaded, patched
+from etcompile.stages.telling import in_order
+
+__all__ = [
+    "Environment",
+    "JobObjects",
+    "LoweredDocuments",
+    "environment",
+    "in_order",
+    "job_objects",
+    "loaded",
+    "lowered",
+    "neighbour_objects",
+    "patched",
+]

@@ -1,0 +1,128 @@
+"""Inputs to documents, in their namespace and after overlays.
+
+Apart from lowering because everything here holds for any document, of our kinds or not.
+"""
+
+import dataclasses
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, BinaryIO
+
+from etcompile import frontends, overlays
+from etcompile.check import job as job_rules
+from etcompile.diagnostics import Diagnostic, ValuePath, diagnose
+from etcompile.load import Document, Loaded, from_values, load, without_nulls
+from etcompile.neighbours import is_namespaced
+from etcompile.options import Input, Options
+from etcompile.stages.environment import Environment
+
+
+def loaded(inputs: Input | Iterable[Input], options: Options, stdin: BinaryIO | None) -> Loaded:
+    """All documents of the input, in its order, without nulls (the API's word for absent)."""
+    if isinstance(inputs, str | os.PathLike | Mapping):
+        inputs = [inputs]
+    documents: list[Document] = []
+    diagnostics: list[Diagnostic] = []
+    paths: list[str | os.PathLike[str]] = []
+    values: list[Mapping[str, Any]] = []
+    for one in inputs:
+        if isinstance(one, Mapping):
+            values.append(one)
+        else:
+            paths.append(one)
+    for part in (
+        load(paths, stdin=stdin, limits=options.limits, output=options.output) if paths else None,
+        from_values(values) if values else None,
+    ):
+        if part is not None:
+            documents += part.documents
+            diagnostics += part.diagnostics
+    return Loaded(
+        tuple(dataclasses.replace(d, data=without_nulls(d.data)) for d in documents),
+        tuple(diagnostics),
+    )
+
+
+def patched(
+    documents: Sequence[Document], options: Options, environment: Environment
+) -> tuple[overlays.PatchedDocuments, list[Diagnostic]]:
+    """The documents in their namespace, as the environment's overlays leave them.
+
+    Args:
+        documents: The documents of the input.
+        options: How to compile.
+        environment: What the overlays come to.
+
+    Returns:
+        The documents and which overlays touched them, and what is wrong.
+    """
+    kept, problems = _without_overlays(documents, options)
+    placed, more = _in_namespace(kept, options.namespace)
+    problems += [*more, *job_rules.check_run(options.settings.run)]
+    kinds = overlays.Kinds(_templates, is_namespaced, options.namespace)
+    result = overlays.patched_documents(placed, environment.edits, kinds)
+    return result, [*problems, *result.diagnostics, *_twice(result.documents)]
+
+
+def _without_overlays(
+    documents: Sequence[Document], options: Options
+) -> tuple[list[Document], list[Diagnostic]]:
+    """The documents that are no overlays: a folder may hold both.
+
+    Who passes an overlay knows how it is done; who passes none is told.
+    """
+    left = [document for document in documents if not overlays.is_overlay(document)]
+    if options.overlays or len(left) == len(documents):
+        return left, []
+    found = [document for document in documents if overlays.is_overlay(document)]
+    return left, [diagnose("ET6004", one.locate(("kind",)), file=one.file) for one in found]
+
+
+def _templates(document: Document) -> Mapping[str, ValuePath] | None:
+    """The paths of a document's Pod templates by role; None if its kind is not one of ours."""
+    kind = frontends.find(document.api_version, document.kind)
+    # A template stands below the name of its role, whatever the kind.
+    return {str(path[-2]).lower(): path for path in kind.pod_templates} if kind else None
+
+
+def _in_namespace(
+    documents: Sequence[Document], namespace: str | None
+) -> tuple[list[Document], list[Diagnostic]]:
+    """Our documents in the namespace asked for; as with kubectl, none may name another."""
+    if namespace is None:
+        return list(documents), []
+    placed, problems = [], []
+    for document in documents:
+        if document.namespace not in (None, namespace):
+            problems.append(
+                diagnose(
+                    "ET5005",
+                    document.locate(("metadata", "namespace")),
+                    option=f"--namespace {namespace}",
+                    problem=f"{document.kind} '{document.name}' is in '{document.namespace}'",
+                    advice="leave the namespace out of the file, or leave out --namespace",
+                )
+            )
+        metadata = document.data.get("metadata")
+        if isinstance(metadata, dict) and frontends.find(document.api_version, document.kind):
+            data = {**document.data, "metadata": {**metadata, "namespace": namespace}}
+            document = dataclasses.replace(document, data=data)  # noqa: PLW2901
+        placed.append(document)
+    return placed, problems
+
+
+def _twice(documents: Sequence[Document]) -> list[Diagnostic]:
+    """An error for each object that the input defines a second time."""
+    problems = []
+    first: dict[tuple[str, str, str, str], Document] = {}
+    for document in documents:
+        if document.name is None or document.api_version is None or document.kind is None:
+            continue
+        group = document.api_version.rpartition("/")[0]
+        key = (group, document.kind, document.namespace or "default", document.name)
+        known = first.setdefault(key, document)
+        if known is not document:
+            place = document.locate(("metadata", "name"))
+            facts = {"what": document.label, "first": known.locate(("metadata", "name"))}
+            problems.append(diagnose("ET1018", place, **facts))
+    return problems
