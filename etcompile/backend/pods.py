@@ -114,7 +114,7 @@ def _main(role: Role, ssh: SshCredentials | None) -> dict[str, Any]:
     main = dict(role.template.main_container)
     mounts = [_mount(mount) for mount in role.mounts]
     if ssh:
-        mounts.append(_ssh_mount(ssh))
+        mounts.append(_ssh_mount(role, ssh))
     mounts += [_read_only(mount) for mount in _protocol_mounts(role)]
     if mounts:
         main["volumeMounts"] = [*main.get("volumeMounts", ()), *mounts]
@@ -182,7 +182,7 @@ def _gate(role: Role, gate: Gate) -> dict[str, Any]:
 
 def _key_copy(role: Role, ssh: SshCredentials) -> dict[str, Any]:
     mounts: list[dict[str, Any]] = [
-        {"name": _ssh_volume(ssh), "mountPath": SSH_PATH, "readOnly": True},
+        {"name": _ssh_volume(role, ssh), "mountPath": SSH_PATH, "readOnly": True},
         {"name": _HOME, "mountPath": ssh.mount_path},
         _read_only(Mount(SCRIPTS, SCRIPTS_PATH)),
     ]
@@ -230,7 +230,7 @@ _READABLE_KEY_MODE = 0o444
 def _volumes(job: Job, role: Role) -> list[dict[str, Any]]:
     volumes = [_volume(job, volume) for volume in role.volumes]
     if ssh := job.credentials:
-        volumes.append(_secret_volume(ssh))
+        volumes.append(_secret_volume(role, ssh))
         if ssh.copied:
             volumes.append({"name": _HOME, "emptyDir": {}})
     if scripts := _role_scripts(job, role):
@@ -276,10 +276,10 @@ def _scripts_volume(job: Job, scripts: Sequence[str]) -> dict[str, Any]:
     return {"name": SCRIPTS, "projected": {"sources": sources}}
 
 
-def _secret_volume(ssh: SshCredentials) -> dict[str, Any]:
+def _secret_volume(role: Role, ssh: SshCredentials) -> dict[str, Any]:
     folder = "" if ssh.copied else ".ssh/"
     return {
-        "name": _ssh_volume(ssh),
+        "name": _ssh_volume(role, ssh),
         "secret": {
             "secretName": ssh.secret,
             "defaultMode": _READABLE_KEY_MODE if ssh.copied else _KEY_MODE,
@@ -288,15 +288,17 @@ def _secret_volume(ssh: SshCredentials) -> dict[str, Any]:
     }
 
 
-def _ssh_volume(ssh: SshCredentials) -> str:
-    """The Secret's name, as upstream, unless a volume cannot have it (reference defect 17)."""
-    return SSH if "." in ssh.secret or len(ssh.secret) > 63 else ssh.secret
+def _ssh_volume(role: Role, ssh: SshCredentials) -> str:
+    """The Secret's name, as upstream, unless the volume cannot have it (reference defect 17)."""
+    own = {SCRIPTS, HOSTS, STATUS, _HOME, *(volume.name for volume in role.volumes)}
+    taken = own | {volume["name"] for volume in role.template.spec.get("volumes", ())}
+    return SSH if "." in ssh.secret or len(ssh.secret) > 63 or ssh.secret in taken else ssh.secret
 
 
-def _ssh_mount(ssh: SshCredentials) -> dict[str, Any]:
+def _ssh_mount(role: Role, ssh: SshCredentials) -> dict[str, Any]:
     if ssh.copied:
         return {"name": _HOME, "mountPath": ssh.mount_path}
-    return {"name": _ssh_volume(ssh), "mountPath": ssh.mount_path, "subPath": ".ssh"}
+    return {"name": _ssh_volume(role, ssh), "mountPath": ssh.mount_path, "subPath": ".ssh"}
 
 
 def _mount(mount: Mount) -> dict[str, Any]:

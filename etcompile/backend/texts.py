@@ -65,5 +65,5 @@ class Texts:
             return self._template(file).render(values)
         except jinja2.TemplateSyntaxError as error:
             raise TemplateError(file, f"line {error.lineno}: {error.message}") from error
-        except (jinja2.TemplateError, UnicodeDecodeError, OSError) as error:
-            raise TemplateError(file, str(error)) from error
+        except Exception as error:  # a template is a program: it may fail in any way
+            raise TemplateError(file, str(error) or type(error).__name__) from error

@@ -17,7 +17,13 @@ _LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 _RUN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 _NAME_LIMIT = 63
 
-_OWN_VOLUMES = (protocol.SCRIPTS, protocol.HOSTS, protocol.STATUS, protocol.SSH)
+_OWN_VOLUMES = (
+    protocol.SCRIPTS,
+    protocol.HOSTS,
+    protocol.STATUS,
+    protocol.SSH,
+    f"{protocol.SSH}-home",
+)
 _OWN_INITS = ("wait-for-workers", "copy-ssh-keys")
 
 
@@ -127,7 +133,6 @@ def _reserved(job: Job, role: Role) -> Iterator[Diagnostic]:
     added = {volume.name for volume in role.volumes} | set(_OWN_VOLUMES)
     paths = {mount.path for mount in role.mounts}
     if ssh := job.credentials:
-        added |= {ssh.secret}
         paths |= {ssh.mount_path}
     for index, volume in enumerate(spec.get("volumes", ())):
         if volume["name"] in added:
@@ -147,7 +152,7 @@ def _reserved(job: Job, role: Role) -> Iterator[Diagnostic]:
     main = _main_place(role)
     for index, mount in enumerate(role.template.main_container.get("volumeMounts", ())):
         path = str(mount["mountPath"]).rstrip("/")
-        if path in paths or path.startswith("/etc/etcompile"):
+        if path in paths or f"{path}/".startswith("/etc/etcompile/"):
             place = origin.locate(*main, "volumeMounts", index, "mountPath")
             yield diagnose("ET2047", place, where="mount path", name=path, what="path")
 

@@ -60,7 +60,7 @@ def _numbers(
 ) -> dict[str, tuple[str, int]]:
     found: dict[str, tuple[str, int]] = {}
     for meaning, names in flags.items():
-        for word, following in zip(words, [*words[1:], ""], strict=True):
+        for word, following in zip(words, [*words[1:], ""], strict=False):
             flag, equals, value = word.partition("=")
             value = value if equals else following
             if flag in names and value.isdecimal():

@@ -4,18 +4,13 @@ No private key gets past it (reference/gitops.md 5), no two objects share a name
 is larger than the API server takes.
 """
 
-import base64
-import binascii
-import marshal
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from etcompile.check.keys import contains_private_key, may_contain_private_key
 from etcompile.diagnostics import Diagnostic, Source, diagnose
 
-_PRIVATE_KEY = re.compile(r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----")
-_BASE64_BEGIN = "LS0tLS1CRUdJTi"
-"""`-----BEGIN` in base64; what does not hold it is not worth decoding."""
 _CONFIG_MAP_LIMIT = 1024 * 1024
 """Bytes: the API server's limit on the data of one ConfigMap."""
 _ANNOTATIONS_LIMIT = 256 * 1024
@@ -64,43 +59,8 @@ def identity(value: Object) -> Identity:
     return group, value["kind"], metadata.get("namespace") or "default", metadata["name"]
 
 
-def contains_private_key(value: object) -> bool:
-    """Whether a PEM private key stands anywhere in a JSON value, in the clear or in base64."""
-    return any(_PRIVATE_KEY.search(text) for text in _texts(value))
-
-
-def _may_contain_private_key(objects: Sequence[Object]) -> bool:
-    """Whether it is worth looking closer; False for nearly all there is."""
-    # Every text stands in these bytes as it is, those that objects share only once.
-    written = marshal.dumps(list(objects))
-    return b"PRIVATE KEY" in written or _BASE64_BEGIN.encode() in written
-
-
-def _texts(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-        if decoded := _decoded(value):
-            yield decoded
-    elif isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield str(key)
-            yield from _texts(inner)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from _texts(inner)
-
-
-def _decoded(text: str) -> str | None:
-    if _BASE64_BEGIN not in text:
-        return None
-    try:
-        return base64.b64decode("".join(text.split())).decode("latin-1")
-    except (binascii.Error, ValueError):
-        return None
-
-
 def _compiled(job: str, objects: Sequence[Object]) -> Iterator[Diagnostic]:
-    suspicious = _may_contain_private_key(objects)
+    suspicious = may_contain_private_key(objects)
     seen: set[int] = set()
     for value in objects:
         if suspicious and contains_private_key(_unseen(value, seen)):
@@ -159,7 +119,7 @@ def _neighbour(source: Source, *, allow: bool) -> Iterator[Diagnostic]:
                 break
     for annotation in ("etcompile.dev/wave", "argocd.argoproj.io/sync-wave"):
         wave = value.get("metadata", {}).get("annotations", {}).get(annotation, "")
-        if re.fullmatch(r"\d+", wave) and int(wave) > _PODS_WAVE:
+        if isinstance(wave, str) and re.fullmatch("[0-9]{1,9}", wave) and int(wave) > _PODS_WAVE:
             place = source.locate(("metadata", "annotations", annotation))
             yield diagnose("ET4009", place, what=what, wave=wave)
 

@@ -69,6 +69,11 @@ def main() -> None:
         # The reader has gone (`etcompile render … | head`); say nothing, not even at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
+    except OSError as error:
+        # Files of the input and of the output folder are dealt with where they are touched.
+        click.echo(f"etcompile: cannot write standard output: {error.strerror}", err=True)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(2)
     except Exception as error:
         if os.environ.get("ETCOMPILE_DEBUG"):
             raise

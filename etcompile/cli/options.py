@@ -1,6 +1,7 @@
 """Options that several commands share, and what they turn into."""
 
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -46,7 +47,7 @@ _COMPILE = (
         metavar="MODE",
         default=str(_DEFAULTS.secret),
         show_default=True,
-        help="ssh key pair: runtime (made in the cluster when the job is applied),"
+        help="ssh key pair: runtime (a Secret made in the cluster, outside of render),"
         " existing:NAME, or external (External Secrets makes it).",
     ),
     click.option(
@@ -138,10 +139,16 @@ def options(given: dict[str, Any]) -> Options:
     """
     from etcompile.check import kubernetes
 
-    version = given["kubernetes_version"].removeprefix("v")
+    # A server says v1.34.4 of itself; the schema is that of 1.34.
+    version = ".".join(given["kubernetes_version"].removeprefix("v").split(".")[:2])
     if version not in kubernetes.versions():
         known = f"{kubernetes.versions()[0]} to {kubernetes.versions()[-1]}"
-        raise click.BadParameter(f"{version} is not known; {known} are", param_hint="version")
+        raise click.BadParameter(
+            f"{version} is not known; {known} are", param_hint="--kubernetes-version"
+        )
+    namespace = given["namespace"]
+    if namespace is not None and not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", namespace):
+        raise click.BadParameter(f"'{namespace}' is no namespace", param_hint="--namespace")
     return Options(
         namespace=given["namespace"],
         settings=Settings(
@@ -178,6 +185,8 @@ def _explicit() -> frozenset[str]:
 def _secret(mode: str) -> SecretMode:
     kind, _, name = mode.partition(":")
     if kind == "existing" and name:
+        if not re.fullmatch(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?", name):
+            raise click.BadParameter(f"'{name}' is no name of a Secret", param_hint="--secret")
         return SecretMode("existing", name)
     if mode == "runtime":
         return SecretMode("runtime")
@@ -199,7 +208,7 @@ def tell(
             output.
     """
     form = given["form"]
-    if given["quiet"]:
+    if given["quiet"] and not given["strict"]:
         diagnostics = [one for one in diagnostics if one.severity is Severity.ERROR]
     if form == "text" and not diagnostics:
         return

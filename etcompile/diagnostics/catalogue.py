@@ -353,6 +353,26 @@ _RULES = (
         "see `etcompile schema TrainingJob`",
     ),
     Rule(
+        "ET2013",
+        "unknown-kind",
+        _ERROR,
+        "{group} has no kind '{kind}' that etcompile knows",
+        "its kinds are {known}; they are written exactly so",
+        "A misspelt kind of a group that is compiled would otherwise pass through as somebody"
+        " else's object, and the job or intent would be missing.",
+        "apiVersion: kai.alibabacloud.com/v1alpha1\nkind: Scaleout      # ScaleOut",
+    ),
+    Rule(
+        "ET2014",
+        "accelerators-none",
+        _ERROR,
+        "{where} is {found}, which is no number of slots",
+        "ask for at least one GPU, or set slotsPerWorker",
+        "Without slotsPerWorker the GPU limit of a worker is its number of slots; a host with no"
+        " slots takes no process, and the launcher waits for ever.",
+        'resources: {limits: {nvidia.com/gpu: "0"}}',
+    ),
+    Rule(
         "ET2020",
         "job-name",
         _ERROR,

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 
 from etcompile.emit import objects
 from etcompile.emit.objects import Manifest
-from etcompile.emit.order import WAVE_CONFIG, WAVE_PODS, natural, ordered, wave
+from etcompile.emit.order import WAVE_CONFIG, WAVE_PODS, ordered, wave
 from etcompile.emit.stream import header, stream
 from etcompile.emit.yaml import to_yaml
+from etcompile.naming import natural
 
 KUSTOMIZATION = "kustomization.yaml"
 

@@ -5,11 +5,11 @@ time and easy on the eye. Design and reasons: reference/gitops.md 9.
 """
 
 import re
-import sys
 from collections.abc import Iterable
 
 from etcompile.emit import objects
 from etcompile.emit.objects import Manifest
+from etcompile.naming import Natural, natural
 
 WAVE_IDENTITY = -10
 """Identities and where secrets come from: everything else refers to them."""
@@ -58,9 +58,7 @@ _POD_KINDS = frozenset(
 _FOREMOST_KINDS = ("Namespace", "CustomResourceDefinition")
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,9}")
-_DIGITS = re.compile(r"[0-9]+")
 
-Natural = tuple[str, str]
 Place = tuple[int, int, str, Natural, Natural, str]
 """Where an object stands among others: what `ordered` compares."""
 
@@ -102,25 +100,6 @@ def ordered(manifests: Iterable[Manifest]) -> list[Manifest]:
         The same objects, sorted.
     """
     return sorted(manifests, key=place)
-
-
-def natural(text: str) -> Natural:
-    """A sort key under which runs of digits compare as numbers.
-
-    Args:
-        text: Any text.
-
-    Returns:
-        A key that differs from that of every other text, leading zeros included.
-    """
-    return _DIGITS.sub(_number, text), text
-
-
-def _number(match: re.Match[str]) -> str:
-    # How many digits and then these compares as the number does. The NUL, which is in no name,
-    # puts it before all letters, as if the text ended there.
-    digits = match[0].lstrip("0")
-    return f"\0{chr(min(len(digits), sys.maxunicode))}{digits}"
 
 
 def place(manifest: Manifest) -> Place:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from etcompile.frontends.kind import Kind, Lowered
 
-__all__ = ["Kind", "Lowered", "find", "kinds", "served_versions"]
+__all__ = ["Kind", "Lowered", "find", "kinds", "kinds_of", "served_versions"]
 
 
 @functools.cache
@@ -33,6 +33,11 @@ def served_versions(api_version: str, name: str) -> tuple[str, ...]:
         for kind in kinds()
         if kind.name == name and kind.api_version.partition("/")[0] == group
     )
+
+
+def kinds_of(group: str) -> tuple[str, ...]:
+    """The kinds of an API group, for a message about one that it does not have."""
+    return tuple(sorted({k.name for k in kinds() if k.api_version.partition("/")[0] == group}))
 
 
 def _discover() -> Iterator[Kind]:

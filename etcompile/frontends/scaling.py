@@ -4,6 +4,7 @@ Only what the two files say; which workers they mean is decided when intents are
 their job, where et-operator's index rules live (reference/et-operator.md 5).
 """
 
+import re
 from collections.abc import Iterator
 from typing import Any, TypedDict
 
@@ -14,6 +15,7 @@ from etcompile.model import Origin, ScaleIn, ScaleOut
 API_VERSION = "kai.alibabacloud.com/v1alpha1"
 _LABEL = "scaleout-name"
 _SEQUENCE = "etcompile.dev/sequence"
+_NUMBER = re.compile(r"[0-9]{1,9}")
 
 
 class _Common(TypedDict):
@@ -71,7 +73,7 @@ def _common(source: Source) -> _Common:
         "job": source.data["spec"]["selector"]["name"],
         "origin": Origin(source),
         "created": metadata.get("creationTimestamp"),
-        "sequence": int(sequence) if sequence.isdecimal() else None,
+        "sequence": int(sequence) if _NUMBER.fullmatch(sequence) else None,
     }
 
 
@@ -102,7 +104,7 @@ def _notes(source: Source) -> Iterator[Diagnostic]:
     if spec.get("script"):
         yield diagnose("ET3009", source.locate(("spec", "script")), where="spec.script")
     sequence = source.data["metadata"].get("annotations", {}).get(_SEQUENCE)
-    if sequence is not None and not sequence.isdecimal():
+    if sequence is not None and not _NUMBER.fullmatch(sequence):
         yield diagnose(
             "ET3010",
             source.locate(("metadata", "annotations", _SEQUENCE)),

@@ -33,6 +33,7 @@ from etcompile.model import (
     RunPolicy,
     SshCredentials,
     Volume,
+    quantity,
 )
 from etcompile.model.protocol import HOSTS_PATH
 
@@ -45,8 +46,16 @@ _SSH_MOUNT_PATH = "etcompile.dev/ssh-mount-path"
 _GATE_TIMEOUT = "etcompile.dev/gate-timeout"
 _ANNOTATIONS = (_SUSPEND, _SSH_SECRET, _SSH_MOUNT_PATH, _GATE_TIMEOUT)
 
+_GPU = "nvidia.com/gpu"
 _ROOT_SSH = "/root/.ssh"
+_HOME = (
+    r"(?!/(?:etc/edl|etc/mpi|etc/etcompile|opt/kube|job)(?:/|$))"
+    r"(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._-]+)+/?"
+)
+"""A path that can be mounted: not ours, no dots that lead elsewhere, nothing a shell minds."""
+_SECRET_NAME = r"[a-z0-9](?:[-.a-z0-9]{0,251}[a-z0-9])?"  # noqa: S105 - a form, no secret
 _NON_ROOT_PORT = 2222
+_SECONDS = r"0{0,8}[1-9][0-9]{0,8}"
 _DEFAULT_GATE_TIMEOUT = 1800
 """Seconds: large images and a cluster that grows on demand need more than a few minutes."""
 
@@ -101,7 +110,8 @@ def lower(source: Source) -> Lowered:
     if mode == "ssh":
         credentials, problems = _credentials(source, templates)
         diagnostics += problems
-    return Lowered(_job(source, mode, templates, credentials), tuple(diagnostics))
+    job = _job(source, mode, templates, credentials)
+    return Lowered(job, (*diagnostics, *_no_slots(job)))
 
 
 def _job(
@@ -277,11 +287,18 @@ def _slots(spec: Mapping[str, Any], worker: PodTemplate) -> int:
     """Processes per worker (reference/et-operator.md 1.1, slotsPerWorker): limits only."""
     if (given := spec.get("slotsPerWorker")) is not None:
         return int(given)
-    limits = worker.main_container.get("resources", {}).get("limits", {})
-    try:
-        return int(limits["nvidia.com/gpu"])
-    except (KeyError, ValueError):
-        return 1
+    limit = worker.main_container.get("resources", {}).get("limits", {}).get(_GPU)
+    return 1 if limit is None else int(quantity.number(str(limit)) or 0)
+
+
+def _no_slots(job: Job) -> Iterator[Diagnostic]:
+    """An error for a GPU limit that gives no slots."""
+    worker = job.roles[0].template
+    if job.slots < 1:
+        limit = worker.main_container["resources"]["limits"][_GPU]
+        names = [container["name"] for container in worker.spec["containers"]]
+        place = ("spec", "containers", names.index(worker.main), "resources", "limits", _GPU)
+        yield diagnose("ET2014", worker.origin.locate(*place), where=f"limits.{_GPU}", found=limit)
 
 
 def _own_account(template: PodTemplate) -> str | None:
@@ -354,13 +371,14 @@ def _annotations(source: Source) -> Mapping[str, str]:
 
 def _gate_timeout(source: Source) -> int:
     text = _annotations(source).get(_GATE_TIMEOUT, "")
-    return int(text) if re.fullmatch(r"\d+", text, re.ASCII) else _DEFAULT_GATE_TIMEOUT
+    return int(text) if re.fullmatch(_SECONDS, text) else _DEFAULT_GATE_TIMEOUT
 
 
 def _annotation_errors(source: Source) -> Iterator[Diagnostic]:
     for name, form, expected in (
-        (_GATE_TIMEOUT, r"0*[1-9]\d*", "a number of seconds"),
-        (_SSH_MOUNT_PATH, r"/[A-Za-z0-9._/-]+", "an absolute path of plain characters"),
+        (_SSH_SECRET, f"(?:{_SECRET_NAME})?", "the name of a Secret"),
+        (_GATE_TIMEOUT, _SECONDS, "a number of seconds, at most 9 digits"),
+        (_SSH_MOUNT_PATH, _HOME, "a plain absolute path that the job does not use itself"),
     ):
         found = _annotations(source).get(name)
         if found is not None and not re.fullmatch(form, found, re.ASCII):
@@ -386,11 +404,15 @@ def _document(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _identity(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The document without replica counts: scaling a run does not make it another run."""
-    spec = document["spec"]
-    counts = ("replicas", "minReplicas", "maxReplicas")
+    """What the job's Pods are made of.
+
+    Scaling a run does not make it another run, nor does a policy that only a watcher reads, nor
+    the Pods' own labels and annotations, which may change while they run.
+    """
+    policies = ("restartPolicy", "backoffLimit", "cleanPodPolicy")
+    spec = {key: value for key, value in document["spec"].items() if key not in policies}
     roles = {
-        role: {key: value for key, value in body.items() if key not in counts}
+        role: {"template": {"spec": body["template"]["spec"]}}
         for role, body in spec["etReplicaSpecs"].items()
     }
     return {

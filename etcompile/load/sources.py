@@ -14,6 +14,7 @@ from fnmatch import translate
 from typing import BinaryIO, Literal
 
 from etcompile.diagnostics import Diagnostic, Location, diagnose
+from etcompile.naming import natural
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 _LOCK = "etcompile.lock.json"
@@ -203,12 +204,12 @@ def _is_input(path: str) -> bool:
 
 
 def _names(directory: str, *, hidden: bool = False) -> list[str] | Diagnostic:
-    """The names in a directory that are hidden, or those that are not, by code point."""
+    """The names in a directory that are hidden, or those that are not; digits count as numbers."""
     try:
         names = os.listdir(directory)  # noqa: PTH208
     except OSError as error:
         return _unreadable(shown_path(directory), error)
-    return sorted(name for name in names if name.startswith(".") == hidden)
+    return sorted((name for name in names if name.startswith(".") == hidden), key=natural)
 
 
 def _glob_files(pattern: str) -> Iterator[SourceFile | Diagnostic]:
@@ -268,4 +269,4 @@ def _glob_paths(pattern: str) -> tuple[list[str], list[Diagnostic]]:
                 waiting.append((f"{path}/", parts))
             elif matching.match(name) and (is_directory or not rest) and not (anywhere and rest):
                 waiting.append((f"{path}/" if rest else path, rest))
-    return sorted(paths), problems
+    return sorted(paths, key=natural), problems

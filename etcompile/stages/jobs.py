@@ -30,7 +30,8 @@ class JobObjects:
         name: The job; None for other objects of the input.
         namespace: The job's namespace, if it names one.
         objects: Kubernetes objects, JSON, in the order in which they are applied.
-        sources: The files they come from, independent of the working directory.
+        sources: The files of the job and of what an overlay changed in it, independent of the
+            working directory; not those of its scale intents.
         waits: The Pods that wait before they start, each with the Pods it waits for.
     """
 
@@ -68,9 +69,9 @@ def job_objects(
         place = job.origin.locate("metadata", "name")
         problems.append(diagnose("ET2043", place, job=job.name, reason=reason))
         job = dataclasses.replace(job, namespace="default")
-    origins = [job.origin, *(intent.origin for intent in wishes)]
-    sources = {origin.source.relative for origin in origins} | {*environment.settled_by}
-    sources |= _overlays_of((origin.source for origin in origins), changed_by)
+    # Not the intents' files: one more of them must not change every header.
+    sources = {job.origin.source.relative} | {*environment.settled_by}
+    sources |= _overlays_of([job.origin.source], changed_by)
     made: tuple[Mapping[str, Any], ...] = ()
     matched: frozenset[overlays.Edit] = frozenset()
     try:

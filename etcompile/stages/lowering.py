@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from etcompile import frontends
 from etcompile.check import job as job_rules
-from etcompile.check import kubernetes, pods, schema
+from etcompile.check import kubernetes, metadata, pods, schema
 from etcompile.diagnostics import Diagnostic, diagnose, has_errors
 from etcompile.frontends import Kind
 from etcompile.load import Document
@@ -50,8 +50,10 @@ def lowered(documents: Iterable[Document], kubernetes_version: str) -> LoweredDo
         elif problems := _unknown_version(document):
             pass
         else:
-            others.append(document)
-            problems = kubernetes.check_object(document, kubernetes_version)
+            problems = metadata.check_metadata(document)
+            if not problems:
+                others.append(document)
+                problems = kubernetes.check_object(document, kubernetes_version)
         diagnostics += problems
     return LoweredDocuments(
         jobs=tuple(value for value in values if isinstance(value, Job)),
@@ -82,9 +84,13 @@ def _lowered(
 
 
 def _unknown_version(document: Document) -> list[Diagnostic]:
-    known = frontends.served_versions(document.api_version or "", document.kind or "")
-    if not known:
-        return []
-    place = document.locate(("apiVersion",))
-    facts = {"kind": document.kind, "version": document.api_version, "known": " or ".join(known)}
-    return [diagnose("ET2011", place, **facts)]
+    """An error for a document of a group of ours, but of no version or kind of it that is known."""
+    version, name = document.api_version or "", document.kind or ""
+    if known := frontends.served_versions(version, name):
+        facts = {"kind": name, "version": version, "known": " or ".join(known)}
+        return [diagnose("ET2011", document.locate(("apiVersion",)), **facts)]
+    group = version.partition("/")[0]
+    if known := frontends.kinds_of(group):
+        facts = {"group": group, "kind": name, "known": ", ".join(known)}
+        return [diagnose("ET2013", document.locate(("kind",)), **facts)]
+    return []

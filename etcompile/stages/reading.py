@@ -104,11 +104,19 @@ def _in_namespace(
                 )
             )
         metadata = document.data.get("metadata")
-        if isinstance(metadata, dict) and frontends.find(document.api_version, document.kind):
+        if isinstance(metadata, dict) and _takes_namespace(document):
             data = {**document.data, "metadata": {**metadata, "namespace": namespace}}
             document = dataclasses.replace(document, data=data)  # noqa: PLW2901
         placed.append(document)
     return placed, problems
+
+
+def _takes_namespace(document: Document) -> bool:
+    """Whether a document that names no namespace gets the one asked for."""
+    if document.namespace is not None or document.api_version is None or document.kind is None:
+        return False
+    ours = frontends.find(document.api_version, document.kind) is not None
+    return ours or is_namespaced(document.data)
 
 
 def _twice(documents: Sequence[Document]) -> list[Diagnostic]:

@@ -36,7 +36,7 @@ def test_inputs_are_not_changed() -> None:
 def test_groups_tell_jobs_apart_and_name_their_files() -> None:
     result = etcompile.compile([EXAMPLE])
     assert [(g.name, g.namespace) for g in result.groups] == [("elastic-mnist", "ml")]
-    assert result.groups[0].sources == ("job.yaml", "scale-1-out.yaml", "scale-2-in.yaml")
+    assert result.groups[0].sources == ("job.yaml",)
 
 
 def test_an_error_leaves_no_objects() -> None:

@@ -140,7 +140,7 @@ def test_a_name_that_no_service_can_have_is_refused(name: str) -> None:
     [
         ("volumes", [{"name": "training-job-config", "emptyDir": {}}]),
         ("volumes", [{"name": "etcompile-status", "emptyDir": {}}]),
-        ("volumes", [{"name": "mnist", "emptyDir": {}}]),
+        ("volumes", [{"name": "etcompile-ssh-home", "emptyDir": {}}]),
         ("initContainers", [container("wait-for-workers")]),
     ],
 )
@@ -148,6 +148,20 @@ def test_what_the_compiled_pod_needs_for_itself_is_refused(field: str, value: An
     job = training_job()
     launcher(job)["template"]["spec"][field] = value
     assert errors(job) == ["ET2047"]
+
+
+def test_a_volume_of_the_secrets_name_is_no_clash() -> None:
+    job = training_job()
+    worker(job)["template"]["spec"]["volumes"] = [{"name": "mnist", "emptyDir": {}}]
+    names = [v["name"] for v in by_name(compiled(job))["Pod", "mnist-worker-0"]["spec"]["volumes"]]
+    assert sorted(set(names)) == sorted(names)
+
+
+def test_a_gpu_limit_without_slots_is_refused() -> None:
+    job = training_job()
+    limits = {"limits": {"nvidia.com/gpu": "0"}}
+    worker(job)["template"]["spec"]["containers"][0]["resources"] = limits
+    assert errors(job) == ["ET2014"]
 
 
 @pytest.mark.parametrize("path", ["/etc/edl", "/job/", "/root/.ssh", "/etc/etcompile/hosts"])
@@ -166,6 +180,10 @@ def test_a_mount_over_ours_is_refused(path: str) -> None:
         ("etcompile.dev/ssh-mount-path", "/home/x'; rm -rf '/"),
         ("etcompile.dev/gate-timeout", "soon"),
         ("etcompile.dev/gate-timeout", "0"),
+        ("etcompile.dev/gate-timeout", "9" * 5000),
+        ("etcompile.dev/ssh-mount-path", "/etc/edl"),
+        ("etcompile.dev/ssh-mount-path", "/a/../b"),
+        ("arena.kubeflow.org/ssh-secret", "Bad Name"),
     ],
 )
 def test_an_annotation_that_steers_the_compiler_is_checked(name: str, value: str) -> None:
@@ -186,7 +204,9 @@ def test_a_template_of_the_users_replaces_ours(tmp_path: Path) -> None:
     assert data["worker.sh"].startswith("#!/bin/sh")
 
 
-@pytest.mark.parametrize("text", ["{{ nobody }}", "{% if %}", "\udcff"])
+@pytest.mark.parametrize(
+    "text", ["{{ nobody }}", "{% if %}", "\udcff", "{{ 1 / 0 }}", "{{ [].pop() }}"]
+)
 def test_a_template_that_does_not_render_is_told_by_name(tmp_path: Path, text: str) -> None:
     (tmp_path / "run-once.sh.j2").write_bytes(text.encode(errors="surrogateescape"))
     result = etcompile.compile(training_job(), etcompile.Options(templates=tmp_path))

@@ -24,6 +24,8 @@ def job(command: list[str], replicas: int = 2, **bounds: int) -> dict[str, Any]:
         ["sh", "-c", "horovodrun -np 'unbalanced"],
         ["python", "-np", "99"],
         ["mpirun", "-np", "2", "hostname"],
+        ["mpirun"],
+        ["sh", "-c", "exec horovodrun"],
         ["deepspeed", "--num_nodes", "2", "train.py"],
     ],
 )

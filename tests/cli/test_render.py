@@ -88,6 +88,34 @@ def test_strict_refuses_warnings(tmp_path: Path) -> None:
     assert (strict.returncode, strict.stdout) == (2, "")
 
 
+def test_strict_tells_what_it_refuses_even_quietly(tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(JOB.replace("horovod:0.28.1", "horovod:latest"))
+    done = etcompile("render", "-q", "--strict", file)
+    assert (done.returncode, "ET2040" in done.stderr) == (2, True)
+
+
+def test_a_full_disk_is_no_bug_of_ours() -> None:
+    with open("/dev/full", "wb") as full:  # noqa: PTH123
+        command = [sys.executable, "-m", "etcompile", "render", str(EXAMPLE)]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert "standard output" in done.stderr
+
+
+def test_the_files_of_a_folder_count_in_the_order_people_list_them(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(JOB)
+    out = (
+        (EXAMPLE / "scale-1-out.yaml").read_text().replace('{ etcompile.dev/sequence: "1" }', "{}")
+    )
+    for number in (2, 10):
+        text = out.replace("more-for-the-night", f"s{number}").replace("count: 2", "count: 1")
+        (tmp_path / f"scale-{number}.yaml").write_text(text)
+    pods = yaml.safe_load_all(etcompile("render", tmp_path).stdout)
+    labels = {p["metadata"]["name"]: p["metadata"]["labels"] for p in pods if p["kind"] == "Pod"}
+    assert labels["elastic-mnist-worker-2"]["scaleout-name"] == "s2"
+
+
 def test_quiet_leaves_errors_only(tmp_path: Path) -> None:
     file = tmp_path / "job.yaml"
     file.write_text(JOB.replace("horovod:0.28.1", "horovod:latest"))
@@ -142,6 +170,8 @@ def test_the_output_folder_is_not_read_as_input(tmp_path: Path) -> None:
         ["render"],
         ["render", EXAMPLE, "--kubernetes-version", "1.99"],
         ["render", EXAMPLE, "--secret", "vault"],
+        ["render", EXAMPLE, "--secret", "existing:Bad Name"],
+        ["render", EXAMPLE, "-n", "Bad_NS"],
         ["render", EXAMPLE, "--split"],
         ["rendr", EXAMPLE],
         ["explain", "ET0000"],

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from etcompile.emit import WAVE_CONFIG, WAVE_IDENTITY, WAVE_PODS, ordered, wave
-from etcompile.emit.order import natural
+from etcompile.naming import natural
 
 
 def _object(kind: str, name: str = "a", **metadata: Any) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Other Kubernetes objects among the inputs: checked, cleaned, and in their wave."""
 
+import base64
 from typing import Any
 
 import pytest
@@ -109,6 +110,71 @@ def test_a_secret_in_the_clear_needs_a_word(field: str) -> None:
 )
 def test_no_word_lets_a_private_key_pass(data: Any) -> None:
     assert errors(secret(**data), allow_plain_secrets=True) == ["ET4006"]
+
+
+PEM = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAA\n"
+
+
+def encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"echo {encoded(PEM)} | base64 -d > /root/.ssh/id_rsa",
+        f"users: [{{client-key-data: {encoded(PEM)}}}]",
+        encoded(f"\n{PEM}"),
+        encoded(f"# mine\n{PEM}"),
+        encoded(encoded(PEM)),
+        base64.encodebytes(PEM.encode() * 3).decode(),
+        "---- BEGIN SSH2 ENCRYPTED PRIVATE KEY ----\nAA",
+        "PuTTY-User-Key-File-3: ssh-ed25519",
+    ],
+    ids=["echo", "kubeconfig", "leading", "comment", "twice", "wrapped", "ssh2", "putty"],
+)
+def test_a_private_key_is_found_however_it_is_wrapped(text: str) -> None:
+    assert errors(config(data={"file": text})) == ["ET4006"]
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        [],
+        "x",
+        5,
+        {"name": 5},
+        {"name": "a", "namespace": ["x"]},
+        {"name": "a", "annotations": {"etcompile.dev/wave": 5}},
+        {"name": "a", "annotations": ["a"]},
+        {"name": "a", "labels": 7},
+        {},
+    ],
+    ids=str,
+)
+def test_metadata_is_held_to_its_form_whatever_the_kind(metadata: Any) -> None:
+    widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": metadata}
+    assert set(errors(training_job(), widget)) == {"ET4002"}
+
+
+def test_a_wave_of_many_digits_is_no_wave() -> None:
+    late = config()
+    late["metadata"]["annotations"] = {"argocd.argoproj.io/sync-wave": "9" * 5000}
+    assert compiled(late).objects
+
+
+def test_the_namespace_option_hides_no_clash() -> None:
+    taken = config()
+    taken["metadata"]["name"] = "mnist-config"
+    assert errors(training_job(), taken, namespace="ml") == ["ET4005"]
+    named = config()
+    named["metadata"]["namespace"] = "ml"
+    assert errors(config(), named, namespace="ml") == ["ET1018"]
+
+
+@pytest.mark.parametrize("kind", ["trainingjob", "Scaleout", "TrainingJobs"])
+def test_a_misspelt_kind_of_a_known_group_is_an_error(kind: str) -> None:
+    assert errors(training_job() | {"kind": kind}) == ["ET2013"]
 
 
 def test_a_public_certificate_is_no_secret() -> None:

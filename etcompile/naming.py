@@ -1,0 +1,30 @@
+"""The order in which people list names: digits count as numbers, so scale-2 is before scale-10.
+
+At the bottom, because files are read in this order and objects are written in it.
+"""
+
+import re
+import sys
+
+_DIGITS = re.compile(r"[0-9]+")
+
+Natural = tuple[str, str]
+
+
+def natural(text: str) -> Natural:
+    """A sort key under which runs of digits compare as numbers.
+
+    Args:
+        text: Any text.
+
+    Returns:
+        A key that differs from that of every other text, leading zeros included.
+    """
+    return _DIGITS.sub(_number, text), text
+
+
+def _number(match: re.Match[str]) -> str:
+    # How many digits and then these compares as the number does. The NUL, which is in no name,
+    # puts it before all letters, as if the text ended there.
+    digits = match[0].lstrip("0")
+    return f"\0{chr(min(len(digits), sys.maxunicode))}{digits}"
