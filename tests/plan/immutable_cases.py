@@ -28,7 +28,7 @@ class Case:
 
 
 def pod(spec: dict[str, Any] | None = None, **container: Any) -> dict[str, Any]:
-    main = {"name": "main", "image": "lab/mpi:1", "command": ["sleep", "1"], **container}
+    main = {"name": "main", "image": "example/mpi:1", "command": ["sleep", "1"], **container}
     return _object("v1", "Pod", spec={"containers": [main], **(spec or {})})
 
 
@@ -52,7 +52,7 @@ def _claim(size: str = "1Gi", **spec: Any) -> dict[str, Any]:
 
 
 def _template(**spec: Any) -> dict[str, Any]:
-    containers = [{"name": "main", "image": "lab/mpi:1", "command": ["true"]}]
+    containers = [{"name": "main", "image": "example/mpi:1", "command": ["true"]}]
     return {
         "metadata": {"labels": {"a": "b"}},
         "spec": {"containers": containers, "restartPolicy": "Never", **spec},
@@ -94,7 +94,7 @@ _PROBE = {"exec": {"command": ["true"]}}
 _HTTP = {"httpGet": {"port": 80}}
 _SOURCE = {"configMap": {"name": "c"}}
 _DATA = {"k": "dg=="}
-_INIT = {"name": "init", "image": "lab/mpi:1", "command": ["true"]}
+_INIT = {"name": "init", "image": "example/mpi:1", "command": ["true"]}
 _SCHEDULING = {
     "nodeSelector": {"a": "b"},
     "tolerations": [_KEY],
@@ -109,11 +109,11 @@ _SCHEDULING = {
 
 POD_CASES = [
     Case("its labels and annotations", pod(), _relabeled(pod()), ACCEPTED),
-    Case("an image", pod(), pod(image="lab/mpi:2"), RESTARTS, "spec.containers[main].image"),
+    Case("an image", pod(), pod(image="example/mpi:2"), RESTARTS, "spec.containers[main].image"),
     Case(
         "an init container's image",
         pod({"initContainers": [_INIT]}),
-        pod({"initContainers": [{**_INIT, "image": "lab/mpi:2"}]}),
+        pod({"initContainers": [{**_INIT, "image": "example/mpi:2"}]}),
         ACCEPTED,
     ),
     Case("a deadline that is set", pod(), pod({"activeDeadlineSeconds": 9}), ACCEPTED),
@@ -268,8 +268,8 @@ POD_CASES = [
     ),
     Case(
         "the pull policy of an image without a tag",
-        pod(image="lab/mpi"),
-        pod(image="lab/mpi", imagePullPolicy="Always"),
+        pod(image="example/mpi"),
+        pod(image="example/mpi", imagePullPolicy="Always"),
         ACCEPTED,
     ),
     Case(
