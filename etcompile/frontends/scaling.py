@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any, TypedDict
 
 from etcompile.diagnostics import Diagnostic, Source, diagnose
+from etcompile.frontends.annotations import unknown_annotations
 from etcompile.frontends.kind import Kind, Lowered
 from etcompile.model import Origin, ScaleIn, ScaleOut
 
@@ -94,6 +95,7 @@ _DEAD = {
 
 
 def _notes(source: Source) -> Iterator[Diagnostic]:
+    yield from unknown_annotations(source, (_SEQUENCE,))
     spec: dict[str, Any] = source.data["spec"]
     for field, reason in _DEAD.items():
         if field in spec:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, diagnose
+from etcompile.frontends.annotations import unknown_annotations
 from etcompile.frontends.kind import Kind, Lowered
 from etcompile.frontends.podtemplates import main_container, runs_as_root, template_notes
 from etcompile.model import (
@@ -98,7 +99,11 @@ def lower(source: Source) -> Lowered:
     mode = spec.get("launcherAttachMode")
     mode = "ssh" if mode is None else mode
     templates = {}
-    diagnostics: list[Diagnostic] = [*_dead_fields(source), *_annotation_errors(source)]
+    diagnostics: list[Diagnostic] = [
+        *_dead_fields(source),
+        *_annotation_errors(source),
+        *unknown_annotations(source, _ANNOTATIONS),
+    ]
     for role in ("launcher", "worker"):
         template, problems = _template(source, role)
         diagnostics += problems

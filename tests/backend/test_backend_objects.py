@@ -173,6 +173,13 @@ def test_a_mount_over_ours_is_refused(path: str) -> None:
     assert errors(job) == ["ET2047"]
 
 
+def test_a_misspelt_annotation_of_ours_is_a_warning_with_the_right_one() -> None:
+    job = training_job()
+    job["metadata"]["annotations"] = {"etcompile.dev/gate-timout": "60"}
+    [warning] = compiled(job).diagnostics
+    assert (warning.code, warning.hint) == ("ET2041", "did you mean 'etcompile.dev/gate-timeout'?")
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [

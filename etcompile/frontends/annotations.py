@@ -1,0 +1,29 @@
+"""Annotations of our own prefix: a misspelt one would steer nothing, and nobody would know."""
+
+from collections.abc import Collection, Iterator
+
+from etcompile.diagnostics import Diagnostic, Source, diagnose
+
+PREFIX = "etcompile.dev/"
+
+
+def unknown_annotations(source: Source, known: Collection[str]) -> Iterator[Diagnostic]:
+    """A warning for each annotation of our prefix that the document's kind does not know.
+
+    Args:
+        source: The document.
+        known: The annotations that its kind reads.
+    """
+    for name in source.data["metadata"].get("annotations", {}):
+        if name.startswith(PREFIX) and name not in known:
+            import difflib  # noqa: PLC0415 - only a complaint needs it
+
+            close = difflib.get_close_matches(name, known, n=1)
+            place = source.locate(("metadata", "annotations", name), key=True)
+            yield diagnose(
+                "ET2041",
+                place,
+                where=f"annotation {name}",
+                reason="there is no such annotation for this kind",
+                advice=f"did you mean '{close[0]}'?" if close else "",
+            )
