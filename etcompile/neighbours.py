@@ -56,13 +56,11 @@ _CLUSTER_SCOPED = frozenset(
 )
 
 
-def declared(source: Source, namespace: str | None) -> tuple[dict[str, Any], list[Diagnostic]]:
+def declared(source: Source) -> tuple[dict[str, Any], list[Diagnostic]]:
     """The object as Git should hold it.
 
     Args:
-        source: A document that is no kind of ours.
-        namespace: The namespace for an object that can have one and names none. Custom
-            resources are left alone: whether they are namespaced cannot be known here.
+        source: A document that is no kind of ours, in its namespace.
 
     Returns:
         The object without `status` and what else a cluster writes, and a warning if there was
@@ -79,8 +77,6 @@ def declared(source: Source, namespace: str | None) -> tuple[dict[str, Any], lis
         metadata["annotations"] = annotations
     if not annotations:
         metadata.pop("annotations", None)
-    if namespace and "namespace" not in metadata and is_namespaced(data):
-        metadata["namespace"] = namespace
     data["metadata"] = metadata
     if not live:
         return data, []
@@ -90,7 +86,10 @@ def declared(source: Source, namespace: str | None) -> tuple[dict[str, Any], lis
 
 
 def is_namespaced(data: dict[str, Any]) -> bool:
-    """Whether an object that names no namespace is known to have one."""
+    """Whether an object that names no namespace is known to have one.
+
+    Whether a custom resource has cannot be known here, so it counts as having none.
+    """
     group = data["apiVersion"].rpartition("/")[0]
     builtin = "." not in group or group.endswith(".k8s.io")
     return builtin and data["kind"] not in _CLUSTER_SCOPED

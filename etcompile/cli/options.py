@@ -14,6 +14,7 @@ from etcompile.compiler import Options
 from etcompile.diagnostics import Diagnostic, Severity, has_errors
 from etcompile.diagnostics.output import FORMATS
 from etcompile.model import PROFILES, Profile, SecretMode, Settings
+from etcompile.model.settings import SECRET_NAME
 
 REFUSED = 2
 """Exit code: usage or refused input."""
@@ -185,7 +186,7 @@ def _explicit() -> frozenset[str]:
 def _secret(mode: str) -> SecretMode:
     kind, _, name = mode.partition(":")
     if kind == "existing" and name:
-        if not re.fullmatch(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?", name):
+        if not re.fullmatch(SECRET_NAME, name):
             raise click.BadParameter(f"'{name}' is no name of a Secret", param_hint="--secret")
         return SecretMode("existing", name)
     if mode == "runtime":

@@ -37,6 +37,7 @@ from etcompile.model import (
     quantity,
 )
 from etcompile.model.protocol import HOSTS_PATH
+from etcompile.model.settings import SECRET_NAME
 
 API_VERSION = "kai.alibabacloud.com/v1alpha1"
 _GROUP = "kai.alibabacloud.com"
@@ -54,7 +55,6 @@ _HOME = (
     r"(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._-]+)+/?"
 )
 """A path that can be mounted: not ours, no dots that lead elsewhere, nothing a shell minds."""
-_SECRET_NAME = r"[a-z0-9](?:[-.a-z0-9]{0,251}[a-z0-9])?"  # noqa: S105 - a form, no secret
 _NON_ROOT_PORT = 2222
 _SECONDS = r"0{0,8}[1-9][0-9]{0,8}"
 _DEFAULT_GATE_TIMEOUT = 1800
@@ -381,7 +381,7 @@ def _gate_timeout(source: Source) -> int:
 
 def _annotation_errors(source: Source) -> Iterator[Diagnostic]:
     for name, form, expected in (
-        (_SSH_SECRET, f"(?:{_SECRET_NAME})?", "the name of a Secret"),
+        (_SSH_SECRET, f"(?:{SECRET_NAME})?", "the name of a Secret"),
         (_GATE_TIMEOUT, _SECONDS, "a number of seconds, at most 9 digits"),
         (_SSH_MOUNT_PATH, _HOME, "a plain absolute path that the job does not use itself"),
     ):

@@ -7,6 +7,9 @@ sees one value.
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+SECRET_NAME = r"[a-z0-9](?:[-.a-z0-9]{0,251}[a-z0-9])?"  # noqa: S105 - a form, no secret
+"""The form of a Secret's name: a DNS subdomain."""
+
 Services = Literal["per-replica", "shared"]
 Profile = Literal["plain", "argocd", "flux", "kapp", "kpt"]
 """A tool that syncs the output; `plain` is none in particular."""

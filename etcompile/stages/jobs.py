@@ -143,7 +143,7 @@ def neighbour_objects(
     """
     values, problems = [], []
     for document in documents:
-        value, notes = declared(document, options.namespace)
+        value, notes = declared(document)
         values.append(value)
         problems += notes
     made = backend.annotated(values, options.settings.profiles, emit.wave, backend.Situation())
