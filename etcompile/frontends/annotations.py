@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator
 
 from etcompile.diagnostics import Diagnostic, Source, diagnose
+from etcompile.diagnostics.spelling import probably
 
 PREFIX = "etcompile.dev/"
 
@@ -16,14 +17,12 @@ def unknown_annotations(source: Source, known: Collection[str]) -> Iterator[Diag
     """
     for name in source.data["metadata"].get("annotations", {}):
         if name.startswith(PREFIX) and name not in known:
-            import difflib  # noqa: PLC0415 - only a complaint needs it
-
-            close = difflib.get_close_matches(name, known, n=1)
+            close = probably(name, known)
             place = source.locate(("metadata", "annotations", name), key=True)
             yield diagnose(
                 "ET2041",
                 place,
                 where=f"annotation {name}",
                 reason="there is no such annotation for this kind",
-                advice=f"did you mean '{close[0]}'?" if close else "",
+                advice=f"did you mean '{close}'?" if close else "",
             )

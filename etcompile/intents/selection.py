@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from etcompile.diagnostics import Diagnostic, diagnose
+from etcompile.diagnostics.spelling import probably
 from etcompile.model import Intent, Job
 
 
@@ -50,15 +51,8 @@ def _no_such_job(intent: Intent, jobs: Sequence[Job]) -> Diagnostic:
     place = intent.origin.locate("spec", "selector", "name")
     if elsewhere := [job.namespace for job in jobs if job.name == intent.job]:
         advice = f"the job is in namespace '{elsewhere[0] or 'default'}': name it in both files"
-    elif close := _closest(intent.job, [job.name for job in jobs]):
-        advice = f"did you mean '{close[0]}'?"
+    elif close := probably(intent.job, [job.name for job in jobs]):
+        advice = f"did you mean '{close}'?"
     else:
         advice = "render the job and its intents together"
     return diagnose("ET3001", place, intent=intent.title, job=intent.job, advice=advice)
-
-
-def _closest(name: str, known: list[str]) -> list[str]:
-    """The known name that was probably meant, if any."""
-    import difflib  # noqa: PLC0415 - only a complaint needs it
-
-    return difflib.get_close_matches(name, known, n=1)
