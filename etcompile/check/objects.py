@@ -84,15 +84,19 @@ def _unseen(value: Object, seen: set[int]) -> list[Any]:
 
 
 def _config_size(value: Object) -> Iterator[Diagnostic]:
-    size = sum(len(k) + len(v.encode()) for k, v in value.get("data", {}).items())
-    if size > _CONFIG_MAP_LIMIT:
+    if (size := _size(value.get("data"))) > _CONFIG_MAP_LIMIT:
         name = value["metadata"]["name"]
         yield diagnose("ET4008", None, name=name, size=size // 1024)
 
 
 def _annotations_size(value: Object) -> int:
-    annotations = value["metadata"].get("annotations") or {}
-    return sum(len(key.encode()) + len(text.encode()) for key, text in annotations.items())
+    return _size(value["metadata"].get("annotations"))
+
+
+def _size(texts: object) -> int:
+    """The bytes of a mapping of texts; what a patch put there instead is the schema's to tell."""
+    pairs = texts.items() if isinstance(texts, dict) else ()
+    return sum(len(k.encode()) + len(v.encode()) for k, v in pairs if isinstance(v, str))
 
 
 def _pod_waves(job: str, objects: Iterable[Object]) -> Iterator[Diagnostic]:

@@ -3,7 +3,7 @@
 from typing import Any
 
 import yaml
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import etcompile
@@ -53,6 +53,11 @@ overlay = st.fixed_dictionaries(
         "patches": st.lists(entries, max_size=3),
     }
 )
+NO_TEXT = {
+    "apiVersion": "etcompile.dev/v1alpha1",
+    "kind": "Overlay",
+    "patches": [{"target": {"kind": "ConfigMap"}, "patch": {"data": {"metadata": False}}}],
+}
 CLAIM = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "a"}}
 
 
@@ -61,6 +66,7 @@ def compilation(given: Any) -> Any:
     return etcompile.compile(documents, Options(overlays=(given,)))
 
 
+@example(NO_TEXT)
 @settings(max_examples=300, deadline=None)
 @given(overlay)
 def test_any_patch_is_applied_or_refused(given: Any) -> None:
