@@ -1,17 +1,21 @@
-"""Scripts from Jinja2 templates: those we ship, or the user's of the same name.
+"""Scripts from templates: those we ship, or the user's of the same name.
 
-Undefined variables are errors: a script with a hole in it would only fail in the cluster.
+Those we ship were translated to Python ahead of time (`shipped`), because importing Jinja2 is a
+fifth of a render. Jinja2 itself renders as soon as the user has a template of their own, or a
+shipped one was edited since.
 """
 
 import contextlib
 import functools
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-
-import jinja2
+from typing import Any
 
 from etcompile import data
+from etcompile.backend import shipped
+
+_Render = Callable[[str, Mapping[str, Any]], str]
 
 
 class TemplateError(Exception):
@@ -37,16 +41,6 @@ class Texts:
 
     def __init__(self, directory: Path | None = None) -> None:
         self._directory = directory
-        folders = [directory] if directory else []
-        self._environment = jinja2.Environment(
-            loader=jinja2.FileSystemLoader([*folders, data.folder("templates")]),
-            undefined=jinja2.StrictUndefined,
-            keep_trailing_newline=True,
-            trim_blocks=True,
-            lstrip_blocks=True,
-            autoescape=False,  # noqa: S701 - shell, not HTML
-        )
-        self._template = functools.cache(self._environment.get_template)
 
     def digests(self) -> Iterator[tuple[str, str]]:
         """The user's own templates: `templates/NAME` and the SHA-256 of each."""
@@ -62,8 +56,34 @@ class Texts:
         """
         file = f"{name}.j2"
         try:
-            return self._template(file).render(values)
-        except jinja2.TemplateSyntaxError as error:
-            raise TemplateError(file, f"line {error.lineno}: {error.message}") from error
-        except Exception as error:  # a template is a program: it may fail in any way
-            raise TemplateError(file, str(error) or type(error).__name__) from error
+            return self._render(file, values)
+        except ValueError as error:
+            raise TemplateError(file, str(error)) from error
+
+    @functools.cached_property
+    def _render(self) -> _Render:
+        folder = data.folder("templates")
+        if self._directory is None and _translated(folder):
+            return _render_shipped
+        from etcompile.backend import jinja  # noqa: PLC0415 - see the module's docstring
+
+        folders = [self._directory, folder] if self._directory else [folder]
+        return functools.partial(jinja.render, jinja.environment(folders))
+
+
+def _translated(folder: Path) -> bool:
+    """Whether `shipped` was made from the templates that are there now."""
+    try:
+        return all(
+            hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest
+            for name, digest in shipped.SOURCES.items()
+        )
+    except OSError:
+        return False
+
+
+def _render_shipped(file: str, values: Mapping[str, Any]) -> str:
+    try:
+        return "".join(shipped.TEMPLATES[file](values))
+    except KeyError as error:
+        raise ValueError(f"{error} is undefined") from error

@@ -14,8 +14,9 @@ from specs import compiled, training_job, worker
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "trainingjob" / "elastic-mnist"
 
-_ONLY_FOR_COMPLAINTS = {"difflib", "textwrap", "etcompile.diagnostics.output.text"}
+_ONLY_FOR_COMPLAINTS = {"difflib", "etcompile.diagnostics.output.text"}
 _ONLY_FOR_FOLDERS = {"ctypes", "etcompile.emit.directory", "etcompile.emit.replace"}
+_ONLY_FOR_OWN_TEMPLATES = {"jinja2", "etcompile.backend.jinja"}
 _NEVER = {"kubernetes", "kubernetes_validate", "jsonschema", "ruamel", "deepdiff", "rich"}
 
 
@@ -61,6 +62,7 @@ def test_a_clean_render_imports_nothing_that_only_a_complaint_or_a_folder_needs(
     found = _imported("render", EXAMPLE)
     assert "etcompile.compiler" in found
     assert not found & (_ONLY_FOR_COMPLAINTS | _ONLY_FOR_FOLDERS | _NEVER)
+    assert not found & _ONLY_FOR_OWN_TEMPLATES
 
 
 def test_a_command_that_compiles_nothing_does_not_import_the_compiler() -> None:
