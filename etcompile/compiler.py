@@ -5,10 +5,10 @@ program. Each stage is a function from values to values and reports what is wron
 diagnostics, so that all problems of a run are told at once.
 """
 
-import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, BinaryIO
+
+from msgspec import Struct, field, structs
 
 from etcompile import backend, emit, intents, overlays, stages
 from etcompile.check import objects
@@ -21,8 +21,7 @@ from etcompile.stages import JobObjects
 __all__ = ["Compilation", "Input", "JobObjects", "Options", "OverlayInput", "compile"]
 
 
-@dataclass(frozen=True, slots=True)
-class Compilation:
+class Compilation(Struct, frozen=True):
     """What a run of the compiler made.
 
     Args:
@@ -83,7 +82,7 @@ def compile(  # noqa: A001 - it is what it does
     groups: list[JobObjects] = []
     texts = backend.Texts(options.templates)
     if not has_errors(environment.diagnostics):
-        options = dataclasses.replace(options, settings=environment.settings)
+        options = structs.replace(options, settings=environment.settings)
         groups, problems = _compiled(loaded.documents, options, environment, texts)
         told += problems
     files = tuple(dict.fromkeys((*(one.file for one in loaded.documents), *environment.files)))

@@ -5,9 +5,10 @@ Apart from the compiler, because each of its stages reads a part of it.
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from etcompile import overlays
 from etcompile.load import Limits
@@ -19,8 +20,7 @@ OverlayInput = overlays.Given
 """A file, a folder with an `overlay.yaml`, the name of a shipped overlay, or a document."""
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(Struct, frozen=True):
     """How to compile.
 
     Args:

@@ -5,12 +5,13 @@ object refuses can be told before anything is merged (reference/gitops.md 1.3). 
 whose text changes are read: after a scale-out that is not one Pod.
 """
 
-import dataclasses
 import itertools
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+
+from msgspec import structs
 
 from etcompile.check import kubernetes
 from etcompile.check.objects import Identity, identity
@@ -105,7 +106,7 @@ def _read(file: str, text: str) -> Loaded:
     # A file that cannot be read was broken by hand; no cluster has what is in it.
     loaded = parse(text, file=file, limits=_LIMITS)
     named = (one for one in loaded.documents if one.name and one.kind != "Kustomization")
-    return dataclasses.replace(loaded, documents=tuple(named))
+    return structs.replace(loaded, documents=tuple(named))
 
 
 def _identity(document: Document) -> Identity:

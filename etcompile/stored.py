@@ -5,10 +5,11 @@ compiled with and the overlays' patches of its Pods and Services; that is all th
 to make any of the job's Pods again.
 """
 
-import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+
+from msgspec import Struct, structs
 
 from etcompile import frontends, overlays
 from etcompile.diagnostics import Location, ValuePath
@@ -77,7 +78,7 @@ def with_patches(job: Job, patches: Sequence[overlays.Edit]) -> Job:
     ]
     if not changing:
         return job
-    return dataclasses.replace(job, identity={**job.identity, "patches": changing})
+    return structs.replace(job, identity={**job.identity, "patches": changing})
 
 
 def read_stored(value: Mapping[str, Any]) -> tuple[Job, Settings]:
@@ -97,12 +98,12 @@ def read_stored(value: Mapping[str, Any]) -> tuple[Job, Settings]:
     if not isinstance(lowered, Job):
         raise StoredJobError(f"its {document.get('kind')} does not compile")
     roles = tuple(
-        dataclasses.replace(role, members=tuple(_members(value["members"][role.name])))
+        structs.replace(role, members=tuple(_members(value["members"][role.name])))
         if role.name in value["members"]
         else role
         for role in lowered.roles
     )
-    job = dataclasses.replace(lowered, roles=roles, namespace=value.get("namespace"))
+    job = structs.replace(lowered, roles=roles, namespace=value.get("namespace"))
     settings = _settings(value["settings"])
     return in_run(with_patches(job, read_patches(value)), settings.run), settings
 
@@ -147,8 +148,7 @@ def _members(runs: list[Mapping[str, Any]]) -> Iterator[Member]:
             yield Member(index, run.get("labels", {}))
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Unlocated:
+class _Unlocated(Struct, frozen=True):
     """A document that comes from no file."""
 
     data: Any

@@ -8,10 +8,10 @@ differ in the codes they give.
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import jsonschema_rs
+from msgspec import Struct
 
 from etcompile.diagnostics import ValuePath
 
@@ -35,8 +35,7 @@ _LISTED = 8
 """Fields that a hint names when none of them resembles the unknown one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(Struct, frozen=True):
     """Something wrong at one place of a value.
 
     Args:
@@ -159,8 +158,7 @@ def shown(value: object) -> str:
 # One error ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _View:
+class _View(Struct, frozen=True):
     """What an error is looked at with: the schema, and where in a document the value stands."""
 
     schema: Mapping[str, Any]

@@ -6,7 +6,8 @@ reference/et-operator.md 9.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from etcompile.diagnostics import Diagnostic, Location, diagnose
 from etcompile.model import Job, Role
@@ -21,8 +22,7 @@ _MPI = {"np": ("-np", "-n", "--np", "-c")}
 _NETWORK = ("--network-interfaces", "--network-interface", "--nics")
 
 
-@dataclass(frozen=True, slots=True)
-class _Command:
+class _Command(Struct, frozen=True):
     program: str
     numbers: Mapping[str, tuple[str, int]]
     """What is asked for (np, min, max) to the flag as written and its value."""

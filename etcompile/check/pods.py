@@ -7,9 +7,10 @@ the same in all Kubernetes versions that etcompile knows; where it is more lenie
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
+
+from msgspec import Struct
 
 from etcompile.check.explain import closest, dotted, value_at
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, diagnose
@@ -43,8 +44,7 @@ _VOLUME_SOURCES = (
 _Value = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class _Finding:
+class _Finding(Struct, frozen=True):
     path: ValuePath
     problem: str
     advice: str = ""

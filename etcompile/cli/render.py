@@ -1,11 +1,11 @@
 """`etcompile render`: job specifications to manifests, on standard output or in a folder."""
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import replace
 
 from etcompile import emit
 from etcompile.cli.options import (

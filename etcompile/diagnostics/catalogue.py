@@ -7,7 +7,8 @@ rest.
 """
 
 import enum
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
 class Severity(enum.Enum):
@@ -19,8 +20,7 @@ class Severity(enum.Enum):
     """The input compiles; somebody should know this. Refused too under `--strict`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """An entry of the catalogue.
 
     Args:

@@ -5,8 +5,9 @@ every stage uses (make one, ask whether any is an error).
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from etcompile.diagnostics.catalogue import RULES, Severity
 
@@ -14,8 +15,7 @@ ValuePath = tuple[str | int, ...]
 """A place inside a document: mapping keys and list indexes, outermost first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Location:
+class Location(Struct, frozen=True):
     """A place in an input file.
 
     Args:
@@ -60,8 +60,7 @@ class Source(Protocol):
         """The place of the value at `path`, of its key if `key`; the nearest parent if absent."""
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnostic:
+class Diagnostic(Struct, frozen=True):
     """A finding.
 
     Args:

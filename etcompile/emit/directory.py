@@ -10,8 +10,9 @@ import os
 import shutil
 import stat
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+
+from msgspec import Struct
 
 from etcompile.diagnostics import Diagnostic, diagnose
 from etcompile.emit import replace
@@ -19,8 +20,7 @@ from etcompile.emit.lock import LOCK
 from etcompile.emit.standing import Comparison, Standing, compared, standing
 
 
-@dataclass(frozen=True, slots=True)
-class WriteResult:
+class WriteResult(Struct, frozen=True):
     """What writing an output folder did.
 
     Args:

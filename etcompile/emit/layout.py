@@ -10,7 +10,8 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from etcompile.emit import objects
 from etcompile.emit.objects import Manifest
@@ -29,8 +30,7 @@ _LONGEST_STEM = 200
 _UNSAFE = re.compile(r"[^a-z0-9.-]")
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Struct, frozen=True):
     """Objects that are rendered together.
 
     Args:

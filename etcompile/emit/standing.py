@@ -6,8 +6,9 @@ lock file in the folder the lock decides what is ours, without one the header of
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+
+from msgspec import Struct, field
 
 from etcompile.diagnostics import Diagnostic, Location, diagnose
 from etcompile.emit.lock import LOCK, LockError, digest, locked_digests
@@ -16,8 +17,7 @@ from etcompile.emit.stream import HEADER
 _LOCK = PurePosixPath(LOCK)
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(Struct, frozen=True):
     """What a folder holds, as paths relative to it.
 
     Args:
@@ -39,8 +39,7 @@ class Standing:
     damage: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Struct, frozen=True):
     """How an output folder differs from what it should hold, as paths relative to it.
 
     Args:

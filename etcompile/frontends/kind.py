@@ -4,15 +4,15 @@ Apart from the frontends, so that they share one shape and the pipeline needs no
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from etcompile.diagnostics import Diagnostic, Source, ValuePath
 from etcompile.model import Intent, Job
 
 
-@dataclass(frozen=True, slots=True)
-class Lowered:
+class Lowered(Struct, frozen=True):
     """What a document became.
 
     Args:
@@ -24,8 +24,7 @@ class Lowered:
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(Struct, frozen=True):
     """A kind of document that etcompile compiles.
 
     Args:

@@ -7,10 +7,10 @@ refused: unknown names (defect 1), bounds (defect 5), counts of workers that are
 (defect 22).
 """
 
-import dataclasses
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct, structs
 
 from etcompile.diagnostics import Diagnostic, diagnose
 from etcompile.intents.order import ordered
@@ -20,8 +20,7 @@ _LABEL_LIMIT = 63
 """Characters of a label's value (Kubernetes' own limit)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Folded:
+class Folded(Struct, frozen=True):
     """A job after its intents.
 
     Args:
@@ -35,8 +34,7 @@ class Folded:
     diagnostics: tuple[Diagnostic, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _State:
+class _State(Struct, frozen=True):
     role: Role
     members: dict[int, Member]
     removed: dict[str, str]
@@ -71,8 +69,8 @@ def fold(job: Job, intents: Sequence[Intent], *, any_run: bool = False) -> Folde
             problems += _scale_in(state, intent)
         highest = max((highest, *state.members))
     members = tuple(state.members[index] for index in sorted(state.members))
-    roles = tuple(dataclasses.replace(r, members=members) if r is role else r for r in job.roles)
-    return Folded(dataclasses.replace(job, roles=roles), highest, tuple(problems))
+    roles = tuple(structs.replace(r, members=members) if r is role else r for r in job.roles)
+    return Folded(structs.replace(job, roles=roles), highest, tuple(problems))
 
 
 def _scale_out(state: _State, intent: ScaleOut) -> list[Diagnostic]:

@@ -5,15 +5,15 @@ looking at a single worker.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from etcompile.diagnostics import Diagnostic, diagnose
 from etcompile.diagnostics.spelling import probably
 from etcompile.model import Intent, Job
 
 
-@dataclass(frozen=True, slots=True)
-class Selected:
+class Selected(Struct, frozen=True):
     """Jobs with their intents.
 
     Args:

@@ -4,8 +4,9 @@ It is what the rest of the compiler sees of a file, and implements `diagnostics.
 every later stage can point at a line without knowing of YAML.
 """
 
-from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+from msgspec import Struct, field
 
 from etcompile.diagnostics import Location, ValuePath
 
@@ -17,8 +18,7 @@ class Places(Protocol):
         """The place of the value at `path`, or of its nearest parent; of its key if `key`."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Document:
+class Document(Struct, frozen=True, eq=False):
     """One object of the input.
 
     Args:
@@ -38,9 +38,9 @@ class Document:
     relative: str
     index: int
     data: dict[str, Any]
-    origin: Places | None = field(default=None, repr=False)
+    origin: Places | None = field(default=None)
     path: ValuePath = ()
-    digest: str | None = field(default=None, repr=False)
+    digest: str | None = field(default=None)
 
     def locate(self, path: ValuePath, *, key: bool = False) -> Location:
         """The place of the value at `path`.

@@ -4,11 +4,10 @@ The limits stand apart from the readers because every one of them honours the sa
 because an embedding program may want its own.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """Bounds that keep a wrong or hostile file from occupying a machine.
 
     Args:

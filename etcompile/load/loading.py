@@ -4,13 +4,13 @@ This module only strings the others together: bytes come from `sources`, JSON va
 `values`, objects from `objects`.
 """
 
-import dataclasses
 import hashlib
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, BinaryIO
+
+from msgspec import Struct, field, structs
 
 from etcompile.diagnostics import Diagnostic, Location, diagnose, has_errors
 from etcompile.load.document import Document
@@ -33,8 +33,7 @@ from etcompile.load.values import read
 _STDIN = "-"
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(Struct, frozen=True):
     """What was loaded.
 
     Args:
@@ -119,8 +118,7 @@ def from_values(values: Iterable[Mapping[str, Any]], *, file: str = "<python>") 
     return Loaded(tuple(found), (*problems, *more))
 
 
-@dataclass(slots=True)
-class _Run:
+class _Run(Struct):
     """A run over several paths: what was found, and which files were already read."""
 
     stdin: BinaryIO | None
@@ -177,7 +175,7 @@ class _Run:
             else _parsed(data, file, relative, self.limits)
         )
         found = None if isinstance(data, Diagnostic) else hashlib.sha256(data).hexdigest()
-        self.documents += (dataclasses.replace(one, digest=found) for one in loaded.documents)
+        self.documents += (structs.replace(one, digest=found) for one in loaded.documents)
         self.diagnostics += loaded.diagnostics
         self.fruitful[identity] = bool(loaded.documents) or has_errors(loaded.diagnostics)
 

@@ -5,8 +5,9 @@ because values that Python code hands over go through it too.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from etcompile.diagnostics import Diagnostic, Location, ValuePath, diagnose
 from etcompile.load.document import Document
@@ -17,8 +18,7 @@ _KUSTOMIZE_GROUP = "kustomize.config.k8s.io/"
 _KUSTOMIZE_KINDS = ("Kustomization", "Component")
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Struct, frozen=True):
     """A value that may be an object, and where it stands.
 
     Args:

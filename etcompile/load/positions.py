@@ -6,9 +6,9 @@ document. A value that was merged or aliased has its place where it is written.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct, field
 from yaml.events import (
     AliasEvent,
     CollectionStartEvent,
@@ -21,8 +21,7 @@ from etcompile.load.text import Text
 from etcompile.load.values import Events, is_merge_key, mapping_key, merged_in
 
 
-@dataclass(eq=False, slots=True)
-class Place:
+class Place(Struct, eq=False):
     """Where a value is written.
 
     Args:
@@ -38,8 +37,7 @@ class Place:
     entries: dict[str | int, tuple[int, int, "Place"]] = field(default_factory=dict)
 
 
-@dataclass(eq=False, slots=True)
-class Origin:
+class Origin(Struct, eq=False):
     """The part of a text that holds one document.
 
     Args:
@@ -53,7 +51,7 @@ class Origin:
     start: int
     end: int
     events: Events
-    _root: Place | None = field(default=None, repr=False)
+    _root: Place | None = field(default=None)
 
     def locate(self, path: ValuePath, *, key: bool = False) -> Location:
         """The place of a value.

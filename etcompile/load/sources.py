@@ -9,9 +9,10 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from fnmatch import translate
 from typing import BinaryIO, Literal
+
+from msgspec import Struct
 
 from etcompile.diagnostics import Diagnostic, Location, diagnose
 from etcompile.naming import natural
@@ -26,8 +27,7 @@ Identity = tuple[int, int]
 """Device and inode: two paths to one file have the same."""
 
 
-@dataclass(frozen=True, slots=True)
-class SourceFile:
+class SourceFile(Struct, frozen=True):
     """A regular file to read.
 
     Args:
@@ -43,8 +43,7 @@ class SourceFile:
     identity: Identity
 
 
-@dataclass(frozen=True, slots=True)
-class Sources:
+class Sources(Struct, frozen=True):
     """What one argument names.
 
     Args:

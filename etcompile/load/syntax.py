@@ -6,8 +6,8 @@ place to look at; it is apart because it is a table of experience, not part of r
 """
 
 import re
-from dataclasses import dataclass
 
+from msgspec import Struct
 from yaml.error import MarkedYAMLError
 
 from etcompile.diagnostics import Diagnostic, diagnose
@@ -17,8 +17,7 @@ _NO_SPACE = re.compile(r"\s*(?:- +)*([A-Za-z_][\w./-]*):(?!//)[^\s:]")
 _KEY_ONLY = "one of the lines above may lack its closing quote or bracket"
 
 
-@dataclass(frozen=True, slots=True)
-class SyntaxProblem:
+class SyntaxProblem(Struct, frozen=True):
     """A reworded parser error.
 
     Args:

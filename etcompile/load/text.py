@@ -8,7 +8,8 @@ not UTF-8 has a place too.
 import functools
 import re
 from bisect import bisect_right
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from etcompile.diagnostics import Diagnostic, Location, diagnose
 
@@ -19,8 +20,7 @@ _NAMES = {"\x00": "NUL", "\x08": "BS", "\x0c": "FF", "\x1b": "ESC", "\x7f": "DEL
 _LONGEST_SHOWN_LINE = 1000
 
 
-@dataclass(eq=False, slots=True)
-class Text:
+class Text(Struct, eq=False):
     """The text of one file.
 
     Args:
@@ -30,7 +30,7 @@ class Text:
 
     file: str
     content: str
-    _line_starts: list[int] = field(default_factory=list, repr=False)
+    _line_starts: list[int] = field(default_factory=list)
 
     def line(self, offset: int) -> int:
         """The number of the line that holds `offset`, from 1."""

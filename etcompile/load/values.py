@@ -7,9 +7,9 @@ and whatever exceeds a limit, becomes a diagnostic.
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from msgspec import Struct, field
 from yaml import YAMLError
 from yaml.events import (
     AliasEvent,
@@ -46,8 +46,7 @@ Break = tuple[Literal["syntax", "limit"], int]
 """What stopped the reading, and at which offset that was noticed."""
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentValue:
+class DocumentValue(Struct, frozen=True):
     """One document of a text.
 
     Args:
@@ -63,8 +62,7 @@ class DocumentValue:
     sound: bool
 
 
-@dataclass(slots=True)
-class Reading:
+class Reading(Struct):
     """What a text holds.
 
     Args:

@@ -6,16 +6,16 @@ the JSON they wrote, because they already are what Kubernetes wants.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from msgspec import Struct, field
 
 from etcompile.diagnostics import Location, Source, ValuePath
 
 Labels = Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(Struct, frozen=True):
     """Where in the input a part of the model comes from.
 
     Args:
@@ -35,8 +35,7 @@ class Origin:
         return Origin(self.source, (*self.path, *below))
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(Struct, frozen=True):
     """How many replicas an elastic role may have.
 
     Args:
@@ -48,8 +47,7 @@ class Bounds:
     maximum: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(Struct, frozen=True):
     """One replica of a role.
 
     Args:
@@ -61,31 +59,27 @@ class Member:
     labels: Labels = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Port:
+class Port(Struct, frozen=True):
     """A port of a replica's Service."""
 
     name: str
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class Env:
+class Env(Struct, frozen=True):
     """An environment variable of the main container."""
 
     name: str
     value: str
 
 
-@dataclass(frozen=True, slots=True)
-class EmptyDir:
+class EmptyDir(Struct, frozen=True):
     """A volume that starts empty and lives as long as its Pod."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigMapVolume:
+class ConfigMapVolume(Struct, frozen=True):
     """A volume of files from the job's ConfigMap.
 
     Args:
@@ -100,16 +94,14 @@ class ConfigMapVolume:
 Volume = EmptyDir | ConfigMapVolume
 
 
-@dataclass(frozen=True, slots=True)
-class Mount:
+class Mount(Struct, frozen=True):
     """Where a container sees a volume."""
 
     volume: str
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class InitContainer:
+class InitContainer(Struct, frozen=True):
     """A container that prepares the Pod before the main one starts.
 
     Args:
@@ -128,8 +120,7 @@ class InitContainer:
     resources: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Resident:
+class Resident(Struct, frozen=True):
     """A main container without work of its own: it serves others until the run is done.
 
     Args:
@@ -139,8 +130,7 @@ class Resident:
     ssh: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Gate:
+class Gate(Struct, frozen=True):
     """What a role waits for before its main container starts.
 
     Args:
@@ -158,8 +148,7 @@ class Gate:
     kubexec: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PodTemplate:
+class PodTemplate(Struct, frozen=True):
     """A role's Pod template, as the user wrote it.
 
     Args:
@@ -182,8 +171,7 @@ class PodTemplate:
         return next(c for c in self.spec["containers"] if c["name"] == self.main)
 
 
-@dataclass(frozen=True, slots=True)
-class Role:
+class Role(Struct, frozen=True):
     """Replicas that run the same template: launcher, worker, parameter server.
 
     Args:
@@ -241,8 +229,7 @@ def _numbered(stem: str, member: Member) -> str:
     return stem if member.index is None else f"{stem}-{member.index}"
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigFile:
+class ConfigFile(Struct, frozen=True):
     """A file of the job's ConfigMap that is rendered from a template.
 
     Args:
@@ -256,8 +243,7 @@ class ConfigFile:
     values: Mapping[str, object] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class HostList:
+class HostList(Struct, frozen=True):
     """A file of the job's ConfigMap that lists a role's hosts, one line each.
 
     Args:
@@ -271,8 +257,7 @@ class HostList:
     line: str
 
 
-@dataclass(frozen=True, slots=True)
-class SshCredentials:
+class SshCredentials(Struct, frozen=True):
     """The ssh key pair of a job.
 
     Args:
@@ -294,8 +279,7 @@ class SshCredentials:
     config: str
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterAccess:
+class ClusterAccess(Struct, frozen=True):
     """What a role's Pods may do with the Kubernetes API.
 
     Args:
@@ -309,8 +293,7 @@ class ClusterAccess:
     rules: tuple[Mapping[str, Any], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RunPolicy:
+class RunPolicy(Struct, frozen=True):
     """What is to happen around a run; carried for the watcher, none of it is decided here.
 
     Args:
@@ -326,8 +309,7 @@ class RunPolicy:
     suspended: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(Struct, frozen=True):
     """A training job.
 
     Args:

@@ -5,7 +5,7 @@ if no tool is to delete the old ones by force (reference/gitops.md 1.3). Hosts k
 they are Services, and those follow the run by its label.
 """
 
-import dataclasses
+from msgspec import structs
 
 from etcompile.model.job import Job, Role
 from etcompile.model.protocol import RUN_LABEL
@@ -27,10 +27,10 @@ def in_run(job: Job, run: str | None) -> Job:
     """
     if run is None:
         return job
-    return dataclasses.replace(
+    return structs.replace(
         job,
         run_id=run,
-        roles=tuple(dataclasses.replace(r, pod_stem=_pod_stem(job, r, run)) for r in job.roles),
+        roles=tuple(structs.replace(r, pod_stem=_pod_stem(job, r, run)) for r in job.roles),
         selector={**job.selector, RUN_LABEL: run},
         identity={**job.identity, "run": run},
     )

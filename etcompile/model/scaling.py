@@ -5,13 +5,13 @@ when intents are folded (`etcompile.intents`).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from etcompile.model.job import Origin
 
 
-@dataclass(frozen=True, slots=True)
-class Intent:
+class Intent(Struct, frozen=True):
     """What both kinds of intent share.
 
     Args:
@@ -40,8 +40,7 @@ class Intent:
         return f"{self.kind} {self.name}{'*' if self.generated else ''}"
 
 
-@dataclass(frozen=True, slots=True)
-class ScaleOut(Intent):
+class ScaleOut(Intent, frozen=True):
     """Adds workers.
 
     Args:
@@ -53,8 +52,7 @@ class ScaleOut(Intent):
     label: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class ScaleIn(Intent):
+class ScaleIn(Intent, frozen=True):
     """Removes workers: those named, else the `count` with the highest indexes."""
 
     count: int | None

@@ -4,8 +4,9 @@ The command line, overlays and the Python API all end here, so that every stage 
 sees one value.
 """
 
-from dataclasses import dataclass
 from typing import Literal, get_args
+
+from msgspec import Struct
 
 SECRET_NAME = r"[a-z0-9](?:[-.a-z0-9]{0,251}[a-z0-9])?"  # noqa: S105 - a form, no secret
 """The form of a Secret's name: a DNS subdomain."""
@@ -16,8 +17,7 @@ Profile = Literal["plain", "argocd", "flux", "kapp", "kpt"]
 PROFILES: tuple[Profile, ...] = get_args(Profile)
 
 
-@dataclass(frozen=True, slots=True)
-class SecretMode:
+class SecretMode(Struct, frozen=True):
     """Where a job's ssh key pair comes from.
 
     Args:
@@ -33,8 +33,7 @@ class SecretMode:
         return f"{self.kind}:{self.name}" if self.name else self.kind
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """How to compile.
 
     Args:

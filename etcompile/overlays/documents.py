@@ -4,10 +4,10 @@ The outcome is documents again, whose patched values stand in the overlay: all t
 (schemas, frontends, rules) reports a bad one there.
 """
 
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct, structs
 
 from etcompile.diagnostics import Diagnostic, ValuePath, diagnose
 from etcompile.load import Document, without_nulls
@@ -26,8 +26,7 @@ _IDENTITY: tuple[ValuePath, ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Kinds:
+class Kinds(Struct, frozen=True):
     """What has to be known of kinds to patch documents.
 
     Args:
@@ -42,8 +41,7 @@ class Kinds:
     namespace: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PatchedDocuments:
+class PatchedDocuments(Struct, frozen=True):
     """The documents after overlays.
 
     Args:
@@ -90,7 +88,7 @@ def patched_documents(
                 by[edit.origin.source.relative] = None
         if by:
             data = without_nulls(value.value)
-            document = dataclasses.replace(  # noqa: PLW2901
+            document = structs.replace(  # noqa: PLW2901
                 document, data=data, origin=value, path=()
             )
             sources[document] = tuple(by)

@@ -4,11 +4,12 @@ Overlays come as files of the user's or by the bare name of one that ships with 
 are read by the loader, so its limits and diagnostics hold for them too.
 """
 
-import dataclasses
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
+
+from msgspec import structs
 
 from etcompile import data
 from etcompile.diagnostics import Diagnostic, Location, diagnose
@@ -62,8 +63,8 @@ def _loaded(given: Given, limits: Limits) -> Loaded:
     if name in shipped() and not path.is_file():
         loaded = load([data.folder("overlays") / name / _FILE], limits=limits)
         relative = f"overlays/{name}/{_FILE}"
-        found = (dataclasses.replace(one, relative=relative) for one in loaded.documents)
-        return dataclasses.replace(loaded, documents=tuple(found))
+        found = (structs.replace(one, relative=relative) for one in loaded.documents)
+        return structs.replace(loaded, documents=tuple(found))
     if name == "-" or path.is_dir() or not os.path.lexists(path):
         known = ", ".join(shipped())
         return Loaded((), (diagnose("ET6002", Location(name), known=known),))

@@ -4,10 +4,10 @@ What the job relies on at run time (names, selectors, the gate, the run-once gua
 was compiled. A role's Pods share one spec, and share one after patching too.
 """
 
-import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field, structs
 
 from etcompile.diagnostics import Diagnostic, Location, ValuePath, diagnose
 from etcompile.load import without_nulls
@@ -21,8 +21,7 @@ from etcompile.overlays.traced import Step, Traced
 Object = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class PatchedObject:
+class PatchedObject(Struct, frozen=True):
     """An object after overlays; a `diagnostics.Source`.
 
     Args:
@@ -40,8 +39,7 @@ class PatchedObject:
         return self.value.locate(path, key=key)
 
 
-@dataclass(frozen=True, slots=True)
-class PatchedObjects:
+class PatchedObjects(Struct, frozen=True):
     """A job's objects after overlays.
 
     Args:
@@ -77,8 +75,7 @@ def patched_objects(
     return PatchedObjects(made, tuple(run.changed), touched, tuple(run.diagnostics))
 
 
-@dataclass(frozen=True, slots=True)
-class _Made:
+class _Made(Struct, frozen=True):
     """A compiled object, as the source of what no overlay wrote: blames the edit."""
 
     data: Object
@@ -92,8 +89,7 @@ class _Made:
         return self.edit.origin.locate()
 
 
-@dataclass(slots=True)
-class _Run:
+class _Run(Struct):
     """A walk over a job's objects: what was found, and the parts that were patched before."""
 
     own_labels: frozenset[str]
@@ -164,7 +160,7 @@ class _Run:
         if shared is None or shared[1].value is not new:
             return list(_broken(before, after, edit, self.own_labels))
         if (id(old), id(new)) in self.sound:
-            after = dataclasses.replace(after, value={**after.value, "spec": old})
+            after = structs.replace(after, value={**after.value, "spec": old})
         broken = list(_broken(before, after, edit, self.own_labels))
         if not broken:
             self.sound.add((id(old), id(new)))

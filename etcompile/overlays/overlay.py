@@ -5,8 +5,9 @@ apply edits, before the frontends and after the backend, need to know no more th
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from etcompile.diagnostics import Source
 from etcompile.model import Origin
@@ -22,22 +23,19 @@ Reach = Literal["jobs", "documents", "objects"]
 the inputs; or everything that is rendered."""
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(Struct, frozen=True):
     """Moves documents into a namespace."""
 
     namespace: Traced
 
 
-@dataclass(frozen=True, slots=True)
-class Patch:
+class Patch(Struct, frozen=True):
     """A strategic merge patch (a mapping) or a JSON patch (a list)."""
 
     patch: Traced
 
 
-@dataclass(frozen=True, slots=True)
-class ImageChange:
+class ImageChange(Struct, frozen=True):
     """Another name, tag, digest or pull policy for an image.
 
     Args:
@@ -49,8 +47,7 @@ class ImageChange:
     entry: Traced
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceChange:
+class ResourceChange(Struct, frozen=True):
     """Other requests and limits.
 
     Args:
@@ -65,8 +62,7 @@ class ResourceChange:
 Change = Placement | Patch | ImageChange | ResourceChange
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Edit:
+class Edit(Struct, frozen=True, eq=False):
     """One entry of an overlay; two are the same only if they are one.
 
     Args:
@@ -106,8 +102,7 @@ class Edit:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Overlay:
+class Overlay(Struct, frozen=True):
     """An overlay.
 
     Args:

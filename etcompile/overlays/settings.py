@@ -4,10 +4,10 @@ A flag that was given wins over the last overlay, that over the one before it, a
 default. Apart from the edits: settings are about how to compile and not about what.
 """
 
-import dataclasses
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct, structs
 
 from etcompile.diagnostics import Diagnostic, diagnose
 from etcompile.model import PROFILES, SecretMode, Settings
@@ -27,8 +27,7 @@ _FIELDS = {
 _IMAGES = ("init_image", "kubectl_image")
 
 
-@dataclass(frozen=True, slots=True)
-class SettledSettings:
+class SettledSettings(Struct, frozen=True):
     """The settings after overlays.
 
     Args:
@@ -70,14 +69,14 @@ def settled(
                 if image and (new := new_image(image, change)):
                     values[field] = new
                     matched.add(edit)
-    settings = dataclasses.replace(given, **values)
+    settings = structs.replace(given, **values)
     return SettledSettings(settings, frozenset(matched), tuple(problems))
 
 
 def explicit_settings(given: Settings) -> frozenset[str]:
     """The names of the settings that differ from the defaults."""
     default = Settings()
-    names = [field.name for field in dataclasses.fields(Settings)]
+    names = [field.name for field in structs.fields(Settings)]
     return frozenset(n for n in names if getattr(given, n) != getattr(default, n))
 
 

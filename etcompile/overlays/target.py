@@ -4,15 +4,15 @@ Apart from what is done there, so that every entry selects in the same words, th
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
+
+from msgspec import Struct, field
 
 from etcompile.model.protocol import ROLE_LABEL
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """A selection of documents and objects; what is None selects all.
 
     Args:

@@ -5,16 +5,16 @@ the file that it came from. A value that nothing has touched costs one node, how
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from etcompile.diagnostics import Location, Source, ValuePath
 
 Step = str | int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Traced:
+class Traced(Struct, frozen=True, eq=False):
     """A JSON value and where it was written.
 
     Args:

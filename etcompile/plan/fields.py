@@ -5,8 +5,9 @@ default are the same wish. That knowledge is here, and which differences matter 
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from etcompile.model import quantity
 from etcompile.plan.defaults import default
@@ -31,8 +32,7 @@ _WHOLE = frozenset({"schedulingGates", "selector", "tolerations"})
 """Fields whose rules are about all that is in them together."""
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """One field that two states of an object do not share.
 
     Args:

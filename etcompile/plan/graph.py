@@ -7,8 +7,9 @@ before anybody meets it.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from etcompile.plan.references import RBAC, Reference, references, secret_made_by
 
@@ -19,8 +20,7 @@ _Identity = tuple[str, str, str, str]
 _CLUSTER_SCOPED = frozenset({("ClusterRole", RBAC), ("ClusterSecretStore", "external-secrets.io")})
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Struct, frozen=True):
     """The objects of one job, or those that belong to none.
 
     Args:
@@ -34,8 +34,7 @@ class Group:
     waits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Struct, frozen=True):
     """An object, or several that differ in their number only.
 
     Args:
@@ -58,8 +57,7 @@ class Node:
         return f"{self.kind} {self.names[0]}"
 
 
-@dataclass(frozen=True, slots=True)
-class Edge:
+class Edge(Struct, frozen=True):
     """One object that needs another.
 
     Args:
@@ -75,8 +73,7 @@ class Edge:
     binds: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Graph:
+class Graph(Struct, frozen=True):
     """Objects and what waits for what.
 
     Args:

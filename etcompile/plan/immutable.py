@@ -7,8 +7,9 @@ names the field decides; a field that no row names may change.
 
 import enum
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from etcompile.model import quantity
 from etcompile.plan.defaults import settled
@@ -30,8 +31,7 @@ _Judge = Callable[[Difference, Object, Object], bool]
 """Whether the API accepts a difference between two states of an object."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """What may become of a field.
 
     Args:
@@ -51,8 +51,7 @@ class Row:
     restarts: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """A change that needs a decision.
 
     Args:

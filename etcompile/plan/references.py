@@ -5,8 +5,9 @@ here unchecked: whatever is not where it should be is not a reference.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 RBAC = "rbac.authorization.k8s.io"
 _EXTERNAL = "external-secrets.io"
@@ -29,8 +30,7 @@ _TEMPLATES: dict[str, tuple[str, ...]] = {
 """Where the PodSpec is, by kind."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(Struct, frozen=True):
     """An object that another one names.
 
     Args:

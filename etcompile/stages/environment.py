@@ -3,7 +3,7 @@
 Apart from the other stages because it is the only one that reads files other than the jobs'.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from etcompile import overlays
 from etcompile.check import kubernetes, schema
@@ -13,8 +13,7 @@ from etcompile.model import Settings
 from etcompile.options import Options
 
 
-@dataclass(frozen=True, slots=True)
-class Environment:
+class Environment(Struct, frozen=True):
     """What the overlays of a run come to.
 
     Args:

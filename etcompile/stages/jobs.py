@@ -4,10 +4,10 @@ Apart from the backend because this is about order: which of folding, run, overl
 comes first, and what the stored job must know of each.
 """
 
-import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field, structs
 
 from etcompile import backend, emit, intents, overlays
 from etcompile.check import job as job_rules
@@ -22,8 +22,7 @@ from etcompile.stages.environment import Environment
 from etcompile.stored import stored_value, with_patches
 
 
-@dataclass(frozen=True, slots=True)
-class JobObjects:
+class JobObjects(Struct, frozen=True):
     """The objects of one job, or those that belong to none.
 
     Args:
@@ -68,7 +67,7 @@ def job_objects(
     if job.namespace is None and (reason := backend.namespace_reason(job, settings)):
         place = job.origin.locate("metadata", "name")
         problems.append(diagnose("ET2043", place, job=job.name, reason=reason))
-        job = dataclasses.replace(job, namespace="default")
+        job = structs.replace(job, namespace="default")
     # Not the intents' files: one more of them must not change every header.
     sources = {job.origin.source.relative} | {*environment.settled_by}
     sources |= _overlays_of([job.origin.source], changed_by)
@@ -116,7 +115,7 @@ def _patched(
 def _as_run(job: Job, settings: Settings) -> tuple[Job, Settings]:
     """The job as the run that the settings ask for, and the settings with its ID."""
     run = backend.run_id(job, settings.run)
-    return in_run(job, run), dataclasses.replace(settings, run=run)
+    return in_run(job, run), structs.replace(settings, run=run)
 
 
 def _patched_problems(patched: overlays.PatchedObjects, settings: Settings) -> list[Diagnostic]:

@@ -4,7 +4,8 @@ Apart from building because here every document stands alone: no job meets its i
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from etcompile import frontends
 from etcompile.check import job as job_rules
@@ -15,8 +16,7 @@ from etcompile.load import Document
 from etcompile.model import Intent, Job
 
 
-@dataclass(frozen=True, slots=True)
-class LoweredDocuments:
+class LoweredDocuments(Struct, frozen=True):
     """What the documents of a run are.
 
     Args:

@@ -3,10 +3,11 @@
 Apart from lowering because everything here holds for any document, of our kinds or not.
 """
 
-import dataclasses
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, BinaryIO
+
+from msgspec import structs
 
 from etcompile import frontends, overlays
 from etcompile.check import job as job_rules
@@ -38,7 +39,7 @@ def loaded(inputs: Input | Iterable[Input], options: Options, stdin: BinaryIO | 
             documents += part.documents
             diagnostics += part.diagnostics
     return Loaded(
-        tuple(dataclasses.replace(d, data=without_nulls(d.data)) for d in documents),
+        tuple(structs.replace(d, data=without_nulls(d.data)) for d in documents),
         tuple(diagnostics),
     )
 
@@ -106,7 +107,7 @@ def _in_namespace(
         metadata = document.data.get("metadata")
         if isinstance(metadata, dict) and _takes_namespace(document):
             data = {**document.data, "metadata": {**metadata, "namespace": namespace}}
-            document = dataclasses.replace(document, data=data)  # noqa: PLW2901
+            document = structs.replace(document, data=data)  # noqa: PLW2901
         placed.append(document)
     return placed, problems
 

@@ -1,8 +1,7 @@
 """Every value can tell its file, line and column."""
 
-import dataclasses
-
 import pytest
+from msgspec import structs
 
 from etcompile.diagnostics import Location
 from etcompile.load import from_values, parse, without_nulls
@@ -129,7 +128,7 @@ def test_a_line_too_long_to_print_is_not_shown():
 
 
 def test_a_document_keeps_its_places_when_its_data_is_replaced(document):
-    changed = dataclasses.replace(document, data=without_nulls(document.data))
+    changed = structs.replace(document, data=without_nulls(document.data))
     assert "empty" not in changed.data["spec"]
     assert changed.locate(("spec", "replicas")) == document.locate(("spec", "replicas"))
 

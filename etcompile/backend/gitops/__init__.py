@@ -5,8 +5,9 @@ of reference/gitops.md 9 and nothing else. A new tool is a module here, a row in
 name in `etcompile.model.settings`.
 """
 
-import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from msgspec import structs
 
 from etcompile.backend.gitops import argocd, flux, kapp, kpt
 from etcompile.backend.gitops.situation import Object, Situation
@@ -52,8 +53,8 @@ def annotated(
     if not tools:
         return tuple(objects)
     waves = [wave(value) for value in objects]
-    situation = dataclasses.replace(situation, waves=tuple(sorted(set(waves))))
-    searched = {found: dataclasses.replace(situation, variables=found) for found in (False, True)}
+    situation = structs.replace(situation, waves=tuple(sorted(set(waves))))
+    searched = {found: structs.replace(situation, variables=found) for found in (False, True)}
     # A role's Pods have the same annotations: they share one mapping, as they share a spec.
     shared: dict[tuple[int, tuple[tuple[str, str], ...]], dict[str, str]] = {}
     made = []

@@ -4,8 +4,9 @@ Apart so that the tools know neither jobs nor each other.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from etcompile.backend.gates import waits
 from etcompile.backend.pods import is_resident
@@ -14,8 +15,7 @@ from etcompile.model import Job
 Object = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Situation:
+class Situation(Struct, frozen=True):
     """What is around an object.
 
     Args:

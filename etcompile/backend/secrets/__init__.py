@@ -4,9 +4,10 @@ No way puts key material into the output: render is not a secret store (referenc
 5). A new way is a module here and a row in `_MODES`.
 """
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any
+
+from msgspec import structs
 
 from etcompile.backend.secrets import external
 from etcompile.model import Job, SecretMode, SshCredentials
@@ -36,6 +37,6 @@ def resolve(job: Job, mode: SecretMode) -> tuple[Job, list[dict[str, Any]]]:
     if ssh is None or not ssh.owned:
         return job, []
     if mode.name:
-        ssh = dataclasses.replace(ssh, secret=mode.name, owned=False)
-        job = dataclasses.replace(job, credentials=ssh)
+        ssh = structs.replace(ssh, secret=mode.name, owned=False)
+        job = structs.replace(job, credentials=ssh)
     return job, _MODES[mode.kind](job, ssh)

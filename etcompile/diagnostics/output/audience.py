@@ -7,15 +7,15 @@ forms for machines ask here what a file is called there.
 import contextlib
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path, PurePath
+
+from msgspec import Struct
 
 STANDARD_INPUT = "-"
 """What a location calls standard input."""
 
 
-@dataclass(frozen=True, slots=True)
-class Audience:
+class Audience(Struct, frozen=True):
     """Who reads.
 
     Args:

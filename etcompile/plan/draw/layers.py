@@ -8,9 +8,10 @@ moved to where their neighbours are.
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
+
+from msgspec import Struct
 
 _SWEEPS = 6
 _BOX = -1
@@ -19,8 +20,7 @@ Item = tuple[int, int]
 """A box, `(box, -1)`, or the lane of the arrows to a box in a column, `(box, column)`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """Where everything is.
 
     Args:

@@ -4,16 +4,16 @@ Apart so that the forms only differ in how they look.
 """
 
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from etcompile.plan.graph import FOUND, GATE, Graph, Node
 
 Style = Literal["gate", "need", "found"]
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
+class Need(Struct, frozen=True):
     """One node that needs another, for whatever reasons.
 
     Args:

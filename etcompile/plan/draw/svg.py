@@ -7,9 +7,10 @@ page. Numbers are whole, so that the same graph is the same bytes everywhere.
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from xml.sax.saxutils import escape
+
+from msgspec import Struct
 
 from etcompile.plan.bundles import count, label, name
 from etcompile.plan.draw.layers import depths, layout
@@ -73,8 +74,7 @@ _UNWRITABLE = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Panel:
+class _Panel(Struct, frozen=True):
     """A drawn job: its lines, and how much room they take."""
 
     lines: tuple[str, ...]
