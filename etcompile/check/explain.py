@@ -95,6 +95,9 @@ def faults(
         if error.kind.name == "type" or tuple(error.instance_path) not in mistyped
         for fault in _faults(error, _View(schema, root, at))
     ]
+    # Of two bounds that a number breaks, that of the form that was meant is the narrower.
+    bounds = {fault.path: fault for fault in found if fault.problem == "range"}
+    found = [fault for fault in found if fault.problem != "range" or bounds[fault.path] is fault]
     # A misspelt field is missing too, under its right name; only the misspelling is worth saying.
     misspelt = {
         (fault.path[:-1], field)
@@ -255,6 +258,10 @@ def _words(
             return "range", {"expected": f"below {limit}", "found": shown(found)}
         case _Kind.Pattern() | _Kind.MinItems() | _Kind.MinLength() if not found:
             return "empty", {}
+        case _Kind.MinProperties() if not found:
+            return "empty", {}
+        case _Kind.Not() if "title" in rules:
+            return "other", {"problem": rules["title"]}
         case _Kind.Pattern(pattern=pattern):
             expected = rules.get("title") or f"of the form {pattern}"
             return "form", {"expected": expected, "found": _cut(str(found))}

@@ -33,6 +33,7 @@ def check_spec(job: Job) -> list[Diagnostic]:
         *_name(job),
         *_suspended(job),
         *(problem for role in job.roles for problem in _role(job, role)),
+        *_unguarded(job),
         # Held against the workers it starts with: scaled in later, a launcher runs on.
         *launch.check_launch(job),
     ]
@@ -74,7 +75,7 @@ def _name(job: Job) -> Iterator[Diagnostic]:
 
 def _suspended(job: Job) -> Iterator[Diagnostic]:
     if job.run.suspended:
-        yield diagnose("ET2046", job.origin.locate("metadata", "annotations"), job=job.name)
+        yield diagnose("ET2046", job.origin.locate(*job.run.suspended_by), job=job.name)
 
 
 def _longest_name(job: Job, highest_index: int) -> Iterator[Diagnostic]:
@@ -101,7 +102,8 @@ def _role(job: Job, role: Role) -> Iterator[Diagnostic]:
     yield from _sidecar_first(role)
     main = role.template.main_container
     place = _main_place(role)
-    if role.resident and main.get("args") and not main.get("command"):
+    silent = role.resident is not None and not role.resident.keeps_args
+    if silent and main.get("args") and not main.get("command"):
         yield diagnose(
             "ET2041",
             role.template.origin.locate(*place, "args", key=True),
@@ -109,9 +111,23 @@ def _role(job: Job, role: Role) -> Iterator[Diagnostic]:
             reason="without a command the container serves the launcher and takes no arguments",
             advice="write a command too, or remove the arguments",
         )
-    if role.run_once and not main.get("command"):
-        where = f"container '{role.template.main}'"
-        yield diagnose("ET2044", role.template.origin.locate(*place), where=where)
+
+
+def _unguarded(job: Job) -> Iterator[Diagnostic]:
+    """One warning for all roles whose command is the image's own: nothing can be put before it."""
+    found = [
+        role
+        for role in job.roles
+        if (role.run_once or role.serves)
+        and not role.template.main_container.get("command")
+        and not (role.resident and not role.template.main_container.get("args"))
+        and not (role.resident and not role.resident.keeps_args)
+    ]
+    if found:
+        first = found[0]
+        roles = "" if len(job.roles) == 1 else " of " + ", ".join(role.name for role in found)
+        where = f"container '{first.template.main}'{roles}"
+        yield diagnose("ET2044", first.template.origin.locate(*_main_place(first)), where=where)
 
 
 def _bounds(role: Role) -> Iterator[Diagnostic]:
@@ -119,8 +135,9 @@ def _bounds(role: Role) -> Iterator[Diagnostic]:
         return
     replicas, low, high = len(role.members), role.bounds.minimum, role.bounds.maximum
     facts = {"where": role.name, "replicas": replicas, "minimum": low, "maximum": high}
+    limits = role.bounds.origin or role.origin
     if high is not None and low > high:
-        yield diagnose("ET2005", role.origin.locate("minReplicas"), **facts)
+        yield diagnose("ET2005", limits.locate("minReplicas"), **facts)
     elif high is not None and replicas > high:
         yield diagnose("ET2003", role.origin.locate("replicas"), **facts)
     elif replicas < low:
@@ -133,7 +150,8 @@ def _reserved(job: Job, role: Role) -> Iterator[Diagnostic]:
     added = {volume.name for volume in role.volumes} | set(_OWN_VOLUMES)
     paths = {mount.path for mount in role.mounts}
     if ssh := job.credentials:
-        paths |= {ssh.mount_path}
+        paths |= {ssh.mount_path.rstrip("/")}
+        added |= {ssh.volume} if ssh.volume else set()
     for index, volume in enumerate(spec.get("volumes", ())):
         if volume["name"] in added:
             place = origin.locate("spec", "volumes", index, "name")
@@ -159,7 +177,7 @@ def _reserved(job: Job, role: Role) -> Iterator[Diagnostic]:
 
 def _overwritten(job: Job, role: Role) -> Iterator[Diagnostic]:
     origin = role.template.origin
-    own = {**job.selector, **role.labels}
+    own = {**job.selector, **role.labels, **role.pod_labels}
     names = {*own, *([role.index_label] if role.index_label else [])}
     for label, value in role.template.labels.items():
         if label in names and own.get(label) != value:
@@ -170,7 +188,7 @@ def _overwritten(job: Job, role: Role) -> Iterator[Diagnostic]:
     for index, env in enumerate(role.template.main_container.get("env", ())):
         if env["name"] in added:
             place = origin.locate(*_main_place(role), "env", index)
-            facts = {"name": env["name"], "reason": "the job's attach mode sets it"}
+            facts = {"name": env["name"], "reason": "the job sets it"}
             yield diagnose("ET2042", place, where="environment variable", advice="", **facts)
 
 

@@ -70,10 +70,15 @@ def _numbers(
 
 def _fits(command: _Command, job: Job, workers: Role) -> Iterator[Diagnostic]:
     count, slots = len(workers.members), job.slots
-    capacity = count * slots
+    # A launcher with a GPU, or one that is told to, is a host like the workers.
+    hosts = {name for lines in job.host_lists if lines.live for name in lines.roles}
+    others = sum(len(role.members) for role in job.roles if role.name in hosts - {workers.name})
+    noun = "host" if others else "worker"
+    capacity = (count + others) * slots
     ceiling = workers.bounds.maximum if workers.bounds else None
-    most = ceiling * slots if ceiling else None
-    available = f"{count} {_plural('worker', count)} of {slots} {_plural('slot', slots)}"
+    most = (ceiling + others) * slots if ceiling else None
+    available = f"{count + others} {_plural(noun, count + others)} of {slots}"
+    available += f" {_plural('slot', slots)}"
     numbers = command.numbers
     np, low, high = (numbers.get(meaning) for meaning in ("np", "min", "max"))
 
@@ -100,14 +105,14 @@ def _fits(command: _Command, job: Job, workers: Role) -> Iterator[Diagnostic]:
             f"maxReplicas {ceiling} allows {most} at most",
             "raise maxReplicas, or lower it",
         )
-    floor = workers.bounds.minimum * slots if workers.bounds else capacity
+    floor = (workers.bounds.minimum + others) * slots if workers.bounds else capacity
     if low and workers.bounds and workers.bounds.minimum > 1 and low[1] > floor:
         yield misfit(
             low,
             f"scaled in to minReplicas {workers.bounds.minimum} only {floor} are left",
             "raise minReplicas, or lower it",
         )
-    if count == 1 and not any(word.partition("=")[0] in _NETWORK for word in command.words):
+    if count + others == 1 and not any(word.partition("=")[0] in _NETWORK for word in command.words):
         yield diagnose("ET2031", command.place, replicas=count)
 
 

@@ -6,13 +6,12 @@ the frontends, which then read the document without looking twice.
 """
 
 import functools
-import json
 from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
 
-from etcompile import data
+from etcompile.check.bundled import bundled_schema
 from etcompile.check.explain import Fault, Problem, faults
 from etcompile.diagnostics import Diagnostic, Source, diagnose
 from etcompile.load import without_nulls
@@ -56,8 +55,7 @@ def check_document(source: Source, schema: str | Path) -> list[Diagnostic]:
 
 @functools.cache
 def _compiled(path: Path) -> tuple[jsonschema_rs.Validator, dict[str, Any]]:
-    path = path if path.is_absolute() else data.folder("schemas") / path
-    rules = json.loads(path.read_text(encoding="utf-8"))
+    rules = bundled_schema(path)
     return jsonschema_rs.Draft202012Validator(rules), rules
 
 

@@ -306,6 +306,7 @@ def test_a_scale_in_names_a_number_or_pods(change):
         ("timeout: 5", "ET2002", "spec needs 'toDelete'"),
         ("toDelete: {podNames: []}", "ET2010", "spec.toDelete.podNames must not be empty"),
         ("toDelete: {count: 0}", "ET2008", "spec.toDelete.count must be at least 1, not 0"),
+        ("toDelete: {count: -1}", "ET2008", "spec.toDelete.count must be at least 1, not -1"),
         ("toDelete: {podNames: [a, b, a]}", "ET2012", "spec.toDelete.podNames: lists 'a' twice"),
         ("toDelete: {podNames: [1]}", "ET2006", "spec.toDelete.podNames[0] must be text, not 1"),
     ],

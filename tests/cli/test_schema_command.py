@@ -1,0 +1,69 @@
+"""`etcompile schema` and `etcompile kinds` where several kinds have one name."""
+
+import json
+
+import jsonschema
+import pytest
+from click.testing import CliRunner
+
+from etcompile import frontends
+from etcompile.cli import kinds, schema
+
+
+def run(command, *arguments):
+    done = CliRunner().invoke(command, arguments)
+    return done.exit_code, done.output
+
+
+@pytest.mark.parametrize(
+    ("name", "group", "kind_"),
+    [
+        ("tfjob", "kubeflow.org/v1", "TFJob"),
+        ("MPIJob.v1", "kubeflow.org/v1", "MPIJob"),
+        ("mpijob.v2beta1", "kubeflow.org/v2beta1", "MPIJob"),
+        ("MPIJob.v2beta1.kubeflow.org", "kubeflow.org/v2beta1", "MPIJob"),
+        ("kubeflow.org/v2beta1/MPIJob", "kubeflow.org/v2beta1", "MPIJob"),
+        ("scaleout.etcompile.dev", "etcompile.dev/v1alpha1", "ScaleOut"),
+    ],
+)
+def test_a_kind_is_named_as_shortly_as_it_is_clear(name, group, kind_):
+    code, printed = run(schema.command, name)
+    shown = json.loads(printed)
+    assert code == 0
+    assert shown["properties"]["apiVersion"]["const"] == group
+    assert shown["properties"]["kind"]["const"] == kind_
+
+
+@pytest.mark.parametrize(
+    ("name", "names"),
+    [
+        ("MPIJob", "MPIJob.v1, MPIJob.v2beta1"),
+        ("ScaleOut", "ScaleOut.etcompile.dev, ScaleOut.kai.alibabacloud.com"),
+    ],
+)
+def test_a_name_of_two_kinds_lists_both(name, names):
+    code, printed = run(schema.command, name)
+    assert code == 2
+    assert f"'{name}' is ambiguous; use one of: {names}\n" in printed
+
+
+def test_an_unknown_name_lists_all():
+    code, printed = run(schema.command, "Widget")
+    assert code == 2
+    assert "TFJob, XGBoostJob, MPIJob.v2beta1\n" in printed
+
+
+@pytest.mark.parametrize("one", frontends.kinds(), ids=lambda one: one.schema)
+def test_what_is_printed_needs_no_other_file(one):
+    _, printed = run(schema.command, f"{one.api_version}/{one.name}")
+    shown = json.loads(printed)
+    document = {"apiVersion": one.api_version, "kind": one.name, "metadata": {}}
+    errors = jsonschema.Draft202012Validator(shown).iter_errors(document)
+    assert {error.message for error in errors} >= {"'spec' is a required property"}
+
+
+def test_kinds_lists_both_of_a_name():
+    _, printed = run(kinds.command)
+    words = [line.split()[0] for line in printed.splitlines()]
+    assert "MPIJob" in words[words.index("kubeflow.org/v1") : words.index("kubeflow.org/v2beta1")]
+    assert "MPIJob" in words[words.index("kubeflow.org/v2beta1") :]
