@@ -81,6 +81,7 @@ def compile(  # noqa: A001 - it is what it does
     told = [*loaded.diagnostics, *environment.diagnostics]
     groups: list[JobObjects] = []
     texts = backend.Texts(options.templates)
+    told += stages.template_notes(texts)
     if not has_errors(environment.diagnostics):
         options = structs.replace(options, settings=environment.settings)
         groups, problems = _compiled(loaded.documents, options, environment, texts)
@@ -104,7 +105,11 @@ def _compiled(
     """The objects of the documents, by job, those that belong to none first."""
     patched, told = stages.patched(documents, options, environment)
     lowered = stages.lowered(patched.documents, options.settings.kubernetes_version)
-    told += lowered.diagnostics
+    told += [
+        one
+        for one in lowered.diagnostics
+        if not (one.code == "ET2060" and options.ignore_managed_by)
+    ]
     selected = intents.by_job(lowered.jobs, lowered.intents)
     # An intent may only seem to lack its job, when that one is broken.
     told += selected.diagnostics if not has_errors(told) else ()

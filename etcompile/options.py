@@ -11,11 +11,11 @@ from typing import Any
 from msgspec import Struct, field
 
 from etcompile import overlays
-from etcompile.load import Limits
+from etcompile.load import Document, Limits
 from etcompile.model import Settings
 
-Input = str | os.PathLike[str] | Mapping[str, Any]
-"""A path as on the command line, or a document."""
+Input = str | os.PathLike[str] | Mapping[str, Any] | Document
+"""A path as on the command line, or a document: as a mapping, or as one that was loaded."""
 OverlayInput = overlays.Given
 """A file, a folder with an `overlay.yaml`, the name of a shipped overlay, or a document."""
 
@@ -33,6 +33,7 @@ class Options(Struct, frozen=True):
             defaults if None.
         templates: A folder whose Jinja2 templates replace those of the same name.
         allow_plain_secrets: Let Secrets with data among the inputs pass.
+        ignore_managed_by: Compile jobs that `managedBy` gives to another controller, too.
         limits: Bounds on what is read.
         output: The folder that the result goes to, so that it is not read as input.
     """
@@ -43,5 +44,6 @@ class Options(Struct, frozen=True):
     explicit: frozenset[str] | None = None
     templates: Path | None = None
     allow_plain_secrets: bool = False
+    ignore_managed_by: bool = False
     limits: Limits = field(default_factory=Limits)
     output: Path | None = None

@@ -7,7 +7,7 @@ something to allow (reference/et-operator.md 6, defects 6 and 40).
 from typing import Any
 
 from etcompile.backend.identity import job_labels, metadata
-from etcompile.model import Job
+from etcompile.model import ClusterAccess, Job
 
 _GROUP = "rbac.authorization.k8s.io"
 
@@ -43,7 +43,7 @@ def objects(job: Job) -> list[dict[str, Any]]:
                 "apiVersion": f"{_GROUP}/v1",
                 "kind": "Role",
                 "metadata": metadata(job, name, labels),
-                "rules": [dict(rule) for rule in access.rules],
+                "rules": _rules(job, access),
             },
             {
                 "apiVersion": f"{_GROUP}/v1",
@@ -54,3 +54,20 @@ def objects(job: Job) -> list[dict[str, Any]]:
             },
         ]
     return made
+
+
+def _rules(job: Job, access: ClusterAccess) -> list[dict[str, Any]]:
+    """The rules, that for sending commands with the names of the Pods it is meant for.
+
+    A rule without names would be one for every Pod of the namespace, so without Pods there is
+    none (reference/training-operator.md 7, defect 41).
+    """
+    if access.exec_into is None:
+        return [dict(rule) for rule in access.rules]
+    role = job.role(access.exec_into)
+    names = [role.pod_name(member) for member in role.members] if role else []
+    return [
+        {**rule, "resourceNames": names} if "pods/exec" in rule["resources"] else dict(rule)
+        for rule in access.rules
+        if names or "pods/exec" not in rule["resources"]
+    ]

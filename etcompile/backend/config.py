@@ -8,13 +8,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from etcompile.backend.identity import job_labels, metadata
+from etcompile.backend.services import domain
 from etcompile.backend.texts import Texts
-from etcompile.model import HostList, Job, Role, SshCredentials
+from etcompile.model import DOMAIN, HostList, Job, Role, Settings, SshCredentials
 from etcompile.model.protocol import DONE_FILE, SPEC_HASH_FILE, SSH_PATH, STORED_JOB
 
 GATE = "wait-for-workers.sh"
 RUN_ONCE = "run-once.sh"
 WORKER = "worker.sh"
+UNTIL_DONE = "until-done.sh"
 SSH_KEYS = "ssh-keys.sh"
 
 _GATE_POLL = 1
@@ -22,18 +24,20 @@ _STATUS_POLL = 5
 """Seconds between two looks of a gate at its hosts, of a worker at the run record."""
 
 
-def config_map(job: Job, texts: Texts, stored: str) -> dict[str, Any]:
+def config_map(job: Job, settings: Settings, texts: Texts, stored: str) -> dict[str, Any]:
     """The job's ConfigMap.
 
     Args:
         job: The job.
+        settings: How to compile it.
         texts: The templates of its scripts.
         stored: The text of `job.yaml`.
 
     Raises:
         TemplateError: a template that the user gave does not render.
     """
-    data = {lines.key: _seed(job, lines) for lines in job.host_lists}
+    suffix = domain(job, settings)
+    data = {lines.key: _seed(job, lines, suffix) for lines in job.host_lists}
     for file in job.files:
         data[file.key] = texts.render(file.template, **file.values, pods=_pod_stems(job))
     for key, values in _scripts(job):
@@ -47,10 +51,28 @@ def config_map(job: Job, texts: Texts, stored: str) -> dict[str, Any]:
     }
 
 
-def _seed(job: Job, lines: HostList) -> str:
-    role = job.role(lines.role)
-    hosts = [role.host_name(member) for member in role.members] if role else []
-    return "".join(lines.line.format(host=host, slots=job.slots) + "\n" for host in hosts)
+def _seed(job: Job, lines: HostList, suffix: str) -> str:
+    listed = (role for name in lines.roles if (role := job.role(name)))
+    hosts = [role.host_name(member) for role in listed for member in role.members]
+    line = lines.line.replace(DOMAIN, suffix)
+    return "".join(line.format(host=host, slots=job.slots) + "\n" for host in hosts)
+
+
+def is_resident(role: Role) -> bool:
+    """Whether the role's main container runs our wrapper that serves until the run is done."""
+    main = role.template.main_container
+    if role.resident is None or main.get("command"):
+        return False
+    return not (role.resident.keeps_args and main.get("args"))
+
+
+def wrapper(role: Role) -> str | None:
+    """The script that the main container's own command is run by; None if it runs alone."""
+    if not role.template.main_container.get("command"):
+        return None
+    if role.serves:
+        return UNTIL_DONE
+    return RUN_ONCE if role.run_once else None
 
 
 def _pod_stems(job: Job) -> list[tuple[str, str]]:
@@ -63,9 +85,11 @@ def _scripts(job: Job) -> Iterator[tuple[str, dict[str, object]]]:
     marker: dict[str, object] = {"status_done": DONE_FILE, "spec_hash_file": SPEC_HASH_FILE}
     ssh = job.credentials
     for role in job.roles:
-        if role.resident and not role.template.main_container.get("command"):
+        if is_resident(role):
             yield WORKER, {**marker, **_sshd(role, ssh), "poll_seconds": _STATUS_POLL}
-        if role.run_once and role.template.main_container.get("command"):
+        elif wrapper(role) == UNTIL_DONE:
+            yield UNTIL_DONE, {**marker, "poll_seconds": _STATUS_POLL}
+        elif wrapper(role):
             yield RUN_ONCE, marker
         if gate := role.gate:
             yield (

@@ -11,12 +11,11 @@ def waits(job: Job) -> dict[str, tuple[str, ...]]:
     """The Pods of a job that wait before they start, each with the Pods that it waits for."""
     if job.run.suspended:
         return {}
-    listed = {lines.role for lines in job.host_lists}
     return {
         role.pod_name(member): tuple(
             other.pod_name(host)
             for other in job.roles
-            if other.name in listed and other is not role
+            if other.name in role.gate.roles
             for host in other.members
         )
         for role in job.roles

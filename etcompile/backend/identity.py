@@ -53,15 +53,19 @@ def index_labels(role: Role, member: Member) -> dict[str, str]:
     """Labels that tell a replica's Pod and Service from those of its role's others."""
     if member.index is None:
         return {}
-    index = str(member.index)
-    own = {role.index_label: index} if role.index_label else {}
-    return {**own, INDEX_LABEL: index}
+    own = {role.index_label: str(member.index + role.index_offset)} if role.index_label else {}
+    return {**own, INDEX_LABEL: str(member.index)}
+
+
+def pod_labels(role: Role, member: Member) -> dict[str, str]:
+    """Labels of the kind's that a replica's Pod has and its Service has not."""
+    return {**role.pod_labels, **(role.leader_labels if member.index in (0, None) else {})}
 
 
 def own_labels(job: Job) -> frozenset[str]:
     """The keys of the labels by which objects of the job are found."""
     replicas = [
-        {**role_labels(job, role), **index_labels(role, member)}
+        {**role_labels(job, role), **index_labels(role, member), **pod_labels(role, member)}
         for role in job.roles
         for member in role.members[:1]
     ]

@@ -29,11 +29,12 @@ def lower(job: Job, settings: Settings, texts: Texts, stored: str) -> tuple[dict
     objects = [
         *sources,
         *access.objects(job),
-        config.config_map(job, texts, stored),
+        config.config_map(job, settings, texts, stored),
     ]
-    if not job.run.suspended:
+    if not job.run.suspended or job.service:
         objects += services.objects(job, settings)
-        for role in job.roles:
+    for role in job.roles:
+        if not job.run.suspended or role.batch:
             objects += pods.objects(job, role, settings)
     return tuple(objects)
 
@@ -42,7 +43,9 @@ def namespace_reason(job: Job, settings: Settings) -> str | None:
     """Why the job's namespace must be known to compile it; None if it need not be."""
     if job.access is not None and job.access.rules:
         return "the subject of its RoleBinding must name one"
-    if settings.services == "shared":
+    if job.names_namespace:
+        return job.names_namespace
+    if services.is_shared(job, settings):
         return "the DNS search domain of shared Services must name one"
     if "kpt" in settings.profiles and any(role.gate for role in job.roles):
         return "kpt's depends-on must name one"

@@ -6,23 +6,36 @@ operators append it: the user's template, what the kind promises (`Role`), then 
 own: gate, run-once guard, resident wrapper and the volumes of the run-time protocol.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from etcompile.backend import config
-from etcompile.backend.identity import index_labels, metadata, role_labels, spec_hash
-from etcompile.backend.services import service_name
+from etcompile.backend.identity import (
+    index_labels,
+    job_labels,
+    metadata,
+    pod_labels,
+    role_labels,
+    spec_hash,
+)
+from etcompile.backend.services import domain, is_shared, service_name
 from etcompile.model import (
+    DOMAIN,
+    BatchJob,
     ConfigMapVolume,
     EmptyDir,
-    Env,
+    FieldEnv,
     Gate,
+    IndexedEnv,
     InitContainer,
     Job,
+    Member,
     Mount,
+    Port,
     Role,
     Settings,
     SshCredentials,
+    Variable,
     Volume,
 )
 from etcompile.model.protocol import (
@@ -46,34 +59,64 @@ _PROBES = {"cpu": "1", "memory": "512Mi"}
 """Limits of a gate, which probes many hosts at once: in 64Mi a few kubectl or Python starve."""
 
 
+_REPLACES_PODS_BY_POLICY = 29
+"""The minor version since which Jobs have `podReplacementPolicy` without a feature gate."""
+
+
 def objects(job: Job, role: Role, settings: Settings) -> list[dict[str, Any]]:
-    """The role's Pods, one for each member."""
+    """The role's Pods, one for each member, or the Jobs that make them."""
     spec = _spec(job, role, settings)
     annotations = {**role.template.annotations, SPEC_HASH: spec_hash(job)}
     own = role_labels(job, role)
-    pods = []
+    stamp = _Stamp(role, domain(job, settings))
+    made = []
     for member in role.members:
         name, host = role.pod_name(member), role.host_name(member)
         # A Pod is its host to itself, too: launchers compare the names.
-        named = "subdomain" in spec or (name != host and "hostname" not in spec)
-        indexes = index_labels(role, member)
+        named = is_shared(job, settings) or (name != host and "hostname" not in spec)
+        indexes = {**pod_labels(role, member), **index_labels(role, member)}
         labels = {**role.template.labels, **member.labels, **own, **indexes}
-        pods.append(
-            {
-                "apiVersion": "v1",
-                "kind": "Pod",
-                "metadata": metadata(job, name, labels, annotations=annotations),
-                "spec": {**spec, "hostname": host} if named else spec,
-            }
-        )
-    return pods
+        stamped = stamp.spec(spec, member, host if named else None)
+        if role.batch:
+            template = {"metadata": {"labels": labels, "annotations": annotations}, "spec": stamped}
+            made.append(_batch_job(job, role.batch, name, template, settings))
+            continue
+        finalizers = role.template.finalizers
+        more = {"finalizers": list(finalizers)} if finalizers else {}
+        pod = metadata(job, name, labels, annotations=annotations, **more)
+        made.append({"apiVersion": "v1", "kind": "Pod", "metadata": pod, "spec": stamped})
+    return made
+
+
+def _batch_job(
+    job: Job, batch: BatchJob, name: str, template: dict[str, Any], settings: Settings
+) -> dict[str, Any]:
+    limits = {"backoffLimit": batch.backoff_limit, "activeDeadlineSeconds": batch.deadline}
+    minor = int(settings.kubernetes_version.partition(".")[2])
+    # Hosts know the launcher by its name: the next Pod must not start before the last is gone.
+    policy = {"podReplacementPolicy": "Failed"} if minor >= _REPLACES_PODS_BY_POLICY else {}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": metadata(job, name, job_labels(job)),
+        "spec": {
+            **{field: limit for field, limit in limits.items() if limit is not None},
+            **policy,
+            **({"suspend": True} if job.run.suspended else {}),
+            "template": template,
+        },
+    }
 
 
 def _spec(job: Job, role: Role, settings: Settings) -> dict[str, Any]:
     ssh = job.credentials
     spec = dict(role.template.spec)
     main = _main(role, ssh)
-    spec["restartPolicy"] = "Never"
+    spec["restartPolicy"] = role.pod_restart
+    if role.deadline is not None:
+        # A Pod cannot have none at all, as a job can that is to end at once.
+        deadline = max(role.deadline, 1)
+        spec["activeDeadlineSeconds"] = min(deadline, spec.get("activeDeadlineSeconds", deadline))
     spec["containers"] = [
         main if container["name"] == role.template.main else container
         for container in spec["containers"]
@@ -92,7 +135,7 @@ def _spec(job: Job, role: Role, settings: Settings) -> dict[str, Any]:
     if role.service_account:
         spec.pop("serviceAccount", None)
         spec["serviceAccountName"] = role.service_account
-    if settings.services == "shared":
+    if is_shared(job, settings):
         spec |= _shared_name(job, spec, settings)
     return spec
 
@@ -114,53 +157,104 @@ def _main(role: Role, ssh: SshCredentials | None) -> dict[str, Any]:
     main = dict(role.template.main_container)
     mounts = [_mount(mount) for mount in role.mounts]
     if ssh:
-        mounts.append(_ssh_mount(role, ssh))
+        mounts.insert(0 if ssh.volume else len(mounts), _ssh_mount(role, ssh))
+    if role.main_ports:
+        ours = [_port(port) for port in role.main_ports]
+        main["ports"] = [*main.get("ports", ()), *ours]
     mounts += [_read_only(mount) for mount in _protocol_mounts(role)]
     if mounts:
         main["volumeMounts"] = [*main.get("volumeMounts", ()), *mounts]
-    if role.env:
-        main["env"] = _env(main.get("env", ()), role.env)
-    if is_resident(role):
+    if config.is_resident(role):
         main["command"] = ["sh", f"{SCRIPTS_PATH}/{config.WORKER}"]
-        if ssh and role.resident and role.resident.ssh:
+        main.pop("args", None)
+        if ssh and ssh.port and role.resident and role.resident.ssh:
             # Running is not ready: sshd may not listen yet (reference defect 31).
             probe = {"tcpSocket": {"port": ssh.port}, "periodSeconds": 2}
             main.setdefault("readinessProbe", probe)
-    elif _is_guarded(role):
-        main["command"] = ["sh", f"{SCRIPTS_PATH}/{config.RUN_ONCE}", *main["command"]]
+    elif script := config.wrapper(role):
+        main["command"] = ["sh", f"{SCRIPTS_PATH}/{script}", *main["command"]]
     return main
 
 
-def is_resident(role: Role) -> bool:
-    """Whether the role's main container runs our wrapper that serves until the run is done."""
-    return role.resident is not None and not role.template.main_container.get("command")
+class _Stamp:
+    """What differs from one replica's PodSpec to the next: its name and its variables.
+
+    Args:
+        role: The role.
+        domain: What makes a host's bare name one that resolves from anywhere.
+    """
+
+    def __init__(self, role: Role, domain: str) -> None:
+        self._role = role
+        self._domain = domain
+        self._same = not any(isinstance(env, IndexedEnv) or env.of != "all" for env in role.env)
+        self._common: list[dict[str, Any]] | None = None
+
+    def spec(self, spec: dict[str, Any], member: Member, host: str | None) -> dict[str, Any]:
+        """The PodSpec of a replica.
+
+        Args:
+            spec: That of its role.
+            member: The replica.
+            host: The host name that its Pod must be given, if any.
+        """
+        if self._role.env:
+            spec = {**spec, "containers": self._containers(spec["containers"], member)}
+        return {**spec, "hostname": host} if host else spec
+
+    def _containers(
+        self, containers: Sequence[dict[str, Any]], member: Member
+    ) -> list[dict[str, Any]]:
+        if self._same and self._common is not None:
+            return self._common
+        role = self._role
+        ours = [made for env in role.env if (made := _variable(env, member, self._domain))]
+        self._common = [
+            {**container, "env": _env(container.get("env", ()), ours)}
+            if role.env_everywhere or container["name"] == role.template.main
+            else container
+            for container in containers
+        ]
+        return self._common
 
 
-def _is_guarded(role: Role) -> bool:
-    return role.run_once and bool(role.template.main_container.get("command"))
+def _variable(env: Variable, member: Member, domain: str) -> dict[str, Any] | None:
+    """The variable as this replica has it; None if it has not."""
+    if isinstance(env, IndexedEnv):
+        value = str((member.index or 0) + env.offset).join(env.parts)
+        return {"name": env.name, "value": value.replace(DOMAIN, domain)}
+    if env.of != "all" and (env.of == "first") != (member.index in (0, None)):
+        return None
+    if isinstance(env, FieldEnv):
+        return {"name": env.name, "valueFrom": {"fieldRef": {"fieldPath": env.field}}}
+    return {"name": env.name, "value": env.value.replace(DOMAIN, domain)}
 
 
-def _env(given: Sequence[Mapping[str, Any]], added: Iterable[Env]) -> list[Mapping[str, Any]]:
+def _env(
+    given: Sequence[Mapping[str, Any]], ours: Sequence[dict[str, Any]]
+) -> list[Mapping[str, Any]]:
     """The user's variables, then ours; one of ours replaces a user's of the same name.
 
-    et-operator appends a second entry of that name, of which the last wins
-    (reference/et-operator.md 2.5, item 3); server-side apply refuses such a list.
+    The operators append a second entry of that name, of which the last wins
+    (reference/et-operator.md 2.5, item 3; reference/training-operator.md 7, defect 26);
+    server-side apply refuses such a list.
     """
-    ours = [{"name": env.name, "value": env.value} for env in added]
     names = {env["name"] for env in ours}
     return [*(env for env in given if env["name"] not in names), *ours]
 
 
+def _port(port: Port) -> dict[str, Any]:
+    protocol = {} if port.protocol == "TCP" else {"protocol": port.protocol}
+    return {"name": port.name, "containerPort": port.number, **protocol}
+
+
 def _protocol_mounts(role: Role) -> list[Mount]:
     """The volumes of the run-time protocol that the main container reads."""
-    if is_resident(role):
+    if config.is_resident(role):
         return [Mount(SCRIPTS, SCRIPTS_PATH), Mount(STATUS, STATUS_PATH)]
-    if role.run_once:
-        return [
-            Mount(SCRIPTS, SCRIPTS_PATH),
-            Mount(HOSTS, HOSTS_PATH),
-            Mount(STATUS, STATUS_PATH),
-        ]
+    hosts = [Mount(HOSTS, HOSTS_PATH)] if role.reads_hosts else []
+    if hosts or config.wrapper(role):
+        return [Mount(SCRIPTS, SCRIPTS_PATH), *hosts, Mount(STATUS, STATUS_PATH)]
     return []
 
 
@@ -177,7 +271,7 @@ def _gate(role: Role, gate: Gate) -> dict[str, Any]:
     own = (Mount(SCRIPTS, SCRIPTS_PATH), Mount(STATUS, STATUS_PATH))
     mounts = [*(_mount(m) for m in gate.mounts), *(_read_only(m) for m in own)]
     command = ["sh", f"{SCRIPTS_PATH}/{config.GATE}"]
-    return _init(role, "wait-for-workers", command, mounts, _PROBES, requests=_SMALL)
+    return _init(role, gate.name, command, mounts, _PROBES, requests=_SMALL)
 
 
 def _key_copy(role: Role, ssh: SshCredentials) -> dict[str, Any]:
@@ -222,7 +316,6 @@ def _init(
 # Volumes --------------------------------------------------------------------------------------
 
 _HOME = f"{SSH}-home"
-_KEY_MODE = 0o600
 _READABLE_KEY_MODE = 0o444
 """For a container that copies them: whoever it runs as can read them there, and only there."""
 
@@ -230,7 +323,8 @@ _READABLE_KEY_MODE = 0o444
 def _volumes(job: Job, role: Role) -> list[dict[str, Any]]:
     volumes = [_volume(job, volume) for volume in role.volumes]
     if ssh := job.credentials:
-        volumes.append(_secret_volume(role, ssh))
+        # A kind with a name for it has it first.
+        volumes.insert(0 if ssh.volume else len(volumes), _secret_volume(role, ssh))
         if ssh.copied:
             volumes.append({"name": _HOME, "emptyDir": {}})
     if scripts := _role_scripts(job, role):
@@ -255,10 +349,13 @@ def _volume(job: Job, volume: Volume) -> dict[str, Any]:
 
 
 def _role_scripts(job: Job, role: Role) -> list[str]:
+    wrapper = config.wrapper(role)
     return [
-        *([config.WORKER] if is_resident(role) else []),
-        *([config.RUN_ONCE] if _is_guarded(role) else []),
+        *([config.WORKER] if config.is_resident(role) else []),
+        *([wrapper] if wrapper and not config.is_resident(role) else []),
         *([config.GATE] if role.gate else []),
+        *([role.gate.file] if role.gate and role.gate.file else []),
+        *role.scripts,
         *([config.SSH_KEYS] if job.credentials and job.credentials.copied else []),
     ]
 
@@ -277,12 +374,13 @@ def _scripts_volume(job: Job, scripts: Sequence[str]) -> dict[str, Any]:
 
 
 def _secret_volume(role: Role, ssh: SshCredentials) -> dict[str, Any]:
-    folder = "" if ssh.copied else ".ssh/"
+    folder = "" if ssh.copied or ssh.whole else ".ssh/"
+    mode = _READABLE_KEY_MODE if ssh.copied else ssh.mode
     return {
         "name": _ssh_volume(role, ssh),
         "secret": {
             "secretName": ssh.secret,
-            "defaultMode": _READABLE_KEY_MODE if ssh.copied else _KEY_MODE,
+            **({"defaultMode": mode} if mode is not None else {}),
             "items": [{"key": key, "path": f"{folder}{file}"} for key, file in ssh.files],
         },
     }
@@ -290,6 +388,8 @@ def _secret_volume(role: Role, ssh: SshCredentials) -> dict[str, Any]:
 
 def _ssh_volume(role: Role, ssh: SshCredentials) -> str:
     """The Secret's name, as upstream, unless the volume cannot have it (reference defect 17)."""
+    if ssh.volume:
+        return ssh.volume
     own = {SCRIPTS, HOSTS, STATUS, _HOME, *(volume.name for volume in role.volumes)}
     taken = own | {volume["name"] for volume in role.template.spec.get("volumes", ())}
     return SSH if "." in ssh.secret or len(ssh.secret) > 63 or ssh.secret in taken else ssh.secret
@@ -298,6 +398,8 @@ def _ssh_volume(role: Role, ssh: SshCredentials) -> str:
 def _ssh_mount(role: Role, ssh: SshCredentials) -> dict[str, Any]:
     if ssh.copied:
         return {"name": _HOME, "mountPath": ssh.mount_path}
+    if ssh.whole:
+        return {"name": _ssh_volume(role, ssh), "mountPath": ssh.mount_path}
     return {"name": _ssh_volume(role, ssh), "mountPath": ssh.mount_path, "subPath": ".ssh"}
 
 

@@ -15,18 +15,31 @@ from etcompile.model import Job, Port, Role, Settings
 def objects(job: Job, settings: Settings) -> list[dict[str, Any]]:
     """The Services of a job: one for each replica with ports, or one for all."""
     served = [role for role in job.roles if role.ports]
-    if settings.services == "per-replica":
+    if not is_shared(job, settings):
         return [service for role in served for service in _replicas(job, role)]
-    if not served:
+    if not served and not job.service:
         return []
     ports = tuple({port.name: port for role in served for port in role.ports}.values())
     shared = metadata(job, service_name(job), job_labels(job))
     return [_headless(shared, dict(job.selector), _ports(ports))]
 
 
+def is_shared(job: Job, settings: Settings) -> bool:
+    """Whether all of a job's Pods are behind one Service."""
+    if job.service is not None:
+        return True
+    return settings.services == "shared" and any(role.ports for role in job.roles)
+
+
 def service_name(job: Job) -> str:
     """The name of the one Service that all of a job's Pods share."""
-    return job.name
+    return job.service.name if job.service else job.name
+
+
+def domain(job: Job, settings: Settings) -> str:
+    """What makes a host's bare name one that resolves from any namespace: `.NS.svc`."""
+    service = f".{service_name(job)}" if is_shared(job, settings) else ""
+    return f"{service}.{job.namespace}.svc"
 
 
 def _replicas(job: Job, role: Role) -> list[dict[str, Any]]:
@@ -42,7 +55,14 @@ def _replicas(job: Job, role: Role) -> list[dict[str, Any]]:
 
 
 def _ports(ports: Iterable[Port]) -> list[dict[str, Any]]:
-    return [{"name": port.name, "port": port.number} for port in ports]
+    return [
+        {
+            "name": port.name,
+            "port": port.number,
+            **({"protocol": port.protocol} if port.protocol != "TCP" else {}),
+        }
+        for port in ports
+    ]
 
 
 def _headless(
@@ -58,6 +78,6 @@ def _headless(
             # ready, not DNS (reference/et-operator.md 6, defect 31).
             "publishNotReadyAddresses": True,
             "selector": selected,
-            "ports": ports,
+            **({"ports": ports} if ports else {}),
         },
     }

@@ -11,8 +11,9 @@ SOURCES = {
     "kubexec.sh.j2": "dfb8d9121b59f0fc7a63a728ebcf215cfd77a3a3aa04d63c07580e72db6611cf",
     "run-once.sh.j2": "97448512a64b7b3f0d1c3b2fa9154c420febfb8f62ae80be90b7858b9b868023",
     "ssh-keys.sh.j2": "54f4196a49df6afb4ce1d386ae79a2fcd3b654cceaca20afec68d41721d2af61",
-    "wait-for-workers.sh.j2": "ee0cef9bbe6be3370ed953e23b6396a2e1eb5e56b9da5582e4f6653b518d1c4e",
-    "worker.sh.j2": "0fbf814729187c56e2d5cc77ce92262d0a15dc3a5f03da1f460c6f7000fda2b3",
+    "until-done.sh.j2": "81c6b1a305497aa9fc43096bd0fe882778f2d7736e351dabae277dab433ec884",
+    "wait-for-workers.sh.j2": "b04e3be87d89117431875f37e9b320be57e758a86860c8132614864cdbecdda5",
+    "worker.sh.j2": "a3fbfbbf6663aed7738a8473c90a503cd8ed23d9b737ed01170282852700773e",
 }
 
 
@@ -193,12 +194,51 @@ def _ssh_keys_sh(values: Values) -> Iterator[str]:
         yield " >> config\n"
 
 
+def _until_done_sh(values: Values) -> Iterator[str]:
+    yield (
+        "#!/bin/sh\n"
+        "# Runs the command given as arguments until it ends or its run is done: a server that never ends\n"
+        "# by itself would hold its node, and nobody but this may end it where Git declares its Pod.\n"
+        "\n"
+    )
+    yield from _finished_sh(values)
+    yield (
+        "\n"
+        "if finished; then\n"
+        "    echo \"etcompile: run $own_hash is done, not running it again\" >&2\n"
+        "    exit 0\n"
+        "fi\n"
+        "\n"
+        "\"$@\" &\n"
+        "child=$! nap='' told=''\n"
+        "trap 'told=TERM; kill \"$child\" $nap 2>/dev/null' TERM\n"
+        "trap 'told=INT; kill -INT \"$child\" 2>/dev/null; kill $nap 2>/dev/null' INT\n"
+        "\n"
+        "while kill -0 \"$child\" 2>/dev/null; do\n"
+        "    if [ -z \"$told\" ] && finished; then\n"
+        "        echo \"etcompile: run $own_hash is done, ending\" >&2\n"
+        "        kill \"$child\"\n"
+        "        wait \"$child\"\n"
+        "        exit 0\n"
+        "    fi\n"
+        "    sleep "
+    )
+    yield str(values["poll_seconds"])
+    yield (
+        " &\n"
+        "    nap=$!\n"
+        "    wait \"$nap\" # unlike a foreground sleep, lets a signal in at once\n"
+        "done\n"
+        "wait \"$child\"\n"
+    )
+
+
 def _wait_for_workers_sh(values: Values) -> Iterator[str]:
     yield (
         "#!/bin/sh\n"
-        "# Lets the launcher start once every worker of the seed host list can be reached: launchers end\n"
-        "# at the first host that cannot (reference/et-operator.md 9, Probe). Runs in the job's own\n"
-        "# image, so it makes do with what it finds there.\n"
+        "# Lets a container start once every host of a list can be reached: launchers end at the first\n"
+        "# that cannot (reference/et-operator.md 9, Probe). Runs in the job's own image, so it makes do\n"
+        "# with what it finds there.\n"
         "\n"
         "trap 'exit 143' TERM INT\n"
         "\n"
@@ -247,26 +287,25 @@ def _wait_for_workers_sh(values: Values) -> Iterator[str]:
             "}\n"
         )
         if values["ssh"]:
+            yield "\n"
+            if values["port"]:
+                yield "port="
+                yield str(values["port"])
+                yield "\n"
+            else:
+                yield (
+                    "# The image says where its sshd listens; its ssh is told the same.\n"
+                    "port=$(ssh -G localhost 2>/dev/null | sed -n 's/^port //p')\n"
+                    "port=${port:-22}\n"
+                )
             yield (
                 "\n"
                 "reach() {\n"
-                "    accepts \"$1\" "
-            )
-            yield str(values["port"])
-            yield (
-                " > /dev/null 2>&1 && return\n"
+                "    accepts \"$1\" \"$port\" > /dev/null 2>&1 && return\n"
                 "    if ! have getent; then\n"
-                "        why='does not resolve, or port "
-            )
-            yield str(values["port"])
-            yield (
-                " does not accept'\n"
+                "        why=\"does not resolve, or port $port does not accept\"\n"
                 "    elif resolves \"$1\"; then\n"
-                "        why='port "
-            )
-            yield str(values["port"])
-            yield (
-                " does not accept'\n"
+                "        why=\"port $port does not accept\"\n"
                 "    fi\n"
                 "    return 1\n"
                 "}\n"
@@ -422,16 +461,16 @@ def _worker_sh(values: Values) -> Iterator[str]:
             "# The image's sshd_config counts where it does not contradict the job. The key files are mounted\n"
             "# with modes that StrictModes dislikes. Horovod opens one connection per slot at once, and sshd\n"
             "# drops some from the eleventh on.\n"
-            "set -- -p "
-        )
-        yield str(values["ssh_port"])
-        yield (
-            " -o PidFile=none -o StrictModes=no \\\n"
+            "set -- -o PidFile=none -o StrictModes=no \\\n"
             "    -o AuthorizedKeysFile='"
         )
         yield str(values["ssh_home"])
+        yield "/authorized_keys' -o MaxStartups=1000\n"
+        if values["ssh_port"]:
+            yield "set -- -p "
+            yield str(values["ssh_port"])
+            yield " \"$@\"\n"
         yield (
-            "/authorized_keys' -o MaxStartups=1000\n"
             "if [ \"$(id -u)\" = 0 ]; then\n"
             "    mkdir -p -m 0755 /run/sshd # for privilege separation\n"
             "    for key in /etc/ssh/ssh_host_*_key; do\n"
@@ -447,6 +486,14 @@ def _worker_sh(values: Values) -> Iterator[str]:
             "/sshd.XXXXXX') || exit 1\n"
             "    ssh-keygen -q -t ed25519 -N '' -f \"$keys/host\" < /dev/null || exit 1\n"
             "    set -- -f /dev/null -o HostKey=\"$keys/host\" \"$@\"\n"
+        )
+        if not values["ssh_port"]:
+            yield (
+                "    # Without the image's sshd_config its port is where the image's ssh expects it.\n"
+                "    port=$(ssh -G localhost 2>/dev/null | sed -n 's/^port //p')\n"
+                "    set -- -p \"${port:-22}\" \"$@\"\n"
+            )
+        yield (
             "fi\n"
             "# -t tells what is wrong before the log is turned down: it would hold two lines for every\n"
             "# readiness probe, which connects and says nothing.\n"
@@ -485,6 +532,7 @@ TEMPLATES: dict[str, Callable[[Values], Iterator[str]]] = {
     "kubexec.sh.j2": _kubexec_sh,
     "run-once.sh.j2": _run_once_sh,
     "ssh-keys.sh.j2": _ssh_keys_sh,
+    "until-done.sh.j2": _until_done_sh,
     "wait-for-workers.sh.j2": _wait_for_workers_sh,
     "worker.sh.j2": _worker_sh,
 }

@@ -14,6 +14,7 @@ from typing import Any
 
 from etcompile import data
 from etcompile.backend import shipped
+from etcompile.diagnostics.spelling import probably
 
 _Render = Callable[[str, Mapping[str, Any]], str]
 
@@ -48,6 +49,24 @@ class Texts:
             with contextlib.suppress(OSError):
                 yield f"templates/{file.name}", hashlib.sha256(file.read_bytes()).hexdigest()
 
+    def unused(self) -> Iterator[tuple[Path, str | None]]:
+        """The user's files that replace no template, each with the one that was probably meant.
+
+        A template that another of theirs names is used by that one. What is not called `*.j2` is
+        no template, unless only that is missing.
+        """
+        folder = self._directory
+        if folder is None:
+            return
+        with contextlib.suppress(OSError):
+            files = {file.name: file for file in sorted(folder.iterdir()) if file.is_file()}
+            for name in sorted(files.keys() - shipped.SOURCES.keys()):
+                if name.endswith(".j2"):
+                    if not any(_mentions(files[other], name) for other in files.keys() - {name}):
+                        yield files[name], _meant(name)
+                elif f"{name}.j2" in shipped.SOURCES:
+                    yield files[name], f"{name}.j2"
+
     def render(self, name: str, **values: object) -> str:
         """The text of the template `name` (without `.j2`), rendered with `values`.
 
@@ -80,6 +99,17 @@ def _translated(folder: Path) -> bool:
         )
     except OSError:
         return False
+
+
+def _meant(name: str) -> str | None:
+    # All end alike, so only what is in front of that tells them apart.
+    stems = {one.partition(".")[0]: one for one in shipped.SOURCES}
+    close = probably(name.partition(".")[0], stems)
+    return stems[close] if close else None
+
+
+def _mentions(file: Path, name: str) -> bool:
+    return file.name.endswith(".j2") and name.encode() in file.read_bytes()
 
 
 def _render_shipped(file: str, values: Mapping[str, Any]) -> str:

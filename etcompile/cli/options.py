@@ -100,6 +100,11 @@ _COMPILE = (
         is_flag=True,
         help="Let Secrets with data among the inputs pass.",
     ),
+    click.option(
+        "--ignore-managed-by",
+        is_flag=True,
+        help="Compile jobs that managedBy gives to another controller, too.",
+    ),
     click.option("--strict", is_flag=True, help="Refuse warnings too."),
 )
 
@@ -166,6 +171,7 @@ def options(given: dict[str, Any]) -> Options:
         explicit=_explicit(),
         templates=given["templates"],
         allow_plain_secrets=given["allow_plain_secrets"],
+        ignore_managed_by=given["ignore_managed_by"],
     )
 
 

@@ -2,7 +2,7 @@
 
 A code, once released, keeps its meaning; a retired one is never used again. The thousands say
 which stage speaks: 1 loading, 2 the job's specification, 3 scale intents, 4 Kubernetes objects,
-5 output, 6 overlays, 7 plan. Messages and hints name their facts in braces; `explain` prints the
+5 output, 6 overlays, 7 plan, 8 the cluster. Messages and hints name their facts in braces; `explain` prints the
 rest.
 """
 
@@ -517,6 +517,83 @@ _RULES = (
         "The annotation steers the compiler and takes a value of this form only.",
         "annotations: {etcompile.dev/gate-timeout: soon}",
     ),
+    Rule(
+        "ET2060",
+        "foreign-manager",
+        _ERROR,
+        "this job is managed by '{manager}', and not by {own}",
+        "remove managedBy, or pass --ignore-managed-by to compile it all the same",
+        "runPolicy.managedBy names the controller that looks after a job. One for another controller"
+        " would run twice: as that one's and as the compiled one.",
+        "runPolicy: {managedBy: kueue.x-k8s.io/multikueue}",
+    ),
+    Rule(
+        "ET2061",
+        "replica-type-twice",
+        _ERROR,
+        "replica type '{name}' is there already, as '{first}'",
+        "keep one of them",
+        "The casing of this type does not count. The operator keeps one of the two, silently"
+        " (reference defect 22).",
+        "tfReplicaSpecs: {Worker: …, worker: …}",
+    ),
+    Rule(
+        "ET2062",
+        "no-such-container",
+        _ERROR,
+        "{kind} needs a container '{container}', and here are: {names}",
+        "rename the container that trains",
+        "The operator finds the container that trains by its name, and so does its webhook.",
+        "kind: TFJob with containers: [{name: main, …}]",
+    ),
+    Rule(
+        "ET2063",
+        "two-chiefs",
+        _ERROR,
+        "a TFJob has a Chief or a Master, not both",
+        "remove one of the two types",
+        "Both names mean the replica that decides when the job is done; the webhook refuses two.",
+        "tfReplicaSpecs: {Chief: …, Master: …}",
+    ),
+    Rule(
+        "ET2064",
+        "never-succeeds",
+        _WARNING,
+        "nothing decides when job '{job}' has succeeded: it has no Worker, Chief or Master",
+        "add the type that trains",
+        "Parameter servers and evaluators serve for ever; with the operator such a job never ends"
+        " (reference defect 32).",
+        "tfReplicaSpecs: {PS: …}",
+    ),
+    Rule(
+        "ET2065",
+        "processes-twice",
+        _ERROR,
+        "elasticPolicy.nProcPerNode must not be used with spec.nprocPerNode",
+        "remove the deprecated elasticPolicy.nProcPerNode",
+        "Both set how many processes torchrun starts; the webhook refuses both.",
+        'nprocPerNode: "2" with elasticPolicy: {nProcPerNode: 2}',
+    ),
+    Rule(
+        "ET2066",
+        "no-autoscaling",
+        _WARNING,
+        "elasticPolicy.metrics has no effect: an autoscaler needs a custom resource to scale",
+        "scale {job} with a ScaleOut or ScaleIn of etcompile.dev/v1alpha1 beside it",
+        "A HorizontalPodAutoscaler changes the replicas of the PyTorchJob object, which does not"
+        " exist here. Scaling is a file in Git, reviewed like any other change.",
+        "elasticPolicy: {metrics: [{type: Resource, …}]}",
+    ),
+    Rule(
+        "ET2067",
+        "process-per-processor",
+        _WARNING,
+        "torchrun starts one process for each processor of the node: {where} has no GPU limit",
+        'set spec.nprocPerNode, for example "1"',
+        "Without nprocPerNode the operator says `auto`, and without a GPU torchrun counts the"
+        " processors of the node, not those the Pod may use (reference defect 36).",
+        "command: [torchrun, train.py] without nprocPerNode",
+    ),
     # 3xxx: scale intents -----------------------------------------------------------------------
     Rule(
         "ET3001",
@@ -622,6 +699,16 @@ _RULES = (
         "The Pods of a ScaleOut carry its name in the label scaleout-name; the API server refuses"
         " a longer label value.",
         "metadata: {name: a-scale-out-with-a-name-of-more-than-63-characters-…}",
+    ),
+    Rule(
+        "ET3012",
+        "anchored-worker",
+        _ERROR,
+        "{intent} cannot remove {pod}: {reason}",
+        "remove others, or by count",
+        "An elastic PyTorch job meets at its first worker unless elasticPolicy.rdzvHost names"
+        " another place; without it all others would lose each other.",
+        "toDelete: {podNames: [echo-worker-0]}",
     ),
     # 4xxx: Kubernetes objects ------------------------------------------------------------------
     Rule(
@@ -912,6 +999,27 @@ _RULES = (
         " conflict in it is solved by rendering again with --force.",
         "<<<<<<< HEAD   # in out/etcompile.lock.json",
     ),
+    Rule(
+        "ET5012",
+        "unused-template",
+        _WARNING,
+        "this file in the folder of --templates replaces no template",
+        "{advice}",
+        "A template replaces the one of the same name that etcompile ships; under any other name"
+        " it is never read, unless one that is read includes it.",
+        "mytemplates/discover_host.sh.j2   # discover_hosts.sh.j2",
+    ),
+    Rule(
+        "ET5013",
+        "nothing-to-migrate",
+        _ERROR,
+        "there is no job in this input",
+        "dump the custom resource, too: kubectl get {example} NAME -o yaml",
+        "A hand-over starts from the custom resource that an operator runs. Its Pods, Services and"
+        " other objects may be in the input, to be compared with what is rendered, but they do not"
+        " say what was asked for.",
+        "kubectl get pods -l training-job-name=bert -o yaml | etcompile migrate -",
+    ),
     # 7xxx: plan ----------------------------------------------------------------------------------
     Rule(
         "ET7001",
@@ -922,6 +1030,56 @@ _RULES = (
         "A tool that applies in waves finishes a wave before it begins the next, and a Pod does not"
         " start without what its spec names. Objects that wait for each other wait for ever.",
         'a ConfigMap in wave "200" that a Pod of wave 100 mounts',
+    ),
+    Rule(
+        "ET7002",
+        "left-side",
+        _ERROR,
+        "cannot compare with {side}: it does not compile",
+        "compare with another revision, or with a folder of manifests: --against REV:DIR",
+        "Two states are compared by what they compile to. The mistakes that are told before this"
+        " one are in the older state, and have to be mended nowhere if that is history.",
+        "etcompile diff jobs/ --against v0.1   # whose jobs/ had a mistake",
+    ),
+    # 8xxx: the cluster -----------------------------------------------------------------------------
+    Rule(
+        "ET8001",
+        "kubeconfig",
+        _ERROR,
+        "{problem}",
+        "{advice}",
+        "The cluster and who asks are found as kubectl finds them: --kubeconfig, else the files of"
+        " KUBECONFIG, else ~/.kube/config, else the ServiceAccount of the Pod it runs in.",
+        "etcompile diff jobs/ --context prdo   # kubectl config get-contexts",
+    ),
+    Rule(
+        "ET8002",
+        "cluster-credentials",
+        _ERROR,
+        "{problem}",
+        "{advice}",
+        "A credential plugin failed, a token cannot be read, or the API server does not accept"
+        " what it was shown, also after it was renewed once.",
+        "aws sso login   # then again",
+    ),
+    Rule(
+        "ET8003",
+        "cluster-unreachable",
+        _ERROR,
+        "{problem}",
+        "{advice}",
+        "No answer came, or none that an API server gives. What may be sent again was, with"
+        " growing pauses.",
+        "kubectl cluster-info   # the same from kubectl",
+    ),
+    Rule(
+        "ET8004",
+        "cluster-refuses",
+        _ERROR,
+        "{problem}",
+        "{advice}",
+        "The API server refused a request, in its own words.",
+        'pods is forbidden: User "ci" cannot list resource "pods"',
     ),
 )
 

@@ -18,6 +18,7 @@ _STAGES = {
     "5": "Output",
     "6": "Overlays",
     "7": "Plans",
+    "8": "Clusters",
 }
 """What the first digit of a code stands for."""
 

@@ -1,13 +1,15 @@
 """Every kind etcompile reads, a module each.
 
-A module of this package that defines `KINDS` adds those kinds; there is no list to edit. A
-frontend knows its own kind and the model, nothing else.
+A module of this package is named after its kind, in lower case (`tfjob`, or `mpijob_v2` where
+two API versions have little in common), and lists it in `KINDS`; there is no list to edit. So a
+run imports the modules of the kinds in its input, and no others. A frontend knows its own kind
+and the model, nothing else.
 """
 
 import functools
 import importlib
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 from etcompile.frontends.kind import Kind, Lowered
 
@@ -17,29 +19,43 @@ __all__ = ["Kind", "Lowered", "find", "kinds", "kinds_of", "served_versions"]
 @functools.cache
 def kinds() -> tuple[Kind, ...]:
     """All kinds, in the order of their API version and name."""
-    return tuple(sorted(_discover(), key=lambda kind: (kind.api_version, kind.name)))
+    return tuple(sorted(_in_modules(_modules()), key=lambda kind: (kind.api_version, kind.name)))
 
 
 def find(api_version: str | None, name: str | None) -> Kind | None:
     """The kind of a document with this apiVersion and kind, or None if it is not ours."""
-    return next((k for k in kinds() if (k.api_version, k.name) == (api_version, name)), None)
+    return next((k for k in _named(name or "") if k.api_version == api_version), None)
 
 
 def served_versions(api_version: str, name: str) -> tuple[str, ...]:
     """The API versions in which a kind of this group is known, for a message about another."""
-    group = api_version.partition("/")[0]
-    return tuple(
-        kind.api_version
-        for kind in kinds()
-        if kind.name == name and kind.api_version.partition("/")[0] == group
-    )
+    group = _group(api_version)
+    return tuple(k.api_version for k in _named(name) if _group(k.api_version) == group)
 
 
 def kinds_of(group: str) -> tuple[str, ...]:
     """The kinds of an API group, for a message about one that it does not have."""
-    return tuple(sorted({k.name for k in kinds() if k.api_version.partition("/")[0] == group}))
+    if "." not in group or group.endswith(".k8s.io"):  # Kubernetes' own: nothing to import for
+        return ()
+    return tuple(sorted({k.name for k in kinds() if _group(k.api_version) == group}))
 
 
-def _discover() -> Iterator[Kind]:
-    for module in pkgutil.iter_modules(__path__):
-        yield from getattr(importlib.import_module(f"{__name__}.{module.name}"), "KINDS", ())
+@functools.cache
+def _named(name: str) -> tuple[Kind, ...]:
+    """The kinds of that name, of whatever API version."""
+    own = (module for module in _modules() if module.partition("_")[0] == name.lower())
+    return tuple(kind for kind in _in_modules(own) if kind.name == name)
+
+
+@functools.cache
+def _modules() -> tuple[str, ...]:
+    return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))
+
+
+def _in_modules(names: Iterable[str]) -> list[Kind]:
+    modules = (importlib.import_module(f"{__name__}.{name}") for name in names)
+    return [kind for module in modules for kind in getattr(module, "KINDS", ())]
+
+
+def _group(api_version: str) -> str:
+    return api_version.partition("/")[0]

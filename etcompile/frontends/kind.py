@@ -3,12 +3,14 @@
 Apart from the frontends, so that they share one shape and the pipeline needs no other.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
 from etcompile.diagnostics import Diagnostic, Source, ValuePath
+from etcompile.frontends.operators import Operator
 from etcompile.model import Intent, Job
 
 
@@ -33,9 +35,10 @@ class Kind(Struct, frozen=True):
         schema: Its JSON Schema: a file name in `schemas/`, or a path.
         lower: Turns a document that its schema accepts into a job or an intent.
         summary: One line for `etcompile kinds`.
-        pod_templates: Where its Pod templates stand.
+        pod_templates: Where its Pod templates stand; a step `*` is each key of a mapping.
         volumes: Volumes that the compiled Pods have besides the template's own, so that a
             template may mount them.
+        operator: Who runs it elsewhere, for a hand-over; None if nothing is known of that.
     """
 
     api_version: str
@@ -45,3 +48,21 @@ class Kind(Struct, frozen=True):
     summary: str
     pod_templates: tuple[ValuePath, ...] = ()
     volumes: tuple[str, ...] = ()
+    operator: Operator | None = None
+
+    def templates_of(self, data: Any) -> Iterator[ValuePath]:
+        """The paths of the Pod templates that a document of this kind has.
+
+        Args:
+            data: The document, JSON; it need not be valid.
+        """
+        for path in self.pod_templates:
+            if "*" not in path:
+                yield path
+                continue
+            star = path.index("*")
+            value = data
+            for step in path[:star]:
+                value = value.get(step) if isinstance(value, Mapping) else None
+            for key in value if isinstance(value, Mapping) else ():
+                yield (*path[:star], key, *path[star + 1 :])

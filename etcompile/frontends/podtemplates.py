@@ -55,7 +55,11 @@ def runs_as_root(spec: Mapping[str, Any], container: str) -> bool:
 
 
 def template_notes(
-    origin: Origin, template: Mapping[str, Any], *, restart_policy: str
+    origin: Origin,
+    template: Mapping[str, Any],
+    *,
+    restart_policy: str,
+    keeps_finalizers: bool = False,
 ) -> list[Diagnostic]:
     """Warnings about parts of a template that the job replaces or drops.
 
@@ -63,7 +67,9 @@ def template_notes(
         origin: Where the template stands.
         template: The Pod template.
         restart_policy: The restartPolicy that its Pods get.
+        keeps_finalizers: Its Pods get the template's finalizers.
     """
+    dropped = ["name", "generateName", "namespace", "ownerReferences"]
     notes = [
         diagnose(
             "ET2041",
@@ -72,7 +78,7 @@ def template_notes(
             reason="the job names and owns its Pods",
             advice="remove it",
         )
-        for name in ("name", "generateName", "namespace", "finalizers", "ownerReferences")
+        for name in (*dropped, *([] if keeps_finalizers else ["finalizers"]))
         if template.get("metadata", {}).get(name)
     ]
     given = template["spec"].get("restartPolicy", restart_policy)

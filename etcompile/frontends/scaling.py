@@ -1,11 +1,12 @@
-"""ScaleOut and ScaleIn of et-operator (`kai.alibabacloud.com/v1alpha1`) to scale intents.
+"""ScaleOut and ScaleIn to scale intents: those of et-operator, and etcompile's own for any kind.
 
-Only what the two files say; which workers they mean is decided when intents are folded over
-their job, where et-operator's index rules live (reference/et-operator.md 5).
+Both have the same spec but for the selector, which in etcompile's names the kind. Only what the
+files say; which workers they mean is decided when intents are folded over their job, where
+et-operator's index rules live (reference/et-operator.md 5).
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, TypedDict
 
 from etcompile.diagnostics import Diagnostic, Source, diagnose
@@ -13,8 +14,10 @@ from etcompile.frontends.annotations import unknown_annotations
 from etcompile.frontends.kind import Kind, Lowered
 from etcompile.model import Origin, ScaleIn, ScaleOut
 
-API_VERSION = "kai.alibabacloud.com/v1alpha1"
-_LABEL = "scaleout-name"
+_ET_OPERATOR = "kai.alibabacloud.com/v1alpha1"
+_ETCOMPILE = "etcompile.dev/v1alpha1"
+_LABELS = {_ET_OPERATOR: "scaleout-name", _ETCOMPILE: "etcompile.dev/scale-out"}
+"""The label that the workers of a ScaleOut carry its name under."""
 _SEQUENCE = "etcompile.dev/sequence"
 _NUMBER = re.compile(r"[0-9]{1,9}")
 
@@ -25,6 +28,7 @@ class _Common(TypedDict):
     generated: bool
     namespace: str | None
     job: str
+    of: tuple[str | None, str]
     origin: Origin
     created: str | None
     sequence: int | None
@@ -34,7 +38,8 @@ def lower_scale_out(source: Source) -> Lowered:
     """The intent of a ScaleOut that `schemas/ScaleOut.json` accepts."""
     if failed := _had_failed(source):
         return Lowered(None, (failed,))
-    intent = ScaleOut(**_common(source), count=source.data["spec"]["toAdd"]["count"], label=_LABEL)
+    count, label = source.data["spec"]["toAdd"]["count"], _LABELS[source.data["apiVersion"]]
+    intent = ScaleOut(**_common(source), count=count, label=label)
     return Lowered(intent, tuple(_notes(source)))
 
 
@@ -66,12 +71,15 @@ def lower_scale_in(source: Source) -> Lowered:
 def _common(source: Source) -> _Common:
     metadata = source.data["metadata"]
     sequence = metadata.get("annotations", {}).get(_SEQUENCE, "")
+    selector = source.data["spec"]["selector"]
+    own = (_ET_OPERATOR, "TrainingJob")
     return {
         "kind": source.data["kind"],
         "name": metadata.get("name") or metadata["generateName"],
         "generated": not metadata.get("name"),
         "namespace": metadata.get("namespace"),
-        "job": source.data["spec"]["selector"]["name"],
+        "job": selector["name"],
+        "of": (selector.get("apiVersion"), selector["kind"]) if "kind" in selector else own,
         "origin": Origin(source),
         "created": metadata.get("creationTimestamp"),
         "sequence": int(sequence) if _NUMBER.fullmatch(sequence) else None,
@@ -117,19 +125,17 @@ def _notes(source: Source) -> Iterator[Diagnostic]:
         )
 
 
-KINDS = (
-    Kind(
-        api_version=API_VERSION,
-        name="ScaleOut",
-        schema="ScaleOut.json",
-        lower=lower_scale_out,
-        summary="et-operator: adds workers to a TrainingJob",
-    ),
-    Kind(
-        api_version=API_VERSION,
-        name="ScaleIn",
-        schema="ScaleIn.json",
-        lower=lower_scale_in,
-        summary="et-operator: removes workers of a TrainingJob",
-    ),
-)
+def kinds(name: str, lower: Callable[[Source], Lowered], what: str) -> tuple[Kind, Kind]:
+    """One of the two kinds in both API groups.
+
+    Args:
+        name: ScaleOut or ScaleIn.
+        lower: Makes its intent.
+        what: What it does to workers.
+    """
+    return (
+        Kind(_ET_OPERATOR, name, f"{name}.json", lower, f"et-operator: {what} a TrainingJob"),
+        Kind(
+            _ETCOMPILE, name, f"etcompile/{name}.json", lower, f"etcompile: {what} an elastic job"
+        ),
+    )

@@ -12,6 +12,7 @@ from typing import Any
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, diagnose
 from etcompile.frontends.annotations import unknown_annotations
 from etcompile.frontends.kind import Kind, Lowered
+from etcompile.frontends.operators import ET_OPERATOR
 from etcompile.frontends.podtemplates import main_container, runs_as_root, template_notes
 from etcompile.model import (
     Bounds,
@@ -33,6 +34,7 @@ from etcompile.model import (
     Role,
     RunPolicy,
     SshCredentials,
+    Success,
     Volume,
     quantity,
 )
@@ -143,13 +145,14 @@ def _job(
             restart=spec.get("restartPolicy", "Never"),
             backoff_limit=spec.get("backoffLimit", 6),
             clean_pods=spec.get("cleanPodPolicy", "Running") or "None",
+            success=Success(("launcher",)),
             suspended=_annotations(source).get(_SUSPEND) == "true",
         ),
         config_name=f"{name}-config",
         files=_files(templates["worker"].main),
         host_lists=(
-            HostList("hostfile", "worker", "{host}:{slots}"),
-            HostList("deepspeed-hostfile", "worker", "{host} slots={slots}"),
+            HostList("hostfile", ("worker",), "{host}:{slots}"),
+            HostList("deepspeed-hostfile", ("worker",), "{host} slots={slots}"),
         ),
         slots=_slots(spec, templates["worker"]),
         access=_access(name, mode, templates["launcher"]),
@@ -198,8 +201,10 @@ def _launcher(source: Source, job: str, mode: str, template: PodTemplate) -> Rol
         env=_KUBEXEC_ENV if kubexec else (),
         volumes=_volumes(kubexec=kubexec),
         mounts=(_HOSTFILE, _CONFIG, *tools, _DEEPSPEED),
+        reads_hosts=True,
         setup=(*_setup(kubexec=kubexec),),
         gate=Gate(
+            roles=("worker",),
             hosts=f"{_HOSTFILE.path}/hostfile",
             mounts=(_HOSTFILE, _CONFIG, *tools),
             ssh=mode == "ssh",
@@ -458,5 +463,6 @@ KINDS = (
         summary="et-operator: elastic Horovod, DeepSpeed and MPI jobs",
         pod_templates=((*_ROLES, "launcher", "template"), (*_ROLES, "worker", "template")),
         volumes=(_HOSTFILE.volume, _CONFIG.volume, _KUBECTL.volume, _DEEPSPEED.volume),
+        operator=ET_OPERATOR,
     ),
 )

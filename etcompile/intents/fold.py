@@ -102,6 +102,7 @@ def _scale_in(state: _State, intent: ScaleIn) -> list[Diagnostic]:
         count = intent.count or 0
         chosen, problems = sorted(state.members, reverse=True)[:count], []
         place = intent.origin.locate("spec", "toDelete", "count")
+    problems += _anchored(state, intent, chosen)
     left, minimum = len(state.members) - count, _bounds(state).minimum
     if not problems and left < minimum:
         floor = f"minReplicas is {minimum}" if minimum > 1 else "at least one must stay"
@@ -136,6 +137,21 @@ def _named(state: _State, intent: ScaleIn) -> tuple[list[int], list[Diagnostic]]
         problems.append(diagnose("ET3002", intent.pod_origins[pod].locate(), **facts))
     # A worker may be named twice: as a host, and as a Pod of a run.
     return list(dict.fromkeys(names[host] for _, host in hosts if host in names)), problems
+
+
+def _anchored(state: _State, intent: ScaleIn, chosen: Sequence[int]) -> list[Diagnostic]:
+    """An error for each worker that must stay although it is named."""
+    if state.role.anchored is None:
+        return []
+    count, reason = state.role.anchored
+    problems = []
+    for index in chosen:
+        if index < count:
+            pod = state.role.host_name(state.members[index])
+            origin = intent.pod_origins.get(pod, intent.origin)
+            facts = {"intent": intent.title, "pod": pod, "reason": reason}
+            problems.append(diagnose("ET3012", origin.locate(), **facts))
+    return problems
 
 
 def _run_names(job: Job, role: Role) -> re.Pattern[str]:

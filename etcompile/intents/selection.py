@@ -26,32 +26,40 @@ class Selected(Struct, frozen=True):
 
 
 def by_job(jobs: Sequence[Job], intents: Iterable[Intent]) -> Selected:
-    """Brings each intent to the job that it selects by name, in its own namespace.
+    """Brings each intent to the job that it selects by kind and name, in its own namespace.
 
     A document without a namespace is taken to be in `default`, as by kubectl without a
     context: upstream's own examples name it in the job and leave it out in the scalers.
     """
-    found: dict[tuple[str, str], list[Intent]] = {_key(job.namespace, job.name): [] for job in jobs}
-    problems = []
+    named: dict[tuple[str, str], list[int]] = {}
+    for place, job in enumerate(jobs):
+        named.setdefault((job.namespace or "default", job.name), []).append(place)
+    found: list[list[Intent]] = [[] for _ in jobs]
+    problems: list[Diagnostic] = []
     for intent in intents:
-        key = _key(intent.namespace, intent.job)
-        if key in found:
-            found[key].append(intent)
+        places = named.get((intent.namespace or "default", intent.job), [])
+        meant = [place for place in places if _is_meant(jobs[place], intent)]
+        if meant:
+            found[meant[0]].append(intent)
         else:
             problems.append(_no_such_job(intent, jobs))
-    pairs = tuple((job, tuple(found[_key(job.namespace, job.name)])) for job in jobs)
-    return Selected(pairs, tuple(problems))
+    pairs = zip(jobs, map(tuple, found), strict=True)
+    return Selected(tuple(pairs), tuple(problems))
 
 
-def _key(namespace: str | None, name: str) -> tuple[str, str]:
-    return namespace or "default", name
+def _is_meant(job: Job, intent: Intent) -> bool:
+    version, kind = intent.of
+    return job.kind == kind and version in (None, job.api_version)
 
 
 def _no_such_job(intent: Intent, jobs: Sequence[Job]) -> Diagnostic:
     place = intent.origin.locate("spec", "selector", "name")
-    if elsewhere := [job.namespace for job in jobs if job.name == intent.job]:
+    meant = [job for job in jobs if _is_meant(job, intent)]
+    if elsewhere := [job.namespace for job in meant if job.name == intent.job]:
         advice = f"the job is in namespace '{elsewhere[0] or 'default'}': name it in both files"
-    elif close := probably(intent.job, [job.name for job in jobs]):
+    elif others := [job for job in jobs if job.name == intent.job]:
+        advice = f"that is a {others[0].kind} of {others[0].api_version}: select it as one"
+    elif close := probably(intent.job, [job.name for job in meant]):
         advice = f"did you mean '{close}'?"
     else:
         advice = "render the job and its intents together"

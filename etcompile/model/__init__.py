@@ -5,14 +5,18 @@ objects; they meet nowhere else. All are frozen; a change is a new value.
 """
 
 from etcompile.model.job import (
+    DOMAIN,
+    BatchJob,
     Bounds,
     ClusterAccess,
     ConfigFile,
     ConfigMapVolume,
     EmptyDir,
     Env,
+    FieldEnv,
     Gate,
     HostList,
+    IndexedEnv,
     InitContainer,
     Job,
     Labels,
@@ -24,22 +28,29 @@ from etcompile.model.job import (
     Resident,
     Role,
     RunPolicy,
+    SharedService,
     SshCredentials,
+    Success,
+    Variable,
     Volume,
 )
 from etcompile.model.scaling import Intent, ScaleIn, ScaleOut
 from etcompile.model.settings import PROFILES, Profile, SecretMode, Services, Settings
 
 __all__ = [
+    "DOMAIN",
     "PROFILES",
+    "BatchJob",
     "Bounds",
     "ClusterAccess",
     "ConfigFile",
     "ConfigMapVolume",
     "EmptyDir",
     "Env",
+    "FieldEnv",
     "Gate",
     "HostList",
+    "IndexedEnv",
     "InitContainer",
     "Intent",
     "Job",
@@ -58,6 +69,9 @@ __all__ = [
     "SecretMode",
     "Services",
     "Settings",
+    "SharedService",
     "SshCredentials",
+    "Success",
+    "Variable",
     "Volume",
 ]

@@ -20,6 +20,7 @@ class Intent(Struct, frozen=True):
         generated: The name is a prefix (`generateName`).
         namespace: Its namespace; None if the file names none.
         job: The job it selects, in the same namespace.
+        of: That job's API version, if the intent names one, and its kind.
         origin: Where it stands.
         created: When the cluster received it, an RFC 3339 time, if the file is a dump.
         sequence: Its place among the job's intents, if annotated.
@@ -30,6 +31,7 @@ class Intent(Struct, frozen=True):
     generated: bool
     namespace: str | None
     job: str
+    of: tuple[str | None, str]
     origin: Origin
     created: str | None
     sequence: int | None

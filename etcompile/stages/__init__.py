@@ -6,7 +6,7 @@ here.
 """
 
 from etcompile.stages.environment import Environment, environment
-from etcompile.stages.jobs import JobObjects, job_objects, neighbour_objects
+from etcompile.stages.jobs import JobObjects, job_objects, neighbour_objects, template_notes
 from etcompile.stages.lowering import LoweredDocuments, lowered
 from etcompile.stages.reading import loaded, patched
 from etcompile.stages.telling import in_order
@@ -22,4 +22,5 @@ __all__ = [
     "lowered",
     "neighbour_objects",
     "patched",
+    "template_notes",
 ]

@@ -4,7 +4,8 @@ Apart from the backend because this is about order: which of folding, run, overl
 comes first, and what the stored job must know of each.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, field, structs
@@ -12,7 +13,7 @@ from msgspec import Struct, field, structs
 from etcompile import backend, emit, intents, overlays
 from etcompile.check import job as job_rules
 from etcompile.check import kubernetes, objects, pods
-from etcompile.diagnostics import Diagnostic, diagnose, has_errors
+from etcompile.diagnostics import Diagnostic, Location, diagnose, has_errors
 from etcompile.load import Document
 from etcompile.model import Intent, Job, Settings
 from etcompile.model.run import in_run
@@ -148,6 +149,13 @@ def neighbour_objects(
     made = backend.annotated(values, options.settings.profiles, emit.wave, backend.Situation())
     sources = {document.relative for document in documents} | _overlays_of(documents, changed_by)
     return JobObjects(None, None, emit.Packed(made), tuple(sorted(sources))), problems
+
+
+def template_notes(texts: backend.Texts) -> Iterator[Diagnostic]:
+    """A warning for each of the user's templates that is not used."""
+    for file, meant in texts.unused():
+        advice = f"did you mean {meant}?" if meant else ""
+        yield diagnose("ET5012", Location(os.fspath(file)), advice=advice)
 
 
 def _overlays_of(sources: Iterable[Any], changed_by: Mapping[Document, Sequence[str]]) -> set[str]:

@@ -70,7 +70,7 @@ def _lowered(
     problems = schema.check_document(document, kind.schema)
     if has_errors(problems):
         return None, problems
-    for path in kind.pod_templates:
+    for path in kind.templates_of(document.data):
         problems += kubernetes.check_pod_template(document, path, version)
         problems += pods.check_pod_template(document, path, known_volumes=kind.volumes)
         problems += pods.check_images(document, path)

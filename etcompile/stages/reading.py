@@ -20,7 +20,7 @@ from etcompile.stages.environment import Environment
 
 def loaded(inputs: Input | Iterable[Input], options: Options, stdin: BinaryIO | None) -> Loaded:
     """All documents of the input, in its order, without nulls (the API's word for absent)."""
-    if isinstance(inputs, str | os.PathLike | Mapping):
+    if isinstance(inputs, str | os.PathLike | Mapping | Document):
         inputs = [inputs]
     documents: list[Document] = []
     diagnostics: list[Diagnostic] = []
@@ -29,6 +29,8 @@ def loaded(inputs: Input | Iterable[Input], options: Options, stdin: BinaryIO | 
     for one in inputs:
         if isinstance(one, Mapping):
             values.append(one)
+        elif isinstance(one, Document):
+            documents.append(one)
         else:
             paths.append(one)
     for part in (
@@ -83,7 +85,7 @@ def _templates(document: Document) -> Mapping[str, ValuePath] | None:
     """The paths of a document's Pod templates by role; None if its kind is not one of ours."""
     kind = frontends.find(document.api_version, document.kind)
     # A template stands below the name of its role, whatever the kind.
-    return {str(path[-2]).lower(): path for path in kind.pod_templates} if kind else None
+    return {str(path[-2]).lower(): path for path in kind.templates_of(document.data)} if kind else None
 
 
 def _in_namespace(

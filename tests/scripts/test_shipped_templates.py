@@ -16,7 +16,8 @@ GENERATOR = FOLDER / "generate.py"
 # each variable once as it is off, and twice as it is on
 VALUES = {
     "pods": ([], [("a-worker", "a-run-worker")], [("a", "b"), ("c", "d")]),
-    "port": (22, 2222, 23),
+    "port": (None, 22, 2222),
+    "ssh_port": (None, 22),
     "ssh": (False, True),
     "kubexec": ("", "/etc/mpi/kubexec.sh"),
     "container": (None, "trainer"),

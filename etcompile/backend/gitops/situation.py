@@ -8,8 +8,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from etcompile.backend.config import UNTIL_DONE, is_resident, wrapper
 from etcompile.backend.gates import waits
-from etcompile.backend.pods import is_resident
 from etcompile.model import Job
 
 Object = Mapping[str, Any]
@@ -54,7 +54,7 @@ class Situation(Struct, frozen=True):
             resident=frozenset(
                 role.pod_name(member)
                 for role in job.roles
-                if is_resident(role)
+                if is_resident(role) or wrapper(role) == UNTIL_DONE
                 for member in role.members
             ),
             waits={

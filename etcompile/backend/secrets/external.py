@@ -18,9 +18,9 @@ def objects(job: Job, ssh: SshCredentials) -> list[dict[str, Any]]:
     labels = job_labels(job)
     generator = {"apiVersion": _GENERATORS, "kind": "SSHKey", "name": name}
     texts = {
-        "id_rsa": "{{ .privateKey }}",
-        "id_rsa.pub": "{{ .publicKey }}",
-        "config": ssh.config,
+        ssh.private_key: "{{ .privateKey }}",
+        ssh.public_key: "{{ .publicKey }}",
+        **({"config": ssh.config} if ssh.config else {}),
     }
     return [
         {
@@ -40,7 +40,7 @@ def objects(job: Job, ssh: SshCredentials) -> list[dict[str, Any]]:
                     "name": ssh.secret,
                     "creationPolicy": "Owner",
                     "immutable": True,
-                    "template": {"type": "Opaque", "data": texts},
+                    "template": {"type": ssh.secret_type, "data": texts},
                 },
                 "dataFrom": [{"sourceRef": {"generatorRef": generator}}],
             },

@@ -1,0 +1,529 @@
+"""What all kinds of the Kubeflow Training Operator share (reference/training-operator.md 1 to 3).
+
+A kind is a row of facts (`Framework`) and the few things only it does: its variables, its own
+rule of success. Replica types, casing, defaults, ports, labels, the run policy and what has no
+effect are here, once.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct, field, structs
+
+from etcompile.diagnostics import Diagnostic, Source, ValuePath, diagnose
+from etcompile.frontends.annotations import unknown_annotations
+from etcompile.frontends.kind import Kind, Lowered
+from etcompile.frontends.operators import TRAINING_OPERATOR, Operator
+from etcompile.frontends.podtemplates import main_container, template_notes
+from etcompile.model import (
+    ConfigMapVolume,
+    HostList,
+    Job,
+    Member,
+    Origin,
+    PodTemplate,
+    Port,
+    Role,
+    RunPolicy,
+    Success,
+    Variable,
+)
+
+API_VERSION = "kubeflow.org/v1"
+_PREFIX = "training.kubeflow.org"
+OPERATOR_LABEL = f"{_PREFIX}/operator-name"
+JOB_LABEL = f"{_PREFIX}/job-name"
+TYPE_LABEL = f"{_PREFIX}/replica-type"
+INDEX_LABEL = f"{_PREFIX}/replica-index"
+ROLE_LABEL = f"{_PREFIX}/job-role"
+MASTER = {ROLE_LABEL: "master"}
+
+GATE_TIMEOUT = "etcompile.dev/gate-timeout"
+_SIDECAR_ENV = "etcompile.dev/sidecar-env"
+_TOGETHER = "etcompile.dev/restart-together"
+_ANNOTATIONS = (_SIDECAR_ENV, _TOGETHER)
+_SECONDS = r"0{0,8}[1-9][0-9]{0,8}"
+_DEFAULT_GATE_TIMEOUT = 1800
+"""Seconds: large images and a cluster that grows on demand need more than a few minutes."""
+
+_MANAGER = f"{API_VERSION.partition('/')[0]}/training-operator"
+_POD_RESTART = {"ExitCode": "Never"}
+"""The kubelet knows no ExitCode; who replaces Pods decides (reference 2.4)."""
+
+
+class Framework(Struct, frozen=True):
+    """A kind's row in the table of reference/training-operator.md 1.1.
+
+    Args:
+        kind: The kind.
+        types: Its map of replica types: the field in `spec`.
+        roles: The types it knows, in the order in which they are written.
+        operator: The value of the label `operator-name`.
+        schema: The file of its JSON Schema.
+        summary: One line for `etcompile kinds`.
+        container: The container that trains; None where any name will do.
+        port: The port that container has by default; None for none.
+        restart: The restartPolicy of a type that names none.
+        restarts: The same of types that have another one.
+        api_version: Its API version.
+        any_case: Types whose casing does not matter.
+        annotations: Annotations of our prefix that it reads besides those of all kinds.
+        managers: Values of `managedBy` that mean the operator whose work this is.
+        none: Types of which there are none, not one, where the document gives no number.
+        keeps_finalizers: Its Pods get their template's finalizers.
+    """
+
+    kind: str
+    types: str
+    roles: tuple[str, ...]
+    operator: str
+    schema: str
+    summary: str
+    container: str | None
+    port: Port | None
+    restart: str
+    api_version: str = API_VERSION
+    any_case: tuple[str, ...] = ()
+    annotations: tuple[str, ...] = ()
+    managers: tuple[str, ...] = (_MANAGER,)
+    run_by: Operator = TRAINING_OPERATOR
+    none: tuple[str, ...] = ()
+    keeps_finalizers: bool = True
+    restarts: Mapping[str, str] = field(default_factory=dict)
+
+
+class Replica(Struct, frozen=True):
+    """The replicas of one type, as the document describes them.
+
+    Args:
+        type: The type, in its canonical casing.
+        role: The same in lower case, as names and labels have it.
+        replicas: How many.
+        restart: Which failures are replaced.
+        template: Their Pod template.
+        origin: Where they stand.
+        port: The number of the kind's own port.
+        ports: The ports of their Services.
+        missing: The kind's own port, where the template does not have it.
+    """
+
+    type: str
+    role: str
+    replicas: int
+    restart: str
+    template: PodTemplate
+    origin: Origin
+    port: int | None = None
+    ports: tuple[Port, ...] = ()
+    missing: tuple[Port, ...] = ()
+
+
+class Spec(Struct, frozen=True):
+    """A document of one of these kinds, read.
+
+    Args:
+        framework: Its kind.
+        source: The document.
+        replicas: Its types, in the kind's order.
+    """
+
+    framework: Framework
+    source: Source
+    replicas: tuple[Replica, ...]
+
+    @property
+    def name(self) -> str:
+        """The job's name."""
+        return str(self.source.data["metadata"]["name"])
+
+    @property
+    def fields(self) -> Mapping[str, Any]:
+        """The document's `spec`."""
+        fields: Mapping[str, Any] = self.source.data["spec"]
+        return fields
+
+    @property
+    def total(self) -> int:
+        """Replicas of all types."""
+        return sum(replica.replicas for replica in self.replicas)
+
+    def of(self, kind: str) -> Replica | None:
+        """The replicas of a type, if the job has it."""
+        return next((replica for replica in self.replicas if replica.type == kind), None)
+
+    def host(self, role: str, index: int) -> str:
+        """The bare name of a replica's host."""
+        return f"{self.name}-{role}-{index}"
+
+    def annotation(self, name: str) -> str | None:
+        """One of the document's annotations."""
+        value = self.source.data["metadata"].get("annotations", {}).get(name)
+        return None if value is None else str(value)
+
+
+class Described(Struct, frozen=True):
+    """What a kind makes of its document, beyond what all kinds do.
+
+    Args:
+        roles: Its roles, in the order in which they start.
+        success: When the run has succeeded.
+        changes: Fields of the job that are the kind's own.
+        diagnostics: What it has to say.
+    """
+
+    roles: tuple[Role, ...]
+    success: Success
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+def kind(framework: Framework, describe: Callable[[Spec], Described]) -> Kind:
+    """The kind of a framework, for `KINDS`.
+
+    Args:
+        framework: Its facts.
+        describe: Its roles; it may leave out what `roles` fills in.
+    """
+    return Kind(
+        api_version=framework.api_version,
+        name=framework.kind,
+        schema=framework.schema,
+        lower=lambda source: _lowered(framework, source, describe),
+        summary=framework.summary,
+        pod_templates=(("spec", framework.types, "*", "template"),),
+        operator=framework.run_by,
+    )
+
+
+def _lowered(
+    framework: Framework, source: Source, describe: Callable[[Spec], Described]
+) -> Lowered:
+    known = (*_ANNOTATIONS, *framework.annotations)
+    notes = [*unknown_annotations(source, known), *_managed(framework, source)]
+    replicas, problems = _replicas(framework, source)
+    notes += problems
+    if replicas is None:
+        return Lowered(None, tuple(notes))
+    spec = Spec(framework, source, replicas)
+    described = describe(spec)
+    notes += [*described.diagnostics, *_policy_notes(source)]
+    return Lowered(_job(spec, described), tuple(notes))
+
+
+# Replica types ----------------------------------------------------------------------------------
+
+
+def _replicas(
+    framework: Framework, source: Source
+) -> tuple[tuple[Replica, ...] | None, list[Diagnostic]]:
+    given: Mapping[str, Any] = source.data["spec"][framework.types]
+    path: ValuePath = ("spec", framework.types)
+    found: dict[str, str] = {}
+    problems: list[Diagnostic] = []
+    for key in given:
+        name = _canonical(framework, key)
+        if first := found.get(name):
+            place = source.locate((*path, key), key=True)
+            problems.append(diagnose("ET2061", place, name=key, first=first))
+        found.setdefault(name, key)
+    replicas = []
+    for name in framework.roles:
+        if name in found:
+            origin = Origin(source, (*path, found[name]))
+            restart = _restart(framework, name, given[found[name]])
+            template, notes = _template(framework, origin, given[found[name]], restart)
+            problems += notes
+            if template is not None:
+                replicas.append(_replica(framework, name, origin, given[found[name]], template))
+    complete = len(replicas) == len(found) == len(given)
+    return (tuple(replicas) if complete else None), problems
+
+
+def _canonical(framework: Framework, key: str) -> str:
+    for name in framework.roles:
+        if key == name or (name in framework.any_case and key.lower() == name.lower()):
+            return name
+    return key
+
+
+def _restart(framework: Framework, name: str, given: Mapping[str, Any]) -> str:
+    default = framework.restarts.get(name, framework.restart)
+    return str(given.get("restartPolicy") or default)
+
+
+def _template(
+    framework: Framework, origin: Origin, given: Mapping[str, Any], policy: str
+) -> tuple[PodTemplate | None, list[Diagnostic]]:
+    template = given["template"]
+    place = origin.at("template")
+    names = [container["name"] for container in template["spec"]["containers"]]
+    if framework.container is None:
+        main, problems = main_container(place, template)
+    else:
+        main, problems = framework.container, []
+        if main not in names:
+            where = place.locate("spec", "containers")
+            facts = {"kind": framework.kind, "container": main, "names": ", ".join(names)}
+            return None, [diagnose("ET2062", where, **facts)]
+    restart = pod_restart(policy)
+    keeps = framework.keeps_finalizers
+    problems += template_notes(place, template, restart_policy=restart, keeps_finalizers=keeps)
+    if main is None:
+        return None, problems
+    metadata = template.get("metadata", {})
+    made = PodTemplate(
+        labels=metadata.get("labels", {}),
+        annotations=metadata.get("annotations", {}),
+        spec=template["spec"],
+        main=main,
+        origin=place,
+        finalizers=tuple(metadata.get("finalizers", ())) if keeps else (),
+    )
+    return made, problems
+
+
+def pod_restart(policy: str) -> str:
+    """The restartPolicy of the Pods of a type with this policy (reference 2.4)."""
+    return _POD_RESTART.get(policy, policy)
+
+
+def _replica(
+    framework: Framework,
+    name: str,
+    origin: Origin,
+    given: Mapping[str, Any],
+    template: PodTemplate,
+) -> Replica:
+    replicas = given.get("replicas")
+    made = Replica(
+        type=name,
+        role=name.lower(),
+        replicas=int(name not in framework.none) if replicas is None else replicas,
+        restart=_restart(framework, name, given),
+        template=template,
+        origin=origin,
+    )
+    if framework.port is None:
+        return made
+    declared = template.main_container.get("ports", ())
+    own = next((p for p in declared if p.get("name") == framework.port.name), None)
+    missing = () if own else (framework.port,)
+    return structs.replace(
+        made,
+        port=own["containerPort"] if own else framework.port.number,
+        ports=(*_service_ports(declared, missing),),
+        missing=missing,
+    )
+
+
+def _service_ports(
+    declared: Sequence[Mapping[str, Any]], missing: Sequence[Port]
+) -> Iterator[Port]:
+    """The ports of a replica's Service, each with a name and each once.
+
+    With two ports or more the API server wants names, so that one unnamed port beside the
+    default one makes the operator's Service impossible (reference 7, defect 6).
+    """
+    named = {(p["containerPort"], p.get("protocol", "TCP")) for p in declared if p.get("name")}
+    named |= {(port.number, port.protocol) for port in missing}
+    seen = set()
+    for port in declared:
+        number, protocol = port["containerPort"], port.get("protocol", "TCP")
+        if (number, protocol) in seen or (not port.get("name") and (number, protocol) in named):
+            continue
+        seen.add((number, protocol))
+        suffix = "" if protocol == "TCP" else f"-{protocol.lower()}"
+        yield Port(port.get("name") or f"port-{number}{suffix}", number, protocol)
+    yield from (port for port in missing if (port.number, port.protocol) not in seen)
+
+
+# Roles ------------------------------------------------------------------------------------------
+
+
+def role(spec: Spec, replica: Replica, env: Sequence[Variable]) -> Role:
+    """The role of a type, as all kinds with Services have it (reference 2 and 3).
+
+    Args:
+        spec: The job.
+        replica: The type.
+        env: Its variables.
+    """
+    return Role(
+        name=replica.role,
+        stem=f"{spec.name}-{replica.role}",
+        members=tuple(Member(index) for index in range(replica.replicas)),
+        template=replica.template,
+        labels={TYPE_LABEL: replica.role},
+        origin=replica.origin,
+        index_label=INDEX_LABEL,
+        ports=replica.ports,
+        main_ports=replica.missing,
+        env=tuple(env),
+        env_everywhere=spec.annotation(_SIDECAR_ENV) == "true",
+        run_once=True,
+        restart=replica.restart,
+        pod_restart=pod_restart(replica.restart),
+        deadline=spec.fields.get("runPolicy", {}).get("activeDeadlineSeconds"),
+    )
+
+
+def gate_timeout(spec: Spec) -> tuple[int, list[Diagnostic]]:
+    """Seconds until a gate gives up, and what is wrong with the annotation that says so."""
+    text = spec.annotation(GATE_TIMEOUT)
+    if text is None:
+        return _DEFAULT_GATE_TIMEOUT, []
+    if re.fullmatch(_SECONDS, text):
+        return int(text), []
+    place = spec.source.locate(("metadata", "annotations", GATE_TIMEOUT))
+    expected = "a number of seconds, at most 9 digits"
+    facts = {"name": GATE_TIMEOUT, "expected": expected, "found": text, "advice": ""}
+    return _DEFAULT_GATE_TIMEOUT, [diagnose("ET2050", place, **facts)]
+
+
+# The job ----------------------------------------------------------------------------------------
+
+
+def _job(spec: Spec, described: Described) -> Job:
+    document = _document(spec)
+    job = Job(
+        name=spec.name,
+        namespace=spec.source.data["metadata"].get("namespace"),
+        kind=spec.framework.kind,
+        api_version=spec.framework.api_version,
+        roles=described.roles,
+        labels={},
+        selector={OPERATOR_LABEL: spec.framework.operator, JOB_LABEL: spec.name},
+        run=_run_policy(spec, described.success),
+        config_name=f"{spec.name}-config",
+        files=(),
+        host_lists=(),
+        slots=1,
+        access=None,
+        credentials=None,
+        document=document,
+        identity=_identity(spec, described.roles, document),
+        origin=Origin(spec.source),
+    )
+    return structs.replace(job, **described.changes)
+
+
+def _run_policy(spec: Spec, success: Success) -> RunPolicy:
+    policy = spec.fields.get("runPolicy", {})
+    return RunPolicy(
+        restart="Never",
+        backoff_limit=policy.get("backoffLimit"),
+        clean_pods=clean_pods(spec.fields),
+        success=success,
+        suspended=bool(policy.get("suspend")),
+        suspended_by=("spec", "runPolicy", "suspend"),
+        deadline=policy.get("activeDeadlineSeconds"),
+        ttl=policy.get("ttlSecondsAfterFinished"),
+        together=spec.annotation(_TOGETHER) == "true",
+    )
+
+
+def clean_pods(fields: Mapping[str, Any]) -> str:
+    """Which Pods go when the run has ended; MPIJob has the field in two places (reference 1.3)."""
+    given = fields.get("runPolicy", {}).get("cleanPodPolicy") or fields.get("cleanPodPolicy")
+    return str(given or "None")
+
+
+def _document(spec: Spec) -> dict[str, Any]:
+    """The document without what a cluster or a person adds to it for other purposes."""
+    data = spec.source.data
+    metadata: dict[str, Any] = {"name": spec.name}
+    if namespace := data["metadata"].get("namespace"):
+        metadata["namespace"] = namespace
+    given = data["metadata"].get("annotations", {})
+    known = (*_ANNOTATIONS, *spec.framework.annotations)
+    if kept := {name: given[name] for name in known if name in given}:
+        metadata["annotations"] = kept
+    return {
+        "apiVersion": spec.framework.api_version,
+        "kind": spec.framework.kind,
+        "metadata": metadata,
+        "spec": data["spec"],
+    }
+
+
+def _identity(spec: Spec, roles: Sequence[Role], document: Mapping[str, Any]) -> dict[str, Any]:
+    """What the job's Pods are made of.
+
+    Not the policies that only a watcher reads, nor how many replicas an elastic type has: its
+    Pods do not know. All others do, by their variables.
+    """
+    elastic = {role.name for role in roles if role.bounds}
+    types = {}
+    for replica in spec.replicas:
+        count = {} if replica.role in elastic else {"replicas": replica.replicas}
+        types[replica.type] = {**count, "template": {"spec": replica.template.spec}}
+    fields = {k: v for k, v in document["spec"].items() if k not in ("runPolicy", "cleanPodPolicy")}
+    return {
+        "kind": document["kind"],
+        "name": spec.name,
+        "spec": {**fields, spec.framework.types: types},
+    }
+
+
+# What means less than it seems to ---------------------------------------------------------------
+
+
+def _managed(framework: Framework, source: Source) -> Iterator[Diagnostic]:
+    """An error for a job that is another controller's (reference 1.2, managedBy)."""
+    manager = source.data["spec"].get("runPolicy", {}).get("managedBy")
+    if manager is not None and manager not in framework.managers:
+        place = source.locate(("spec", "runPolicy", "managedBy"))
+        yield diagnose("ET2060", place, manager=manager, own=framework.managers[0])
+
+
+def no_effect(
+    source: Source, path: ValuePath, reason: str, advice: str = "remove it"
+) -> Iterator[Diagnostic]:
+    """A warning for a field that is there and changes nothing.
+
+    Args:
+        source: The document.
+        path: The field.
+        reason: Why it changes nothing.
+        advice: What to do instead.
+    """
+    value: Any = source.data
+    for step in path:
+        value = value.get(step) if isinstance(value, Mapping) else None
+        if value is None:
+            return
+    where = ".".join(map(str, path))
+    place = source.locate(path, key=True)
+    yield diagnose("ET2041", place, where=where, reason=reason, advice=advice)
+
+
+def _policy_notes(source: Source) -> Iterator[Diagnostic]:
+    policy = ("spec", "runPolicy")
+    yield from no_effect(
+        source,
+        (*policy, "ttlSecondsAfterFinished"),
+        "objects that Git declares must not delete themselves, they would be created again",
+        "remove the job from Git when it is done, or `etcompile delete` it",
+    )
+    yield from no_effect(
+        source,
+        (*policy, "schedulingPolicy"),
+        "no gang scheduler is chosen",
+        "as with the operator, which needs a flag for it",
+    )
+
+
+def peers(role: str, *, key: str = "peers") -> HostList:
+    """The list of hosts that a gate waits for."""
+    return HostList(key, (role,), "{host}", live=False)
+
+
+def config_files(volume: str, *files: tuple[str, int]) -> ConfigMapVolume:
+    """A volume of files from the job's ConfigMap, each under its own key.
+
+    Args:
+        volume: The volume's name.
+        files: Key and file mode of each.
+    """
+    return ConfigMapVolume(volume, tuple((key, key, mode) for key, mode in files))

@@ -1,0 +1,204 @@
+"""MPIJob of the Training Operator (`kubeflow.org/v1`) to a job: ranks are started by exec.
+
+reference/training-operator-mpijob.md. The paths in /etc/mpi are a contract: Horovod takes
+kubexec.sh for its shell only under exactly that name (reference 6, step 4).
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from msgspec import structs
+
+from etcompile.diagnostics import Diagnostic, diagnose
+from etcompile.frontends import kubeflow, mpi
+from etcompile.frontends.kubeflow import Described, Framework, Replica, Spec
+from etcompile.model import (
+    Bounds,
+    ClusterAccess,
+    ConfigFile,
+    EmptyDir,
+    Env,
+    Gate,
+    InitContainer,
+    Member,
+    Mount,
+    Resident,
+    Role,
+    Success,
+)
+from etcompile.model.protocol import SCRIPTS_PATH
+
+FRAMEWORK = Framework(
+    kind="MPIJob",
+    types="mpiReplicaSpecs",
+    roles=("Launcher", "Worker"),
+    operator="mpijob-controller",
+    schema="MPIJob.json",
+    summary="Training Operator: MPI and Horovod jobs, also elastic ones, by kubectl exec",
+    container=None,
+    port=None,
+    restart="Never",
+    none=("Worker",),
+    keeps_finalizers=False,
+    annotations=(kubeflow.GATE_TIMEOUT,),
+)
+
+_KUBECTL = Mount("mpi-job-kubectl", "/opt/kube")
+_KUBEXEC = f"{mpi.CONFIG.path}/kubexec.sh"
+_KUBEXEC_FILE = ("kubexec.sh", 0o555)
+_DELIVER_KUBECTL = f'cp "$(command -v kubectl)" {_KUBECTL.path}/kubectl'
+_DELIVERY_RESOURCES = {"cpu": "100m", "memory": "512Mi", "ephemeral-storage": "5Gi"}
+
+_OPEN_MPI = (
+    Env("OMPI_MCA_plm_rsh_agent", _KUBEXEC),
+    Env("OMPI_MCA_orte_default_hostfile", mpi.HOSTFILE),
+)
+_OURS = (
+    # From 65 hosts on, Open MPI would start daemons from workers, which have no rights.
+    Env("OMPI_MCA_plm_rsh_no_tree_spawn", "1"),
+    # Open MPI 5 reads none of these, but its own (reference/mpi-operator-v2.md 7, D1).
+    Env("PRTE_MCA_plm_ssh_agent", _KUBEXEC),
+    Env("PRTE_MCA_prte_default_hostfile", mpi.HOSTFILE),
+    Env("PRTE_MCA_plm_ssh_no_tree_spawn", "1"),
+)
+_LINE = "{name} slots={slots}"
+_INTEL = (Env("I_MPI_HYDRA_BOOTSTRAP", "rsh"), Env("I_MPI_HYDRA_BOOTSTRAP_EXEC", _KUBEXEC))
+
+
+def describe(spec: Spec) -> Described:
+    """The roles, files and rights of an MPIJob."""
+    timeout, problems = kubeflow.gate_timeout(spec)
+    launcher, worker = spec.of("Launcher"), spec.of("Worker")
+    if launcher is None:  # the schema wants one
+        return Described((), Success(()))
+    roles = (*([_worker(spec, worker)] if worker else []), _launcher(spec, launcher, timeout))
+    slots = spec.fields.get("slotsPerWorker")
+    return Described(
+        roles=roles,
+        success=Success(("launcher",)),
+        changes={
+            "labels": {"app": spec.name},
+            "files": _files(spec, worker),
+            "host_lists": mpi.host_lists(_LINE, "{host}", launcher=_has_gpus(launcher)),
+            "slots": 1 if slots is None else slots,
+            "access": _access(spec, launcher),
+        },
+        diagnostics=(*problems, *_problems(spec, worker)),
+    )
+
+
+def _base(spec: Spec, replica: Replica) -> Role:
+    return structs.replace(kubeflow.role(spec, replica, ()), run_once=False)
+
+
+def _worker(spec: Spec, replica: Replica) -> Role:
+    base = _base(spec, replica)
+    return structs.replace(
+        base,
+        # MPI's daemons look for their launcher's agent too, and die without it.
+        volumes=(kubeflow.config_files(mpi.CONFIG.volume, _KUBEXEC_FILE),),
+        mounts=(mpi.CONFIG,),
+        resident=Resident(ssh=False),
+        serves=True,
+        bounds=Bounds(min(replica.replicas, 1)),
+        # It ends well only when the run is done, and is not to start again then.
+        pod_restart="OnFailure" if base.pod_restart == "Always" else base.pod_restart,
+    )
+
+
+def _launcher(spec: Spec, replica: Replica, timeout: int) -> Role:
+    gpus = () if _has_gpus(replica) else mpi.NO_GPUS
+    return structs.replace(
+        _base(spec, replica),
+        stem=f"{spec.name}-launcher",
+        members=(Member(),) if replica.replicas else (),
+        pod_labels=kubeflow.MASTER,
+        index_label=None,
+        env=(*_OPEN_MPI, *gpus, *mpi.unless_given(replica, *_INTEL, *_OURS)),
+        volumes=(
+            EmptyDir(_KUBECTL.volume),
+            kubeflow.config_files(
+                mpi.CONFIG.volume, _KUBEXEC_FILE, ("hostfile", 0o444), (mpi.DISCOVERY, 0o555)
+            ),
+        ),
+        mounts=(_KUBECTL, mpi.CONFIG),
+        reads_hosts=True,
+        scripts=(mpi.HOSTS,),
+        setup=(
+            InitContainer(
+                name="kubectl-delivery",
+                image="kubectl",
+                script=_DELIVER_KUBECTL,
+                mounts=(_KUBECTL,),
+                resources=_DELIVERY_RESOURCES,
+            ),
+        ),
+        gate=Gate(
+            roles=("worker",),
+            hosts=f"{SCRIPTS_PATH}/{mpi.PEERS}",
+            mounts=(_KUBECTL, mpi.CONFIG),
+            ssh=False,
+            timeout=timeout,
+            kubexec=_KUBEXEC,
+            file=mpi.PEERS,
+        ),
+        run_once=True,
+        service_account=None if _own_account(replica) else f"{spec.name}-launcher",
+    )
+
+
+def _has_gpus(launcher: Replica) -> bool:
+    """Whether the launcher takes part in the work: it has a GPU of any vendor (reference 2)."""
+    limits = (
+        container.get("resources", {}).get("limits", {})
+        for container in launcher.template.spec["containers"]
+    )
+    return any("gpu" in name for names in limits for name in names)
+
+
+def _files(spec: Spec, worker: Replica | None) -> tuple[ConfigFile, ...]:
+    named = spec.fields.get("mainContainer")
+    sidecars = worker is not None and len(worker.template.spec["containers"]) > 1
+    container = named or (worker.template.main if worker and sidecars else None)
+    values = {"container": container, "kubectl": f"{_KUBECTL.path}/kubectl"}
+    return (ConfigFile("kubexec.sh", "kubexec.sh", values), mpi.discovery())
+
+
+def _own_account(launcher: Replica) -> str | None:
+    spec: Mapping[str, Any] = launcher.template.spec
+    account = spec.get("serviceAccountName") or spec.get("serviceAccount")
+    return str(account) if account else None
+
+
+def _access(spec: Spec, launcher: Replica) -> ClusterAccess:
+    """Rights of the launcher: to send commands into its workers, and into nothing else.
+
+    kubectl opens an exec stream with GET since 1.31 and with POST before, hence both verbs.
+    """
+    own = _own_account(launcher)
+    return ClusterAccess(
+        account=own or f"{spec.name}-launcher",
+        create_account=own is None,
+        rules=(
+            {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]},
+            {"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["create", "get"]},
+        ),
+        exec_into="worker",
+    )
+
+
+def _problems(spec: Spec, worker: Replica | None) -> Iterator[Diagnostic]:
+    named = spec.fields.get("mainContainer")
+    if named and worker:
+        names = [container["name"] for container in worker.template.spec["containers"]]
+        if named not in names:
+            place = spec.source.locate(("spec", "mainContainer"))
+            facts = {"kind": "MPIJob", "container": named, "names": ", ".join(names)}
+            yield diagnose("ET2062", place, **facts)
+
+
+KINDS = (
+    structs.replace(
+        kubeflow.kind(FRAMEWORK, describe), volumes=(mpi.CONFIG.volume, _KUBECTL.volume)
+    ),
+)

@@ -1,0 +1,242 @@
+"""MPIJob of the MPI Operator (`kubeflow.org/v2beta1`) to a job: ranks are started by ssh.
+
+reference/mpi-operator-v2.md. All replicas are behind one Service, whose name their host names
+end with; sshd and its port are the image's business.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from msgspec import structs
+
+from etcompile.diagnostics import Diagnostic, diagnose
+from etcompile.frontends import kubeflow, mpi
+from etcompile.frontends.kubeflow import Described, Framework, Replica, Spec
+from etcompile.frontends.operators import MPI_OPERATOR
+from etcompile.model import (
+    DOMAIN,
+    BatchJob,
+    Bounds,
+    Env,
+    Gate,
+    Member,
+    Resident,
+    Role,
+    SharedService,
+    SshCredentials,
+    Success,
+)
+from etcompile.model.protocol import SCRIPTS_PATH
+
+API_VERSION = "kubeflow.org/v2beta1"
+_LAUNCHER = "etcompile.dev/launcher"
+_SSH_PORT = "etcompile.dev/ssh-port"
+_ROOT_SSH = "/root/.ssh"
+
+FRAMEWORK = Framework(
+    kind="MPIJob",
+    types="mpiReplicaSpecs",
+    roles=("Launcher", "Worker"),
+    operator="mpi-operator",
+    schema="MPIJobV2.json",
+    summary="MPI Operator: MPI and Horovod jobs, also elastic ones, by ssh",
+    container=None,
+    port=None,
+    restart="Never",
+    # A Job starts its Pod again by itself; a plain Pod is the watcher's to replace.
+    restarts={"Launcher": "OnFailure"},
+    keeps_finalizers=False,
+    api_version=API_VERSION,
+    annotations=(_LAUNCHER, _SSH_PORT, kubeflow.GATE_TIMEOUT),
+    managers=("kubeflow.org/mpi-operator",),
+    run_by=MPI_OPERATOR,
+)
+
+_RETRIES = "-o ConnectionAttempts=10"
+
+
+def describe(spec: Spec) -> Described:
+    """The roles, files and keys of an MPIJob."""
+    timeout, problems = kubeflow.gate_timeout(spec)
+    launcher, worker = spec.of("Launcher"), spec.of("Worker")
+    if launcher is None:  # the schema wants one
+        return Described((), Success(()))
+    roles = (*([_worker(spec, worker)] if worker else []), _launcher(spec, launcher, timeout))
+    line = "{name} slots={slots}" if _implementation(spec) == "OpenMPI" else "{name}:{slots}"
+    return Described(
+        roles=roles,
+        success=Success(("launcher",)),
+        changes={
+            "labels": {"app": spec.name},
+            "files": (mpi.discovery(),),
+            "host_lists": mpi.host_lists(
+                line,
+                f"{{host}}{DOMAIN}",
+                launcher=_takes_part(spec),
+                slots=_tells_slots(spec, launcher),
+            ),
+            "slots": _slots(spec),
+            "credentials": _credentials(spec),
+            "service": SharedService(spec.name),
+            "names_namespace": "its host names contain it",
+        },
+        diagnostics=(*problems, *_problems(spec)),
+    )
+
+
+def _implementation(spec: Spec) -> str:
+    return str(spec.fields.get("mpiImplementation") or "OpenMPI")
+
+
+def _slots(spec: Spec) -> int:
+    slots = spec.fields.get("slotsPerWorker")
+    return 1 if slots is None else int(slots)
+
+
+def _tells_slots(spec: Spec, launcher: Replica) -> bool:
+    """Whether elastic Horovod is told of slots host by host.
+
+    The operator never tells (reference 3.2), so that horovodrun needs --slots-per-host. Who
+    gives that means it: it must not lose to what a host list says.
+    """
+    main = launcher.template.main_container
+    words = (*main.get("command", ()), *main.get("args", ()))
+    return _slots(spec) > 0 and not any("--slots-per-host" in word for word in words)
+
+
+def _takes_part(spec: Spec) -> bool:
+    """Whether the launcher is a worker, too."""
+    return bool(spec.fields.get("runLauncherAsWorker"))
+
+
+def _base(spec: Spec, replica: Replica) -> Role:
+    """A role without what only the Training Operator's kinds have."""
+    template = replica.template
+    if template.spec.get("hostNetwork"):
+        # Else the Service's names would not resolve (reference 3.4).
+        host_spec = {**template.spec, "dnsPolicy": "ClusterFirstWithHostNet"}
+        template = structs.replace(template, spec=host_spec)
+    return structs.replace(
+        kubeflow.role(spec, replica, ()),
+        template=template,
+        labels={kubeflow.ROLE_LABEL: replica.role},
+        run_once=False,
+        deadline=None,
+    )
+
+
+def _worker(spec: Spec, replica: Replica) -> Role:
+    return structs.replace(
+        _base(spec, replica),
+        index_offset=1 if _takes_part(spec) else 0,
+        env=(Env("K_MPI_JOB_ROLE", "worker"),),
+        resident=Resident(ssh=True, keeps_args=True),
+        serves=True,
+        bounds=Bounds(),
+    )
+
+
+def _launcher(spec: Spec, replica: Replica, timeout: int) -> Role:
+    policy = spec.fields.get("runPolicy", {})
+    batch = BatchJob(policy.get("backoffLimit"), policy.get("activeDeadlineSeconds"))
+    plain = spec.annotation(_LAUNCHER) == "pod"
+    return structs.replace(
+        _base(spec, replica),
+        stem=f"{spec.name}-launcher",
+        members=(Member(),),
+        index_label=None,
+        pod_labels={kubeflow.INDEX_LABEL: "0"} if _takes_part(spec) else {},
+        env=tuple(_variables(spec, replica)),
+        volumes=(
+            kubeflow.config_files(mpi.CONFIG.volume, ("hostfile", 0o444), (mpi.DISCOVERY, 0o555)),
+        ),
+        mounts=(mpi.CONFIG,),
+        reads_hosts=True,
+        scripts=(mpi.HOSTS,),
+        gate=Gate(
+            roles=("worker",),
+            hosts=f"{SCRIPTS_PATH}/{mpi.PEERS}",
+            mounts=(),
+            ssh=True,
+            timeout=timeout,
+            file=mpi.PEERS,
+        )
+        if spec.of("Worker")
+        else None,
+        run_once=True,
+        deadline=batch.deadline if plain else None,
+        batch=None if plain else batch,
+    )
+
+
+def _variables(spec: Spec, launcher: Replica) -> Iterator[Env]:
+    """The launcher's variables (reference 3.5), for Open MPI 5 under its own names too (D1)."""
+    slots, implementation = str(_slots(spec)), _implementation(spec)
+    yield Env("K_MPI_JOB_ROLE", "launcher")
+    if implementation == "OpenMPI":
+        yield Env("OMPI_MCA_orte_keep_fqdn_hostnames", "true")
+        yield Env("OMPI_MCA_orte_default_hostfile", mpi.HOSTFILE)
+        yield Env("OMPI_MCA_plm_rsh_args", _RETRIES)
+        yield Env("OMPI_MCA_orte_set_default_slots", slots)
+    elif implementation == "Intel":
+        yield Env("I_MPI_HYDRA_HOST_FILE", mpi.HOSTFILE)
+        yield Env("I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS", _RETRIES)
+        yield Env("I_MPI_PERHOST", slots)
+    else:
+        yield Env("HYDRA_HOST_FILE", mpi.HOSTFILE)
+        yield Env("HYDRA_LAUNCH_EXTRA_ARGS", _RETRIES)
+    if not _takes_part(spec):
+        yield from mpi.NO_GPUS
+    if implementation == "OpenMPI":
+        yield from mpi.unless_given(
+            launcher,
+            Env("PRTE_MCA_prte_keep_fqdn_hostnames", "true"),
+            Env("PRTE_MCA_prte_default_hostfile", mpi.HOSTFILE),
+            Env("PRTE_MCA_plm_ssh_args", _RETRIES),
+            Env("PRTE_MCA_prte_set_default_slots", slots),
+        )
+
+
+def _credentials(spec: Spec) -> SshCredentials:
+    path = str(spec.fields.get("sshAuthMountPath") or _ROOT_SSH)
+    port = spec.annotation(_SSH_PORT)
+    return SshCredentials(
+        secret=f"{spec.name}-ssh",
+        files=(
+            ("ssh-privatekey", "id_rsa"),
+            ("ssh-publickey", "id_rsa.pub"),
+            ("ssh-publickey", "authorized_keys"),
+        ),
+        mount_path=path,
+        port=int(port) if port and port.isdecimal() else None,
+        owned=True,
+        copied=False,
+        config=None,
+        secret_type="kubernetes.io/ssh-auth",  # noqa: S106 - a type of Secret
+        private_key="ssh-privatekey",
+        public_key="ssh-publickey",
+        volume="ssh-auth",
+        whole=True,
+        # Root's ssh wants it so; another user may read a key of root's that all may read.
+        mode=0o600 if path == _ROOT_SSH else None,
+    )
+
+
+def _problems(spec: Spec) -> Iterator[Diagnostic]:
+    for name, allowed, expected in (
+        (_LAUNCHER, ("job", "pod"), "job or pod"),
+        (_SSH_PORT, None, "a port number, quoted"),
+    ):
+        found = spec.annotation(name)
+        if found is None:
+            continue
+        good = found in allowed if allowed else found.isdecimal() and 0 < int(found) < 65536
+        if not good:
+            place = spec.source.locate(("metadata", "annotations", name))
+            facts: Mapping[str, Any] = {"name": name, "expected": expected, "found": found}
+            yield diagnose("ET2050", place, **facts, advice="")
+
+
+KINDS = (
+    structs.replace(kubeflow.kind(FRAMEWORK, describe), volumes=("ssh-auth", mpi.CONFIG.volume)),
+)

@@ -1,0 +1,107 @@
+"""MXJob (`kubeflow.org/v1`, Training Operator 1.7) to a job: scheduler, servers, workers, tuners.
+
+reference/training-operator-mxjob.md.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import structs
+
+from etcompile.diagnostics import Diagnostic
+from etcompile.frontends import kubeflow
+from etcompile.frontends.kubeflow import Described, Framework, Replica, Spec
+from etcompile.model import Env, IndexedEnv, Port, Role, Success, Variable
+
+_TUNING = ("TunerTracker", "TunerServer", "Tuner")
+_TRAINING = ("Scheduler", "Server", "Worker")
+_TUNER_KEY = "tuner-server-key"
+
+FRAMEWORK = Framework(
+    kind="MXJob",
+    types="mxReplicaSpecs",
+    roles=(*_TRAINING, *_TUNING),
+    operator="mxjob-controller",
+    schema="MXJob.json",
+    summary="Training Operator 1.7: MXNet jobs",
+    container="mxnet",
+    port=Port("mxjob-port", 9091),
+    restart="Never",
+    any_case=_TRAINING,
+)
+
+
+def describe(spec: Spec) -> Described:
+    """The roles of an MXJob."""
+    return Described(
+        roles=tuple(_role(spec, replica) for replica in spec.replicas),
+        success=_success(spec),
+        diagnostics=tuple(_notes(spec)),
+    )
+
+
+def _role(spec: Spec, replica: Replica) -> Role:
+    role = kubeflow.role(spec, replica, tuple(_variables(spec, replica)))
+    is_server = replica.type == "Server"
+    return structs.replace(
+        role,
+        pod_labels=kubeflow.MASTER if is_server else {},
+        # They leave when the scheduler says so; without one nobody does.
+        serves=replica.type in ("TunerTracker", "TunerServer"),
+    )
+
+
+def _variables(spec: Spec, replica: Replica) -> Iterator[Variable]:
+    """The variables of reference 1, in its order."""
+    scheduler = spec.of("Scheduler")
+    servers, workers = spec.of("Server"), spec.of("Worker")
+    yield _config(spec, replica)
+    yield Env("DMLC_PS_ROOT_PORT", str(scheduler.port if scheduler else 0))
+    yield Env("DMLC_PS_ROOT_URI", spec.host("scheduler", 0) if scheduler else "")
+    yield Env("DMLC_NUM_SERVER", str(servers.replicas if servers else 0))
+    yield Env("DMLC_NUM_WORKER", str(workers.replicas if workers else 0))
+    yield Env("DMLC_ROLE", replica.role)
+    yield Env("DMLC_USE_KUBERNETES", "1")
+    if replica.type == "Worker":
+        yield IndexedEnv("DMLC_WORKER_ID", ("", ""))
+
+
+def _config(spec: Spec, replica: Replica) -> IndexedEnv:
+    roles = sorted(spec.replicas, key=lambda one: one.role)
+    config: dict[str, Any] = {
+        "cluster": {
+            one.role: [
+                {"url": spec.host(one.role, index), "port": one.port}
+                for index in range(one.replicas)
+            ]
+            for one in roles
+        },
+        "labels": {one.role: one.template.annotations.get(_TUNER_KEY, "") for one in roles},
+        "task": {"type": replica.role, "index": 0},
+    }
+    text = json.dumps(config, separators=(",", ":"))
+    return IndexedEnv("MX_CONFIG", (text.removesuffix("0}}"), "}}"))
+
+
+def _success(spec: Spec) -> Success:
+    """Who decides that the run is done (reference 3); a tuning job ends with its tuners.
+
+    With the operator one never does (reference/training-operator.md 7, defect 46).
+    """
+    for name in ("Scheduler", "Tuner", "Worker"):
+        if replica := spec.of(name):
+            return Success((replica.role,))
+    return Success(tuple(replica.role for replica in spec.replicas))
+
+
+def _notes(spec: Spec) -> Iterator[Diagnostic]:
+    return kubeflow.no_effect(
+        spec.source,
+        ("spec", "jobMode"),
+        "its replica types say what the job is",
+        "keep it where a cluster validates the file",
+    )
+
+
+KINDS = (kubeflow.kind(FRAMEWORK, describe),)

@@ -1,0 +1,75 @@
+"""The operators that run the kinds elsewhere, as far as a hand-over has to know them.
+
+Facts and no code: how a job is taken from its operator follows from these, so that a new kind
+brings its operator along and `etcompile migrate` needs no edit.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct, field
+
+from etcompile.diagnostics import ValuePath
+
+
+class Operator(Struct, frozen=True):
+    """The operator that runs jobs of a kind.
+
+    Args:
+        name: What people call it.
+        namespace: Where its own manifests install it.
+        deployment: The Deployment of that installation.
+        skips_deleted: It leaves a job alone once that is being deleted, so that it need not be
+            stopped while its objects lose their owner.
+        stored: Values that its CRD's defaults put into a resource, by their place.
+        workers: Where the status lists the workers that run, by name; none if the spec says it.
+        scalers: Kinds of its API group that scale a job and are left over when the job goes.
+        lost: What nobody does any more for a run that goes on without it, besides its policies.
+    """
+
+    name: str
+    namespace: str
+    deployment: str
+    skips_deleted: bool = False
+    stored: Mapping[ValuePath, Any] = field(default_factory=dict)
+    workers: ValuePath = ()
+    scalers: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
+
+
+_SUSPEND = ("spec", "runPolicy", "suspend")
+
+ET_OPERATOR = Operator(
+    name="et-operator",
+    namespace="kube-ai",
+    deployment="et-operator",
+    skips_deleted=True,
+    stored={("spec", "restartPolicy"): "Never", ("spec", "backoffLimit"): 6},
+    workers=("status", "targetWorkers"),
+    scalers=("ScaleOut", "ScaleIn"),
+    lost=("nobody rewrites the launcher's host file: a lost worker stays on it",),
+)
+
+TRAINING_OPERATOR = Operator(
+    name="Training Operator",
+    namespace="kubeflow",
+    deployment="training-operator",
+    skips_deleted=True,
+    stored={_SUSPEND: False},
+)
+
+MPI_OPERATOR = Operator(
+    name="MPI Operator",
+    namespace="mpi-operator",
+    deployment="mpi-operator",
+    skips_deleted=True,  # reference/mpi-operator-v2.md 5, step 1
+    stored={
+        _SUSPEND: False,
+        ("spec", "launcherCreationPolicy"): "AtStartup",
+        ("spec", "mpiImplementation"): "OpenMPI",
+        ("spec", "runLauncherAsWorker"): False,
+        ("spec", "slotsPerWorker"): 1,
+        ("spec", "sshAuthMountPath"): "/root/.ssh",
+    },
+    lost=("nobody repairs the host file in the job's ConfigMap",),
+)

@@ -1,0 +1,210 @@
+"""PyTorchJob (`kubeflow.org/v1`) to a job: a rendezvous by master, by first worker, or elastic.
+
+reference/training-operator-pytorchjob.md.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from msgspec import structs
+
+from etcompile.diagnostics import Diagnostic, diagnose
+from etcompile.frontends import kubeflow
+from etcompile.frontends.kubeflow import Described, Framework, Replica, Spec
+from etcompile.model import Bounds, Env, Gate, IndexedEnv, Port, Role, Success, Variable
+from etcompile.model.commands import command_words
+from etcompile.model.protocol import SCRIPTS_PATH
+
+_GATED = "etcompile.dev/wait-for-master"
+_PEERS = "peers"
+
+FRAMEWORK = Framework(
+    kind="PyTorchJob",
+    types="pytorchReplicaSpecs",
+    roles=("Master", "Worker"),
+    operator="pytorchjob-controller",
+    schema="PyTorchJob.json",
+    summary="Training Operator: PyTorch jobs, also elastic ones",
+    container="pytorch",
+    port=Port("pytorchjob-port", 23456),
+    restart="OnFailure",
+    annotations=(_GATED, kubeflow.GATE_TIMEOUT),
+)
+
+
+def describe(spec: Spec) -> Described:
+    """The roles of a PyTorchJob."""
+    timeout, problems = kubeflow.gate_timeout(spec)
+    gated = spec.of("Master") is not None and spec.annotation(_GATED) != "false"
+    master = spec.of("Master") is not None
+    return Described(
+        roles=tuple(_role(spec, replica, timeout if gated else None) for replica in spec.replicas),
+        success=_success(spec),
+        changes={"host_lists": (kubeflow.peers("master", key=_PEERS),)} if gated and master else {},
+        diagnostics=(*problems, *_problems(spec)),
+    )
+
+
+def _role(spec: Spec, replica: Replica, timeout: int | None) -> Role:
+    role = kubeflow.role(spec, replica, tuple(_variables(spec, replica)))
+    master = spec.of("Master")
+    is_worker = replica.type == "Worker"
+    gate = None
+    if timeout is not None and is_worker:
+        gate = Gate(
+            roles=("master",),
+            hosts=f"{SCRIPTS_PATH}/{_PEERS}",
+            mounts=(),
+            ssh=False,
+            timeout=timeout,
+            name="init-pytorch",
+            file=_PEERS,
+        )
+    elastic = _elastic(spec)
+    return structs.replace(
+        role,
+        pod_labels={} if is_worker else kubeflow.MASTER,
+        leader_labels=kubeflow.MASTER if is_worker and master is None else {},
+        gate=gate,
+        bounds=_bounds(spec, replica) if is_worker else None,
+        anchored=(1, "it holds the rendezvous of all others")
+        if is_worker and elastic is not None and "rdzvHost" not in elastic
+        else None,
+    )
+
+
+def _elastic(spec: Spec) -> Mapping[str, Any] | None:
+    elastic: Mapping[str, Any] | None = spec.fields.get("elasticPolicy")
+    return elastic
+
+
+def _range(spec: Spec) -> tuple[int, int]:
+    """The fewest and the most nodes: one stands for both, none for the workers (reference 1.3)."""
+    elastic, worker = _elastic(spec) or {}, spec.of("Worker")
+    replicas = worker.replicas if worker else 0
+    low: int | None = elastic.get("minReplicas")
+    high: int | None = elastic.get("maxReplicas")
+    if low is None:
+        low = replicas if high is None else high
+    return low, low if high is None else high
+
+
+def _bounds(spec: Spec, replica: Replica) -> Bounds | None:
+    if _elastic(spec) is None:
+        return None
+    low, high = _range(spec)
+    place = structs.replace(replica.origin, path=("spec", "elasticPolicy"))
+    return Bounds(low, high, place)
+
+
+# Variables --------------------------------------------------------------------------------------
+
+
+def _variables(spec: Spec, replica: Replica) -> Iterator[Variable]:
+    """The variables of reference 1, in its order."""
+    yield Env("PYTHONUNBUFFERED", "1")
+    yield from _addresses(spec, replica)
+    elastic = _elastic(spec)
+    if elastic is None or "nProcPerNode" not in elastic:
+        yield Env("PET_NPROC_PER_NODE", _processes(spec))
+    if elastic is None:
+        yield Env("PET_NNODES", str(spec.total))
+    else:
+        yield from _rendezvous(spec, elastic)
+
+
+def _processes(spec: Spec) -> str:
+    return str(spec.fields.get("nprocPerNode") or "auto")
+
+
+def _addresses(spec: Spec, replica: Replica) -> Iterator[Variable]:
+    """Where rank 0 is, and who one is oneself.
+
+    Workers without a master get these from the operator only in an elastic job
+    (reference/training-operator.md 7, defect 35); here the first worker is their master.
+    """
+    first = spec.of("Master") or (None if _elastic(spec) is not None else spec.of("Worker"))
+    if first is None:
+        return
+    host, port = spec.host(first.role, 0), str(first.port)
+    before = first.replicas if first.type != replica.type else 0
+    count = _processes(spec)
+    world = spec.total * (int(count) if count.isdecimal() else 1)
+    yield Env("MASTER_PORT", port)
+    yield Env("PET_MASTER_PORT", port)
+    yield Env("MASTER_ADDR", host)
+    yield Env("PET_MASTER_ADDR", host)
+    yield Env("WORLD_SIZE", str(world))
+    yield IndexedEnv("RANK", ("", ""), before)
+    yield IndexedEnv("PET_NODE_RANK", ("", ""), before)
+
+
+def _rendezvous(spec: Spec, elastic: Mapping[str, Any]) -> Iterator[Variable]:
+    worker = spec.of("Worker")
+    host = elastic.get("rdzvHost") or spec.host("worker", 0)
+    port = elastic.get("rdzvPort") or (worker.port if worker else "")
+    low, high = _range(spec)
+    yield Env("PET_RDZV_ENDPOINT", f"{host}:{port}")
+    yield Env("PET_RDZV_BACKEND", elastic.get("rdzvBackend") or "c10d")
+    yield Env("PET_NNODES", f"{low}:{high}")
+    if (restarts := elastic.get("maxRestarts")) is not None:
+        yield Env("PET_MAX_RESTARTS", str(restarts))
+    if (processes := elastic.get("nProcPerNode")) is not None:
+        yield Env("PET_NPROC_PER_NODE", str(processes))
+    if (name := elastic.get("rdzvId")) is not None:
+        yield Env("PET_RDZV_ID", name)
+    # An empty list stops the operator (defect 34), an empty PET_STANDALONE torchrun (defect 33).
+    if pairs := elastic.get("rdzvConf"):
+        text = ",".join(f"{pair.get('key', '')}={pair.get('value', '')}" for pair in pairs)
+        yield Env("PET_RDZV_CONF", text)
+    if elastic.get("standalone"):
+        yield Env("PET_STANDALONE", "1")
+
+
+# The rest ---------------------------------------------------------------------------------------
+
+
+def _success(spec: Spec) -> Success:
+    """Who decides that the run is done (reference 5)."""
+    if spec.of("Master"):
+        return Success(("master",))
+    return Success(("worker",), "all" if _elastic(spec) is None else "any")
+
+
+def _problems(spec: Spec) -> Iterator[Diagnostic]:
+    policy = ("spec", "elasticPolicy")
+    elastic = _elastic(spec) or {}
+    if "nProcPerNode" in elastic:
+        place = spec.source.locate((*policy, "nProcPerNode"), key=True)
+        if "nprocPerNode" in spec.fields:
+            yield diagnose("ET2065", place)
+        else:
+            yield diagnose(
+                "ET2041",
+                place,
+                where="spec.elasticPolicy.nProcPerNode",
+                reason="it is deprecated; its value is used",
+                advice="use spec.nprocPerNode",
+            )
+    if elastic.get("metrics"):
+        place = spec.source.locate((*policy, "metrics"), key=True)
+        yield diagnose("ET2066", place, job=spec.name)
+    yield from _per_processor(spec)
+
+
+def _per_processor(spec: Spec) -> Iterator[Diagnostic]:
+    """Torchrun's `auto` is a process for each processor of the node, not of the Pod (defect 36)."""
+    given = _elastic(spec) or {}
+    if "nProcPerNode" in given or _processes(spec) != "auto":
+        return
+    for replica in spec.replicas:
+        main = replica.template.main_container
+        words = " ".join(command_words(main))
+        runs = "torchrun" in words or "torch.distributed.run" in words
+        limits = main.get("resources", {}).get("limits", {})
+        if runs and "nproc" not in words and not any("gpu" in name for name in limits):
+            yield diagnose("ET2067", replica.origin.locate(key=True), where=replica.type)
+            return
+
+
+KINDS = (kubeflow.kind(FRAMEWORK, describe),)

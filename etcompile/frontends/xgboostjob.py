@@ -1,0 +1,56 @@
+"""XGBoostJob (`kubeflow.org/v1`) to a job: one master with the tracker, and workers.
+
+reference/training-operator-xgboostjob.md; LightGBM jobs are written as this kind, too.
+"""
+
+from msgspec import structs
+
+from etcompile.frontends import kubeflow
+from etcompile.frontends.kubeflow import Described, Framework, Replica, Spec
+from etcompile.model import Env, IndexedEnv, Port, Role, Success, Variable
+
+FRAMEWORK = Framework(
+    kind="XGBoostJob",
+    types="xgbReplicaSpecs",
+    roles=("Master", "Worker"),
+    operator="xgboostjob-controller",
+    schema="XGBoostJob.json",
+    summary="Training Operator: XGBoost and LightGBM jobs",
+    container="xgboost",
+    port=Port("xgboostjob-port", 9999),
+    restart="Never",
+)
+
+
+def describe(spec: Spec) -> Described:
+    """The roles of an XGBoostJob."""
+    return Described(
+        roles=tuple(_role(spec, replica) for replica in spec.replicas),
+        success=Success(("master",)),
+    )
+
+
+def _role(spec: Spec, replica: Replica) -> Role:
+    role = kubeflow.role(spec, replica, _variables(spec, replica))
+    is_master = replica.type == "Master"
+    return structs.replace(role, pod_labels=kubeflow.MASTER if is_master else {})
+
+
+def _variables(spec: Spec, replica: Replica) -> tuple[Variable, ...]:
+    """The variables of reference 1, in its order."""
+    master, worker = spec.of("Master"), spec.of("Worker")
+    before = master.replicas if master and replica.type == "Worker" else 0
+    alone = (
+        Env("MASTER_PORT", str(master.port if master else "")),
+        Env("MASTER_ADDR", spec.host("master", 0)),
+        Env("WORLD_SIZE", str(spec.total)),
+        IndexedEnv("RANK", ("", ""), before),
+        Env("PYTHONUNBUFFERED", "1"),
+    )
+    if worker is None or spec.total <= 1:
+        return alone
+    hosts = ",".join(spec.host("worker", index) for index in range(worker.replicas))
+    return (*alone, Env("WORKER_PORT", str(worker.port)), Env("WORKER_ADDRS", hosts))
+
+
+KINDS = (kubeflow.kind(FRAMEWORK, describe),)
