@@ -4,6 +4,7 @@ from pathlib import Path
 
 import kubernetes_validate
 import pytest
+from msgspec import structs
 
 import etcompile
 from etcompile import Options, SecretMode, Settings
@@ -26,7 +27,12 @@ VARIANTS = {
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.parent.name)
 def test_objects_are_strictly_valid(example: Path, variant: str, version: str) -> None:
-    compilation = etcompile.compile([example.parent], VARIANTS[variant])
+    options = VARIANTS[variant]
+    settings = structs.replace(options.settings, kubernetes_version=version)
+    options = structs.replace(
+        options, settings=settings, explicit=frozenset({"kubernetes_version"})
+    )
+    compilation = etcompile.compile([example.parent], options)
     assert compilation.ok, compilation.diagnostics
     seen: set[str] = set()
     for value in compilation.objects:
