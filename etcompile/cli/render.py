@@ -1,5 +1,6 @@
 """`etcompile render`: job specifications to manifests, on standard output or in a folder."""
 
+import contextlib
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,13 +27,23 @@ DIFFERENT = 1
 """Exit code: `--check` found differences."""
 
 
+class _Folder(click.Path):
+    """A path that somebody wrote down: an empty one would be the current directory."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        if value in ("", "-"):
+            named = "'-' would be a folder of that name" if value else "the name is empty"
+            self.fail(f"{named}; leave -o out to write to standard output", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 @click.command("render")
 @compile_options
 @click.option(
     "-o",
     "--output",
     metavar="DIR",
-    type=click.Path(path_type=Path),
+    type=_Folder(path_type=Path),
     help="Write a folder with a kustomization instead of a stream; it is replaced as a whole.",
 )
 @click.option("--split", is_flag=True, help="With -o: one file per object.")
@@ -60,7 +71,12 @@ def command(ctx: click.Context, /, output: Path | None, **given: Any) -> None:
             raise click.UsageError(f"--{option.removesuffix('d')} needs -o DIR")
     if given["check"] and (given["force"] or given["replaced"]):
         raise click.UsageError("--check writes nothing: leave out --force and --replace")
-    compilation = compile(given["paths"], replace(options(given), output=output))
+    wanted = options(given)
+    # Before anything is read: what is in the output folder is not read, which would be told first.
+    if output is not None and (problem := _unusable(output, given)):
+        tell([problem], given)
+        ctx.exit(REFUSED)
+    compilation = compile(given["paths"], replace(wanted, output=output))
     if refuses(compilation.diagnostics, strict=given["strict"]):
         tell(compilation.diagnostics, given)
         ctx.exit(REFUSED)
@@ -72,6 +88,15 @@ def command(ctx: click.Context, /, output: Path | None, **given: Any) -> None:
     else:
         files = _files(compilation, given)
         ctx.exit((_check if given["check"] else _write)(compilation, output, files, given))
+
+
+def _unusable(output: Path, given: dict[str, Any]) -> "Diagnostic | None":
+    """Why the output folder cannot be used with these paths."""
+    inputs = [Path(path) for path in given["paths"] if path != "-"]
+    # What the system has against the folder is told where it is touched.
+    with contextlib.suppress(OSError, ValueError):
+        return emit.refusal(output, inputs, reads_only=given["check"])
+    return None
 
 
 def _files(compilation: Compilation, given: dict[str, Any]) -> dict[str, str]:

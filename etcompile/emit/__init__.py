@@ -14,7 +14,7 @@ from etcompile.emit.stream import HEADER, blocks, header, stream
 from etcompile.emit.yaml import to_yaml
 
 if TYPE_CHECKING:
-    from etcompile.emit.directory import WriteResult, refusals, write
+    from etcompile.emit.directory import WriteResult, refusal, refusals, write
     from etcompile.emit.lock import LOCK, Record, with_lock
     from etcompile.emit.standing import Comparison, compare
 
@@ -35,6 +35,7 @@ __all__ = [
     "layout",
     "merged",
     "ordered",
+    "refusal",
     "refusals",
     "stream",
     "to_yaml",
@@ -45,7 +46,7 @@ __all__ = [
 
 # What a folder needs, and a stream does not: imported when somebody asks for it.
 _OF_FOLDERS = {
-    **dict.fromkeys(("WriteResult", "refusals", "write"), "directory"),
+    **dict.fromkeys(("WriteResult", "refusal", "refusals", "write"), "directory"),
     **dict.fromkeys(("LOCK", "Record", "with_lock"), "lock"),
     **dict.fromkeys(("Comparison", "compare"), "standing"),
 }

@@ -67,8 +67,8 @@ def write(
     target = directory
     try:
         target = Path(os.path.realpath(directory))
-        if refusal := _refusal(directory, target, inputs):
-            return WriteResult(diagnostics=(refusal,))
+        if problem := refusal(directory, inputs):
+            return WriteResult(diagnostics=(problem,))
         target.parent.mkdir(parents=True, exist_ok=True)
         with replace.locked(target) as tidy:
             replace.recover(target, tidy=tidy)
@@ -125,16 +125,31 @@ def refusals(
     return (*comparison.diagnostics, *problems)
 
 
-def _refusal(directory: Path, target: Path, inputs: Iterable[Path]) -> Diagnostic | None:
-    """Why the folder must not be replaced, whatever is in it."""
+def refusal(
+    directory: Path, inputs: Iterable[Path] = (), *, reads_only: bool = False
+) -> Diagnostic | None:
+    """Why a folder cannot be the output folder, whatever is in it.
+
+    Args:
+        directory: The folder, as the user named it.
+        inputs: What is rendered; none of it may be in the folder.
+        reads_only: It is only compared, so it may be one that cannot be replaced.
+
+    Returns:
+        ET5002, or None if the folder will do.
+
+    Raises:
+        OSError: the system does not tell where the folder is.
+    """
+    target = Path(os.path.realpath(directory))
     reason, advice = None, "name a folder of its own, such as out/"
     if os.path.lexists(target) and not target.is_dir():
         reason = "it is not a directory"
-    elif Path.cwd().is_relative_to(target):
+    elif not reads_only and Path.cwd().is_relative_to(target):
         reason = "it is the current directory, or holds it"
     elif given := next((path for path in inputs if _holds_input(target, path)), None):
         reason = f"it holds the input {given}"
-    elif target.is_mount():
+    elif not reads_only and target.is_mount():
         reason = "it is a mount point, which cannot be replaced"
         advice = f"name a folder inside it, such as {directory / 'manifests'}"
     if reason is None:

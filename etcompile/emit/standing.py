@@ -181,7 +181,7 @@ def compared(target: Path, found: Standing, wanted: Mapping[PurePosixPath, bytes
     )
 
 
-_EDITED = "it was changed since"
+_EDITED = "it was edited by hand"
 
 
 def _lock(target: Path) -> tuple[dict[PurePosixPath, str] | None, str | None]:

@@ -70,7 +70,9 @@ def load(
     run = _Run(stdin, limits, None if output is None else os.path.realpath(os.fsdecode(output)))
     for path in paths:
         run.add(os.fsdecode(path))
-    return Loaded(tuple(run.documents), tuple(run.diagnostics))
+    # A shell's glob names files of comments, too: one that says so may stand beside others.
+    nothing = [] if any(run.fruitful.values()) else run.comments_only
+    return Loaded(tuple(run.documents), (*run.diagnostics, *nothing))
 
 
 def parse(
@@ -128,9 +130,14 @@ class _Run(Struct):
     diagnostics: list[Diagnostic] = field(default_factory=list)
     # Whether each file that was read held a document, or something to correct.
     fruitful: dict[Identity | str, bool] = field(default_factory=dict)
+    # Those that hold not one byte to read: perhaps somebody's job, lost on the way.
+    blank: set[Identity | str] = field(default_factory=set)
+    # ET1011 for each file that was named and holds comments, or a kustomization, and no more.
+    comments_only: list[Diagnostic] = field(default_factory=list)
 
     def add(self, path: str) -> None:
         """Loads what one path names."""
+        told = self.diagnostics
         if path == _STDIN:
             what, fruitful = "standard input", self._add_stdin()
         else:
@@ -138,8 +145,13 @@ class _Run(Struct):
             what = f"this {found.kind}"
             files = [one for one in found.files if found.kind == "file" or not self._is_output(one)]
             fruitful = any([self._add_source(one) for one in files])  # noqa: C419 - all of them
+            if found.kind == "file" and not self._is_blank(files):
+                told = self.comments_only
         if not fruitful:
-            self.diagnostics.append(diagnose("ET1011", Location(shown_path(path)), what=what))
+            told.append(diagnose("ET1011", Location(shown_path(path)), what=what))
+
+    def _is_blank(self, files: Iterable[SourceFile | Diagnostic]) -> bool:
+        return any(isinstance(one, SourceFile) and one.identity in self.blank for one in files)
 
     def _is_output(self, source: SourceFile | Diagnostic) -> bool:
         if self.output is None or isinstance(source, Diagnostic):
@@ -177,6 +189,8 @@ class _Run(Struct):
         found = None if isinstance(data, Diagnostic) else hashlib.sha256(data).hexdigest()
         self.documents += (structs.replace(one, digest=found) for one in loaded.documents)
         self.diagnostics += loaded.diagnostics
+        if not isinstance(data, Diagnostic) and not data.strip():
+            self.blank.add(identity)
         self.fruitful[identity] = bool(loaded.documents) or has_errors(loaded.diagnostics)
 
 

@@ -186,6 +186,55 @@ def test_a_usage_error_is_one_message_and_code_2(arguments: list[object]) -> Non
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("output", ["", "-"])
+def test_an_output_that_names_no_folder_is_a_usage_error(tmp_path: Path, output: str) -> None:
+    done = etcompile("render", EXAMPLE, "-o", output, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "leave -o out to write to standard output" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("output", ["jobs", ".", "jobs/.."])
+@pytest.mark.parametrize("more", [[], ["--check"]])
+def test_an_output_folder_that_holds_the_input_is_told_as_such(
+    tmp_path: Path, output: str, more: list[str]
+) -> None:
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs" / "job.yaml").write_text(JOB)
+    done = etcompile("render", "jobs", "-o", output, *more, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "error[ET5002]" in done.stderr
+    assert "\n1 error\n" in done.stderr
+
+
+def test_a_folder_that_cannot_be_replaced_can_be_checked(tmp_path: Path) -> None:
+    assert etcompile("render", EXAMPLE, "-o", tmp_path / "out").returncode == 0
+    assert etcompile("render", EXAMPLE, "-o", ".", "--check", cwd=tmp_path / "out").returncode == 0
+
+
+def test_a_template_that_replaces_none_is_a_warning(tmp_path: Path) -> None:
+    own = {
+        "discover_host.sh.j2": "",
+        "worker.sh": "",
+        "run-once.sh.j2": '{% include "part.j2" %}',
+        "part.j2": "# ours",
+        "extra.j2": "",
+        "README.md": "worker.sh.j2",
+    }
+    for name, text in own.items():
+        (tmp_path / name).write_text(text)
+    done = etcompile("render", EXAMPLE, "--templates", tmp_path)
+    assert done.returncode == 0
+    assert "# ours" in done.stdout
+    assert done.stderr.count("warning[ET5012]") == 3
+    assert (
+        f"{tmp_path}/discover_host.sh.j2\n  = hint: did you mean discover_hosts.sh.j2?"
+        in done.stderr
+    )
+    assert f"{tmp_path}/worker.sh\n  = hint: did you mean worker.sh.j2?" in done.stderr
+    assert f"{tmp_path}/extra.j2\n" in done.stderr
+
+
 def test_namespace_is_for_documents_that_name_none() -> None:
     bare = JOB.replace("  namespace: ml\n", "")
     done = etcompile("render", "-n", "prod", "-", input=bare)

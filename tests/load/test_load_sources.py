@@ -162,6 +162,20 @@ def test_an_empty_file_is_refused_when_named_and_skipped_in_a_directory(tmp_path
     )  # fmt: skip
 
 
+def test_a_named_file_of_comments_is_skipped_beside_others_and_an_empty_one_is_not(tmp_path):
+    put(tmp_path, "d/a.yaml")
+    notes, empty = tmp_path / "d/notes.yaml", tmp_path / "d/empty.yaml"
+    notes.write_text("# nothing yet\n")
+    empty.write_text("\n")
+    loaded = load([tmp_path / "d/a.yaml", notes])
+    assert (relative(loaded), loaded.diagnostics) == (["a.yaml"], ())
+    assert codes(load([notes, notes])) == [("ET1011", str(notes))] * 2
+    assert codes(load([notes, empty])) == [("ET1011", str(empty)), ("ET1011", str(notes))]
+    assert codes(load([tmp_path / "d/a.yaml", notes, empty])) == [("ET1011", str(empty))]
+    (tmp_path / "d/bad.yaml").write_text("a: [\n")
+    assert [code for code, _ in codes(load([tmp_path / "d/bad.yaml", notes]))] == ["ET1005"]
+
+
 def test_a_directory_or_glob_without_any_document_is_refused(tmp_path):
     (tmp_path / "none").mkdir()
     (tmp_path / "d").mkdir()

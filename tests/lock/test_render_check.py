@@ -50,7 +50,7 @@ def test_differences_are_listed_and_shown_and_nothing_is_written(job: Path, out:
         "91-workers.yaml": "changed",
         "etcompile.lock.json": "changed",
     }
-    assert "90-launcher.yaml (it was changed since)" in result.stdout
+    assert "90-launcher.yaml (it was edited by hand)" in result.stdout
     assert "\n-    image: horovod/horovod:0.28.1\n" in result.stdout
     assert "\n+    image: horovod/horovod:0.28.2\n" in result.stdout
     assert tree(out) == before
