@@ -1,32 +1,19 @@
-"""Rendered jobs that really run: Pods as processes, with DNS, ssh, exec and RBAC for real.
-
-    ETCOMPILE_E2E_KUBECONFIG=~/.kube/config ETCOMPILE_E2E_MPI_IMAGE=… \\
-    ETCOMPILE_E2E_KUBECTL_IMAGE=… pytest -m node tests/node -s
-
-Any cluster will do, kind or minikube too. The MPI image needs sshd and Open MPI 4, the kubectl
-image a shell and kubectl; both must be on the nodes or pullable.
-"""
+"""TrainingJobs that really run: Pods as processes, with DNS, ssh, exec and RBAC for real."""
 
 import base64
 import json
 import os
-import re
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import etcompile
-from etcompile import Options, Settings, emit
 from specs import container, launcher, scale_out, training_job, worker
 
 pytestmark = pytest.mark.node
 
-KUBECONFIG = os.environ.get("ETCOMPILE_E2E_KUBECONFIG")
-KUBECTL = os.environ.get("ETCOMPILE_E2E_KUBECTL", "kubectl")
 IMAGE = os.environ.get("ETCOMPILE_E2E_MPI_IMAGE", "")
 KUBECTL_IMAGE = os.environ.get("ETCOMPILE_E2E_KUBECTL_IMAGE", "")
 
@@ -38,44 +25,9 @@ ROOT = [
 ]
 
 
-class Cluster:
-    """kubectl in one namespace."""
-
-    def __init__(self, namespace: str) -> None:
-        self.namespace = namespace
-
-    def kubectl(self, *words: str, given: str | None = None) -> str:
-        command = [KUBECTL, "--kubeconfig", str(KUBECONFIG), "-n", self.namespace, *words]
-        done = subprocess.run(command, input=given, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"{' '.join(words)}\n{done.stdout}{done.stderr}"
-        return done.stdout
-
-    def get(self, *words: str) -> Any:
-        return json.loads(self.kubectl("get", *words, "-o", "json"))
-
-    def phases(self) -> dict[str, str]:
-        return {p["metadata"]["name"]: p["status"]["phase"] for p in self.get("pods")["items"]}
-
-    def until(self, holds: Callable[[dict[str, str]], bool], seconds: int = 120) -> dict[str, str]:
-        end = time.monotonic() + seconds
-        while not holds(phases := self.phases()):
-            assert time.monotonic() < end, f"{phases}\n{self.kubectl('describe', 'pods')}"
-            time.sleep(0.5)
-        return phases
-
-
-@pytest.fixture
-def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    if not KUBECONFIG or not IMAGE:
-        pytest.skip(
-            "ETCOMPILE_E2E_KUBECONFIG and ETCOMPILE_E2E_MPI_IMAGE name no cluster and image"
-        )
-    name = re.sub(r"\W+|_", "-", f"etcompile-{request.node.name}").rstrip("-")[:63]
-    one = Cluster(name)
-    one.kubectl("delete", "namespace", name, "--ignore-not-found")
-    one.kubectl("create", "namespace", name)
-    yield one
-    one.kubectl("delete", "namespace", name, "--wait=false")
+@pytest.fixture(autouse=True)
+def mpi_image(image: Callable[[str], str]) -> None:
+    image("MPI")
 
 
 def job(**spec: Any) -> dict[str, Any]:
@@ -88,14 +40,7 @@ def job(**spec: Any) -> dict[str, Any]:
     return document
 
 
-def rendered(*documents: Any, namespace: str, **settings: Any) -> str:
-    options = Options(namespace=namespace, settings=Settings(**settings))
-    compilation = etcompile.compile(list(documents), options)
-    assert compilation.ok, compilation.diagnostics
-    return emit.stream(compilation.objects, ["job.yaml"])
-
-
-def create_key(cluster: Cluster, folder: Path) -> None:
+def create_key(cluster: Any, folder: Path) -> None:
     """What `--secret runtime` leaves to the moment of apply."""
     key = folder / "id_rsa"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
@@ -109,7 +54,7 @@ def create_key(cluster: Cluster, folder: Path) -> None:
     cluster.kubectl("apply", "-f", "-", given=json.dumps(secret))
 
 
-def check_run(cluster: Cluster) -> None:
+def check_run(cluster: Any) -> None:
     """The launcher sees its three hosts, mpirun reaches them, and the workers end by themselves."""
     cluster.until(lambda phases: phases.get("mpi-launcher") in ("Succeeded", "Failed"))
     gate = cluster.kubectl("logs", "mpi-launcher", "-c", "wait-for-workers")
@@ -139,8 +84,8 @@ def check_run(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("services", ["per-replica", "shared"])
-def test_ssh(cluster: Cluster, tmp_path: Path, services: str) -> None:
-    manifests = rendered(job(), namespace=cluster.namespace, services=services)
+def test_ssh(cluster: Any, tmp_path: Path, services: str) -> None:
+    manifests = cluster.rendered(job(), services=services)
     cluster.kubectl("apply", "-f", "-", given=manifests)
     create_key(cluster, tmp_path)
     check_run(cluster)
@@ -152,28 +97,23 @@ def test_ssh(cluster: Cluster, tmp_path: Path, services: str) -> None:
     assert cluster.phases()["mpi-launcher"] == "Succeeded"
 
 
-def test_kubexec(cluster: Cluster) -> None:
+def test_kubexec(cluster: Any) -> None:
     if not KUBECTL_IMAGE:
         pytest.skip("ETCOMPILE_E2E_KUBECTL_IMAGE names no image with kubectl")
-    manifests = rendered(
-        job(launcherAttachMode="kubexec"),
-        namespace=cluster.namespace,
-        kubectl_image=KUBECTL_IMAGE,
-    )
-    cluster.kubectl("apply", "-f", "-", given=manifests)
+    cluster.apply(job(launcherAttachMode="kubexec"), kubectl_image=KUBECTL_IMAGE)
     check_run(cluster)
 
 
-def test_scale_out_joins_a_running_job(cluster: Cluster, tmp_path: Path) -> None:
+def test_scale_out_joins_a_running_job(cluster: Any, tmp_path: Path) -> None:
     document = job()
     trainer = launcher(document)["template"]["spec"]["containers"][0]
     trainer["command"] = ["sh", "-c", "sleep 3600"]
     create_key(cluster, tmp_path)
-    cluster.kubectl("apply", "-f", "-", given=rendered(document, namespace=cluster.namespace))
+    cluster.apply(document)
     cluster.until(lambda phases: phases.get("mpi-launcher") == "Running")
     before = {p["metadata"]["name"]: p["metadata"]["uid"] for p in cluster.get("pods")["items"]}
     more = scale_out("more", 1, job="mpi")
-    cluster.kubectl("apply", "-f", "-", given=rendered(document, more, namespace=cluster.namespace))
+    cluster.apply(document, more)
     cluster.kubectl("wait", "--for=condition=Ready", "pod/mpi-worker-3", "--timeout=60s")
     after = {p["metadata"]["name"]: p["metadata"]["uid"] for p in cluster.get("pods")["items"]}
     assert {name: uid for name, uid in after.items() if name in before} == before
@@ -183,7 +123,7 @@ def test_scale_out_joins_a_running_job(cluster: Cluster, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("mode", ["ssh", "kubexec"])
 def test_a_new_run_is_a_gang_of_its_own_beside_the_old_one(
-    cluster: Cluster, tmp_path: Path, mode: str
+    cluster: Any, tmp_path: Path, mode: str
 ) -> None:
     """No tool has removed the first run's Pods yet: names mean the second one's all the same."""
     if mode == "kubexec" and not KUBECTL_IMAGE:
@@ -191,14 +131,13 @@ def test_a_new_run_is_a_gang_of_its_own_beside_the_old_one(
     document = job(launcherAttachMode=mode)
     trainer = launcher(document)["template"]["spec"]["containers"][0]
     trainer["command"] = ["sh", "-c", "sleep 3600"]
-    how: dict[str, Any] = {"namespace": cluster.namespace}
-    how |= {"kubectl_image": KUBECTL_IMAGE} if mode == "kubexec" else {}
+    how = {"kubectl_image": KUBECTL_IMAGE} if mode == "kubexec" else {}
     if mode == "ssh":
         create_key(cluster, tmp_path)
-    cluster.kubectl("apply", "-f", "-", given=rendered(document, **how))
+    cluster.apply(document, **how)
     cluster.until(lambda phases: phases.get("mpi-launcher") == "Running")
     trainer["command"] = ["sh", "-c", f"{MPIRUN.rpartition(' ')[0]} {WHO_AND_WHERE}"]
-    cluster.kubectl("apply", "-f", "-", given=rendered(document, run="r2", **how))
+    cluster.apply(document, run="r2", **how)
     cluster.until(lambda phases: phases.get("mpi-r2-launcher") in ("Succeeded", "Failed"))
     log = cluster.kubectl("logs", "mpi-r2-launcher", "-c", "main")
     print(f"launcher of the second run:\n{log}")

@@ -1,0 +1,161 @@
+"""Jobs of the Training Operator and of the MPI Operator that really compute, to the end."""
+
+import base64
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from specs import container
+
+pytestmark = pytest.mark.node
+
+ALL_REDUCE = """
+import os
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+ranks = torch.tensor([float(dist.get_rank())])
+dist.all_reduce(ranks)
+print(f"rank {dist.get_rank()} of {dist.get_world_size()}: sum {ranks.item():.0f}\\n", end="")
+dist.destroy_process_group()
+"""
+ROOT = [
+    {"name": "OMPI_ALLOW_RUN_AS_ROOT", "value": "1"},
+    {"name": "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "value": "1"},
+]
+MPIRUN = "sh /etc/mpi/discover_hosts.sh && mpirun -np 2 hostname"
+
+
+def replicas(image: str, name: str, count: int, **main: Any) -> dict[str, Any]:
+    spec = {"containers": [container(name=name, image=image, **main)]}
+    spec["terminationGracePeriodSeconds"] = 5
+    return {"replicas": count, "restartPolicy": "Never", "template": {"spec": spec}}
+
+
+def job(kind: str, types: str, roles: dict[str, Any], version: str = "v1", **spec: Any) -> Any:
+    return {
+        "apiVersion": f"kubeflow.org/{version}",
+        "kind": kind,
+        "metadata": {"name": "train"},
+        "spec": {types: roles, **spec},
+    }
+
+
+def ended(*names: str) -> Callable[[dict[str, str]], bool]:
+    return lambda phases: all(phases.get(name) in ("Succeeded", "Failed") for name in names)
+
+
+def logs(cluster: Any, *pods: str) -> list[str]:
+    lines = [line for pod in pods for line in cluster.log(pod).splitlines()]
+    print(*("", *lines), sep="\n  ")
+    return lines
+
+
+# PyTorchJob -------------------------------------------------------------------------------------
+
+
+def test_a_master_and_workers_meet_by_plain_variables(
+    cluster: Any, image: Callable[[str], str]
+) -> None:
+    torch = image("TORCH")
+    train = ["python3", "-c", ALL_REDUCE]
+    roles = {
+        "Master": replicas(torch, "pytorch", 1, command=train),
+        "Worker": replicas(torch, "pytorch", 2, command=train),
+    }
+    cluster.apply(job("PyTorchJob", "pytorchReplicaSpecs", roles, nprocPerNode="1"))
+    pods = ("train-master-0", "train-worker-0", "train-worker-1")
+    phases = cluster.until(ended(*pods), 180)
+    lines = logs(cluster, *pods)
+    assert set(phases.values()) == {"Succeeded"}
+    assert lines == [f"rank {rank} of 3: sum 3" for rank in range(3)]
+
+
+@pytest.mark.parametrize("elastic", [False, True], ids=["workers-only", "elastic-c10d"])
+def test_two_torchrun_meet(cluster: Any, image: Callable[[str], str], elastic: bool) -> None:
+    train = ["sh", "-c", f"cat > /tmp/t.py <<'E'\n{ALL_REDUCE}\nE\nexec torchrun /tmp/t.py"]
+    if not elastic:  # the image's torchrun is older than its PET_MASTER_ADDR for static jobs
+        train[2] = train[2].replace("torchrun ", 'torchrun --master_addr="$MASTER_ADDR" ')
+        train[2] = train[2].replace(" /tmp/t.py", ' --master_port="$MASTER_PORT" /tmp/t.py')
+    roles = {"Worker": replicas(image("TORCH"), "pytorch", 2, command=train)}
+    policy = {"elasticPolicy": {"minReplicas": 2, "maxReplicas": 3}} if elastic else {}
+    spec = job("PyTorchJob", "pytorchReplicaSpecs", roles, nprocPerNode="2", **policy)
+    cluster.apply(spec)
+    pods = ("train-worker-0", "train-worker-1")
+    phases = cluster.until(ended(*pods), 240)
+    lines = logs(cluster, *pods)
+    assert {phases[pod] for pod in pods} == {"Succeeded"}
+    wanted = {f"rank {rank} of 4: sum 6" for rank in range(4)}
+    assert {line for line in lines if line.startswith("rank")} == wanted
+
+
+# MPIJob -----------------------------------------------------------------------------------------
+
+
+def check_mpi(cluster: Any, launcher: str, hosts: list[str], workers: list[str]) -> None:
+    cluster.until(ended(launcher), 180)
+    lines = [line for line in logs(cluster, launcher) if "worker" in line and "Warn" not in line]
+    assert lines[:2] == hosts
+    assert sorted(lines[2:]) == workers
+    phases = cluster.phases()
+    assert phases[launcher] == "Succeeded"
+    assert {phases[worker] for worker in workers} == {"Running"}
+    annotations = cluster.get("pod", launcher)["metadata"]["annotations"]
+    done = f"--from-literal=done={annotations['etcompile.dev/spec-hash']}"
+    cluster.kubectl("create", "configmap", "train-status", done)
+    for worker in workers:  # a touched Pod is synced by its kubelet at once
+        cluster.kubectl("annotate", "pod", worker, "touched=now")
+    phases = cluster.until(lambda phases: "Running" not in phases.values())
+    print(f"after the done marker: {phases}")
+    assert {phases[worker] for worker in workers} == {"Succeeded"}
+
+
+def test_ranks_are_started_by_exec(cluster: Any, image: Callable[[str], str]) -> None:
+    mpi = image("MPI")
+    roles = {
+        "Launcher": replicas(mpi, "mpi", 1, command=["sh", "-c", MPIRUN], env=ROOT),
+        "Worker": replicas(mpi, "mpi", 2),
+    }
+    cluster.apply(job("MPIJob", "mpiReplicaSpecs", roles), kubectl_image=image("KUBECTL"))
+    workers = ["train-worker-0", "train-worker-1"]
+    check_mpi(cluster, "train-launcher", [f"{worker}:1" for worker in workers], workers)
+
+
+@pytest.mark.parametrize("own_command", [False, True], ids=["our-sshd", "their-sshd"])
+def test_ranks_are_started_by_ssh(
+    cluster: Any, image: Callable[[str], str], tmp_path: Path, own_command: bool
+) -> None:
+    mpi = image("MPI")
+    sshd = "mkdir -p /run/sshd && ssh-keygen -A && exec /usr/sbin/sshd -De -o StrictModes=no"
+    server = {"command": ["sh", "-c", sshd]} if own_command else {}
+    trust = "printf 'StrictHostKeyChecking no\\nUserKnownHostsFile /dev/null\\n' >> "
+    trust += f"/etc/ssh/ssh_config && {MPIRUN}"
+    roles = {
+        "Launcher": replicas(mpi, "mpi", 1, command=["sh", "-c", trust], env=ROOT),
+        "Worker": replicas(mpi, "mpi", 2, **server),
+    }
+    cluster.apply(job("MPIJob", "mpiReplicaSpecs", roles, version="v2beta1"))
+    create_key(cluster, tmp_path)
+    cluster.until(lambda phases: any(name.startswith("train-launcher-") for name in phases))
+    launcher = next(name for name in cluster.phases() if name.startswith("train-launcher-"))
+    workers = ["train-worker-0", "train-worker-1"]
+    hosts = [f"{worker}.train.{cluster.namespace}.svc:1" for worker in workers]
+    check_mpi(cluster, launcher, hosts, workers)
+    (made,) = cluster.get("jobs")["items"]
+    assert made["status"]["succeeded"] == 1
+
+
+def create_key(cluster: Any, folder: Path) -> None:
+    """What `--secret runtime` leaves to the moment of apply."""
+    key = folder / "id_rsa"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+    texts = {"ssh-privatekey": key, "ssh-publickey": key.with_suffix(".pub")}
+    data = {name: base64.b64encode(path.read_bytes()).decode() for name, path in texts.items()}
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "train-ssh"}}
+    secret |= {"type": "kubernetes.io/ssh-auth", "data": data}
+    cluster.kubectl("apply", "-f", "-", given=json.dumps(secret))
