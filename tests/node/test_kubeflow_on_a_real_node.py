@@ -79,9 +79,6 @@ def test_a_master_and_workers_meet_by_plain_variables(
 @pytest.mark.parametrize("elastic", [False, True], ids=["workers-only", "elastic-c10d"])
 def test_two_torchrun_meet(cluster: Any, image: Callable[[str], str], elastic: bool) -> None:
     train = ["sh", "-c", f"cat > /tmp/t.py <<'E'\n{ALL_REDUCE}\nE\nexec torchrun /tmp/t.py"]
-    if not elastic:  # the image's torchrun is older than its PET_MASTER_ADDR for static jobs
-        train[2] = train[2].replace("torchrun ", 'torchrun --master_addr="$MASTER_ADDR" ')
-        train[2] = train[2].replace(" /tmp/t.py", ' --master_port="$MASTER_PORT" /tmp/t.py')
     roles = {"Worker": replicas(image("TORCH"), "pytorch", 2, command=train)}
     policy = {"elasticPolicy": {"minReplicas": 2, "maxReplicas": 3}} if elastic else {}
     spec = job("PyTorchJob", "pytorchReplicaSpecs", roles, nprocPerNode="2", **policy)
