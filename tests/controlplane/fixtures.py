@@ -1,0 +1,55 @@
+"""The control plane as pytest fixtures: one server for the whole run, a namespace for each test."""
+
+import os
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from controlplane.binaries import NoBinariesError, binaries
+from controlplane.server import ControlPlane
+
+
+@pytest.fixture(scope="session")
+def control_plane(request, require, tmp_path_factory) -> Iterator[ControlPlane]:
+    """A running etcd and kube-apiserver; skips, and says so at the end, where there are none."""
+    try:
+        found = binaries(_teller(request.config))
+    except NoBinariesError as error:
+        request.config.stash[_MISSING] = str(error)
+        require("controlplane", present=False, why=str(error))
+        raise
+    plane = ControlPlane(tmp_path_factory.mktemp("control-plane"), found)
+    yield plane
+    plane.stop()
+
+
+@pytest.fixture
+def namespace(control_plane) -> str:
+    """A namespace that no other test uses."""
+    return control_plane.namespace()
+
+
+_MISSING = pytest.StashKey[str]()
+
+
+def pytest_terminal_summary(terminalreporter, config) -> None:
+    """One loud line where nothing was tested against a real API server."""
+    if missing := config.stash.get(_MISSING, ""):
+        terminalreporter.write_line(
+            f"NOT TESTED against a Kubernetes API server: {missing}", red=True, bold=True
+        )
+
+
+def _teller(config: pytest.Config) -> Callable[[str], None]:
+    """Writes to the terminal while a test's output is captured: a build takes minutes."""
+
+    def tell(message: str) -> None:
+        capture = config.pluginmanager.getplugin("capturemanager")
+        reporter = config.pluginmanager.getplugin("terminalreporter")
+        if capture is None or reporter is None or os.environ.get("PYTEST_XDIST_WORKER"):
+            return
+        with capture.global_and_fixture_disabled():
+            reporter.ensure_newline()
+            reporter.write_line(message)
+
+    return tell

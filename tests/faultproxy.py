@@ -1,0 +1,216 @@
+"""A proxy in front of an API server that breaks requests in the ways networks and servers do.
+
+It ends TLS itself, with a certificate the kubeconfig trusts, so that it can read what passes: a
+fault is chosen by method and path, happens a number of times, and the proxy notes what it did.
+"""
+
+import contextlib
+import http.client
+import json
+import re
+import socket
+import socketserver
+import ssl
+import struct
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO, Self
+from urllib.parse import urlsplit
+
+HOP_BY_HOP = frozenset({"connection", "transfer-encoding", "keep-alive", "host", "content-length"})
+
+
+@dataclass
+class Fault:
+    """What goes wrong, and where.
+
+    Args:
+        kind: `status` (answered by us; the server sees nothing), `lost` (the server does it, the
+            answer is replaced by a status), `reset-before`, `reset-after` (the connection breaks
+            before or after the server has done it), `delay` (the server does it, late),
+            `cut` (a stream ends after some bytes).
+        method: The HTTP method; empty for any.
+        path: A regular expression that the path with its query must contain.
+        authorization: The header that the request must have; empty for any.
+        times: How often it happens; then requests pass.
+        every: It happens to each so many-th of the requests that it could happen to.
+        status: For `status` and `lost`.
+        body: Of that answer, if it is not to be a Status.
+        headers: Of that answer.
+        seconds: For `delay`.
+        after: For `cut`: how many lines still pass.
+    """
+
+    kind: str
+    method: str = ""
+    path: str = ""
+    authorization: str = ""
+    times: int = 1
+    every: int = 1
+    status: int = 500
+    body: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+    after: int = 1
+    met: int = 0
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A request that came, and the fault it met; empty if it passed."""
+
+    method: str
+    path: str
+    fault: str
+    authorization: str
+
+
+class FaultProxy:
+    """A running proxy; a context manager.
+
+    Attributes:
+        url: Where it listens.
+        seen: The requests, in the order they came.
+    """
+
+    def __init__(self, server: str, trusted: Path, certificate: Path, key: Path) -> None:
+        self.seen: list[Seen] = []
+        self._faults: list[Fault] = []
+        self._lock = threading.Lock()
+        target = urlsplit(server)
+        self._target = (target.hostname or "", target.port or 443)
+        self._upstream = ssl.create_default_context(cafile=str(trusted))
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate, key)
+        proxy = self
+
+        class Handler(socketserver.BaseRequestHandler):
+            def handle(self) -> None:
+                with (
+                    contextlib.suppress(OSError, http.client.HTTPException),
+                    context.wrap_socket(self.request, server_side=True) as client,
+                ):
+                    proxy._serve(client)
+
+        class Server(socketserver.ThreadingTCPServer):
+            daemon_threads = True
+            block_on_close = False
+            request_queue_size = 64
+
+            def handle_error(self, request, client_address) -> None:
+                """A client that went away is what these tests are about."""
+
+        self._server = Server(("127.0.0.1", 0), Handler)
+        self.url = f"https://127.0.0.1:{self._server.server_address[1]}"
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def add(self, kind: str, **given) -> None:
+        """Lets something go wrong from now on; see Fault."""
+        with self._lock:
+            self._faults.append(Fault(kind, **given))
+
+    def count(self, method: str, path: str = "") -> int:
+        """How many such requests came."""
+        return sum(
+            seen.method == method and re.search(path, seen.path) is not None for seen in self.seen
+        )
+
+    def _serve(self, client: ssl.SSLSocket) -> None:
+        """The requests of one connection."""
+        with client.makefile("rb") as reader:
+            self._serve_from(client, reader)
+
+    def _serve_from(self, client: ssl.SSLSocket, reader: BinaryIO) -> None:
+        while line := reader.readline():
+            method, path, _ = line.decode().split(" ", 2)
+            headers = http.client.parse_headers(reader)
+            body = reader.read(int(headers.get("Content-Length") or 0))
+            fault = self._next(method, path, headers.get("Authorization") or "")
+            if fault and fault.kind == "status":
+                self._answer(client, fault)
+                continue
+            if fault and fault.kind == "reset-before":
+                return _reset(client)
+            if fault and fault.kind == "delay":
+                time.sleep(fault.seconds)
+            upstream = http.client.HTTPSConnection(*self._target, context=self._upstream)
+            try:
+                passed = {k: v for k, v in headers.items() if k.lower() not in HOP_BY_HOP}
+                upstream.request(method, path, body or None, passed)
+                answer = upstream.getresponse()
+                if fault and fault.kind == "lost":
+                    answer.read()
+                    self._answer(client, fault)
+                    continue
+                if fault and fault.kind == "reset-after":
+                    answer.read()
+                    return _reset(client)
+                _pass_on(client, answer, fault.after if fault and fault.kind == "cut" else None)
+                if fault and fault.kind == "cut":
+                    return _reset(client)
+            finally:
+                upstream.close()
+        return None
+
+    def _next(self, method: str, path: str, authorization: str) -> Fault | None:
+        """The fault that this request meets."""
+        with self._lock:
+            found = None
+            for fault in self._faults:
+                if (
+                    fault.times
+                    and fault.method in ("", method)
+                    and fault.authorization in ("", authorization)
+                    and re.search(fault.path, path)
+                ):
+                    fault.met += 1
+                    if fault.met % fault.every == 0:
+                        fault.times -= 1
+                        found = fault
+                        break
+            self.seen.append(Seen(method, path, found.kind if found else "", authorization))
+            return found
+
+    @staticmethod
+    def _answer(client: ssl.SSLSocket, fault: Fault) -> None:
+        reason = http.client.responses.get(fault.status, "")
+        status = {
+            "kind": "Status",
+            "status": "Failure",
+            "message": f"injected {fault.status}",
+            "code": fault.status,
+        }
+        body = (fault.body or json.dumps(status)).encode()
+        lines = [f"HTTP/1.1 {fault.status} {reason}", "Content-Type: application/json"]
+        lines += [f"{name}: {value}" for name, value in fault.headers.items()]
+        head = "\r\n".join([*lines, f"Content-Length: {len(body)}", "", ""])
+        client.sendall(head.encode() + body)
+
+
+def _pass_on(client: ssl.SSLSocket, answer: http.client.HTTPResponse, lines: int | None) -> None:
+    """Sends an answer on as it comes; only so many lines of it, if a number is given."""
+    head = [f"HTTP/1.1 {answer.status} {answer.reason}"]
+    head += [f"{k}: {v}" for k, v in answer.getheaders() if k.lower() not in HOP_BY_HOP]
+    client.sendall("\r\n".join([*head, "Transfer-Encoding: chunked", "", ""]).encode())
+    while data := (answer.read1(65536) if lines is None else answer.readline()):
+        client.sendall(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+        if lines is not None:
+            lines -= 1
+            if lines <= 0:
+                return
+    client.sendall(b"0\r\n\r\n")
+
+
+def _reset(client: ssl.SSLSocket) -> None:
+    """Makes the close that follows a broken connection (RST), and no orderly end."""
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
