@@ -19,11 +19,11 @@ def command(kind: str, *, markdown: bool) -> None:
     KIND is a kind's name in any case: trainingjob. Where several API versions or groups have
     it, add one as kubectl does, MPIJob.v2beta1 or scaleout.etcompile.dev, or write it out:
     kai.alibabacloud.com/v1alpha1/TrainingJob. overlay is what --overlay takes, and
-    diagnostics what --format json writes.
+    diagnostics what --format json writes, plan what diff -o writes.
     """
     wanted = kind.strip().lower()
-    if wanted == "diagnostics":
-        _print("diagnostics.json")
+    if wanted in ("diagnostics", "plan"):
+        _print(f"{wanted}.json")
         return
     if wanted in ("overlay", "etcompile.dev/v1alpha1/overlay"):
         _print(overlays.SCHEMA)

@@ -28,8 +28,8 @@ def bundled(graph: Graph) -> Graph:
         needs[edge.source].add((edge.how, target.kind, _stem(target.names[0])))
     alike: dict[object, list[int]] = defaultdict(list)
     for place, node in enumerate(graph.nodes):
-        stem, number = _split(node.names[0])
-        likeness = (node.kind, node.group, node.namespace, node.job, node.wave)
+        stem, number = split(node.names[0])
+        likeness = (node.kind, node.group, node.namespace, node.job, node.wave, node.mark)
         alone = place if number is None else None
         alike[(alone, stem, likeness, frozenset(needs[place]))].append(place)
     bundles = [
@@ -51,7 +51,7 @@ def name(node: Node) -> str:
     if len(node.names) == 1:
         return node.names[0]
     stem = _stem(node.names[0])
-    runs = _runs(int(number) for _, number in map(_split, node.names) if number)
+    runs = _runs(int(number) for _, number in map(split, node.names) if number)
     if len(runs) > _RUNS:
         runs = [(runs[0][0], runs[-1][1])]
     return stem + ", ".join(
@@ -78,16 +78,17 @@ def label(node: Node) -> str:
 def _taken_together(nodes: list[Node]) -> Node:
     first = nodes[0]
     names = tuple(node.names[0] for node in nodes)
-    return Node(first.kind, names, first.namespace, first.group, first.job, first.wave)
+    return Node(first.kind, names, first.namespace, first.group, first.job, first.wave, first.mark)
 
 
-def _split(text: str) -> tuple[str, str | None]:
+def split(text: str) -> tuple[str, str | None]:
+    """A name without its last number, and that number: `mnist-worker-`, `12`."""
     found = _NUMBERED.fullmatch(text)
     return (found[1], found[2]) if found else (text, None)
 
 
 def _stem(text: str) -> str:
-    return _split(text)[0]
+    return split(text)[0]
 
 
 def _runs(numbers: Iterable[int]) -> list[tuple[int, int]]:

@@ -26,7 +26,8 @@ class Group(Struct, frozen=True):
     Args:
         title: The job as people call it, `nlp/bert`; None for other objects.
         objects: Kubernetes objects, in the order in which they are applied.
-        waits: The names of Pods that wait, each with those of the Pods it waits for.
+        waits: The names of Pods (or of the Jobs that make them) that wait, each with those of the
+            Pods it waits for.
     """
 
     title: str | None
@@ -44,6 +45,7 @@ class Node(Struct, frozen=True):
         group: Its API group.
         job: The title of its job; None if it belongs to none.
         wave: When it is applied; None for an object that is named but not in the output.
+        mark: What is done about it, in a plan; empty elsewhere.
     """
 
     kind: str
@@ -52,6 +54,7 @@ class Node(Struct, frozen=True):
     group: str
     job: str | None
     wave: int | None
+    mark: str = ""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.names[0]}"
@@ -104,7 +107,8 @@ def graph(groups: Iterable[Group], wave: Callable[[Object], int]) -> Graph:
     for group in groups:
         for value in group.objects:
             node = _node(value, group.title, wave(value))
-            if node.kind == "Pod" and (hosts := group.waits.get(node.names[0])):
+            waits = node.kind in ("Pod", "Job")
+            if waits and (hosts := group.waits.get(node.names[0])):
                 gates.append((len(nodes), hosts))
             objects.append(value)
             nodes.append(node)
@@ -222,8 +226,9 @@ def _selected(objects: Sequence[Object], nodes: Sequence[Node]) -> Iterator[Edge
     pods: dict[tuple[str, str, object], list[int]] = defaultdict(list)
     labels: dict[int, Mapping[str, Any]] = {}
     for place, value in enumerate(objects):
-        if value["kind"] == "Pod":
-            labels[place] = value["metadata"].get("labels") or {}
+        if value["kind"] in ("Pod", "Job"):
+            pod = value if value["kind"] == "Pod" else value["spec"]["template"]
+            labels[place] = (pod.get("metadata") or {}).get("labels") or {}
             for label in labels[place].items():
                 pods[(nodes[place].namespace or "default", *label)].append(place)
     for place, value in enumerate(objects):

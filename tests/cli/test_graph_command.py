@@ -23,7 +23,9 @@ def test_every_example_has_a_tree(example: Path) -> None:
     done = etcompile("graph", example)
     assert (done.returncode, done.stderr) == (0, "")
     assert "wave 100" in done.stdout
-    assert "waits for Pod" in done.stdout
+    rendered = etcompile("render", example).stdout
+    gated = "/etc/etcompile/scripts/wait-for-workers.sh\n" in rendered
+    assert ("waits for Pod" in done.stdout) == gated
 
 
 def test_a_claim_of_the_input_is_mounted() -> None:

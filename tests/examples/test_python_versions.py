@@ -34,12 +34,9 @@ EVERYTHING = ("--profile=argocd", "--profile=flux", "--profile=kapp", "--profile
 
 SETTINGS = {
     "default": (),
-    "dev": ("--overlay=dev",),
     "prod": ("--overlay=prod", "--kubernetes-version=1.31"),
-    "spot": ("--overlay=spot", "--services=shared"),
-    "a run": ("--run=auto", "--secret=external", "--init-image=busybox:1.36"),
+    "a run": ("--run=auto", "--secret=external", "--services=shared"),
     "every profile": EVERYTHING,
-    "templates": (f"--templates={ROOT / 'templates'}",),
 }
 
 EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("*/*/job.yaml"))

@@ -9,7 +9,7 @@ from etcompile.backend.gitops.situation import Object, Situation
 
 def annotations(value: Object, wave: int, situation: Situation) -> dict[str, str]:  # noqa: ARG001
     """What kpt should know of an object."""
-    if value["kind"] != "Pod":
+    if value["kind"] not in ("Pod", "Job"):
         return {}
     hosts = situation.waits.get(value["metadata"].get("name", ""), ())
     namespace = situation.namespace or "default"

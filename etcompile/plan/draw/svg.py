@@ -32,7 +32,28 @@ _TITLE = 34
 _BAND = 28
 _LEGEND = 44
 
-_WORDS = (("gate", "waits until ready"), ("need", "needs"), ("found", "is found by"))
+
+class Words(Struct, frozen=True):
+    """What a picture says of itself.
+
+    Args:
+        title: What it shows.
+        band: What the columns are: `wave` and a number.
+        thing: What its boxes are.
+        arrows: The arrows of its legend, by style.
+        note: What else the legend says.
+    """
+
+    title: str = "What waits for what"
+    band: str = "wave"
+    thing: str = "object"
+    arrows: tuple[tuple[str, str], ...] = (
+        ("gate", "waits until ready"),
+        ("need", "needs"),
+        ("found", "is found by"),
+    )
+    note: str = "each wave waits for those to its left"
+
 
 _STYLE = """\
 text { font: 12px system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; fill: #1f2328 }
@@ -82,8 +103,14 @@ class _Panel(Struct, frozen=True):
     height: int
 
 
-def svg(graph: Graph) -> str:
-    """The graph as an SVG document."""
+def svg(graph: Graph, words: Words | None = None) -> str:
+    """The graph as an SVG document.
+
+    Args:
+        graph: The graph.
+        words: What the picture says of itself; that of a graph of waves if None.
+    """
+    words = words or Words()
     everything = needs(graph)
     panels: list[tuple[str, _Panel]] = []
     for job, places in jobs(graph).items():
@@ -91,8 +118,8 @@ def svg(graph: Graph) -> str:
         arrows = [one for one in everything if one.source in inside]
         # What another job or nobody here makes is drawn beside those that need it.
         boxes = list(dict.fromkeys((*places, *sorted(one.target for one in arrows))))
-        panel = _panel(graph, boxes, arrows)
-        title = f"{heading(job)} · {size([graph.nodes[place] for place in places])}"
+        panel = _panel(graph, boxes, arrows, words)
+        title = f"{heading(job)} · {size([graph.nodes[place] for place in places], words.thing)}"
         panels.append((title, panel))
     width = max([480, *(panel.width for _, panel in panels)]) + 2 * _MARGIN
     body: list[str] = []
@@ -103,12 +130,12 @@ def svg(graph: Graph) -> str:
         body.append(f'<g transform="translate(0 {_TITLE})">')
         body += [*panel.lines, "</g>", "</g>"]
         top += _TITLE + panel.height + _MARGIN
-    body += _legend(_MARGIN, top + 4)
+    body += _legend(_MARGIN, top + 4, words)
     height = top + _LEGEND
     frame = f'width="{width}" height="{height}"'
     head = [
         f'<svg xmlns="http://www.w3.org/2000/svg" {frame} viewBox="0 0 {width} {height}">',
-        "<title>What waits for what</title>",
+        f"<title>{_text(words.title)}</title>",
         f"<style>\n{_STYLE}</style>",
         "<defs>",
         *(
@@ -123,7 +150,7 @@ def svg(graph: Graph) -> str:
     return "\n".join([*head, *body, "</svg>"]) + "\n"
 
 
-def _panel(graph: Graph, boxes: Sequence[int], arrows: Sequence[Need]) -> _Panel:
+def _panel(graph: Graph, boxes: Sequence[int], arrows: Sequence[Need], words: Words) -> _Panel:
     nodes = {box: graph.nodes[box] for box in boxes}
     columns = _columns(nodes, arrows)
     order = sorted(set(columns.values()))
@@ -138,7 +165,7 @@ def _panel(graph: Graph, boxes: Sequence[int], arrows: Sequence[Need]) -> _Panel
     for column in order:
         lefts[column] = left
         left += widths[column] + _BETWEEN
-    lines = [*_bands(nodes, columns, lefts, widths, placed.height)]
+    lines = [*_bands(nodes, columns, lefts, widths, placed.height, words.band)]
 
     def at(height: float) -> int:
         return round(_BAND + _GAP / 2 + height)
@@ -184,6 +211,7 @@ def _bands(
     lefts: dict[int, int],
     widths: dict[int, int],
     height: float,
+    band: str,
 ) -> Iterator[str]:
     """A band behind each wave, with its number; and one behind what is not in the output."""
     bands: dict[int | None, list[int]] = {}
@@ -193,7 +221,7 @@ def _bands(
         left, right = min(inside), max(inside)
         x = lefts[left] - _GAP
         width = lefts[right] + widths[right] + _GAP - x
-        title = "not in this output" if wave is None else f"wave {wave}"
+        title = "not in this output" if wave is None else f"{band} {wave}"
         tall = _BAND + _GAP + round(height)
         yield f'<rect class="band" x="{x}" width="{width}" height="{tall}" rx="8"/>'
         yield f'<text class="small" x="{x + 12}" y="19">{title}</text>'
@@ -201,12 +229,15 @@ def _bands(
 
 def _box(node: Node, x: int, y: int, width: int) -> Iterator[str]:
     style = "outside" if node.wave is None else "box pod" if node.kind == "Pod" else "box"
+    kind = _short(f"{node.mark} {count(node)}" if node.mark else count(node))
+    if node.mark:
+        style = f"box do-{node.mark}"
     full = f"{label(node)}, namespace {node.namespace}" if node.namespace else label(node)
     yield f"<g><title>{_text(full)}</title>"
     for shift in _sheets(node):
         corner = f'x="{x + shift}" y="{y + shift}"'
         yield f'<rect class="{style}" {corner} width="{width}" height="{_BOX}" rx="6"/>'
-    yield f'<text class="small" x="{x + 10}" y="{y + 16}">{_text(_short(count(node)))}</text>'
+    yield f'<text class="small" x="{x + 10}" y="{y + 16}">{_text(kind)}</text>'
     yield f'<text class="name" x="{x + 10}" y="{y + 33}">{_text(_short(name(node)))}</text></g>'
 
 
@@ -231,18 +262,18 @@ def _arrow(
     return f'<path class="edge {one.style}" d="{path}"{head}><title>{_text(told)}</title></path>'
 
 
-def _legend(x: int, y: int) -> Iterator[str]:
-    for style, words in _WORDS:
+def _legend(x: int, y: int, says: Words) -> Iterator[str]:
+    for style, words in says.arrows:
         yield (
             f'<path class="edge {style}" d="M{x + 34} {y}H{x}" marker-end="url(#{style})"/>'
             f'<text class="small" x="{x + 42}" y="{y + 4}">{words}</text>'
         )
         x += 60 + 6 * len(words)
-    yield f'<text class="small" x="{x}" y="{y + 4}">each wave waits for those to its left</text>'
+    yield f'<text class="small" x="{x}" y="{y + 4}">{_text(says.note)}</text>'
 
 
 def _width(node: Node) -> int:
-    letters = max(len(_short(name(node))), len(_short(count(node))))
+    letters = max(len(_short(name(node))), len(_short(f"{node.mark} {count(node)}")))
     return max(_NARROWEST, round(letters * _LETTER) + 20)
 
 

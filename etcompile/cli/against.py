@@ -1,0 +1,196 @@
+"""The left side of `etcompile diff`: what is there now, in a cluster, a folder or a revision."""
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from msgspec import Struct, structs
+
+from etcompile import emit
+from etcompile.cli.declarations import Inventories, declarations
+from etcompile.compiler import Compilation, Options, compile  # noqa: A004
+from etcompile.diagnostics import Diagnostic, Severity, diagnose
+from etcompile.load.revision import Revision, RevisionError, revision, unpack
+from etcompile.overlays.files import shipped
+from etcompile.plan.planning import plan
+from etcompile.plan.rights import Rights
+from etcompile.plan.step import Object, ObjectRef, Plan, reference
+
+
+class Outcome(Struct, frozen=True):
+    """A plan, or why there is none.
+
+    Args:
+        plan: The plan; None if the left side cannot be read.
+        diagnostics: What is wrong with it.
+    """
+
+    plan: Plan | None
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+def compared(
+    compilation: Compilation, paths: Sequence[str], options: Options, given: dict[str, Any]
+) -> Outcome:
+    """The plan against what `--against` names.
+
+    Args:
+        compilation: The right side.
+        paths: What was compiled.
+        options: How it was compiled.
+        given: The command line's options.
+
+    Raises:
+        click.BadParameter: `--against` names nothing that there is.
+    """
+    against: str = given["against"]
+    rights = Rights(
+        replace=given["replace"],
+        adopt=given["adopt"],
+        prune=given["prune"],
+        take_ownership=frozenset(given["take_ownership"]),
+    )
+    if against == "cluster":
+        return _cluster(compilation, rights, given)
+    if Path(against).is_dir():
+        left = _folder(against, options)
+        return _declared(compilation, left, against)
+    with tempfile.TemporaryDirectory(prefix="etcompile-") as folder:
+        try:
+            left = _revision(against, paths, options, Path(folder))
+        except RevisionError as error:
+            problem = f"{error}; it takes cluster, a folder, a revision, or REVISION:FOLDER"
+            raise click.BadParameter(problem, param_hint="--against") from error
+        return _declared(compilation, left, f"revision {against}")
+
+
+def _cluster(compilation: Compilation, rights: Rights, given: dict[str, Any]) -> Outcome:
+    from etcompile.cluster import ClusterError, connect
+    from etcompile.cluster.live import Live
+
+    try:
+        with connect(given["context"], given["namespace"], given["kubeconfig"]) as cluster:
+            live = Live(cluster)
+            sets = Inventories(compilation, live)
+            references = [reference(value) for value in compilation.in_order()]
+            made = plan(
+                declarations(compilation, sets.ids),
+                _once(live, sets, references),
+                emit.wave,
+                rights,
+                context=cluster.context or cluster.server,
+                namespace=cluster.namespace,
+            )
+    except ClusterError as error:
+        return Outcome(None, (error.diagnostic,))
+    return Outcome(made)
+
+
+def _once(live: Any, sets: Inventories, references: list[ObjectRef]) -> Iterator[Object]:
+    """The live objects: those of the desired names, and members of the inventories beyond."""
+    named = [ref for ref in references if ref.name]
+    yield from live.get(named)
+    seen = {_key(ref, live.namespace) for ref in named}
+    for value in sets.members(live, {ref.api_version for ref in named}):
+        if _key(reference(value), live.namespace) not in seen:
+            yield value
+
+
+def _key(ref: ObjectRef, namespace: str) -> tuple[str, ...]:
+    return ref.group, ref.kind, ref.namespace or namespace, ref.name
+
+
+def _declared(compilation: Compilation, left: Compilation, name: str) -> Outcome:
+    errors = tuple(one for one in left.diagnostics if one.severity is Severity.ERROR)
+    if errors:
+        return Outcome(None, (*errors, diagnose("ET7002", None, side=name)))
+    right, whole = declarations(compilation), Rights(whole=True)
+    return Outcome(plan(right, left.in_order(), emit.wave, whole, against=name))
+
+
+def _folder(path: str, options: Options) -> Compilation:
+    """What a folder declares: manifests as they are, and specs as they compile."""
+    plain = Options(namespace=options.namespace, allow_plain_secrets=True, limits=options.limits)
+    plain = structs.replace(
+        plain,
+        settings=structs.replace(
+            plain.settings, kubernetes_version=options.settings.kubernetes_version
+        ),
+    )
+    found = _nothing_is_nothing(compile([path], plain))
+    if any(group.name for group in found.groups):
+        return compile([path], options)
+    return found
+
+
+def _nothing_is_nothing(found: Compilation) -> Compilation:
+    """A left side without objects is no mistake: then everything is new."""
+    kept = tuple(one for one in found.diagnostics if one.code not in ("ET1011", "ET5006"))
+    return structs.replace(found, diagnostics=kept)
+
+
+def _revision(against: str, paths: Sequence[str], options: Options, folder: Path) -> Compilation:
+    """What the same paths were at a revision, or what a folder of the revision declares."""
+    name, _, inside = against.partition(":")
+    of = revision(name, Path.cwd())
+    if inside:
+        if not unpack(of, [inside.rstrip("/")], folder):
+            raise RevisionError(f"'{inside}' is not in {name}")
+        return _told_of(_folder(str(folder / inside), options), against, folder / inside)
+    wanted = [_inside(of, path) for path in paths]
+    there = unpack(of, wanted, folder)
+    if not there:
+        return Compilation((), ())
+    options = structs.replace(
+        options,
+        overlays=tuple(one for one in map(_at(of, folder), options.overlays) if one is not None),
+        templates=_templates(of, options.templates, folder),
+    )
+    inputs = [str(folder / path) for path in there]
+    return _told_of(_nothing_is_nothing(compile(inputs, options)), name, folder)
+
+
+def _inside(of: Revision, path: str) -> str:
+    if path == "-":
+        raise RevisionError("standard input has no revision")
+    if (found := of.within(path)) is None:
+        raise RevisionError(f"{path} is not in the repository {of.top}")
+    return found
+
+
+def _at(of: Revision, folder: Path) -> Callable[[Any], Any]:
+    """An overlay as it was: None if there was none; what is not of the repository as it is."""
+
+    def was(given: Any) -> Any:
+        if not isinstance(given, str | os.PathLike):
+            return given
+        name = os.fsdecode(given)
+        inside = of.within(name)
+        if inside is None or (name in shipped() and not Path(name).exists()):
+            return given
+        return str(folder / inside) if unpack(of, [inside], folder) else None
+
+    return was
+
+
+def _templates(of: Revision, templates: Path | None, folder: Path) -> Path | None:
+    inside = of.within(str(templates)) if templates else None
+    if inside is None:
+        return templates
+    return folder / inside if unpack(of, [inside], folder, every=True) else None
+
+
+def _told_of(found: Compilation, name: str, folder: Path) -> Compilation:
+    """The compilation whose diagnostics name files as git does: `main:jobs/bert.yaml`."""
+
+    def placed(one: Diagnostic) -> Diagnostic:
+        where = one.location
+        if where is None or not where.file.startswith(str(folder)):
+            return one
+        file = f"{name}:{where.file[len(str(folder)) :].lstrip('/')}"
+        return structs.replace(one, location=structs.replace(where, file=file))
+
+    return structs.replace(found, diagnostics=tuple(map(placed, found.diagnostics)))

@@ -1,0 +1,71 @@
+"""What a compilation made, to what a plan compares: the right side of `diff` and of `apply`."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from etcompile.compiler import Compilation
+from etcompile.plan import inventory
+from etcompile.plan.live import LiveObjects
+from etcompile.plan.planning import Declared
+from etcompile.plan.step import Object, ObjectRef, reference
+
+
+def declarations(
+    compilation: Compilation, inventories: Mapping[str | None, str] | None = None
+) -> list[Declared]:
+    """The desired objects, by job.
+
+    Args:
+        compilation: What was compiled.
+        inventories: The ids of the jobs' ApplySets, by title; none if None.
+    """
+    return [
+        Declared(
+            job=(title := job_title(group.namespace, group.name)),
+            objects=group.objects,
+            waits=group.waits,
+            origin=", ".join(group.sources) or None,
+            inventory=(inventories or {}).get(title),
+        )
+        for group in compilation.groups
+    ]
+
+
+def job_title(namespace: str | None, name: str | None) -> str | None:
+    """A job as people call it: `nlp/bert`."""
+    return f"{namespace}/{name}" if namespace and name else name
+
+
+class Inventories:
+    """The ApplySets of the jobs of a compilation, as far as the cluster has them.
+
+    Args:
+        compilation: What was compiled.
+        live: The cluster.
+    """
+
+    def __init__(self, compilation: Compilation, live: LiveObjects) -> None:
+        self.ids: dict[str | None, str] = {}
+        self._parents: list[Object] = []
+        parents: dict[tuple[str, str, str, str], tuple[ObjectRef, str | None]] = {}
+        for group in compilation.groups:
+            if group.name:
+                ref = inventory.parent(group.name, group.namespace or live.namespace)
+                parents[ref.key] = ref, job_title(group.namespace, group.name)
+        for found in live.get([ref for ref, _ in parents.values()]):
+            ref, title = parents[reference(found).key]
+            if inventory.is_parent(found, ref):
+                self.ids[title] = inventory.applyset_id(ref)
+                self._parents.append(found)
+
+    def members(self, live: LiveObjects, versions: Iterable[str]) -> Iterator[Object]:
+        """The objects of the sets.
+
+        Args:
+            live: The cluster.
+            versions: The API versions in which groups are read.
+        """
+        versions = list(versions)
+        for found in self._parents:
+            kinds, namespaces = inventory.members(found, versions)
+            label = found["metadata"]["labels"][inventory.INVENTORY_ID]
+            yield from live.labelled(kinds, namespaces, {inventory.PART_OF: label})

@@ -1,0 +1,127 @@
+"""`etcompile diff`: what applying would do, against a cluster, a folder or a Git revision."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from etcompile import emit
+from etcompile.cli.options import REFUSED, colored, compile_options, options, refuses, tell
+from etcompile.compiler import compile  # noqa: A004
+from etcompile.diagnostics import diagnose
+from etcompile.plan.step import Plan
+
+DIFFERENT = 1
+"""Exit code: there are differences."""
+
+
+@click.command("diff")
+@compile_options
+@click.option(
+    "--against",
+    metavar="cluster|DIR|REV",
+    default="cluster",
+    show_default=True,
+    help="What to compare with: the cluster; a folder of manifests or specs; or a Git revision,"
+    " at which the same PATHs are compiled the same way (REV:DIR takes a folder of it).",
+)
+@click.option(
+    "-o",
+    "--plan",
+    "plan_file",
+    metavar="plan.json",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Also write the plan as JSON, for apply.",
+)
+@click.option(
+    "--output",
+    type=click.Choice(["text", "json", "markdown", "html"]),
+    default="text",
+    show_default=True,
+    help="For a terminal, for scripts, for a comment on a pull request (at most 60 kB), or one"
+    " page to open in a browser.",
+)
+@click.option("--context", metavar="NAME", help="The kubeconfig's context, if not the current one.")
+@click.option(
+    "--kubeconfig",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The kubeconfig, if not KUBECONFIG's or ~/.kube/config.",
+)
+@click.option("--replace", is_flag=True, help="Plan to delete and remake what cannot change.")
+@click.option("--adopt", is_flag=True, help="Plan to take over what other tools look after.")
+@click.option(
+    "--prune/--no-prune", default=True, show_default=True, help="Plan to delete what left."
+)
+@click.option(
+    "--take-ownership",
+    metavar="MANAGER",
+    multiple=True,
+    help="Plan to change fields of this field manager; may be repeated.",
+)
+@click.option("--exit-zero", is_flag=True, help="Exit with 0 also where there are differences.")
+@click.pass_context
+def command(ctx: click.Context, /, output: str, plan_file: Path | None, **given: Any) -> None:
+    """Show what applying would do, in order, and which fields would change.
+
+    Exit codes: 0 no differences, 1 differences, 2 an error. Nothing is written to the cluster.
+    Values of Secrets are never shown.
+    """
+    from etcompile.cli.against import compared
+    from etcompile.plan.turns import ring
+
+    chosen = options(given)
+    compilation = compile(given["paths"], chosen)
+    if refuses(compilation.diagnostics, strict=given["strict"]):
+        tell(compilation.diagnostics, given)
+        ctx.exit(REFUSED)
+    outcome = compared(compilation, given["paths"], chosen, given)
+    found = [*outcome.diagnostics]
+    if outcome.plan is not None and (told := ring(outcome.plan.steps)):
+        found.append(diagnose("ET7001", None, ring=told))
+    tell((*compilation.diagnostics, *found), given)
+    if found or outcome.plan is None:
+        ctx.exit(REFUSED)
+    plan = outcome.plan
+    if plan_file is not None:
+        _write(plan, plan_file)
+    for text in _texts(plan, output, color=colored(given["color"], sys.stdout)):
+        # As bytes: a terminal of another encoding still gets what a file would.
+        sys.stdout.buffer.write(text.encode(errors="replace"))
+    sys.stdout.flush()
+    ctx.exit(DIFFERENT if plan.differs and not given["exit_zero"] else 0)
+
+
+def _texts(plan: Plan, output: str, *, color: bool) -> Iterator[str]:
+    if output == "json":
+        yield _json(plan)
+    elif output == "markdown":
+        from etcompile.plan.show.markdown import markdown
+
+        yield markdown(plan, emit.to_yaml)
+    elif output == "html":
+        from etcompile._version import __version__
+        from etcompile.plan.show.page import page
+
+        yield page(plan, emit.to_yaml, version=__version__)
+    else:
+        from etcompile.plan.show.text import text
+
+        yield from (f"{line}\n" for line in text(plan, emit.to_yaml, color=color))
+
+
+def _write(plan: Plan, file: Path) -> None:
+    try:
+        file.write_text(_json(plan), encoding="utf-8")
+    except OSError as error:
+        problem = f"cannot write {file}: {error.strerror}"
+        raise click.BadParameter(problem, param_hint="-o") from error
+
+
+def _json(plan: Plan) -> str:
+    from etcompile.plan.document import plan_value
+
+    return json.dumps(plan_value(plan), indent=2, ensure_ascii=False) + "\n"

@@ -1,0 +1,74 @@
+"""A cluster as a plan sees it: objects to read (`etcompile.plan.live.LiveObjects`).
+
+Apart from the client because it decides how to ask: many objects of a kind and namespace are
+listed page by page, a few are asked for one by one.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from etcompile.cluster.client import Cluster
+from etcompile.cluster.discovery import Resource
+from etcompile.cluster.errors import ClusterError
+from etcompile.plan.step import Object, ObjectRef
+
+_FEW = 8
+"""So many objects are asked for one by one, in less time than a page of others takes."""
+
+
+class Live:
+    """The objects of a cluster.
+
+    Every method raises ClusterError.
+
+    Args:
+        cluster: The cluster.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of objects that name none."""
+        return self._cluster.namespace
+
+    def get(self, references: Sequence[ObjectRef]) -> Iterator[Object]:
+        """Those of these objects that exist, each in the version of its reference."""
+        wanted: dict[tuple[str, str, str], set[str]] = defaultdict(set)
+        for ref in references:
+            wanted[ref.api_version, ref.kind, ref.namespace or self.namespace].add(ref.name)
+        for (version, kind, namespace), names in wanted.items():
+            if (resource := self._resource(version, kind)) is None:
+                continue
+            if len(names) <= _FEW:
+                for name in sorted(names):
+                    if (found := self._cluster.get(resource, name, namespace)) is not None:
+                        yield found
+                continue
+            for page in self._cluster.pages(resource, namespace):
+                yield from (one for one in page.items if one["metadata"]["name"] in names)
+
+    def labelled(
+        self,
+        kinds: Iterable[tuple[str, str]],
+        namespaces: Iterable[str],
+        labels: Mapping[str, str],
+    ) -> Iterator[Object]:
+        """All objects of these kinds with these labels."""
+        selector = ",".join(f"{key}={value}" for key, value in labels.items())
+        places = list(dict.fromkeys(namespaces))
+        for version, kind in dict.fromkeys(kinds):
+            if (resource := self._resource(version, kind)) is None:
+                continue
+            for namespace in places if resource.namespaced else places[:1]:
+                for page in self._cluster.pages(resource, namespace, labels=selector):
+                    yield from page.items
+
+    def _resource(self, version: str, kind: str) -> Resource | None:
+        try:
+            return self._cluster.resource(version, kind)
+        except ClusterError as error:
+            if error.not_found:
+                return None
+            raise

@@ -1,0 +1,146 @@
+"""The files of a Git revision to a folder that can be read as any other.
+
+The real git is asked for names and contents and for nothing else: no worktree, no checkout, no
+filters, so the repository stays as it is. Files are put where they are in the repository, so that
+paths, globs and names that are relative to each other keep their meaning.
+"""
+
+import os
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path, PurePosixPath
+
+from msgspec import Struct
+
+_SUFFIXES = (".yaml", ".yml", ".json")
+_LARGEST = 256 * 1024 * 1024
+"""Bytes of all files together."""
+_FILES = ("100644", "100755")
+
+
+class RevisionError(Exception):
+    """Git cannot say what was asked."""
+
+
+class Revision(Struct, frozen=True):
+    """A commit of a repository.
+
+    Args:
+        name: What the user called it.
+        commit: Its full id.
+        top: The repository's folder.
+    """
+
+    name: str
+    commit: str
+    top: Path
+
+    def within(self, path: str) -> str | None:
+        """A path relative to the repository's folder; None if it is outside."""
+        # Not resolved at its end: a link in the repository is a file of it.
+        whole = Path(os.path.abspath(path))  # noqa: PTH100
+        whole = whole.parent.resolve() / whole.name if whole.name else whole
+        top = self.top.resolve()
+        return str(PurePosixPath(whole.relative_to(top))) if whole.is_relative_to(top) else None
+
+
+def revision(name: str, directory: Path) -> Revision:
+    """The commit that a name means.
+
+    Args:
+        name: A branch, a tag, an id, `HEAD~3`.
+        directory: A folder in the repository.
+
+    Raises:
+        RevisionError: there is no git, no repository, or no such commit.
+    """
+    top = Path(os.fsdecode(_git(directory, "rev-parse", "--show-toplevel").rstrip(b"\n")))
+    wanted = f"{name}^{{commit}}"
+    try:
+        found = _git(top, "rev-parse", "--verify", "--quiet", "--end-of-options", wanted)
+    except RevisionError as error:
+        raise RevisionError(f"'{name}' is no revision of {top}") from error
+    return Revision(name, found.decode().strip(), top)
+
+
+def unpack(of: Revision, paths: Iterable[str], folder: Path, *, every: bool = False) -> list[str]:
+    """Writes files of a revision.
+
+    Args:
+        of: The revision.
+        paths: Paths in the repository, with `/`; of a folder, its YAML and JSON files are
+            written, and of a glob those of the folder that it starts in.
+        folder: Where to write them.
+        every: Of folders, write all files.
+
+    Returns:
+        The paths that exist in the revision.
+
+    Raises:
+        RevisionError: git fails, or the files are too large.
+    """
+    there: list[str] = []
+    wanted: dict[str, str] = {}
+    total = 0
+    for path in dict.fromkeys(paths):
+        start = _start(path)
+        arguments = ["ls-tree", "-r", "-l", "-z", "--full-tree", of.commit]
+        literal = [] if start == "." else ["--", start]
+        found = _git(of.top, "--literal-pathspecs", *arguments, *literal).split(b"\0")
+        entries = [_entry(one) for one in found if one]
+        if entries or start == ".":
+            there.append(path)
+        for mode, blob, size, name in entries:
+            if mode in _FILES and (every or name == path or name.endswith(_SUFFIXES)):
+                total += 0 if name in wanted else size
+                wanted[name] = blob
+    if total > _LARGEST:
+        raise RevisionError(f"its files have {total // 1024 // 1024} MB: name fewer paths")
+    for name, content in zip(wanted, _contents(of.top, wanted.values()), strict=True):
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+    return there
+
+
+def _start(path: str) -> str:
+    """The part of a path before a glob."""
+    parts = PurePosixPath(path).parts
+    plain = []
+    for part in parts:
+        if set(part) & set("*?["):
+            break
+        plain.append(part)
+    return str(PurePosixPath(*plain))
+
+
+def _entry(line: bytes) -> tuple[str, str, int, str]:
+    facts, _, name = line.partition(b"\t")
+    mode, _, blob, size = facts.split()
+    return mode.decode(), blob.decode(), int(size) if size.isdigit() else 0, os.fsdecode(name)
+
+
+def _contents(top: Path, blobs: Iterable[str]) -> list[bytes]:
+    asked = list(blobs)
+    if not asked:
+        return []
+    answer = _git(top, "cat-file", "--batch", given="".join(f"{one}\n" for one in asked).encode())
+    contents, place = [], 0
+    for _ in asked:
+        end = answer.index(b"\n", place)
+        size = int(answer[place:end].split()[2])
+        contents.append(answer[end + 1 : end + 1 + size])
+        place = end + 1 + size + 1
+    return contents
+
+
+def _git(directory: Path, *arguments: str, given: bytes | None = None) -> bytes:
+    command = ["git", "-C", str(directory), *arguments]
+    try:
+        done = subprocess.run(command, input=given, capture_output=True, check=False)  # noqa: S603
+    except OSError as error:
+        raise RevisionError(f"git cannot be run: {error.strerror}") from error
+    if done.returncode:
+        words = done.stderr.decode(errors="replace").strip().splitlines()
+        raise RevisionError(words[0].removeprefix("fatal: ") if words else "git says no")
+    return done.stdout

@@ -1,0 +1,109 @@
+"""Whose a live object is: other tools that look after it, its owners, its inventory.
+
+Two tools that write one object undo each other for ever, so an object that somebody else looks
+after is not touched without leave (reference/gitops.md 3 and 4.3).
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from etcompile.plan.comparing import PART_OF
+from etcompile.plan.step import Object
+
+INVENTORY_ID = "applyset.kubernetes.io/id"
+"""The label of an ApplySet's parent."""
+_TRACKING = "argocd.argoproj.io/tracking-id"
+_FLUX = {
+    "kustomize.toolkit.fluxcd.io/name": "Flux Kustomization",
+    "helm.toolkit.fluxcd.io/name": "Flux HelmRelease",
+}
+_LABELS = {"kapp.k14s.io/app": "kapp app"}
+_ANNOTATIONS = {
+    "meta.helm.sh/release-name": "Helm release",
+    "config.k8s.io/owning-inventory": "inventory",
+}
+_KEEP = {
+    "etcompile.dev/prune": "disabled",
+    "client.lifecycle.config.k8s.io/deletion": "detach",
+    "cli-utils.sigs.k8s.io/on-remove": "keep",
+    "kapp.k14s.io/delete-strategy": "orphan",
+}
+
+
+def tracker(live: Object) -> str | None:
+    """The tool that looks after an object: `Argo CD application team`; None if none does."""
+    labels, annotations = _mapping(live, "labels"), _mapping(live, "annotations")
+    application, _, of = str(annotations.get(_TRACKING, "")).partition(":")
+    if application and of == _own_tracking(live):
+        return f"Argo CD application {application}"
+    for key, tool in _FLUX.items():
+        if name := labels.get(key):
+            namespace = labels.get(key.removesuffix("name") + "namespace")
+            return f"{tool} {namespace}/{name}" if namespace else f"{tool} {name}"
+    for found, table in ((labels, _LABELS), (annotations, _ANNOTATIONS)):
+        for key, tool in table.items():
+            if name := found.get(key):
+                return f"{tool} {name}"
+    return None
+
+
+def controller(live: Object) -> str | None:
+    """The object whose controller makes and deletes this one: `ReplicaSet web-5d`."""
+    for owner in live["metadata"].get("ownerReferences") or ():
+        if owner.get("controller"):
+            return f"{owner.get('kind')} {owner.get('name')}"
+    return None
+
+
+def owner(live: Object) -> str | None:
+    """An object that this one goes with, by its ownerReferences."""
+    for one in live["metadata"].get("ownerReferences") or ():
+        return f"{one.get('kind')} {one.get('name')}"
+    return None
+
+
+def inventory(live: Object) -> str | None:
+    """The id of the ApplySet that the object is a member of."""
+    found: str | None = _mapping(live, "labels").get(PART_OF)
+    return found
+
+
+def kept_by(live: Object) -> str | None:
+    """The annotation by which somebody asks that the object is never pruned."""
+    annotations = _mapping(live, "annotations")
+    return next(
+        (f"{key}: {value}" for key, value in _KEEP.items() if annotations.get(key) == value), None
+    )
+
+
+def makers(live: Object) -> str:
+    """Who has written the object, as far as it tells: `kubectl, argocd-controller`."""
+    entries = live["metadata"].get("managedFields") or ()
+    names = dict.fromkeys(
+        str(entry.get("manager")) for entry in entries if entry.get("subresource") != "status"
+    )
+    return ", ".join(names) or "somebody else"
+
+
+def is_going(live: Object) -> bool:
+    """Whether the object is being deleted."""
+    return bool(live["metadata"].get("deletionTimestamp"))
+
+
+def going(live: Object) -> str:
+    """That an object is being deleted, and what keeps it."""
+    finalizers = live["metadata"].get("finalizers") or ()
+    kept = f", kept by the finalizers {', '.join(finalizers)}" if finalizers else ""
+    return f"the one that exists is being deleted{kept}"
+
+
+def _own_tracking(live: Object) -> str:
+    """What a tracking-id says after the application; another object's was copied and is none."""
+    metadata = live["metadata"]
+    group = live["apiVersion"].rpartition("/")[0]
+    return f"{group}/{live['kind']}:{metadata.get('namespace') or ''}/{metadata.get('name')}"
+
+
+def _mapping(live: Object, name: str) -> Mapping[str, Any]:
+    found = live["metadata"].get(name)
+    return found if isinstance(found, Mapping) else {}

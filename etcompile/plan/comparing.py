@@ -1,0 +1,290 @@
+"""A desired and a live object to what applying the one would make of the other.
+
+The result is the live object itself where nothing differs, so that ten thousand unchanged objects
+cost one walk each. What only the server writes, its defaults, other spellings of a quantity and
+the fields of other managers are no difference (reference/gitops.md 4.3 and 4.4).
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from etcompile.plan import lists
+from etcompile.plan.defaults import default, settled
+from etcompile.plan.managed import Fields, Others, Ownership, below, of_item, others_below
+from etcompile.plan.noise import is_nothing, same, without_taints
+from etcompile.plan.places import ABSENT, Path, Raw
+from etcompile.plan.step import Object
+
+PART_OF = "applyset.kubernetes.io/part-of"
+"""The label of an ApplySet's members, which no input has."""
+
+_ALL: Fields = {".": {}}
+"""Stands for all fields below: every one of them is a declaration."""
+
+_SERVERS = frozenset(
+    {
+        "creationTimestamp",
+        "deletionGracePeriodSeconds",
+        "deletionTimestamp",
+        "generation",
+        "managedFields",
+        "resourceVersion",
+        "selfLink",
+        "uid",
+    }
+)
+_SETTLED = frozenset({"Job", "Pod", "Secret"})
+
+
+class Comparison(Struct, frozen=True):
+    """What applying would do.
+
+    Args:
+        result: The object afterwards, as far as it can be told; the live one if nothing changes.
+        places: Where it changes.
+    """
+
+    result: Object
+    places: tuple[Raw, ...]
+
+
+def compared(desired: Object, live: Object, owned: Ownership, *, whole: bool) -> Comparison:
+    """What applying a desired object makes of the live one.
+
+    Args:
+        desired: The object as it is declared.
+        live: The object as it is.
+        owned: Who owns the live object's fields.
+        whole: The live object is a declaration too: what is not desired goes.
+    """
+    if desired == live:
+        return Comparison(live, ())
+    as_it_is = live
+    if desired["kind"] in _SETTLED:
+        desired = settled(desired, live)
+        if whole:
+            live = settled(live, desired)
+    places: list[Raw] = []
+    ours = _ALL if whole else owned.ours
+    result = dict(live)
+    for name in desired.keys() | (live.keys() if whole else owned_keys(ours, live)):
+        if name in ("apiVersion", "kind", "status"):
+            continue
+        wanted = desired.get(name)
+        if name == "metadata":
+            wanted = {key: value for key, value in desired[name].items() if key not in _SERVERS}
+        _field((), name, wanted, live, result, (desired["kind"], ours, owned.others, places))
+    return Comparison(result if places else as_it_is, tuple(places))
+
+
+def owned_keys(fields: Fields | None, live: Mapping[str, Any]) -> set[str]:
+    """The keys of a mapping that a set of fields owns."""
+    return {key for key in live if fields and f"f:{key}" in fields}
+
+
+_Around = tuple[str, Fields | None, Others, list[Raw]]
+"""The kind, what we own, what others own, and where differences are noted."""
+
+
+def _merged(path: Path, desired: Any, live: Any, around: _Around) -> Any:
+    """What becomes of a value; the live one itself if it stays."""
+    if desired is live:
+        return live
+    # JSON values: asking for a dict is many times quicker than for a Mapping.
+    if isinstance(desired, dict) and isinstance(live, dict):
+        return _mapping(path, desired, live, around)
+    if isinstance(desired, list) and isinstance(live, list):
+        return _list(path, desired, live, around)
+    if same(path, desired, live):
+        return live
+    _note(path, live, desired, around)
+    return desired
+
+
+def _mapping(
+    path: Path, desired: Mapping[str, Any], live: Mapping[str, Any], around: _Around
+) -> Any:
+    kind, ours, others, places = around
+    # A mapping that we own as one, such as a selector, holds what we declare and nothing else.
+    if ours is not None and not ours and lists.is_one(path):
+        ours = _ALL
+    made = dict(live)
+    before = len(places)
+    narrowed = (kind, ours, others, places)
+    for name in desired:
+        _field(path, name, desired[name], live, made, narrowed)
+    if ours:
+        for name in live.keys() - desired.keys():
+            _field(path, name, None, live, made, narrowed)
+    return made if len(places) > before else live
+
+
+def _field(
+    path: Path,
+    name: str,
+    wanted: Any,
+    around_it: Mapping[str, Any],
+    made: dict[str, Any],
+    around: _Around,
+) -> None:
+    """Puts into `made` what becomes of a field, if anything does."""
+    kind, ours, others, places = around
+    is_there = around_it.get(name)
+    if wanted is is_there or (type(wanted) is type(is_there) is str and wanted == is_there):
+        return
+    field = (*path, name)
+    whole = ours is _ALL
+    if not path and name == "metadata" and whole:
+        is_there = {key: value for key, value in (is_there or {}).items() if key not in _SERVERS}
+    mine = _ALL if whole else below(ours, name)
+    theirs = others_below(others, name) if others else ()
+    inner = (kind, mine, theirs, places)
+    if wanted is None:
+        if mine is None or name == PART_OF:
+            return
+        left = _without(field, is_there, default(kind, field, around_it), inner)
+        if left is ABSENT:
+            made.pop(name)
+        else:
+            made[name] = left
+    elif is_there is None:
+        if is_nothing(name, wanted) or same(field, wanted, default(kind, field, around_it)):
+            return
+        _note(field, ABSENT, wanted, inner)
+        made[name] = wanted
+    else:
+        made[name] = _merged(field, wanted, is_there, inner)
+
+
+def _without(path: Path, live: Any, usual: Any, around: _Around) -> Any:
+    """What is left of a value that is no longer declared: nothing, or what others own of it."""
+    kind, ours, others, _ = around
+    if same(path, live, usual) or is_nothing(path[-1], live):
+        return live
+    if ours and ours is not _ALL and isinstance(live, Mapping):
+        return _mapping(path, {}, live, around) or ABSENT
+    if ours and ours is not _ALL and isinstance(live, list):
+        left = _list(path, [], live, around)
+        return left or ABSENT
+    if ours is _ALL and isinstance(live, Mapping) and _only_defaults(path, live, kind):
+        return live
+    if others:
+        return live
+    _note(path, live, ABSENT, around)
+    return ABSENT
+
+
+def _only_defaults(path: Path, live: Mapping[str, Any], kind: str) -> bool:
+    return bool(live) and all(
+        _only_defaults((*path, name), value, kind)
+        if isinstance(value, Mapping)
+        else same((*path, name), value, default(kind, (*path, name), {}))
+        for name, value in live.items()
+    )
+
+
+def _list(path: Path, desired: list[Any], live: list[Any], around: _Around) -> Any:
+    kind, ours, others, places = around
+    if path[-1] == "tolerations" and ours is not _ALL:
+        written = without_taints(desired, live)
+        if len(written) < len(live):
+            left = _list(path, desired, written, around)
+            return (
+                live if left is written else [*left, *(one for one in live if one not in written)]
+            )
+    if lists.is_set(path):
+        return _set(path, desired, live, around)
+    names = lists.keys(path, desired or live, ours, *(fields for _, fields in others))
+    wanted, is_there = _by_key(desired, names), _by_key(live, names)
+    if names and wanted is not None and is_there is not None:
+        made = _keyed(path, names, wanted, is_there, around)
+        return live if made is None else made
+    if len(desired) == len(live):
+        before = len(places)
+        inner = (kind, _ALL, others, places)
+        made = [
+            _merged((*path, f"[{place}]"), one, other, inner)
+            for place, (one, other) in enumerate(zip(desired, live, strict=True))
+        ]
+        return made if len(places) > before else live
+    _note(path, live or ABSENT, desired or ABSENT, around)
+    return desired
+
+
+def _keyed(
+    path: Path,
+    names: tuple[str, ...],
+    wanted: dict[str, Any],
+    is_there: dict[str, Any],
+    around: _Around,
+) -> list[Any] | None:
+    """A list whose items have keys: those of other managers stay. None if nothing changes."""
+    kind, ours, others, places = around
+    before = len(places)
+    made: dict[str, Any] = dict(is_there)
+    for name, one in (is_there | wanted).items():
+        key = lists.key(one, names) or {}
+        mine = _ALL if ours is _ALL else of_item(ours, key)
+        inner = (kind, mine, others_below(others, key) if others else (), places)
+        step = (*path, name)
+        if name not in is_there:
+            _note(step, ABSENT, wanted[name], inner)
+            made[name] = wanted[name]
+        elif name in wanted:
+            made[name] = _merged(step, wanted[name], is_there[name], inner)
+        elif mine is not None and not inner[2]:
+            # An item that we alone have written goes with all that is in it.
+            _note(step, is_there[name], ABSENT, inner)
+            del made[name]
+        elif mine is not None:
+            if (left := _without(step, is_there[name], None, inner)) is ABSENT or _is_bare(
+                left, names
+            ):
+                del made[name]
+            else:
+                made[name] = left
+    order = [name for name in wanted if name in is_there]
+    if lists.in_order(path) and order != [name for name in is_there if name in wanted]:
+        _note(path, list(is_there), list(wanted), around)
+        made = {name: made[name] for name in (*wanted, *made) if name in made}
+    return list(made.values()) if len(places) > before else None
+
+
+def _is_bare(left: Any, names: tuple[str, ...]) -> bool:
+    """Whether an item holds nothing but its key."""
+    return isinstance(left, Mapping) and set(left) <= set(names)
+
+
+def _set(path: Path, desired: list[Any], live: list[Any], around: _Around) -> list[Any]:
+    _, ours, _, _ = around
+    gone = [
+        one
+        for one in live
+        if one not in desired and (ours is _ALL or (ours and f'v:"{one}"' in ours))
+    ]
+    new = [one for one in desired if one not in live]
+    if not gone and not new:
+        return live
+    made = [one for one in live if one not in gone] + new
+    _note(path, live or ABSENT, made or ABSENT, around)
+    return made
+
+
+def _by_key(items: list[Any], names: tuple[str, ...]) -> dict[str, Any] | None:
+    """The items by the label of their key; None if they cannot be told apart."""
+    found: dict[str, Any] = {}
+    for one in items if names else ():
+        key = lists.key(one, names) if isinstance(one, Mapping) else None
+        if key is None:
+            return None
+        found[lists.label(key)] = one
+    return found if len(found) == len(items) else None
+
+
+def _note(path: Path, before: Any, after: Any, around: _Around) -> None:
+    _, _, others, places = around
+    # A new value conflicts with the old one's owners; a removal only gives up our own share.
+    managers = tuple(dict.fromkeys(name for name, _ in others)) if after is not ABSENT else ()
+    places.append(Raw(path, before, after, managers if before is not ABSENT else ()))

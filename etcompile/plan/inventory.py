@@ -1,0 +1,66 @@
+"""The ApplySet of a job: its id, and what its parent says of its members.
+
+The format is kubectl's (KEP-3659), so that `kubectl apply --prune --applyset` reads our sets
+(reference/gitops.md 3).
+"""
+
+import base64
+import hashlib
+from collections.abc import Iterable
+
+from etcompile.plan.claims import INVENTORY_ID
+from etcompile.plan.comparing import PART_OF
+from etcompile.plan.step import Object, ObjectRef
+
+__all__ = [
+    "INVENTORY_ID",
+    "KINDS",
+    "NAMESPACES",
+    "PART_OF",
+    "applyset_id",
+    "is_parent",
+    "members",
+    "parent",
+]
+
+KINDS = "applyset.kubernetes.io/contains-group-kinds"
+NAMESPACES = "applyset.kubernetes.io/additional-namespaces"
+
+
+def applyset_id(parent: ObjectRef) -> str:
+    """The id of the ApplySet with this parent."""
+    text = f"{parent.name}.{parent.namespace}.{parent.kind}.{parent.group}"
+    digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest())
+    return f"applyset-{digest.decode().rstrip('=')}-v1"
+
+
+def parent(job: str, namespace: str) -> ObjectRef:
+    """The parent of a job's ApplySet: a ConfigMap, so that no right to Secrets is needed."""
+    return ObjectRef("v1", "ConfigMap", namespace, f"etcompile-{job}")
+
+
+def is_parent(found: Object, ref: ObjectRef) -> bool:
+    """Whether an object is an ApplySet's parent, and that of the right one."""
+    labels = found["metadata"].get("labels") or {}
+    return bool(labels.get(INVENTORY_ID) == applyset_id(ref))
+
+
+def members(found: Object, versions: Iterable[str]) -> tuple[list[tuple[str, str]], list[str]]:
+    """Where the members of a set are: their kinds, by API version, and their namespaces.
+
+    Args:
+        found: The parent.
+        versions: The API versions to read a group in; `v1` of a group that is in none of them.
+    """
+    metadata = found["metadata"]
+    annotations = metadata.get("annotations") or {}
+    known = {version.rpartition("/")[0]: version for version in versions}
+    kinds = []
+    for one in _listed(annotations.get(KINDS)):
+        kind, _, group = one.partition(".")
+        kinds.append((known.get(group) or (f"{group}/v1" if group else "v1"), kind))
+    return kinds, [metadata.get("namespace") or "", *_listed(annotations.get(NAMESPACES))]
+
+
+def _listed(text: str | None) -> list[str]:
+    return [one for one in (text or "").split(",") if one]

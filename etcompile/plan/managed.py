@@ -1,0 +1,93 @@
+"""Who owns which field of a live object, from its managedFields.
+
+A set of fields is what the API server writes as `fieldsV1`: nested mappings whose keys are
+`f:FIELD`, `k:{"name":"main"}` for an item of a list, `v:"x"` for a value of a set and `.` for the
+thing itself; an empty mapping is all that is there, as one (reference/gitops.md 4.4).
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from etcompile.plan.step import Object
+
+Fields = Mapping[str, Any]
+Others = tuple[tuple[str, Fields], ...]
+"""Managers by name, each with what it owns."""
+
+
+class Ownership(Struct, frozen=True):
+    """The owners of an object's fields.
+
+    Args:
+        ours: The fields that our manager applied; None if it applied none.
+        others: The other managers. Those of the status alone are left out.
+        known: Whether the object tells its managers at all.
+    """
+
+    ours: Fields | None
+    others: Others
+    known: bool
+
+
+def ownership(live: Object, manager: str) -> Ownership:
+    """Who owns the fields of a live object.
+
+    Args:
+        live: The object.
+        manager: Our field manager.
+    """
+    ours: Fields | None = None
+    others: list[tuple[str, Fields]] = []
+    entries = live["metadata"].get("managedFields") or ()
+    for entry in entries:
+        fields, name = entry.get("fieldsV1") or {}, entry.get("manager") or ""
+        if entry.get("subresource") == "status":
+            continue
+        if name != manager:
+            others.append((name, fields))
+        elif entry.get("operation") == "Apply":
+            ours = fields
+    return Ownership(ours, tuple(others), bool(entries))
+
+
+def below(fields: Fields | None, step: str) -> Fields | None:
+    """What of a set is below a field; None if nothing is."""
+    found: Fields | None = fields.get(f"f:{step}") if fields else None
+    return found
+
+
+def of_item(fields: Fields | None, key: Mapping[str, Any]) -> Fields | None:
+    """What of a set is below the item of a list that has this key; None if nothing is."""
+    for name, found in (fields or {}).items():
+        if name.startswith("k:") and json.loads(name[2:]) == key:
+            below_it: Fields = found
+            return below_it
+    return None
+
+
+def others_below(others: Others, step: str | Mapping[str, Any]) -> Others:
+    """The managers that own something below a field, or below an item with this key."""
+    found = []
+    for name, fields in others:
+        # Who owns a thing as one owns what is in it.
+        inner = (
+            fields
+            if not fields
+            else below(fields, step)
+            if isinstance(step, str)
+            else of_item(fields, step)
+        )
+        if inner is not None:
+            found.append((name, inner))
+    return tuple(found)
+
+
+def merge_keys(fields: Fields | None) -> tuple[str, ...]:
+    """The fields that tell the items of a list apart; none if the set does not say."""
+    for name in fields or ():
+        if name.startswith("k:"):
+            return tuple(json.loads(name[2:]))
+    return ()

@@ -1,0 +1,261 @@
+"""Steps to the same steps with what each waits for.
+
+Waves are not here (`etcompile.plan.turns`): these are the reasons that an object has for itself.
+It names another one in its spec, or training wants it so (reference/gitops.md 4.3): a worker is
+ready before the host list names it, and has drained after the list has dropped it before it goes.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from msgspec import Struct, structs
+
+from etcompile.model.protocol import ROLE_LABEL
+from etcompile.plan.graph import Group, graph
+from etcompile.plan.step import Action, Object, ObjectRef, Step
+
+DRAIN = 90
+"""Seconds: a changed ConfigMap reaches a running Pod after at most 82 (measured on a real node),
+and an elastic launcher looks at its host list every second."""
+READY = 600
+"""Seconds until a new worker should be Ready."""
+
+_MAKING: frozenset[Action] = frozenset({"create", "adopt", "replace"})
+
+
+class Draft(Struct, frozen=True):
+    """A step and what is known of its object while the plan is made.
+
+    Args:
+        step: The step.
+        value: The object that it is about, desired or else live.
+    """
+
+    step: Step
+    value: Object
+
+
+_After = dict[str, list[str]]
+"""What each step must wait for, by ids."""
+
+
+def ordered(
+    drafts: Iterable[Draft],
+    waits: Mapping[str | None, Mapping[str, tuple[str, ...]]],
+    wave: Callable[[Object], int],
+) -> list[Step]:
+    """The steps with their order, and the steps that only wait.
+
+    Args:
+        drafts: Steps with something to do.
+        waits: By job, the names of Pods that wait, each with those of the Pods it waits for.
+        wave: The wave of an object.
+    """
+    drafts = list(drafts)
+    after: _After = defaultdict(list)
+    waiting: dict[str, Step] = {}
+    by_job: dict[str | None, list[Draft]] = defaultdict(list)
+    for draft in drafts:
+        by_job[draft.step.job].append(draft)
+    raised: dict[str, int] = {}
+    for job, inside in by_job.items():
+        training = _Training(inside, waits.get(job, {}))
+        for step in training.waiting(after):
+            waiting.setdefault(step.id, step)
+        raised |= training.raised(wave)
+    lists = raised.keys()
+    for one, other in _named(drafts, wave):
+        if other not in lists:
+            after[one].append(other)
+    for one, other in _released(drafts, wave):
+        after[one].append(other)
+    made: list[Step] = []
+    for draft in drafts:
+        step = draft.step
+        number = raised.get(step.id, wave(draft.value))
+        names = tuple(
+            name for name in dict.fromkeys((*step.after, *after[step.id])) if name != step.id
+        )
+        made += [structs.replace(waiting.pop(one), wave=number) for one in names if one in waiting]
+        made.append(structs.replace(step, wave=number, after=names))
+    return made
+
+
+class _Training:
+    """The order that the steps of one job have because they train together."""
+
+    def __init__(self, drafts: list[Draft], waits: Mapping[str, tuple[str, ...]]) -> None:
+        self.waits = waits
+        pods = [one for one in drafts if one.step.ref.kind == "Pod" and not one.step.ref.group]
+        jobs = [one for one in drafts if one.step.ref.kind == "Job"]
+        services = [
+            one.step for one in drafts if one.step.ref.kind == "Service" and not one.step.ref.group
+        ]
+        self.made = [one for one in pods if one.step.action in _MAKING | {"update"}]
+        # A launcher may be a Job, which makes its Pods.
+        self.runs = [*self.made, *(one for one in jobs if one.step.action in _MAKING)]
+        self.gone = [one for one in pods if one.step.action == "delete"]
+        self.services = {step.ref.name: step for step in services}
+        hosts = {name for one in pods for name in _hosts(one)}
+        self.lists: dict[str, tuple[Draft, set[str], set[str]]] = {}
+        for one in drafts:
+            if one.step.ref.kind == "ConfigMap" and one.step.action in ("update", "adopt"):
+                added, removed = _relisted(one.step, hosts)
+                if added or removed:
+                    self.lists[one.step.id] = (one, added, removed)
+
+    def waiting(self, after: _After) -> Iterator[Step]:
+        """Notes what waits for what.
+
+        Yields:
+            The steps that only wait, which it takes for that.
+        """
+        for pod in self.made:
+            for host in _hosts(pod):
+                service = self.services.get(host)
+                if service and service.action in _MAKING and pod.step.action in _MAKING:
+                    after[pod.step.id].append(service.id)
+        yield from self._scale_out(after)
+        yield from self._scale_in(after)
+        yield from self._launchers(after)
+
+    def raised(self, wave: Callable[[Object], int]) -> dict[str, int]:
+        """The waves of host lists, which come as late as the Pods that they wait for."""
+        pods = [wave(one.value) for one in self.made]
+        return {name: max([wave(one.value), *pods]) for name, (one, _, _) in self.lists.items()}
+
+    def _scale_out(self, after: _After) -> Iterator[Step]:
+        """Service, Pod, Ready, then the host list."""
+        for name, (_, added, _) in self.lists.items():
+            for pod in self.made:
+                if pod.step.action in _MAKING and not added.isdisjoint(_hosts(pod)):
+                    ready = _ready(pod.step)
+                    after[name].append(ready.id)
+                    yield ready
+
+    def _scale_in(self, after: _After) -> Iterator[Step]:
+        """The host list, a while to drain, the Pod, then the Service."""
+        launchers = [one.step.id for one in self.gone if _role(one) == "launcher"]
+        for pod in self.gone:
+            drained = Step(
+                "wait",
+                pod.step.ref,
+                (f"the host list has dropped it; its work moves within {DRAIN} s",),
+                after=tuple(
+                    name
+                    for name, (_, _, removed) in self.lists.items()
+                    if not removed.isdisjoint(_hosts(pod))
+                ),
+                job=pod.step.job,
+                until="drained",
+                limit=DRAIN,
+                uid=pod.step.uid,
+            )
+            if drained.after:
+                after[pod.step.id].append(drained.id)
+                yield drained
+            if pod.step.id not in launchers:
+                after[pod.step.id] += launchers
+            for host in _hosts(pod):
+                service = self.services.get(host)
+                if service and service.action == "delete":
+                    after[service.id].append(pod.step.id)
+
+    def _launchers(self, after: _After) -> Iterator[Step]:
+        """A launcher comes after its workers; one that is replaced only once they are Ready.
+
+        A new one need not wait for that: its own gate does.
+        """
+        made = {one.step.ref.name: one.step for one in self.runs}
+        for name, workers in self.waits.items():
+            if (launcher := made.get(name)) is None:
+                continue
+            for worker in workers:
+                if (step := made.get(worker)) is None:
+                    continue
+                if launcher.action == "replace" and step.action in _MAKING:
+                    ready = _ready(step)
+                    after[launcher.id].append(ready.id)
+                    yield ready
+                else:
+                    after[launcher.id].append(step.id)
+            if launcher.action == "replace":
+                after[launcher.id] += self.lists
+
+
+def _ready(pod: Step) -> Step:
+    return Step(
+        "wait",
+        pod.ref,
+        ("it must be Ready before others are told of it",),
+        after=(pod.id,),
+        job=pod.job,
+        until="ready",
+        limit=READY,
+    )
+
+
+def _hosts(pod: Draft) -> tuple[str, ...]:
+    """The names by which others may know a Pod."""
+    own = pod.step.ref.name
+    host = (pod.value.get("spec") or {}).get("hostname")
+    return (own, host) if isinstance(host, str) and host != own else (own,)
+
+
+def _role(pod: Draft) -> str:
+    labels = pod.value["metadata"].get("labels") or {}
+    return str(labels.get(ROLE_LABEL, ""))
+
+
+def _relisted(step: Step, hosts: set[str]) -> tuple[set[str], set[str]]:
+    """The hosts that a change of a ConfigMap adds to its host lists, and those that it drops."""
+    added: set[str] = set()
+    removed: set[str] = set()
+    for change in step.changes:
+        if change.steps[:1] == ("data",) and len(change.steps) > 1:
+            before, after = _listed(change.before) & hosts, _listed(change.after) & hosts
+            added |= after - before
+            removed |= before - after
+    return added - removed, removed - added
+
+
+def _listed(text: object) -> set[str]:
+    """The first word of each line, which in a host list is a host, without port and domain."""
+    lines = text.splitlines() if isinstance(text, str) else ()
+    words = (line.split(maxsplit=1)[0] for line in lines if line.strip())
+    return {word.partition(":")[0].partition(".")[0] for word in words}
+
+
+def _named(drafts: list[Draft], wave: Callable[[Object], int]) -> Iterator[tuple[str, str]]:
+    """Pairs of ids: an object that is made, and one that its spec names and that is made too."""
+    made = [one for one in drafts if one.step.action in _MAKING | {"update"}]
+    if not made:
+        return
+    found = graph([Group(None, [one.value for one in made])], wave)
+    by_ref: dict[tuple[str, str, str, str], Draft] = {one.step.ref.key: one for one in made}
+    for edge in found.edges:
+        if edge.binds and edge.source < len(made) and edge.target < len(made):
+            one, other = made[edge.source].step, made[edge.target].step
+            if one.action in _MAKING:
+                yield one.id, other.id
+    for draft in made:
+        for owner in draft.value["metadata"].get("ownerReferences") or ():
+            ref = _owner_ref(owner, draft.step.ref)
+            if draft.step.action in _MAKING and (needed := by_ref.get(ref.key)):
+                yield draft.step.id, needed.step.id
+
+
+def _owner_ref(owner: Mapping[str, str], of: ObjectRef) -> ObjectRef:
+    return ObjectRef(
+        owner.get("apiVersion", ""), owner.get("kind", ""), of.namespace, owner.get("name", "")
+    )
+
+
+def _released(drafts: list[Draft], wave: Callable[[Object], int]) -> Iterator[tuple[str, str]]:
+    """Pairs of ids: an object that goes, and one that names it and goes before."""
+    gone = [one for one in drafts if one.step.action == "delete"]
+    if not gone:
+        return
+    for edge in graph([Group(None, [one.value for one in gone])], wave).edges:
+        if edge.binds and edge.target < len(gone):
+            yield gone[edge.target].step.id, gone[edge.source].step.id

@@ -1,0 +1,157 @@
+"""Desired and live objects to a plan: what to do about each, why, and in what order.
+
+The one function that strings the parts together: `comparing` says which fields differ, `classes`
+what follows for one object, `ordering` what waits for what, `turns` whose turn it is.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from msgspec import Struct, field, structs
+
+from etcompile.model.protocol import JOB_LABEL
+from etcompile.plan import claims
+from etcompile.plan.classes import created, left_over, matched
+from etcompile.plan.ordering import Draft, ordered
+from etcompile.plan.rights import Rights
+from etcompile.plan.step import Object, ObjectRef, Plan, Step, reference
+from etcompile.plan.turns import in_turn, ring
+
+Key = tuple[str, str, str, str]
+_IDLE = ("unchanged", "unmanaged")
+
+
+class Declared(Struct, frozen=True):
+    """Desired objects that belong together: those of a job, or those of none.
+
+    Args:
+        job: The job as people call it, `nlp/bert`; None for other objects.
+        objects: Kubernetes objects, JSON, in the order in which they are applied.
+        waits: The names of Pods that wait, each with those of the Pods it waits for
+            (`etcompile.compiler.JobObjects.waits`).
+        origin: Where they come from, as people name it: `jobs/bert.yaml`.
+        inventory: The id of the ApplySet that they are members of; None for none.
+        kept: The keys (`ObjectRef.key`) of objects that are created if they are not there and
+            otherwise left as they are, such as a generated key pair.
+    """
+
+    job: str | None
+    objects: Iterable[Object]
+    waits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    origin: str | None = None
+    inventory: str | None = None
+    kept: frozenset[Key] = frozenset()
+
+
+def plan(
+    desired: Iterable[Declared],
+    live: Iterable[Object],
+    wave: Callable[[Object], int],
+    rights: Rights | None = None,
+    *,
+    against: str = "cluster",
+    context: str | None = None,
+    namespace: str = "default",
+) -> Plan:
+    """The plan that makes live objects what is desired.
+
+    Args:
+        desired: The desired objects.
+        live: The live ones, in any order: those of the same names as the desired ones, and the
+            members of the inventories. Each is looked at once and not kept, unless it is not
+            desired.
+        wave: The wave of an object (`etcompile.emit.wave`).
+        rights: What may be done; nothing beyond the ordinary if None.
+        against: What the live objects are called.
+        context: The cluster's context, if there is one.
+        namespace: The namespace of objects that name none.
+
+    Returns:
+        The plan. If its steps wait for each other in a ring, they are in no particular order, and
+        `etcompile.plan.turns.ring` tells so.
+    """
+    rights = rights or Rights()
+    groups = list(desired)
+    wanted: dict[Key, tuple[Object, Declared]] = {}
+    for group in groups:
+        for value in group.objects:
+            wanted[_key(reference(value), namespace)] = (value, group)
+    inventories = frozenset(group.inventory for group in groups if group.inventory)
+    found, left = _matched(wanted, live, rights, namespace, inventories)
+    titles = {group.inventory: group.job for group in groups if group.inventory}
+    jobs = {(job.rpartition("/")[0], job.rpartition("/")[2]): job for job in _jobs(groups)}
+    drafts: list[Draft] = []
+    idle: list[Step] = []
+    for key, (value, group) in wanted.items():
+        for step in found.get(key) or [created(value, reference(value))]:
+            placed = structs.replace(step, job=group.job, origin=group.origin)
+            if placed.action in _IDLE:
+                idle.append(placed)
+            else:
+                drafts.append(Draft(placed, value))
+    for value in left:
+        step = left_over(value, rights, inventories)
+        job = titles.get(claims.inventory(value) or "") or _job(value, jobs)
+        placed = structs.replace(step, job=job)
+        if placed.action in _IDLE:
+            idle.append(placed)
+        else:
+            drafts.append(Draft(placed, value))
+    steps = ordered(drafts, {group.job: group.waits for group in groups}, wave) if drafts else []
+    if ring(steps) is None:
+        steps = in_turn(steps)
+    return Plan((*steps, *idle), against, context)
+
+
+def _matched(
+    wanted: Mapping[Key, tuple[Object, Declared]],
+    live: Iterable[Object],
+    rights: Rights,
+    namespace: str,
+    inventories: frozenset[str],
+) -> tuple[dict[Key, list[Step]], list[Object]]:
+    """The steps of objects that are declared and there, and the objects that are only there."""
+    found: dict[Key, list[Step]] = {}
+    left: dict[Key, Object] = {}
+    for value in live:
+        key = _key(reference(value), namespace)
+        if key not in wanted:
+            if claims.INVENTORY_ID not in (value["metadata"].get("labels") or {}):
+                left[key] = value
+            continue
+        desired, group = wanted[key]
+        ref = reference(desired)
+        if key in group.kept and not claims.is_going(value):
+            metadata = value["metadata"]
+            uid, version = metadata.get("uid"), metadata.get("resourceVersion")
+            found[key] = [Step("unchanged", ref, uid=uid, resource_version=version)]
+        elif not rights.whole and claims.is_going(value):
+            found[key] = _made_anew(desired, value, ref)
+        else:
+            found[key] = [matched(desired, value, ref, rights, group.inventory, inventories)]
+    return found, list(left.values())
+
+
+def _made_anew(desired: Object, live: Object, ref: ObjectRef) -> list[Step]:
+    """What to do about an object that is being deleted: wait until it is gone, and make it."""
+    uid = live["metadata"].get("uid")
+    gone = Step("wait", ref, (claims.going(live),), until="gone", uid=uid)
+    made = created(desired, ref, "the one that exists is being deleted")
+    return [gone, structs.replace(made, after=(gone.id,))]
+
+
+def _key(ref: ObjectRef, namespace: str) -> Key:
+    return ref.group, ref.kind, ref.namespace or namespace, ref.name
+
+
+def _jobs(groups: Iterable[Declared]) -> list[str]:
+    return [group.job for group in groups if group.job]
+
+
+def _job(value: Object, jobs: Mapping[tuple[str, str], str]) -> str | None:
+    """The job that an object says it belongs to, as it is called here."""
+    metadata = value["metadata"]
+    name = (metadata.get("labels") or {}).get(JOB_LABEL)
+    namespace = metadata.get("namespace") or ""
+    if not name:
+        return None
+    return jobs.get((namespace, name)) or (f"{namespace}/{name}" if namespace else str(name))

@@ -1,0 +1,150 @@
+"""The style and the script of the page, as text that it carries with it.
+
+Apart from the page because it is another language. The colours follow the reader's light or dark
+setting, as the picture's do; the script is no more than search, filter and folding.
+"""
+
+STYLE = """\
+:root {
+  color-scheme: light dark;
+  --ground: #ffffff; --panel: #f6f8fa; --line: #d1d9e0; --ink: #1f2328; --soft: #59636e;
+  --new: #1a7f37; --new-ground: #dafbe1; --gone: #cf222e; --gone-ground: #ffebe9;
+  --change: #9a6700; --change-ground: #fff8c5; --remake: #8250df; --remake-ground: #fbefff;
+  --focus: #0969da;
+}
+@media (prefers-color-scheme: dark) {
+  :root {
+    --ground: #0d1117; --panel: #151b23; --line: #3d444d; --ink: #f0f6fc; --soft: #9198a1;
+    --new: #3fb950; --new-ground: #12261e; --gone: #f85149; --gone-ground: #25171c;
+    --change: #d29922; --change-ground: #272115; --remake: #ab7df8; --remake-ground: #211b34;
+    --focus: #4493f8;
+  }
+}
+* { box-sizing: border-box }
+body {
+  margin: 0 auto; max-width: 1200px; padding: 24px; background: var(--ground); color: var(--ink);
+  font: 14px/1.5 system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif;
+}
+h1 { font-size: 22px; margin: 0 }
+h2 { font-size: 16px; margin: 0; display: inline }
+section { margin-top: 24px }
+.summary { font-size: 16px; font-weight: 600; margin: 4px 0 0 }
+.against, footer, .why, .after, .origin, .names, .brief, .job { color: var(--soft) }
+.against { margin: 0 0 20px }
+.refused {
+  border: 1px solid var(--gone); background: var(--gone-ground); border-radius: 6px;
+  padding: 8px 12px;
+}
+summary { cursor: pointer }
+:focus-visible { outline: 2px solid var(--focus); outline-offset: 1px }
+.picture { border: 1px solid var(--line); border-radius: 8px; overflow: hidden }
+.picture > summary { padding: 10px 14px; background: var(--panel) }
+.scroll { overflow: auto; max-height: 70vh; border-top: 1px solid var(--line) }
+.scroll svg { display: block }
+.box.do-create { stroke: var(--new); fill: var(--new-ground) }
+.box.do-adopt, .box.do-update { stroke: var(--change); fill: var(--change-ground) }
+.box.do-replace { stroke: var(--remake); fill: var(--remake-ground) }
+.box.do-delete, .box.do-conflict { stroke: var(--gone); fill: var(--gone-ground) }
+.box.do-wait { stroke-dasharray: 5 4 }
+#controls {
+  display: flex; flex-wrap: wrap; gap: 8px; align-items: center; margin: 10px 0;
+  position: sticky; top: 0; background: var(--ground); padding: 8px 0; z-index: 1;
+}
+#search { flex: 1 1 280px; padding: 6px 10px; border: 1px solid var(--line); border-radius: 6px;
+  background: var(--ground); color: var(--ink); font: inherit }
+.chip, button { border: 1px solid var(--line); border-radius: 6px; padding: 4px 10px;
+  background: var(--panel); color: var(--ink); font: inherit; cursor: pointer }
+.chip input { margin: 0 6px 0 0; vertical-align: -1px; accent-color: currentColor }
+.fold { display: inline-flex; gap: 8px }
+#count { color: var(--soft); min-width: 4em }
+.step { border: 1px solid var(--line); border-bottom-width: 0 }
+.step:last-of-type { border-bottom-width: 1px; border-radius: 0 0 8px 8px }
+.step:first-of-type { border-top-left-radius: 8px; border-top-right-radius: 8px }
+.step > summary { display: flex; gap: 12px; align-items: baseline; padding: 7px 12px;
+  list-style: none }
+.step > summary::-webkit-details-marker { display: none }
+.step > summary::before { content: "\\25b8"; color: var(--soft); width: 10px; flex: none }
+.step[open] > summary::before { content: "\\25be" }
+.step > summary:hover, .step[open] > summary { background: var(--panel) }
+.number { color: var(--soft); min-width: 2.2em; text-align: right;
+  font-variant-numeric: tabular-nums }
+.action { min-width: 84px; white-space: nowrap }
+.action b { display: inline-block; min-width: 24px; font-family: ui-monospace, Menlo, Consolas,
+  "DejaVu Sans Mono", monospace }
+.create { color: var(--new) }
+.adopt, .update { color: var(--change) }
+.replace { color: var(--remake) }
+.delete, .conflict { color: var(--gone) }
+.wait { color: var(--soft) }
+.object { font-weight: 600; overflow-wrap: anywhere }
+.brief { flex: 1; min-width: 0; overflow: hidden; text-overflow: ellipsis; white-space: nowrap }
+.step[open] > summary .brief { visibility: hidden }
+.job { white-space: nowrap }
+.inside { padding: 4px 16px 12px 58px; border-top: 1px solid var(--line) }
+.inside p { margin: 8px 0; overflow-wrap: anywhere }
+.diff { margin: 8px 0; padding: 8px 0; overflow: auto; max-height: 70vh; background: var(--panel);
+  border: 1px solid var(--line); border-radius: 6px; tab-size: 4;
+  font: 12px/1.55 ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace }
+.diff span { display: block; padding: 0 12px; white-space: pre; min-width: max-content }
+.diff .new { background: var(--new-ground); color: var(--new) }
+.diff .gone { background: var(--gone-ground); color: var(--gone) }
+.diff .cut { color: var(--soft) }
+.diff .field { font-weight: 600; margin-top: 6px }
+.diff .field:first-child { margin-top: 0 }
+.idle { margin-top: 24px }
+.idle li { overflow-wrap: anywhere }
+footer { margin-top: 32px }
+[hidden] { display: none !important }
+@media (max-width: 700px) {
+  body { padding: 12px }
+  .brief, .job { display: none }
+  .inside { padding-left: 16px }
+}
+@media print { #controls { display: none } .diff, .scroll { max-height: none } }
+"""
+
+SCRIPT = """\
+"use strict";
+(() => {
+  const form = document.getElementById("controls");
+  if (!form) return;
+  const steps = [...document.querySelectorAll(".step")];
+  const search = document.getElementById("search");
+  const texts = new Map();
+  const textOf = (step) => {
+    if (!texts.has(step)) {
+      texts.set(step, (step.dataset.names + " " + step.textContent).toLowerCase());
+    }
+    return texts.get(step);
+  };
+  const filter = () => {
+    const words = search.value.toLowerCase().split(/\\s+/).filter(Boolean);
+    const actions = new Set(
+      [...form.querySelectorAll("[name=action]:checked")].map((box) => box.value)
+    );
+    let found = 0;
+    for (const step of steps) {
+      const shows =
+        actions.has(step.dataset.action) && words.every((word) => textOf(step).includes(word));
+      step.hidden = !shows;
+      found += shows ? 1 : 0;
+    }
+    document.getElementById("none").hidden = found > 0;
+    document.getElementById("count").textContent =
+      found === steps.length ? "" : `${found} of ${steps.length}`;
+  };
+  const fold = (open) => {
+    for (const step of steps) if (!step.hidden) step.open = open;
+  };
+  form.addEventListener("input", filter);
+  form.addEventListener("submit", (event) => event.preventDefault());
+  document.getElementById("unfold").addEventListener("click", () => fold(true));
+  document.getElementById("fold").addEventListener("click", () => fold(false));
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "/" && document.activeElement !== search) {
+      event.preventDefault();
+      search.focus();
+    }
+  });
+})();
+"""

@@ -1,0 +1,138 @@
+"""A plan as one page that needs nothing else: the picture, and each object's change to unfold.
+
+For a reviewer who opens a file: no address is loaded, and without scripts everything can still be
+read and unfolded; the script only searches and filters.
+"""
+
+from collections.abc import Iterator
+from html import escape
+
+from etcompile.plan.show.alike import MARKS, Shown, gist, refusals, shown, side, summary
+from etcompile.plan.show.dress import SCRIPT, STYLE
+from etcompile.plan.show.lines import Line, Yaml, limited, lines
+from etcompile.plan.show.picture import picture
+from etcompile.plan.step import ACTIONS, Plan
+
+_LONGEST = 3000
+"""Lines of one thing to do."""
+_CLASSES = {"-": "gone", "+": "new", " ": "same", "@": "cut", "#": "field"}
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+
+
+def page(plan: Plan, yaml: Yaml, *, version: str = "") -> str:
+    """The plan as an HTML document.
+
+    Args:
+        plan: The plan.
+        yaml: Writes values.
+        version: The version of etcompile, for the foot of the page.
+    """
+    return "\n".join(_page(plan, yaml, version)) + "\n"
+
+
+def _page(plan: Plan, yaml: Yaml, version: str) -> Iterator[str]:
+    groups, idle = shown(plan), shown(plan, idle=True)
+    yield "<!DOCTYPE html>"
+    yield '<html lang="en"><head><meta charset="utf-8">'
+    yield f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+    yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    yield '<meta name="color-scheme" content="light dark">'
+    yield f"<title>Plan: {escape(summary(plan))}</title>"
+    yield f"<style>\n{STYLE}</style></head><body>"
+    yield "<header><h1>Plan</h1>"
+    yield f'<p class="summary">{escape(summary(plan))}</p>'
+    yield f'<p class="against">compared with {escape(side(plan))}</p></header>'
+    for words in refusals(plan):
+        yield f'<p class="refused"><strong>Refused as it is.</strong> {escape(words)}.</p>'
+    yield "<main>"
+    if drawing := picture(plan):
+        yield '<details class="picture" open><summary><h2>In which order</h2></summary>'
+        yield f'<div class="scroll" tabindex="0" role="img" aria-label="The plan">{drawing}</div>'
+        yield "</details>"
+    yield "<section><h2>What is done</h2>"
+    if groups:
+        yield from _controls(groups)
+        yield '<div id="steps">'
+        for group in groups:
+            yield from _group(group, yaml)
+        yield '</div><p id="none" hidden>Nothing here has all of these words.</p>'
+    else:
+        yield "<p>Nothing: there are no differences.</p>"
+    yield "</section>"
+    for action, title in (("unmanaged", "Left alone"), ("unchanged", "Unchanged")):
+        found = [group for group in idle if group.first.action == action]
+        if found:
+            number = sum(len(group.steps) for group in found)
+            yield f'<details class="idle"><summary><h2>{title} ({number})</h2></summary><ul>'
+            for group in found:
+                why = f' <span class="why">{escape(", ".join(group.reasons))}</span>'
+                yield f"<li>{escape(group.title)}{why if group.reasons else ''}</li>"
+            yield "</ul></details>"
+    yield f"</main><footer>etcompile {escape(version)}</footer>"
+    yield f"<script>\n{SCRIPT}</script></body></html>"
+
+
+def _controls(groups: list[Shown]) -> Iterator[str]:
+    yield '<form id="controls" role="search">'
+    yield '<input id="search" type="search" placeholder="Search names, fields, values ( / )"'
+    yield ' aria-label="Search" autocomplete="off" spellcheck="false">'
+    there = {group.first.action for group in groups}
+    for action in ACTIONS:
+        if action in there:
+            count = sum(len(one.steps) for one in groups if one.first.action == action)
+            yield (
+                f'<label class="chip {action}"><input type="checkbox" name="action"'
+                f' value="{action}" checked>{action} {count}</label>'
+            )
+    yield '<span class="fold"><button type="button" id="unfold">Unfold all</button>'
+    yield '<button type="button" id="fold">Fold all</button></span>'
+    yield '<output id="count" aria-live="polite"></output></form>'
+
+
+def _group(group: Shown, yaml: Yaml) -> Iterator[str]:
+    step = group.first
+    names = " ".join(str(one.ref) for one in group.steps)
+    yield (
+        f'<details class="step" id="step-{group.number}" data-action="{step.action}"'
+        f' data-names="{escape(names)}">'
+    )
+    job = f'<span class="job">{escape(step.job)}</span>' if step.job else ""
+    brief = "; ".join(group.reasons) or ", ".join(change.path for change in step.changes)
+    if step.action == "create" and step.manifest:
+        brief = gist(step.manifest) or brief
+    yield (
+        f'<summary><span class="number">{group.number}</span>'
+        f'<span class="action {step.action}"><b>{escape(MARKS[step.action])}</b>'
+        f" {step.action}</span>"
+        f'<span class="object">{escape(group.title)}</span>'
+        f'<span class="brief">{escape(brief)}</span>{job}</summary>'
+    )
+    yield '<div class="inside">'
+    if group.reasons:
+        yield f'<p class="why">{escape("; ".join(group.reasons))}</p>'
+    if step.after:
+        names = ", ".join(step.after[:3])
+        more = f" and {len(step.after) - 3} more" if len(step.after) > 3 else ""
+        yield f'<p class="after">after: {escape(names)}{more}</p>'
+    if len(group.steps) > 1:
+        words = (
+            f"These {len(group.steps)} are alike but for their numbers; here is {step.ref.name}."
+        )
+        yield f'<p class="names">{escape(words)}</p>'
+    found = [line for change in step.changes for line in lines(change, yaml)]
+    if step.manifest is not None and step.action in ("create", "replace"):
+        sign: Line = Line("#", "the object as it is made")
+        found += [sign, *(Line("+", text) for text in yaml(step.manifest).splitlines())]
+    if found:
+        yield '<pre class="diff">' + "".join(map(_line, limited(iter(found), _LONGEST))) + "</pre>"
+    elif not step.manifest and step.action == "create":
+        yield "<p>Its values are not shown: it is a Secret.</p>"
+    if step.origin:
+        yield f'<p class="origin">from {escape(step.origin)}</p>'
+    yield "</div></details>"
+
+
+def _line(line: Line) -> str:
+    sign = "…" if line.sign == "@" else "" if line.sign == "#" else line.sign
+    text = escape(line.text.replace("\0", "\N{REPLACEMENT CHARACTER}"))
+    return f'<span class="{_CLASSES[line.sign]}">{sign} {text}\n</span>'

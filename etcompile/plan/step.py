@@ -1,0 +1,182 @@
+"""What is to be done about objects: a plan, its steps, and what each of them waits for.
+
+These are the values that `diff` shows, that a plan file holds and that `apply` does. Apart from
+how they are made (`etcompile.plan.planning`), so that who only reads a plan needs nothing else.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Literal, get_args
+
+from msgspec import Struct
+
+Object = Mapping[str, Any]
+"""A Kubernetes object as a JSON value."""
+
+Action = Literal[
+    "create",
+    "adopt",
+    "update",
+    "replace",
+    "wait",
+    "delete",
+    "conflict",
+    "unmanaged",
+    "unchanged",
+]
+"""What a step does.
+
+`create`, `update` and `delete` are what they say. `adopt` applies an object that exists and that
+etcompile has not made. `replace` deletes an object, waits until it is gone and creates it anew,
+because a field may not change. `wait` changes nothing. `conflict` is refused: somebody else looks
+after the object, or after a field that is to change. `unmanaged` is left alone, though it is not
+declared. `unchanged` has nothing to do.
+"""
+ACTIONS: tuple[Action, ...] = get_args(Action)
+WRITES = frozenset({"create", "adopt", "update", "replace", "delete"})
+"""Actions that write to the cluster."""
+
+Until = Literal["ready", "gone", "drained"]
+"""What a wait is for: the Pod is Ready; the object is not there any more; or its work has left a
+Pod that is no longer on the host list, which shows in nothing, so that only its limit ends it."""
+
+Need = Literal["replace", "adopt", "take-ownership"]
+"""The option without which a step is refused."""
+
+How = Literal["added", "removed", "changed"]
+
+
+class ObjectRef(Struct, frozen=True, order=True):
+    """Which object.
+
+    Args:
+        api_version: API group and version.
+        kind: The kind.
+        namespace: Its namespace; empty if it names none.
+        name: Its name; a generated one's prefix.
+    """
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+
+    @property
+    def group(self) -> str:
+        """The API group, empty for core."""
+        return self.api_version.rpartition("/")[0]
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        """What the API server tells objects apart by; `default` stands for no namespace."""
+        return self.group, self.kind, self.namespace or "default", self.name
+
+    def __str__(self) -> str:
+        where = f"{self.namespace}/" if self.namespace else ""
+        kind = f"{self.kind}.{self.group}" if self.group else self.kind
+        return f"{kind} {where}{self.name}"
+
+
+def reference(value: Object) -> ObjectRef:
+    """The reference of an object."""
+    metadata = value["metadata"]
+    name = metadata.get("name") or metadata.get("generateName") or ""
+    return ObjectRef(value["apiVersion"], value["kind"], metadata.get("namespace") or "", name)
+
+
+class FieldChange(Struct, frozen=True):
+    """A field that a step changes.
+
+    Args:
+        path: Where it stands: `spec.containers[main].image`.
+        how: It is added, removed, or changed.
+        before: Its value on the live object; None if it is added. Never a value of a Secret.
+        after: Its value once the step is done; None if it is removed.
+        manager: Who else owns it, where this is why the step is a conflict.
+        immutable: Why the object has to be replaced: the API refuses this change.
+        steps: The path in steps: keys, and `[name]` or `[index]` for an item of a list.
+    """
+
+    path: str
+    how: How
+    before: Any = None
+    after: Any = None
+    manager: str | None = None
+    immutable: bool = False
+    steps: tuple[str, ...] = ()
+
+
+class Step(Struct, frozen=True):
+    """One thing to do about one object.
+
+    Args:
+        action: What.
+        ref: The object.
+        reasons: Why, in plain words.
+        changes: The fields that change; none for an object that is created or deleted whole.
+        after: The ids of the steps that must be done before it begins, apart from waves.
+        wave: When its turn is among the steps of its job. Steps that make something wait for
+            those of lower waves, deletions for those of higher ones (`etcompile.plan.turns`).
+        job: The job that it belongs to; None for other objects.
+        needs: The option without which this step is refused; None if nothing is missing.
+        until: What a `wait` waits for.
+        limit: Seconds after which a `wait` ends; None leaves that to whoever waits.
+        uid: The UID of the live object that it was decided for; None if there is none.
+        resource_version: The same object's resourceVersion.
+        manifest: What is to be applied, for create, adopt, update and replace. None for a Secret
+            with values: no plan carries these.
+        origin: Where the object is declared: `jobs/bert.yaml`.
+    """
+
+    action: Action
+    ref: ObjectRef
+    reasons: tuple[str, ...] = ()
+    changes: tuple[FieldChange, ...] = ()
+    after: tuple[str, ...] = ()
+    wave: int = 0
+    job: str | None = None
+    needs: Need | None = None
+    until: Until | None = None
+    limit: int | None = None
+    uid: str | None = None
+    resource_version: str | None = None
+    manifest: Object | None = None
+    origin: str | None = None
+
+    @property
+    def id(self) -> str:
+        """What other steps name it by: unique in its plan."""
+        what = f"{self.action} until {self.until}" if self.until else self.action
+        return f"{what} {self.ref}"
+
+
+class Plan(Struct, frozen=True):
+    """Steps from live objects to desired ones.
+
+    Args:
+        steps: One for each object and some that wait, in an order in which they may be done one
+            by one.
+        against: What the desired objects were compared with: `cluster`, or a folder's or a
+            revision's name.
+        context: The name of the cluster's context, where there is one.
+    """
+
+    steps: tuple[Step, ...]
+    against: str = "cluster"
+    context: str | None = None
+
+    @property
+    def differs(self) -> bool:
+        """Whether there is anything to do, or anything that somebody refuses."""
+        return any(step.action not in ("unchanged", "unmanaged", "wait") for step in self.steps)
+
+    @property
+    def refused(self) -> tuple[Step, ...]:
+        """The steps that need an option, or that somebody else's claim forbids."""
+        return tuple(one for one in self.steps if one.needs or one.action == "conflict")
+
+    def counts(self) -> dict[Action, int]:
+        """How many steps of each action there are, in the order of `ACTIONS`."""
+        found = dict.fromkeys(ACTIONS, 0)
+        for step in self.steps:
+            found[step.action] += 1
+        return {action: count for action, count in found.items() if count}

@@ -1,0 +1,58 @@
+"""A folder with jobs in a real Git repository, and the command run in it."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from specs import scale_out, training_job
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def git(tmp_path: Path) -> Callable[..., str]:
+    """Runs git in the folder, as somebody."""
+
+    def run(*arguments: str) -> str:
+        command = ["git", "-c", "user.name=t", "-c", "user.email=t@example.com", *arguments]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    return run
+
+
+@pytest.fixture
+def jobs(tmp_path: Path, git: Callable[..., str]) -> Path:
+    """A repository with a job of two workers, committed, and a scale-out that is not."""
+    folder = tmp_path / "jobs"
+    folder.mkdir()
+    job = training_job()
+    job["metadata"]["namespace"] = "ml"
+    (folder / "job.yaml").write_text(yaml.safe_dump(job))
+    git("init", "-q")
+    git("add", "-A")
+    git("commit", "-qm", "job")
+    out = scale_out("more", 1)
+    out["metadata"]["namespace"] = "ml"
+    (folder / "out.yaml").write_text(yaml.safe_dump(out))
+    return folder
+
+
+@pytest.fixture
+def diff(tmp_path: Path) -> Run:
+    """Runs `etcompile diff` in the folder."""
+
+    def run(*arguments: str | Path, command: str = "diff") -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "etcompile", command, *map(str, arguments)],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return run

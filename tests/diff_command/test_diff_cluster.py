@@ -1,0 +1,148 @@
+"""`etcompile diff` against a real API server: what it made of our objects is no difference."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import etcompile
+from etcompile import emit
+from etcompile.cluster import ClusterError, connect
+from etcompile.cluster.live import Live
+from etcompile.plan.comparing import compared
+from etcompile.plan.managed import ownership
+from etcompile.plan.planning import Declared, plan
+from etcompile.plan.step import Plan, reference
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def at(namespace: str, values: Any) -> list[dict[str, Any]]:
+    return [{**one, "metadata": {**one["metadata"], "namespace": namespace}} for one in values]
+
+
+def planned(live: Live, values: list[Any]) -> Plan:
+    there = live.get([reference(value) for value in values])
+    return plan([Declared("j", values)], there, emit.wave, namespace=live.namespace)
+
+
+@pytest.mark.parametrize("kind", sorted(one.name for one in EXAMPLES.iterdir() if one.is_dir()))
+def test_what_was_applied_is_unchanged(control_plane: Any, kind: str) -> None:
+    for example in sorted((EXAMPLES / kind).glob("*/")):
+        namespace = control_plane.namespace()
+        with connect(kubeconfig=control_plane.kubeconfig(), namespace=namespace) as cluster:
+            values = at(namespace, etcompile.compile([example]).objects)
+            assert values
+            for value in values:
+                cluster.server_side_apply(value)
+            found = planned(Live(cluster), values)
+            assert found.counts() == {"unchanged": len(values)}, example
+
+
+def pod(namespace: str, **spec: Any) -> dict[str, Any]:
+    container = {
+        "name": "main",
+        "image": "busybox:1",
+        "command": ["sleep", "1"],
+        "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}],
+        "ports": [{"containerPort": 22}],
+        "resources": {"limits": {"cpu": "1000m", "memory": "1024Mi"}},
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "p",
+            "namespace": namespace,
+            "labels": {"a": "1", "b": "2"},
+            "annotations": {"x.example.com/y": "1"},
+        },
+        "spec": {"containers": [container], **spec},
+    }
+
+
+CHANGES: list[tuple[str, Any]] = [
+    ("nothing", lambda o: None),
+    ("label", lambda o: o["metadata"]["labels"].update(a="3")),
+    ("label gone", lambda o: o["metadata"]["labels"].pop("a")),
+    ("all labels gone", lambda o: o["metadata"].pop("labels")),
+    ("annotations empty", lambda o: o["metadata"].update(annotations={})),
+    ("image", lambda o: o["spec"]["containers"][0].update(image="busybox:2")),
+    ("default written", lambda o: o["spec"].update(restartPolicy="Always", hostNetwork=False)),
+    ("policy written", lambda o: o["spec"]["containers"][0].update(imagePullPolicy="IfNotPresent")),
+    ("amount", lambda o: o["spec"]["containers"][0]["resources"]["limits"].update(cpu=1)),
+    ("protocol", lambda o: o["spec"]["containers"][0]["ports"][0].update(protocol="TCP")),
+    ("deadline", lambda o: o["spec"].update(activeDeadlineSeconds=9)),
+    ("toleration", lambda o: o["spec"].update(tolerations=[{"key": "gpu", "operator": "Exists"}])),
+]
+
+
+@pytest.mark.parametrize(("_name", "change"), CHANGES, ids=[name for name, _ in CHANGES])
+def test_we_foresee_what_a_dry_run_would_change(
+    control_plane: Any, namespace: str, _name: str, change: Any
+) -> None:
+    with connect(kubeconfig=control_plane.kubeconfig(), namespace=namespace) as cluster:
+        cluster.server_side_apply(pod(namespace))
+        desired = pod(namespace)
+        change(desired)
+        (live,) = Live(cluster).get([reference(desired)])
+        told = cluster.server_side_apply(desired, dry_run=True)
+        found = compared(desired, live, ownership(live, "etcompile"), whole=False)
+
+        def plain(value: Any) -> Any:
+            metadata = {key: value["metadata"].get(key) or {} for key in ("labels", "annotations")}
+            return {"metadata": metadata, "spec": value["spec"]}
+
+        assert bool(found.places) == (plain(told) != plain(live))
+        if found.places:
+            assert plain(found.result) == plain(told)
+
+
+def test_what_a_dry_run_refuses_is_a_replacement(control_plane: Any, namespace: str) -> None:
+    with connect(kubeconfig=control_plane.kubeconfig(), namespace=namespace) as cluster:
+        cluster.server_side_apply(pod(namespace))
+        desired = pod(namespace)
+        desired["spec"]["containers"][0]["command"] = ["sleep", "2"]
+        with pytest.raises(ClusterError, match="pod updates may not change"):
+            cluster.server_side_apply(desired, dry_run=True)
+        (step,) = planned(Live(cluster), [desired]).steps
+        assert (step.action, step.needs) == ("replace", "replace")
+
+
+def test_what_conflicts_there_is_a_conflict_here(control_plane: Any, namespace: str) -> None:
+    with connect(kubeconfig=control_plane.kubeconfig(), namespace=namespace) as cluster:
+        value = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "c", "namespace": namespace},
+            "data": {"a": "1"},
+        }
+        cluster.server_side_apply(value)
+        cluster.server_side_apply({**value, "data": {"a": "2"}}, field_manager="scaler", force=True)
+        (step,) = planned(Live(cluster), [value]).steps
+        (change,) = step.changes
+        assert step.action == "conflict"
+        assert (change.manager, change.before, change.after) == ("scaler", "2", "1")
+
+
+def test_the_command_reads_the_cluster_and_writes_nothing(
+    control_plane: Any, namespace: str, jobs: Path, diff: Any
+) -> None:
+    text = (jobs / "job.yaml").read_text().replace("namespace: ml", f"namespace: {namespace}")
+    (jobs / "job.yaml").write_text(text)
+    (jobs / "out.yaml").unlink()
+    kubeconfig = str(control_plane.kubeconfig())
+    done = diff("jobs", "--kubeconfig", kubeconfig, "--output", "json")
+    assert done.returncode == 1, done.stderr
+    assert set(json.loads(done.stdout)["counts"]) == {"create"}
+    assert control_plane.writes(namespace) == [] or all(
+        write.get("verb") == "create" and write["objectRef"]["resource"] == "namespaces"
+        for write in control_plane.writes(namespace)
+    )
+    with connect(kubeconfig=kubeconfig, namespace=namespace) as cluster:
+        for value in etcompile.compile([jobs]).objects:
+            cluster.server_side_apply(value)
+    done = diff("jobs", "--kubeconfig", kubeconfig)
+    assert done.returncode == 0, done.stdout
+    assert "no differences" in done.stdout

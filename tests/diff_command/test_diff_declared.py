@@ -1,0 +1,262 @@
+"""`etcompile diff` against a folder and against a Git revision, and its forms."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+from etcompile import data, emit
+from etcompile.plan.document import read_plan
+from etcompile.plan.planning import Declared, plan
+from etcompile.plan.rights import Rights
+from etcompile.plan.show.markdown import LIMIT, markdown
+from etcompile.plan.show.page import page
+from etcompile.plan.show.text import text
+from specs import compiled, scale_in, training_job
+
+Git = Callable[..., str]
+
+
+def steps(done) -> list[str]:
+    return [
+        step["id"] for step in json.loads(done.stdout)["steps"] if step["action"] != "unchanged"
+    ]
+
+
+SCALED_OUT = [
+    "create Service ml/mnist-worker-2",
+    "create Pod ml/mnist-worker-2",
+    "wait until ready Pod ml/mnist-worker-2",
+    "update ConfigMap ml/mnist-config",
+]
+
+
+def test_a_revision_is_compiled_the_same_way(jobs: Path, diff) -> None:
+    done = diff("jobs", "--against", "HEAD", "--output", "json")
+    assert done.returncode == 1, done.stderr
+    assert steps(done) == SCALED_OUT
+    same = diff("jobs/job.yaml", "--against", "HEAD", "--run", "b")
+    assert same.returncode == 0, same.stdout
+    assert "no differences" in same.stdout
+
+
+def test_globs_folders_and_absolute_paths_mean_the_same_at_a_revision(jobs: Path, diff) -> None:
+    for path in ("jobs/*.yaml", ".", str(jobs), "jobs/../jobs/"):
+        done = diff(path, "--against", "HEAD", "--output", "json")
+        assert steps(done) == SCALED_OUT, (path, done.stderr)
+
+
+def test_an_overlay_is_taken_as_it_was_at_the_revision(jobs: Path, diff, git: Git) -> None:
+    overlay = {
+        "apiVersion": "etcompile.dev/v1alpha1",
+        "kind": "Overlay",
+        "labels": [{"pairs": {"team": "a"}}],
+    }
+    file = jobs.parent / "overlay.yaml"
+    file.write_text(yaml.safe_dump(overlay))
+    git("add", "-A")
+    git("commit", "-qm", "overlay")
+    arguments = ("jobs", "--overlay", "overlay.yaml", "--against")
+    first = diff(*arguments, "HEAD")
+    assert first.returncode == 0, first.stderr
+    file.write_text(yaml.safe_dump({**overlay, "labels": [{"pairs": {"team": "b"}}]}))
+    assert diff(*arguments, "HEAD").returncode == 1
+    assert diff(*arguments, "HEAD~1").returncode == 1
+
+
+def test_what_did_not_exist_at_a_revision_is_new(jobs: Path, diff, git: Git) -> None:
+    done = diff("jobs/out.yaml", "jobs/job.yaml", "--against", "HEAD", "--output", "json")
+    assert steps(done) == SCALED_OUT
+    (jobs / "sub").mkdir()
+    (jobs / "job.yaml").rename(jobs / "sub" / "job.yaml")
+    (jobs / "out.yaml").unlink()
+    done = diff("jobs/sub", "--against", "HEAD", "--output", "json")
+    assert {one.split()[0] for one in steps(done)} == {"create"}
+
+
+def test_a_committed_output_folder_is_a_left_side(jobs: Path, diff, git: Git) -> None:
+    diff("jobs/job.yaml", "-o", "out", "-q", command="render")
+    assert diff("jobs/job.yaml", "--against", "out").returncode == 0
+    assert steps(diff("jobs", "--against", "out", "--output", "json")) == SCALED_OUT
+    git("add", "-A")
+    git("commit", "-qm", "out")
+    done = diff("jobs", "--against", "HEAD:out", "--output", "json")
+    assert steps(done) == SCALED_OUT
+    done = diff("jobs/job.yaml", "--against", "HEAD:out", "--output", "json")
+    assert done.returncode == 0
+
+
+def test_a_folder_of_specs_is_a_left_side(jobs: Path, diff) -> None:
+    (jobs.parent / "old").mkdir()
+    (jobs.parent / "old" / "job.yaml").write_text((jobs / "job.yaml").read_text())
+    assert steps(diff("jobs", "--against", "old", "--output", "json")) == SCALED_OUT
+
+
+def test_an_empty_folder_makes_all_new(jobs: Path, diff) -> None:
+    (jobs.parent / "empty").mkdir()
+    done = diff("jobs", "--against", "empty", "--output", "json")
+    assert done.returncode == 1, done.stderr
+    assert {one.split()[0] for one in steps(done)} == {"create"}
+
+
+@pytest.mark.parametrize(
+    ("against", "words"),
+    [
+        ("nope", "'nope' is no revision"),
+        ("--output=text", "is no revision"),
+        ("HEAD:nope", "'nope' is not in HEAD"),
+    ],
+)
+def test_a_left_side_that_is_not_there_is_an_error(
+    jobs: Path, diff, against: str, words: str
+) -> None:
+    done = diff("jobs", f"--against={against}")
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert done.stdout == ""
+
+
+def test_mistakes_of_a_revision_are_told_where_they_were(jobs: Path, diff, git: Git) -> None:
+    good = (jobs / "job.yaml").read_text()
+    (jobs / "job.yaml").write_text(good.replace("replicas: 2", "replicas: -2"))
+    git("commit", "-qam", "bad")
+    (jobs / "job.yaml").write_text(good)
+    done = diff("jobs", "--against", "HEAD")
+    assert done.returncode == 2
+    assert "HEAD:jobs/job.yaml:" in done.stderr
+    assert "ET7002" in done.stderr
+
+
+def test_refused_input_is_an_error_and_no_difference(jobs: Path, diff) -> None:
+    (jobs / "out.yaml").write_text("a: [")
+    assert diff("jobs", "--against", "HEAD").returncode == 2
+
+
+def test_the_repository_stays_as_it_is(jobs: Path, diff, git: Git) -> None:
+    before = git("status", "--porcelain", "--ignored"), git("worktree", "list")
+    diff("jobs", "--against", "HEAD")
+    assert (git("status", "--porcelain", "--ignored"), git("worktree", "list")) == before
+
+
+def test_the_plan_file_is_the_plan(jobs: Path, diff) -> None:
+    done = diff("jobs", "--against", "HEAD", "-o", "plan.json")
+    value = json.loads((jobs.parent / "plan.json").read_text())
+    schema = json.loads((data.folder("schemas") / "plan.json").read_text())
+    jsonschema.Draft202012Validator(schema).validate(value)
+    assert done.returncode == 1
+    read = read_plan((jobs.parent / "plan.json").read_bytes())
+    assert [step.id for step in read.steps if step.action != "unchanged"] == SCALED_OUT
+    assert diff("plan", command="schema").stdout == json.dumps(schema, indent=2) + "\n"
+
+
+def test_text_is_in_order_and_ends_with_a_summary(jobs: Path, diff) -> None:
+    done = diff("jobs", "--against", "HEAD")
+    lines = done.stdout.splitlines()
+    assert lines[0] == "job ml/mnist"
+    assert [line.split()[0] for line in lines if line[:5].strip().isdigit()] == ["1", "2", "3", "4"]
+    assert "+ mnist-worker-2:1" in done.stdout
+    assert lines[-1] == "revision HEAD: 2 to create, 1 to update; 6 unchanged"
+    assert "\x1b" not in done.stdout
+    assert "\x1b[32m" in diff("jobs", "--against", "HEAD", "--color", "always").stdout
+    assert diff("jobs", "--against", "HEAD", "--exit-zero").returncode == 0
+
+
+# Forms ------------------------------------------------------------------------------------------
+
+
+def between(old, new):
+    groups = [Declared(one.name, one.objects, one.waits) for one in new.groups]
+    return plan(groups, old.objects, emit.wave, Rights(whole=True), against="main")
+
+
+def test_many_alike_are_one_line() -> None:
+    found = between(compiled(training_job()), compiled(training_job(replicas=100)))
+    told = "\n".join(text(found, emit.to_yaml, color=False))
+    assert "Pod mnist-worker-2 … 99 (98 Pods)" in told
+    assert len(told.splitlines()) < 160
+
+
+def test_a_comment_stays_below_its_limit_and_says_what_it_leaves_out() -> None:
+    objects = [
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": f"c{'x' * number}"},
+            "data": {"k": "y" * 2000},
+        }
+        for number in range(1, 60)
+    ]
+    found = plan([Declared(None, objects)], [], emit.wave)
+    told = markdown(found, emit.to_yaml)
+    assert len(told.encode()) <= LIMIT
+    assert "too long for a comment" in told
+    assert told.count("<details>") == told.count("</details>")
+    assert told.count("```") % 2 == 0
+
+
+def test_a_value_cannot_leave_its_place_in_markdown_or_html() -> None:
+    evil = "```\n</details>\n<script>alert(1)</script>\n@everyone | `x`"
+    value = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "c", "annotations": {"<b>`|": evil}},
+        "data": {"<img src=x>": evil},
+    }
+    there = {**value, "data": {"<img src=x>": "1"}}
+    found = plan([Declared("<i>", [value])], [there], emit.wave, Rights(whole=True))
+    told = page(found, emit.to_yaml)
+    assert "<script>alert" not in told
+    assert "<img src" not in told
+    assert "<i>" not in told
+    comment = markdown(found, emit.to_yaml)
+    assert "````diff" in comment
+
+
+def test_secrets_are_masked_in_every_form() -> None:
+    def secret(value: str):
+        return {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": "s"},
+            "stringData": {"k": value},
+        }
+
+    new, old = secret("hunter2-new"), secret("hunter2-old")
+    for there in ([], [old]):
+        found = plan([Declared(None, [new])], there, emit.wave, Rights(whole=True))
+        from etcompile.plan.document import plan_value
+
+        forms = [
+            "\n".join(text(found, emit.to_yaml, color=False)),
+            markdown(found, emit.to_yaml),
+            page(found, emit.to_yaml),
+            json.dumps(plan_value(found)),
+        ]
+        for told in forms:
+            assert "hunter2" not in told
+            assert "aHVudGVyMi" not in told
+            assert "s" in told
+    assert "(hidden, 11 bytes)" in forms[3]
+
+
+def test_a_scale_in_reads_as_one_in_every_form() -> None:
+    found = between(
+        compiled(training_job()), compiled(training_job(), scale_in("i", ["mnist-worker-1"]))
+    )
+    for told in (
+        "\n".join(text(found, emit.to_yaml, color=False)),
+        markdown(found, emit.to_yaml).replace("\\", ""),
+        page(found, emit.to_yaml).partition('id="steps"')[2],
+    ):
+        places = [
+            told.index(words)
+            for words in (
+                "ConfigMap mnist-config",
+                "Pod mnist-worker-1 has drained",
+                "Service mnist-worker-1",
+            )
+        ]
+        assert places == sorted(places)

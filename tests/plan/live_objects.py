@@ -1,0 +1,75 @@
+"""Live objects for tests: what an API server makes of a manifest, with who wrote which field."""
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from etcompile.plan import lists
+
+
+def fields(value: Any, path: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The fieldsV1 of whoever applied a value."""
+    made: dict[str, Any] = {}
+    for key, inner in value.items():
+        if not path and key in ("apiVersion", "kind"):
+            continue
+        field = (*path, key)
+        if isinstance(inner, Mapping) and inner and not lists.is_one(field):
+            made[f"f:{key}"] = fields(inner, field)
+        elif isinstance(inner, list) and (names := lists.keys(field, inner)):
+            made[f"f:{key}"] = {_key(one, names): fields(one, (*field, "[]")) for one in inner}
+        else:
+            made[f"f:{key}"] = {}
+    if path == ("metadata",):
+        made.pop("f:name", None)
+        made.pop("f:namespace", None)
+    return made
+
+
+def _key(one: Mapping[str, Any], names: Sequence[str]) -> str:
+    import json
+
+    return "k:" + json.dumps(lists.key(one, tuple(names)), separators=(",", ":"))
+
+
+def live(
+    manifest: Mapping[str, Any],
+    *,
+    by: str = "etcompile",
+    others: Mapping[str, Mapping[str, Any]] | None = None,
+    **metadata: Any,
+) -> dict[str, Any]:
+    """The object as `by` applied it; `others` are further managers with the values they wrote."""
+    made = copy.deepcopy(dict(manifest))
+    entries = [_entry(by, manifest)]
+    for name, value in (others or {}).items():
+        _merge(made, value)
+        entries.append(_entry(name, value, operation="Update"))
+    made["metadata"] |= {
+        "uid": f"uid-{made['metadata']['name']}",
+        "resourceVersion": "7",
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+        "managedFields": entries,
+        **metadata,
+    }
+    return made
+
+
+def _entry(manager: str, value: Mapping[str, Any], operation: str = "Apply") -> dict[str, Any]:
+    if manager != "etcompile":
+        operation = "Update"
+    return {
+        "manager": manager,
+        "operation": operation,
+        "apiVersion": "v1",
+        "fieldsType": "FieldsV1",
+        "fieldsV1": fields(value),
+    }
+
+
+def _merge(made: dict[str, Any], value: Mapping[str, Any]) -> None:
+    for key, inner in value.items():
+        if isinstance(inner, Mapping) and isinstance(made.get(key), dict):
+            _merge(made[key], inner)
+        else:
+            made[key] = copy.deepcopy(inner)

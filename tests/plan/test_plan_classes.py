@@ -1,0 +1,210 @@
+"""What a plan decides to do about one object, and why: the table of classes."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from etcompile import emit
+from etcompile.plan.planning import Declared, plan
+from etcompile.plan.rights import Rights
+from etcompile.plan.step import Plan, Step
+from plan.live_objects import live
+
+SET = "applyset-x-v1"
+
+
+def config(name: str = "c", **metadata: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": "n", **metadata},
+        "data": {"a": "1"},
+    }
+
+
+def changed(value: dict[str, Any]) -> dict[str, Any]:
+    return {**copy.deepcopy(value), "data": {"a": "2"}}
+
+
+def pod(image: str = "busybox:1", *command: str) -> dict[str, Any]:
+    container = {"name": "main", "image": image, "command": [*command]}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "namespace": "n"},
+        "spec": {"containers": [container]},
+    }
+
+
+def planned(
+    desired: list[Any], there: list[Any], *, inventory: str | None = None, **rights: Any
+) -> Plan:
+    return plan([Declared("n/j", desired, inventory=inventory)], there, emit.wave, Rights(**rights))
+
+
+def only(*args: Any, **options: Any) -> Step:
+    (step,) = planned(*args, **options).steps
+    return step
+
+
+def member(value: dict[str, Any], of: str = SET, **metadata: Any) -> dict[str, Any]:
+    value = copy.deepcopy(value)
+    value["metadata"]["labels"] = {"applyset.kubernetes.io/part-of": of}
+    return live(value, **metadata)
+
+
+ARGO = {"annotations": {"argocd.argoproj.io/tracking-id": "team:/ConfigMap:n/c"}}
+COPIED = {"annotations": {"argocd.argoproj.io/tracking-id": "team:/ConfigMap:n/other"}}
+FLUX = {"labels": {"kustomize.toolkit.fluxcd.io/name": "apps"}}
+CONTROLLED = {"ownerReferences": [{"kind": "ReplicaSet", "name": "web", "controller": True}]}
+
+
+@pytest.mark.parametrize(
+    ("there", "rights", "action", "words"),
+    [
+        ([], {}, "create", "does not exist"),
+        ([live(config())], {}, "unchanged", ""),
+        ([live(config(), by="kubectl")], {}, "unchanged", ""),
+        ([live(changed(config()))], {}, "update", ""),
+        ([live(changed(config()), by="kubectl")], {}, "conflict", "kubectl owns data.a"),
+        (
+            [live(changed(config()), by="kubectl")],
+            {"take_ownership": frozenset({"kubectl"})},
+            "adopt",
+            "made by kubectl",
+        ),
+        (
+            [live(changed(config()), others={"scaler": {"data": {"a": "3"}}})],
+            {},
+            "conflict",
+            "scaler owns data.a",
+        ),
+        ([live(changed(config()), **ARGO)], {}, "conflict", "Argo CD application team"),
+        ([live(config(), **ARGO)], {}, "unchanged", ""),
+        ([live(changed(config()), **ARGO)], {"adopt": True}, "adopt", "Argo CD application team"),
+        ([live(changed(config()), **COPIED)], {}, "update", ""),
+        ([live(changed(config()), **FLUX)], {}, "conflict", "Flux Kustomization apps"),
+        ([live(changed(config()), **CONTROLLED)], {"adopt": True}, "conflict", "ReplicaSet web"),
+        ([member(changed(config()), "applyset-other-v1")], {}, "conflict", "applyset-other-v1"),
+    ],
+)
+def test_what_is_there_decides(there: Any, rights: Any, action: str, words: str) -> None:
+    step = only([config()], there, **rights)
+    assert step.action == action
+    assert words in " ".join(step.reasons)
+
+
+def test_a_conflict_names_the_manager_the_field_and_both_values() -> None:
+    there = live(changed(config()), others={"scaler": {"data": {"a": "3"}}})
+    step = only([config()], [there])
+    (change,) = step.changes
+    found = (change.path, change.before, change.after, change.manager)
+    assert found == ("data.a", "3", "1", "scaler")
+    assert step.needs == "take-ownership"
+
+
+def test_a_field_that_cannot_change_needs_a_replacement() -> None:
+    desired, there = pod("busybox:1", "b"), live(pod("busybox:1", "a"))
+    step = only([desired], [there])
+    assert (step.action, step.needs) == ("replace", "replace")
+    assert "spec.containers[main].command" in step.reasons[0]
+    assert all(change.immutable for change in step.changes)
+    allowed = only([desired], [there], replace=True)
+    assert (allowed.action, allowed.needs, allowed.uid) == ("replace", None, "uid-p")
+
+
+def test_an_image_changes_in_place_and_says_what_that_does() -> None:
+    step = only([pod("busybox:2")], [live(pod("busybox:1"))])
+    assert step.action == "update"
+    assert "restarts the container" in step.reasons[0]
+
+
+def test_an_object_that_is_being_deleted_is_waited_for_and_made_anew() -> None:
+    going = live(config(), deletionTimestamp="2026-01-01T00:00:00Z", finalizers=["example.com/x"])
+    wait, create = planned([config()], [going]).steps
+    assert (wait.action, wait.until, wait.uid) == ("wait", "gone", "uid-c")
+    assert "example.com/x" in wait.reasons[0]
+    assert (create.action, create.after) == ("create", (wait.id,))
+
+
+@pytest.mark.parametrize(
+    ("there", "rights", "action", "words"),
+    [
+        (member(config("old")), {"prune": True}, "delete", "no longer declared"),
+        (member(config("old")), {}, "unmanaged", "--prune"),
+        (live(config("old")), {"prune": True}, "unmanaged", "not in the inventory"),
+        (
+            member(config("old"), ownerReferences=[{"kind": "Job", "name": "x"}]),
+            {"prune": True},
+            "unmanaged",
+            "owner Job x",
+        ),
+        (
+            member(config("old"), annotations={"etcompile.dev/prune": "disabled"}),
+            {"prune": True},
+            "unmanaged",
+            "etcompile.dev/prune",
+        ),
+        (
+            member(
+                config("c"),
+                annotations={"argocd.argoproj.io/tracking-id": "team:/ConfigMap:n/old"},
+                name="old",
+            ),
+            {"prune": True},
+            "unmanaged",
+            "Argo CD",
+        ),
+        (
+            member(config("old"), deletionTimestamp="2026-01-01T00:00:00Z"),
+            {"prune": True},
+            "unmanaged",
+            "being deleted already",
+        ),
+    ],
+)
+def test_only_what_is_ours_alone_is_pruned(
+    there: Any, rights: Any, action: str, words: str
+) -> None:
+    kept, left = planned([config()], [member(config()), there], inventory=SET, **rights).steps[::-1]
+    if left.action == "unchanged":
+        kept, left = left, kept
+    assert (kept.action, left.action) == ("unchanged", action)
+    assert words in left.reasons[0]
+
+
+def test_an_object_joins_the_inventory_and_nothing_else_of_it_changes() -> None:
+    step = only([config()], [live(config())], inventory=SET)
+    assert step.action == "update"
+    assert [one.path for one in step.changes] == ["metadata.labels[applyset.kubernetes.io/part-of]"]
+
+
+def test_what_is_only_to_exist_is_left_as_it_is() -> None:
+    kept = frozenset({("", "ConfigMap", "n", "c")})
+    found = plan([Declared(None, [config()], kept=kept)], [live(changed(config()))], emit.wave)
+    assert [step.action for step in found.steps] == ["unchanged"]
+
+
+def test_values_of_secrets_are_nowhere_in_a_plan() -> None:
+    def secret(**values: str) -> dict[str, Any]:
+        return {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": "s", "namespace": "n"},
+            "stringData": values,
+        }
+
+    there = {**secret(), "data": {"old": "c2VjcmV0LW9sZA==", "both": "c2VjcmV0LWE="}}
+    there.pop("stringData")
+    found = planned([secret(both="secret-b", new="secret-new")], [live(there)])
+    text = repr(found)
+    assert len(found.steps[0].changes) == 3
+    assert "secret-" not in text
+    assert "c2VjcmV0" not in text
+
+
+def test_a_plan_says_whether_it_differs() -> None:
+    assert not planned([config()], [live(config())]).differs
+    assert not planned([config()], [live(config()), live(config("x"))]).differs
+    assert planned([config()], []).differs

@@ -1,0 +1,55 @@
+"""A plan as JSON: what it says, that it comes back, and that it is refused when it is another."""
+
+import json
+from typing import Any
+
+import pytest
+
+from etcompile import data, emit
+from etcompile.plan.document import PlanError, digest, plan_value, read_plan
+from etcompile.plan.planning import Declared, plan
+from etcompile.plan.rights import Rights
+from etcompile.plan.step import Plan
+from specs import compiled, scale_in, scale_out, training_job
+
+
+@pytest.fixture
+def made() -> Plan:
+    old = compiled(training_job(replicas=3))
+    new = compiled(training_job(replicas=3), scale_out("o", 2), scale_in("i", ["mnist-worker-0"]))
+    groups = [Declared(one.name, one.objects, one.waits, "job.yaml") for one in new.groups]
+    rights = Rights(whole=True)
+    there: Any = old.objects
+    return plan(groups, there, emit.wave, rights, against="main")
+
+
+def test_a_plan_comes_back_as_it_was_written(made: Plan) -> None:
+    assert read_plan(json.dumps(plan_value(made)).encode()) == made
+
+
+def test_a_plan_follows_its_schema(made: Plan) -> None:
+    import jsonschema
+
+    schema = json.loads((data.folder("schemas") / "plan.json").read_text())
+    jsonschema.Draft202012Validator(schema).validate(json.loads(json.dumps(plan_value(made))))
+
+
+def test_a_plan_that_somebody_changed_is_refused(made: Plan) -> None:
+    value = json.loads(json.dumps(plan_value(made)))
+    value["steps"][0]["manifest"]["metadata"]["name"] = "other"
+    with pytest.raises(PlanError, match="changed"):
+        read_plan(json.dumps(value).encode())
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 2, "steps": []}', '{"steps": 1}'])
+def test_what_is_no_plan_is_refused(text: str) -> None:
+    with pytest.raises(PlanError):
+        read_plan(text.encode())
+
+
+def test_the_digest_tells_another_world(made: Plan) -> None:
+    from msgspec import structs
+
+    first = structs.replace(made.steps[0], resource_version="8")
+    assert digest(structs.replace(made, steps=(first, *made.steps[1:]))) != digest(made)
+    assert digest(structs.replace(made, steps=made.steps[:-1])) == digest(made)  # unchanged ones

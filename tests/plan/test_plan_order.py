@@ -1,0 +1,170 @@
+"""What a plan does after what: waves, references, and the order that training needs."""
+
+import random
+from typing import Any
+
+from etcompile import Compilation, emit
+from etcompile.plan.planning import Declared, plan
+from etcompile.plan.rights import Rights
+from etcompile.plan.step import Plan, Step
+from etcompile.plan.turns import Turns, ring, turns
+from specs import compiled, launcher, scale_in, scale_out, training_job, worker
+
+WHOLE = Rights(whole=True, replace=True)
+
+
+def declared(compilation: Compilation) -> list[Declared]:
+    return [Declared(one.name, one.objects, one.waits) for one in compilation.groups]
+
+
+def between(old: Compilation | None, new: Compilation) -> Plan:
+    there: Any = old.objects if old else ()
+    return plan(declared(new), there, emit.wave, WHOLE)
+
+
+def place(found: Plan, start: str) -> int:
+    (at,) = (at for at, step in enumerate(found.steps) if step.id.startswith(start))
+    return at
+
+
+def in_order(found: Plan, *starts: str) -> None:
+    places = [place(found, start) for start in starts]
+    assert places == sorted(places), [found.steps[at].id for at in sorted(places)]
+
+
+def test_scale_out_makes_service_pod_and_waits_for_it_before_the_host_list() -> None:
+    found = between(compiled(training_job()), compiled(training_job(), scale_out("o", 1)))
+    assert [step.id for step in found.steps if step.action != "unchanged"] == [
+        "create Service mnist-worker-2",
+        "create Pod mnist-worker-2",
+        "wait until ready Pod mnist-worker-2",
+        "update ConfigMap mnist-config",
+    ]
+
+
+def test_scale_in_changes_the_host_list_drains_and_then_deletes_pod_and_service() -> None:
+    new = compiled(training_job(), scale_in("i", ["mnist-worker-1"]))
+    found = between(compiled(training_job()), new)
+    assert [step.id for step in found.steps if step.action != "unchanged"] == [
+        "update ConfigMap mnist-config",
+        "wait until drained Pod mnist-worker-1",
+        "delete Pod mnist-worker-1",
+        "delete Service mnist-worker-1",
+    ]
+    drained = found.steps[1]
+    assert drained.limit is not None
+
+
+def test_both_at_once_write_the_list_once_between_them() -> None:
+    new = compiled(training_job(), scale_out("o", 1), scale_in("i", ["mnist-worker-0"]))
+    in_order(
+        between(compiled(training_job()), new),
+        "create Pod mnist-worker-2",
+        "wait until ready Pod mnist-worker-2",
+        "update ConfigMap mnist-config",
+        "wait until drained Pod mnist-worker-0",
+        "delete Pod mnist-worker-0",
+        "delete Service mnist-worker-0",
+    )
+
+
+def test_a_new_launcher_comes_after_its_workers_and_waits_for_none_to_be_ready() -> None:
+    found = between(None, compiled(training_job()))
+    in_order(
+        found,
+        "create ServiceAccount",
+        "create ConfigMap mnist-config",
+        "create Pod mnist-worker-1",
+        "create Pod mnist-launcher",
+    )
+    assert not any(step.action == "wait" for step in found.steps)
+
+
+def test_a_replaced_launcher_comes_once_its_replaced_workers_are_ready() -> None:
+    old, new = training_job(), training_job()
+    for role in (worker(new), launcher(new)):
+        role["template"]["spec"]["nodeSelector"] = {"gpu": "yes"}
+    in_order(
+        between(compiled(old), compiled(new)),
+        "replace Pod mnist-worker-0",
+        "wait until ready Pod mnist-worker-0",
+        "replace Pod mnist-launcher",
+    )
+
+
+def test_a_launcher_goes_before_its_workers() -> None:
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "other"}}
+    found = between(compiled(training_job()), compiled(config))
+    in_order(
+        found,
+        "create ConfigMap other",
+        "delete Pod mnist-launcher",
+        "delete Pod mnist-worker-0",
+        "delete ConfigMap mnist-config",
+        "delete ServiceAccount",
+    )
+
+
+def test_a_changed_script_is_there_before_the_pods_that_mount_it() -> None:
+    old, new = training_job(), training_job()
+    for role in (worker(new), launcher(new)):
+        role["template"]["spec"]["nodeSelector"] = {"gpu": "yes"}
+    in_order(
+        between(compiled(old), compiled(new)), "update ConfigMap", "replace Pod mnist-worker-0"
+    )
+
+
+def test_an_object_waits_for_what_its_spec_names_within_a_wave() -> None:
+    def with_wave(wave: str, kind: str, name: str, **more: Any) -> dict[str, Any]:
+        annotations = {"etcompile.dev/wave": wave}
+        metadata = {"name": name, "annotations": annotations}
+        return {"apiVersion": "v1", "kind": kind, "metadata": metadata, **more}
+
+    volumes = [{"name": "v", "configMap": {"name": "z"}}]
+    spec = {"containers": [{"name": "m", "image": "busybox:1"}], "volumes": volumes}
+    objects = [with_wave("5", "Pod", "a", spec=spec), with_wave("5", "ConfigMap", "z")]
+    found = plan([Declared(None, objects)], [], emit.wave)
+    assert [step.ref.kind for step in found.steps] == ["ConfigMap", "Pod"]
+    objects[1] = with_wave("9", "ConfigMap", "z")
+    told = ring(plan([Declared(None, objects)], [], emit.wave).steps)
+    assert told is not None
+    assert "create Pod a" in told
+    assert "create ConfigMap z" in told
+
+
+def test_turns_hand_out_each_step_once_and_only_after_what_it_waits_for() -> None:
+    new = compiled(training_job(replicas=5), scale_out("o", 3), scale_in("i", ["mnist-worker-0"]))
+    found = between(compiled(training_job(replicas=4)), new)
+    order = turns(found.steps)
+    for step in found.steps:
+        for name in step.after:
+            assert order[name] < order[step.id]
+    chance = random.Random(1)
+    handed, waiting = Turns(found.steps), list[Step]()
+    done: list[str] = []
+    while not handed.finished:
+        waiting += handed.ready()
+        step = waiting.pop(chance.randrange(len(waiting)))
+        assert all(name in done for name in step.after)
+        done.append(step.id)
+        handed.done(step)
+    acting = [step.id for step in found.steps if step.action != "unchanged"]
+    assert sorted(done) == sorted(acting)
+
+
+def test_a_failed_step_holds_back_what_waits_for_it_and_nothing_else() -> None:
+    jobs = compiled(training_job("one"), training_job("two"))
+    found = between(None, jobs)
+    handed, done = Turns(found.steps), set[str]()
+    while ready := list(handed.ready()):
+        for step in ready:
+            if step.id != "create ConfigMap one-config":
+                done.add(step.id)
+                handed.done(step)
+    assert "create Pod two-launcher" in done
+    assert "create Pod one-launcher" not in done
+
+
+def test_a_thousand_workers_need_no_million_edges() -> None:
+    found = between(None, compiled(training_job(replicas=1000)))
+    assert sum(len(step.after) for step in found.steps) < 10_000
