@@ -40,6 +40,37 @@ def training_job(name: str = "mnist", *, replicas: int = 2, **spec: Any) -> dict
     }
 
 
+_TRAINERS = {
+    "TFJob": ("tfReplicaSpecs", "tensorflow"),
+    "PyTorchJob": ("pytorchReplicaSpecs", "pytorch"),
+    "XGBoostJob": ("xgbReplicaSpecs", "xgboost"),
+    "PaddleJob": ("paddleReplicaSpecs", "paddle"),
+    "JAXJob": ("jaxReplicaSpecs", "jax"),
+    "MXJob": ("mxReplicaSpecs", "mxnet"),
+}
+"""Of each Kubeflow kind with a container of its own: the key of its types, that container."""
+
+
+def kubeflow_job(kind: str, types: Mapping[str, Any], **spec: Any) -> dict[str, Any]:
+    """A job of the Training Operator; a number stands for that many plain replicas of a type."""
+    whole = {
+        name: replicas(kind, one) if isinstance(one, int) else one for name, one in types.items()
+    }
+    return {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": kind,
+        "metadata": {"name": "mnist"},
+        "spec": {_TRAINERS[kind][0]: whole, **spec},
+    }
+
+
+def replicas(kind: str, count: int | None = None, **main: Any) -> dict[str, Any]:
+    """The replicas of a type of a Kubeflow job; `main` are fields of its container."""
+    own = {"name": _TRAINERS[kind][1], "image": "example.com/trainer:1", "command": ["train"]}
+    template = {"spec": {"containers": [{**own, **copy.deepcopy(main)}]}}
+    return {**({} if count is None else {"replicas": count}), "template": template}
+
+
 def container(name: str = "main", **fields: Any) -> dict[str, Any]:
     """A container with a pinned image."""
     return {"name": name, "image": "horovod/horovod:0.28.1", **copy.deepcopy(fields)}

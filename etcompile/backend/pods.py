@@ -188,6 +188,9 @@ class _Stamp:
         self._role = role
         self._domain = domain
         self._same = not any(isinstance(env, IndexedEnv) or env.of != "all" for env in role.env)
+        self._defaults = frozenset(
+            env.name for env in role.env if not isinstance(env, FieldEnv) and env.default
+        )
         self._common: list[dict[str, Any]] | None = None
 
     def spec(self, spec: dict[str, Any], member: Member, host: str | None) -> dict[str, Any]:
@@ -210,7 +213,7 @@ class _Stamp:
         role = self._role
         ours = [made for env in role.env if (made := _variable(env, member, self._domain))]
         self._common = [
-            {**container, "env": _env(container.get("env", ()), ours)}
+            {**container, "env": _env(container.get("env", ()), ours, self._defaults)}
             if role.env_everywhere or container["name"] == role.template.main
             else container
             for container in containers
@@ -231,14 +234,19 @@ def _variable(env: Variable, member: Member, domain: str) -> dict[str, Any] | No
 
 
 def _env(
-    given: Sequence[Mapping[str, Any]], ours: Sequence[dict[str, Any]]
+    given: Sequence[Mapping[str, Any]], ours: Sequence[dict[str, Any]], defaults: frozenset[str]
 ) -> list[Mapping[str, Any]]:
     """The user's variables, then ours; one of ours replaces a user's of the same name.
+
+    Not one that the source operator would not have set (`defaults`): there the user's counts.
 
     The operators append a second entry of that name, of which the last wins
     (reference/et-operator.md 2.5, item 3; reference/training-operator.md 7, defect 26);
     server-side apply refuses such a list.
     """
+    if defaults:
+        own = {env["name"] for env in given} & defaults
+        ours = [env for env in ours if env["name"] not in own]
     names = {env["name"] for env in ours}
     return [*(env for env in given if env["name"] not in names), *ours]
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from etcompile.check import launch
 from etcompile.diagnostics import Diagnostic, diagnose
-from etcompile.model import Job, Member, Role, protocol
+from etcompile.model import FieldEnv, Job, Member, Role, protocol
 from etcompile.model.commands import launch_program
 from etcompile.model.run import LONGEST_RUN
 
@@ -157,6 +157,7 @@ def _reserved(job: Job, role: Role) -> Iterator[Diagnostic]:
             place = origin.locate("spec", "volumes", index, "name")
             yield diagnose("ET2047", place, where="volume", name=volume["name"], what="name")
     inits = {*_OWN_INITS, *(init.name for init in role.setup)}
+    inits |= {role.gate.name} if role.gate else set()
     for index, container in enumerate(spec.get("initContainers", ())):
         if container["name"] in inits:
             place = origin.locate("spec", "initContainers", index, "name")
@@ -184,7 +185,7 @@ def _overwritten(job: Job, role: Role) -> Iterator[Diagnostic]:
             place = origin.locate("metadata", "labels", label)
             facts = {"name": label, "reason": "it is how the job finds its Pods"}
             yield diagnose("ET2042", place, where="label", advice="use another label", **facts)
-    added = {env.name for env in role.env}
+    added = {env.name for env in role.env if isinstance(env, FieldEnv) or not env.default}
     for index, env in enumerate(role.template.main_container.get("env", ())):
         if env["name"] in added:
             place = origin.locate(*_main_place(role), "env", index)

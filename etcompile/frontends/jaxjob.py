@@ -39,9 +39,9 @@ def _role(spec: Spec, replica: Replica) -> Role:
         Env("NUM_PROCESSES", total),
         IndexedEnv("PROCESS_ID", ("", "")),
         # JAX itself reads these, and none of the operator's (reference defect 45).
-        Env("JAX_COORDINATOR_ADDRESS", f"{host}:{replica.port}"),
-        Env("JAX_NUM_PROCESSES", total),
-        IndexedEnv("JAX_PROCESS_ID", ("", "")),
+        Env("JAX_COORDINATOR_ADDRESS", f"{host}:{replica.port}", default=True),
+        Env("JAX_NUM_PROCESSES", total, default=True),
+        IndexedEnv("JAX_PROCESS_ID", ("", ""), default=True),
     )
     return structs.replace(kubeflow.role(spec, replica, env), leader_labels=kubeflow.MASTER)
 

@@ -39,6 +39,7 @@ class Kind(Struct, frozen=True):
         volumes: Volumes that the compiled Pods have besides the template's own, so that a
             template may mount them.
         operator: Who runs it elsewhere, for a hand-over; None if nothing is known of that.
+        elastic: The field that lets its jobs scale; empty if all of them do, or none.
     """
 
     api_version: str
@@ -49,6 +50,7 @@ class Kind(Struct, frozen=True):
     pod_templates: tuple[ValuePath, ...] = ()
     volumes: tuple[str, ...] = ()
     operator: Operator | None = None
+    elastic: str = ""
 
     def templates_of(self, data: Any) -> Iterator[ValuePath]:
         """The paths of the Pod templates that a document of this kind has.

@@ -47,6 +47,9 @@ _SECONDS = r"0{0,8}[1-9][0-9]{0,8}"
 _DEFAULT_GATE_TIMEOUT = 1800
 """Seconds: large images and a cluster that grows on demand need more than a few minutes."""
 
+_LONGEST_DEADLINE = 2**31 - 1
+"""Seconds, 68 years: none at all is as good."""
+
 _MANAGER = f"{API_VERSION.partition('/')[0]}/training-operator"
 _POD_RESTART = {"ExitCode": "Never"}
 """The kubelet knows no ExitCode; who replaces Pods decides (reference 2.4)."""
@@ -72,6 +75,7 @@ class Framework(Struct, frozen=True):
         managers: Values of `managedBy` that mean the operator whose work this is.
         none: Types of which there are none, not one, where the document gives no number.
         keeps_finalizers: Its Pods get their template's finalizers.
+        elastic: The field that lets its jobs scale; empty if all of them do, or none.
     """
 
     kind: str
@@ -90,6 +94,7 @@ class Framework(Struct, frozen=True):
     run_by: Operator = TRAINING_OPERATOR
     none: tuple[str, ...] = ()
     keeps_finalizers: bool = True
+    elastic: str = ""
     restarts: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -105,7 +110,7 @@ class Replica(Struct, frozen=True):
         origin: Where they stand.
         port: The number of the kind's own port.
         ports: The ports of their Services.
-        missing: The kind's own port, where the template does not have it.
+        missing: The kind's own port, where the template has neither it nor its number.
     """
 
     type: str
@@ -193,6 +198,7 @@ def kind(framework: Framework, describe: Callable[[Spec], Described]) -> Kind:
         summary=framework.summary,
         pod_templates=(("spec", framework.types, "*", "template"),),
         operator=framework.run_by,
+        elastic=framework.elastic,
     )
 
 
@@ -207,7 +213,7 @@ def _lowered(
         return Lowered(None, tuple(notes))
     spec = Spec(framework, source, replicas)
     described = describe(spec)
-    notes += [*described.diagnostics, *_policy_notes(source)]
+    notes += [*described.diagnostics, *_idle(spec, described.success), *_policy_notes(source)]
     return Lowered(_job(spec, described), tuple(notes))
 
 
@@ -309,11 +315,13 @@ def _replica(
     declared = template.main_container.get("ports", ())
     own = next((p for p in declared if p.get("name") == framework.port.name), None)
     missing = () if own else (framework.port,)
+    taken = {(port["containerPort"], port.get("protocol", "TCP")) for port in declared}
     return structs.replace(
         made,
         port=own["containerPort"] if own else framework.port.number,
         ports=(*_service_ports(declared, missing),),
-        missing=missing,
+        # Server-side apply refuses a container with two ports of one number.
+        missing=tuple(port for port in missing if (port.number, port.protocol) not in taken),
     )
 
 
@@ -327,6 +335,7 @@ def _service_ports(
     """
     named = {(p["containerPort"], p.get("protocol", "TCP")) for p in declared if p.get("name")}
     named |= {(port.number, port.protocol) for port in missing}
+    names = {port["name"] for port in declared if port.get("name")}
     seen = set()
     for port in declared:
         number, protocol = port["containerPort"], port.get("protocol", "TCP")
@@ -334,7 +343,10 @@ def _service_ports(
             continue
         seen.add((number, protocol))
         suffix = "" if protocol == "TCP" else f"-{protocol.lower()}"
-        yield Port(port.get("name") or f"port-{number}{suffix}", number, protocol)
+        made = f"port-{number}{suffix}"
+        while made in names:
+            made += "-0"
+        yield Port(port.get("name") or made, number, protocol)
     yield from (port for port in missing if (port.number, port.protocol) not in seen)
 
 
@@ -364,8 +376,15 @@ def role(spec: Spec, replica: Replica, env: Sequence[Variable]) -> Role:
         run_once=True,
         restart=replica.restart,
         pod_restart=pod_restart(replica.restart),
-        deadline=spec.fields.get("runPolicy", {}).get("activeDeadlineSeconds"),
+        deadline=_pod_deadline(spec.fields.get("runPolicy", {}).get("activeDeadlineSeconds")),
     )
+
+
+def _pod_deadline(seconds: int | None) -> int | None:
+    """The deadline of a job as one that a Pod may have: Kubernetes takes 1 to 2^31 - 1."""
+    if seconds is None or seconds > _LONGEST_DEADLINE:
+        return None
+    return max(seconds, 1)
 
 
 def gate_timeout(spec: Spec) -> tuple[int, list[Diagnostic]]:
@@ -475,6 +494,14 @@ def _managed(framework: Framework, source: Source) -> Iterator[Diagnostic]:
     if manager is not None and manager not in framework.managers:
         place = source.locate(("spec", "runPolicy", "managedBy"))
         yield diagnose("ET2060", place, manager=manager, own=framework.managers[0])
+
+
+def _idle(spec: Spec, success: Success) -> Iterator[Diagnostic]:
+    """An error for a job that nobody can finish, because who decides has no replicas."""
+    deciding = [replica for replica in spec.replicas if replica.role in success.roles]
+    if deciding and not any(replica.replicas for replica in deciding):
+        place = deciding[0].origin.locate("replicas")
+        yield diagnose("ET2068", place, job=spec.name, where=deciding[0].type)
 
 
 def no_effect(

@@ -17,6 +17,12 @@ from etcompile.model.protocol import SCRIPTS_PATH
 
 _GATED = "etcompile.dev/wait-for-master"
 _PEERS = "peers"
+_ADDRESSES = frozenset(
+    (
+        *("MASTER_PORT", "PET_MASTER_PORT", "MASTER_ADDR", "PET_MASTER_ADDR"),
+        *("WORLD_SIZE", "RANK", "PET_NODE_RANK"),
+    )
+)
 
 FRAMEWORK = Framework(
     kind="PyTorchJob",
@@ -29,6 +35,7 @@ FRAMEWORK = Framework(
     port=Port("pytorchjob-port", 23456),
     restart="OnFailure",
     annotations=(_GATED, kubeflow.GATE_TIMEOUT),
+    elastic="spec.elasticPolicy",
 )
 
 
@@ -120,23 +127,27 @@ def _processes(spec: Spec) -> str:
 def _addresses(spec: Spec, replica: Replica) -> Iterator[Variable]:
     """Where rank 0 is, and who one is oneself.
 
-    Workers without a master get these from the operator only in an elastic job
-    (reference/training-operator.md 7, defect 35); here the first worker is their master.
+    Workers without a master do not get these from the operator (reference/training-operator.md
+    7, defect 35). Here the first worker is their master, unless the job is elastic or the
+    template says itself who it is.
     """
-    first = spec.of("Master") or (None if _elastic(spec) is not None else spec.of("Worker"))
-    if first is None:
+    master = spec.of("Master")
+    first = master or replica
+    given = {env["name"] for env in replica.template.main_container.get("env", ())}
+    if master is None and (_elastic(spec) is not None or given & _ADDRESSES):
         return
+    default = master is None
     host, port = spec.host(first.role, 0), str(first.port)
     before = first.replicas if first.type != replica.type else 0
     count = _processes(spec)
     world = spec.total * (int(count) if count.isdecimal() else 1)
-    yield Env("MASTER_PORT", port)
-    yield Env("PET_MASTER_PORT", port)
-    yield Env("MASTER_ADDR", host)
-    yield Env("PET_MASTER_ADDR", host)
-    yield Env("WORLD_SIZE", str(world))
-    yield IndexedEnv("RANK", ("", ""), before)
-    yield IndexedEnv("PET_NODE_RANK", ("", ""), before)
+    yield Env("MASTER_PORT", port, default=default)
+    yield Env("PET_MASTER_PORT", port, default=default)
+    yield Env("MASTER_ADDR", host, default=default)
+    yield Env("PET_MASTER_ADDR", host, default=default)
+    yield Env("WORLD_SIZE", str(world), default=default)
+    yield IndexedEnv("RANK", ("", ""), before, default)
+    yield IndexedEnv("PET_NODE_RANK", ("", ""), before, default)
 
 
 def _rendezvous(spec: Spec, elastic: Mapping[str, Any]) -> Iterator[Variable]:

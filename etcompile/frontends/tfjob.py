@@ -31,6 +31,7 @@ FRAMEWORK = Framework(
     port=Port("tfjob-port", _PORT),
     restart="Never",
     any_case=_TYPES,
+    elastic="spec.enableDynamicWorker",
 )
 
 

@@ -84,11 +84,13 @@ class Env(Struct, frozen=True):
         name: Its name.
         value: Its value; may contain `DOMAIN`.
         of: The replicas that have it.
+        default: A container's own variable of this name counts instead.
     """
 
     name: str
     value: str
     of: Which = "all"
+    default: bool = False
 
 
 class IndexedEnv(Struct, frozen=True):
@@ -99,11 +101,13 @@ class IndexedEnv(Struct, frozen=True):
         parts: The texts between which the index stands: `("a", "b")` is `a0b`, `a1b` and so on;
             may contain `DOMAIN`.
         offset: What is added to the index.
+        default: A container's own variable of this name counts instead.
     """
 
     name: str
     parts: tuple[str, ...]
     offset: int = 0
+    default: bool = False
 
 
 class FieldEnv(Struct, frozen=True):

@@ -21,7 +21,20 @@ def defaulted(value: dict[str, Any]) -> dict[str, Any]:
         _pod_spec(value["spec"])
     if value["kind"] == "Service":
         _service_spec(value["spec"])
+    if value["kind"] == "Job":
+        _job_spec(value["spec"])
     return value
+
+
+def _job_spec(spec: dict[str, Any]) -> None:
+    spec.setdefault("parallelism", 1)
+    spec.setdefault("completions", 1)
+    spec.setdefault("backoffLimit", 6)
+    spec.setdefault("completionMode", "NonIndexed")
+    spec.setdefault("manualSelector", False)
+    spec.setdefault("suspend", False)
+    spec.setdefault("podReplacementPolicy", "TerminatingOrFailed")
+    _pod_spec(spec["template"]["spec"], template=True)
 
 
 def _service_spec(spec: dict[str, Any]) -> None:
@@ -33,23 +46,24 @@ def _service_spec(spec: dict[str, Any]) -> None:
         port.setdefault("targetPort", port["port"])
 
 
-def _pod_spec(spec: dict[str, Any]) -> None:
+def _pod_spec(spec: dict[str, Any], *, template: bool = False) -> None:
     spec.setdefault("terminationGracePeriodSeconds", 30)
     spec.setdefault("dnsPolicy", "ClusterFirst")
     spec.setdefault("securityContext", {})
     spec.setdefault("schedulerName", "default-scheduler")
-    spec.setdefault("enableServiceLinks", True)
+    if not template:  # a Pod's own defaults, which a template leaves to its Pods
+        spec.setdefault("enableServiceLinks", True)
     if account := spec.get("serviceAccountName"):
         spec.setdefault("serviceAccount", account)
     for container in (*spec.get("initContainers", ()), *spec["containers"]):
-        _container(container, host_network=spec.get("hostNetwork", False))
+        _container(container, host_network=spec.get("hostNetwork", False), requests=not template)
     if "overhead" in spec:
         spec["overhead"] = _quantities(spec["overhead"])
     for volume in spec.get("volumes", ()):
         _volume(volume)
 
 
-def _container(container: dict[str, Any], *, host_network: bool) -> None:
+def _container(container: dict[str, Any], *, host_network: bool, requests: bool) -> None:
     container.setdefault("terminationMessagePath", "/dev/termination-log")
     container.setdefault("terminationMessagePolicy", "File")
     image = container["image"]
@@ -60,7 +74,7 @@ def _container(container: dict[str, Any], *, host_network: bool) -> None:
     for kind in ("limits", "requests"):
         if kind in resources:
             resources[kind] = _quantities(resources[kind])
-    if limits := resources.get("limits"):
+    if requests and (limits := resources.get("limits")):
         resources["requests"] = {**limits, **resources.get("requests", {})}
     for port in container.get("ports", ()):
         port.setdefault("protocol", "TCP")

@@ -47,9 +47,10 @@ class Row:
         )
 
 
-def rows(document: Path) -> list[Row]:
-    """The rows of the table in docs/differences.md below the heading `## et-operator`."""
-    section = document.read_text("utf-8").partition("## et-operator")[2].partition("\n## ")[0]
+def rows(document: Path, heading: str = "et-operator") -> list[Row]:
+    """The rows of the table in docs/differences.md below the heading `## HEADING`."""
+    text = document.read_text("utf-8")
+    section = text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     found = []
     for line in section.splitlines():
         cells = [c.strip() for c in re.split(r"(?<!\\)\|", line.strip().strip("|"))]

@@ -3,13 +3,14 @@
 The model is first held against the recordings, so that it is not a second opinion of ours.
 """
 
+import copy
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 import etcompile
+import recordings
 import test_et_operator_recordings as recorded
 from differences import ABSENT, Difference, compare
 from etcompile import Options
@@ -21,9 +22,8 @@ PLAIN = [case for case in recorded.COMPARED if case.name not in recorded.CUT_SHO
 
 @pytest.mark.parametrize("recording", PLAIN, ids=lambda path: path.name)
 def test_the_model_is_what_was_recorded(recording: Path) -> None:
-    text = (recording / "requests.yaml").read_text()
-    requests = [r for r in yaml.load_all(text, recorded.CLoader) if r]
-    first = recorded.creations(reversed(requests))
+    requests = recordings.requests(recording)
+    first = copy.deepcopy(recordings.creations(reversed(requests)))
     init = recorded.settings((recording / "steps.txt").read_text()).init_image
     [job] = [d for d in recorded.documents(recording) if d["kind"] == "TrainingJob"]
     modelled = children(job, requests[0]["namespace"], init or "alpine:3.10")
@@ -132,12 +132,8 @@ def differences_of(job: dict[str, Any]) -> list[Difference]:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_shape_without_a_recording_differs_only_as_listed(shape: str) -> None:
-    unlisted = [
-        d for d in differences_of(SHAPES[shape]) if not any(r.lists(d) for r in recorded.LISTED)
-    ]
-    assert not unlisted, "\n".join(
-        f"{d.kind} {d.path}\n  upstream: {d.upstream}\n  ours:     {d.ours}" for d in unlisted
-    )
+    found = recordings.unlisted(differences_of(SHAPES[shape]), recorded.LISTED)
+    assert not found, found
 
 
 @pytest.mark.parametrize("row", recorded.LISTED, ids=lambda row: f"{row.kind} {row.path}")

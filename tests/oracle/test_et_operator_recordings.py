@@ -6,25 +6,18 @@ docs/differences.md; each object that only one side has must be accounted for.
 """
 
 import functools
-import os
 import re
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 import etcompile
+import recordings
 from defaults import defaulted
 from differences import ABSENT, Difference, compare, rows
 from etcompile import Options, Settings
-
-ROOT = Path(__file__).parents[2]
-OURS = Path(__file__).parent / "et-operator"
-"""Recordings made from inputs of our own."""
-SHARED = Path(os.environ.get("ETCOMPILE_RECORDINGS", ROOT.parent / "shared" / "oracle"))
-"""All recordings, also those made from upstream's own files, where they are at hand."""
+from recordings import DIFFERENCES, all_at_hand, creations, first_fault, identity, title, unlisted
 
 REFUSED = {
     "crash-empty-containers": {"ET2010"},
@@ -47,17 +40,11 @@ _FAULT = re.compile(
 )
 
 
-def recordings() -> list[Path]:
-    shared = SHARED / "et-operator"
-    folder = shared if shared.is_dir() else OURS
-    return sorted(path.parent for path in folder.glob("*/requests.yaml"))
-
-
 @functools.cache
 def differences_of(recording: Path) -> tuple[Difference, ...]:
-    requests = [r for r in yaml.load_all((recording / "requests.yaml").read_text(), CLoader) if r]
+    requests = recordings.requests(recording)
     steps = (recording / "steps.txt").read_text()
-    fault = first_fault(steps)
+    fault = first_fault(steps, _FAULT)
     created = creations(r for r in requests if r["t"] < fault)
     later = creations(r for r in requests if r["t"] >= fault)
     compilation = etcompile.compile(
@@ -90,58 +77,27 @@ def settings(steps: str) -> Settings:
 
 
 def documents(recording: Path) -> list[Any]:
-    values = list(yaml.load_all((recording / "input.yaml").read_text(), CLoader))
+    values = recordings.documents(recording)
     for field in PRUNED.get(recording.name, ()):
         values[0]["spec"].pop(field)
-    # Recorded in a namespace of its own; upstream's examples name `default` in the job only.
-    for value in values:
-        value["metadata"].pop("namespace", None)
     return values
 
 
-def creations(requests: Iterable[dict[str, Any]]) -> dict[tuple[str, str], Any]:
-    """Kind and name to the body of the last create that was accepted."""
-    return {
-        identity(request["body"]): {k: v for k, v in request["body"].items() if k != "status"}
-        for request in requests
-        if request["verb"] == "create" and request["code"] == 201
-        if "/exec" not in request["resource"]
-    }
-
-
-def identity(value: dict[str, Any]) -> tuple[str, str]:
-    return value["kind"], value["metadata"]["name"]
-
-
-def title(value: dict[str, Any]) -> str:
-    role = value["metadata"].get("labels", {}).get("training-job-role")
-    return f"Pod ({role})" if value["kind"] == "Pod" else value["kind"]
-
-
-def first_fault(steps: str) -> float:
-    """When the first fault was played, in seconds after the operator's first request."""
-    times = [float(m[1]) for m in _FAULT.finditer(steps)]
-    return min((time - 0.3 for time in times if time > 1), default=float("inf"))
-
-
-CLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-CASES = recordings()
+CASES = recordings.recordings("et-operator")
 COMPARED = [case for case in CASES if case.name not in REFUSED]
-LISTED = rows(ROOT / "docs" / "differences.md")
+LISTED = rows(DIFFERENCES)
 
 
 def test_all_recordings_are_at_hand() -> None:
-    if not (SHARED / "et-operator").is_dir():
+    if not all_at_hand("et-operator"):
         pytest.skip(f"only {len(CASES)} recordings here: those of upstream's own files are absent")
     assert len(CASES) > 40
 
 
 @pytest.mark.parametrize("recording", COMPARED, ids=lambda path: path.name)
 def test_objects_equal_what_the_operator_created(recording: Path) -> None:
-    unlisted = [d for d in differences_of(recording) if not any(row.lists(d) for row in LISTED)]
-    assert not unlisted, "\n".join(
-        f"{d.kind} {d.path}\n  upstream: {d.upstream}\n  ours:     {d.ours}" for d in unlisted
-    )
+    found = unlisted(differences_of(recording), LISTED)
+    assert not found, found
 
 
 @pytest.mark.parametrize("recording", [c for c in CASES if c.name in REFUSED], ids=lambda p: p.name)
