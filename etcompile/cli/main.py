@@ -16,7 +16,11 @@ from etcompile._version import __version__
 _COMMANDS = {
     "render": "compile job specifications to manifests",
     "check": "report everything render would refuse or warn about",
+    "diff": "show what applying would do, against a cluster, a folder or a revision",
     "graph": "show what the compiled objects wait for",
+    "status": "what has become of jobs in the cluster",
+    "scale": "give a job more or fewer workers",
+    "migrate": "take a job over from its operator",
     "explain": "the long form of a diagnostic",
     "kinds": "what can be compiled",
     "schema": "the JSON Schema of a kind",

@@ -137,6 +137,20 @@ def compile_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+def setting_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the same options, to a command that takes its paths in a way of its own."""
+    for option in reversed((*_COMPILE[1:], *_TALK)):
+        command = option(command)
+    return command
+
+
+def talk_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the options for talking alone."""
+    for option in reversed(_TALK):
+        command = option(command)
+    return command
+
+
 def options(given: dict[str, Any]) -> Options:
     """The compiler's options from the command line's.
 

@@ -594,6 +594,16 @@ _RULES = (
         " processors of the node, not those the Pod may use (reference defect 36).",
         "command: [torchrun, train.py] without nprocPerNode",
     ),
+    Rule(
+        "ET2068",
+        "nobody-trains",
+        _ERROR,
+        "job '{job}' would run nothing: its end is up to {where}, which has no replicas",
+        "give it replicas, or let the job rest with runPolicy.suspend: true",
+        "Without a replica of the type that decides, the operator either calls such a job a success"
+        " at once, or makes Pods and deletes them until it has failed (reference defect 4).",
+        "jaxReplicaSpecs: {Worker: {replicas: 0, …}}",
+    ),
     # 3xxx: scale intents -----------------------------------------------------------------------
     Rule(
         "ET3001",
@@ -709,6 +719,37 @@ _RULES = (
         "An elastic PyTorch job meets at its first worker unless elasticPolicy.rdzvHost names"
         " another place; without it all others would lose each other.",
         "toDelete: {podNames: [echo-worker-0]}",
+    ),
+    Rule(
+        "ET3013",
+        "no-job-to-scale",
+        _ERROR,
+        "there is no job '{job}' in {where}",
+        "{advice}",
+        "`etcompile scale` writes a scale intent beside the job it is for, so it looks for the job"
+        " in the files, not in a cluster.",
+        "etcompile scale bret --to 4 jobs/",
+    ),
+    Rule(
+        "ET3014",
+        "which-job",
+        _ERROR,
+        "'{job}' is the name of {count} jobs: {jobs}",
+        "{advice}",
+        "A job is known by its kind, its namespace and its name; the name alone is not enough where"
+        " two share it.",
+        "etcompile scale bert --to 4   # of nlp/bert and of vision/bert",
+    ),
+    Rule(
+        "ET3015",
+        "not-elastic",
+        _ERROR,
+        "{kind} '{job}' cannot be scaled while it runs: {reason}",
+        "{advice}",
+        "Only a job whose replicas learn of each other from a list can gain and lose some while it"
+        " trains. Where each replica was told the number of all, a new number means new Pods: a new"
+        " run.",
+        "etcompile scale iris --to 4   # an XGBoostJob",
     ),
     # 4xxx: Kubernetes objects ------------------------------------------------------------------
     Rule(
@@ -1080,6 +1121,16 @@ _RULES = (
         "{advice}",
         "The API server refused a request, in its own words.",
         'pods is forbidden: User "ci" cannot list resource "pods"',
+    ),
+    Rule(
+        "ET8005",
+        "no-such-job-in-cluster",
+        _ERROR,
+        "there is no job '{job}' in {where}",
+        "{advice}",
+        "A job is in the cluster when the ConfigMap that holds it is: it carries the label"
+        " etcompile.dev/job, and the key job.yaml.",
+        "etcompile status bret",
     ),
 )
 

@@ -1,0 +1,90 @@
+"""`etcompile migrate`: a job that an operator runs to files for Git, and how to hand it over."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from etcompile.cli.options import REFUSED, refuses, talk_options, talks, tell
+
+
+@click.command("migrate")
+@click.argument("paths", metavar="PATH...", nargs=-1)
+@click.option(
+    "-o",
+    "--output",
+    metavar="DIR",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Write NAME.yaml, overlay.yaml if one is needed, and HANDOVER.md.",
+)
+@click.option(
+    "--from-cluster",
+    "named",
+    metavar="KIND/NAME",
+    help="Read the job, its scale intents and its objects from the cluster.",
+)
+@click.option("-n", "--namespace", metavar="NS", help="The namespace of the job.")
+@click.option("--context", metavar="NAME", help="With --from-cluster: the kubeconfig's context.")
+@click.option("--kubeconfig", metavar="FILE", help="With --from-cluster: the kubeconfig.")
+@talk_options
+@click.pass_context
+def command(
+    ctx: click.Context, /, paths: tuple[str, ...], output: Path | None, **given: Any
+) -> None:
+    """Take a job over from its operator.
+
+    PATH is what `kubectl get ... -o yaml` printed, or - for standard input: the custom resource
+    with its status, its ScaleOuts and ScaleIns, and the objects that were made of it, as far as
+    they are to be compared. Nothing in the cluster is changed.
+
+    Without -o the spec goes to standard output and the instructions to standard error.
+    """
+    from etcompile import stages
+    from etcompile.compiler import Options
+    from etcompile.migrate import migrated, written
+
+    if bool(paths) == bool(given["named"]):
+        raise click.UsageError("name files, or a job with --from-cluster KIND/NAME")
+    if not given["named"] and (given["context"] or given["kubeconfig"]):
+        raise click.UsageError("--context and --kubeconfig need --from-cluster")
+    options = Options(namespace=None if given["named"] else given["namespace"], output=output)
+    given["strict"] = False
+    inputs: list[Any] = [*paths]
+    if given["named"]:
+        inputs, problems = _from_cluster(given)
+        if problems:
+            tell(problems, given)
+            ctx.exit(REFUSED)
+    loaded = stages.loaded(inputs, options, None)
+    if refuses(loaded.diagnostics, strict=False):
+        tell(loaded.diagnostics, given)
+        ctx.exit(REFUSED)
+    result = migrated(loaded.documents, options)
+    problems = [*loaded.diagnostics, *result.diagnostics]
+    if result.files and output is not None:
+        problems += written(output, result.files)
+    tell(problems, given)
+    if refuses(problems, strict=False):
+        ctx.exit(REFUSED)
+    if output is None:
+        specs = [text for name, text in result.files.items() if name.endswith(".yaml")]
+        sys.stdout.buffer.write("---\n".join(specs).encode())
+        sys.stdout.flush()
+        click.echo(result.files["HANDOVER.md"], err=True)
+    elif talks(given):
+        click.echo(f"{output}: {', '.join(result.files)}; read HANDOVER.md", err=True)
+
+
+def _from_cluster(given: dict[str, Any]) -> tuple[list[Any], list[Any]]:
+    """The documents of a job in a cluster, and what is wrong."""
+    from etcompile.cluster import ClusterError, connect
+    from etcompile.migrate.reading import UnknownKindError, job_of
+
+    try:
+        with connect(given["context"], given["namespace"], given["kubeconfig"]) as cluster:
+            return job_of(cluster, given["named"]), []
+    except UnknownKindError as error:
+        raise click.BadParameter(str(error), param_hint="--from-cluster") from None
+    except ClusterError as error:
+        return [], [error.diagnostic]

@@ -1,0 +1,220 @@
+"""Rendered and live objects to what becomes of each when the operator goes.
+
+Nearly nothing of a Pod can change, so a run that goes on does so with the Pods that the operator
+made; what else is there is taken over, at once where no Pod notices, or when the run has ended.
+The API's own rules decide that (`etcompile.plan`), and who mounts what.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from etcompile.load import Document
+from etcompile.model import Job
+from etcompile.plan.classes import matched
+from etcompile.plan.rights import Rights
+from etcompile.plan.step import Object, ObjectRef, Step, reference
+
+Outcome = Literal[
+    "same", "any time", "at the end", "runs on", "new", "kept", "left over", "useless"
+]
+"""What becomes of an object.
+
+`same` is what it is to be. `any time`: it is taken over, and no Pod notices. `at the end` of the
+run it is taken over, because Pods would notice. `runs on`: it cannot become what it is to be, and
+goes when it has ended. `new` is made by the first apply. `kept`: not rendered, and needed.
+`left over` is not rendered and goes with the run. `useless` is not rendered and acts on a resource
+that is gone.
+"""
+
+_UNNOTICED = ("spec.publishNotReadyAddresses",)
+"""Fields besides metadata whose change does not disturb a run: names resolve a little earlier."""
+_NO_OPERATOR_NEEDED = frozenset({"HorizontalPodAutoscaler"})
+
+
+class Fate(Struct, frozen=True):
+    """What becomes of an object.
+
+    Args:
+        ref: The object.
+        outcome: What becomes of it.
+        why: What decides that, in plain words; empty if nothing needs saying.
+    """
+
+    ref: ObjectRef
+    outcome: Outcome
+    why: str = ""
+
+
+def fates(
+    rendered: Iterable[Object], live: Sequence[Object], owner: Document, job: Job
+) -> tuple[Fate, ...]:
+    """What becomes of each object of a job.
+
+    Args:
+        rendered: What the job renders to.
+        live: Objects of the cluster: those of the job are found among them.
+        owner: The custom resource they are owned by.
+        job: The job.
+
+    Returns:
+        Rendered objects first, in their order, then live ones that are not rendered.
+    """
+    namespace = job.namespace or owner.namespace or "default"
+    there = {_key(value, namespace): value for value in live}
+    pods = [value for value in live if value["kind"] == "Pod" and _is_running(value)]
+    found = []
+    for value in rendered:
+        one = there.pop(_key(value, namespace), None)
+        if one is None:
+            found.append(Fate(reference(value), "new"))
+        else:
+            found.append(_matched(value, one, owner, pods))
+    mine = list(owned(live, owner.kind or "", owner.name or ""))
+    secret = job.credentials.secret if job.credentials else None
+    left = [value for value in mine if any(value is one for one in there.values())]
+    if secret is not None:
+        of_job = (v for v in there.values() if v["kind"] == "Secret" and _name(v) == secret)
+        left += [v for v in of_job if not any(v is one for one in left)]
+    return (*found, *(_left(value, secret) for value in left))
+
+
+def seamless(found: Iterable[Fate]) -> bool:
+    """Whether everything is taken over while the run goes on: its Pods are what is rendered.
+
+    Args:
+        found: What becomes of the objects of a job.
+    """
+    rendered = [fate for fate in found if fate.outcome not in ("kept", "left over", "useless")]
+    pods = [fate for fate in rendered if fate.ref.kind in ("Pod", "Job")]
+    there = all(fate.outcome in ("same", "any time") for fate in pods)
+    return bool(pods) and there and all(fate.outcome != "at the end" for fate in rendered)
+
+
+def _matched(desired: Object, live: Object, owner: Document, pods: Sequence[Object]) -> Fate:
+    step = matched(desired, _orphaned(live, owner), reference(desired), Rights(), None)
+    if step.action == "unchanged":
+        return Fate(step.ref, "same")
+    if step.action == "replace":
+        fields = _listed(one.path for one in step.changes if one.immutable)
+        return Fate(step.ref, "runs on", f"may not change: {fields}")
+    if step.action == "conflict" and not step.changes:
+        return Fate(step.ref, "at the end", "; ".join(step.reasons))
+    return _changed(step, live, pods)
+
+
+def _changed(step: Step, live: Object, pods: Sequence[Object]) -> Fate:
+    """What becomes of an object that can be changed."""
+    noticed = [one for one in step.changes if one.steps[0] != "metadata"]
+    if live["kind"] in ("Pod", "Job") and noticed:
+        # What may change, such as an image, restarts a container half-way through the run.
+        return Fate(step.ref, "runs on", f"changes {_listed(one.path for one in noticed)}")
+    noticed = [one for one in noticed if one.path not in _UNNOTICED]
+    if live["kind"] == "ConfigMap":
+        seen = _mounted(_name(live), pods)
+        noticed = [
+            one for one in noticed if one.how != "added" and (seen is None or one.steps[-1] in seen)
+        ]
+    if noticed:
+        return Fate(step.ref, "at the end", f"changes {_listed(one.path for one in noticed)}")
+    marks = any(one.steps[0] == "metadata" for one in step.changes)
+    others = [one.path for one in step.changes if one.steps[0] != "metadata"]
+    return Fate(step.ref, "any time", _listed([*(["labels"] if marks else []), *others]))
+
+
+def _left(value: Object, secret: str | None) -> Fate:
+    ref = reference(value)
+    if value["kind"] == "Secret" and ref.name == secret:
+        return Fate(ref, "kept", "its keys are used on")
+    if value["kind"] in _NO_OPERATOR_NEEDED:
+        return Fate(ref, "useless", "it scales a resource that will be gone")
+    return Fate(ref, "left over")
+
+
+# Whose is it ------------------------------------------------------------------------------------
+
+
+def owned(values: Sequence[Object], kind: str, name: str) -> Iterator[Object]:
+    """The objects that go with a custom resource, those of its Jobs included.
+
+    Args:
+        values: Objects of one namespace.
+        kind: The custom resource's kind.
+        name: Its name.
+    """
+    owners = {(kind, name)}
+    found: dict[int, Object] = {}
+    grown = True
+    while grown:
+        grown = False
+        for place, value in enumerate(values):
+            if place not in found and any(_who(one) in owners for one in _owners(value)):
+                found[place] = value
+                owners.add((value["kind"], _name(value)))
+                grown = True
+    for place in sorted(found):
+        yield found[place]
+
+
+def _who(reference: Mapping[str, Any]) -> tuple[str, str]:
+    return str(reference.get("kind")), str(reference.get("name"))
+
+
+def _owners(value: Object) -> Sequence[Mapping[str, Any]]:
+    owners: Sequence[Mapping[str, Any]] = value["metadata"].get("ownerReferences") or ()
+    return owners
+
+
+def _orphaned(value: Object, owner: Document) -> Object:
+    """The object without the owner that is going."""
+    others = [one for one in _owners(value) if _who(one) != (owner.kind, owner.name)]
+    metadata = {key: one for key, one in value["metadata"].items() if key != "ownerReferences"}
+    if others:
+        metadata["ownerReferences"] = others
+    return {**value, "metadata": metadata}
+
+
+def _key(value: Object, namespace: str) -> tuple[str, str, str, str]:
+    ref = reference(value)
+    return ref.group, ref.kind, ref.namespace or namespace, ref.name
+
+
+def _name(value: Object) -> str:
+    return str(value["metadata"].get("name") or "")
+
+
+# Who reads what ---------------------------------------------------------------------------------
+
+
+def _is_running(pod: Object) -> bool:
+    status = pod.get("status") or {}
+    return status.get("phase") not in ("Succeeded", "Failed")
+
+
+def _mounted(name: str, pods: Iterable[Object]) -> set[str] | None:
+    """The keys of a ConfigMap that Pods have mounted; None for all of them."""
+    keys: set[str] = set()
+    for pod in pods:
+        for source in _config_maps(pod.get("spec") or {}):
+            if source.get("name") != name:
+                continue
+            if not source.get("items"):
+                return None
+            keys |= {str(item.get("key")) for item in source["items"]}
+    return keys
+
+
+def _config_maps(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    # Variables are read once, when a container starts.
+    for volume in spec.get("volumes") or ():
+        if "configMap" in volume:
+            yield volume["configMap"]
+        for source in (volume.get("projected") or {}).get("sources") or ():
+            if "configMap" in source:
+                yield source["configMap"]
+
+
+def _listed(paths: Iterable[str]) -> str:
+    found = list(dict.fromkeys(paths))
+    return ", ".join(found if len(found) <= 4 else [*found[:3], f"and {len(found) - 3} more"])

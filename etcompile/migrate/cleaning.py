@@ -1,0 +1,185 @@
+"""A custom resource as a cluster gives it to the document that somebody would have written.
+
+What the API server, an operator or a tool that syncs has added goes: status, server-side
+metadata, tracking marks and defaults. Apart from loading, because a dump that is rendered as it
+is needs none of this.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import structs
+
+from etcompile.diagnostics import ValuePath
+from etcompile.frontends import Kind
+from etcompile.load import Document, without_nulls
+from etcompile.plan.defaults import default
+
+_KEPT = ("name", "namespace", "labels", "annotations")
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_TOOLS = (
+    LAST_APPLIED,
+    "argocd.argoproj.io/",
+    "config.k8s.io/owning-inventory",
+    "helm.toolkit.fluxcd.io/",
+    "kapp.k14s.io/",
+    "kustomize.toolkit.fluxcd.io/",
+    "meta.helm.sh/",
+)
+"""What tools that sync write into labels and annotations; as prefixes."""
+_MEANT = frozenset({"imagePullPolicy", "restartPolicy", "serviceAccountName", "value"})
+"""Fields whose default says something that leaving them out does not: the compiler reads them."""
+_EMPTY = ("resources", "securityContext")
+"""Fields that the API server fills in with an empty mapping."""
+
+
+def cleaned(document: Document, kind: Kind) -> Document:
+    """The document without what only a cluster can have written.
+
+    Kubernetes' own defaults in Pod templates are left out, unless kubectl's note of what was
+    applied shows that somebody wrote them; those of the kind only if the note shows that nobody
+    did.
+
+    Args:
+        document: A custom resource of one of our kinds.
+        kind: That kind.
+
+    Returns:
+        The document with other data; what is left of it stands where it stood.
+    """
+    data = without_nulls(document.data)
+    metadata = data.get("metadata")
+    metadata = metadata if isinstance(metadata, Mapping) else {}
+    written = _last_applied(metadata)
+    made = {key: value for key, value in data.items() if key != "status"}
+    made["metadata"] = _metadata(metadata)
+    for path in kind.templates_of(made):
+        made = _changed(made, path, lambda one, path=path: _template(one, _at(written, path)))
+    for path, usual in (kind.operator.stored if kind.operator else {}).items():
+        if _at(made, path) == usual and written is not None and _at(written, path) is None:
+            made = _changed(made, path[:-1], lambda one, path=path: _without(one, path[-1]))
+    return structs.replace(document, data=without_empty(made, ("spec", "runPolicy")))
+
+
+def _last_applied(metadata: Mapping[str, Any]) -> Any:
+    """What kubectl noted as applied; None if it did not, or the note cannot be read."""
+    annotations = metadata.get("annotations")
+    text = annotations.get(LAST_APPLIED) if isinstance(annotations, Mapping) else None
+    try:
+        found = json.loads(text) if isinstance(text, str) else None
+    except ValueError:
+        return None
+    return found if isinstance(found, Mapping) else None
+
+
+def _metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    made: dict[str, Any] = {name: metadata[name] for name in _KEPT if name in metadata}
+    if "name" not in made and "generateName" in metadata:
+        made["generateName"] = metadata["generateName"]
+    for name in ("labels", "annotations"):
+        if isinstance(made.get(name), Mapping):
+            own = {k: v for k, v in made[name].items() if not str(k).startswith(_TOOLS)}
+            if name == "labels" and own.get("app.kubernetes.io/managed-by") == "Helm":
+                own.pop("app.kubernetes.io/managed-by")
+            made[name] = own
+            if not own:
+                del made[name]
+    return made
+
+
+# Templates --------------------------------------------------------------------------------------
+
+
+def _template(template: Any, written: Any) -> Any:
+    """A Pod template without defaults of the API server."""
+    if not isinstance(template, Mapping):
+        return template
+    made = {key: value for key, value in template.items() if key != "status"}
+    if isinstance(metadata := made.get("metadata"), Mapping):
+        made["metadata"] = _without(metadata, "creationTimestamp")
+        if not made["metadata"]:
+            del made["metadata"]
+    if isinstance(made.get("spec"), Mapping):
+        made["spec"] = _mapping(("spec",), made["spec"], _below(written, "spec"))
+    return made
+
+
+def _mapping(path: tuple[str, ...], value: Mapping[str, Any], written: Any) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    for key, one in value.items():
+        field, noted = (*path, key), _below(written, key)
+        by_hand = isinstance(written, Mapping) and key in written
+        if isinstance(one, Mapping):
+            inner = _mapping(field, one, noted)
+            if inner or by_hand or not (key in _EMPTY or one):
+                made[key] = inner
+        elif isinstance(one, list):
+            made[key] = _list(field, one, noted)
+        elif by_hand or key in _MEANT or not _is_default(field, one, value):
+            made[key] = one
+    return made
+
+
+def _list(path: tuple[str, ...], items: Sequence[Any], written: Any) -> list[Any]:
+    made = []
+    for place, one in enumerate(items):
+        noted = _same_item(one, place, written)
+        inner = _mapping((*path, f"[{place}]"), one, noted) if isinstance(one, Mapping) else one
+        # Nothing but defaults is still an item.
+        made.append(inner if inner != {} or one == {} else one)
+    return made
+
+
+def _same_item(item: Any, place: int, written: Any) -> Any:
+    """What was noted of an item of a list: by its name, or else by its place."""
+    if not isinstance(written, list):
+        return {} if written is not None else None
+    if isinstance(item, Mapping) and "name" in item:
+        named = (one for one in written if isinstance(one, Mapping))
+        return next((one for one in named if one.get("name") == item["name"]), {})
+    return written[place] if place < len(written) else {}
+
+
+def _is_default(path: tuple[str, ...], value: Any, around: Mapping[str, Any]) -> bool:
+    rest = {key: one for key, one in around.items() if key != path[-1]}
+    usual = default("Pod", path, rest)
+    return usual is not None and type(usual) is type(value) and usual == value
+
+
+# Paths ------------------------------------------------------------------------------------------
+
+
+def _below(written: Any, key: str) -> Any:
+    """What was noted of a field: None if nothing was noted at all, else at least nothing of it."""
+    if written is None:
+        return None
+    return written.get(key, {}) if isinstance(written, Mapping) else {}
+
+
+def _at(value: Any, path: ValuePath) -> Any:
+    for step in path:
+        value = value.get(step) if isinstance(value, Mapping) else None
+    return value
+
+
+def _changed(value: Mapping[str, Any], path: ValuePath, change: Any) -> dict[str, Any]:
+    """A copy in which the value at `path` is changed, if it is there."""
+    if not path:
+        return dict(change(value)) if isinstance(value, Mapping) else value
+    made = dict(value)
+    step = str(path[0])
+    if isinstance(made.get(step), Mapping):
+        made[step] = _changed(made[step], path[1:], change)
+    return made
+
+
+def _without(value: Mapping[str, Any], key: str | int) -> dict[str, Any]:
+    return {name: one for name, one in value.items() if name != key}
+
+
+def without_empty(value: dict[str, Any], path: ValuePath) -> dict[str, Any]:
+    """A copy without the mapping at `path`, if nothing is left in it."""
+    if _at(value, path) != {}:
+        return value
+    return _changed(value, path[:-1], lambda one: _without(one, path[-1]))

@@ -1,0 +1,69 @@
+"""The files of a hand-over: which may be written, and whether somebody has changed them since.
+
+Each carries a digest of itself in its first line, so that a second run replaces what the first
+one wrote, and nothing else.
+"""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from etcompile.diagnostics import Diagnostic, diagnose
+
+_MARK = "Written by etcompile migrate"
+_FIRST = re.compile(rf"(?:# |<!-- ){_MARK}; digest (?P<digest>[0-9a-f]{{12}})(?: -->)?")
+
+
+def marked(name: str, text: str) -> str:
+    """The text of a file with its first line.
+
+    Args:
+        name: The file's name; one that ends with `.md` is Markdown.
+        text: What it holds.
+    """
+    line = f"{_MARK}; digest {_digest(text)}"
+    return f"<!-- {line} -->\n{text}" if name.endswith(".md") else f"# {line}\n{text}"
+
+
+def written(folder: Path, files: Mapping[str, str]) -> list[Diagnostic]:
+    """Writes files into a folder, all of them or none.
+
+    Args:
+        folder: The folder; made if it is not there.
+        files: Name to text, as `marked` made it.
+
+    Returns:
+        An error for each file that is in the way, or cannot be written.
+    """
+    problems = []
+    for name in files:
+        path = folder / name
+        if path.is_symlink() or (path.exists() and not _is_ours(path)):
+            problems.append(diagnose("ET5001", None, path=str(path)))
+    if problems:
+        return problems
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            new = folder / f".{name}.new"
+            new.write_bytes(text.encode())
+            new.replace(folder / name)
+    except OSError as error:
+        where, reason = str(error.filename or folder), error.strerror or str(error)
+        return [diagnose("ET5003", None, path=where, reason=reason)]
+    return []
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether a file is as it was written."""
+    try:
+        first, _, rest = path.read_bytes().decode().partition("\n")
+    except (OSError, UnicodeDecodeError):
+        return False
+    found = _FIRST.fullmatch(first)
+    return found is not None and found["digest"] == _digest(rest)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:12]

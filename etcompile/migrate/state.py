@@ -1,0 +1,42 @@
+"""How far a job's run is, as its custom resource tells.
+
+Operators word it alike: a condition of a type that names the state, and perhaps a phase. Apart
+from the instructions, which read differently for each state.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from etcompile.load import Document
+from etcompile.model import Job
+
+State = Literal["running", "ended", "suspended", "pending"]
+
+_ENDED = frozenset({"Succeeded", "Failed"})
+
+
+def state(document: Document, job: Job) -> State:
+    """The state of a job's run.
+
+    Args:
+        document: Its custom resource, with its status.
+        job: The job.
+
+    Returns:
+        `pending` if it never started; `running` in doubt, because of all mistakes that one does
+        least harm.
+    """
+    status = document.data.get("status")
+    status = status if isinstance(status, Mapping) else {}
+    true = {str(one.get("type")) for one in _conditions(status) if one.get("status") == "True"}
+    phase = str(status.get("phase") or "")
+    if phase in _ENDED or (not phase and true & _ENDED):
+        return "ended"
+    if phase == "Suspended" or job.run.suspended or (not phase and "Suspended" in true):
+        return "suspended"
+    return "running" if status else "pending"
+
+
+def _conditions(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    found = status.get("conditions")
+    return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []

@@ -1,0 +1,67 @@
+"""What a cluster makes of documents: status, server-side metadata, defaults filled in."""
+
+import copy
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from etcompile import frontends, stages
+from etcompile.compiler import Options
+from etcompile.migrate import Migrated, migrated
+
+UID = "7e0c4d1c-6f5e-4a60-9d0e-0c7b8a1f2d3e"
+
+
+def dumped(document: Mapping[str, Any], *, noted: bool = False, **status: Any) -> dict[str, Any]:
+    """A custom resource as `kubectl get -o yaml` prints it.
+
+    Args:
+        document: What somebody wrote.
+        noted: It was applied with kubectl, which notes what it applied.
+        status: Its status.
+    """
+    made = copy.deepcopy(dict(document))
+    metadata = made["metadata"]
+    if noted:
+        note = json.dumps(document)
+        name = "kubectl.kubernetes.io/last-applied-configuration"
+        metadata["annotations"] = {**metadata.get("annotations", {}), name: note}
+    metadata |= {
+        "creationTimestamp": "2026-11-01T10:00:00Z",
+        "generation": 2,
+        "managedFields": [{"manager": "operator", "operation": "Update"}],
+        "resourceVersion": "4711",
+        "uid": UID,
+    }
+    kind = frontends.find(made["apiVersion"], made["kind"])
+    for path in kind.templates_of(made):
+        template: Any = made
+        for step in path:
+            template = template.get(step) if isinstance(template, dict) else None
+        if template:
+            _fill(template)
+    return {**made, "status": status} if status else made
+
+
+def _fill(template: dict[str, Any]) -> None:
+    """Puts in what the API server would, if it knew that this is a Pod template."""
+    template.setdefault("metadata", {})["creationTimestamp"] = None
+    spec = template["spec"]
+    for name, value in {
+        "dnsPolicy": "ClusterFirst",
+        "schedulerName": "default-scheduler",
+        "securityContext": {},
+        "terminationGracePeriodSeconds": 30,
+    }.items():
+        spec.setdefault(name, value)
+    for container in spec["containers"]:
+        container.setdefault("resources", {})
+        container.setdefault("terminationMessagePath", "/dev/termination-log")
+        container.setdefault("terminationMessagePolicy", "File")
+        for port in container.get("ports", ()):
+            port.setdefault("protocol", "TCP")
+
+
+def migration(*values: Mapping[str, Any]) -> Migrated:
+    """What `etcompile migrate` makes of objects."""
+    return migrated(stages.loaded(list(values), Options(), None).documents)

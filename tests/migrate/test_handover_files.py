@@ -1,0 +1,67 @@
+"""`etcompile migrate` at a shell: what it writes where, and what it does not overwrite."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from dumps import dumped
+
+from specs import training_job
+
+
+def etcompile(*arguments: object, **how: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "etcompile", *map(str, arguments)]
+    return subprocess.run(
+        command, capture_output=True, check=False, timeout=60, encoding="utf-8", **how
+    )
+
+
+@pytest.fixture
+def live(tmp_path: Path) -> Path:
+    path = tmp_path / "live.yaml"
+    items = [dumped(training_job(), phase="Running")]
+    path.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": items}))
+    return path
+
+
+def test_a_folder_gets_spec_and_instructions(live: Path, tmp_path: Path) -> None:
+    done = etcompile("migrate", live, "-o", tmp_path / "job")
+    assert done.returncode == 0, done.stderr
+    assert {one.name for one in (tmp_path / "job").iterdir()} == {"mnist.yaml", "HANDOVER.md"}
+    assert etcompile("render", tmp_path / "job").returncode == 0
+
+
+def test_without_a_folder_the_spec_can_be_piped_into_render(live: Path) -> None:
+    done = etcompile("migrate", "-", input=live.read_text())
+    assert "# Handing over TrainingJob mnist" in done.stderr
+    assert etcompile("render", "-", input=done.stdout).returncode == 0
+
+
+def test_its_own_files_are_written_again_and_the_same(live: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "job"
+    assert etcompile("migrate", live, "-o", folder).returncode == 0
+    before = {one.name: one.read_bytes() for one in folder.iterdir()}
+    assert etcompile("migrate", live, "-o", folder).returncode == 0
+    assert {one.name: one.read_bytes() for one in folder.iterdir()} == before
+
+
+@pytest.mark.parametrize("name", ["mnist.yaml", "HANDOVER.md"])
+def test_a_file_that_somebody_edited_is_not_overwritten(live: Path, tmp_path: Path, name) -> None:
+    folder = tmp_path / "job"
+    etcompile("migrate", live, "-o", folder)
+    edited = folder / name
+    edited.write_text(edited.read_text() + "# mine\n")
+    before = {one.name: one.read_bytes() for one in folder.iterdir()}
+    done = etcompile("migrate", live, "-o", folder)
+    assert done.returncode == 2
+    assert "ET5001" in done.stderr
+    assert name in done.stderr
+    assert {one.name: one.read_bytes() for one in folder.iterdir()} == before
+
+
+def test_neither_files_nor_a_cluster_is_a_mistake_of_usage(live: Path) -> None:
+    assert etcompile("migrate").returncode == 2
+    assert etcompile("migrate", live, "--from-cluster", "trainingjob/mnist").returncode == 2
+    assert etcompile("migrate", live, "--context", "prod").returncode == 2

@@ -1,0 +1,129 @@
+"""`etcompile migrate --from-cluster`, against a real API server that serves the custom resource."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+
+import pytest
+import yaml
+
+import etcompile
+from specs import scale_out, training_job
+
+GROUP = "kai.alibabacloud.com"
+
+
+def definition(kind: str) -> dict[str, Any]:
+    plural = f"{kind.lower()}s"
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {
+        "name": "v1alpha1",
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": schema},
+        "subresources": {"status": {}},
+    }
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{GROUP}"},
+        "spec": {
+            "group": GROUP,
+            "scope": "Namespaced",
+            "names": {"kind": kind, "plural": plural, "singular": kind.lower()},
+            "versions": [version],
+        },
+    }
+
+
+@pytest.fixture
+def served(control_plane) -> None:
+    """The custom resources of et-operator, served."""
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    for kind in ("TrainingJob", "ScaleOut", "ScaleIn"):
+        try:
+            control_plane.ask("POST", path, definition(kind))
+        except HTTPError as error:
+            if error.code != 409:
+                raise
+    ends = time.monotonic() + 30
+    while time.monotonic() < ends:
+        try:
+            kinds = control_plane.ask("GET", f"/apis/{GROUP}/v1alpha1")["resources"]
+        except HTTPError:
+            kinds = []
+        if {"trainingjobs", "scaleouts", "scaleins"} <= {one["name"] for one in kinds}:
+            return
+        time.sleep(0.2)
+    pytest.fail("the custom resources are not served")
+
+
+def migrate(kubeconfig: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "etcompile", "migrate", "--kubeconfig", str(kubeconfig)]
+    return subprocess.run(
+        [*command, *map(str, arguments)],
+        capture_output=True,
+        check=False,
+        timeout=60,
+        encoding="utf-8",
+    )
+
+
+def test_a_job_is_read_with_its_intents_and_objects(
+    control_plane, namespace, served, tmp_path
+) -> None:
+    resources = f"/apis/{GROUP}/v1alpha1/namespaces/{namespace}"
+    job = control_plane.ask("POST", f"{resources}/trainingjobs", training_job())
+    path = f"{resources}/trainingjobs/mnist"
+    workers = [f"mnist-worker-{index}" for index in range(3)]
+    control_plane.set_status(path, {"phase": "Running", "targetWorkers": workers})
+    control_plane.ask("POST", f"{resources}/scaleouts", scale_out("more", 1))
+    for name, owned in (("mnist-config", True), ("of-somebody-else", False)):
+        owner = {
+            "apiVersion": f"{GROUP}/v1alpha1",
+            "kind": "TrainingJob",
+            "name": "mnist",
+            "uid": job["metadata"]["uid"],
+            "controller": True,
+        }
+        metadata = {"name": name, "ownerReferences": [owner] if owned else []}
+        body = {"metadata": metadata, "data": {"hostfile": ""}}
+        control_plane.ask("POST", f"/api/v1/namespaces/{namespace}/configmaps", body)
+    kubeconfig = control_plane.kubeconfig(namespace=namespace)
+    folder = tmp_path / "job"
+
+    done = migrate(kubeconfig, "--from-cluster", "trainingjob/mnist", "-o", folder)
+
+    assert done.returncode == 0, done.stderr
+    documents = [*yaml.safe_load_all((folder / "mnist.yaml").read_text())]
+    assert [one["kind"] for one in documents] == ["TrainingJob", "ScaleOut"]
+    assert documents[0]["spec"] == training_job()["spec"]
+    text = (folder / "HANDOVER.md").read_text()
+    assert "| ConfigMap mnist-config |" in text
+    assert "of-somebody-else" not in text
+    pods = [one for one in etcompile.compile([str(folder)]).objects if one["kind"] == "Pod"]
+    assert [
+        one["metadata"]["name"] for one in pods if "worker" in one["metadata"]["name"]
+    ] == workers
+
+
+def test_a_job_that_is_not_there_is_told(control_plane, namespace, served) -> None:
+    kubeconfig = control_plane.kubeconfig(namespace=namespace)
+    done = migrate(kubeconfig, "--from-cluster", "trainingjob/mnist")
+    assert done.returncode == 2
+    assert "there is no TrainingJob 'mnist'" in done.stderr
+
+
+def test_a_kind_that_nobody_knows_is_told(tmp_path) -> None:
+    path = tmp_path / "kubeconfig"
+    server = {"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}
+    context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
+    users = [{"name": "u", "user": {"token": "t"}}]
+    config = {"clusters": [server], "contexts": [context], "current-context": "c", "users": users}
+    path.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "Config", **config}))
+    done = migrate(path, "--from-cluster", "sparkjob/mnist")
+    assert done.returncode == 2
+    assert "is not KIND/NAME of one of" in done.stderr

@@ -1,0 +1,228 @@
+"""The spec and the overlay that a hand-over writes: clean, and rendering to what it should."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from dumps import dumped, migration
+
+import etcompile
+from etcompile import frontends
+from etcompile.frontends import Kind
+from specs import scale_in, scale_out, training_job
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = sorted({path.parent for path in (ROOT / "examples").glob("*/*/job.yaml")})
+
+
+def documents(text: str) -> list[dict[str, Any]]:
+    return [one for one in yaml.safe_load_all(text) if one]
+
+
+def written(folder: Path, files: dict[str, str]) -> Path:
+    folder.mkdir(exist_ok=True)
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    return folder
+
+
+def rendered(folder: Path) -> list[dict[str, Any]]:
+    overlays = (str(folder),) if (folder / "overlay.yaml").exists() else ()
+    compilation = etcompile.compile([str(folder)], etcompile.Options(overlays=overlays))
+    assert compilation.ok, [one.message for one in compilation.diagnostics]
+    return [*compilation.objects]
+
+
+def example(folder: Path) -> list[dict[str, Any]]:
+    found = [one for path in sorted(folder.rglob("*.yaml")) for one in documents(path.read_text())]
+    return [one for one in found if frontends.find(one["apiVersion"], one["kind"])]
+
+
+@pytest.mark.parametrize("folder", EXAMPLES, ids=lambda path: f"{path.parent.name}-{path.name}")
+def test_an_example_that_was_in_a_cluster_renders_as_before(folder: Path, tmp_path: Path) -> None:
+    originals = example(folder)
+    before = etcompile.compile(originals)
+    assert before.ok
+    running = [dumped(one, conditions=[{"type": "Running", "status": "True"}]) for one in originals]
+    result = migration(*running)
+    assert result.files, [one.message for one in result.diagnostics]
+    after = rendered(written(tmp_path / "job", dict(result.files)))
+    assert after == [*before.objects]
+
+
+def test_what_only_a_cluster_writes_is_gone() -> None:
+    result = migration(dumped(training_job(), phase="Running"))
+    (spec,) = documents(result.files["mnist.yaml"])
+    assert spec == training_job()
+
+
+def test_marks_of_tools_that_sync_are_gone_and_others_stay() -> None:
+    job = dumped(training_job())
+    job["metadata"]["annotations"] = {
+        "argocd.argoproj.io/tracking-id": "team:kai.alibabacloud.com/TrainingJob:/mnist",
+        "example.com/owner": "nlp",
+    }
+    job["metadata"]["labels"] = {"kustomize.toolkit.fluxcd.io/name": "team"}
+    (spec,) = documents(migration(job).files["mnist.yaml"])
+    assert spec["metadata"] == {"name": "mnist", "annotations": {"example.com/owner": "nlp"}}
+
+
+def test_a_default_that_somebody_wrote_stays_where_kubectl_noted_it() -> None:
+    job = training_job()
+    template = job["spec"]["etReplicaSpecs"]["worker"]["template"]
+    template["spec"]["dnsPolicy"] = "ClusterFirst"
+    assert documents(migration(dumped(job, noted=True)).files["mnist.yaml"]) == [job]
+    (unnoted,) = documents(migration(dumped(job)).files["mnist.yaml"])
+    assert "dnsPolicy" not in unnoted["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"]
+
+
+def test_a_default_of_the_kind_goes_where_kubectl_noted_that_nobody_wrote_it() -> None:
+    job = training_job()
+    live = dumped(job, noted=True, phase="Running")
+    live["spec"] |= {"restartPolicy": "Never", "backoffLimit": 6}
+    assert documents(migration(live).files["mnist.yaml"]) == [job]
+    live["spec"]["backoffLimit"] = 5
+    assert documents(migration(live).files["mnist.yaml"])[0]["spec"]["backoffLimit"] == 5
+
+
+def test_a_value_that_is_no_default_stays() -> None:
+    job = training_job()
+    spec = job["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"]
+    spec |= {"dnsPolicy": "Default", "serviceAccountName": "default"}
+    spec["containers"][0] |= {
+        "readinessProbe": {"tcpSocket": {"port": 22}, "periodSeconds": 3},
+        "securityContext": {"runAsUser": 0},
+    }
+    assert documents(migration(dumped(job)).files["mnist.yaml"]) == [job]
+
+
+# Scale intents ----------------------------------------------------------------------------------
+
+
+def intent(document: dict[str, Any], started: str, phase: str = "ScaleSucceeded", **status: Any):
+    condition = {"type": "Scaling", "status": "True", "lastTransitionTime": started}
+    made = copy.deepcopy(document)
+    made["metadata"]["creationTimestamp"] = "2026-11-01T11:00:00Z"
+    return {**made, "status": {"phase": phase, "conditions": [condition], **status}}
+
+
+def workers(objects: list[dict[str, Any]]) -> list[str]:
+    names = [one["metadata"]["name"] for one in objects if one["kind"] == "Pod"]
+    return [name for name in names if "-worker-" in name]
+
+
+def test_a_scale_in_by_count_names_the_workers_that_really_went(tmp_path: Path) -> None:
+    running = ["mnist-worker-0", "mnist-worker-2"]
+    result = migration(
+        dumped(training_job(replicas=3), phase="Running", targetWorkers=running),
+        intent(scale_in("less", 1), "2026-11-01T12:00:00Z", toDeletePods=["mnist-worker-1"]),
+    )
+    spec = documents(result.files["mnist.yaml"])[1]["spec"]
+    assert spec["toDelete"] == {"podNames": ["mnist-worker-1"]}
+    assert workers(rendered(written(tmp_path / "job", dict(result.files)))) == running
+
+
+def test_intents_are_numbered_as_they_were_done_and_failed_ones_left_out() -> None:
+    result = migration(
+        dumped(training_job(), phase="Running"),
+        intent(scale_out("second", 1), "2026-11-01T12:00:02Z"),
+        intent(scale_out("failed", 9), "2026-11-01T12:00:00Z", "ScaleFailed"),
+        intent(scale_out("first", 1), "2026-11-01T12:00:01Z"),
+    )
+    found = documents(result.files["mnist.yaml"])[1:]
+    names = {one["metadata"]["name"]: one["metadata"]["annotations"] for one in found}
+    assert names == {
+        "first": {"etcompile.dev/sequence": "1"},
+        "second": {"etcompile.dev/sequence": "2"},
+    }
+    assert "ScaleOut failed failed and is left out" in result.files["HANDOVER.md"]
+
+
+def test_without_the_intents_an_overlay_keeps_the_number_of_workers(tmp_path: Path) -> None:
+    running = [f"mnist-worker-{index}" for index in range(5)]
+    result = migration(dumped(training_job(), phase="Running", targetWorkers=running))
+    assert documents(result.files["mnist.yaml"]) == [training_job()]
+    assert workers(rendered(written(tmp_path / "job", dict(result.files)))) == running
+
+
+def test_more_workers_than_allowed_raise_the_limit_and_say_so(tmp_path: Path) -> None:
+    job = training_job()
+    job["spec"]["etReplicaSpecs"]["worker"]["maxReplicas"] = 2
+    running = [f"mnist-worker-{index}" for index in range(3)]
+    result = migration(dumped(job, phase="Running", targetWorkers=running))
+    assert "maxReplicas is 2: the overlay raises it" in result.files["HANDOVER.md"]
+    assert workers(rendered(written(tmp_path / "job", dict(result.files)))) == running
+
+
+def test_intents_that_cannot_be_done_again_are_left_out(tmp_path: Path) -> None:
+    result = migration(
+        dumped(training_job(), phase="Running", targetWorkers=["mnist-worker-1"]),
+        intent(scale_in("less", ["mnist-worker-7"]), "2026-11-01T12:00:00Z", toDeletePods=["x"]),
+    )
+    assert len(documents(result.files["mnist.yaml"])) == 1
+    assert workers(rendered(written(tmp_path / "job", dict(result.files)))) == ["mnist-worker-0"]
+
+
+def test_a_secret_of_another_name_that_runs_is_kept(tmp_path: Path) -> None:
+    (launcher,) = (
+        one
+        for one in etcompile.compile(training_job()).objects
+        if (one["kind"], one["metadata"]["name"]) == ("Pod", "mnist-launcher")
+    )
+    live = copy.deepcopy(dict(launcher))
+    volumes = [one for one in live["spec"]["volumes"] if "secret" in one]
+    volumes[0]["secret"]["secretName"] = "team-keys"
+    result = migration(dumped(training_job(), phase="Running"), live)
+    assert documents(result.files["overlay.yaml"])[0]["settings"] == {
+        "secret": "existing:team-keys"
+    }
+    pods = rendered(written(tmp_path / "job", dict(result.files)))
+    assert "team-keys" in str(pods)
+
+
+# Refusals and other kinds -----------------------------------------------------------------------
+
+
+def test_pods_without_their_job_are_refused() -> None:
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {}}
+    result = migration(pod)
+    assert [one.code for one in result.diagnostics] == ["ET5013"]
+    assert not result.files
+
+
+def test_a_resource_that_does_not_render_is_refused_with_its_place(tmp_path: Path) -> None:
+    from etcompile import stages
+    from etcompile.migrate import migrated
+
+    job = dumped(training_job(), phase="Running")
+    job["spec"]["etReplicaSpecs"]["worker"]["replicas"] = -1
+    path = tmp_path / "live.yaml"
+    path.write_text(yaml.safe_dump(job))
+    result = migrated(stages.loaded([str(path)], etcompile.Options(), None).documents)
+    (problem,) = (one for one in result.diagnostics if one.severity.value == "error")
+    assert problem.location.line is not None
+    assert not result.files
+
+
+def test_two_jobs_of_one_name_get_a_file_each() -> None:
+    jobs = [dumped(training_job()), dumped(training_job())]
+    for job, namespace in zip(jobs, ("a", "b"), strict=True):
+        job["metadata"]["namespace"] = namespace
+    names = set(migration(*jobs).files)
+    assert names == {"trainingjob-a-mnist.yaml", "trainingjob-b-mnist.yaml", "HANDOVER.md"}
+
+
+def test_a_kind_that_names_no_operator_is_handed_over_carefully(monkeypatch) -> None:
+    from msgspec import structs
+
+    find = frontends.find
+
+    def bare(version: str | None, name: str | None) -> Kind | None:
+        kind = find(version, name)
+        return kind and structs.replace(kind, operator=None)
+
+    monkeypatch.setattr(frontends, "find", bare)
+    text = migration(dumped(training_job(), phase="Running")).files["HANDOVER.md"]
+    assert "Stop the operator of TrainingJob" in text
