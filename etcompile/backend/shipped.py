@@ -11,7 +11,7 @@ SOURCES = {
     "kubexec.sh.j2": "dfb8d9121b59f0fc7a63a728ebcf215cfd77a3a3aa04d63c07580e72db6611cf",
     "run-once.sh.j2": "97448512a64b7b3f0d1c3b2fa9154c420febfb8f62ae80be90b7858b9b868023",
     "ssh-keys.sh.j2": "54f4196a49df6afb4ce1d386ae79a2fcd3b654cceaca20afec68d41721d2af61",
-    "until-done.sh.j2": "81c6b1a305497aa9fc43096bd0fe882778f2d7736e351dabae277dab433ec884",
+    "until-done.sh.j2": "d1bea78fa687045d1d2d8b89bd327868ee64fcb81492f0467a18cc94bb948361",
     "wait-for-workers.sh.j2": "b04e3be87d89117431875f37e9b320be57e758a86860c8132614864cdbecdda5",
     "worker.sh.j2": "a3fbfbbf6663aed7738a8473c90a503cd8ed23d9b737ed01170282852700773e",
 }
@@ -209,13 +209,24 @@ def _until_done_sh(values: Values) -> Iterator[str]:
         "    exit 0\n"
         "fi\n"
         "\n"
+        "child='' nap='' told=''\n"
+        "# shellcheck disable=SC2086 # either may be empty\n"
+        "trap 'told=yes; kill $child $nap 2>/dev/null' TERM\n"
+        "# Not INT itself, which a shell lets none of its background processes have.\n"
+        "# shellcheck disable=SC2086\n"
+        "trap 'told=yes; kill $child $nap 2>/dev/null' INT\n"
         "\"$@\" &\n"
-        "child=$! nap='' told=''\n"
-        "trap 'told=TERM; kill \"$child\" $nap 2>/dev/null' TERM\n"
-        "trap 'told=INT; kill -INT \"$child\" 2>/dev/null; kill $nap 2>/dev/null' INT\n"
+        "child=$!\n"
+        "[ -z \"$told\" ] || kill \"$child\" 2>/dev/null\n"
         "\n"
         "while kill -0 \"$child\" 2>/dev/null; do\n"
-        "    if [ -z \"$told\" ] && finished; then\n"
+        "    if [ -n \"$told\" ]; then\n"
+        "        wait \"$child\"\n"
+        "        code=$?\n"
+        "        kill -0 \"$child\" 2>/dev/null || exit \"$code\"\n"
+        "        continue # told once more\n"
+        "    fi\n"
+        "    if finished; then\n"
         "        echo \"etcompile: run $own_hash is done, ending\" >&2\n"
         "        kill \"$child\"\n"
         "        wait \"$child\"\n"

@@ -34,9 +34,7 @@ def discovery() -> ConfigFile:
     return ConfigFile(DISCOVERY, DISCOVERY, values)
 
 
-def host_lists(
-    line: str, host: str, *, launcher: bool, slots: bool = True
-) -> tuple[HostList, ...]:
+def host_lists(line: str, host: str, *, launcher: bool, slots: bool = True) -> tuple[HostList, ...]:
     """The hostfile, what the discovery script prints, and whom the launcher waits for.
 
     Args:

@@ -208,7 +208,7 @@ def _credentials(spec: Spec) -> SshCredentials:
             ("ssh-publickey", "authorized_keys"),
         ),
         mount_path=path,
-        port=int(port) if port and port.isdecimal() else None,
+        port=int(port) if port and _is_port(port) else None,
         owned=True,
         copied=False,
         config=None,
@@ -230,11 +230,15 @@ def _problems(spec: Spec) -> Iterator[Diagnostic]:
         found = spec.annotation(name)
         if found is None:
             continue
-        good = found in allowed if allowed else found.isdecimal() and 0 < int(found) < 65536
+        good = found in allowed if allowed else _is_port(found)
         if not good:
             place = spec.source.locate(("metadata", "annotations", name))
             facts: Mapping[str, Any] = {"name": name, "expected": expected, "found": found}
             yield diagnose("ET2050", place, **facts, advice="")
+
+
+def _is_port(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= 5 and 0 < int(text) < 65536
 
 
 KINDS = (

@@ -186,6 +186,22 @@ def secret(place, require) -> Path:
 
 
 @pytest.fixture
+def told_port(place, port, require) -> dict[str, str]:
+    """The environment of an image whose ssh is configured for the port, which a job leaves to it.
+
+    The real ssh reads its configuration from the home of the user in passwd, so the file is
+    named to it.
+    """
+    directory = place / "told"
+    directory.mkdir()
+    (directory / "config").write_text(f"Host *\n    Port {port}\n")
+    client = directory / "ssh"
+    client.write_text(f'#!/bin/sh\nexec {require("ssh", which="ssh")} -F {directory}/config "$@"\n')
+    client.chmod(0o755)
+    return {**os.environ, "PATH": f"{directory}:{os.environ.get('PATH', os.defpath)}"}
+
+
+@pytest.fixture
 def ssh_home(place, secret, script, port, run):
     """`ssh_home(user)`: that user's keys, copied as `ssh-keys.sh` does it."""
 

@@ -38,12 +38,12 @@ def image(place, require):
 def gate(shell, script, place, port):
     """`gate(HOST...)`: the command line of the gate for these hosts."""
 
-    def write(*hosts, timeout_seconds=60, ssh=True, kubexec=None):
+    def write(*hosts, timeout_seconds=60, ssh=True, kubexec=None, known=True):
         (place / "hostfile").write_text("".join(f"{host}:1\n" for host in hosts))
         path = script(
             "wait-for-workers.sh",
             ssh=ssh,
-            port=port if ssh else None,
+            port=port if ssh and known else None,
             hostfile=str(place / "hostfile"),
             timeout_seconds=timeout_seconds,
             kubexec=kubexec,
@@ -95,6 +95,22 @@ def test_it_tells_who_is_there_with_whatever_the_image_has(gate, image, sshd, ru
         f"etcompile:   127.0.0.2: port {_port_of(final)} does not accept",
         f"etcompile:   {NOWHERE}: does not resolve",
     ]
+
+
+def test_a_port_that_the_job_leaves_to_the_image_is_asked_of_its_ssh(
+    gate, sshd, run, port, told_port
+):
+    sshd()
+    assert run(*gate("127.0.0.1", known=False), env=told_port).returncode == 0
+    found = run(*gate("127.0.0.2", known=False, timeout_seconds=1), env=told_port)
+    assert found.returncode == 1
+    assert f"127.0.0.2: port {port} does not accept" in found.stderr
+
+
+def test_without_an_ssh_to_ask_the_port_is_22(gate, image, run):
+    path = image("python3", "timeout", "getent")
+    found = run(*gate("127.0.0.2", known=False, timeout_seconds=1), env=path)
+    assert "port 22 does not accept" in found.stderr
 
 
 def _port_of(lines):

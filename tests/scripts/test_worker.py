@@ -17,9 +17,9 @@ NEVER = 600
 def worker(shell, script, place, start):
     """`worker(user, ssh_home, port)`: a running worker; without ssh_home one without ssh."""
 
-    def run(user=None, ssh_home=None, port=None, poll_seconds=0.1, temporary=None):
+    def run(user=None, ssh_home=None, port=None, poll_seconds=0.1, temporary=None, path=None):
         (place / "spec-hash").write_text("0f3a9c")
-        path = script(
+        worker = script(
             "worker.sh",
             ssh=ssh_home is not None,
             ssh_port=port,
@@ -31,7 +31,8 @@ def worker(shell, script, place, start):
         (place / "tmp").mkdir()
         (place / "tmp").chmod(0o777)
         environment = {**os.environ, "TMPDIR": temporary or str(place / "tmp")}
-        command = [*(user.become if user else ()), *shell, path, "ignored", "--args"]
+        environment |= {"PATH": path} if path else {}
+        command = [*(user.become if user else ()), *shell, worker, "ignored", "--args"]
         return start(*command, env=environment)
 
     return run
@@ -161,6 +162,15 @@ def test_a_read_only_root_file_system_is_no_obstacle(worker, other, ssh_home, po
     worker(other, home, port, temporary="/nonexistent")
     listening(port)
     assert ssh(other, home, "echo served").stdout == "served\n"
+
+
+def test_a_port_that_the_job_leaves_to_the_image_is_asked_of_its_ssh(
+    worker, other, ssh_home, port, listening, ssh, told_port
+):
+    home = ssh_home(other)
+    worker(other, home, path=told_port["PATH"])
+    listening(port)
+    assert ssh(other, home, "whoami").stdout == f"{other.name}\n"
 
 
 def test_a_worker_without_ssh_only_stays_until_the_end(worker, place):

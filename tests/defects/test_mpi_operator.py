@@ -1,0 +1,239 @@
+"""One test for each defect of the two MPIJob operators that can be decided without a cluster.
+
+D1 to D15 are those of reference/mpi-operator-v2.md 7, 39 to 43 those of
+reference/training-operator.md 7. What is missing here happens at run time and is the watcher's;
+docs/differences.md lists it.
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from etcompile import Settings
+from etcompile.stored import read_stored
+from specs import by_name, compiled, container, errors, pods
+
+DIFFERENCES = Path(__file__).parents[2] / "docs" / "differences.md"
+ETCOMPILE = "etcompile.dev/v1alpha1"
+
+
+def mpi_job(version: str = "v2beta1", workers: int | None = 2, **spec: Any) -> dict[str, Any]:
+    """An MPIJob with one container a role; `spec` replaces fields of its spec."""
+    roles = {"Launcher": {"template": {"spec": {"containers": [container(command=["mpirun"])]}}}}
+    if workers is not None:
+        template = {"spec": {"containers": [container()]}}
+        roles["Worker"] = {"replicas": workers, "template": template}
+    return {
+        "apiVersion": f"kubeflow.org/{version}",
+        "kind": "MPIJob",
+        "metadata": {"name": "pi", "namespace": "ml"},
+        "spec": {"mpiReplicaSpecs": roles, **spec},
+    }
+
+
+def scale(kind: str, **spec: Any) -> dict[str, Any]:
+    selector = {"kind": "MPIJob", "name": "pi"}
+    metadata = {"name": "wish", "namespace": "ml"}
+    spec = {"selector": selector, **spec}
+    return {"apiVersion": ETCOMPILE, "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def objects(*documents: dict[str, Any], **options: Any) -> dict[tuple[str, str], Any]:
+    return by_name(compiled(*documents, **options))
+
+
+def launcher(*documents: dict[str, Any], **options: Any) -> Any:
+    """The PodSpec of the launcher, be it a Pod's or a Job's."""
+    made = objects(*documents, **options)
+    if ("Job", "pi-launcher") in made:
+        return made["Job", "pi-launcher"]["spec"]["template"]["spec"]
+    return made["Pod", "pi-launcher"]["spec"]
+
+
+def config(*documents: dict[str, Any], **options: Any) -> Any:
+    return objects(*documents, **options)["ConfigMap", "pi-config"]["data"]
+
+
+def stored(*documents: dict[str, Any]) -> Any:
+    return read_stored(yaml.safe_load(config(*documents)["job.yaml"]))[0]
+
+
+def environment(spec: Any) -> dict[str, str]:
+    return {env["name"]: env.get("value", "") for env in spec["containers"][0]["env"]}
+
+
+def gates(spec: Any) -> list[str]:
+    return [one["name"] for one in spec.get("initContainers", ())]
+
+
+def test_mpi_operator_d1_open_mpi_5_reads_the_hostfile_too() -> None:
+    variables = environment(launcher(mpi_job(slotsPerWorker=4)))
+    assert variables["PRTE_MCA_prte_default_hostfile"] == "/etc/mpi/hostfile"
+    assert variables["PRTE_MCA_prte_keep_fqdn_hostnames"] == "true"
+    assert variables["PRTE_MCA_plm_ssh_args"] == "-o ConnectionAttempts=10"
+    assert variables["PRTE_MCA_prte_set_default_slots"] == "4"
+
+
+@pytest.mark.parametrize("version", ["v1", "v2beta1"])
+def test_mpi_operator_d1_who_has_set_these_keeps_them(version: str) -> None:
+    job = mpi_job(version)
+    main = job["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["containers"][0]
+    main["env"] = [{"name": "PRTE_MCA_prte_default_hostfile", "value": "/my/hosts"}]
+    assert environment(launcher(job))["PRTE_MCA_prte_default_hostfile"] == "/my/hosts"
+
+
+@pytest.mark.parametrize("policy", ["AtStartup", "WaitForWorkersReady"])
+def test_mpi_operator_d2_waiting_needs_no_controller_and_blocks_no_gang(policy: str) -> None:
+    made = objects(mpi_job(launcherCreationPolicy=policy))
+    assert ("Job", "pi-launcher") in made
+    assert gates(launcher(mpi_job(launcherCreationPolicy=policy))) == ["wait-for-workers"]
+
+
+def test_mpi_operator_d3_a_suspended_launcher_waits_for_its_workers_once_resumed() -> None:
+    suspended = objects(mpi_job(runPolicy={"suspend": True}))
+    resumed = objects(mpi_job(runPolicy={"suspend": False}))
+    job = suspended["Job", "pi-launcher"]["spec"]
+    assert job.pop("suspend") is True
+    assert job == resumed["Job", "pi-launcher"]["spec"]
+    assert gates(job["template"]["spec"]) == ["wait-for-workers"]
+    assert not [key for key in suspended if key[0] == "Pod"]
+    assert {key[0] for key in suspended} == {"Service", "ConfigMap", "Job"}
+
+
+def test_mpi_operator_d4_a_ttl_removes_no_part_of_a_job_that_git_declares() -> None:
+    job = mpi_job(runPolicy={"ttlSecondsAfterFinished": 60})
+    assert "ttlSecondsAfterFinished" not in objects(job)["Job", "pi-launcher"]["spec"]
+    assert stored(job).run.ttl == 60
+
+
+def test_mpi_operator_d5_workers_end_with_the_run_whatever_they_run() -> None:
+    job = mpi_job()
+    assert objects(job)["Pod", "pi-worker-0"]["spec"]["containers"][0]["command"] == [
+        "sh",
+        "/etc/etcompile/scripts/worker.sh",
+    ]
+    main = job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]
+    main |= {"command": ["/usr/sbin/sshd"], "args": ["-De"]}
+    worker = objects(job)["Pod", "pi-worker-0"]["spec"]["containers"][0]
+    assert worker["command"] == ["sh", "/etc/etcompile/scripts/until-done.sh", "/usr/sbin/sshd"]
+    assert worker["args"] == ["-De"]
+
+
+def test_mpi_operator_d8_scaling_a_launcher_that_works_removes_the_right_worker() -> None:
+    job = mpi_job(workers=3, runLauncherAsWorker=True)
+    before = objects(job)
+    after = objects(job, scale("ScaleIn", toDelete={"count": 1}))
+    assert {key for key in before if key not in after} == {("Pod", "pi-worker-2")}
+    unchanged = [key for key in after if key[0] in ("Pod", "Job", "Service")]
+    assert all(after[key] == before[key] for key in unchanged)
+
+
+def test_mpi_operator_d9_names_resolve_before_the_pods_are_ready() -> None:
+    assert objects(mpi_job())["Service", "pi"]["spec"]["publishNotReadyAddresses"] is True
+    assert config(mpi_job())["peers"] == "pi-worker-0.pi.ml.svc\npi-worker-1.pi.ml.svc\n"
+
+
+def test_mpi_operator_d11_the_search_domain_is_the_clusters() -> None:
+    settings = Settings(cluster_domain="example.org")
+    made = objects(mpi_job(), settings=settings)
+    searches = made["Pod", "pi-worker-0"]["spec"]["dnsConfig"]["searches"]
+    assert searches == ["pi.ml.svc.example.org"]
+
+
+def test_mpi_operator_d13_any_worker_can_be_removed() -> None:
+    documents = mpi_job(workers=3), scale("ScaleIn", toDelete={"podNames": ["pi-worker-1"]})
+    assert pods(compiled(*documents)) == ["pi-worker-0", "pi-worker-2"]
+    hosts = "pi-worker-0.pi.ml.svc slots=1\npi-worker-2.pi.ml.svc slots=1\n"
+    assert config(*documents)["hostfile"] == hosts
+
+
+def test_mpi_operator_d14_sshd_does_not_depend_on_the_images_configuration() -> None:
+    script = config(mpi_job())["worker.sh"]
+    assert "StrictModes=no" in script
+    assert 'HostKey="$keys/host"' in script
+
+
+@pytest.mark.parametrize(
+    ("job", "code"),
+    [
+        (mpi_job(mpiImplementation="OpenMpi"), "ET2007"),
+        (mpi_job(launcherCreationPolicy="Whenever"), "ET2007"),
+        (mpi_job(workers=0), "ET2008"),
+        (mpi_job(runPolicy={"managedBy": "kueue.x-k8s.io/multikueue"}), "ET2060"),
+        (mpi_job(runPolicy={"managedBy": "kueue"}), "ET2007"),
+        (mpi_job(runPolicy={"cleanPodPolicy": "Runing"}), "ET2007"),
+    ],
+    ids=["implementation", "creation", "workers", "managed", "misspelt", "clean"],
+)
+def test_mpi_operator_d15_what_is_refused_is_told(job: dict[str, Any], code: str) -> None:
+    assert errors(job) == [code]
+
+
+def test_training_operator_39_the_launcher_waits_until_it_can_send_commands() -> None:
+    spec = launcher(mpi_job("v1"))
+    assert gates(spec) == ["kubectl-delivery", "wait-for-workers"]
+    script = config(mpi_job("v1"))["wait-for-workers.sh"]
+    assert "/etc/mpi/kubexec.sh" in script
+
+
+def test_training_operator_40_a_failed_worker_need_not_fail_the_job() -> None:
+    # Success is the launcher's alone, and a drained resident worker ends as it was told to.
+    job = mpi_job("v1")
+    job["spec"]["mpiReplicaSpecs"]["Worker"]["restartPolicy"] = "ExitCode"
+    read = stored(job)
+    assert read.run.success.roles == ("launcher",)
+    worker = read.role("worker")
+    assert worker is not None
+    assert worker.restart == "ExitCode"
+
+
+@pytest.mark.parametrize("workers", [None, 0])
+def test_training_operator_41_without_workers_there_is_no_right_to_any_pod(
+    workers: int | None,
+) -> None:
+    job = mpi_job("v1", workers=workers)
+    rules = objects(job)["Role", "pi-launcher"]["rules"]
+    assert [rule["resources"] for rule in rules] == [["pods"]]
+
+
+def test_training_operator_41_workers_without_a_number_are_none() -> None:
+    job = mpi_job("v1")
+    del job["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"]
+    assert pods(compiled(job)) == []
+    assert config(job)["hostfile"] == ""
+
+
+def test_training_operator_43_a_named_account_is_neither_created_nor_owned() -> None:
+    job = mpi_job("v1")
+    spec = job["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]
+    spec["serviceAccountName"] = "trainer"
+    made = objects(job)
+    assert not [key for key in made if key[0] == "ServiceAccount"]
+    assert made["Pod", "pi-launcher"]["spec"]["serviceAccountName"] == "trainer"
+    assert made["RoleBinding", "pi-launcher"]["subjects"][0]["name"] == "trainer"
+
+
+def test_training_operator_43_arguments_that_mean_nothing_are_told() -> None:
+    job = mpi_job("v1")
+    main = job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]
+    main["args"] = ["--serve"]
+    result = compiled(job)
+    assert [d.code for d in result.diagnostics if "args" in d.message] == ["ET2041"]
+
+
+def test_each_defect_is_tested_or_listed_as_the_watchers() -> None:
+    source = Path(__file__).read_text()
+    tested = {int(n) for n in re.findall(r"def test_mpi_operator_d(\d+)_", source)}
+    tested_v1 = {int(n) for n in re.findall(r"def test_training_operator_(\d+)_", source)}
+    text = DIFFERENCES.read_text("utf-8")
+    for heading, found, numbers, letter in (
+        ("MPI Operator", tested, range(1, 16), "D"),
+        ("MPIJob of the Training Operator", tested_v1, range(39, 44), ""),
+    ):
+        section = text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+        listed = {int(n) for n in re.findall(rf"(?m)^- \*\*{letter}(\d+)\*\*", section)}
+        assert not listed & found
+        assert listed | found == set(numbers)
