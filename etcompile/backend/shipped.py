@@ -11,7 +11,7 @@ SOURCES = {
     "kubexec.sh.j2": "dfb8d9121b59f0fc7a63a728ebcf215cfd77a3a3aa04d63c07580e72db6611cf",
     "run-once.sh.j2": "97448512a64b7b3f0d1c3b2fa9154c420febfb8f62ae80be90b7858b9b868023",
     "ssh-keys.sh.j2": "54f4196a49df6afb4ce1d386ae79a2fcd3b654cceaca20afec68d41721d2af61",
-    "until-done.sh.j2": "d1bea78fa687045d1d2d8b89bd327868ee64fcb81492f0467a18cc94bb948361",
+    "until-done.sh.j2": "3ace5a87b52ed24909ed14647ecf8f7274dc96395f7bd35bca6576b30a4a917b",
     "wait-for-workers.sh.j2": "b04e3be87d89117431875f37e9b320be57e758a86860c8132614864cdbecdda5",
     "worker.sh.j2": "a3fbfbbf6663aed7738a8473c90a503cd8ed23d9b737ed01170282852700773e",
 }
@@ -238,6 +238,7 @@ def _until_done_sh(values: Values) -> Iterator[str]:
     yield (
         " &\n"
         "    nap=$!\n"
+        "    [ -z \"$told\" ] || kill \"$nap\" 2>/dev/null # told before it had a name\n"
         "    wait \"$nap\" # unlike a foreground sleep, lets a signal in at once\n"
         "done\n"
         "wait \"$child\"\n"
