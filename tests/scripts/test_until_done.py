@@ -104,7 +104,12 @@ def test_a_second_signal_is_passed_on_too(around, start, place, until):
 def test_a_command_without_a_handler_ends_as_with_a_signal(around, start, place, until):
     process = start(*around("sleep", "600", poll_seconds=NEVER))
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    until(lambda: len(children.read_text().split()) == 2)
+
+    def names():
+        return [Path(f"/proc/{pid}/comm").read_text() for pid in children.read_text().split()]
+
+    # Not before both are what they were forked for: a signal in between is the shell's, and lost.
+    until(lambda: names() == ["sleep\n", "sleep\n"])
     process.terminate()
     assert process.wait(20) == 143
 
