@@ -7,6 +7,7 @@ whose text changes are read: after a scale-out that is not one Pod.
 
 import itertools
 import json
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -118,16 +119,27 @@ def _told(pairs: Iterable[tuple[Document, Document]], *, replaced: bool) -> Iter
     alike: dict[tuple[str, ...], list[tuple[Document, Change]]] = {}
     for old, new in pairs:
         for change in changes(old.data, new.data):
-            # A Pod's host name is its own, and yet all of them change alike.
-            values = (
-                json.dumps(value, sort_keys=True).replace(str(old.name), "*")
-                for value in (change.old, change.new)
-            )
+            values = (_likeness(value, old, change) for value in (change.old, change.new))
             kind = (str(old.api_version), str(old.kind), str(old.namespace))
             key = (*kind, change.field, change.verdict.value, *values)
             alike.setdefault(key, []).append((old, change))
     for found in alike.values():
         yield _diagnostic([old for old, _ in found], found[0][1], replaced=replaced)
+
+
+_LONG = 80
+"""Characters; a variable with more describes the job, as TF_CONFIG does."""
+
+
+def _likeness(value: object, old: Document, change: Change) -> str:
+    """A value without what is a Pod's own, such as its host name: the Pods of a role change alike.
+
+    Variables have their replica's rank in them somewhere, and long ones the whole job's hosts.
+    """
+    text = json.dumps(value, sort_keys=True).replace(str(old.name), "*")
+    if ".env" not in change.field:
+        return text
+    return re.sub(r"\d+", "#", text) if len(text) <= _LONG else ""
 
 
 def _diagnostic(objects: list[Document], change: Change, *, replaced: bool) -> Diagnostic:

@@ -13,6 +13,13 @@ from etcompile.model import Origin
 MAIN_CONTAINER = "kubectl.kubernetes.io/default-container"
 """kubectl's own annotation for the container that matters."""
 
+MOUNTED_HOME = (
+    r"(?!/(?:etc/edl|etc/mpi|etc/etcompile|opt/kube|job)(?:/|$))"
+    r"(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._-]+)+/?"
+)
+"""A path that keys can be mounted at: not ours, no dots that lead elsewhere, nothing a shell
+minds."""
+
 
 def main_container(
     origin: Origin, template: Mapping[str, Any]

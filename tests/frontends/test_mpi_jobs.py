@@ -302,3 +302,8 @@ def test_nothing_of_the_input_is_changed() -> None:
     before = copy.deepcopy(job)
     compiled(job)
     assert job == before
+
+
+@pytest.mark.parametrize("path", ["/etc/etcompile/scripts", "/etc/mpi", "a/.ssh", "/a:b", "/a'b"])
+def test_a_mount_path_for_keys_that_no_pod_could_have_is_refused(path: str) -> None:
+    assert errors(mpi_job(sshAuthMountPath=path)) == ["ET2009"]

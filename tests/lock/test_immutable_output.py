@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from rendering import done, render, tree, write
 
-from specs import container, launcher, scale_in, scale_out, training_job, worker
+from specs import container, kubeflow_job, launcher, scale_in, scale_out, training_job, worker
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("*/*/job.yaml"))
@@ -211,3 +211,13 @@ def test_a_long_value_is_shown_from_where_it_differs(job: Path, out: Path) -> No
     stderr = render(job, "-o", out).stderr
     assert '"python", "tune.py"]' in stderr
     assert stderr.count("…") == 2
+
+
+def test_a_variable_that_names_all_hosts_is_one_change_of_many_pods(job: Path, out: Path) -> None:
+    file = write(job.with_name("tf.yaml"), kubeflow_job("TFJob", {"Worker": 4}))
+    target = out.with_name("tf")
+    done(file, "-o", target)
+    stderr = render(write(file, kubeflow_job("TFJob", {"Worker": 5})), "-o", target).stderr
+    assert stderr.count("error[ET5008]") == 1
+    assert "and 2 more" in stderr
+    assert "env[TF_CONFIG]" in stderr

@@ -1,0 +1,150 @@
+"""`etcompile scale`: writes the scale intent that a wish needs into the source tree."""
+
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from etcompile.cli.options import REFUSED, options, refuses, setting_options, talks, tell
+
+if TYPE_CHECKING:
+    from etcompile.intents.wishes import Wish
+    from etcompile.scaling import Proposal
+
+_OF_APPLY = ("context", "kubeconfig", "wait", "timeout", "drain")
+_NAMES = 4
+"""So many of the Pods that come or go are named."""
+
+
+@click.command("scale")
+@click.argument("job", metavar="JOB")
+@click.argument("paths", metavar="[PATH...]", nargs=-1)
+@click.option("--to", metavar="N", type=click.IntRange(min=0), help="So many workers in all.")
+@click.option("--add", metavar="N", type=click.IntRange(min=1), help="So many workers more.")
+@click.option(
+    "--remove",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="So many workers fewer: those with the highest indexes.",
+)
+@click.option("--pods", metavar="A,B", help="Without these workers.")
+@click.option("--kind", metavar="KIND", help="The job's kind, where jobs of two share the name.")
+@click.option("--dry-run", is_flag=True, help="Print the file instead of writing it.")
+@click.option("--apply", "applies", is_flag=True, help="Then apply the job, as etcompile apply.")
+@click.option("--context", metavar="NAME", help="With --apply: the kubeconfig's context.")
+@click.option(
+    "--kubeconfig",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="With --apply: the kubeconfig.",
+)
+@click.option("--wait", metavar="WHAT", help="With --apply: as there.")
+@click.option("--timeout", metavar="T", help="With --apply: as there.")
+@click.option("--drain", metavar="T", help="With --apply: as there.")
+@setting_options
+@click.pass_context
+def command(ctx: click.Context, /, job: str, paths: tuple[str, ...], **given: Any) -> None:
+    """Give a job more or fewer workers, by a new ScaleOut or ScaleIn beside it.
+
+    JOB is looked for in PATHs, here if none is given. One file is added, which counts after all
+    other intents of the job; files that are there are left as they are. What render would refuse
+    is refused before anything is written.
+    """
+    from etcompile.scaling import chosen, proposal, written
+
+    wish = _wish(given)
+    _check(paths, given)
+    wanted = options(given)
+    found, problems = chosen(job, paths or (".",), wanted, given["kind"])
+    made = None
+    if found is not None:
+        made, problems = proposal(found, wish, wanted, said=_said(job, given))
+    if made is None or refuses(problems, strict=given["strict"]):
+        tell(problems, given)
+        if talks(given):
+            click.echo("nothing was written", err=True)
+        ctx.exit(REFUSED)
+    # Before anything is written: its options may be wrong.
+    rollout = _rollout(ctx, made) if given["applies"] else None
+    if given["dry_run"]:
+        sys.stdout.buffer.write(made.text.encode())
+        sys.stdout.flush()
+    else:
+        problems += written(made)
+    tell(problems, given)
+    if refuses(problems, strict=given["strict"]):
+        ctx.exit(REFUSED)
+    if talks(given):
+        for line in _summary(job, made, dry_run=given["dry_run"]):
+            click.echo(line, err=True)
+    if rollout is not None:
+        with rollout:
+            rollout.command.invoke(rollout)
+
+
+def _wish(given: dict[str, Any]) -> "Wish":
+    from etcompile.intents.wishes import Wish
+
+    ways = [name for name in ("to", "add", "remove", "pods") if given[name] is not None]
+    if len(ways) != 1:
+        raise click.UsageError("say one of --to N, --add N, --remove N and --pods A,B")
+    pods = tuple(name.strip() for name in (given["pods"] or "").split(",") if name.strip())
+    if ways == ["pods"] and not pods:
+        raise click.BadParameter("names no Pod", param_hint="--pods")
+    return Wish(to=given["to"], add=given["add"], remove=given["remove"], pods=pods)
+
+
+def _check(paths: Sequence[str], given: dict[str, Any]) -> None:
+    if "-" in paths:
+        raise click.UsageError("a file is written beside the job: name its folder, not -")
+    if given["applies"] and given["dry_run"]:
+        raise click.UsageError("--dry-run writes nothing: leave out --apply")
+    for name in _OF_APPLY:
+        if given[name] and not given["applies"]:
+            raise click.UsageError(f"--{name} needs --apply")
+
+
+def _said(job: str, given: dict[str, Any]) -> str:
+    way = next(name for name in ("to", "add", "remove", "pods") if given[name] is not None)
+    return f"etcompile scale {shlex.quote(job)} --{way} {shlex.quote(str(given[way]))}"
+
+
+def _summary(job: str, made: "Proposal", *, dry_run: bool) -> "list[str]":
+    if made.path is None:
+        return [f"{job}: has {made.before} workers already; nothing to write"]
+    verb = "would write" if dry_run else "wrote"
+    lines = [
+        f"{verb} {made.path}: {made.title}",
+        f"{job}: {made.before} -> {made.after} workers",
+    ]
+    for sign, pods in (("+", made.come), ("-", made.go)):
+        if pods:
+            more = f" and {len(pods) - _NAMES} more" if len(pods) > _NAMES else ""
+            lines.append(f"  {sign} {', '.join(pods[:_NAMES])}{more}")
+    return lines
+
+
+def _rollout(ctx: click.Context, made: "Proposal") -> click.Context:
+    """`etcompile apply` of the job's files, with the same options."""
+    files = [*made.files, *([str(made.path)] if made.path else [])]
+    from etcompile.cli.apply import command as target
+
+    known = {one.name: one for one in target.params}
+    # Without it a worker that the job no longer declares stays.
+    words = ["--prune"] if made.go else []
+    for option in ctx.command.params:
+        name = option.name or ""
+        own = ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if name not in known or not own or not isinstance(option, click.Option):
+            continue
+        value = ctx.params[name]
+        if option.is_flag:
+            words.append(option.opts[-1])
+            continue
+        for one in value if option.multiple else (value,):
+            words += [option.opts[-1], str(one)]
+    return target.make_context("apply", [*words, "--", *files], parent=ctx.parent)

@@ -1,0 +1,210 @@
+"""`etcompile status`: what has become of jobs in the cluster."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from etcompile.cli.options import REFUSED, colored, talk_options, tell
+from etcompile.diagnostics import Diagnostic, diagnose
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from etcompile.cluster import Cluster
+    from etcompile.status import JobStatus, NoSuchJobError, Seen
+
+FAILED = 1
+"""Exit code of --watch: the job has failed."""
+API = 6
+"""Exit code: the cluster cannot be reached, or refuses."""
+
+
+@click.command("status")
+@click.argument("job", metavar="[JOB]", required=False)
+@click.option("-n", "--namespace", metavar="NS", help="The namespace, if not the context's.")
+@click.option("-A", "--all-namespaces", is_flag=True, help="Jobs of all namespaces.")
+@click.option("--context", metavar="NAME", help="The kubeconfig's context, if not the current one.")
+@click.option(
+    "--kubeconfig",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The kubeconfig, if not KUBECONFIG's or ~/.kube/config.",
+)
+@click.option(
+    "-w",
+    "--watch",
+    is_flag=True,
+    help="Go on: a table that is kept up to date on a terminal, elsewhere a line for each change."
+    " With JOB, until it has succeeded or failed.",
+)
+@click.option(
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="For people, or for scripts; with --watch a JSON object for each change.",
+)
+@talk_options
+@click.pass_context
+def command(ctx: click.Context, /, job: str | None, **given: Any) -> None:
+    """Show what has become of a job in the cluster, or of all: what runs, what does not, and why.
+
+    The phase is the watcher's; where none runs, it is derived from the Pods by the job's own
+    success rule, and said to be so.
+
+    Exit codes: 0 whatever the phase is, 2 no such job, 6 the cluster cannot be reached or refuses.
+    With --watch JOB: 0 it succeeded, 1 it failed or was deleted.
+    """
+    from etcompile.cluster import ClusterError, connect
+    from etcompile.status import NoSuchJobError, seen
+
+    given["strict"] = False
+    if given["all_namespaces"] and given["namespace"]:
+        raise click.UsageError("--namespace and --all-namespaces contradict each other")
+    try:
+        with connect(given["context"], given["namespace"], given["kubeconfig"]) as cluster:
+            namespace = None if given["all_namespaces"] else cluster.namespace
+            found = seen(cluster, job, namespace)
+            if given["watch"]:
+                ctx.exit(_watched(cluster, found, given))
+            _shown(found, given)
+    except NoSuchJobError as error:
+        tell([_unknown(error)], given)
+        ctx.exit(REFUSED)
+    except ClusterError as error:
+        tell([error.diagnostic], given)
+        ctx.exit(API)
+
+
+def _shown(found: "Seen", given: dict[str, Any]) -> None:
+    """Writes what was seen, once."""
+    import json
+
+    from etcompile.status import documents
+
+    jobs = found.statuses()
+    if given["output"] == "json":
+        values = [documents.job_value(one) for one in jobs]
+        value = values[0] if found.job and len(values) == 1 else {"jobs": values}
+        _write(json.dumps(value, indent=2) + "\n")
+    elif jobs:
+        _write(_text(found, jobs, color=colored(given["color"], sys.stdout)))
+    elif not given["quiet"]:
+        where = f"namespace {found.namespace}" if found.namespace else "any namespace"
+        click.echo(f"no jobs in {where}", err=True)
+
+
+def _watched(cluster: "Cluster", found: "Seen", given: dict[str, Any]) -> int:
+    """Follows the jobs; the exit code."""
+    if given["output"] == "json":
+        _followed(cluster, found, given)
+    elif sys.stdout.isatty():
+        _live(cluster, found, given)
+    else:
+        _followed(cluster, found, given)
+    jobs = found.statuses()
+    if found.job is not None and not jobs:
+        click.echo(f"{found.job} was deleted", err=True)
+        return FAILED
+    if given["output"] == "text" and not given["quiet"]:
+        from etcompile.status.text import not_ready_lines
+
+        for job in jobs:
+            for line in not_ready_lines(job):
+                click.echo(f"not ready: {line}", err=True)
+    return FAILED if any(job.phase == "Failed" for job in jobs) else 0
+
+
+def _followed(cluster: "Cluster", found: "Seen", given: dict[str, Any]) -> None:
+    """Writes a line for each change, until the job has ended."""
+    import json
+
+    from etcompile.status.changes import changes
+    from etcompile.status.text import clock, printable
+
+    machine = given["output"] == "json"
+    before: list[JobStatus] = []
+    if not machine:
+        before = found.statuses()
+        _write(_text(found, before, color=colored(given["color"], sys.stdout)) + "\n")
+    for jobs in _looks(cluster, found):
+        at = clock()
+        for change in changes(before, jobs):
+            if machine:
+                stamp = {"ts": at.isoformat(timespec="milliseconds")}
+                fields = ("job", "object", "was", "status", "reason")
+                _write(json.dumps(stamp | {one: getattr(change, one) for one in fields}) + "\n")
+            else:
+                _write(f"{at.astimezone():%H:%M:%S} {printable(str(change))}\n")
+        before = jobs
+
+
+def _live(cluster: "Cluster", found: "Seen", given: dict[str, Any]) -> None:
+    """Keeps a table on the terminal up to date, until the job has ended."""
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    color = colored(given["color"], sys.stdout)
+    console = Console(highlight=False, no_color=not color)
+    with Live(console=console, auto_refresh=False) as live:
+        for jobs in _looks(cluster, found, every=1.0):
+            words = Text.from_ansi(_text(found, jobs, color=color))
+            words.no_wrap, words.overflow = True, "ellipsis"
+            live.update(words, refresh=True)
+
+
+def _looks(
+    cluster: "Cluster", found: "Seen", every: float | None = None
+) -> "Iterator[list[JobStatus]]":
+    """The jobs as they are, and after each change, until the one that was asked for has ended."""
+    from etcompile.status import ENDED, follow
+
+    jobs = found.statuses()
+    yield jobs
+    if _all_ended(found, jobs, ENDED):
+        return
+    for look in follow(cluster, found, every=every):
+        jobs = look.statuses()
+        yield jobs
+        if _all_ended(found, jobs, ENDED):
+            return
+
+
+def _all_ended(found: "Seen", jobs: "list[JobStatus]", ended: frozenset[str]) -> bool:
+    """Whether nothing is left to wait for: the job has ended, or is gone."""
+    return found.job is not None and all(job.phase in ended for job in jobs)
+
+
+def _text(found: "Seen", jobs: "list[JobStatus]", *, color: bool) -> str:
+    from etcompile.status.text import clock, job_text, jobs_text
+
+    now = clock()
+    if found.job is None:
+        return jobs_text(jobs, now, color=color)
+    return "\n".join(job_text(job, now, color=color) for job in jobs)
+
+
+def _unknown(error: "NoSuchJobError") -> Diagnostic:
+    from etcompile.diagnostics.spelling import probably
+
+    where = f"namespace '{error.namespace}'" if error.namespace else "any namespace"
+    here = [name for namespace, name in error.known if error.namespace in (None, namespace)]
+    elsewhere = [namespace for namespace, name in error.known if name == error.name]
+    if elsewhere:
+        advice = f"it is in namespace '{elsewhere[0]}': add -n {elsewhere[0]}"
+    elif close := probably(error.name, here):
+        advice = f"did you mean '{close}'?"
+    elif here:
+        advice = f"jobs there: {', '.join(dict.fromkeys(here[:8]))}"
+    else:
+        advice = "there is none: has it been applied, and is this the cluster?"
+    return diagnose("ET8005", None, job=error.name, where=where, advice=advice)
+
+
+def _write(text: str) -> None:
+    # As bytes: a terminal of another encoding still gets what a file would.
+    sys.stdout.buffer.write(text.encode(errors="replace"))
+    sys.stdout.flush()

@@ -1,0 +1,12 @@
+"""A wish for more or fewer workers to a file in the source tree: `etcompile scale`.
+
+    files -found-> a job and its intents -wish-> one intent more -fold-> accepted -> a new file
+
+Files that are there are read and never written. Nothing is decided here about workers: the intent
+goes through the same stages that render puts it through, before it is written.
+"""
+
+from etcompile.scaling.finding import Chosen, chosen
+from etcompile.scaling.proposing import Proposal, proposal, written
+
+__all__ = ["Chosen", "Proposal", "chosen", "proposal", "written"]

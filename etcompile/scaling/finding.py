@@ -1,0 +1,168 @@
+"""A job's name to its documents in a source tree: itself, and the intents that select it.
+
+Only these are looked at: the mistakes of other jobs are theirs, and a folder may hold YAML that is
+nobody's manifest. But a file that cannot be read and names the job may hold one of its intents.
+"""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from etcompile import frontends, stages
+from etcompile.diagnostics import Diagnostic, Severity, diagnose, has_errors
+from etcompile.diagnostics.spelling import probably
+from etcompile.load import Document
+from etcompile.options import Options
+
+_LISTED = 8
+
+
+class Chosen(Struct, frozen=True):
+    """A job and what belongs to it.
+
+    Args:
+        job: Its document.
+        documents: It and its intents, in the order of the input.
+        names: The names of all scale intents of the input, with their namespaces.
+        versioned: Another version of its kind has a job of its name, too.
+    """
+
+    job: Document
+    documents: tuple[Document, ...]
+    names: frozenset[tuple[str, str]]
+    versioned: bool = False
+
+
+def chosen(
+    name: str, paths: Sequence[str], options: Options, kind: str | None
+) -> tuple[Chosen | None, list[Diagnostic]]:
+    """The job of that name, and why it cannot be told.
+
+    Args:
+        name: The job's name.
+        paths: Files, folders and globs.
+        options: How to compile; its namespace narrows the choice.
+        kind: Its kind, in any case, perhaps with the version: `MPIJob`, `mpijob.v2beta1`.
+    """
+    loaded = stages.loaded(paths, options, None)
+    problems = [one for one in loaded.diagnostics if _matters(one, name)]
+    if problems:
+        return None, problems
+    jobs = [one for one in loaded.documents if _is_job(one)]
+    named = [one for one in jobs if one.name == name and _is_in(one, options.namespace)]
+    meant = [one for one in named if _is_of_kind(one, kind)]
+    if not meant:
+        return None, [_none(name, jobs, named, options, kind)]
+    if len(meant) > 1:
+        return None, [_several(name, meant)]
+    job = meant[0]
+    intents = [one for one in loaded.documents if _is_intent(one)]
+    own = [one for one in intents if _selects(one, job, options)]
+    order = {id(one): place for place, one in enumerate(loaded.documents)}
+    documents = sorted((job, *own), key=lambda one: order[id(one)])
+    names = frozenset((one.namespace or "default", one.name or "") for one in intents)
+    twins = [one for one in named if one is not job and one.kind == job.kind]
+    return Chosen(job, tuple(documents), names, bool(twins)), []
+
+
+def _matters(problem: Diagnostic, name: str) -> bool:
+    """Whether what is wrong with a file may hide something of the job."""
+    if problem.severity is not Severity.ERROR:
+        return False
+    path = Path(problem.location.file) if problem.location else None
+    try:
+        return path is None or not path.is_file() or name.encode() in path.read_bytes()
+    except OSError:
+        return True
+
+
+def _is_job(document: Document) -> bool:
+    kind = frontends.find(document.api_version, document.kind)
+    return kind is not None and bool(kind.pod_templates)
+
+
+def _is_intent(document: Document) -> bool:
+    kind = frontends.find(document.api_version, document.kind)
+    return kind is not None and not kind.pod_templates
+
+
+def _is_in(document: Document, namespace: str | None) -> bool:
+    """Whether the document is in the namespace asked for, or will be."""
+    return namespace is None or document.namespace in (None, namespace)
+
+
+def _is_of_kind(document: Document, kind: str | None) -> bool:
+    if kind is None:
+        return True
+    name, version = (document.kind or "").lower(), (document.api_version or "").lower()
+    group, _, version = version.rpartition("/")
+    names = {name, f"{name}.{version}", f"{name}.{group}", f"{name}.{version}.{group}"}
+    return kind.strip().lower() in names
+
+
+def _selects(intent: Document, job: Document, options: Options) -> bool:
+    """Whether an intent selects the job, as `intents.by_job` will see it.
+
+    One that cannot be read counts if it names the job, so that it is told what is wrong with it.
+    """
+    here = options.namespace or "default"
+    if not _names(intent.data, job.name) or (intent.namespace or here) != (job.namespace or here):
+        return False
+    lowered = stages.lowered([intent], options.settings.kubernetes_version)
+    if has_errors(lowered.diagnostics):
+        return True
+    return any(
+        one.job == job.name and one.of[1] == job.kind and one.of[0] in (None, job.api_version)
+        for one in lowered.intents
+    )
+
+
+def _names(value: Any, name: str | None) -> bool:
+    """Whether a text inside a JSON value is the name."""
+    if isinstance(value, dict):
+        return any(_names(one, name) for one in value.values())
+    if isinstance(value, list):
+        return any(_names(one, name) for one in value)
+    return bool(value == name)
+
+
+def _none(
+    name: str,
+    jobs: Iterable[Document],
+    named: Sequence[Document],
+    options: Options,
+    kind: str | None,
+) -> Diagnostic:
+    where = "the input"
+    if options.namespace is not None:
+        where = f"namespace '{options.namespace}' of the input"
+    others = {one.name for one in jobs if one.name}
+    same = [one for one in jobs if one.name == name]
+    if named:
+        advice = f"it is a {named[0].kind}: leave out --kind {kind}"
+    elif same:
+        advice = f"it is in namespace '{same[0].namespace}': -n {same[0].namespace}"
+    elif close := probably(name, others):
+        advice = f"did you mean '{close}'?"
+    elif others:
+        advice = f"jobs there: {', '.join(sorted(others)[:_LISTED])}"
+    else:
+        advice = "there are no jobs: name the folder that holds them"
+    return diagnose("ET3013", None, job=name, where=where, advice=advice)
+
+
+def _several(name: str, meant: Sequence[Document]) -> Diagnostic:
+    titles = [f"{one.label} ({one.file})" for one in meant]
+    namespaces = {one.namespace or "default" for one in meant}
+    if len(namespaces) == len(meant):
+        advice = f"choose one with -n: {', '.join(sorted(namespaces))}"
+    elif len({(one.kind, one.api_version) for one in meant}) == len(meant):
+        versions = [(one.api_version or "").rpartition("/")[2] for one in meant]
+        kinds = [f"{one.kind}.{version}" for one, version in zip(meant, versions, strict=True)]
+        advice = f"choose one with --kind: {', '.join(kinds)}"
+    else:
+        advice = "choose one with -n and --kind, or name its file"
+    facts = {"job": name, "count": len(meant), "jobs": ", ".join(titles), "advice": advice}
+    return diagnose("ET3014", meant[0].locate(("metadata", "name")), **facts)

@@ -1,0 +1,192 @@
+"""A job and a wish to the new file, and to what it changes; refused as render would refuse it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import Struct, structs
+
+from etcompile import backend, emit, frontends, intents, stages
+from etcompile.diagnostics import Diagnostic, diagnose, has_errors
+from etcompile.intents.wishes import Change, Wish, change, intent_document, intent_name
+from etcompile.load import Document, parse
+from etcompile.model import Intent, Job
+from etcompile.options import Options
+from etcompile.scaling.finding import Chosen
+from etcompile.scaling.placing import Place, place
+from etcompile.stages import Environment, JobObjects
+
+
+class Proposal(Struct, frozen=True):
+    """A file that would meet the wish.
+
+    Args:
+        path: Where it goes; None if the job is as wished already.
+        text: What it holds.
+        title: The intent: `ScaleOut bert-scale-003-out`.
+        before: How many workers there are.
+        after: How many there would be.
+        come: The Pods that come.
+        go: The Pods that go.
+        files: The files of the job and its intents, in order, without the new one.
+    """
+
+    path: Path | None
+    text: str
+    title: str
+    before: int
+    after: int
+    come: tuple[str, ...]
+    go: tuple[str, ...]
+    files: tuple[str, ...]
+
+
+class _Standing(Struct, frozen=True):
+    """A job with its intents, compiled.
+
+    Args:
+        job: The job as its document describes it.
+        folded: The job after its intents.
+        wishes: Its intents.
+        group: Its objects.
+        diagnostics: What is wrong.
+    """
+
+    job: Job
+    folded: Job
+    wishes: tuple[Intent, ...]
+    group: JobObjects
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def proposal(
+    found: Chosen, wish: Wish, options: Options, *, said: str
+) -> tuple[Proposal | None, list[Diagnostic]]:
+    """The file that meets a wish.
+
+    Args:
+        found: The job and its intents.
+        wish: How many workers there are to be.
+        options: How to compile.
+        said: How the wish was said, for the file's first line.
+
+    Returns:
+        The proposal, or None; and what is wrong with the job, with its intents or with the wish.
+    """
+    environment = stages.environment(options)
+    if has_errors(environment.diagnostics):
+        return None, [*environment.diagnostics]
+    texts = backend.Texts(options.templates)
+    now, problems = _standing(found.documents, options, environment, texts)
+    if now is None:
+        return None, problems
+    if now.folded.scaled_role is None:
+        return None, [_not_elastic(now.folded, found.job)]
+    files = tuple(dict.fromkeys(one.file for one in found.documents))
+    wanted = change(now.folded, wish)
+    count = _workers(now.folded)
+    if wanted is None:
+        return Proposal(None, "", "", count, count, (), (), files), []
+    where = _place(found, now, wanted)
+    value = intent_document(
+        # As the job's file says it: the new one goes through the same options and overlays.
+        structs.replace(now.job, namespace=found.job.namespace),
+        wanted,
+        intent_name(now.job, where.stem),
+        where.sequence,
+        versioned=found.versioned,
+    )
+    text = f"# Written by `{said}`.\n{emit.to_yaml(value)}"
+    new = parse(text, file=str(where.path)).documents
+    then, problems = _standing((*found.documents, *new), options, environment, texts)
+    if then is None:
+        return None, problems
+    standing, future = _pods(now.group), _pods(then.group)
+    return (
+        Proposal(
+            path=where.path,
+            text=text,
+            title=f"{value['kind']} {value['metadata']['name']}",
+            before=count,
+            after=_workers(then.folded),
+            come=tuple(one for one in future if one not in standing),
+            go=tuple(one for one in standing if one not in future),
+            files=files,
+        ),
+        [one for one in then.diagnostics if one not in now.diagnostics],
+    )
+
+
+def written(made: Proposal) -> list[Diagnostic]:
+    """Writes the file; what is wrong if it cannot be.
+
+    Args:
+        made: A proposal that has a file. What is there already is never overwritten.
+    """
+    if made.path is None:
+        return []
+    try:
+        with made.path.open("x", encoding="utf-8", newline="") as file:
+            file.write(made.text)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        return [diagnose("ET5003", None, path=str(made.path), reason=reason)]
+    return []
+
+
+def _standing(
+    documents: Sequence[Document],
+    options: Options,
+    environment: Environment,
+    texts: backend.Texts,
+) -> tuple[_Standing | None, list[Diagnostic]]:
+    """The job of the documents with its intents, and what speaks against it."""
+    options = structs.replace(options, settings=environment.settings)
+    patched, told = stages.patched(documents, options, environment)
+    lowered = stages.lowered(patched.documents, environment.settings.kubernetes_version)
+    told += lowered.diagnostics
+    selected = intents.by_job(lowered.jobs, lowered.intents)
+    if not has_errors(told):
+        told += selected.diagnostics
+    if has_errors(told):
+        return None, told
+    ((job, wishes),) = selected.pairs
+    folded = intents.fold(job, wishes, any_run=environment.settings.run is not None)
+    if job.scaled_role is None:
+        # What is wrong with its intents is that it has any.
+        return _Standing(job, job, wishes, JobObjects(None, None, emit.Packed(()), ()), ()), []
+    group, _, problems = stages.job_objects(job, wishes, texts, environment, patched.sources)
+    told += problems
+    if has_errors(told):
+        return None, told
+    return _Standing(job, folded.job, wishes, group, tuple(told)), told
+
+
+def _place(found: Chosen, now: _Standing, wanted: Change) -> Place:
+    files = [one.origin.locate().file for one in now.wishes]
+    namespace = now.job.namespace or "default"
+    taken = {
+        name.removeprefix(f"{now.job.name}-") for space, name in found.names if space == namespace
+    }
+    return place(found.job, now.wishes, files, wanted.way, taken)
+
+
+def _not_elastic(job: Job, document: Document) -> Diagnostic:
+    kind = frontends.find(job.api_version, job.kind)
+    told = "each of its replicas is told how many there are, and that cannot change in a Pod"
+    reason = job.fixed or told
+    if job.role("worker") is None:
+        reason = "it has no workers"
+    anew = "change its replicas, and render it with --run auto: a new gang of Pods"
+    field = kind.elastic if kind else ""
+    advice = f"set {field} and start it anew; or {anew}" if field else anew
+    facts = {"kind": job.kind, "job": job.name, "reason": reason, "advice": advice}
+    return diagnose("ET3015", document.locate(("metadata", "name")), **facts)
+
+
+def _workers(job: Job) -> int:
+    return len(job.scaled_role.members) if job.scaled_role else 0
+
+
+def _pods(group: JobObjects) -> list[str]:
+    """The names of the Pods of a job, in order."""
+    return [value["metadata"]["name"] for value in group.objects if value["kind"] == "Pod"]

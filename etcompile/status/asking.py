@@ -1,0 +1,164 @@
+"""The objects that the status of jobs follows from, read from a cluster.
+
+A job is known by the ConfigMap that declares it. The watcher's two ConfigMaps may also be written
+by hand, without a label, so they are asked for by name.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct, field
+
+from etcompile.cluster.client import Cluster, Object
+from etcompile.cluster.discovery import Resource
+from etcompile.cluster.errors import ClusterError
+from etcompile.cluster.live import Live
+from etcompile.model.protocol import JOB_LABEL
+from etcompile.plan.step import ObjectRef
+from etcompile.status.deriving import HOSTS, RECORD, is_config, statuses
+from etcompile.status.values import JobStatus
+
+_KINDS = (("v1", "ConfigMap"), ("v1", "Pod"), ("batch/v1", "Job"))
+_EVENT = ("v1", "Event")
+_WATCHERS = (HOSTS, RECORD)
+
+Key = tuple[str, str, str]
+"""Kind, namespace and name."""
+
+
+class NoSuchJobError(Exception):
+    """No ConfigMap declares a job of that name.
+
+    Attributes:
+        name: The job that was asked for.
+        namespace: Where; None for all namespaces.
+        known: Namespace and name of the jobs that there are, of other namespaces as far as they
+            may be read.
+    """
+
+    def __init__(self, name: str, namespace: str | None, known: Iterable[tuple[str, str]]) -> None:
+        super().__init__(name)
+        self.name = name
+        self.namespace = namespace
+        self.known = tuple(known)
+
+
+class Source(Struct, frozen=True):
+    """A kind of objects that a status follows from.
+
+    Args:
+        resource: The kind.
+        labels: The selector of its objects.
+        version: The resource version of the list that was read.
+    """
+
+    resource: Resource
+    labels: str
+    version: str
+
+
+class Seen(Struct):
+    """What was seen of jobs in a cluster; `follow` keeps it up to date.
+
+    Args:
+        job: The job; None for all of them.
+        namespace: Where; None for all namespaces.
+        objects: The ConfigMaps, Pods and Jobs.
+        events: What was told.
+        sources: Where they come from.
+    """
+
+    job: str | None
+    namespace: str | None
+    objects: dict[Key, Object] = field(default_factory=dict)
+    events: dict[Key, Object] = field(default_factory=dict)
+    sources: list[Source] = field(default_factory=list)
+
+    def statuses(self) -> list[JobStatus]:
+        """The status of each job, by namespace and name."""
+        return statuses(self.objects.values(), self.events.values())
+
+    def concerns(self, value: Object) -> bool:
+        """Whether an object belongs to the jobs."""
+        metadata = value["metadata"]
+        if value["kind"] == "Event":
+            return True
+        name: str = metadata["name"]
+        if value["kind"] == "ConfigMap" and name.endswith(_WATCHERS):
+            return self.job is None or name in {self.job + end for end in _WATCHERS}
+        label = (metadata.get("labels") or {}).get(JOB_LABEL)
+        return label is not None and (self.job is None or label == self.job)
+
+    def put(self, value: Object) -> None:
+        """Takes in an object as it is now."""
+        self._of(value)[key(value)] = value
+
+    def drop(self, value: Object) -> None:
+        """Takes out an object that is gone."""
+        self._of(value).pop(key(value), None)
+
+    def _of(self, value: Object) -> dict[Key, Object]:
+        return self.events if value["kind"] == "Event" else self.objects
+
+
+def key(value: Object) -> Key:
+    """What tells the objects of a status apart."""
+    metadata = value["metadata"]
+    return value["kind"], metadata["namespace"], metadata["name"]
+
+
+def seen(cluster: Cluster, job: str | None, namespace: str | None) -> Seen:
+    """What there is of a job, or of all.
+
+    Args:
+        cluster: The cluster.
+        job: The job; None for all of them, which leaves out their events.
+        namespace: Where; None for all namespaces.
+
+    Raises:
+        NoSuchJobError: no job of that name is there.
+        ClusterError: something cannot be read.
+    """
+    found = Seen(job, namespace)
+    selector = JOB_LABEL if job is None else f"{JOB_LABEL}={job}"
+    for version, kind in _KINDS:
+        _take_in(found, cluster, cluster.resource(version, kind), selector)
+    configs = [value for value in found.objects.values() if is_config(value)]
+    if job is not None and not configs:
+        raise NoSuchJobError(job, namespace, _known(cluster, namespace))
+    of_watchers = [
+        ObjectRef("v1", "ConfigMap", config["metadata"]["namespace"], name + end)
+        for config in configs
+        for name in [config["metadata"]["labels"][JOB_LABEL]]
+        for end in _WATCHERS
+    ]
+    for value in Live(cluster).get(of_watchers):
+        found.put(dict(value))
+    if job is not None:
+        _take_in(found, cluster, cluster.resource(*_EVENT), "")
+    return found
+
+
+def _take_in(found: Seen, cluster: Cluster, resource: Resource, selector: str) -> None:
+    listing = cluster.list(resource, found.namespace, labels=selector)
+    for value in listing.items:
+        found.put(value)
+    found.sources.append(Source(resource, selector, listing.resource_version))
+
+
+def _known(cluster: Cluster, namespace: str | None) -> list[tuple[str, str]]:
+    """The jobs that there are, wherever this user may look."""
+    resource = cluster.resource("v1", "ConfigMap")
+    for where in dict.fromkeys((None, namespace)):
+        try:
+            listing = cluster.list(resource, where, labels=JOB_LABEL, metadata_only=True)
+        except ClusterError as error:
+            if error.status != 403:
+                raise
+            continue
+        return sorted(set(_names(listing.items)))
+    return []
+
+
+def _names(values: Iterable[Object]) -> Iterator[tuple[str, str]]:
+    for value in values:
+        yield value["metadata"]["namespace"], value["metadata"]["labels"][JOB_LABEL]

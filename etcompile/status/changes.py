@@ -1,0 +1,86 @@
+"""What has changed between two looks at jobs: a line each, where no table can be kept on a screen.
+
+The first look counts as changes from nothing, so that who reads only these lines knows all.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from msgspec import Struct
+
+from etcompile.status.values import JobStatus
+
+
+class Change(Struct, frozen=True):
+    """A change.
+
+    Args:
+        job: The job: `nlp/bert`.
+        object: What has changed: `job`, `hosts`, or `Pod/bert-worker-0`; `event` of something.
+        was: What it was; empty if it was not there, or for an event.
+        status: What it is now.
+        reason: Why.
+    """
+
+    job: str
+    object: str
+    was: str
+    status: str
+    reason: str = ""
+
+    def __str__(self) -> str:
+        turned = f"{self.was} -> {self.status}" if self.was else self.status
+        why = f": {self.reason}" if self.reason else ""
+        return f"{self.job} {self.object} {turned}{why}"
+
+
+def changes(before: Iterable[JobStatus], after: Iterable[JobStatus]) -> Iterator[Change]:
+    """What has changed.
+
+    Args:
+        before: The jobs at the last look.
+        after: The jobs now.
+    """
+    known = {(one.namespace, one.name): one for one in before}
+    for now in after:
+        yield from _of_job(known.pop((now.namespace, now.name), None), now)
+    for gone in known.values():
+        yield Change(f"{gone.namespace}/{gone.name}", "job", gone.phase, "Deleted")
+
+
+def _of_job(was: JobStatus | None, now: JobStatus) -> Iterator[Change]:
+    job = f"{now.namespace}/{now.name}"
+    if was is None or was.phase != now.phase:
+        yield Change(job, "job", was.phase if was else "", now.phase, now.because)
+    standing = {one.name: one for one in was.replicas} if was else {}
+    for one in now.replicas:
+        last = standing.pop(one.name, None)
+        if last is None or (last.state, last.reason, last.restarts) != (
+            one.state,
+            one.reason,
+            one.restarts,
+        ):
+            why = one.why
+            if last is not None and one.restarts > last.restarts:
+                why = f"{why}; restarted" if why else "restarted"
+            yield Change(job, f"Pod/{one.name}", last.state if last else "", one.state, why)
+    for name, last in standing.items():
+        yield Change(job, f"Pod/{name}", last.state, "Undeclared")
+    yield from _hosts(job, was, now)
+    told = {(one.reason, one.message, one.objects) for one in was.events} if was else set()
+    for event in reversed(now.events):
+        if was is not None and (event.reason, event.message, event.objects) not in told:
+            about = ", ".join(event.objects[:3])
+            yield Change(job, f"event of {about}", "", event.reason, event.message)
+
+
+def _hosts(job: str, was: JobStatus | None, now: JobStatus) -> Iterator[Change]:
+    if was is None or was.hosts == now.hosts or now.hosts is None:
+        return
+    before: Sequence[str] = was.hosts.names if was.hosts else ()
+    signs: Mapping[str, list[str]] = {
+        "+": [one for one in now.hosts.names if one not in before],
+        "-": [one for one in before if one not in now.hosts.names],
+    }
+    moved = " ".join(f"{sign}{one}" for sign, names in signs.items() for one in names)
+    source = "live" if now.hosts.live else "from Git"
+    yield Change(job, "hosts", str(len(before)), f"{len(now.hosts.names)} ({source})", moved)

@@ -1,0 +1,227 @@
+"""Objects of a cluster to the status of jobs. Pure: who reads them, and when, is elsewhere.
+
+What should be there comes from the job itself, which its ConfigMap holds; what is there comes from
+the Pods with its label. So a Pod that is missing shows, and one that is left over does, too.
+"""
+
+import functools
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from etcompile import backend
+from etcompile.cluster.trouble import ALIVE, state
+from etcompile.load import parse
+from etcompile.model import Job
+from etcompile.model.protocol import JOB_LABEL, RUN_LABEL, SPEC_HASH, STORED_JOB
+from etcompile.status.phase import derived
+from etcompile.status.replicas import labelled_replica, made_by, replicas_of
+from etcompile.status.telling import told
+from etcompile.status.values import Hosts, JobStatus, Phase, Replica, RoleStatus
+from etcompile.stored import StoredJobError, read_stored
+
+Object = dict[str, Any]
+
+HOSTS, RECORD = "-hosts", "-status"
+"""What the names of the watcher's two ConfigMaps end with, after the job's."""
+_HOST = re.compile(r"[A-Za-z0-9][-A-Za-z0-9.]*")
+_REPORTED: Mapping[str, Phase] = {
+    one.lower(): one
+    for one in ("Pending", "Running", "Restarting", "Succeeded", "Failed", "Suspended")
+}
+
+
+class _Its(Struct, frozen=True):
+    """What belongs to one job.
+
+    Args:
+        config: The ConfigMap that declares it.
+        pods: Its Pods, by name.
+        jobs: Its Jobs of Kubernetes, by name.
+        hosts: The watcher's host lists; empty if there are none.
+        record: The watcher's record of the run; empty if there is none.
+    """
+
+    config: Object
+    pods: dict[str, Object]
+    jobs: dict[str, Object]
+    hosts: Mapping[str, str]
+    record: Mapping[str, str]
+
+
+class _Record(Struct, frozen=True):
+    """What is read of the record that the watcher keeps for itself, beside its phase.
+
+    Args:
+        run: The spec hash of the run that it is of.
+        reason: Why the phase is what it is, in one word.
+        message: The rest.
+    """
+
+    run: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+def is_config(value: Object) -> bool:
+    """Whether an object is the ConfigMap that declares a job."""
+    labels = value["metadata"].get("labels") or {}
+    return JOB_LABEL in labels and STORED_JOB in (value.get("data") or {})
+
+
+def statuses(objects: Iterable[Object], events: Iterable[Object] = ()) -> list[JobStatus]:
+    """The status of each job that is declared among objects, by namespace and name.
+
+    Args:
+        objects: ConfigMaps, Pods and Jobs, in any order; others are passed over.
+        events: What was told of them.
+    """
+    known = _by_job(objects)
+    about: defaultdict[tuple[str, str], list[Object]] = defaultdict(list)
+    for event in events:
+        of = event.get("involvedObject") or {}
+        about[of.get("namespace") or "", of.get("name") or ""].append(event)
+    found = [_status(its, about) for its in known]
+    return sorted(found, key=lambda one: (one.namespace, one.name))
+
+
+def _by_job(objects: Iterable[Object]) -> Iterator[_Its]:
+    configs: list[Object] = []
+    maps: dict[tuple[str, str], Mapping[str, str]] = {}
+    labelled: dict[str, defaultdict[tuple[str, str], dict[str, Object]]] = {
+        kind: defaultdict(dict) for kind in ("Pod", "Job")
+    }
+    for value in objects:
+        metadata = value["metadata"]
+        namespace, name = metadata["namespace"], metadata["name"]
+        if value["kind"] == "ConfigMap":
+            maps[namespace, name] = value.get("data") or {}
+            configs += [value] if is_config(value) else []
+        elif value["kind"] in labelled:
+            job = (metadata.get("labels") or {}).get(JOB_LABEL, "")
+            labelled[value["kind"]][namespace, job][name] = value
+    for config in configs:
+        namespace = config["metadata"]["namespace"]
+        job = config["metadata"]["labels"][JOB_LABEL]
+        yield _Its(
+            config,
+            labelled["Pod"][namespace, job],
+            labelled["Job"][namespace, job],
+            maps.get((namespace, job + HOSTS), {}),
+            maps.get((namespace, job + RECORD), {}),
+        )
+
+
+def _status(its: _Its, about: Mapping[tuple[str, str], list[Object]]) -> JobStatus:
+    metadata = its.config["metadata"]
+    name, namespace = metadata["labels"][JOB_LABEL], metadata["namespace"]
+    job = _stored(its.config["data"][STORED_JOB])
+    if job is not None:
+        replicas = [one for role in job.roles for one in replicas_of(role, its.pods, its.jobs)]
+        wanted: dict[str, int | None] = {role.name: len(role.members) for role in job.roles}
+        phase, because = derived(job, replicas)
+        surplus = _surplus(job, replicas, its)
+    else:
+        replicas = [labelled_replica(pod) for pod in its.pods.values()]
+        replicas.sort(key=lambda one: (one.role, one.index or 0))
+        wanted = dict.fromkeys(one.role for one in replicas)
+        phase, because = "Unknown", f"its {STORED_JOB} is of another version of etcompile"
+        surplus = ()
+    reported = _reported(its, job)
+    if reported:
+        phase, because = reported
+    names = {name, metadata["name"], *its.pods, *(one.name for one in replicas)}
+    return JobStatus(
+        namespace=namespace,
+        name=name,
+        kind=job.kind if job else "",
+        phase=phase,
+        reported=reported is not None,
+        because=because,
+        created=metadata.get("creationTimestamp") or "",
+        run=job.run_id if job else None,
+        roles=tuple(_counted(role, count, replicas) for role, count in wanted.items()),
+        replicas=tuple(replicas),
+        hosts=_hosts(job, its) if job else None,
+        surplus=surplus,
+        events=told(event for one in names for event in about.get((namespace, one), ())),
+    )
+
+
+@functools.lru_cache(maxsize=256)
+def _stored(text: str) -> Job | None:
+    """The job of that text; None if this version of etcompile cannot read it."""
+    documents = parse(text, file=STORED_JOB).documents
+    if len(documents) != 1:
+        return None
+    try:
+        return read_stored(documents[0].data)[0]
+    except (StoredJobError, KeyError, TypeError, ValueError):
+        return None
+
+
+def _surplus(job: Job, replicas: Sequence[Replica], its: _Its) -> tuple[str, ...]:
+    """The job's Pods that it does not declare, each with what is known of it."""
+    declared = {one.name for one in replicas}
+    batches = {role.pod_name(one) for role in job.roles if role.batch for one in role.members}
+    found = []
+    for name, pod in sorted(its.pods.items()):
+        if name in declared or made_by(pod) in batches:
+            continue
+        run = (pod["metadata"].get("labels") or {}).get(RUN_LABEL)
+        of = "" if run == job.run_id else f", run {run}" if run else ", the run without an ID"
+        found.append(f"{name} ({state(pod)}{of})")
+    return tuple(found)
+
+
+def _counted(role: str, desired: int | None, replicas: Sequence[Replica]) -> RoleStatus:
+    own = [one for one in replicas if one.role == role]
+    return RoleStatus(
+        name=role,
+        desired=desired,
+        running=sum(one.state in ALIVE for one in own),
+        ready=sum(one.state == "Ready" for one in own),
+        succeeded=sum(one.state == "Succeeded" for one in own),
+        failed=sum(one.state == "Failed" for one in own),
+        restarts=sum(one.restarts for one in own),
+    )
+
+
+def _hosts(job: Job, its: _Its) -> Hosts | None:
+    """The first of the job's host lists, live where the watcher keeps one."""
+    lists = [one.key for one in job.host_lists if one.live]
+    for key in lists:
+        if its.hosts.get(key):
+            return Hosts(tuple(_named(its.hosts[key])), live=True)
+    seeds = (its.config.get("data") or {}).get(lists[0], "") if lists else ""
+    return Hosts(tuple(_named(seeds)), live=False) if lists else None
+
+
+def _named(lines: str) -> Iterator[str]:
+    """The hosts of a list: each of its lines begins with a name."""
+    for line in lines.splitlines():
+        if found := _HOST.match(line):
+            yield found[0]
+
+
+def _reported(its: _Its, job: Job | None) -> tuple[Phase, str] | None:
+    """The phase that the watcher has written down, if it has, of this run."""
+    runs = {(pod["metadata"].get("annotations") or {}).get(SPEC_HASH) for pod in its.pods.values()}
+    if job is not None:
+        runs.add(backend.spec_hash(job))
+    try:
+        record = msgspec.json.decode(its.record.get("record", "{}"), type=_Record)
+    except msgspec.MsgspecError:
+        record = _Record()
+    done = its.record.get("done", "").strip()
+    if (record.run or done) and not {record.run, done} & runs:
+        return None  # of an earlier run
+    phase = _REPORTED.get(its.record.get("phase", "").strip().lower())
+    if phase is not None:
+        why = ": ".join(filter(None, (record.reason, record.message)))
+        return phase, f"the watcher says so: {why}" if why else "the watcher says so"
+    return ("Succeeded", "its run is marked as done") if done else None

@@ -1,0 +1,39 @@
+"""The status of jobs as JSON values for scripts."""
+
+from typing import Any
+
+from msgspec import Struct, structs
+
+from etcompile.status.values import JobStatus
+
+
+def job_value(job: JobStatus) -> dict[str, Any]:
+    """A job as a JSON value.
+
+    Args:
+        job: Its status.
+    """
+    return {
+        "namespace": job.namespace,
+        "name": job.name,
+        "kind": job.kind or None,
+        "phase": job.phase,
+        "phaseFrom": "watcher" if job.reported else "pods",
+        "because": job.because,
+        "run": job.run,
+        "created": job.created,
+        "restarts": job.restarts,
+        "hosts": _value(job.hosts) if job.hosts else None,
+        "roles": [_value(role) for role in job.roles],
+        "replicas": [_value(replica) for replica in job.replicas],
+        "surplus": list(job.surplus),
+        "events": [_value(event) for event in job.events],
+    }
+
+
+def _value(one: Struct) -> dict[str, Any]:
+    # Every field is one word: it is spelt the same in Python and in JSON.
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in structs.asdict(one).items()
+    }

@@ -1,0 +1,112 @@
+"""What was seen of jobs, kept up to date by watches: nothing is asked for again and again.
+
+One watch a kind, each in a thread of its own, into one queue. Changes that come together are taken
+in together: a job of a thousand Pods starts in a few looks, not in a thousand.
+"""
+
+import contextlib
+import queue
+import threading
+import time
+from collections.abc import Iterator
+
+from etcompile.cluster.client import Cluster, Object
+from etcompile.cluster.errors import ClusterError
+from etcompile.cluster.watching import Event, Watch
+from etcompile.model.protocol import JOB_LABEL
+from etcompile.status.asking import Seen, Source, key
+
+_TOGETHER = 0.1
+"""Seconds within which changes count as one."""
+
+_Change = tuple[str, Event] | tuple[str, list[Object]] | ClusterError
+"""The kind, and a change of one of its objects, or all of them anew; or why a watch ended."""
+
+
+def follow(cluster: Cluster, found: Seen, *, every: float | None = None) -> Iterator[Seen]:
+    """Keeps what was seen up to date, and yields it after each change.
+
+    Args:
+        cluster: The cluster.
+        found: What was seen; it is changed in place.
+        every: Seconds after which it is yielded although nothing has changed; None for never.
+
+    Raises:
+        ClusterError: a watch ended for good.
+    """
+    changes: queue.Queue[_Change] = queue.Queue()
+    watches = [_watch(cluster, found, source) for source in found.sources]
+    ended = threading.Event()
+    for source, watch in zip(found.sources, watches, strict=True):
+        threading.Thread(
+            target=_listen, args=(cluster, found, source, watch, changes, ended), daemon=True
+        ).start()
+    try:
+        while True:
+            try:
+                _take_in(found, changes.get(timeout=every))
+            except queue.Empty:
+                yield found
+                continue
+            end = time.monotonic() + _TOGETHER
+            with contextlib.suppress(queue.Empty):
+                while (left := end - time.monotonic()) > 0:
+                    _take_in(found, changes.get(timeout=left))
+            yield found
+    finally:
+        ended.set()
+        for watch in watches:
+            watch.close()
+
+
+def _watch(cluster: Cluster, found: Seen, source: Source) -> Watch:
+    # The watcher's ConfigMaps need not carry a label: all are watched, and others passed over.
+    labels = "" if source.resource.kind == "ConfigMap" else source.labels
+    return cluster.watch(source.resource, source.version, found.namespace, labels=labels)
+
+
+def _listen(
+    cluster: Cluster,
+    found: Seen,
+    source: Source,
+    watch: Watch,
+    changes: "queue.Queue[_Change]",
+    ended: threading.Event,
+) -> None:
+    kind = source.resource.kind
+    while True:
+        try:
+            for event in watch:
+                if event.type != "BOOKMARK":
+                    changes.put((kind, event))
+            return
+        except ClusterError as error:
+            if not error.expired:
+                if not ended.is_set():
+                    changes.put(error)
+                return
+        try:
+            listing = cluster.list(source.resource, found.namespace, labels=source.labels)
+        except ClusterError as error:
+            changes.put(error)
+            return
+        changes.put((kind, listing.items))
+        watch.resource_version = listing.resource_version
+
+
+def _take_in(found: Seen, change: _Change) -> None:
+    if isinstance(change, ClusterError):
+        raise change
+    kind, what = change
+    if isinstance(what, Event):
+        if found.concerns(what.object):
+            (found.drop if what.type == "DELETED" else found.put)(what.object)
+        return
+    still = {key(value) for value in what}
+    for known in [*found.objects.values(), *found.events.values()]:
+        # A list by label does not have the watcher's ConfigMaps, which may carry none.
+        listed = kind == "Event" or JOB_LABEL in (known["metadata"].get("labels") or {})
+        if known["kind"] == kind and listed and key(known) not in still:
+            found.drop(known)
+    for value in what:
+        found.put(value)

@@ -1,0 +1,169 @@
+"""The status of jobs as text for people: one job in full, or a line for each of many."""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+
+from etcompile.status.values import Hosts, JobStatus, Phase, Replica, RoleStatus, Told
+
+_STYLES: dict[Phase, str] = {
+    "Succeeded": "32",
+    "Running": "32",
+    "Failed": "31",
+    "Pending": "33",
+    "Starting": "33",
+    "Restarting": "33",
+    "Unknown": "33",
+}
+_NAMES = 3
+"""So many of those that have the same to say are named."""
+_HOSTS = 8
+_UNITS = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
+
+
+def job_text(job: JobStatus, now: datetime, *, color: bool = False) -> str:
+    """A job in full.
+
+    Args:
+        job: Its status.
+        now: What ages count to.
+        color: Use ANSI escapes.
+    """
+    return "".join(f"{line}\n" for line in _job_lines(job, now, color=color))
+
+
+def jobs_text(jobs: Sequence[JobStatus], now: datetime, *, color: bool = False) -> str:
+    """Jobs as a table, a line each.
+
+    Args:
+        jobs: Their status.
+        now: What ages count to.
+        color: Use ANSI escapes.
+    """
+    head = ("NAMESPACE", "NAME", "KIND", "PHASE", "READY", "FAILED", "RESTARTS", "AGE")
+    rows = [
+        (
+            job.namespace,
+            job.name,
+            job.kind or "?",
+            job.phase,
+            _ready(job),
+            str(sum(role.failed for role in job.roles)),
+            str(job.restarts),
+            age(job.created, now),
+        )
+        for job in jobs
+    ]
+    styles = [_STYLES.get(job.phase, "") for job in jobs]
+    lines = _table([head, *rows])
+    painted = [
+        line.replace(f" {job.phase} ", f" {_painted(job.phase, style, color=color)} ", 1)
+        for line, job, style in zip(lines[1:], jobs, styles, strict=True)
+    ]
+    return "".join(f"{line}\n" for line in (lines[0], *painted))
+
+
+def not_ready_lines(job: JobStatus) -> Iterator[str]:
+    """What is not ready and why, those with the same reason in one line."""
+    alike: dict[tuple[str, str, str, str], list[Replica]] = {}
+    for one in job.not_ready:
+        words = one.message.replace(one.name, "*")
+        alike.setdefault((one.role, one.state, one.reason, words), []).append(one)
+    for (_, state, _, _), replicas in alike.items():
+        separator = ": " if replicas[0].reason in ("", state) else ", "
+        told = f"{state}{separator}{replicas[0].why}".removesuffix(separator)
+        yield f"{_some([one.name for one in replicas])}: {told}"
+
+
+def age(since: str, now: datetime) -> str:
+    """How long ago a time was, in its largest unit: `3d`, `4m`."""
+    try:
+        seconds = int((now - datetime.fromisoformat(since)).total_seconds())
+    except ValueError:
+        return "?"
+    for size, unit in _UNITS:
+        if seconds >= size:
+            return f"{seconds // size}{unit}"
+    return "0s"
+
+
+def clock() -> datetime:
+    """The time now, as ages need it."""
+    return datetime.now(UTC)
+
+
+def _job_lines(job: JobStatus, now: datetime, *, color: bool) -> Iterator[str]:
+    phase = _painted(job.phase, _STYLES.get(job.phase, ""), color=color)
+    how = "" if job.reported else "derived: "
+    kind = f" ({job.kind})" if job.kind else ""
+    yield f"Job:       {job.namespace}/{job.name}{kind}"
+    yield f"Phase:     {phase} ({how}{job.because})"
+    if job.run is not None:
+        yield f"Run:       {job.run}"
+    yield f"Age:       {age(job.created, now)}"
+    yield f"Restarts:  {job.restarts}"
+    if job.hosts is not None:
+        yield f"Hosts:     {_hosts(job.hosts)}"
+    yield ""
+    head = ("ROLE", "DESIRED", "RUNNING", "READY", "SUCCEEDED", "FAILED", "RESTARTS")
+    yield from _table([head, *map(_role_row, job.roles)])
+    if job.not_ready:
+        yield from ("", "Not ready:")
+        yield from (f"  {line}" for line in not_ready_lines(job))
+    if job.surplus:
+        yield from ("", "Pods that the job does not declare:")
+        yield f"  {_some(job.surplus)}"
+    if job.events:
+        yield from ("", "Events:")
+        rows = [_event_row(event, now) for event in job.events]
+        yield from (f"  {line}" for line in _table(rows))
+
+
+def _role_row(role: RoleStatus) -> tuple[str, ...]:
+    desired = "?" if role.desired is None else str(role.desired)
+    counts = (role.running, role.ready, role.succeeded, role.failed, role.restarts)
+    return role.name, desired, *map(str, counts)
+
+
+def _event_row(event: Told, now: datetime) -> tuple[str, ...]:
+    times = f" (x{event.count})" if event.count > 1 else ""
+    kind = "Warning" if event.warning else "Normal"
+    about = _some(event.objects)
+    return age(event.at, now), kind, event.reason, about, f"{printable(event.message)}{times}"
+
+
+def _ready(job: JobStatus) -> str:
+    desired = [role.desired for role in job.roles]
+    of = "?" if None in desired else sum(one for one in desired if one is not None)
+    return f"{sum(role.ready for role in job.roles)}/{of}"
+
+
+def _hosts(hosts: Hosts) -> str:
+    source = "live" if hosts.live else "from Git"
+    shown = ", ".join(hosts.names[:_HOSTS])
+    more = f" and {len(hosts.names) - _HOSTS} more" if len(hosts.names) > _HOSTS else ""
+    return f"{len(hosts.names)} ({source}) {shown}{more}".rstrip()
+
+
+def _some(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:_NAMES])
+    return f"{shown} and {len(names) - _NAMES} more" if len(names) > _NAMES else shown
+
+
+def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """Rows in columns; the last column is as wide as it comes."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            [cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=False)] + [row[-1]]
+        )
+        for row in rows
+    ]
+
+
+def printable(text: str) -> str:
+    """The text without anything that a terminal would act on: events are anybody's words."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def _painted(text: str, style: str, *, color: bool) -> str:
+    return f"\x1b[{style}m{text}\x1b[0m" if color and style else text

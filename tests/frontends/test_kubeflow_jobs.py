@@ -1,0 +1,222 @@
+"""What somebody who brings job files of the Training Operator is told, mistake by mistake."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import etcompile
+from etcompile import Compilation, Options
+from specs import errors, kubeflow_job, replicas, scale_out, warnings
+
+GPU_SLICE = {"limits": {"nvidia.com/mig-1g.5gb": 1}}
+
+
+def told(*documents: dict[str, Any], **options: Any) -> Compilation:
+    return etcompile.compile(list(documents), Options(namespace="ml", **options))
+
+
+def hints(*documents: dict[str, Any]) -> dict[str, str | None]:
+    """The hint of each diagnostic, by its code."""
+    return {one.code: one.hint for one in told(*documents).diagnostics}
+
+
+def elastic(**policy: Any) -> dict[str, Any]:
+    worker = {"Worker": policy.pop("workers", 2)}
+    return kubeflow_job("PyTorchJob", worker, elasticPolicy=policy)
+
+
+def annotated(value: dict[str, Any], name: str, text: str) -> dict[str, Any]:
+    notes = {f"etcompile.dev/{name}": text}
+    return {**value, "metadata": {**value["metadata"], "annotations": notes}}
+
+
+# Names ------------------------------------------------------------------------------------------
+
+
+def test_jobs_of_two_kinds_that_make_the_same_objects_are_refused():
+    jobs = kubeflow_job("PyTorchJob", {"Worker": 1}), kubeflow_job("JAXJob", {"Worker": 1})
+    found = told(*jobs).diagnostics
+    assert [one.code for one in found] == ["ET4013"]
+    assert found[0].message == (
+        "JAXJob 'mnist' would make ConfigMap 'mnist-config',"
+        " which PyTorchJob 'mnist' of kubeflow.org/v1 makes already"
+    )
+
+
+def test_jobs_with_one_name_in_two_namespaces_go_together():
+    jobs = [kubeflow_job(kind, {"Worker": 1}) for kind in ("PyTorchJob", "JAXJob")]
+    jobs[0]["metadata"] = {"name": "mnist", "namespace": "a"}
+    jobs[1]["metadata"] = {"name": "mnist", "namespace": "b"}
+    assert errors(*jobs) == []
+
+
+def test_a_job_named_like_another_and_more_is_no_clash():
+    first, second = (kubeflow_job("JAXJob", {"Worker": 1}) for _ in range(2))
+    second["metadata"] = {"name": "mnist-worker"}
+    assert errors(first, second, namespace="ml") == []
+
+
+def test_a_job_whose_own_service_is_named_like_a_worker_of_another_is_refused():
+    first = kubeflow_job("JAXJob", {"Worker": 1})
+    roles = {"Launcher": {}, "Worker": {"replicas": 1}}
+    container = {"name": "mpi", "image": "example.com/mpi:1", "command": ["mpirun"]}
+    second = {
+        "apiVersion": "kubeflow.org/v2beta1",
+        "kind": "MPIJob",
+        "metadata": {"name": "mnist-worker-0"},
+        "spec": {
+            "mpiReplicaSpecs": {
+                name: {**role, "template": {"spec": {"containers": [container]}}}
+                for name, role in roles.items()
+            }
+        },
+    }
+    assert errors(first, second, namespace="ml") == ["ET4013"]
+
+
+def test_who_shortens_a_name_does_it_once():
+    value = kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 12})
+    value["metadata"] = {"name": "a" * 55}
+    assert hints(value) == {"ET2021": "shorten the job's name by 2"}
+    value["metadata"] = {"name": "a" * 53}
+    assert errors(value, namespace="ml") == []
+
+
+def test_only_a_job_with_a_maximum_is_told_to_lower_it():
+    value = elastic(minReplicas=1, maxReplicas=12)
+    value["metadata"] = {"name": "a" * 55}
+    assert hints(value) == {"ET2021": "shorten the job's name by 2 or lower maxReplicas"}
+
+
+# Policies ---------------------------------------------------------------------------------------
+
+
+def test_a_suspended_job_is_told_which_field_to_remove():
+    value = kubeflow_job("JAXJob", {"Worker": 1}, runPolicy={"suspend": True})
+    assert hints(value) == {"ET2046": "remove spec.runPolicy.suspend to run it"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "problem"),
+    [
+        ("PyTorchJob", "which is not elastic: spec.elasticPolicy is not set"),
+        ("TFJob", "which is not elastic: spec.enableDynamicWorker is not set"),
+        ("JAXJob", "which is not elastic"),
+    ],
+)
+def test_scaling_a_job_that_is_not_elastic_says_what_would_make_it_so(kind, problem):
+    more = scale_out("more", 1)
+    more["apiVersion"] = "etcompile.dev/v1alpha1"
+    more["spec"]["selector"] = {"kind": kind, "name": "mnist"}
+    found = told(kubeflow_job(kind, {"Worker": 2}), more).diagnostics
+    assert [(one.code, one.message) for one in found] == [
+        ("ET3006", f"ScaleOut more selects job 'mnist', {problem}")
+    ]
+
+
+@pytest.mark.parametrize("name", ["sidecar-env", "restart-together", "wait-for-master"])
+def test_a_switch_is_on_or_off_and_nothing_else(name):
+    value = kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 1}, nprocPerNode="1")
+    assert errors(annotated(value, name, "yes"), namespace="ml") == ["ET2050"]
+    assert errors(annotated(value, name, "True"), namespace="ml") == ["ET2050"]
+    assert warnings(annotated(value, name, "false"), namespace="ml") == []
+
+
+def test_et_operators_scale_out_cannot_select_another_kind_and_says_what_can():
+    hint = hints(kubeflow_job("JAXJob", {"Worker": 2}), scale_out("more", 1))["ET3001"]
+    assert hint == (
+        "that is a JAXJob of kubeflow.org/v1: select it as one,"
+        " with a ScaleOut of etcompile.dev/v1alpha1"
+    )
+
+
+def test_a_field_with_one_possible_value_is_told_with_it():
+    assert hints(kubeflow_job("PyTorchJob", {"Master": replicas("PyTorchJob")})) == {
+        "ET2002": "write replicas: 1"
+    }
+
+
+def test_a_generated_name_is_no_name():
+    value = kubeflow_job("JAXJob", {"Worker": 1})
+    value["metadata"] = {"generateName": "mnist-"}
+    assert hints(value) == {
+        "ET2002": "write a name: generateName makes another one whenever it is applied"
+    }
+
+
+# Rendezvous -------------------------------------------------------------------------------------
+
+
+def test_a_rendezvous_of_its_own_for_each_of_several_workers_is_told_of():
+    value = elastic(minReplicas=1, maxReplicas=4, standalone=True)
+    assert warnings(value, namespace="ml") == ["ET2069"]
+    alone = elastic(minReplicas=1, maxReplicas=1, standalone=True, workers=1)
+    assert warnings(alone, namespace="ml") == []
+
+
+def test_an_etcd_rendezvous_needs_an_etcd():
+    value = elastic(minReplicas=1, maxReplicas=4, rdzvBackend="etcd-v2")
+    assert warnings(value, namespace="ml") == ["ET2069"]
+    served = elastic(minReplicas=1, maxReplicas=4, rdzvBackend="etcd-v2", rdzvHost="etcd-client")
+    assert warnings(served, namespace="ml") == []
+
+
+def test_a_slice_of_a_gpu_is_a_gpu_for_torchrun():
+    worker = replicas("PyTorchJob", 2, command=["torchrun", "train.py"], resources=GPU_SLICE)
+    assert warnings(kubeflow_job("PyTorchJob", {"Worker": worker}), namespace="ml") == []
+
+
+# Modes and commands -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("mode", "types"), [("MXTrain", "Scheduler"), ("MXTune", "Tuner")])
+def test_the_mode_that_upstream_requires_is_no_cause_for_a_warning(mode, types):
+    value = kubeflow_job("MXJob", {types: 1}, jobMode=mode)
+    assert warnings(value, namespace="ml") == []
+
+
+@pytest.mark.parametrize(("mode", "types"), [("MXTune", "Scheduler"), ("MXTrain", "Tuner")])
+def test_a_mode_that_the_types_contradict_is_told_of(mode, types):
+    value = kubeflow_job("MXJob", {types: 1}, jobMode=mode)
+    assert warnings(value, namespace="ml") == ["ET2041"]
+
+
+def test_containers_without_a_command_are_each_called_by_their_name():
+    roles = {}
+    for role in ("Launcher", "Worker"):
+        own = {"name": f"mpi-{role.lower()}", "image": "example.com/mpi:1", "args": ["sshd"]}
+        roles[role] = {"replicas": 1, "template": {"spec": {"containers": [own]}}}
+    value = {
+        "apiVersion": "kubeflow.org/v2beta1",
+        "kind": "MPIJob",
+        "metadata": {"name": "pi"},
+        "spec": {"mpiReplicaSpecs": roles},
+    }
+    (found,) = told(value).diagnostics
+    assert "'mpi-launcher' of launcher" in found.message
+    assert "'mpi-worker' of worker" in found.message
+
+
+# Files ------------------------------------------------------------------------------------------
+
+
+def test_a_file_of_a_chart_is_told_to_be_filled_in_first(tmp_path: Path):
+    (tmp_path / "job.yaml").write_text(
+        "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata:\n  name: {{ .Release.Name }}\n"
+    )
+    (found,) = etcompile.compile([tmp_path]).diagnostics
+    assert found.code == "ET1015"
+    assert found.location is not None
+    assert found.location.column == 9
+    assert "helm template" in (found.hint or "")
+
+
+def test_a_kustomization_need_not_say_that_it_is_one(tmp_path: Path):
+    (tmp_path / "kustomization.yaml").write_text("resources: [job.yaml]\n")
+    (tmp_path / "job.yaml").write_text(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\n"
+    )
+    compilation = etcompile.compile([tmp_path])
+    assert [one.code for one in compilation.diagnostics] == ["ET1020"]
+    assert [one["kind"] for one in compilation.objects] == ["ConfigMap"]

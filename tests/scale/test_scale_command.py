@@ -1,0 +1,274 @@
+"""`etcompile scale`: one file more, which render then counts as was wished."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+import etcompile
+from specs import API_VERSION, pods, training_job, worker
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def scale(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "etcompile", "scale", *map(str, arguments)]
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=60, cwd=cwd, encoding="utf-8"
+    )
+
+
+def workers(*paths: Path) -> list[str]:
+    compilation = etcompile.compile(list(paths))
+    assert compilation.ok, compilation.diagnostics
+    return pods(compilation)
+
+
+def texts(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def intent(name: str, count: int, *, kind: str = "ScaleOut", **metadata: object) -> dict:
+    wish = {"toAdd" if kind == "ScaleOut" else "toDelete": {"count": count}}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": kind,
+        "metadata": {"name": name, **metadata},
+        "spec": {"selector": {"name": "mnist"}, **wish},
+    }
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A job of two workers, of at most eight, with comments."""
+    job = training_job()
+    worker(job)["maxReplicas"] = 8
+    text = f"# Ask Kim before you change this.\n{yaml.safe_dump(job)}"
+    (tmp_path / "mnist.yaml").write_text(text)
+    return tmp_path
+
+
+@pytest.fixture
+def example(tmp_path: Path) -> Path:
+    """The elastic example: two workers, one more, and one less."""
+    return Path(shutil.copytree(EXAMPLES / "trainingjob" / "elastic-mnist", tmp_path / "mnist"))
+
+
+def test_adding_workers_writes_one_file_beside_the_job_and_changes_no_other(example):
+    before = texts(example)
+    done = scale("elastic-mnist", "--add", 2, cwd=example)
+    assert done.returncode == 0, done.stderr
+    after = texts(example)
+    assert {name: after[name] for name in before} == before
+    (new,) = after.keys() - before.keys()
+    assert new == "scale-3-out.yaml"
+    written = yaml.safe_load(after[new])
+    assert (written["apiVersion"], written["kind"]) == (API_VERSION, "ScaleOut")
+    assert written["metadata"]["annotations"] == {"etcompile.dev/sequence": "3"}
+    assert workers(example) == [f"elastic-mnist-worker-{index}" for index in range(5)]
+
+
+def test_it_says_what_it_wrote_and_which_pods_come(example):
+    done = scale("elastic-mnist", "--add", 2, cwd=example)
+    assert done.stdout == ""
+    assert done.stderr.splitlines() == [
+        "wrote scale-3-out.yaml: ScaleOut elastic-mnist-scale-3-out",
+        "elastic-mnist: 3 -> 5 workers",
+        "  + elastic-mnist-worker-3, elastic-mnist-worker-4",
+    ]
+
+
+def test_the_first_intent_of_a_job_is_numbered_with_three_digits(tree):
+    assert scale("mnist", "--add", 1, cwd=tree).returncode == 0
+    assert yaml.safe_load((tree / "scale-001-out.yaml").read_text())["metadata"] == {
+        "name": "mnist-scale-001-out",
+        "annotations": {"etcompile.dev/sequence": "1"},
+    }
+
+
+def test_a_number_of_workers_is_counted_from_those_that_all_intents_leave(example):
+    for wanted in (6, 1, 4):
+        done = scale("elastic-mnist", "--to", wanted, cwd=example)
+        assert done.returncode == 0, done.stderr
+        assert len(workers(example)) == wanted
+    assert sorted(path.name for path in example.glob("scale-*")) == [
+        "scale-1-out.yaml",
+        "scale-2-in.yaml",
+        "scale-3-out.yaml",
+        "scale-4-in.yaml",
+        "scale-5-out.yaml",
+    ]
+
+
+def test_a_job_that_is_as_wished_gets_no_file(example):
+    before = texts(example)
+    done = scale("elastic-mnist", "--to", 3, cwd=example)
+    assert (done.returncode, texts(example)) == (0, before)
+    assert "has 3 workers already" in done.stderr
+
+
+def test_removing_takes_the_highest_indexes_and_naming_takes_those(tree):
+    scale("mnist", "--to", 5, cwd=tree)
+    scale("mnist", "--remove", 1, cwd=tree)
+    done = scale("mnist", "--pods", "mnist-worker-0,mnist-worker-2", cwd=tree)
+    assert "  - mnist-worker-0, mnist-worker-2" in done.stderr
+    assert workers(tree) == ["mnist-worker-1", "mnist-worker-3"]
+
+
+def test_a_dry_run_prints_the_file_and_writes_none(tree):
+    before = texts(tree)
+    done = scale("mnist", "--add", 3, "--dry-run", cwd=tree)
+    assert (done.returncode, texts(tree)) == (0, before)
+    assert yaml.safe_load(done.stdout)["spec"]["toAdd"] == {"count": 3}
+    assert "would write" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("wish", "code"),
+    [
+        (("--to", 9), "ET3004"),
+        (("--to", 0), "ET3005"),
+        (("--remove", 7), "ET3005"),
+        (("--pods", "mnist-worker-7"), "ET3002"),
+    ],
+)
+def test_what_render_would_refuse_is_refused_in_the_same_words_before_it_is_written(
+    tree, wish, code
+):
+    before = texts(tree)
+    done = scale("mnist", *wish, cwd=tree)
+    assert (done.returncode, texts(tree)) == (2, before)
+    assert f"error[{code}]" in done.stderr
+    assert "nothing was written" in done.stderr
+
+
+def test_behind_intents_without_a_number_the_new_one_comes_by_its_name(tree):
+    (tree / "zz.yaml").write_text(yaml.safe_dump(intent("last", 3)))
+    assert scale("mnist", "--pods", "mnist-worker-4", cwd=tree).returncode == 0
+    (new,) = {path.name for path in tree.iterdir()} - {"mnist.yaml", "zz.yaml"}
+    assert new == "zz_scale-001-in.yaml"
+    assert "annotations" not in yaml.safe_load((tree / new).read_text())["metadata"]
+    # It names a worker that the intent without a number adds: render takes it, so it comes after.
+    assert workers(tree) == [f"mnist-worker-{index}" for index in range(4)]
+
+
+def test_an_intent_follows_the_last_one_into_its_folder(tree):
+    folder = tree / "scaling"
+    folder.mkdir()
+    (folder / "one.yaml").write_text(yaml.safe_dump(intent("one", 1)))
+    assert scale("mnist", "--add", 1, cwd=tree).returncode == 0
+    assert [path.name for path in sorted(folder.iterdir())] == ["one.yaml", "scale-001-out.yaml"]
+    assert len(workers(tree)) == 4
+
+
+def test_intents_in_the_file_of_their_job_count(tree):
+    with (tree / "mnist.yaml").open("a") as file:
+        file.write("---\n")
+        yaml.safe_dump(intent("more", 1, annotations={"etcompile.dev/sequence": "4"}), file)
+    before = (tree / "mnist.yaml").read_bytes()
+    assert scale("mnist", "--to", 5, cwd=tree).returncode == 0
+    assert (tree / "mnist.yaml").read_bytes() == before
+    assert "'5'" in (tree / "scale-005-out.yaml").read_text()
+    assert len(workers(tree)) == 5
+
+
+def test_a_job_of_another_kind_gets_an_intent_of_etcompiles_own(tmp_path):
+    folder = Path(shutil.copytree(EXAMPLES / "pytorchjob" / "elastic", tmp_path / "elastic"))
+    before = workers(folder)
+    assert scale("elastic", "--remove", 1, cwd=folder).returncode == 0
+    written = yaml.safe_load((folder / "scale-3-in.yaml").read_text())
+    assert written["apiVersion"] == "etcompile.dev/v1alpha1"
+    assert written["spec"]["selector"] == {"kind": "PyTorchJob", "name": "elastic"}
+    assert workers(folder) == before[:-1]
+
+
+@pytest.mark.parametrize(
+    ("folder", "job", "how"),
+    [
+        ("xgboostjob/iris", "iris", "--run auto"),
+        ("pytorchjob/all-reduce", "all-reduce", "spec.elasticPolicy"),
+        ("tfjob/multi-worker", "multi-worker", "spec.enableDynamicWorker"),
+    ],
+)
+def test_a_job_that_cannot_scale_says_why_and_what_to_do(folder, job, how):
+    done = scale(job, "--add", 1, "--dry-run", cwd=EXAMPLES / folder)
+    assert done.returncode == 2
+    assert "error[ET3015]" in done.stderr
+    assert how in done.stderr
+
+
+def test_of_jobs_with_one_name_the_namespace_chooses(tree):
+    there = training_job()
+    there["metadata"]["namespace"] = "vision"
+    (tree / "vision.yaml").write_text(yaml.safe_dump(there))
+    done = scale("mnist", "--add", 1, cwd=tree)
+    assert done.returncode == 2
+    assert "choose one with -n: default, vision" in done.stderr
+    (tree / "mnist.yaml").write_text((tree / "vision.yaml").read_text().replace("vision", "nlp"))
+    done = scale("mnist", "--add", 1, "-n", "nlp", cwd=tree)
+    assert done.returncode == 0, done.stderr
+    written = yaml.safe_load((tree / "scale-001-out.yaml").read_text())
+    assert written["metadata"]["namespace"] == "nlp"
+
+
+def test_of_jobs_with_one_name_the_kind_chooses(tree):
+    other = yaml.safe_load((EXAMPLES / "pytorchjob" / "elastic" / "job.yaml").read_text())
+    other["metadata"] = {"name": "mnist"}
+    (tree / "other.yaml").write_text(yaml.safe_dump(other))
+    done = scale("mnist", "--add", 1, cwd=tree)
+    assert done.returncode == 2
+    assert "--kind" in done.stderr
+    done = scale("mnist", "--add", 1, "--kind", "pytorchjob", "--dry-run", cwd=tree)
+    assert yaml.safe_load(done.stdout)["spec"]["selector"]["kind"] == "PyTorchJob"
+
+
+def test_a_misspelt_job_is_guessed(tree):
+    done = scale("mnits", "--add", 1, cwd=tree)
+    assert done.returncode == 2
+    assert "did you mean 'mnist'?" in done.stderr
+
+
+def test_the_mistakes_of_others_are_no_obstacle_but_those_that_name_the_job_are(tree):
+    (tree / "chart.yaml").write_text("kind: {{ .Values.kind }}\n")
+    broken = training_job("other")
+    worker(broken)["replicas"] = -1
+    (tree / "other.yaml").write_text(yaml.safe_dump(broken))
+    assert scale("mnist", "--add", 1, "--dry-run", cwd=tree).returncode == 0
+    (tree / "chart.yaml").write_text("name: {{ .Values.mnist }}\n")
+    assert scale("mnist", "--add", 1, "--dry-run", cwd=tree).returncode == 2
+
+
+def test_an_overlay_counts_as_it_does_for_render(tree):
+    overlay = tree.parent / "small.yaml"
+    patch = {"spec": {"etReplicaSpecs": {"worker": {"replicas": 1}}}}
+    overlay.write_text(
+        yaml.safe_dump(
+            {
+                "apiVersion": "etcompile.dev/v1alpha1",
+                "kind": "Overlay",
+                "patches": [{"target": {"kind": "TrainingJob"}, "patch": patch}],
+            }
+        )
+    )
+    done = scale("mnist", "--to", 4, "--overlay", overlay, "--dry-run", cwd=tree)
+    assert done.returncode == 0, done.stderr
+    assert yaml.safe_load(done.stdout)["spec"]["toAdd"] == {"count": 3}
+
+
+def test_workers_of_a_run_may_be_named_as_its_pods(tree):
+    done = scale("mnist", "--pods", "mnist-b-worker-1", "--run", "b", "--dry-run", cwd=tree)
+    assert done.returncode == 0, done.stderr
+    assert "  - mnist-b-worker-1" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [(), ("--to", 1, "--add", 1), ("--pods", " , "), ("--add", 0), ("--add", 1, "-")],
+)
+def test_a_wish_that_says_nothing_or_two_things_is_refused(tree, arguments):
+    done = scale("mnist", *arguments, cwd=tree)
+    assert done.returncode == 2
+    assert len(texts(tree)) == 1

@@ -1,0 +1,94 @@
+"""What the tests of `etcompile status` share: jobs in a real cluster, whose kubelet is the test."""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from etcompile.cluster import Cluster, connect
+from specs import compiled
+
+
+@pytest.fixture
+def cluster(control_plane, namespace) -> Iterator[Cluster]:
+    """The administrator's connection, in a namespace of this test."""
+    with connect(kubeconfig=control_plane.kubeconfig(), namespace=namespace) as found:
+        yield found
+
+
+@pytest.fixture
+def deployed(cluster) -> Callable[..., None]:
+    """`deployed(document...)` compiles jobs and creates all their objects."""
+
+    def deploy(*documents: dict[str, Any], **options: Any) -> None:
+        for value in compiled(*documents, namespace=cluster.namespace, **options).objects:
+            cluster.create(value)
+
+    return deploy
+
+
+@pytest.fixture
+def pod_is(control_plane, namespace) -> Callable[..., None]:
+    """`pod_is(name, phase, ready=False, **status)` writes the status of a Pod, as a kubelet."""
+
+    def write(name: str, phase: str, *, ready: bool = False, **status: Any) -> None:
+        told = str(ready)
+        conditions = [{"type": kind, "status": told} for kind in ("Ready", "ContainersReady")]
+        value = {"phase": phase, "conditions": conditions, **status}
+        control_plane.set_status(f"/api/v1/namespaces/{namespace}/pods/{name}", value)
+
+    return write
+
+
+@pytest.fixture
+def told(cluster) -> Callable[..., None]:
+    """`told(pod, reason, message, ago=0, count=1)` records a warning about a Pod."""
+    number = iter(range(1000))
+
+    def tell(pod: str, reason: str, message: str, *, ago: int = 0, count: int = 1) -> None:
+        at = (datetime.now(UTC) - timedelta(seconds=ago)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        of = {"kind": "Pod", "namespace": cluster.namespace, "name": pod, "apiVersion": "v1"}
+        cluster.create(
+            {
+                "apiVersion": "v1",
+                "kind": "Event",
+                "metadata": {"name": f"{pod}.{next(number)}"},
+                "involvedObject": of,
+                "type": "Warning",
+                "reason": reason,
+                "message": message,
+                "count": count,
+                "firstTimestamp": at,
+                "lastTimestamp": at,
+            }
+        )
+
+    return tell
+
+
+@pytest.fixture
+def arguments(control_plane, namespace) -> Callable[..., list[str]]:
+    """The command line of `etcompile status` in the namespace of this test."""
+
+    def line(*more: str) -> list[str]:
+        kubeconfig = control_plane.kubeconfig(namespace=namespace)
+        return [
+            *(sys.executable, "-m", "etcompile", "status"),
+            *("--kubeconfig", str(kubeconfig), *more),
+        ]
+
+    return line
+
+
+@pytest.fixture
+def status(arguments) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """`status(argument...)` runs `etcompile status`."""
+
+    def run(*more: str) -> subprocess.CompletedProcess[str]:
+        command = arguments(*more)
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+    return run

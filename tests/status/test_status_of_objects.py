@@ -1,0 +1,233 @@
+"""Objects to a status, for what no test has the patience to bring about in a cluster."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import etcompile
+from etcompile.cluster.trouble import trouble
+from etcompile.status import JobStatus, statuses
+from etcompile.status.text import age, not_ready_lines
+from specs import training_job
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def objects(*inputs: Any) -> list[dict[str, Any]]:
+    compilation = etcompile.compile(list(inputs), etcompile.Options())
+    assert compilation.ok, compilation.diagnostics
+    found = [dict(value) for value in compilation.objects]
+    for value in found:
+        value["metadata"] = {"namespace": "ml", **value["metadata"]}
+    return found
+
+
+def status(values: list[dict[str, Any]], phases: dict[str, str]) -> JobStatus:
+    """The status when Pods have these phases; those that are not named do not exist."""
+    kept = []
+    for value in values:
+        if value["kind"] != "Pod":
+            kept.append(value)
+        elif phase := phases.get(value["metadata"]["name"]):
+            kept.append({**value, "status": {"phase": phase}})
+    (found,) = statuses(kept)
+    return found
+
+
+def phase(example: str, job: str, phases: str) -> str:
+    """The phase when a role's Pods have these: `worker: Running Failed, master: Running`."""
+    named = {}
+    for role in phases.split(", "):
+        name, _, each = role.partition(": ")
+        for index, one in enumerate(each.split()):
+            named[f"{job}-{name}-{index}"] = one
+    return status(objects(EXAMPLES / example), named).phase
+
+
+@pytest.mark.parametrize(
+    ("example", "job", "phases", "expected"),
+    [
+        # All of a role must succeed.
+        ("jaxjob/all-reduce", "jax-all-reduce", "worker: Running Running", "Running"),
+        ("jaxjob/all-reduce", "jax-all-reduce", "worker: Succeeded Running", "Running"),
+        ("jaxjob/all-reduce", "jax-all-reduce", "worker: Running Failed", "Failed"),
+        # One of an elastic role is enough, and it goes on while its minimum is left.
+        ("pytorchjob/elastic/job.yaml", "elastic", "worker: Succeeded Running", "Succeeded"),
+        ("pytorchjob/elastic/job.yaml", "elastic", "worker: Failed Running", "Failed"),
+        # The first worker decides where there is no chief.
+        ("tfjob/multi-worker", "multi-worker", "worker: Succeeded Running Running", "Succeeded"),
+        ("tfjob/multi-worker", "multi-worker", "worker: Running Succeeded Running", "Running"),
+        # The master decides, and a worker less stops it.
+        ("xgboostjob/iris", "iris", "master: Running, worker: Running Failed", "Failed"),
+        ("xgboostjob/iris", "iris", "master: Succeeded, worker: Running Failed", "Succeeded"),
+        ("xgboostjob/iris", "iris", "worker: Running Running", "Starting"),
+        ("xgboostjob/iris", "iris", "worker: Pending Pending", "Pending"),
+    ],
+)
+def test_each_kind_has_its_own_success_rule(example, job, phases, expected):
+    assert phase(example, job, phases) == expected
+
+
+def test_an_elastic_job_goes_on_while_its_minimum_is_left():
+    job = training_job(replicas=3)
+    job["spec"]["etReplicaSpecs"]["worker"]["minReplicas"] = 2
+    values = objects(job)
+    running = {f"mnist-worker-{index}": "Running" for index in range(3)}
+    running["mnist-launcher"] = "Running"
+    assert status(values, running | {"mnist-worker-0": "Failed"}).phase == "Running"
+    assert (
+        status(values, running | {"mnist-worker-0": "Failed", "mnist-worker-1": "Failed"}).phase
+        == "Failed"
+    )
+
+
+def test_a_job_without_pods_is_pending_and_names_what_is_missing():
+    found = status(objects(training_job(replicas=5)), {})
+    assert (found.phase, found.because) == ("Pending", "none of its Pods exists")
+    first, second = not_ready_lines(found)
+    assert first.startswith("mnist-worker-0, mnist-worker-1, mnist-worker-2 and 2 more: Missing")
+    assert second.startswith("mnist-launcher: Missing")
+
+
+@pytest.mark.parametrize(
+    ("run", "phase", "because"),
+    [
+        ("", "Restarting", "the watcher says so: Evicted: mnist-worker-0"),
+        ("of-another-run", "Pending", "none of its Pods exists"),
+    ],
+)
+def test_the_watchers_record_counts_if_it_is_of_this_run(run, phase, because):
+    values = objects(training_job())
+    launcher = next(value for value in values if value["kind"] == "Pod")
+    own = launcher["metadata"]["annotations"]["etcompile.dev/spec-hash"]
+    record = {"run": run or own, "reason": "Evicted", "message": "mnist-worker-0", "restarts": 1}
+    data = {"phase": "Restarting", "record": json.dumps(record)}
+    metadata = {"name": "mnist-status", "namespace": "ml"}
+    values.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+    found = status(values, {})
+    assert (found.phase, found.because) == (phase, because)
+
+
+def test_a_suspended_job_is_suspended():
+    document = _mpi()
+    document["spec"].setdefault("runPolicy", {})["suspend"] = True
+    assert status(objects(document), {}).phase == "Suspended"
+
+
+def _mpi() -> dict[str, Any]:
+    import yaml
+
+    loaded = yaml.safe_load((EXAMPLES / "mpijob-v2beta1" / "pi" / "job.yaml").read_text())
+    found: dict[str, Any] = loaded
+    return found
+
+
+def _with_launcher(job_status: dict[str, Any], *pods: dict[str, Any]) -> JobStatus:
+    """An MPIJob whose launcher is a Job with this status, and with Pods of these."""
+    values = objects(_mpi())
+    (launcher,) = (value for value in values if value["kind"] == "Job")
+    launcher["status"] = job_status
+    labels = launcher["spec"]["template"]["metadata"]["labels"]
+    for number, told in enumerate(pods):
+        owner = {"kind": "Job", "name": launcher["metadata"]["name"]}
+        metadata = {
+            "name": f"{launcher['metadata']['name']}-{number}",
+            "namespace": launcher["metadata"]["namespace"],
+            "labels": labels,
+            "ownerReferences": [owner],
+            "creationTimestamp": f"2026-01-01T00:00:0{number}Z",
+        }
+        values.append({"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "status": told})
+    (found,) = statuses(values)
+    return found
+
+
+def test_a_launcher_that_is_a_job_is_what_its_newest_pod_is():
+    ended = {"exitCode": 1, "reason": "Error"}
+    failed = {
+        "phase": "Failed",
+        "containerStatuses": [{"name": "main", "state": {"terminated": ended}}],
+    }
+    found = _with_launcher({"active": 1}, failed, {"phase": "Running"})
+    assert (found.phase, found.surplus) == ("Running", ())
+    (launcher,) = (one for one in found.replicas if one.role == "launcher")
+    assert (launcher.state, launcher.restarts) == ("Running", 1)
+    waiting = _with_launcher({}, failed)
+    assert waiting.phase == "Pending"
+
+
+def test_a_launcher_that_is_a_job_ends_when_the_job_does():
+    complete = {"conditions": [{"type": "Complete", "status": "True"}]}
+    assert _with_launcher(complete).phase == "Succeeded"
+    over = {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded"}
+    found = _with_launcher({"conditions": [over]}, {"phase": "Failed", "reason": "Evicted"})
+    (launcher,) = (one for one in found.not_ready if one.role == "launcher")
+    assert found.phase == "Failed"
+    assert launcher.reason == "BackoffLimitExceeded"
+    assert "Evicted" in launcher.message
+
+
+def pod(**told: Any) -> dict[str, Any]:
+    return {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "a"}, "status": told}
+
+
+@pytest.mark.parametrize(
+    ("value", "word"),
+    [
+        (pod(phase="Pending"), "Pending"),
+        (pod(phase="Failed", reason="Evicted"), "Evicted"),
+        (
+            pod(
+                phase="Failed",
+                containerStatuses=[
+                    {
+                        "name": "m",
+                        "state": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}},
+                    }
+                ],
+            ),
+            "OOMKilled",
+        ),
+        (
+            pod(
+                phase="Pending",
+                containerStatuses=[
+                    {"name": "m", "state": {"waiting": {"reason": "CreateContainerConfigError"}}}
+                ],
+            ),
+            "CreateContainerConfigError",
+        ),
+        (
+            pod(
+                phase="Pending",
+                conditions=[
+                    {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}
+                ],
+            ),
+            "SchedulingGated",
+        ),
+        (
+            pod(phase="Running", containerStatuses=[{"name": "m", "state": {"running": {}}}]),
+            "NotReady",
+        ),
+        (
+            {**pod(phase="Running"), "metadata": {"name": "a", "deletionTimestamp": "now"}},
+            "Terminating",
+        ),
+    ],
+)
+def test_what_keeps_a_pod_is_told_in_the_word_kubectl_has_for_it(value, word):
+    found = trouble(value)
+    assert found is not None
+    assert found.reason == word
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"), [(0, "0s"), (59, "59s"), (60, "1m"), (7300, "2h"), (200000, "2d")]
+)
+def test_ages_are_told_in_their_largest_unit(seconds, expected):
+    now = datetime(2026, 1, 5, tzinfo=UTC)
+    assert age((now - timedelta(seconds=seconds)).isoformat(), now) == expected

@@ -1,0 +1,154 @@
+"""`etcompile status --watch`: a line for each change, and an end when the job has one."""
+
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from specs import training_job
+
+
+@pytest.fixture
+def watching(arguments) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """`watching(argument...)` starts `etcompile status --watch`."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(*more: str) -> subprocess.Popen[str]:
+        pipe = subprocess.PIPE
+        process = subprocess.Popen(arguments("--watch", *more), stdout=pipe, stderr=pipe, text=True)
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def until(process: subprocess.Popen[str], words: str) -> list[str]:
+    """The lines up to one with these words."""
+    assert process.stdout is not None
+    lines = []
+    for line in process.stdout:
+        lines.append(line.rstrip("\n"))
+        if words in line:
+            return lines
+    raise AssertionError(lines)
+
+
+def test_each_change_is_a_line_until_the_job_has_succeeded(deployed, pod_is, watching, namespace):
+    deployed(training_job())
+    process = watching("mnist")
+    until(process, "mnist-launcher: Pending")
+    pod_is("mnist-worker-0", "Running", ready=True)
+    line = until(process, "Starting")[-1]
+    assert line.endswith(
+        f"{namespace}/mnist job Pending -> Starting: mnist-launcher does not run yet"
+    )
+    until(process, "Pod/mnist-worker-0 Pending -> Ready")
+    pod_is("mnist-launcher", "Running", ready=True)
+    until(process, "job Starting -> Running")
+    pod_is("mnist-launcher", "Succeeded")
+    until(process, "job Running -> Succeeded")
+    _, told = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert "not ready: mnist-worker-1" in told
+
+
+def test_a_job_that_fails_ends_the_watch_with_1(deployed, pod_is, watching):
+    deployed(training_job())
+    process = watching("mnist", "--output", "json")
+    until(process, '"Pod/mnist-launcher"')
+    pod_is("mnist-launcher", "Failed", reason="Evicted", message="out of memory")
+    output, _ = process.communicate(timeout=30)
+    changes = {one["object"]: one for one in map(json.loads, output.splitlines())}
+    assert process.returncode == 1
+    assert (changes["job"]["was"], changes["job"]["status"]) == ("Pending", "Failed")
+    assert changes["Pod/mnist-launcher"]["reason"].startswith("Evicted")
+
+
+def test_hosts_and_events_show_and_a_deleted_job_ends_the_watch(deployed, cluster, told, watching):
+    deployed(training_job())
+    process = watching("mnist")
+    until(process, "mnist-launcher: Pending")
+    hosts = {"hostfile": "mnist-worker-1:1\n", "deepspeed-hostfile": "mnist-worker-1 slots=1\n"}
+    metadata = {"name": "mnist-hosts"}
+    cluster.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": hosts})
+    assert "2 -> 1 (live): -mnist-worker-0" in until(process, " hosts ")[-1]
+    told("mnist-worker-1", "FailedMount", 'secret "mnist" not found')
+    assert 'FailedMount: secret "mnist" not found' in until(process, "event of")[-1]
+    cluster.delete(cluster.resource("v1", "ConfigMap"), "mnist-config")
+    until(process, "Deleted")
+    _, told_last = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert "mnist was deleted" in told_last
+
+
+def test_all_jobs_are_watched_until_it_is_interrupted(deployed, watching):
+    deployed(training_job())
+    process = watching()
+    until(process, "  mnist  TrainingJob  Pending")
+    deployed(training_job("bert"))
+    until(process, "bert job Pending")
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+    assert process.returncode == 130
+
+
+def test_nothing_is_asked_for_again_while_it_watches(
+    deployed, pod_is, watching, control_plane, namespace
+):
+    deployed(training_job())
+    process = watching("mnist")
+    until(process, "mnist-launcher: Pending")
+    until_now = _lists(control_plane, namespace)
+    for index in range(2):
+        pod_is(f"mnist-worker-{index}", "Running", ready=True)
+        until(process, f"Pod/mnist-worker-{index} Pending -> Ready")
+    assert _lists(control_plane, namespace) == until_now
+
+
+def _lists(control_plane, namespace: str) -> int:
+    return sum(event["verb"] in ("get", "list") for event in control_plane.audit(namespace)) - sum(
+        event["userAgent"].startswith("Python-urllib")
+        for event in control_plane.audit(namespace)
+        if event["verb"] in ("get", "list")
+    )
+
+
+def test_a_terminal_gets_a_table_that_is_kept_up_to_date(deployed, pod_is, arguments):
+    deployed(training_job())
+    screen, side = pty.openpty()
+    command = arguments("mnist", "--watch")
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "40"}
+    process = subprocess.Popen(command, stdout=side, stderr=side, stdin=side, env=environment)
+    os.close(side)
+    try:
+        shown = _shown(screen, b"Pending")
+        assert b"ROLE" in shown
+        pod_is("mnist-launcher", "Running", ready=True)
+        _shown(screen, b"Running")
+        pod_is("mnist-launcher", "Succeeded")
+        _shown(screen, b"Succeeded")
+        assert process.wait(timeout=30) == 0
+    finally:
+        process.kill()
+        process.wait()
+        os.close(screen)
+
+
+def _shown(screen: int, words: bytes) -> bytes:
+    """What the terminal shows until these words stand there."""
+    seen, end = b"", time.monotonic() + 30
+    while time.monotonic() < end:
+        if select.select([screen], [], [], 0.5)[0]:
+            seen += os.read(screen, 65536)
+        if words in seen:
+            return seen
+    raise AssertionError(seen)
