@@ -114,10 +114,10 @@ class FaultProxy:
         self._server.shutdown()
         self._server.server_close()
 
-    def add(self, kind: str, **given) -> None:
-        """Lets something go wrong from now on; see Fault."""
+    def add(self, kind: str, *, before_others: bool = False, **given) -> None:
+        """Lets something go wrong from now on; see Fault. The first that fits is the one."""
         with self._lock:
-            self._faults.append(Fault(kind, **given))
+            self._faults.insert(0 if before_others else len(self._faults), Fault(kind, **given))
 
     def count(self, method: str, path: str = "") -> int:
         """How many such requests came."""

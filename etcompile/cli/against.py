@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +10,14 @@ import click
 from msgspec import Struct, structs
 
 from etcompile import emit
-from etcompile.cli.declarations import Inventories, declarations
+from etcompile.cli.declarations import declarations
 from etcompile.compiler import Compilation, Options, compile  # noqa: A004
 from etcompile.diagnostics import Diagnostic, Severity, diagnose
 from etcompile.load.revision import Revision, RevisionError, revision, unpack
 from etcompile.overlays.files import shipped
 from etcompile.plan.planning import plan
 from etcompile.plan.rights import Rights
-from etcompile.plan.step import Object, ObjectRef, Plan, reference
+from etcompile.plan.step import Plan
 
 
 class Outcome(Struct, frozen=True):
@@ -68,39 +68,14 @@ def compared(
 
 
 def _cluster(compilation: Compilation, rights: Rights, given: dict[str, Any]) -> Outcome:
+    from etcompile.cli.planned import planned
     from etcompile.cluster import ClusterError, connect
-    from etcompile.cluster.live import Live
 
     try:
         with connect(given["context"], given["namespace"], given["kubeconfig"]) as cluster:
-            live = Live(cluster)
-            sets = Inventories(compilation, live)
-            references = [reference(value) for value in compilation.in_order()]
-            made = plan(
-                declarations(compilation, sets.ids),
-                _once(live, sets, references),
-                emit.wave,
-                rights,
-                context=cluster.context or cluster.server,
-                namespace=cluster.namespace,
-            )
+            return Outcome(planned(compilation, cluster, rights))
     except ClusterError as error:
         return Outcome(None, (error.diagnostic,))
-    return Outcome(made)
-
-
-def _once(live: Any, sets: Inventories, references: list[ObjectRef]) -> Iterator[Object]:
-    """The live objects: those of the desired names, and members of the inventories beyond."""
-    named = [ref for ref in references if ref.name]
-    yield from live.get(named)
-    seen = {_key(ref, live.namespace) for ref in named}
-    for value in sets.members(live, {ref.api_version for ref in named}):
-        if _key(reference(value), live.namespace) not in seen:
-            yield value
-
-
-def _key(ref: ObjectRef, namespace: str) -> tuple[str, ...]:
-    return ref.group, ref.kind, ref.namespace or namespace, ref.name
 
 
 def _declared(compilation: Compilation, left: Compilation, name: str) -> Outcome:

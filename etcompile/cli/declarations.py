@@ -10,21 +10,26 @@ from etcompile.plan.step import Object, ObjectRef, reference
 
 
 def declarations(
-    compilation: Compilation, inventories: Mapping[str | None, str] | None = None
+    compilation: Compilation,
+    inventories: Mapping[str | None, str] | None = None,
+    *,
+    generated: bool = False,
 ) -> list[Declared]:
     """The desired objects, by job.
 
     Args:
         compilation: What was compiled.
         inventories: The ids of the jobs' ApplySets, by title; none if None.
+        generated: With what is made in the cluster only, such as key pairs.
     """
     return [
         Declared(
             job=(title := job_title(group.namespace, group.name)),
-            objects=group.objects,
+            objects=(*group.generated, *group.objects) if generated else group.objects,
             waits=group.waits,
             origin=", ".join(group.sources) or None,
             inventory=(inventories or {}).get(title),
+            kept=frozenset(reference(value).key for value in group.generated),
         )
         for group in compilation.groups
     ]
@@ -45,12 +50,17 @@ class Inventories:
 
     def __init__(self, compilation: Compilation, live: LiveObjects) -> None:
         self.ids: dict[str | None, str] = {}
+        """Of the sets that are there."""
+        self.wanted: dict[str | None, str] = {}
+        """Of all, also those that are still to be made."""
         self._parents: list[Object] = []
         parents: dict[tuple[str, str, str, str], tuple[ObjectRef, str | None]] = {}
         for group in compilation.groups:
             if group.name:
                 ref = inventory.parent(group.name, group.namespace or live.namespace)
-                parents[ref.key] = ref, job_title(group.namespace, group.name)
+                title = job_title(group.namespace, group.name)
+                parents[ref.key] = ref, title
+                self.wanted[title] = inventory.applyset_id(ref)
         for found in live.get([ref for ref, _ in parents.values()]):
             ref, title = parents[reference(found).key]
             if inventory.is_parent(found, ref):

@@ -449,7 +449,7 @@ class Cluster:
         fields = ",".join(f"{key}={value}" for key, value in named.items())
         where = metadata.get("namespace") or "default"  # of objects that have none
         found = self.list(self.resource("v1", "Event"), where, fields=fields)
-        return sorted(found.items, key=_told_at)
+        return sorted(found.items, key=told_at)
 
     def _path(self, object: Mapping[str, Any], name: str | None = None) -> str:  # noqa: A002
         metadata = object["metadata"]
@@ -480,7 +480,7 @@ class Cluster:
         return written
 
 
-def _told_at(event: Object) -> str:
+def told_at(event: Object) -> str:
     """When an event was last told, as RFC 3339; there are three places, by age of the teller."""
     return str(
         event.get("lastTimestamp")

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from etcompile.cluster.client import Cluster
 from etcompile.cluster.discovery import Resource
 from etcompile.cluster.errors import ClusterError
+from etcompile.plan.inventory import PART_OF
 from etcompile.plan.step import Object, ObjectRef
 
 _FEW = 8
@@ -27,6 +28,8 @@ class Live:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
+        self._passed: dict[tuple[str, str, str], list[Object]] = {}
+        """Of what was listed as a whole: members of an ApplySet that nobody had asked for."""
 
     @property
     def namespace(self) -> str:
@@ -46,8 +49,15 @@ class Live:
                     if (found := self._cluster.get(resource, name, namespace)) is not None:
                         yield found
                 continue
+            passed: list[Object] = []
             for page in self._cluster.pages(resource, namespace):
-                yield from (one for one in page.items if one["metadata"]["name"] in names)
+                for one in page.items:
+                    metadata = one["metadata"]
+                    if metadata["name"] in names:
+                        yield one
+                    elif PART_OF in (metadata.get("labels") or {}):
+                        passed.append(one)
+            self._passed[version, kind, namespace] = passed
 
     def labelled(
         self,
@@ -55,13 +65,20 @@ class Live:
         namespaces: Iterable[str],
         labels: Mapping[str, str],
     ) -> Iterator[Object]:
-        """All objects of these kinds with these labels."""
+        """All objects of these kinds with these labels, but perhaps for those that `get` gave."""
         selector = ",".join(f"{key}={value}" for key, value in labels.items())
         places = list(dict.fromkeys(namespaces))
         for version, kind in dict.fromkeys(kinds):
             if (resource := self._resource(version, kind)) is None:
                 continue
             for namespace in places if resource.namespaced else places[:1]:
+                passed = self._passed.get((version, kind, namespace or self.namespace))
+                if passed is not None and labels.keys() == {PART_OF}:
+                    of_set = labels[PART_OF]
+                    yield from (
+                        one for one in passed if one["metadata"]["labels"][PART_OF] == of_set
+                    )
+                    continue
                 for page in self._cluster.pages(resource, namespace, labels=selector):
                     yield from page.items
 

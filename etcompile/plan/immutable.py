@@ -114,6 +114,10 @@ def _group(value: Object) -> str:
 # What a row accepts ----------------------------------------------------------------------------
 
 
+def _since_beta(_change: Difference, _old: Object, new: Object) -> bool:
+    return not new["apiVersion"].rpartition("/")[2].startswith("v1alpha")
+
+
 def _always(_change: Difference, _old: Object, _new: Object) -> bool:
     return True
 
@@ -332,6 +336,17 @@ _TABLE = (
     *(
         Row("scheduling.k8s.io", "PriorityClass", field, _never, "ValidatePriorityClassUpdate")
         for field in ("value", "preemptionPolicy")
+    ),
+    Row(
+        "scheduling.k8s.io",
+        "PodGroup",
+        "spec.schedulingPolicy.gang.minCount",
+        _since_beta,
+        "ValidatePodGroupUpdate: mutable since v1beta1",
+    ),
+    *(
+        Row("scheduling.k8s.io", kind, "spec.**", _never, f"Validate{kind}Update: immutable")
+        for kind in ("PodGroup", "Workload")
     ),
     *(
         Row("storage.k8s.io", "StorageClass", field, _never, "ValidateStorageClassUpdate")

@@ -34,7 +34,7 @@ class LiveObjects(Protocol):
         namespaces: Iterable[str],
         labels: Mapping[str, str],
     ) -> Iterator[Object]:
-        """All objects of these kinds with these labels.
+        """All objects of these kinds with these labels, but perhaps for those that `get` gave.
 
         Args:
             kinds: API version and kind. One that the cluster does not know has no objects.

@@ -6,7 +6,7 @@ ready before the host list names it, and has drained after the list has dropped 
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct, structs
 
@@ -43,6 +43,7 @@ def ordered(
     drafts: Iterable[Draft],
     waits: Mapping[str | None, Mapping[str, tuple[str, ...]]],
     wave: Callable[[Object], int],
+    unready: Iterable[Draft] = (),
 ) -> list[Step]:
     """The steps with their order, and the steps that only wait.
 
@@ -50,8 +51,13 @@ def ordered(
         drafts: Steps with something to do.
         waits: By job, the names of Pods that wait, each with those of the Pods it waits for.
         wave: The wave of an object.
+        unready: Pods with nothing to do that are not Ready: an earlier rollout may have ended
+            between a worker and the host list.
     """
     drafts = list(drafts)
+    late: dict[str | None, list[Draft]] = defaultdict(list)
+    for draft in unready:
+        late[draft.step.job].append(draft)
     after: _After = defaultdict(list)
     waiting: dict[str, Step] = {}
     by_job: dict[str | None, list[Draft]] = defaultdict(list)
@@ -59,7 +65,7 @@ def ordered(
         by_job[draft.step.job].append(draft)
     raised: dict[str, int] = {}
     for job, inside in by_job.items():
-        training = _Training(inside, waits.get(job, {}))
+        training = _Training(inside, waits.get(job, {}), late.get(job, ()))
         for step in training.waiting(after):
             waiting.setdefault(step.id, step)
         raised |= training.raised(wave)
@@ -67,6 +73,8 @@ def ordered(
     for one, other in _named(drafts, wave):
         if other not in lists:
             after[one].append(other)
+    for one, other in _housed(drafts):
+        after[one].append(other)
     for one, other in _released(drafts, wave):
         after[one].append(other)
     made: list[Step] = []
@@ -84,8 +92,14 @@ def ordered(
 class _Training:
     """The order that the steps of one job have because they train together."""
 
-    def __init__(self, drafts: list[Draft], waits: Mapping[str, tuple[str, ...]]) -> None:
+    def __init__(
+        self,
+        drafts: list[Draft],
+        waits: Mapping[str, tuple[str, ...]],
+        unready: Sequence[Draft],
+    ) -> None:
         self.waits = waits
+        self.unready = unready
         pods = [one for one in drafts if one.step.ref.kind == "Pod" and not one.step.ref.group]
         jobs = [one for one in drafts if one.step.ref.kind == "Job"]
         services = [
@@ -96,7 +110,7 @@ class _Training:
         self.runs = [*self.made, *(one for one in jobs if one.step.action in _MAKING)]
         self.gone = [one for one in pods if one.step.action == "delete"]
         self.services = {step.ref.name: step for step in services}
-        hosts = {name for one in pods for name in _hosts(one)}
+        hosts = {name for one in (*pods, *unready) for name in _hosts(one)}
         self.lists: dict[str, tuple[Draft, set[str], set[str]]] = {}
         for one in drafts:
             if one.step.ref.kind == "ConfigMap" and one.step.action in ("update", "adopt"):
@@ -130,6 +144,11 @@ class _Training:
             for pod in self.made:
                 if pod.step.action in _MAKING and not added.isdisjoint(_hosts(pod)):
                     ready = _ready(pod.step)
+                    after[name].append(ready.id)
+                    yield ready
+            for pod in self.unready:
+                if not added.isdisjoint(_hosts(pod)):
+                    ready = structs.replace(_ready(pod.step), after=())
                     after[name].append(ready.id)
                     yield ready
 
@@ -243,6 +262,28 @@ def _named(drafts: list[Draft], wave: Callable[[Object], int]) -> Iterator[tuple
             ref = _owner_ref(owner, draft.step.ref)
             if draft.step.action in _MAKING and (needed := by_ref.get(ref.key)):
                 yield draft.step.id, needed.step.id
+
+
+def _housed(drafts: list[Draft]) -> Iterator[tuple[str, str]]:
+    """Pairs of ids: an object that is made, and its namespace or its kind that is made too."""
+    namespaces: dict[str, str] = {}
+    kinds: dict[tuple[str, str], str] = {}
+    for one in drafts:
+        if one.step.action not in _MAKING:
+            continue
+        if one.step.ref.kind == "Namespace":
+            namespaces[one.step.ref.name] = one.step.id
+        elif one.step.ref.kind == "CustomResourceDefinition":
+            spec = one.value.get("spec") or {}
+            kind = (spec.get("names") or {}).get("kind")
+            kinds[str(spec.get("group")), str(kind)] = one.step.id
+    if not namespaces and not kinds:
+        return
+    for one in drafts:
+        ref = one.step.ref
+        if one.step.action in _MAKING:
+            homes = (namespaces.get(ref.namespace), kinds.get((ref.group, ref.kind)))
+            yield from ((one.step.id, home) for home in homes if home)
 
 
 def _owner_ref(owner: Mapping[str, str], of: ObjectRef) -> ObjectRef:

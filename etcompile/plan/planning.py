@@ -76,16 +76,19 @@ def plan(
         for value in group.objects:
             wanted[_key(reference(value), namespace)] = (value, group)
     inventories = frozenset(group.inventory for group in groups if group.inventory)
-    found, left = _matched(wanted, live, rights, namespace, inventories)
+    found, left, unready = _matched(wanted, live, rights, namespace, inventories)
     titles = {group.inventory: group.job for group in groups if group.inventory}
     jobs = {(job.rpartition("/")[0], job.rpartition("/")[2]): job for job in _jobs(groups)}
     drafts: list[Draft] = []
     idle: list[Step] = []
+    late: list[Draft] = []
     for key, (value, group) in wanted.items():
         for step in found.get(key) or [created(value, reference(value))]:
             placed = structs.replace(step, job=group.job, origin=group.origin)
             if placed.action in _IDLE:
                 idle.append(placed)
+                if key in unready:
+                    late.append(Draft(placed, value))
             else:
                 drafts.append(Draft(placed, value))
     for value in left:
@@ -96,7 +99,8 @@ def plan(
             idle.append(placed)
         else:
             drafts.append(Draft(placed, value))
-    steps = ordered(drafts, {group.job: group.waits for group in groups}, wave) if drafts else []
+    waits = {group.job: group.waits for group in groups}
+    steps = ordered(drafts, waits, wave, late) if drafts else []
     if ring(steps) is None:
         steps = in_turn(steps)
     return Plan((*steps, *idle), against, context)
@@ -108,8 +112,13 @@ def _matched(
     rights: Rights,
     namespace: str,
     inventories: frozenset[str],
-) -> tuple[dict[Key, list[Step]], list[Object]]:
-    """The steps of objects that are declared and there, and the objects that are only there."""
+) -> tuple[dict[Key, list[Step]], list[Object], set[Key]]:
+    """The steps of objects that are declared and there, and the objects that are only there.
+
+    Returns:
+        Both, and the keys of the Pods that are as they should be and not Ready.
+    """
+    unready: set[Key] = set()
     found: dict[Key, list[Step]] = {}
     left: dict[Key, Object] = {}
     for value in live:
@@ -120,7 +129,7 @@ def _matched(
             continue
         desired, group = wanted[key]
         ref = reference(desired)
-        if key in group.kept and not claims.is_going(value):
+        if ref.key in group.kept and not claims.is_going(value):
             metadata = value["metadata"]
             uid, version = metadata.get("uid"), metadata.get("resourceVersion")
             found[key] = [Step("unchanged", ref, uid=uid, resource_version=version)]
@@ -128,7 +137,17 @@ def _matched(
             found[key] = _made_anew(desired, value, ref)
         else:
             found[key] = [matched(desired, value, ref, rights, group.inventory, inventories)]
-    return found, list(left.values())
+            if not rights.whole and ref.kind == "Pod" and not _is_ready(value):
+                unready.add(key)
+    return found, list(left.values()), unready
+
+
+def _is_ready(pod: Object) -> bool:
+    status = pod.get("status") or {}
+    return status.get("phase") == "Succeeded" or any(
+        one.get("type") == "Ready" and one.get("status") == "True"
+        for one in status.get("conditions") or ()
+    )
 
 
 def _made_anew(desired: Object, live: Object, ref: ObjectRef) -> list[Step]:

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 RBAC = "rbac.authorization.k8s.io"
 _EXTERNAL = "external-secrets.io"
+_STORE_DRIVER = "secrets-store.csi.x-k8s.io"
 _TEMPLATES: dict[str, tuple[str, ...]] = {
     "Pod": ("spec",),
     "CronJob": ("spec", "jobTemplate", "spec", "template", "spec"),
@@ -93,6 +94,8 @@ def _of_pod(spec: Mapping[str, Any]) -> Iterator[Reference]:
 def _of_volume(volume: Mapping[str, Any]) -> Iterator[Reference]:
     claim = _text(_mapping(volume, "persistentVolumeClaim"), "claimName")
     yield Reference("mounts", "PersistentVolumeClaim", claim)
+    mounted = _text(_mapping(volume, "csi", "volumeAttributes"), "secretProviderClass")
+    yield Reference("mounts", "SecretProviderClass", mounted, _STORE_DRIVER)
     sources = (volume, *_mappings(_mapping(volume, "projected"), "sources"))
     for source in sources:
         config, secret = _mapping(source, "configMap"), _mapping(source, "secret")

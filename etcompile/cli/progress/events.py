@@ -1,0 +1,77 @@
+"""A rollout as events for programs: a JSON object a line, each complete in itself."""
+
+import json
+import threading
+from datetime import UTC, datetime
+from typing import Any, TextIO
+
+from etcompile.cluster import Repeat
+from etcompile.cluster.rollout import Happening, Outcome
+from etcompile.plan.step import ObjectRef, Plan
+
+
+class Events:
+    """Writes events.
+
+    Args:
+        stream: Where to.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._lock = threading.Lock()
+
+    def begin(self, plan: Plan) -> None:
+        """Says what there is to do."""
+        self._write("plan", context=plan.context, counts=plan.counts())
+
+    def tell(self, happening: Happening) -> None:
+        """Says that an object has changed its state."""
+        self._write(
+            "object",
+            datetime.fromtimestamp(happening.moment, UTC),
+            object=_object(happening.ref),
+            job=happening.job,
+            action=happening.action,
+            status=happening.status,
+            reason=happening.reason or None,
+        )
+
+    def repeat(self, repeat: Repeat) -> None:
+        """Says that a request is sent again."""
+        self._write("repeat", reason=str(repeat))
+
+    def end(self, outcome: Outcome, code: int) -> None:
+        """Says how it ended."""
+        self._write(
+            "end",
+            exit=code,
+            done=len(outcome.done),
+            interrupted=outcome.interrupted,
+            timedOut=outcome.timed_out,
+            notDone=[
+                {"object": _object(step.ref), "action": step.action, "reason": reason}
+                for step, reason in outcome.left
+            ],
+            notReady=[
+                {"object": _object(one.ref), "failed": one.failed, "reason": one.reason}
+                for one in outcome.unready
+            ],
+            refused=[
+                {"object": _object(one.ref), "why": one.why, "reason": "; ".join(one.reasons)}
+                for one in outcome.refusals
+            ],
+        )
+
+    def _write(self, event: str, moment: datetime | None = None, **facts: Any) -> None:
+        moment = moment or datetime.now(UTC)
+        value = {"ts": moment.isoformat(timespec="milliseconds"), "event": event}
+        value |= {key: fact for key, fact in facts.items() if fact is not None}
+        with self._lock:
+            self._stream.buffer.write(json.dumps(value, ensure_ascii=False).encode() + b"\n")
+            self._stream.flush()
+
+
+def _object(ref: ObjectRef) -> dict[str, str]:
+    value = {"apiVersion": ref.api_version, "kind": ref.kind, "name": ref.name}
+    return value | ({"namespace": ref.namespace} if ref.namespace else {})

@@ -1,0 +1,129 @@
+"""A rollout as a table that follows it on a terminal: what is under way, and counts of the rest.
+
+Failures scroll by above the table, so that they stay on the screen.
+"""
+
+import threading
+import time
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table as Grid
+from rich.text import Text
+
+from etcompile.cli.progress.lines import Lines
+from etcompile.cluster import Repeat
+from etcompile.cluster.rollout import Happening, Outcome
+from etcompile.plan.step import WRITES, ObjectRef, Plan
+
+_STYLES = {
+    "waiting": "yellow",
+    "deleting": "red",
+    "failed": "bold red",
+    "held": "yellow",
+}
+_OVER = frozenset({"ready", "succeeded", "deleted"})
+_FRAME = 5
+
+
+class Table:
+    """Shows a table, and lines where a table would lose something.
+
+    Args:
+        lines: The plain form, for what stays on the screen.
+    """
+
+    def __init__(self, lines: Lines) -> None:
+        self._lines = lines
+        self._console = Console()
+        self._lock = threading.Lock()
+        self._rows: dict[ObjectRef, tuple[Happening, float]] = {}
+        self._written: set[ObjectRef] = set()
+        self._ready = 0
+        self._to_write = 0
+        self._note = ""
+        self._live = Live(
+            get_renderable=self._drawn,
+            console=self._console,
+            transient=True,
+            refresh_per_second=8,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+
+    def begin(self, plan: Plan) -> None:
+        """Shows an empty table."""
+        self._lines.begin(plan)
+        self._to_write = sum(step.action in WRITES for step in plan.steps)
+        if any(step.action not in ("unchanged", "unmanaged") for step in plan.steps):
+            self._live.start()
+
+    def tell(self, happening: Happening) -> None:
+        """Changes a row."""
+        with self._lock:
+            known = self._rows.get(happening.ref)
+            since = known[1] if known else time.monotonic()
+            if happening.status in ("created", "updated", "adopted", "deleted"):
+                self._written.add(happening.ref)
+            if happening.status in ("ready", "succeeded"):
+                self._ready += 1
+            if happening.status in _OVER:
+                self._rows.pop(happening.ref, None)
+            else:
+                self._rows[happening.ref] = (happening, since)
+        if happening.status == "failed":
+            self._console.print(Text.from_ansi(self._lines.line(happening)), soft_wrap=True)
+        if not self._live.is_started and happening.status not in _OVER:
+            self._live.start()
+
+    def repeat(self, repeat: Repeat) -> None:
+        """Shows below the table that a request is sent again."""
+        with self._lock:
+            self._note = str(repeat)
+
+    def end(self, outcome: Outcome, code: int) -> None:
+        """Takes the table away, and says how it ended."""
+        self._live.stop()
+        self._lines.end(outcome, code)
+
+    def _drawn(self) -> Group:
+        with self._lock:
+            rows = [one for one in self._rows.values() if one[0].status in _STYLES]
+            rows.sort(key=lambda one: (one[0].status != "failed", one[1]))
+            written, ready, note = len(self._written), self._ready, self._note
+        room = max(3, self._console.height - _FRAME)
+        grid = Grid(box=None, pad_edge=False, header_style="dim")
+        for title, more in (
+            ("OBJECT", {"no_wrap": True}),
+            ("STATE", {"no_wrap": True}),
+            ("FOR", {"justify": "right", "no_wrap": True}),
+            ("WHY", {"overflow": "ellipsis", "no_wrap": True, "ratio": 1}),
+        ):
+            grid.add_column(title, **more)
+        now = time.monotonic()
+        for happening, since in rows[:room]:
+            style = _STYLES[happening.status]
+            grid.add_row(
+                Text(str(happening.ref)),
+                Text(happening.status, style),
+                Text(_age(now - since)),
+                Text(happening.reason),
+            )
+        parts: list[object] = [grid] if rows else []
+        if len(rows) > room:
+            parts.append(Text(f"and {len(rows) - room} more", "dim"))
+        if self._to_write:
+            counts = f"{written} of {self._to_write} written, {ready} ready"
+            bar = ProgressBar(self._to_write, min(written, self._to_write), width=30)
+            foot = Grid.grid(padding=(0, 1))
+            foot.add_row(bar, Text(counts))
+            parts.append(foot)
+        if note:
+            parts.append(Text(note, "dim", overflow="ellipsis", no_wrap=True))
+        return Group(*parts)  # type: ignore[arg-type]
+
+
+def _age(seconds: float) -> str:
+    whole = int(seconds)
+    return f"{whole // 60}m{whole % 60:02}s" if whole >= 60 else f"{whole}s"

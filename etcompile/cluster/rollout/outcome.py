@@ -1,0 +1,138 @@
+"""What a rollout tells while it runs, and what it comes to: values for whoever shows them."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from etcompile.plan.step import FieldChange, ObjectRef, Step
+
+NOT_READY = 3
+CONFLICT = 4
+REPLACEMENT = 5
+CLUSTER = 6
+INPUT = 7
+INTERRUPTED = 130
+
+Why = Literal["conflict", "replace", "cluster", "invalid"]
+"""Somebody else's object or field; a field that cannot change; the API server or the way to it;
+an object that the API server does not accept."""
+
+_CODES: dict[Why, int] = {
+    "conflict": CONFLICT,
+    "replace": REPLACEMENT,
+    "cluster": CLUSTER,
+    "invalid": INPUT,
+}
+
+Status = Literal[
+    "created",
+    "updated",
+    "adopted",
+    "deleting",
+    "deleted",
+    "waiting",
+    "ready",
+    "succeeded",
+    "held",
+    "failed",
+    "begun",
+    "over",
+]
+
+
+class Happening(Struct, frozen=True):
+    """A change of state of an object.
+
+    Args:
+        ref: The object.
+        action: The step's.
+        status: What it is now.
+        reason: Why, or what it waits for.
+        job: The job it belongs to.
+        moment: When, in seconds since the epoch.
+    """
+
+    ref: ObjectRef
+    action: str
+    status: Status
+    reason: str = ""
+    job: str | None = None
+    moment: float = 0.0
+
+
+class Refusal(Struct, frozen=True):
+    """A step that must not be done, or that could not be.
+
+    Args:
+        ref: The object.
+        why: Whose business it is.
+        reasons: In plain words.
+        changes: The fields it is about, with their values and managers.
+        hint: What to do about it.
+        fatal: Nothing else will work either: the server cannot be reached, or does not know us.
+    """
+
+    ref: ObjectRef
+    why: Why
+    reasons: tuple[str, ...]
+    changes: tuple[FieldChange, ...] = ()
+    hint: str = ""
+    fatal: bool = False
+
+    @property
+    def code(self) -> int:
+        """The exit code that it means."""
+        return _CODES[self.why]
+
+
+class RefusedError(Exception):
+    """A step could not be done; carries the Refusal."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__("; ".join(refusal.reasons))
+        self.refusal = refusal
+
+
+class Unready(Struct, frozen=True):
+    """An object that is there but not as it should be.
+
+    Args:
+        ref: The object.
+        reason: Why, as far as anybody knows.
+        failed: It will not get there by itself.
+        job: The job it belongs to.
+    """
+
+    ref: ObjectRef
+    reason: str
+    failed: bool
+    job: str | None = None
+
+
+class Outcome(Struct, frozen=True):
+    """What a rollout came to.
+
+    Args:
+        done: The steps that wrote something.
+        left: The steps that were not done, each with the reason.
+        unready: Objects that are not ready, and why.
+        refusals: What could not be done.
+        interrupted: Somebody stopped it.
+        timed_out: The time given for all of it is over.
+    """
+
+    done: tuple[Step, ...] = ()
+    left: tuple[tuple[Step, str], ...] = ()
+    unready: tuple[Unready, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    interrupted: bool = False
+    timed_out: bool = False
+
+    @property
+    def code(self) -> int:
+        """The exit code (design: 3 not ready, 4 conflict, 5 replace, 6 API, 7 input, 130)."""
+        if self.interrupted:
+            return INTERRUPTED
+        if self.refusals:
+            return min(one.code for one in self.refusals)
+        return NOT_READY if self.unready or self.left or self.timed_out else 0

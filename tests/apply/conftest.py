@@ -1,0 +1,181 @@
+"""What the tests of `apply` and `delete` share: a namespace with a node, and the command in it."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from apply.kubelet import Kubelet
+from faultproxy import FaultProxy
+from specs import training_job
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def kubelet(control_plane, namespace) -> Iterator[Kubelet]:
+    """Marks Pods of the namespace as running and ready."""
+    found = Kubelet(control_plane, namespace)
+    yield found
+    found.stop()
+
+
+@pytest.fixture
+def kubeconfig(control_plane, namespace) -> Path:
+    """The administrator's, for the namespace of this test."""
+    return control_plane.kubeconfig(token="admin-token", namespace=namespace)
+
+
+@pytest.fixture
+def start(tmp_path: Path, kubeconfig: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Starts `etcompile` in a folder of its own; what still runs at the end is killed."""
+    running = []
+
+    def begin(*arguments: object, **environment: str) -> subprocess.Popen[str]:
+        started = subprocess.Popen(
+            [sys.executable, "-X", "faulthandler", "-m", "etcompile", *map(str, arguments)],
+            cwd=tmp_path,
+            env={**os.environ, "KUBECONFIG": str(kubeconfig), **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        running.append(started)
+        return started
+
+    yield begin
+    for one in running:
+        if one.poll() is None:
+            one.send_signal(signal.SIGKILL)
+        one.communicate()
+
+
+@pytest.fixture
+def run(start) -> Run:
+    """Runs `etcompile` to its end."""
+
+    def to_its_end(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+        started = start(*arguments, **environment)
+        try:
+            out, err = started.communicate(timeout=90)
+        except subprocess.TimeoutExpired:
+            started.send_signal(signal.SIGABRT)  # faulthandler says where it hangs
+            out, err = started.communicate()
+            pytest.fail(f"it hangs:\n{out}\n{err}")
+        return subprocess.CompletedProcess(started.args, started.returncode, out, err)
+
+    return to_its_end
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[..., None]:
+    """`write(document..., name="job")` writes a file of the folder `jobs`."""
+
+    def file(*documents: dict[str, Any], name: str = "job") -> None:
+        folder = tmp_path / "jobs"
+        folder.mkdir(exist_ok=True)
+        (folder / f"{name}.yaml").write_text(yaml.safe_dump_all(documents))
+
+    return file
+
+
+@pytest.fixture
+def job(write) -> Callable[..., None]:
+    """`job(replicas=2)` writes the job `mnist`, whose key pair is not made unless `ssh`."""
+
+    def spec(**given: Any) -> None:
+        write(training_job(**given))
+
+    return spec
+
+
+@pytest.fixture
+def objects(control_plane, namespace) -> Callable[[], dict[str, dict[str, Any]]]:
+    """What is in the namespace: objects by `Kind/name`, of the kinds that jobs are made of."""
+    core, rbac = "/api/v1", "/apis/rbac.authorization.k8s.io/v1"
+    kinds = {
+        "Pod": f"{core}/namespaces/{namespace}/pods",
+        "Service": f"{core}/namespaces/{namespace}/services",
+        "ConfigMap": f"{core}/namespaces/{namespace}/configmaps",
+        "Secret": f"{core}/namespaces/{namespace}/secrets",
+        "ServiceAccount": f"{core}/namespaces/{namespace}/serviceaccounts",
+        "PersistentVolumeClaim": f"{core}/namespaces/{namespace}/persistentvolumeclaims",
+        "Role": f"{rbac}/namespaces/{namespace}/roles",
+        "RoleBinding": f"{rbac}/namespaces/{namespace}/rolebindings",
+        "Job": f"/apis/batch/v1/namespaces/{namespace}/jobs",
+    }
+
+    def listed() -> dict[str, dict[str, Any]]:
+        return {
+            f"{kind}/{one['metadata']['name']}": one
+            for kind, path in kinds.items()
+            for one in control_plane.ask("GET", path)["items"]
+        }
+
+    return listed
+
+
+@pytest.fixture
+def writes(control_plane, namespace) -> Callable[[], list[str]]:
+    """What etcompile has written in the namespace: `create pods/mnist-worker-0`, in order."""
+
+    def told() -> list[str]:
+        found = []
+        for event in control_plane.writes(namespace):
+            ref = event["objectRef"]
+            if ref.get("subresource") or "etcompile" not in event.get("userAgent", ""):
+                continue
+            verb = event["verb"]
+            if verb == "patch" and event["responseStatus"]["code"] == 201:
+                verb = "create"
+            found.append(f"{verb} {ref['resource']}/{ref['name']}")
+        return found
+
+    return told
+
+
+class Slow:
+    """A proxy that lets each write take a while, so that a test can act in between."""
+
+    def __init__(self, proxy: FaultProxy, kubeconfig: Path) -> None:
+        self.proxy = proxy
+        self.kubeconfig = kubeconfig
+
+    def count(self) -> int:
+        """How many writes have come, dry runs apart."""
+        methods = ("PATCH", "POST", "DELETE")
+        return sum(self.proxy.count(one, "^(?!.*dryRun)") for one in methods)
+
+
+@pytest.fixture(scope="session")
+def proxy_certificate(control_plane) -> tuple[Path, Path]:
+    """What a proxy shows instead of the API server's."""
+    return control_plane.authority.server("apply-proxy")
+
+
+@pytest.fixture
+def proxy(control_plane, proxy_certificate) -> Iterator[FaultProxy]:
+    """A proxy that breaks what a test tells it to."""
+    trusted = control_plane.authority.file
+    with FaultProxy(control_plane.server, trusted, *proxy_certificate) as found:
+        yield found
+
+
+@pytest.fixture
+def through(control_plane, proxy, namespace) -> Path:
+    """A kubeconfig that goes through the proxy."""
+    return control_plane.kubeconfig(token="admin-token", server=proxy.url, namespace=namespace)
+
+
+@pytest.fixture
+def slow(proxy, through) -> Slow:
+    """The proxy, with a quarter of a second for each write."""
+    for method in ("PATCH", "POST", "DELETE"):
+        proxy.add("delay", method=method, path=r"^(?!.*dryRun)", times=1000, seconds=0.15)
+    return Slow(proxy, through)

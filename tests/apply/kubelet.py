@@ -1,0 +1,99 @@
+"""The node of a control plane that has none: gives Pods, Jobs and claims a status, as told."""
+
+import contextlib
+import fnmatch
+import threading
+import urllib.error
+from typing import TYPE_CHECKING, Any
+
+from controlplane.server import ControlPlane
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Status = dict[str, Any]
+
+
+def ready(**more: Any) -> Status:
+    """The status of a Pod that runs and is ready."""
+    conditions = [{"type": kind, "status": "True"} for kind in ("Ready", "PodScheduled")]
+    return {"phase": "Running", "conditions": conditions, **more}
+
+
+def waiting(reason: str, message: str = "", container: str = "main") -> Status:
+    """The status of a Pod whose container waits."""
+    state = {"waiting": {"reason": reason, "message": message}}
+    one = {"name": container, "state": state, "ready": False, "restartCount": 0}
+    status = {"image": "i", "imageID": "", **one}
+    scheduled = [{"type": "PodScheduled", "status": "True"}]
+    return {"phase": "Pending", "conditions": scheduled, "containerStatuses": [status]}
+
+
+def unschedulable(message: str) -> Status:
+    """The status of a Pod that no node takes."""
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    return {"phase": "Pending", "conditions": [{**condition, "message": message}]}
+
+
+def ended(*, code: int = 0) -> Status:
+    """The status of a Pod that is done."""
+    state = {"terminated": {"exitCode": code, "reason": "Error" if code else "Completed"}}
+    one = {"name": "main", "state": state, "ready": False, "restartCount": 0}
+    status = {"image": "i", "imageID": "", **one}
+    return {"phase": "Failed" if code else "Succeeded", "containerStatuses": [status]}
+
+
+class Kubelet:
+    """Follows a namespace until it is stopped.
+
+    Attributes:
+        first: Called with the name of each Pod before it gets its status.
+    """
+
+    def __init__(self, plane: ControlPlane, namespace: str) -> None:
+        self._plane = plane
+        self._namespace = namespace
+        self._rules: list[tuple[str, Status | None]] = [("*", ready())]
+        self._done: dict[str, tuple[str, int]] = {}
+        self._stop = threading.Event()
+        self.first: Callable[[str], None] = lambda _: None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def let(self, pattern: str, status: Status | None) -> None:
+        """From now on, Pods of such names get this status; None leaves them alone."""
+        self._rules.append((pattern, status))
+
+    def stop(self) -> None:
+        """Ends it."""
+        self._stop.set()
+        self._thread.join(5)
+
+    def _run(self) -> None:
+        while not self._stop.wait(0.05):
+            with contextlib.suppress(urllib.error.URLError, OSError):
+                self._look()
+
+    def _look(self) -> None:
+        root = f"/api/v1/namespaces/{self._namespace}"
+        for pod in self._plane.ask("GET", f"{root}/pods")["items"]:
+            name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
+            number = max(
+                place for place, (one, _) in enumerate(self._rules) if fnmatch.fnmatch(name, one)
+            )
+            status = self._rules[number][1]
+            if status is None or self._done.get(name) == (uid, number):
+                continue
+            self.first(name)
+            self._plane.set_status(f"{root}/pods/{name}", status)
+            self._done[name] = (uid, number)
+        for claim in self._plane.ask("GET", f"{root}/persistentvolumeclaims")["items"]:
+            if (claim.get("status") or {}).get("phase") != "Bound":
+                path = f"{root}/persistentvolumeclaims/{claim['metadata']['name']}"
+                self._plane.set_status(path, {"phase": "Bound"})
+        batch = f"/apis/batch/v1/namespaces/{self._namespace}/jobs"
+        for job in self._plane.ask("GET", batch)["items"]:
+            if not (job.get("status") or {}).get("active"):
+                path = f"{batch}/{job['metadata']['name']}"
+                started = job["metadata"]["creationTimestamp"]
+                self._plane.set_status(path, {"active": 1, "startTime": started})

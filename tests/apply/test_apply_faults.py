@@ -1,0 +1,119 @@
+"""What goes wrong between apply and the API server: it gets through, once, and says so."""
+
+import pytest
+
+from specs import training_job
+
+WRITE = "^(?!.*dryRun)"
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"kind": "status", "status": 429, "headers": {"Retry-After": "0"}},
+        {"kind": "status", "status": 500},
+        {"kind": "lost", "status": 504},
+        {"kind": "reset-before"},
+        {"kind": "reset-after"},
+    ],
+    ids=lambda fault: f"{fault['kind']}-{fault.get('status', '')}",
+)
+def test_every_third_write_fails_and_nothing_is_doubled(
+    run, job, kubelet, proxy, through, control_plane, namespace, fault
+):
+    job(replicas=3)
+    for method in ("PATCH", "POST"):
+        proxy.add(**fault, method=method, path=WRITE, times=20, every=3)
+    done = run("apply", "jobs", KUBECONFIG=str(through))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "trying again in" in done.stdout
+    made = [
+        (event["objectRef"]["resource"], event["objectRef"]["name"])
+        for event in control_plane.writes(namespace)
+        if event["verb"] in ("create", "patch") and not event["objectRef"].get("subresource")
+    ]
+    assert len(made) == len(set(made))
+    before = len(control_plane.writes(namespace))
+    assert run("apply", "jobs").returncode == 0
+    assert len(control_plane.writes(namespace)) == before
+
+
+def test_deletions_that_fail_on_the_way_are_not_done_to_a_successor(
+    run, write, job, kubelet, proxy, through, objects
+):
+    document = training_job(replicas=2)
+    write(document)
+    run("apply", "jobs")
+    document["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"]["containers"][0] |= {
+        "workingDir": "/data"
+    }
+    write(document)
+    proxy.add("reset-after", method="DELETE", times=2)
+    done = run("apply", "jobs", "--replace", KUBECONFIG=str(through))
+    assert done.returncode == 0, done.stdout + done.stderr
+    for index in range(2):
+        pod = objects()[f"Pod/mnist-worker-{index}"]
+        assert pod["spec"]["containers"][0]["workingDir"] == "/data"
+
+
+def test_a_watch_that_breaks_is_taken_up_again(run, job, kubelet, proxy, through):
+    job(replicas=2)
+    proxy.add("cut", method="GET", path="watch=true", times=5, after=1)
+    done = run("apply", "jobs", KUBECONFIG=str(through))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_token_that_expires_in_the_midst_is_renewed(
+    start, run, job, kubelet, proxy, control_plane, namespace, tmp_path
+):
+    """A credential plugin gives out a new token each time; the first is refused after a while."""
+    plugin = tmp_path / "plugin"
+    count = tmp_path / "count"
+    plugin.write_text(
+        f"""#!/bin/sh
+echo x >> {count}
+n=$(wc -l < {count})
+token=admin-token; [ "$n" -gt 1 ] && token=admin-token-2
+echo '{{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",
+ "status": {{"token": "'$token'"}}}}'
+"""
+    )
+    plugin.chmod(0o755)
+    import json
+
+    kubeconfig = control_plane.kubeconfig(token="x", server=proxy.url, namespace=namespace)
+    value = json.loads(kubeconfig.read_text())
+    value["users"][0]["user"] = {
+        "exec": {
+            "apiVersion": "client.authentication.k8s.io/v1",
+            "interactiveMode": "Never",
+            "command": str(plugin),
+        }
+    }
+    kubeconfig.write_text(json.dumps(value))
+    job(replicas=3)
+    proxy.add("status", method="PATCH", path=WRITE, status=401, times=1, every=4)
+    done = run("apply", "jobs", "--concurrency", "1", KUBECONFIG=str(kubeconfig))
+    assert done.returncode == 0, done.stdout + done.stderr
+    tokens = {seen.authorization for seen in proxy.seen if seen.method == "PATCH"}
+    assert tokens == {"Bearer admin-token", "Bearer admin-token-2"}
+
+
+def test_a_server_that_does_not_answer_is_exit_6_and_the_next_run_goes_on(
+    run, job, kubelet, proxy, through, control_plane, namespace
+):
+    job(replicas=2)
+    # From the fourth write on nothing gets through any more.
+    proxy.add("status", method="PATCH", path=WRITE, status=401, times=1000, every=4)
+    done = run("apply", "jobs", "--concurrency", "1", KUBECONFIG=str(through))
+    assert done.returncode == 6
+    assert "ET8004" in done.stderr or "ET8002" in done.stderr
+    assert "not done:" in done.stdout
+    again = run("apply", "jobs")
+    assert again.returncode == 0
+    made = [
+        (event["objectRef"]["resource"], event["objectRef"]["name"])
+        for event in control_plane.writes(namespace)
+        if event["responseStatus"]["code"] == 201
+    ]
+    assert len(made) == len(set(made))

@@ -1,0 +1,165 @@
+"""Rollouts that end early, at any point, and what the next one makes of them."""
+
+import json
+import re
+import signal
+import time
+
+import pytest
+
+from specs import scale_in, training_job
+
+OWN = ("uid", "resourceVersion", "creationTimestamp", "managedFields", "generation")
+
+
+def state(objects):
+    """What a namespace holds, without what differs from run to run."""
+    found = {}
+    for name, value in objects().items():
+        if name.startswith("Secret/"):
+            found[name] = sorted(value["data"])
+            continue
+        metadata = {key: one for key, one in value["metadata"].items() if key not in OWN}
+        metadata.pop("namespace")
+        rest = {key: one for key, one in value.items() if key not in ("metadata", "status")}
+        if name.startswith("Service/"):
+            rest["spec"] = {
+                key: one for key, one in rest["spec"].items() if not key.startswith("clusterIP")
+            }
+        found[name] = [metadata, rest]
+    return found
+
+
+@pytest.fixture(scope="module")
+def clean():
+    """What a run without trouble ends in, once there was one."""
+    return {}
+
+
+def until(condition, seconds=30.0):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return
+        time.sleep(0.005)
+    raise AssertionError("it never came to that")
+
+
+@pytest.mark.parametrize("writes", range(11))
+def test_a_rollout_killed_at_any_point_is_finished_by_the_next(
+    run, start, job, kubelet, objects, slow, clean, control_plane, namespace, writes
+):
+    """At ten points, in the midst of each of the writes; none of them is the clean run."""
+    job(replicas=3)
+    if writes:
+        started = start("apply", "jobs", "--concurrency", "1", KUBECONFIG=str(slow.kubeconfig))
+        until(lambda: slow.count() >= writes)
+        started.send_signal(signal.SIGKILL)
+        started.wait()
+    again = run("apply", "jobs")
+    assert again.returncode == 0, again.stdout + again.stderr
+    found = json.loads(json.dumps(state(objects)).replace(namespace, "NS"))
+    # The parent's id is a digest of its namespace.
+    found = json.loads(_without_ids(json.dumps(found)))
+    expected = clean.setdefault("state", found)
+    assert found == expected
+    made = [
+        (event["objectRef"]["resource"], event["objectRef"]["name"])
+        for event in control_plane.writes(namespace)
+        if event["responseStatus"]["code"] == 201
+    ]
+    assert len(made) == len(set(made))
+
+
+def _without_ids(text: str) -> str:
+    return re.sub(r"applyset-[\w-]{43}-v1", "ID", text)
+
+
+def test_a_replacement_killed_between_deletion_and_creation_is_finished(
+    run, start, write, kubelet, objects, slow
+):
+    write(training_job(replicas=1))
+    run("apply", "jobs")
+    old = objects()["Pod/mnist-worker-0"]["metadata"]["uid"]
+    document = training_job(replicas=1)
+    worker = document["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"]
+    worker["containers"][0]["workingDir"] = "/data"
+    write(document)
+    started = start(
+        "apply", "jobs", "--replace", "--concurrency", "1", KUBECONFIG=str(slow.kubeconfig)
+    )
+    until(lambda: slow.proxy.count("DELETE"))
+    started.send_signal(signal.SIGKILL)
+    started.wait()
+    until(lambda: "Pod/mnist-worker-0" not in objects())
+    again = run("apply", "jobs", "--replace")
+    assert again.returncode == 0, again.stdout + again.stderr
+    new = objects()["Pod/mnist-worker-0"]
+    assert new["metadata"]["uid"] != old
+    assert new["spec"]["containers"][0]["workingDir"] == "/data"
+
+
+def test_a_prune_that_was_killed_is_finished(run, start, write, job, kubelet, objects, slow):
+    job(replicas=3)
+    run("apply", "jobs")
+    write(scale_in("less", 2), name="in")
+    started = start(
+        *("apply", "jobs", "--prune", "--drain", "1s", "--concurrency", "1"),
+        KUBECONFIG=str(slow.kubeconfig),
+    )
+    until(lambda: slow.proxy.count("DELETE"))
+    started.send_signal(signal.SIGKILL)
+    started.wait()
+    assert run("apply", "jobs", "--prune", "--drain", "1s").returncode == 0
+    left = {name for name in objects() if name.startswith(("Pod/", "Service/"))}
+    assert left == {"Pod/mnist-launcher", "Pod/mnist-worker-0", "Service/mnist-worker-0"}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_rollout_says_what_is_done_and_goes_on_next_time(
+    run, start, job, kubelet, number
+):
+    job(replicas=2)
+    kubelet.let("mnist-worker-1", None)
+    started = start("apply", "jobs")
+    told = []
+    for line in started.stdout:
+        told.append(line)
+        if "mnist-worker-1  waiting" in line:
+            break
+    started.send_signal(number)
+    out, _ = started.communicate(timeout=20)
+    told += out.splitlines(keepends=True)
+    assert started.returncode == 130
+    text = "".join(told)
+    assert "interrupted: run it again to go on from here" in text
+    assert "done: 8 created" in text
+    assert "not ready:\n  Pod mnist-worker-1: it is not scheduled yet" in text
+    kubelet.let("mnist-worker-1", {"phase": "Succeeded"})
+    again = run("apply", "jobs")
+    assert again.returncode == 0
+    assert "done: nothing had to be changed" in again.stdout
+
+
+def test_a_rollout_that_is_interrupted_while_it_writes_finishes_the_requests_under_way(
+    start, job, kubelet, objects, slow
+):
+    job(replicas=4)
+    started = start("apply", "jobs", "--concurrency", "1", KUBECONFIG=str(slow.kubeconfig))
+    until(lambda: slow.count() >= 4)
+    started.send_signal(signal.SIGINT)
+    out, _ = started.communicate(timeout=30)
+    assert started.returncode == 130
+    count = int(out.split("done: ")[1].split()[0])
+    made = [name for name in objects() if "etcompile-mnist" not in name]
+    assert len(made) == count
+    assert "not done:" in out
+
+
+def test_the_time_for_all_of_it_can_be_limited(run, job):
+    job(replicas=1)
+    began = time.monotonic()
+    done = run("apply", "jobs", "--timeout", "2s")
+    assert done.returncode == 3
+    assert time.monotonic() - began < 30
+    assert "the time is over: run it again to go on from here" in done.stdout

@@ -1,0 +1,222 @@
+"""The ApplySet of a job: what is pruned and what never is, and that kubectl reads the same set."""
+
+import os
+import shutil
+import subprocess
+
+import pytest
+import yaml
+
+from etcompile._version import __version__
+from etcompile.plan.inventory import applyset_id, parent
+from specs import scale_in, training_job
+
+MERGE = "application/merge-patch+json"
+PART_OF = "applyset.kubernetes.io/part-of"
+
+
+def annotations(objects):
+    return objects()["ConfigMap/etcompile-mnist"]["metadata"]["annotations"]
+
+
+def test_the_parent_says_what_kubectl_wants_to_read(run, job, kubelet, objects, namespace):
+    job(replicas=1)
+    run("apply", "jobs")
+    found = objects()
+    id_ = applyset_id(parent("mnist", namespace))
+    metadata = found["ConfigMap/etcompile-mnist"]["metadata"]
+    assert metadata["labels"]["applyset.kubernetes.io/id"] == id_
+    assert metadata["annotations"] == {
+        "applyset.kubernetes.io/tooling": f"etcompile/v{__version__}",
+        "applyset.kubernetes.io/contains-group-kinds": "ConfigMap,Pod,Service,ServiceAccount",
+        "applyset.kubernetes.io/additional-namespaces": "",
+    }
+    members = {
+        name
+        for name, one in found.items()
+        if (one["metadata"].get("labels") or {}).get(PART_OF) == id_
+    }
+    assert members == found.keys() - {"ConfigMap/etcompile-mnist", "Secret/mnist"}
+
+
+def test_prune_removes_exactly_what_left_the_files(
+    run, write, job, kubelet, objects, control_plane, namespace
+):
+    job(replicas=4)
+    run("apply", "jobs")
+    before = objects().keys()
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    maps = f"/api/v1/namespaces/{namespace}/configmaps"
+    # A stranger, and one that only looks like a member.
+    control_plane.ask("POST", maps, {"metadata": {"name": "stranger"}})
+    label = {PART_OF: applyset_id(parent("other", namespace))}
+    control_plane.ask("POST", maps, {"metadata": {"name": "others", "labels": label}})
+    for name, metadata in {
+        "mnist-worker-1": {"ownerReferences": [_owner(objects)]},
+        "mnist-worker-2": {
+            "annotations": {
+                "argocd.argoproj.io/tracking-id": f"team:/Pod:{namespace}/mnist-worker-2"
+            }
+        },
+    }.items():
+        control_plane.ask("PATCH", f"{pods}/{name}", {"metadata": metadata}, MERGE)
+    write(scale_in("less", 3), name="in")
+    done = run("apply", "jobs", "--prune", "--drain", "0")
+    assert done.returncode == 0, done.stdout + done.stderr
+    gone = before - objects().keys()
+    assert gone == {
+        "Pod/mnist-worker-3",
+        "Service/mnist-worker-1",
+        "Service/mnist-worker-2",
+        "Service/mnist-worker-3",
+    }
+    assert {"ConfigMap/stranger", "ConfigMap/others"} <= objects().keys()
+
+
+def _owner(objects):
+    config = objects()["ConfigMap/mnist-config"]["metadata"]
+    return {"apiVersion": "v1", "kind": "ConfigMap", "name": config["name"], "uid": config["uid"]}
+
+
+def test_without_prune_nothing_is_deleted(run, write, job, kubelet, objects):
+    job(replicas=2)
+    run("apply", "jobs")
+    before = objects().keys()
+    write(scale_in("less", 1), name="in")
+    assert run("apply", "jobs").returncode == 0
+    assert objects().keys() == before
+
+
+def test_nothing_is_pruned_before_all_is_applied(run, write, job, kubelet, objects):
+    job(replicas=2)
+    run("apply", "jobs")
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "web"},
+        "spec": {"clusterIP": "10.255.0.1", "ports": [{"port": 80}]},
+    }
+    before = objects().keys()
+    write(scale_in("less", 1), service, name="in")
+    assert run("apply", "jobs", "--prune").returncode == 7
+    assert objects().keys() == before
+
+
+def test_a_run_of_its_own_takes_the_place_of_the_last(run, job, kubelet, objects):
+    job(replicas=1)
+    run("apply", "jobs", "--run", "a")
+    assert run("apply", "jobs", "--run", "b", "--prune").returncode == 0
+    pods = {name for name in objects() if name.startswith("Pod/")}
+    assert pods == {"Pod/mnist-b-launcher", "Pod/mnist-b-worker-0"}
+
+
+def test_the_parent_names_a_kind_as_long_as_there_are_members_of_it(
+    run, write, kubelet, objects, namespace
+):
+    document = training_job(replicas=1, launcherAttachMode="kubexec")
+    document["metadata"]["namespace"] = namespace
+    write(document)
+    assert run("apply", "jobs").returncode == 0
+    kinds = annotations(objects)["applyset.kubernetes.io/contains-group-kinds"]
+    assert "Role.rbac.authorization.k8s.io" in kinds.split(",")
+    document["spec"]["launcherAttachMode"] = "ssh"
+    write(document)
+    assert run("apply", "jobs", "--replace").returncode == 0
+    assert annotations(objects)["applyset.kubernetes.io/contains-group-kinds"] == kinds
+    assert run("apply", "jobs", "--prune").returncode == 0
+    kinds = annotations(objects)["applyset.kubernetes.io/contains-group-kinds"]
+    assert kinds == "ConfigMap,Pod,Service,ServiceAccount"
+
+
+def test_a_set_of_another_tool_is_refused(run, job, writes, control_plane, namespace, kubelet):
+    job(replicas=1)
+    theirs = {
+        "metadata": {
+            "name": "etcompile-mnist",
+            "labels": {"applyset.kubernetes.io/id": applyset_id(parent("mnist", namespace))},
+            "annotations": {"applyset.kubernetes.io/tooling": "kubectl/v1.34.4"},
+        }
+    }
+    control_plane.ask("POST", f"/api/v1/namespaces/{namespace}/configmaps", theirs)
+    done = run("apply", "jobs")
+    assert done.returncode == 4
+    assert "belongs to kubectl/v1.34.4" in done.stderr
+    assert writes() == []
+    assert run("apply", "jobs", "--adopt").returncode == 0
+
+
+def test_a_config_map_that_is_no_parent_is_not_made_one(run, job, writes, control_plane, namespace):
+    job(replicas=1)
+    maps = f"/api/v1/namespaces/{namespace}/configmaps"
+    control_plane.ask("POST", maps, {"metadata": {"name": "etcompile-mnist"}})
+    assert run("apply", "jobs").returncode == 4
+    assert writes() == []
+
+
+@pytest.fixture
+def kubectl(require, control_plane, kubeconfig, tmp_path):
+    """`kubectl(arguments...)` runs the real one, with ApplySets on."""
+    found = os.environ.get("ETCOMPILE_KUBECTL") or shutil.which("kubectl") or control_plane.kubectl
+    require("kubectl", present=bool(found), why="there is none on PATH, nor in ETCOMPILE_KUBECTL")
+
+    def run(*arguments):
+        environment = {**os.environ, "KUBECONFIG": str(kubeconfig), "KUBECTL_APPLYSET": "true"}
+        return subprocess.run(
+            [found, *arguments],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return run
+
+
+def test_kubectl_reads_our_set_takes_it_over_and_gives_it_back(
+    run, job, kubelet, kubectl, objects, tmp_path, namespace
+):
+    job(replicas=2)
+    run("apply", "jobs")
+    before = objects().keys()
+    rendered = [
+        one
+        for one in yaml.safe_load_all(run("render", "jobs").stdout)
+        if "worker-1" not in one["metadata"]["name"]
+    ]
+    (tmp_path / "rendered.yaml").write_text(yaml.safe_dump_all(rendered))
+    apply = ("apply", "--server-side", "--prune", f"--namespace={namespace}")
+    apply += ("--applyset=configmaps/etcompile-mnist",)
+    refused = kubectl(*apply, "-f", "rendered.yaml")
+    assert refused.returncode != 0
+    assert "etcompile" in refused.stderr  # it reads whose set it is
+    tooling = "applyset.kubernetes.io/tooling=kubectl/v1.34.4"
+    given = kubectl("annotate", "--overwrite", "configmap", "etcompile-mnist", tooling)
+    assert given.returncode == 0, given.stderr
+    # The same manifests conflict with their own defaults when kubectl sends them.
+    done = kubectl(*apply, "--force-conflicts", "-f", "rendered.yaml")
+    assert done.returncode == 0, done.stderr
+    assert before - objects().keys() == {"Pod/mnist-worker-1", "Service/mnist-worker-1"}
+    back = run("apply", "jobs", "--adopt")
+    assert back.returncode == 0, back.stdout + back.stderr
+    assert objects().keys() == before
+    assert annotations(objects)["applyset.kubernetes.io/tooling"] == f"etcompile/v{__version__}"
+    assert "nothing had to be changed" in run("apply", "jobs").stdout
+
+
+@pytest.mark.parametrize("how", [("--server-side",), ()], ids=["server-side", "client-side"])
+def test_what_kubectl_has_applied_is_adopted_without_a_conflict(
+    run, job, kubelet, kubectl, objects, tmp_path, namespace, how
+):
+    job(replicas=1)
+    (tmp_path / "rendered.yaml").write_text(run("render", "jobs").stdout)
+    theirs = kubectl("apply", *how, f"--namespace={namespace}", "-f", "rendered.yaml")
+    assert theirs.returncode == 0, theirs.stderr
+    before = {name: one["metadata"]["uid"] for name, one in objects().items()}
+    done = run("apply", "jobs")
+    assert done.returncode == 0, done.stdout + done.stderr
+    after = {name: one["metadata"]["uid"] for name, one in objects().items()}
+    assert before.items() <= after.items()
+    id_ = applyset_id(parent("mnist", namespace))
+    assert all(objects()[name]["metadata"]["labels"][PART_OF] == id_ for name in before)
+    assert "nothing had to be changed" in run("apply", "jobs").stdout

@@ -1,0 +1,135 @@
+"""The key pair of an ssh job: made once, in the cluster, and seen nowhere else."""
+
+import base64
+import json
+import subprocess
+
+import pytest
+
+from specs import training_job
+
+
+def data(objects, name="mnist"):
+    secret = objects()[f"Secret/{name}"]
+    return {key: base64.b64decode(value) for key, value in secret["data"].items()}
+
+
+def test_the_pair_is_one_that_openssh_reads(run, job, kubelet, objects, require, tmp_path):
+    ssh_keygen = require("ssh", which="ssh-keygen")
+    job(replicas=1)
+    run("apply", "jobs")
+    secret = objects()["Secret/mnist"]
+    assert secret["immutable"] is True
+    assert secret["type"] == "Opaque"
+    found = data(objects)
+    assert found.keys() == {"id_rsa", "id_rsa.pub", "config"}
+    key = tmp_path / "key"
+    key.touch(mode=0o600)
+    key.write_bytes(found["id_rsa"])
+    public = subprocess.run(
+        [ssh_keygen, "-y", "-f", key], capture_output=True, text=True, check=True
+    ).stdout
+    assert public.split()[:2] == found["id_rsa.pub"].decode().split()[:2]
+    assert public.startswith("ssh-ed25519 ")
+    assert b"StrictHostKeyChecking no" in found["config"]
+
+
+def test_mpi_jobs_get_the_keys_that_their_secret_type_demands(
+    run, write, kubelet, objects, namespace
+):
+    replica = {"replicas": 1, "template": {"spec": {"containers": [{"name": "c", "image": "i:1"}]}}}
+    write(
+        {
+            "apiVersion": "kubeflow.org/v2beta1",
+            "kind": "MPIJob",
+            "metadata": {"name": "pi", "namespace": namespace},
+            "spec": {"mpiReplicaSpecs": {"Launcher": replica, "Worker": replica}},
+        }
+    )
+    done = run("apply", "jobs")
+    assert done.returncode == 0, done.stdout + done.stderr
+    secret = objects()["Secret/pi-ssh"]
+    assert secret["type"] == "kubernetes.io/ssh-auth"
+    assert secret["data"].keys() == {"ssh-privatekey", "ssh-publickey"}
+
+
+def test_a_pair_that_is_there_is_never_replaced_or_pruned(run, job, kubelet, objects):
+    job(replicas=1)
+    run("apply", "jobs")
+    before = objects()["Secret/mnist"]
+    job(replicas=2)
+    assert run("apply", "jobs", "--prune").returncode == 0
+    assert run("apply", "jobs", "--prune", "--secret", "existing:mine").returncode in (0, 5)
+    assert objects()["Secret/mnist"] == before
+
+
+def test_a_secret_that_somebody_made_is_left_as_it_is(
+    run, job, kubelet, objects, control_plane, namespace
+):
+    theirs = {"metadata": {"name": "mnist"}, "stringData": {"id_rsa": "mine"}}
+    control_plane.ask("POST", f"/api/v1/namespaces/{namespace}/secrets", theirs)
+    before = objects()["Secret/mnist"]
+    job(replicas=1)
+    assert run("apply", "jobs").returncode == 0
+    assert objects()["Secret/mnist"] == before
+
+
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_no_key_is_ever_shown(run, job, kubelet, objects, tmp_path, output):
+    job(replicas=1)
+    texts = [
+        run("diff", "jobs", "-o", "plan.json", "--output", output).stdout,
+        (tmp_path / "plan.json").read_text(),
+        run("apply", "jobs", "--dry-run", "server", "--output", output).stdout,
+    ]
+    done = run("apply", "jobs", "--output", output)
+    texts += [done.stdout, done.stderr, run("diff", "jobs", "--output", output).stdout]
+    private = data(objects)["id_rsa"].decode()
+    for text in texts:
+        assert "PRIVATE KEY" not in text
+        assert base64.b64encode(private.encode()).decode() not in text
+        assert not any(line in text for line in private.splitlines()[1:-1])
+
+
+def test_a_secret_with_values_is_applied_and_masked(run, write, kubelet, objects):
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "s3"},
+        "stringData": {"password": "correct horse"},
+    }
+    write(secret)
+    done = run("apply", "jobs", "--allow-plain-secrets")
+    assert done.returncode == 0, done.stderr
+    assert data(objects, "s3") == {"password": b"correct horse"}
+    secret["stringData"]["password"] = "battery staple"
+    write(secret)
+    shown = run("apply", "jobs", "--allow-plain-secrets", "--dry-run", "client")
+    applied = run("apply", "jobs", "--allow-plain-secrets", "--output", "json")
+    assert applied.returncode == 0
+    assert data(objects, "s3") == {"password": b"battery staple"}
+    for text in (shown.stdout, shown.stderr, applied.stdout, applied.stderr):
+        assert "horse" not in text
+        assert "staple" not in text
+    assert json.loads(applied.stdout.splitlines()[-1])["done"] == 1
+
+
+def test_a_conflict_about_a_secret_shows_no_value(run, write, control_plane, namespace):
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "s3"},
+        "data": {"password": base64.b64encode(b"ours").decode()},
+    }
+    write(secret)
+    run("apply", "jobs", "--allow-plain-secrets")
+    path = f"/api/v1/namespaces/{namespace}/secrets/s3?fieldManager=theirs"
+    changed = {"data": {"password": base64.b64encode(b"theirs!").decode()}}
+    control_plane.ask("PATCH", path, changed, "application/merge-patch+json")
+    secret["data"]["password"] = base64.b64encode(b"ours again").decode()
+    write(secret, training_job())
+    done = run("apply", "jobs", "--allow-plain-secrets")
+    assert done.returncode == 4
+    assert "theirs owns data.password" in done.stderr
+    for value in (b"theirs!", b"ours again"):
+        assert base64.b64encode(value).decode() not in done.stderr

@@ -1,0 +1,174 @@
+"""What is written, when, and that nothing is written twice: told by the audit log."""
+
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from apply.kubelet import ready
+from specs import scale_in, scale_out
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("*/*/job.yaml"))
+
+
+def place(found: list[str], wanted: str) -> int:
+    return next(number for number, one in enumerate(found) if one == wanted)
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: f"{path.parent.name}-{path.name}")
+def test_every_example_is_accepted_applied_in_order_and_then_left_alone(
+    run, writes, kubelet, objects, tmp_path, namespace, example
+):
+    folder = tmp_path / "example"
+    folder.mkdir()
+    for file in example.glob("*.yaml"):
+        text = file.read_text()
+        for usual in ("ml", "nlp"):
+            text = text.replace(f"namespace: {usual}", f"namespace: {namespace}")
+        (folder / file.name).write_text(text)
+    tried = run("apply", "example", "--dry-run", "server")
+    assert tried.returncode == 0, tried.stderr
+    assert writes() == []
+    done = run("apply", "example", "--timeout", "60s")
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = writes()
+    made = [one for one in found if one.startswith("create ")]
+    kinds = [one.split()[1].partition("/")[0] for one in made]
+    pods = [number for number, kind in enumerate(kinds) if kind in ("pods", "jobs")]
+    others = ("services", "serviceaccounts", "roles", "rolebindings", "secrets")
+    assert all(number < min(pods) for number, kind in enumerate(kinds) if kind in others)
+    assert len(found) == len(set(found))
+    again = run("apply", "example", "--timeout", "60s")
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert writes() == found
+
+
+def test_a_job_is_applied_inventory_first_and_the_launcher_after_its_workers(
+    run, writes, job, kubelet
+):
+    job(replicas=3)
+    done = run("apply", "jobs")
+    assert done.returncode == 0, done.stdout
+    found = writes()
+    assert found[0] == "create configmaps/etcompile-mnist"
+    launcher = place(found, "create pods/mnist-launcher")
+    assert all(place(found, f"create pods/mnist-worker-{index}") < launcher for index in range(3))
+
+
+def test_a_scale_out_is_service_pod_ready_and_then_the_host_list(
+    run, start, writes, write, job, kubelet, objects
+):
+    job(replicas=1)
+    assert run("apply", "jobs").returncode == 0
+    before = len(writes())
+    kubelet.let("mnist-worker-1", None)
+    write(scale_out("more", 1), name="out")
+    started = start("apply", "jobs")
+    deadline = time.monotonic() + 30
+    while "create pods/mnist-worker-1" not in writes() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    time.sleep(1)
+    assert "patch configmaps/mnist-config" not in writes()[before:]
+    kubelet.let("mnist-worker-1", ready())
+    started.communicate(timeout=60)
+    assert started.returncode == 0
+    assert writes()[before:] == [
+        "create services/mnist-worker-1",
+        "create pods/mnist-worker-1",
+        "patch configmaps/mnist-config",
+    ]
+    assert "mnist-worker-1" in objects()["ConfigMap/mnist-config"]["data"]["hostfile"]
+
+
+def test_a_scale_out_that_was_killed_still_waits_before_it_lists_the_host(
+    run, start, writes, write, job, kubelet
+):
+    job(replicas=1)
+    run("apply", "jobs")
+    kubelet.let("mnist-worker-1", None)
+    write(scale_out("more", 1), name="out")
+    assert run("apply", "jobs", "--timeout", "2s").returncode == 3
+    before = len(writes())
+    assert run("apply", "jobs", "--timeout", "2s").returncode == 3
+    assert writes()[before:] == []
+    kubelet.let("mnist-worker-1", ready())
+    assert run("apply", "jobs").returncode == 0
+    assert writes()[before:] == ["patch configmaps/mnist-config"]
+
+
+def test_a_scale_in_is_the_host_list_a_while_to_drain_the_pod_and_its_service(
+    run, writes, write, job, kubelet, control_plane, namespace
+):
+    job(replicas=3)
+    run("apply", "jobs")
+    before = len(writes())
+    write(scale_in("less", ["mnist-worker-1"]), name="in")
+    left = run("apply", "jobs")
+    assert left.returncode == 0
+    assert "2 objects are no longer declared, and left: --prune deletes them" in left.stderr
+    done = run("apply", "jobs", "--prune", "--drain", "2s")
+    assert done.returncode == 0, done.stdout
+    found = writes()[before:]
+    assert found[:3] == [
+        "patch configmaps/mnist-config",
+        "delete pods/mnist-worker-1",
+        "delete services/mnist-worker-1",
+    ]
+
+
+def test_a_drain_lasts_as_long_as_it_is_told_to(run, write, job, kubelet, control_plane, namespace):
+    job(replicas=2)
+    run("apply", "jobs")
+    write(scale_in("less", 1), name="in")
+    assert run("apply", "jobs", "--prune", "--drain", "3s").returncode == 0
+    at = {
+        (event["verb"], event["objectRef"]["name"]): event["requestReceivedTimestamp"]
+        for event in control_plane.writes(namespace)
+    }
+    listed = _seconds(at["patch", "mnist-config"])
+    assert _seconds(at["delete", "mnist-worker-1"]) - listed >= 2.9
+
+
+def test_what_is_in_a_new_namespace_comes_after_it(run, write, control_plane, namespace, tmp_path):
+    other = f"{namespace}-new"
+    document = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": other}}
+    config = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "seed", "namespace": other},
+        "data": {"a": "1"},
+    }
+    write(config, document)
+    done = run("apply", "jobs")
+    assert done.returncode == 0, done.stderr
+    found = control_plane.ask("GET", f"/api/v1/namespaces/{other}/configmaps/seed")
+    assert found["data"] == {"a": "1"}
+
+
+def test_two_jobs_are_applied_side_by_side_each_with_an_inventory(run, write, kubelet, objects):
+    from specs import training_job
+
+    write(training_job("one", replicas=1), training_job("two", replicas=1))
+    assert run("apply", "jobs").returncode == 0
+    assert {"ConfigMap/etcompile-one", "ConfigMap/etcompile-two"} <= objects().keys()
+
+
+def _seconds(stamp: str) -> float:
+    from datetime import datetime
+
+    return datetime.fromisoformat(stamp).timestamp()
+
+
+def test_the_applied_objects_are_those_that_render_writes(run, job, kubelet, objects):
+    job(replicas=1)
+    rendered = run("render", "jobs")
+    names = {
+        f"{one['kind']}/{one['metadata']['name']}" for one in yaml.safe_load_all(rendered.stdout)
+    }
+    assert isinstance(rendered, subprocess.CompletedProcess)
+    run("apply", "jobs")
+    assert objects().keys() - names == {"ConfigMap/etcompile-mnist", "Secret/mnist"}
+    assert names <= objects().keys()

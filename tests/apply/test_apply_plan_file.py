@@ -1,0 +1,104 @@
+"""A plan that was looked at, and is done only if the world is still the one it was made for."""
+
+import json
+
+import pytest
+
+from specs import scale_in, scale_out, training_job
+
+MERGE = "application/merge-patch+json"
+
+
+def planned(run, *more):
+    return run("diff", "jobs", "-o", "plan.json", *more)
+
+
+def test_a_plan_is_done_as_it_was_shown(run, job, kubelet, objects):
+    job(replicas=2)
+    assert planned(run).returncode == 1
+    done = run("apply", "plan.json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Pod/mnist-launcher" in objects()
+    assert "nothing had to be changed" in run("apply", "jobs").stdout
+
+
+def test_a_scale_in_that_was_planned_is_done_with_its_deletions(run, write, job, kubelet, objects):
+    job(replicas=2)
+    run("apply", "jobs")
+    write(scale_in("less", 1), name="in")
+    planned(run)
+    done = run("apply", "plan.json", "--drain", "0")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Pod/mnist-worker-1" not in objects()
+
+
+def test_the_status_of_a_pod_may_change_in_between(
+    run, write, job, kubelet, objects, control_plane, namespace
+):
+    job(replicas=1)
+    run("apply", "jobs")
+    write(scale_out("more", 1), name="out")
+    planned(run)
+    path = f"/api/v1/namespaces/{namespace}/pods/mnist-worker-0"
+    control_plane.set_status(path, {"message": "still here"})
+    done = run("apply", "plan.json")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("change", ["deleted", "made", "field"])
+def test_a_changed_world_is_refused_and_nothing_is_written(
+    run, write, writes, job, kubelet, control_plane, namespace, change
+):
+    job(replicas=1)
+    run("apply", "jobs")
+    write(scale_out("more", 1), name="out")
+    planned(run)
+    root = f"/api/v1/namespaces/{namespace}"
+    if change == "deleted":
+        kubelet.let("*", None)
+        control_plane.ask("DELETE", f"{root}/pods/mnist-worker-0")
+    elif change == "made":
+        port = {"spec": {"ports": [{"port": 22}]}, "metadata": {"name": "mnist-worker-1"}}
+        control_plane.ask("POST", f"{root}/services", port)
+    else:
+        data = {"data": {"hostfile": "nobody"}}
+        control_plane.ask("PATCH", f"{root}/configmaps/mnist-config", data, MERGE)
+    before = writes()
+    done = run("apply", "plan.json")
+    assert done.returncode == 4
+    assert "ET8009" in done.stderr
+    assert writes() == before
+
+
+def test_a_plan_that_was_edited_is_refused(run, job, tmp_path):
+    job(replicas=1)
+    planned(run)
+    plan = json.loads((tmp_path / "plan.json").read_text())
+    plan["steps"] = plan["steps"][1:]
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    done = run("apply", "plan.json")
+    assert done.returncode == 7
+    assert "it was changed since it was written" in done.stderr
+
+
+def test_a_plan_against_something_else_is_refused(run, write, tmp_path):
+    write(training_job())
+    (tmp_path / "out").mkdir()
+    assert planned(run, "--against", "out").returncode == 1
+    done = run("apply", "plan.json")
+    assert done.returncode == 7
+    assert "not against a cluster" in done.stderr
+
+
+def test_a_plan_with_a_secret_says_that_it_carries_no_values(run, write):
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "s3"},
+        "stringData": {"password": "x"},
+    }
+    write(secret)
+    planned(run, "--allow-plain-secrets")
+    done = run("apply", "plan.json")
+    assert done.returncode == 7
+    assert "no plan carries the values of a Secret" in done.stderr

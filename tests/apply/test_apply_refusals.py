@@ -1,0 +1,304 @@
+"""What apply will not do without being told to, and that it then has changed nothing at all."""
+
+import json
+
+import pytest
+
+from specs import training_job
+
+MERGE = "application/merge-patch+json"
+APPLY = "application/apply-patch+yaml"
+
+
+def seed(**data):
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "seed"},
+        "data": data or {"hosts": "ours"},
+    }
+
+
+@pytest.fixture
+def config_map(control_plane, namespace):
+    """`config_map(method, body)` asks for the ConfigMap `seed` as somebody else."""
+    path = f"/api/v1/namespaces/{namespace}/configmaps"
+
+    def ask(method, body=None, *, manager="theirs", content=MERGE):
+        name = "" if method == "POST" else "/seed"
+        query = f"?fieldManager={manager}" + ("&force=true" if content == APPLY else "")
+        return control_plane.ask(method, f"{path}{name}{query}", body, content)
+
+    return ask
+
+
+def test_a_field_of_another_manager_is_named_with_both_values_and_nothing_is_changed(
+    run, write, writes, config_map
+):
+    write(seed())
+    run("apply", "jobs")
+    config_map("PATCH", {"data": {"hosts": "theirs"}})
+    before = writes()
+    write(seed(hosts="ours again"), training_job(replicas=1))
+    done = run("apply", "jobs")
+    assert done.returncode == 4
+    assert "theirs owns data.hosts" in done.stderr
+    assert 'data.hosts is "theirs", and would be "ours again"' in done.stderr
+    assert "--take-ownership theirs" in done.stderr
+    assert writes() == before
+    assert config_map("GET")["data"] == {"hosts": "theirs"}
+
+
+def test_a_conflict_that_only_the_server_sees_is_found_before_anything_is_written(
+    run, write, writes, config_map
+):
+    write(seed())
+    run("apply", "jobs")
+    # The same value by another manager: shared now, and in conflict as soon as it changes.
+    config_map("PATCH", {**seed(), "metadata": {"name": "seed"}}, content=APPLY)
+    before = writes()
+    write(seed(hosts="new"), training_job(replicas=1))
+    done = run("apply", "jobs")
+    assert done.returncode == 4
+    assert "theirs" in done.stderr
+    assert writes() == before
+
+
+def test_ownership_is_taken_from_the_manager_that_is_named_and_from_no_other(
+    run, write, config_map
+):
+    write(seed())
+    run("apply", "jobs")
+    config_map("PATCH", {"data": {"hosts": "theirs"}})
+    write(seed(hosts="ours again"))
+    assert run("apply", "jobs", "--take-ownership", "others").returncode == 4
+    done = run("apply", "jobs", "--take-ownership", "theirs")
+    assert done.returncode == 0, done.stderr
+    found = config_map("GET")
+    assert found["data"] == {"hosts": "ours again"}
+    owners = {
+        entry["manager"]
+        for entry in found["metadata"]["managedFields"]
+        if "hosts" in json.dumps(entry["fieldsV1"])
+    }
+    assert owners == {"etcompile"}
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"annotations": {"argocd.argoproj.io/tracking-id": "team:/ConfigMap:NS/seed"}},
+        {"labels": {"kustomize.toolkit.fluxcd.io/name": "team"}},
+    ],
+    ids=["argo-cd", "flux"],
+)
+def test_what_a_sync_tool_looks_after_is_refused(
+    run, write, writes, config_map, namespace, metadata
+):
+    metadata = json.loads(json.dumps(metadata).replace("NS", namespace))
+    theirs = seed(hosts="theirs")
+    theirs["metadata"] |= metadata
+    config_map("POST", theirs, content="application/json")
+    write(seed(), training_job(replicas=1))
+    done = run("apply", "jobs")
+    assert done.returncode == 4
+    assert "looks after it" in done.stderr
+    assert writes() == []
+    again = run("apply", "jobs", "--adopt", "--take-ownership", "theirs", "--wait", "none")
+    assert again.returncode == 0, again.stderr
+    assert config_map("GET")["data"] == {"hosts": "ours"}
+
+
+def test_what_a_controller_makes_is_refused_whatever_is_allowed(run, write, writes, config_map):
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "x", "uid": "1", "controller": True}
+    theirs = seed(hosts="theirs")
+    theirs["metadata"]["ownerReferences"] = [owner]
+    config_map("POST", theirs, content="application/json")
+    write(seed())
+    done = run("apply", "jobs", "--adopt", "--take-ownership", "*")
+    assert done.returncode == 4
+    assert "Pod x controls it" in done.stderr
+    assert writes() == []
+
+
+def test_an_object_of_kubectl_is_adopted_with_what_it_owned(
+    run, write, config_map, control_plane, namespace
+):
+    theirs = seed(hosts="ours", old="1")
+    config_map("POST", theirs, manager="kubectl-client-side-apply", content="application/json")
+    write(seed(hosts="ours"))
+    # Equal in what is declared: nothing to do, and nothing is taken.
+    assert "nothing had to be changed" in run("apply", "jobs").stdout
+    write(seed(hosts="ours", new="2"))
+    done = run("apply", "jobs")
+    assert done.returncode == 0, done.stderr
+    assert "adopted" in done.stdout
+    found = config_map("GET")
+    assert found["data"] == {"hosts": "ours", "new": "2"}
+    managers = {entry["manager"] for entry in found["metadata"]["managedFields"]}
+    assert managers == {"etcompile"}
+
+
+def changed(**fields):
+    document = training_job(replicas=1)
+    spec = document["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"]
+    spec["containers"][0] |= fields
+    return document
+
+
+def test_a_change_that_a_pod_does_not_take_is_named_and_nothing_is_changed(
+    run, write, writes, kubelet
+):
+    write(changed())
+    run("apply", "jobs")
+    before = writes()
+    write(changed(workingDir="/data"), seed())
+    done = run("apply", "jobs")
+    assert done.returncode == 5
+    assert "Pod mnist-worker-0" in done.stderr
+    assert "workingDir" in done.stderr
+    assert "--replace" in done.stderr
+    assert writes() == before
+
+
+def test_replace_deletes_that_very_pod_waits_and_makes_it_anew(
+    run, write, writes, kubelet, control_plane, namespace, objects
+):
+    write(changed())
+    run("apply", "jobs")
+    old = objects()["Pod/mnist-worker-0"]["metadata"]["uid"]
+    before = len(writes())
+    write(changed(workingDir="/data"))
+    done = run("apply", "jobs", "--replace")
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = writes()[before:]
+    assert found.index("delete pods/mnist-worker-0") < found.index("create pods/mnist-worker-0")
+    deleted = next(
+        event
+        for event in control_plane.writes(namespace)
+        if event["verb"] == "delete" and event["objectRef"]["name"] == "mnist-worker-0"
+    )
+    assert deleted["requestObject"]["preconditions"] == {"uid": old}
+    assert deleted["requestObject"]["propagationPolicy"] == "Background"
+
+
+def test_a_pod_that_stays_because_of_a_finalizer_is_waited_for_and_then_replaced(
+    run, start, write, kubelet, control_plane, namespace, objects
+):
+    write(changed())
+    run("apply", "jobs")
+    pod = f"/api/v1/namespaces/{namespace}/pods/mnist-worker-0"
+    control_plane.ask("PATCH", pod, {"metadata": {"finalizers": ["example.com/hold"]}}, MERGE)
+    write(changed(workingDir="/data"))
+    started = start("apply", "jobs", "--replace")
+    for line in started.stdout:
+        if "mnist-worker-0  deleting" in line:
+            break
+    assert objects()["Pod/mnist-worker-0"]["metadata"]["deletionTimestamp"]
+    control_plane.ask("PATCH", pod, {"metadata": {"finalizers": None}}, MERGE)
+    out, err = started.communicate(timeout=60)
+    assert started.returncode == 0, out + err
+    assert objects()["Pod/mnist-worker-0"]["spec"]["containers"][0]["workingDir"] == "/data"
+
+
+def test_a_replacement_that_would_be_refused_deletes_nothing(
+    run, write, writes, kubelet, control_plane, namespace
+):
+    write(changed())
+    run("apply", "jobs")
+    before = writes()
+    quota = {
+        "apiVersion": "v1",
+        "kind": "LimitRange",
+        "metadata": {"name": "small"},
+        "spec": {"limits": [{"type": "Container", "max": {"memory": "1Mi"}}]},
+    }
+    control_plane.ask("POST", f"/api/v1/namespaces/{namespace}/limitranges", quota)
+    resources = {"requests": {"memory": "2Mi"}, "limits": {"memory": "2Mi"}}
+    write(changed(workingDir="/data", resources=resources))
+    done = run("apply", "jobs", "--replace")
+    assert done.returncode == 7
+    assert "maximum memory usage per Container is 1Mi" in done.stderr
+    assert writes() == before
+
+
+def test_an_object_that_the_server_does_not_accept_is_refused_before_anything_is_written(
+    run, write, writes
+):
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "web"},
+        "spec": {"clusterIP": "10.255.0.1", "ports": [{"port": 80}]},
+    }
+    write(seed(), service)
+    done = run("apply", "jobs")
+    assert done.returncode == 7
+    assert "Service web" in done.stderr
+    assert "10.255.0.1" in done.stderr
+    assert writes() == []
+
+
+def test_a_namespace_that_is_not_there_is_said_to_be_missing(run, write, writes):
+    document = seed()
+    document["metadata"]["namespace"] = "nowhere-at-all"
+    write(document)
+    done = run("apply", "jobs")
+    assert done.returncode == 6
+    assert 'namespaces "nowhere-at-all" not found' in done.stderr
+    assert "kubectl create namespace nowhere-at-all" in done.stderr
+
+
+def test_a_generated_name_is_refused(run, write):
+    document = seed()
+    document["metadata"] = {"generateName": "seed-"}
+    write(document)
+    done = run("apply", "jobs")
+    assert done.returncode == 7
+    assert "ET8011" in done.stderr
+
+
+def test_refused_input_is_another_exit_code_than_usage(run, write):
+    document = training_job()
+    document["spec"]["etReplicaSpecs"]["worker"]["replicas"] = "many"
+    write(document)
+    assert run("apply", "jobs").returncode == 7
+    assert run("apply").returncode == 2
+    assert run("apply", "jobs", "--timeout", "soon").returncode == 2
+
+
+def test_who_may_not_write_is_told_so_and_nothing_is_changed(
+    run, write, writes, control_plane, namespace
+):
+    reads = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch"]}]
+    control_plane.grant(namespace, "reader", reads)
+    kubeconfig = control_plane.kubeconfig(user="reader", groups=(), namespace=namespace)
+    write(seed())
+    done = run("apply", "jobs", KUBECONFIG=str(kubeconfig))
+    assert done.returncode == 6
+    assert 'User "reader" cannot' in done.stderr
+    assert writes() == []
+
+
+def test_a_create_that_finds_the_object_there_does_not_write_over_it(
+    run, start, write, config_map, slow
+):
+    """Somebody makes the object between the plan and its turn."""
+    write(seed())
+    slow.proxy.add("delay", method="PATCH", path="dryRun", seconds=2.0, before_others=True)
+    started = start("apply", "jobs", KUBECONFIG=str(slow.kubeconfig))
+    _until(lambda: slow.proxy.count("PATCH", "dryRun"))
+    config_map("POST", seed(hosts="theirs"), content="application/json")
+    out, err = started.communicate(timeout=60)
+    assert started.returncode == 4, out + err
+    assert "theirs owns" in err
+    assert config_map("GET")["data"] == {"hosts": "theirs"}
+
+
+def _until(condition):
+    import time
+
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)

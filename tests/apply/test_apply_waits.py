@@ -1,0 +1,208 @@
+"""What apply waits for, what it says meanwhile, and when it gives up."""
+
+import json
+import time
+
+import pytest
+
+from apply.kubelet import ended, ready, unschedulable, waiting
+from specs import training_job
+
+PULL = 'Back-off pulling image "horovod/horovod:0.28.1"'
+
+
+def test_a_job_is_done_when_all_its_pods_are_ready(run, job, kubelet):
+    job(replicas=2)
+    done = run("apply", "jobs")
+    assert done.returncode == 0
+    for name in ("mnist-launcher", "mnist-worker-0", "mnist-worker-1"):
+        assert f"Pod {name}  ready" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (unschedulable("0/3 nodes are available: 3 Insufficient gpu."), "Insufficient gpu"),
+        (waiting("ImagePullBackOff", PULL), "cannot pull the image horovod/horovod:0.28.1"),
+        (waiting("CreateContainerConfigError", 'secret "s3" not found'), 'secret "s3" not found'),
+        (waiting("CrashLoopBackOff"), "container main: crashes again and again"),
+    ],
+    ids=["unschedulable", "image", "secret", "crash"],
+)
+def test_what_a_pod_waits_for_is_said_while_it_waits_and_at_the_end(
+    run, job, kubelet, status, words
+):
+    job(replicas=1)
+    kubelet.let("mnist-worker-0", status)
+    done = run("apply", "jobs", "--timeout", "4s")
+    assert done.returncode == 3
+    lines = [line for line in done.stdout.splitlines() if words in line]
+    assert any("mnist-worker-0  waiting: " in line for line in lines)
+    assert lines[-1].startswith("  Pod mnist-worker-0: ")
+
+
+def test_an_image_that_cannot_be_named_fails_at_once_with_what_waits_for_the_pod(run, job, kubelet):
+    job(replicas=1)
+    kubelet.let("mnist-worker-0", waiting("InvalidImageName", "invalid reference format"))
+    kubelet.let("mnist-launcher", None)
+    began = time.monotonic()
+    done = run("apply", "jobs")
+    assert done.returncode == 3
+    assert time.monotonic() - began < 30
+    assert "InvalidImageName" in done.stdout
+    assert "Pod mnist-launcher: it waits for Pod mnist-worker-0, which failed" in done.stdout
+
+
+def test_a_pod_that_fails_is_told_with_its_exit_code(run, job, kubelet):
+    job(replicas=1)
+    kubelet.let("mnist-launcher", ended(code=137))
+    done = run("apply", "jobs")
+    assert done.returncode == 3
+    assert "Pod mnist-launcher: container main ended with exit code 137" in done.stdout
+
+
+def test_an_event_explains_what_a_pod_does_not_know_of_itself(
+    run, job, kubelet, control_plane, namespace
+):
+    job(replicas=1)
+    kubelet.let("mnist-worker-0", waiting("ContainerCreating"))
+
+    def told(name):
+        if name != "mnist-worker-0":
+            return
+        event = {
+            "metadata": {"name": "mnist-worker-0.1"},
+            "involvedObject": {"kind": "Pod", "name": name, "namespace": namespace},
+            "type": "Warning",
+            "reason": "FailedMount",
+            "message": 'MountVolume.SetUp failed for volume "data": configmap "data" not found',
+        }
+        control_plane.ask("POST", f"/api/v1/namespaces/{namespace}/events", event)
+
+    kubelet.first = told
+    done = run("apply", "jobs", "--timeout", "5s")
+    assert done.returncode == 3
+    assert 'configmap "data" not found' in done.stdout
+
+
+def test_a_quota_is_waited_for_and_said(start, run, job, kubelet, control_plane, namespace):
+    job(replicas=2)
+    quotas = f"/api/v1/namespaces/{namespace}/resourcequotas"
+    quota = {"metadata": {"name": "small"}, "spec": {"hard": {"pods": "1"}}}
+    control_plane.ask("POST", quotas, quota)
+    # The controller that counts is not there: a quota without a count refuses everything.
+    control_plane.set_status(f"{quotas}/small", {"hard": {"pods": "1"}, "used": {"pods": "0"}})
+    started = start("apply", "jobs")
+    seen = []
+    for line in started.stdout:
+        seen.append(line)
+        if "held" in line:
+            break
+    assert "exceeded quota: small" in seen[-1]
+    control_plane.ask("DELETE", f"{quotas}/small")
+    out, err = started.communicate(timeout=60)
+    assert started.returncode == 0, out + err
+
+
+def test_wait_none_returns_when_all_is_written(run, job, kubelet):
+    job(replicas=1)
+    kubelet.let("*", None)
+    done = run("apply", "jobs", "--wait", "none")
+    assert done.returncode == 0
+    assert "waiting" not in done.stdout
+
+
+def test_wait_complete_ends_with_the_launcher(start, job, kubelet):
+    job(replicas=2)
+    started = start("apply", "jobs", "--wait", "complete")
+    for line in started.stdout:
+        if "Pod mnist-launcher  waiting: it is at work" in line:
+            break
+    assert started.poll() is None
+    kubelet.let("mnist-launcher", ended())
+    out, err = started.communicate(timeout=60)
+    assert started.returncode == 0, out + err
+    assert "Pod mnist-launcher  succeeded" in out
+
+
+def test_wait_complete_ends_with_3_when_the_run_fails(run, job, kubelet):
+    job(replicas=1)
+    kubelet.let("mnist-launcher", ended(code=1))
+    done = run("apply", "jobs", "--wait", "complete")
+    assert done.returncode == 3
+    assert "exit code 1" in done.stdout
+
+
+def test_what_an_earlier_rollout_did_not_see_ready_is_waited_for_again(run, job, kubelet):
+    job(replicas=1)
+    kubelet.let("mnist-worker-0", None)
+    assert run("apply", "jobs", "--timeout", "2s").returncode == 3
+    assert run("apply", "jobs", "--timeout", "2s").returncode == 3
+    kubelet.let("mnist-worker-0", ready())
+    assert run("apply", "jobs", "--timeout", "20s").returncode == 0
+
+
+def test_a_pod_that_somebody_deletes_meanwhile_is_not_waited_for(
+    start, job, kubelet, control_plane, namespace
+):
+    job(replicas=1)
+    kubelet.let("mnist-worker-0", None)
+    started = start("apply", "jobs")
+    for line in started.stdout:
+        if "mnist-worker-0  waiting" in line:
+            break
+    control_plane.ask("DELETE", f"/api/v1/namespaces/{namespace}/pods/mnist-worker-0")
+    out, _ = started.communicate(timeout=30)
+    assert started.returncode == 3
+    assert "Pod mnist-worker-0: somebody has deleted it" in out
+
+
+def test_one_watch_follows_all_pods(run, job, kubelet, control_plane, namespace):
+    job(replicas=6)
+    assert run("apply", "jobs").returncode == 0
+    watches = [
+        event
+        for event in control_plane.audit(namespace)
+        if event["verb"] == "watch" and event["objectRef"]["resource"] == "pods"
+    ]
+    assert len(watches) <= 1
+    gets = [
+        event
+        for event in control_plane.audit(namespace)
+        if event["verb"] == "get"
+        and event["objectRef"]["resource"] == "pods"
+        and "etcompile" in event.get("userAgent", "")
+    ]
+    assert len(gets) <= 8  # those of the plan, before anything is written
+
+
+def test_events_for_programs_are_a_json_object_a_line(run, job, kubelet):
+    job(replicas=1)
+    kubelet.let("mnist-worker-0", unschedulable("no gpu"))
+    done = run("apply", "jobs", "--output", "json", "--timeout", "3s")
+    assert done.returncode == 3
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    assert events[0]["event"] == "plan"
+    assert events[0]["counts"]["create"] == 6
+    assert all(event["ts"].endswith("+00:00") for event in events)
+    pod = {"apiVersion": "v1", "kind": "Pod", "name": "mnist-worker-0"}
+    mine = [one for one in events if one.get("object") == pod]
+    assert [one["status"] for one in mine] == ["created", "waiting"]
+    assert mine[1]["reason"] == "no node takes it: no gpu"
+    assert events[-1]["event"] == "end"
+    assert events[-1]["exit"] == 3
+    assert {"object": pod, "failed": False, "reason": "no node takes it: no gpu"} in events[-1][
+        "notReady"
+    ]
+
+
+def test_quiet_says_what_is_wrong_and_nothing_else(run, write, kubelet):
+    write(training_job(replicas=1))
+    done = run("apply", "jobs", "-q")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    kubelet.let("mnist-worker-0", ended(code=1))
+    kubelet.let("mnist-launcher", ready())
+    time.sleep(0.5)
+    done = run("apply", "jobs", "-q")
+    assert done.returncode == 3
+    assert "exit code 1" in done.stdout

@@ -1,0 +1,135 @@
+"""`etcompile delete`: what belongs to a job goes, in order, and what stays is said."""
+
+import pytest
+
+from specs import training_job
+
+MERGE = "application/merge-patch+json"
+CLAIM = {
+    "apiVersion": "v1",
+    "kind": "PersistentVolumeClaim",
+    "metadata": {"name": "data"},
+    "spec": {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}},
+    },
+}
+
+
+@pytest.mark.parametrize("how", ["files", "name"])
+def test_a_job_goes_launcher_first_and_leaves_nothing(run, job, kubelet, writes, objects, how):
+    job(replicas=2)
+    run("apply", "jobs")
+    before = len(writes())
+    done = run("delete", *(["jobs"] if how == "files" else ["--job", "mnist"]))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert objects() == {}
+    order = [one.removeprefix("delete ") for one in writes()[before:]]
+    assert order[0] == "pods/mnist-launcher"
+    assert {*order[1:3]} == {"pods/mnist-worker-0", "pods/mnist-worker-1"}
+    assert {*order[-3:-1]} == {"secrets/mnist", "serviceaccounts/mnist-launcher"}
+    assert order[-1] == "configmaps/etcompile-mnist"
+    again = run("delete", "jobs")
+    assert again.returncode == 0
+    assert "nothing had to be changed" in again.stdout
+
+
+def test_each_deletion_names_the_uid(run, job, kubelet, control_plane, namespace):
+    job(replicas=1)
+    run("apply", "jobs")
+    run("delete", "jobs")
+    deleted = [one for one in control_plane.writes(namespace) if one["verb"] == "delete"]
+    assert deleted
+    assert all(one["requestObject"]["preconditions"]["uid"] for one in deleted)
+
+
+def test_claims_and_the_secrets_of_others_are_left_and_named(
+    run, write, kubelet, control_plane, namespace, objects
+):
+    write(training_job(replicas=1), CLAIM)
+    label = {"etcompile.dev/job": "mnist", "app.kubernetes.io/managed-by": "etcompile"}
+    theirs = {"metadata": {"name": "mnist", "labels": label}, "stringData": {"id_rsa": "mine"}}
+    control_plane.ask("POST", f"/api/v1/namespaces/{namespace}/secrets", theirs)
+    assert run("apply", "jobs").returncode == 0
+    done = run("delete", "jobs")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert objects().keys() == {"Secret/mnist", "PersistentVolumeClaim/data"}
+    assert f"left: Secret {namespace}/mnist (etcompile has not made it)" in done.stderr
+    assert "left: PersistentVolumeClaim data (it belongs to no job)" in done.stderr
+
+
+def test_objects_of_a_rendered_job_are_known_by_their_labels(
+    run, job, kubelet, control_plane, namespace, objects
+):
+    """Applied by another tool: there is no inventory."""
+    import yaml
+
+    job(replicas=1)
+    for value in yaml.safe_load_all(run("render", "jobs").stdout):
+        plural = {
+            "ServiceAccount": "serviceaccounts",
+            "ConfigMap": "configmaps",
+            "Service": "services",
+            "Pod": "pods",
+        }[value["kind"]]
+        control_plane.ask("POST", f"/api/v1/namespaces/{namespace}/{plural}", value)
+    assert run("delete", "--job", "mnist").returncode == 0
+    assert objects() == {}
+
+
+def test_what_a_sync_tool_looks_after_is_not_deleted_behind_its_back(
+    run, job, kubelet, control_plane, namespace, objects, writes
+):
+    job(replicas=1)
+    run("apply", "jobs")
+    tracking = {"argocd.argoproj.io/tracking-id": f"team:/Pod:{namespace}/mnist-worker-0"}
+    path = f"/api/v1/namespaces/{namespace}/pods/mnist-worker-0"
+    control_plane.ask("PATCH", path, {"metadata": {"annotations": tracking}}, MERGE)
+    before = writes()
+    done = run("delete", "jobs")
+    assert done.returncode == 4
+    assert "Argo CD application team looks after it" in done.stderr
+    assert writes() == before
+    assert run("delete", "jobs", "--adopt").returncode == 0
+
+
+def test_an_object_that_is_kept_by_a_finalizer_is_waited_for_by_name(
+    run, job, kubelet, control_plane, namespace
+):
+    job(replicas=1)
+    run("apply", "jobs")
+    path = f"/api/v1/namespaces/{namespace}/pods/mnist-worker-0"
+    held = {"metadata": {"finalizers": ["example.com/hold"]}}
+    control_plane.ask("PATCH", path, held, MERGE)
+    done = run("delete", "jobs", "--timeout", "3s")
+    assert done.returncode == 3
+    assert "kept by the finalizers example.com/hold" in done.stdout
+    assert "Service mnist-worker-0" not in done.stdout.split("not done:")[0]
+    control_plane.ask("PATCH", path, {"metadata": {"finalizers": None}}, MERGE)
+    assert run("delete", "jobs").returncode == 0
+
+
+def test_another_job_is_left_alone(run, write, kubelet, objects):
+    write(training_job("one", replicas=1), training_job("two", replicas=1))
+    run("apply", "jobs")
+    assert run("delete", "--job", "one").returncode == 0
+    names = {name.partition("/")[2] for name in objects()}
+    assert all(name.startswith(("two", "etcompile-two")) for name in names)
+
+
+def test_a_dry_run_shows_what_would_go_and_deletes_nothing(run, job, kubelet, writes):
+    job(replicas=1)
+    run("apply", "jobs")
+    before = writes()
+    done = run("delete", "jobs", "--dry-run")
+    assert done.returncode == 0
+    assert "delete" in done.stdout
+    assert "mnist-launcher" in done.stdout
+    assert writes() == before
+
+
+def test_a_job_that_is_not_there_is_said_not_to_be(run):
+    done = run("delete", "--job", "nobody")
+    assert done.returncode == 7
+    assert "there is no job 'nobody'" in done.stderr
+    assert run("delete").returncode == 2

@@ -1,0 +1,186 @@
+"""How far an object is, by what it says of itself; and how long each reason may last."""
+
+import math
+
+import pytest
+
+from apply.kubelet import ended, ready, unschedulable, waiting
+from etcompile.cluster.errors import Cause, ClusterError
+from etcompile.cluster.rollout.paths import value_at
+from etcompile.cluster.rollout.reasons import Standing, standing
+from etcompile.cluster.rollout.refusing import refusal
+from etcompile.cluster.rollout.targets import Targets
+from etcompile.plan.step import ObjectRef
+
+POD = ObjectRef("v1", "Pod", "ml", "w-0")
+KEY = ("v1", "Pod", "ml", "w-0")
+
+
+def pod(status, **spec):
+    containers = [{"name": "main", "image": "horovod:1"}]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "w-0"},
+        "spec": {"containers": containers, **spec},
+        "status": status,
+    }
+
+
+def one(kind, status, **more):
+    return {"kind": kind, "metadata": {"name": "x"}, "status": status, **more}
+
+
+def conditions(**given):
+    return {"conditions": [{"type": key, "status": value} for key, value in given.items()]}
+
+
+@pytest.mark.parametrize(
+    ("value", "state", "words", "patience"),
+    [
+        (pod(ready()), "ready", "", None),
+        (pod(ended()), "ended", "", None),
+        (pod(ended(code=3)), "failed", "container main ended with exit code 3", None),
+        (pod({"phase": "Failed", "reason": "Evicted", "message": "disk"}), "failed",
+         "Evicted: disk", None),
+        (pod(unschedulable("no gpu")), "waiting", "no node takes it: no gpu", math.inf),
+        (pod({}, schedulingGates=[{"name": "kueue"}]), "waiting", "gate kueue", math.inf),
+        (pod(waiting("ErrImagePull", "denied")), "waiting",
+         "cannot pull the image horovod:1: denied", 120),
+        (pod(waiting("InvalidImageName")), "failed", "InvalidImageName horovod:1", None),
+        (pod(waiting("ErrImageNeverPull")), "failed", "ErrImageNeverPull", None),
+        (pod(waiting("CrashLoopBackOff")), "waiting", "crashes again and again", 120),
+        (pod(waiting("CreateContainerConfigError", 'configmap "x" not found')), "waiting",
+         'configmap "x" not found', None),
+        (pod({}), "waiting", "not scheduled yet", None),
+        (one("Job", conditions(Complete="True")), "ended", "", None),
+        (one("Job", conditions(Failed="True")), "failed", "failed", None),
+        (one("Job", {"active": 1}), "ready", "", None),
+        (one("Job", {}), "waiting", "no Pod yet", None),
+        (one("Job", {}, spec={"suspend": True}), "ready", "", None),
+        (one("PersistentVolumeClaim", {"phase": "Bound"}), "ready", "", None),
+        (one("PersistentVolumeClaim", {"phase": "Pending"}), "waiting", "not bound", None),
+        (one("PersistentVolumeClaim", {"phase": "Lost"}), "failed", "lost", None),
+        (one("Namespace", {"phase": "Active"}), "ready", "", None),
+        (one("Namespace", {"phase": "Terminating"}), "failed", "deleted", None),
+        (one("CustomResourceDefinition", conditions(Established="True")), "ready", "", None),
+        (one("ExternalSecret", conditions(Ready="True")), "ready", "", None),
+        (one("ExternalSecret", conditions(Ready="False")), "waiting", "not Ready", 60),
+        (one("ConfigMap", None), "ready", "", None),
+    ],
+)  # fmt: skip
+def test_how_far_an_object_is(value, state, words, patience):
+    found = standing(value)
+    assert (found.state, found.patience) == (state, patience)
+    assert words in found.reason
+
+
+def test_an_object_that_is_being_deleted_says_what_keeps_it():
+    value = pod(ready())
+    value["metadata"] |= {"deletionTimestamp": "now", "finalizers": ["example.com/hold"]}
+    assert standing(value).reason == "it is being deleted, kept by the finalizers example.com/hold"
+
+
+@pytest.fixture
+def targets():
+    return Targets({})
+
+
+@pytest.fixture
+def target(targets):
+    return targets.add(POD, KEY, "ml/j", "create Pod ml/w-0", 0.0, decides=False)
+
+
+def test_a_pod_that_no_node_takes_is_waited_for_as_long_as_it_takes(target):
+    for second in range(0, 100_000, 1000):
+        target.see(Standing("waiting", "no node takes it", math.inf), second)
+        assert target.over_limit(second + 999) is None
+
+
+def test_its_limit_runs_once_a_node_has_taken_it(target):
+    target.see(Standing("waiting", "no node takes it", math.inf), 5000.0)
+    target.see(Standing("waiting", "its node has not started it yet"), 5001.0)
+    assert target.over_limit(5599.0) is None
+    assert "not started it yet (for 600 s)" in target.over_limit(5601.0)
+
+
+def test_a_container_that_crashes_again_and_again_fails_after_two_minutes(target):
+    crash = Standing("waiting", "crashes again and again", 120.0)
+    for second in range(0, 120, 20):
+        target.see(crash, second)
+        target.see(Standing("waiting", "runs, but is not ready"), second + 10)
+    target.see(crash, 121.0)
+    assert "(for 120 s)" in target.over_limit(121.0)
+
+
+def test_trouble_that_is_over_is_forgotten(target):
+    target.see(Standing("waiting", "cannot pull", 120.0), 0.0)
+    target.see(Standing("ready"), 60.0)
+    target.see(Standing("waiting", "cannot pull", 120.0), 300.0)
+    assert target.over_limit(310.0) is None
+
+
+@pytest.mark.parametrize(
+    ("groups", "ends", "success"),
+    [
+        ((("w-0",),), {"w-0": "ended"}, True),
+        ((("w-0",),), {"w-0": "failed"}, False),
+        ((("w-0", "w-1"),), {"w-0": "ended"}, None),
+        ((("w-0", "w-1"),), {"w-0": "ended", "w-1": "ended"}, True),
+        ((("w-0",), ("w-1",)), {"w-0": "failed"}, None),
+        ((("w-0",), ("w-1",)), {"w-0": "failed", "w-1": "ended"}, True),
+    ],
+)
+def test_whose_success_is_the_runs(groups, ends, success):
+    targets = Targets({"ml/j": groups})
+    for name in ("w-0", "w-1", "w-2"):
+        ref = ObjectRef("v1", "Pod", "ml", name)
+        one = targets.add(ref, ("v1", "Pod", "ml", name), "ml/j", name, 0.0, decides=True)
+        one.see(Standing(ends.get(name, "ready")), 1.0)
+    over = [*targets.settled_runs()]
+    assert over == ([] if success is None else [("ml/j", success)])
+
+
+def test_a_field_is_found_where_the_server_says_it_is():
+    value = {
+        "metadata": {"labels": {"etcompile.dev/job": "a", "etcompile": "b"}},
+        "spec": {
+            "containers": [{"name": "main", "image": "i", "ports": [{"containerPort": 22}]}],
+            "tolerations": [{"key": "a"}],
+        },
+    }
+    assert value_at(value, ".metadata.labels.etcompile.dev/job") == "a"
+    assert value_at(value, '.spec.containers[name="main"].image') == "i"
+    port = '.spec.containers[name="main"].ports[containerPort=22,protocol="TCP"].containerPort'
+    assert value_at(value, port) == 22
+    assert value_at(value, ".spec.tolerations[0].key") == "a"
+    assert value_at(value, '.spec.containers[name="other"].image') is None
+    assert value_at(value, ".spec.nothing") is None
+
+
+@pytest.mark.parametrize(
+    ("error", "why", "fatal"),
+    [
+        (ClusterError("Invalid", "spec: bad", status=422), "invalid", False),
+        (ClusterError("Invalid", "data: field is immutable when `immutable` is set", status=422),
+         "replace", False),
+        (ClusterError("Conflict", "the object has been modified", status=409), "conflict", False),
+        (ClusterError("Forbidden", 'User "x" cannot patch pods', status=403), "cluster", False),
+        (ClusterError("Forbidden", "violates PodSecurity", status=403), "invalid", False),
+        (ClusterError("Unauthorized", "Unauthorized", status=401), "cluster", True),
+        (ClusterError("Unreachable", "refused"), "cluster", True),
+    ],
+)  # fmt: skip
+def test_whose_business_a_refusal_is(error, why, fatal):
+    found = refusal(POD, error)
+    assert (found.why, found.fatal) == (why, fatal)
+
+
+def test_a_conflict_names_the_field_its_manager_and_both_values():
+    cause = Cause("FieldManagerConflict", 'conflict with "kubectl" using v1', ".data.a")
+    error = ClusterError("Conflict", "1 conflict", status=409, causes=(cause,))
+    ref = ObjectRef("v1", "ConfigMap", "ml", "x")
+    found = refusal(ref, error, {"data": {"a": "ours"}}, {"data": {"a": "theirs"}})
+    [change] = found.changes
+    assert (change.path, change.manager) == ("data.a", "kubectl")
+    assert (change.before, change.after) == ("theirs", "ours")
