@@ -1,0 +1,229 @@
+"""`etcompile watch`: replaces what fails and keeps host lists true, for as long as it runs."""
+
+import gc
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from etcompile.cli.options import REFUSED
+
+if TYPE_CHECKING:
+    from etcompile.cluster import Cluster
+    from etcompile.watch.manifests import Installation
+    from etcompile.watch.running import Watcher
+
+UNREACHABLE = 6
+"""Exit code: the API, or authentication."""
+INTERRUPTED = 130
+_LISTEN = "127.0.0.1:8080"
+
+
+@click.command("watch")
+@click.option(
+    "-n",
+    "--namespace",
+    "namespaces",
+    metavar="NS",
+    multiple=True,
+    help="Look after the jobs of this namespace; may be repeated.  [default: the context's]",
+)
+@click.option("-A", "--all-namespaces", is_flag=True, help="Look after the jobs of all namespaces.")
+@click.option(
+    "-l",
+    "--selector",
+    metavar="LABELS",
+    default="",
+    help="Only jobs whose ConfigMap has these labels, as kubectl's -l.",
+)
+@click.option("--once", is_flag=True, help="Do what is to be done now, and end.")
+@click.option(
+    "--home",
+    metavar="NS",
+    help="Namespace of the Lease that watchers of the same jobs share; with --manifests also of"
+    " the watcher itself.  [default: the first --namespace, or the context's]",
+)
+@click.option(
+    "--lease",
+    metavar="SECONDS",
+    type=click.FloatRange(2.0, 600.0),
+    default=15.0,
+    show_default=True,
+    help="How long others wait before they take over from a watcher that is gone.",
+)
+@click.option(
+    "--listen",
+    metavar="[ADDRESS]:PORT",
+    default=_LISTEN,
+    show_default=True,
+    help="Where to serve /metrics, /healthz and /readyz; '' for nowhere.",
+)
+@click.option("--context", metavar="NAME", help="The kubeconfig's context, if not the current one.")
+@click.option(
+    "--kubeconfig",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The kubeconfig, if not KUBECONFIG's or ~/.kube/config.",
+)
+@click.option(
+    "--manifests",
+    is_flag=True,
+    help="Write the objects that run it in the cluster to standard output, and do nothing else.",
+)
+@click.option(
+    "--image", metavar="IMAGE", help="With --manifests: its image.  [default: etcompile:VERSION]"
+)
+@click.option("-v", "--verbose", is_flag=True, help="Also log every single action.")
+@click.option("-q", "--quiet", is_flag=True, help="Log warnings only.")
+@click.pass_context
+def command(ctx: click.Context, /, **given: Any) -> None:
+    """Replace what fails and keep host lists true.
+
+    Finds jobs by the ConfigMap that render made of them, and holds nothing but what is in the
+    cluster: it may be killed and started again at any time. Of several that run, one acts.
+
+    Exit codes: 0 done or told to stop, 2 usage, 6 the API or authentication, 130 interrupted.
+    """
+    from etcompile.watch.selecting import SelectorError, selector
+
+    if given["namespaces"] and given["all_namespaces"]:
+        raise click.UsageError("--namespace and --all-namespaces contradict each other")
+    try:
+        chosen = selector(given["selector"])
+    except SelectorError as error:
+        raise click.BadParameter(str(error), param_hint="--selector") from error
+    if given["manifests"]:
+        _write_manifests(_installation(given))
+        return
+    if given["image"]:
+        raise click.UsageError("--image needs --manifests")
+    # It runs for months: the command line turns this off for commands that end soon.
+    gc.enable()
+    _log_to_standard_error(given)
+    ctx.exit(_watch(given, chosen))
+
+
+def _watch(given: dict[str, Any], chosen: Any) -> int:
+    from etcompile.cluster import ClusterError, Retries, connect
+    from etcompile.watch.leading import Leading, Terms
+    from etcompile.watch.manifests import NAME
+    from etcompile.watch.running import Choices, Watcher
+
+    where = {"context": given["context"], "kubeconfig": given["kubeconfig"]}
+    # Sent once: after a failure the watcher decides anew.
+    once = Retries(attempts=1)
+    try:
+        cluster = connect(**where, connections=64, timeout=15.0, retries=once)
+        electing = connect(**where, connections=1, timeout=given["lease"] / 4, retries=once)
+    except ClusterError as error:
+        return _refused(error)
+    namespaces = None if given["all_namespaces"] else given["namespaces"] or (cluster.namespace,)
+    home = given["home"] or (namespaces or (cluster.namespace,))[0]
+    identity = os.environ.get("ETCOMPILE_WATCH_IDENTITY") or socket.gethostname()
+    # The same Pod may have been started anew.
+    identity = f"{identity}_{uuid.uuid4().hex[:8]}"
+    leading = Leading(electing, home, NAME, identity, terms=Terms.of(given["lease"]))
+    watcher = Watcher(cluster, Choices(namespaces, chosen), identity=identity, leading=leading)
+    if given["once"]:
+        try:
+            return _once(watcher, leading)
+        except ClusterError as error:
+            return _refused(error)
+    return _until_told(watcher, leading, cluster, given)
+
+
+def _once(watcher: "Watcher", leading: Any) -> int:
+    if not leading.attempt():
+        if leading.problem:
+            click.echo(f"etcompile: {leading.problem}", err=True)
+            return UNREACHABLE
+        click.echo(f"{leading.holder} looks after these jobs: nothing done", err=True)
+        return 0
+    stop = threading.Event()
+    renewing = threading.Thread(target=leading.run, args=(stop,), daemon=True)
+    renewing.start()
+    try:
+        watcher.once()
+    finally:
+        stop.set()
+        renewing.join()
+    return 0
+
+
+def _until_told(watcher: "Watcher", leading: Any, cluster: "Cluster", given: dict[str, Any]) -> int:
+    from etcompile.watch.serving import Serving
+
+    stop, signals = threading.Event(), []
+
+    def told(number: int, _frame: object) -> None:
+        signals.append(number)
+        stop.set()
+
+    signal.signal(signal.SIGTERM, told)
+    signal.signal(signal.SIGINT, told)
+    serving = None
+    if given["listen"]:
+        address, _, port = given["listen"].rpartition(":")
+        checks = {"/healthz": watcher.healthy, "/readyz": watcher.ready}
+        try:
+            serving = Serving(address.strip("[]"), int(port), watcher.metrics.text, checks)
+        except (OSError, ValueError) as error:
+            problem = f"cannot listen on {given['listen']}: {error}"
+            if given["listen"] != _LISTEN:
+                raise click.BadParameter(problem, param_hint="--listen") from error
+            click.echo(f"warning: {problem}", err=True)  # nobody asked for it
+    ended = threading.Event()
+    electing = threading.Thread(target=leading.run, args=(ended,), name="leading", daemon=True)
+    watcher.start()
+    electing.start()
+    stop.wait()
+    watcher.stop()
+    ended.set()
+    electing.join(10)
+    cluster.close()
+    if serving is not None:
+        serving.close()
+    return INTERRUPTED if signals[:1] == [signal.SIGINT] else 0
+
+
+def _installation(given: dict[str, Any]) -> "Installation":
+    from etcompile.watch.manifests import NAME, Installation
+
+    namespaces = None if given["all_namespaces"] else given["namespaces"]
+    if namespaces == ():
+        raise click.UsageError("--manifests needs --namespace NS or --all-namespaces")
+    home = given["home"] or (namespaces[0] if namespaces else NAME)
+    image = {"image": given["image"]} if given["image"] else {}
+    return Installation(home, namespaces, selector=given["selector"], **image)
+
+
+def _write_manifests(installation: "Installation") -> None:
+    from etcompile import emit
+    from etcompile.watch.manifests import manifests
+
+    for value in manifests(installation):
+        sys.stdout.buffer.write(f"---\n{emit.to_yaml(value)}".encode())
+    sys.stdout.flush()
+
+
+def _log_to_standard_error(given: dict[str, Any]) -> None:
+    level = logging.DEBUG if given["verbose"] else logging.INFO
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    logger = logging.getLogger("etcompile")
+    logger.addHandler(handler)
+    logger.setLevel(logging.WARNING if given["quiet"] else level)
+
+
+def _refused(error: Any) -> int:
+    click.echo(f"etcompile: {error}", err=True)
+    if error.hint:
+        click.echo(f"hint: {error.hint}", err=True)
+    return REFUSED if error.reason == "Usage" else UNREACHABLE

@@ -1,0 +1,414 @@
+"""Actions of the rules to requests, in their order.
+
+Each request names what it was decided on: a UID, a resource version, or that nothing is there. So
+it does nothing if that is no longer so, and sending it twice does what sending it once does. What
+it is answered with is seen at once, as if an event had told it. Nothing is sent again here: after
+a failure the next decision starts from what is there then.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from functools import partial
+from itertools import groupby
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from etcompile.backend.identity import job_labels
+from etcompile.cluster import Cluster, ClusterError
+from etcompile.model.protocol import SPEC_HASH, hosts_name, status_name
+from etcompile.watch.actions import (
+    Action,
+    CreatePod,
+    DeletePod,
+    EmitEvent,
+    EndPod,
+    ReplacePod,
+    TouchPod,
+    WriteHosts,
+    WriteStatus,
+)
+from etcompile.watch.metrics import Metrics
+from etcompile.watch.observing import Observations, SeenJob, SeenMap
+from etcompile.watch.queueing import JobKey
+from etcompile.watch.remaking import StoredRun
+from etcompile.watch.state import ANCHOR, TOUCHED, WRITTEN, hosts_annotations, record_data
+from etcompile.watch.telling import Events
+
+MANAGER = "etcompile-watcher"
+"""The field manager of all that the watcher writes (reference/gitops.md 2.4)."""
+_QUIET: Mapping[str, str] = {"argocd.argoproj.io/ignore-resource-updates": "true"}
+
+Outcome = Literal["nothing", "some", "all"]
+"""Of actions: none of them wrote anything, some were left for later, or all were carried out."""
+
+PodAction = ReplacePod | CreatePod | DeletePod | TouchPod | EndPod
+_Made = Mapping[tuple[str, int | None], Mapping[str, Any]]
+
+
+class NotLeadingError(Exception):
+    """This watcher may not act, or not any more."""
+
+
+class OutdatedError(Exception):
+    """What was decided on is not what is there."""
+
+
+class NameTakenError(Exception):
+    """A Pod that is not the job's has the name of one that is to be created."""
+
+
+class Case(Struct, frozen=True):
+    """A job, and what was known of it when its actions were decided.
+
+    Args:
+        key: The job.
+        run: What its ConfigMap says.
+        seen: What was known.
+    """
+
+    key: JobKey
+    run: StoredRun
+    seen: SeenJob
+
+
+class Acting:
+    """Does what was decided; safe to share between threads.
+
+    Args:
+        cluster: The cluster. Its requests should be sent once.
+        observations: Who is told of the answers.
+        may: Whether this watcher may act, now.
+        metrics: What counts.
+        events: Who tells people.
+        beside: Where requests about several Pods of a job run side by side.
+        hurry: Whether other jobs wait.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        observations: Observations,
+        may: Callable[[], bool],
+        metrics: Metrics,
+        events: Events,
+        beside: Executor,
+        hurry: Callable[[], bool],
+    ) -> None:
+        self._cluster = cluster
+        self._observations = observations
+        self._may = may
+        self._metrics = metrics
+        self._events = events
+        self._beside = beside
+        self._hurry = hurry
+
+    def act(self, case: Case, actions: Sequence[Action]) -> Outcome:
+        """Carries out actions, in their order; those on Pods that stand together side by side.
+
+        While other jobs wait, what comes after Pods were made is left to a later look: a host
+        list may be a moment late, and by then it may be one write and not two.
+
+        Args:
+            case: What they were decided on.
+            actions: The actions.
+
+        Returns:
+            How far that went.
+
+        Raises:
+            ClusterError: a request failed; what came after it was left.
+            NotLeadingError: this watcher may not act.
+            OutdatedError: somebody else has written meanwhile, and no event has told of it yet.
+            NameTakenError: a Pod of somebody else is in the way.
+        """
+        outcome: Outcome = "nothing"
+        for urgent, group in groupby(actions, key=lambda one: isinstance(one, PodAction)):
+            if urgent and outcome != "some":
+                outcome = "all"
+                these = [one for one in group if isinstance(one, PodAction)]
+                self._on_pods(case, these)
+                if any(isinstance(one, ReplacePod | CreatePod) for one in these) and self._hurry():
+                    outcome = "some"
+                continue
+            for action in group:
+                if isinstance(action, EmitEvent):
+                    config = case.seen.config
+                    about = config.value["metadata"] if config else {}
+                    self._events.tell(case.key[0], action, about)
+                elif isinstance(action, WriteStatus | WriteHosts) and outcome != "some":
+                    self._write_map(case, action)
+                    outcome = "all"
+        return outcome
+
+    def make_secrets(self, case: Case) -> None:
+        """Creates the Secrets that a job's Pods wait for, if they are not there.
+
+        Raises:
+            ClusterError: a request failed.
+            NotLeadingError: this watcher may not act.
+        """
+        for value in case.run.secrets():
+            owned = _owned(value, case.seen.config)
+            try:
+                # A key pair costs something, and nearly always there is one already.
+                self._write("create", value, partial(self._create, owned, dry=True))
+                self._write("create", value, partial(self._create, _keyed(owned)))
+            except ClusterError as error:
+                if not error.already_exists:
+                    raise
+
+    # ---- ConfigMaps ----------------------------------------------------------------------------
+
+    def _write_map(self, case: Case, action: WriteStatus | WriteHosts) -> None:
+        job = case.run.job
+        if isinstance(action, WriteStatus):
+            data = record_data(action.record)
+            body = _config_map(case, status_name(job), data, _QUIET)
+            self._replace(case, body, case.seen.status)
+            return
+        notes = {**_QUIET, **hosts_annotations(action.hosts)}
+        body = _config_map(case, hosts_name(job), action.hosts.data, notes)
+        self._replace(case, _owned(body, case.seen.config), case.seen.hosts)
+
+    def _replace(self, case: Case, body: Mapping[str, Any], known: SeenMap | None) -> None:
+        """Writes a ConfigMap that only watchers write, unless another one has meanwhile."""
+        name, namespace = body["metadata"]["name"], case.key[0]
+        # A merge patch costs the API server half of what a server-side apply does.
+        try:
+            if known is None:
+                request = partial(self._create, body)
+            else:
+                change = _change(body, known)
+                request = partial(
+                    self._cluster.patch,
+                    self._maps,
+                    name,
+                    change,
+                    namespace,
+                    field_manager=MANAGER,
+                )
+            written = self._write("create" if known is None else "patch", body, request)
+        except ClusterError as error:
+            if not (error.conflict or error.already_exists or error.not_found):
+                raise
+            # What is there now is on its way here: the stream tells of every change.
+            raise OutdatedError(name) from error
+        self._observations.saw_map(written)
+
+    # ---- Pods ----------------------------------------------------------------------------------
+
+    def _on_pods(self, case: Case, actions: Sequence[PodAction]) -> None:
+        made = _made(case.run, actions)
+        if len(actions) == 1:
+            self._on_pod(case, actions[0], made)
+            return
+        running = [self._beside.submit(self._on_pod, case, action, made) for action in actions]
+        problems = [one.exception() for one in running]
+        for problem in filter(None, problems):
+            raise problem
+
+    def _on_pod(self, case: Case, action: PodAction, made: _Made) -> None:
+        match action:
+            case ReplacePod(name, uid):
+                self._delete(case, name, uid)
+                pod = case.seen.pods.get(name)
+                # Others go when their processes have: the next decision creates them.
+                if pod is None or pod.view.ended:
+                    self._create_pod(case, action, made)
+            case CreatePod():
+                self._create_pod(case, action, made)
+            case DeletePod(name, uid):
+                self._delete(case, name, uid)
+            case TouchPod(name, uid, value):
+                self._patch(case, name, uid, {}, {"annotations": {TOUCHED: value}})
+            case EndPod(name, uid):
+                self._patch(case, name, uid, {"spec": {"activeDeadlineSeconds": 1}}, {})
+
+    def _delete(self, case: Case, name: str, uid: str) -> None:
+        namespace = case.key[0]
+        value = _pod_named(namespace, name)
+        try:
+            self._write(
+                "delete",
+                value,
+                lambda: self._cluster.delete(self._pods, name, namespace, uid=uid),
+            )
+        except ClusterError as error:
+            if not error.conflict:
+                raise
+            # Another Pod has the name: the one that was to go is gone.
+            self._look(namespace, name)
+        self._observations.leaves(case.key, name, uid)
+
+    def _create_pod(self, case: Case, action: ReplacePod | CreatePod, made: _Made) -> None:
+        value = made.get((action.role, action.index))
+        if value is None:
+            return  # the job no longer has it
+        try:
+            live = self._write("create", value, lambda: self._create(value))
+        except ClusterError as error:
+            if not error.already_exists:
+                raise
+            self._judge(case, value)
+            return
+        self._observations.saw_pod(live)
+        self._metrics.replacements.labels(action.reason).inc()
+        if (lost := _lost_at(case.seen, action.name)) is not None:
+            self._metrics.replacement_seconds.observe(max(0.0, time.time() - lost))
+
+    def _judge(self, case: Case, wanted: Mapping[str, Any]) -> None:
+        """Looks at the Pod that has the name: the one that goes, or one that somebody made."""
+        name = wanted["metadata"]["name"]
+        found = self._look(case.key[0], name)
+        if found is None:
+            raise OutdatedError(name)
+        ours = wanted["metadata"]["annotations"][SPEC_HASH]
+        theirs = (found["metadata"].get("annotations") or {}).get(SPEC_HASH)
+        if theirs != ours and "deletionTimestamp" not in found["metadata"]:
+            raise NameTakenError(name)
+
+    def _look(self, namespace: str, name: str) -> Mapping[str, Any] | None:
+        found = self._cluster.get(self._pods, name, namespace)
+        if found is not None:
+            self._observations.saw_pod(found)
+        return found
+
+    def _patch(
+        self,
+        case: Case,
+        name: str,
+        uid: str,
+        change: Mapping[str, Any],
+        metadata: Mapping[str, Any],
+    ) -> None:
+        namespace = case.key[0]
+        body = {**change, "metadata": {**metadata, "uid": uid}}
+        try:
+            live = self._write(
+                "patch",
+                _pod_named(namespace, name),
+                lambda: self._cluster.patch(
+                    self._pods, name, body, namespace, field_manager=MANAGER
+                ),
+            )
+        except ClusterError as error:
+            if not (error.not_found or error.conflict):
+                raise
+            return  # that Pod is gone
+        self._observations.saw_pod(live)
+
+    # ---- requests ------------------------------------------------------------------------------
+
+    @property
+    def _pods(self) -> Any:
+        return self._cluster.resource("v1", "Pod")
+
+    @property
+    def _maps(self) -> Any:
+        return self._cluster.resource("v1", "ConfigMap")
+
+    def _create(self, value: Mapping[str, Any], *, dry: bool = False) -> Any:
+        # What was accepted from Git once must be accepted again, with its warnings.
+        return self._cluster.create(
+            value, field_manager=MANAGER, field_validation="Warn", dry_run=dry
+        )
+
+    def _write(self, verb: str, value: Mapping[str, Any], request: Callable[[], Any]) -> Any:
+        if not self._may():
+            raise NotLeadingError
+        counted = self._metrics.writes.labels
+        try:
+            answer = request()
+        except ClusterError as error:
+            counted(verb, value["kind"], str(error.status or "none")).inc()
+            raise
+        counted(verb, value["kind"], "ok").inc()
+        return answer
+
+
+def _made(run: StoredRun, actions: Sequence[PodAction]) -> _Made:
+    """The Pods that actions create, by role and index; a role's are made together."""
+    wanted: dict[str, list[int | None]] = {}
+    for action in actions:
+        if isinstance(action, ReplacePod | CreatePod):
+            wanted.setdefault(action.role, []).append(action.index)
+    return {
+        (role, index): pod
+        for role, indexes in wanted.items()
+        for index, pod in run.pods(role, indexes)
+    }
+
+
+def _pod_named(namespace: str, name: str) -> Mapping[str, Any]:
+    return {"kind": "Pod", "metadata": {"namespace": namespace, "name": name}}
+
+
+def _config_map(
+    case: Case, name: str, data: Mapping[str, str], annotations: Mapping[str, str]
+) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": name,
+            "namespace": case.key[0],
+            "labels": job_labels(case.run.job),
+            "annotations": dict(annotations),
+        },
+        "data": dict(data),
+    }
+
+
+def _change(body: Mapping[str, Any], known: SeenMap) -> dict[str, Any]:
+    """What makes the known ConfigMap what it shall be, if nobody has written it since."""
+    metadata = body["metadata"]
+    old = known.value["metadata"]
+    changed = {key: value for key, value in body["data"].items() if known.data.get(key) != value}
+    gone = dict.fromkeys(known.data.keys() - body["data"].keys())
+    notes = _differing(metadata["annotations"], old.get("annotations") or {})
+    stale = (old.get("annotations") or {}).keys() & _OWN_NOTES - metadata["annotations"].keys()
+    marks: dict[str, Any] = {
+        "annotations": {**notes, **dict.fromkeys(stale)},
+        "labels": _differing(metadata["labels"], old.get("labels") or {}),
+    }
+    if metadata.get("ownerReferences", []) != old.get("ownerReferences", []):
+        marks["ownerReferences"] = metadata.get("ownerReferences")
+    version = {"resourceVersion": old["resourceVersion"]}
+    return {"metadata": {**marks, **version}, "data": {**changed, **gone}}
+
+
+def _differing(wanted: Mapping[str, str], there: Mapping[str, str]) -> dict[str, str | None]:
+    return {key: value for key, value in wanted.items() if there.get(key) != value}
+
+
+def _owned(value: Mapping[str, Any], config: SeenMap | None) -> dict[str, Any]:
+    """An object that goes when the job's ConfigMap goes."""
+    if config is None:
+        return dict(value)
+    owner = config.value["metadata"]
+    reference = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "name": owner["name"],
+        "uid": owner["uid"],
+    }
+    return {**value, "metadata": {**value["metadata"], "ownerReferences": [reference]}}
+
+
+def _keyed(value: Mapping[str, Any]) -> dict[str, Any]:
+    from etcompile.cluster.rollout.keys import with_key_pair  # noqa: PLC0415 - cryptography
+
+    return with_key_pair(value)
+
+
+_OWN_NOTES = frozenset({WRITTEN, ANCHOR})
+
+
+def _lost_at(seen: SeenJob, name: str) -> float | None:
+    """When the Pod of that name was seen to fail or to go, in seconds since 1970."""
+    if (pod := seen.pods.get(name)) is not None:
+        return pod.since
+    gone = seen.gone.get(name)
+    return gone.at if gone else None

@@ -1,0 +1,152 @@
+"""What the watcher may do, as values.
+
+Rules decide on actions and nothing else does anything. Actions are carried out in the order in
+which they stand; if one fails, the rest is left, and the next decision starts from what is there
+then. Each may be carried out twice without harm: those on Pods name the UID, and what must not
+happen twice is written down before it happens (`WriteStatus` comes first).
+"""
+
+from msgspec import Struct
+
+from etcompile.watch.state import HostsRecord, RunRecord
+
+
+class WriteStatus(Struct, frozen=True):
+    """Write `J-status`.
+
+    Args:
+        record: All of it (`record_data`). If somebody else has written since it was read, it is
+            not written: the decision was made on an old one.
+    """
+
+    record: RunRecord
+
+
+class WriteHosts(Struct, frozen=True):
+    """Write `J-hosts`.
+
+    Args:
+        hosts: The lists, and the time to write into the annotation `WRITTEN`.
+    """
+
+    hosts: HostsRecord
+
+
+class TouchPod(Struct, frozen=True):
+    """Annotate a Pod, so that its kubelet fetches its volumes at once.
+
+    Args:
+        name: The Pod's name.
+        uid: Its UID.
+        value: The value of the annotation `TOUCHED`.
+    """
+
+    name: str
+    uid: str
+    value: str
+
+
+class ReplacePod(Struct, frozen=True):
+    """Delete a Pod, gracefully, and create the same again once it is gone.
+
+    If it is gone at once, it is created at once. Else the next decision after it has gone has a
+    `CreatePod` for it.
+
+    Args:
+        name: The Pod's name.
+        uid: Its UID: no other Pod of that name is deleted.
+        role: Its role.
+        index: Its number in the role.
+        reason: Why, in one word.
+    """
+
+    name: str
+    uid: str
+    role: str
+    index: int | None
+    reason: str
+
+
+class CreatePod(Struct, frozen=True):
+    """Create a Pod as the compiler makes it. That one of the same run exists is as good.
+
+    Args:
+        name: The Pod's name.
+        role: Its role.
+        index: Its number in the role.
+        reason: Why, in one word.
+    """
+
+    name: str
+    role: str
+    index: int | None
+    reason: str
+
+
+class DeletePod(Struct, frozen=True):
+    """Delete a Pod, gracefully.
+
+    Args:
+        name: The Pod's name.
+        uid: Its UID: no other Pod of that name is deleted.
+        reason: Why, in one word.
+    """
+
+    name: str
+    uid: str
+    reason: str
+
+
+class EndPod(Struct, frozen=True):
+    """End a Pod that Git declares and that does not end by itself: `activeDeadlineSeconds: 1`.
+
+    Args:
+        name: The Pod's name.
+        uid: Its UID.
+        reason: Why, in one word.
+    """
+
+    name: str
+    uid: str
+    reason: str
+
+
+class EmitEvent(Struct, frozen=True):
+    """Tell people. One that gets lost does no harm.
+
+    Args:
+        reason: In one word.
+        message: In a sentence.
+        pod: The name of the Pod that it is about; None for the job's ConfigMap.
+        uid: That Pod's UID.
+        warning: Whether it is a warning.
+    """
+
+    reason: str
+    message: str
+    pod: str | None = None
+    uid: str | None = None
+    warning: bool = False
+
+
+class Requeue(Struct, frozen=True):
+    """Decide again at a time, if nothing happens before.
+
+    Args:
+        at: When, in seconds since 1970.
+    """
+
+    at: float
+
+
+Action = (
+    WriteStatus
+    | WriteHosts
+    | TouchPod
+    | ReplacePod
+    | CreatePod
+    | DeletePod
+    | EndPod
+    | EmitEvent
+    | Requeue
+)

@@ -1,0 +1,204 @@
+"""Who may act when several watchers run: a Lease that one of them holds and keeps renewing.
+
+The others follow everything and do nothing, so that one of them goes on at once. Who cannot renew
+stops before anybody else may begin: by the clock of this machine alone, since clocks of two
+machines never agree. A write that is under way then is harmless: what the watcher writes names
+the UID or the resource version that it was decided on.
+"""
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from msgspec import Struct
+
+from etcompile.cluster import Cluster, ClusterError
+
+_API_VERSION = "coordination.k8s.io/v1"
+
+
+class Terms(Struct, frozen=True):
+    """How long a lease lasts, all in seconds.
+
+    Args:
+        lease: Until others may take it, since they saw its holder renew it.
+        renew: Until its holder stops to act, since it last tried with success.
+        retry: Between two tries.
+    """
+
+    lease: float = 15.0
+    renew: float = 10.0
+    retry: float = 2.0
+
+    @classmethod
+    def of(cls, seconds: float) -> "Terms":
+        """The terms of a lease of so many seconds; the rest in the usual proportion."""
+        return cls(seconds, seconds * 2 / 3, seconds * 2 / 15)
+
+
+def clock() -> float:
+    """Seconds that pass also while the machine sleeps: a laptop that wakes up leads no more."""
+    return time.clock_gettime(_CLOCK)
+
+
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+class Leading:
+    """One watcher's part in the election.
+
+    Args:
+        cluster: Where the Lease is. Its requests must not be repeated for longer than the terms.
+        namespace: The Lease's namespace.
+        name: The Lease's name.
+        identity: This watcher: no other may have the same.
+        terms: How long a lease lasts.
+
+    Attributes:
+        changed: Is told, from the thread that runs `run`, when this watcher leads and when it
+            leads no more.
+        problem: Why the last try failed, if not because another one holds the Lease.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        namespace: str,
+        name: str,
+        identity: str,
+        *,
+        terms: Terms | None = None,
+    ) -> None:
+        self._cluster = cluster
+        self._namespace = namespace
+        self._name = name
+        self._identity = identity
+        self._terms = terms or Terms()
+        self.changed: Callable[[bool], None] = lambda _leads: None
+        self._until = float("-inf")
+        self._leads = False
+        self._holder = ""
+        self._seen: tuple[str, float] = ("", 0.0)
+        self._version: str | None = None
+        self.problem = ""
+
+    @property
+    def valid(self) -> bool:
+        """Whether this watcher may act, now."""
+        return clock() < self._until
+
+    @property
+    def holder(self) -> str:
+        """Who held the Lease when it was last read."""
+        return self._holder
+
+    def run(self, stop: threading.Event) -> None:
+        """Takes part until told to stop, then gives the Lease away."""
+        while not stop.is_set():
+            self.attempt()
+            # With some spread: watchers that started together should not stay together.
+            stop.wait(self._terms.retry * random.uniform(0.8, 1.0))  # noqa: S311
+        self.release()
+
+    def attempt(self) -> bool:
+        """Tries once to take or renew the Lease; whether this watcher leads now."""
+        begun = clock()
+        try:
+            held = self._tried(begun)
+            self.problem = ""
+        except ClusterError as error:
+            # Not renewed; somebody else's write, a refusal or a cluster that does not answer.
+            self.problem = "" if error.conflict or error.already_exists else str(error)
+            self._version = None
+            held = False
+        if held:
+            self._until = begun + self._terms.renew
+        leads = self.valid
+        if leads != self._leads:
+            self._leads = leads
+            self.changed(leads)
+        return leads
+
+    def release(self) -> None:
+        """Gives the Lease away, so that another need not wait for its end."""
+        if not self.valid or self._version is None:
+            return
+        self._until = float("-inf")
+        try:
+            self._patch({"holderIdentity": "", "leaseDurationSeconds": 1}, self._version)
+        except ClusterError:
+            return  # it ends by itself
+        finally:
+            if self._leads:
+                self._leads = False
+                self.changed(self._leads)
+
+    def _tried(self, begun: float) -> bool:
+        if self._leads and self._version is not None:
+            # The common case is one request: if anybody else wrote, the version does not match.
+            self._patch({"renewTime": _now()}, self._version)
+            return True
+        resource = self._cluster.resource(_API_VERSION, "Lease")
+        found = self._cluster.get(resource, self._name, self._namespace)
+        if found is None:
+            self._note(self._cluster.create(self._new()))
+            return True
+        spec = found.get("spec") or {}
+        version = found["metadata"]["resourceVersion"]
+        self._holder = spec.get("holderIdentity") or ""
+        if self._seen[0] != version:
+            self._seen = version, begun
+        runs_out = self._seen[1] + float(spec.get("leaseDurationSeconds") or 0)
+        if self._holder not in ("", self._identity) and begun < runs_out:
+            self._until = float("-inf")
+            return False
+        changes = 0 if self._holder == self._identity else 1
+        self._patch(
+            {
+                "holderIdentity": self._identity,
+                "leaseDurationSeconds": round(self._terms.lease) or 1,
+                "acquireTime": _now(),
+                "renewTime": _now(),
+                "leaseTransitions": int(spec.get("leaseTransitions") or 0) + changes,
+            },
+            version,
+        )
+        return True
+
+    def _new(self) -> dict[str, Any]:
+        return {
+            "apiVersion": _API_VERSION,
+            "kind": "Lease",
+            "metadata": {"name": self._name, "namespace": self._namespace},
+            "spec": {
+                "holderIdentity": self._identity,
+                "leaseDurationSeconds": round(self._terms.lease) or 1,
+                "acquireTime": _now(),
+                "renewTime": _now(),
+                "leaseTransitions": 0,
+            },
+        }
+
+    def _patch(self, spec: dict[str, Any], version: str) -> None:
+        change = {"metadata": {"resourceVersion": version}, "spec": spec}
+        resource = self._cluster.resource(_API_VERSION, "Lease")
+        self._note(
+            self._cluster.patch(
+                resource, self._name, change, self._namespace, field_manager=MANAGER
+            )
+        )
+
+    def _note(self, lease: dict[str, Any]) -> None:
+        self._version = lease["metadata"]["resourceVersion"]
+        self._holder = lease["spec"].get("holderIdentity") or ""
+
+
+MANAGER = "etcompile-watcher"
+"""The field manager of all that the watcher writes (`reference/gitops.md` 2.4)."""
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,0 +1,72 @@
+"""What a watcher counts, for Prometheus: replacements, how fast they are, and what they cost.
+
+Names and labels are a contract with dashboards; docs/running-the-watcher.md lists them.
+"""
+
+from collections.abc import Callable
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    generate_latest,
+)
+
+_SECONDS = (0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
+
+
+class Metrics:
+    """The metrics of one watcher; safe to share between threads."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry(auto_describe=True)
+        ProcessCollector(registry=self.registry)
+        self.replacements = Counter(
+            "etcompile_watch_replacements",
+            "Pods that were replaced, by why.",
+            ["reason"],
+            registry=self.registry,
+        )
+        self.replacement_seconds = Histogram(
+            "etcompile_watch_replacement_seconds",
+            "From seeing a Pod fail or go to its replacement being created.",
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self.restarts = Counter(
+            "etcompile_watch_stream_restarts",
+            "Watches that had to begin anew, by kind and why: expired or error.",
+            ["kind", "reason"],
+            registry=self.registry,
+        )
+        self.writes = Counter(
+            "etcompile_watch_api_writes",
+            "Writes, by verb, kind and the status of the answer; `none` for no answer.",
+            ["verb", "kind", "status"],
+            registry=self.registry,
+        )
+        self.looks = Counter(
+            "etcompile_watch_looks",
+            "Times that a job was looked at, by what came of it: done, again or stopped.",
+            ["outcome"],
+            registry=self.registry,
+        )
+        self.look_seconds = Histogram(
+            "etcompile_watch_look_seconds",
+            "How long a look at a job took, its writes included.",
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self.leads = Gauge(
+            "etcompile_watch_leads", "1 while this watcher may act.", registry=self.registry
+        )
+
+    def gauge(self, name: str, words: str, value: Callable[[], float]) -> None:
+        """Adds a gauge whose value is asked for when somebody looks."""
+        Gauge(f"etcompile_watch_{name}", words, registry=self.registry).set_function(value)
+
+    def text(self) -> bytes:
+        """All metrics in Prometheus' text format."""
+        return generate_latest(self.registry)

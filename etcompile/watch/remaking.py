@@ -1,0 +1,123 @@
+"""A job's ConfigMap to any of the job's Pods, exactly as the compiler made it the first time.
+
+The same compiler, over the stored job: its Pod must equal the one in Git, or Argo CD and Flux
+would not take it for theirs (reference/gitops.md 1.6). A role is lowered for the replicas that are
+wanted, never for all: one Pod of a job of a thousand costs what one Pod costs.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from msgspec import Struct, structs
+
+from etcompile import backend, emit, overlays
+from etcompile.backend import pods, secrets
+from etcompile.load import parse
+from etcompile.model import Job, Role, Settings
+from etcompile.model.protocol import STORED_JOB
+from etcompile.stored import StoredJobError, read_declared, read_patches, read_stored
+from etcompile.watch.tracking import Tracking
+
+Object = dict[str, Any]
+
+
+class StoredRun:
+    """What a job's ConfigMap says, compiled as far as it is needed.
+
+    Attributes:
+        job: The job, as the run that it is.
+        settings: How it was compiled.
+        spec_hash: The run's identity.
+        tracking: What the tool that declares the ConfigMap puts on its objects.
+        uid: The ConfigMap's.
+        version: The ConfigMap's resource version.
+        namespace: Where it is, whatever the job says.
+    """
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        """Reads a live ConfigMap.
+
+        Raises:
+            StoredJobError: it holds no job that this version of etcompile can read.
+        """
+        metadata = config["metadata"]
+        self.uid: str = metadata["uid"]
+        self.version: str = metadata["resourceVersion"]
+        self.namespace: str = metadata["namespace"]
+        self.tracking = Tracking.of(metadata)
+        self._value = _value(config["data"][STORED_JOB])
+        self.job, self.settings = _read(self._value)
+        self.spec_hash = backend.spec_hash(self.job)
+
+    @cached_property
+    def _lowered(self) -> "_Lowered":
+        resolved, _ = secrets.resolve(self.job, self.settings.secret)
+        declared = read_declared(self._value)
+        situation = backend.Situation.around(resolved, declared)
+        edits = read_patches(self._value)
+        return _Lowered(resolved, situation, edits, backend.own_labels(resolved))
+
+    def pods(self, role: str, indexes: Iterable[int | None]) -> list[tuple[int | None, Object]]:
+        """The Pods of replicas, as they are to be created.
+
+        Args:
+            role: The role's name.
+            indexes: The replicas' numbers; None for that of a role without numbers.
+
+        Returns:
+            Those that the job has, each with its number.
+        """
+        lowered = self._lowered
+        wanted = frozenset(indexes)
+        found = lowered.job.role(role)
+        if found is None:
+            return []
+        members = tuple(member for member in found.members if member.index in wanted)
+        some = structs.replace(found, members=members)
+        made: Sequence[Mapping[str, Any]] = pods.objects(lowered.job, some, self.settings)
+        made = overlays.patched_objects(made, lowered.edits, own_labels=lowered.own_labels).objects
+        if self.settings.profiles:
+            beside = self._beside(some)
+            made = backend.annotated(
+                (*made, *beside), self.settings.profiles, emit.wave, lowered.situation
+            )[: len(made)]
+        marked = (self.tracking.on(value, self.namespace) for value in made)
+        return [(member.index, pod) for member, pod in zip(members, marked, strict=True)]
+
+    def secrets(self) -> list[Object]:
+        """The Secrets that are made in the cluster, without their keys."""
+        return [
+            {**value, "metadata": {**value["metadata"], "namespace": self.namespace}}
+            for value in backend.generated(self.job, self.settings.secret)
+        ]
+
+    def _beside(self, role: Role) -> Sequence[Mapping[str, Any]]:
+        """An object of each wave there is: kapp's rules name those before the Pods."""
+        if "kapp" not in self.settings.profiles:
+            return ()
+        job = structs.replace(self._lowered.job, roles=(structs.replace(role, members=()),))
+        return backend.lower(job, self.settings, backend.Texts(None), "")
+
+
+class _Lowered(Struct, frozen=True):
+    """What all Pods of a run are made with."""
+
+    job: Job
+    situation: backend.Situation
+    edits: Sequence[overlays.Edit]
+    own_labels: frozenset[str]
+
+
+def _value(text: str) -> Mapping[str, Any]:
+    documents = parse(text, file=STORED_JOB).documents
+    if len(documents) != 1 or not isinstance(documents[0].data, Mapping):
+        raise StoredJobError(f"{STORED_JOB} is no document")
+    return documents[0].data
+
+
+def _read(value: Mapping[str, Any]) -> tuple[Job, Settings]:
+    try:
+        return read_stored(value)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise StoredJobError(f"{STORED_JOB} is broken: {error!r}") from error

@@ -1,0 +1,126 @@
+"""All replicas made anew together: a job that is restarted, a gang that lost a member.
+
+Nobody comes back before all have gone: who still runs would meet who has just started
+(reference/training-operator.md 7, defect 12). The Pods that must go are written down by UID, so
+that a restart is carried out once however often its watcher is (reference/et-operator.md 4.5: there
+it may run twice).
+"""
+
+from collections.abc import Iterator
+
+from msgspec import structs
+
+from etcompile.watch.actions import Action, CreatePod, DeletePod, EmitEvent, Requeue
+from etcompile.watch.rules import limits
+from etcompile.watch.rules.places import Standing
+from etcompile.watch.rules.returning import why
+from etcompile.watch.rules.ruling import Ruling, tried, wait
+from etcompile.watch.rules.stock import Replica, Stock
+from etcompile.watch.state import RunRecord
+
+_ALL = "*"
+"""What the run record calls all replicas together."""
+
+
+def restarted(
+    stock: Stock,
+    record: RunRecord,
+    now: float,
+    message: str,
+    loss: Replica | None,
+    *,
+    anew: bool,
+) -> Ruling:
+    """The record of a run whose Pods are all to go and to come back.
+
+    Args:
+        stock: What has become of the replicas.
+        record: The run record.
+        now: The time.
+        message: Why, in a sentence.
+        loss: The replica that is to blame, if it is one.
+        anew: The run starts anew, and its clock too; else only its Pods do.
+    """
+    standing = stock.standing
+    patience = standing.view.patience
+    uids = tuple(one.place.pod.uid for one in stock.replicas if one.place.pod is not None)
+    before = record.trials.get(_ALL)
+    lived = now - before.at if before else patience.forget
+    trial = tried(before, "", now, patience, lived)
+    role = loss.place.role.name if loss is not None and loss.cause == "failed" else None
+    replaced = {**record.replaced, role: record.replaced.get(role, 0) + 1} if role else None
+    made = structs.replace(
+        record,
+        phase="Restarting",
+        reason="Restarting",
+        message=message,
+        started=None if anew else record.started,
+        restarts=record.restarts + 1,
+        restarted_at=now,
+        replaced=replaced or record.replaced,
+        lost_restarts=record.lost_restarts + sum(map(limits.restarts, stock.replicas)),
+        completed={},
+        trials={**record.trials, _ALL: trial},
+        gang=uids,
+        names={},
+        launcher="",
+        leaving={},
+    )
+    told = EmitEvent("JobRestarted", f"{message}: all of its Pods are made anew", warning=True)
+    return Ruling(made, (told,))
+
+
+def joint_loss(stock: Stock, record: RunRecord, now: float) -> Ruling | None:
+    """The restart of a gang that has just lost a member; None if it has not.
+
+    Args:
+        stock: What has become of the replicas.
+        record: The run record.
+        now: The time.
+    """
+    standing = stock.standing
+    if not standing.job.run.together:
+        return None
+    losses = [one for one in stock.new_losses(now, standing.view.patience.settle) if one.returns]
+    if losses:
+        lost = losses[0]
+        what = why(lost.place.role, lost.cause or "failed", lost.last)
+        return restarted(stock, record, now, f"{lost.place.name}: {what}", lost, anew=False)
+    for one in stock.those("there"):
+        # Its kubelet has started it again, and its peers have not noticed.
+        if one.place.pod is not None and one.place.pod.restarts and not one.place.pod.deleting:
+            message = f"{one.place.name}: its container was started again"
+            return restarted(stock, record, now, message, None, anew=False)
+    return None
+
+
+def carried_out(stock: Stock, record: RunRecord, now: float) -> Iterator[Action]:
+    """What is left to do of a restart.
+
+    Args:
+        stock: What has become of the replicas.
+        record: The run record, of a run that is restarting.
+        now: The time.
+    """
+    standing = stock.standing
+    trial = record.trials.get(_ALL)
+    due = record.restarted_at + (wait(trial.count, standing.view.patience) if trial else 0.0)
+    if now < due:
+        yield Requeue(due)
+        return
+    going = stock.those("restarting")
+    for one in going:
+        pod = one.place.pod
+        if pod is not None and not pod.deleting:
+            yield DeletePod(pod.name, pod.uid, "Restart")
+    if going or _is_anyone_left(standing, record):
+        return
+    for one in stock.those("returning"):
+        if one.place.pod is None:
+            place = one.place
+            yield CreatePod(place.name, place.role.name, place.index, "Restart")
+
+
+def _is_anyone_left(standing: Standing, record: RunRecord) -> bool:
+    gang = frozenset(record.gang)
+    return any(pod.uid in gang for pod in standing.of_this_run)

@@ -1,0 +1,222 @@
+"""The live host lists: the hosts that are Ready, in steps that a running launcher survives.
+
+Whole lines in natural order; written only when they change; never emptied; and each with a host of
+the lists that its reader may have seen before, without which Horovod stops
+(reference/et-operator.md 9, Continuity). Such a host, the anchor, stays for a few seconds if it has
+to, and then goes like any other.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+
+from msgspec import Struct, structs
+
+from etcompile.backend import host_line, host_names
+from etcompile.model import HostList, Job, Role, Settings
+from etcompile.watch.actions import Action, Requeue, TouchPod, WriteHosts
+from etcompile.watch.rules.places import Standing
+from etcompile.watch.rules.stock import Stock
+from etcompile.watch.state import HostsRecord, PodView, RunRecord
+
+_Names = Mapping[str, tuple[str, ...]]
+"""Of each live list, by its key, the names of its hosts."""
+
+
+class _Lists(Struct, frozen=True):
+    """The live host lists of a job.
+
+    Args:
+        job: The job, with its namespace.
+        lists: Its live lists.
+        ready: The names of the hosts that are Ready.
+        settings: How the job is compiled.
+    """
+
+    job: Job
+    lists: tuple[HostList, ...]
+    ready: _Names
+    settings: Settings
+
+    def seeds(self) -> _Names:
+        """The names that the lists from Git have."""
+        return {
+            one.key: tuple(
+                role.host_name(member) + first
+                for first in self.forms(one)[:1]
+                for role in self.roles(one)
+                for member in role.members
+            )
+            for one in self.lists
+        }
+
+    def forms(self, one: HostList) -> tuple[str, ...]:
+        """What may follow the bare names in a list."""
+        return host_names(self.job, one, self.settings, "")
+
+    def roles(self, one: HostList) -> list[Role]:
+        """The roles of a list."""
+        return [role for name in one.roles if (role := self.job.role(name))]
+
+
+def listed(stock: Stock, record: RunRecord, now: float) -> Iterator[Action]:
+    """What is to be done so that the launcher knows its hosts.
+
+    Args:
+        stock: What has become of the replicas.
+        record: The run record.
+        now: The time.
+    """
+    standing = stock.standing
+    if not any(one.live for one in standing.job.host_lists):
+        return
+    lists = _lists(stock, record)
+    if not standing.readers and not _is_whole(lists):
+        return  # nobody asks yet, and the lists from Git say who is to come
+    before = standing.view.hosts
+    if not all(lists.ready.values()):
+        # A reader may take no host at all for one without a name (reference 9, Empty output).
+        if before is not None:
+            yield from _touched(standing, lists, before)
+        return
+    hosts, kept = _next(standing, lists, now)
+    if before is None or hosts.data != before.data:
+        yield WriteHosts(hosts)
+    else:
+        hosts = before
+    yield from _touched(standing, lists, hosts)
+    if kept:
+        yield Requeue(hosts.written + standing.view.patience.overlap)
+
+
+def listed_hosts(hosts: HostsRecord | None) -> frozenset[str]:
+    """The hosts that are in the live lists, each by its bare name."""
+    if hosts is None:
+        return frozenset()
+    return frozenset(
+        name.partition(".")[0] for lines in hosts.data.values() for name in _names(lines)
+    )
+
+
+def touch_value(data: Mapping[str, str]) -> str:
+    """What a Pod is annotated with that is to fetch these lists."""
+    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:12]
+
+
+# Who is listed ---------------------------------------------------------------------------------
+
+
+def _lists(stock: Stock, record: RunRecord) -> _Lists:
+    view = stock.standing.view
+    job = structs.replace(view.job, namespace=view.namespace)
+    live = tuple(one for one in job.host_lists if one.live)
+    lists = _Lists(job, live, {}, view.settings)
+    ready = _ready(stock)
+    names: dict[str, tuple[str, ...]] = {}
+    for one in live:
+        forms = lists.forms(one)
+        hosts = [found for role in lists.roles(one) for found in ready.get(role.name, ())]
+        names[one.key] = tuple(
+            host + forms[record.names.get(key, 0) % len(forms)] for host, key in hosts
+        )
+    return structs.replace(lists, ready=names)
+
+
+def _ready(stock: Stock) -> dict[str, list[tuple[str, str]]]:
+    """Of each role, the bare names and keys of the replicas that are Ready and stay."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for one in stock.those("there"):
+        pod, place = one.place.pod, one.place
+        if pod is not None and pod.ready and not pod.deleting and not pod.ended:
+            stem = place.role.stem
+            host = stem if place.index is None else f"{stem}-{place.index}"
+            found.setdefault(place.role.name, []).append((host, place.key))
+    for role in stock.standing.job.roles:
+        if role.batch and _is_ready(role, stock.standing):
+            found[role.name] = [(role.stem, role.name)]
+    return found
+
+
+def _is_ready(role: Role, standing: Standing) -> bool:
+    return any(pod.role == role.name and pod.ready and not pod.deleting for pod in standing.batch)
+
+
+def _is_whole(lists: _Lists) -> bool:
+    """Whether all are there that the lists from Git name."""
+    return all(
+        len(lists.ready[one.key]) == sum(len(role.members) for role in lists.roles(one))
+        for one in lists.lists
+    )
+
+
+# How it is written -----------------------------------------------------------------------------
+
+
+def _next(standing: Standing, lists: _Lists, now: float) -> tuple[HostsRecord, bool]:
+    """The lists as they are to be, and whether they have a host only for its reader's sake."""
+    view = standing.view
+    before = view.hosts
+    old = lists.seeds() if before is None else {k: _names(v) for k, v in before.data.items()}
+    names = lists.ready
+    anchor = ""
+    if standing.readers:
+        key = lists.lists[0].key
+        known, ready = old.get(key, ()), frozenset(names[key])
+        anchor = next((name for name in known if name in ready), *known[:1]) if known else ""
+        if before and before.anchor and now < before.written + view.patience.overlap:
+            anchor = before.anchor
+        names = {key: _with(anchor, names, old, key) for key in names}
+    kept = names != lists.ready
+    if before is not None and names == old:
+        return before, kept
+    data = {one.key: _text(lists, one, names[one.key]) for one in lists.lists}
+    return HostsRecord(data, now, anchor), kept
+
+
+def _with(anchor: str, names: _Names, old: _Names, key: str) -> tuple[str, ...]:
+    """The names of a list, with the anchor if that was in it."""
+    if anchor in names[key] or anchor not in old.get(key, ()):
+        return names[key]
+    return tuple(sorted((*names[key], anchor), key=_natural))
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """The order in which `worker-10` comes after `worker-9`."""
+    return [
+        (int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)
+    ]
+
+
+def _text(lists: _Lists, one: HostList, names: tuple[str, ...]) -> str:
+    return "".join(host_line(lists.job, one, name) for name in names)
+
+
+def _names(lines: str) -> tuple[str, ...]:
+    """The hosts of a list: each of its lines begins with one."""
+    return tuple(
+        line.replace(":", " ").split(" ", 1)[0] for line in lines.splitlines() if line.strip()
+    )
+
+
+# How it arrives --------------------------------------------------------------------------------
+
+
+def _touched(standing: Standing, lists: _Lists, hosts: HostsRecord) -> Iterator[Action]:
+    value = touch_value(hosts.data)
+    for pod in standing.readers:
+        if pod.touched != value and _is_older(pod, hosts) and not _knows_them(pod, lists, hosts):
+            yield TouchPod(pod.name, pod.uid, value)
+
+
+def _knows_them(pod: PodView, lists: _Lists, hosts: HostsRecord) -> bool:
+    """Whether a Pod has had the same hosts from Git ever since it started."""
+    seeds = lists.seeds()
+    return not pod.touched and all(
+        _names(hosts.data.get(key, "")) == seed for key, seed in seeds.items()
+    )
+
+
+def _is_older(pod: PodView, hosts: HostsRecord) -> bool:
+    """Whether a Pod has mounted the lists as they were before."""
+    return bool(pod.touched) or pod.created <= hosts.written

@@ -1,0 +1,103 @@
+"""What there is to see of a run, into its record: who was there, who is done, when it began.
+
+It is written down because Pods go: a replica that was there once and is missing was lost, one that
+nobody has created yet is not; one that is done must not train again.
+"""
+
+from collections.abc import Iterator
+
+from msgspec import structs
+
+from etcompile.watch.rules.places import Place, Standing, sets, texts
+from etcompile.watch.rules.returning import comes_back
+from etcompile.watch.state import PodView, RunRecord
+
+
+def begun(standing: Standing) -> RunRecord:
+    """The record of this run: the one there is, or a new one.
+
+    Args:
+        standing: Who is there.
+    """
+    record = standing.view.record
+    if record is None or record.run != standing.view.spec_hash:
+        return RunRecord(standing.view.spec_hash)
+    return record
+
+
+def noticed(standing: Standing, record: RunRecord) -> RunRecord:
+    """The record, with what there is to see now.
+
+    Args:
+        standing: Who is there.
+        record: The record so far.
+    """
+    seen, completed = sets(record.seen), sets(record.completed)
+    declared: dict[str, set[int]] = {}
+    gang = frozenset(record.gang)
+    filled = True
+    for place in standing.places:
+        role = place.role.name
+        declared.setdefault(role, set()).add(place.number)
+        last = place.pod or (place.gone.pod if place.gone else None)
+        if last is not None:
+            seen.setdefault(role, set()).add(place.number)
+            of_old = last.uid in gang or (place.pod is None and record.phase == "Restarting")
+            if not of_old and _is_done(place, last, record):
+                completed.setdefault(role, set()).add(place.number)
+        here = place.pod is not None and place.pod.uid not in gang
+        if not (here or place.taken or place.number in completed.get(role, ())):
+            filled = False
+    record = structs.replace(
+        record,
+        # Who was scaled in and comes again is new.
+        seen=texts({role: members & declared.get(role, set()) for role, members in seen.items()}),
+        completed=texts(completed),
+        started=record.started if record.started is not None else _started(standing, gang),
+    )
+    if filled and record.phase in ("Pending", "Restarting"):
+        record = structs.replace(record, phase="Running", reason="", message="", gang=())
+    return _renamed(standing, record)
+
+
+def worth_writing(before: RunRecord | None, record: RunRecord) -> bool:
+    """Whether a record is to be written.
+
+    Not for each of a thousand Pods that appear one after the other: only once all are there, or
+    with something else.
+
+    Args:
+        before: The record as it was written last.
+        record: The record as it is now.
+    """
+    if before is None or before.run != record.run:
+        # A mark of the run before must stand until its workers have seen it.
+        before = RunRecord(record.run)
+    quiet = structs.replace(record, seen=before.seen, started=before.started)
+    return quiet != before or (record.phase == "Running" and record != before)
+
+
+def _is_done(place: Place, pod: PodView, record: RunRecord) -> bool:
+    if pod.phase != "Succeeded" or pod.deleting:
+        return False
+    trial = record.trials.get(place.key)
+    decided = trial is not None and trial.uid == pod.uid
+    return not decided and not comes_back(place.role, "succeeded", pod)
+
+
+def _started(standing: Standing, gang: frozenset[str]) -> float | None:
+    return min((pod.created for pod in _new(standing, gang)), default=None)
+
+
+def _new(standing: Standing, gang: frozenset[str]) -> Iterator[PodView]:
+    return (pod for pod in standing.of_this_run if pod.uid not in gang)
+
+
+def _renamed(standing: Standing, record: RunRecord) -> RunRecord:
+    """A new launcher knows of no host that failed the one before."""
+    if not record.names:
+        return record
+    readers = standing.readers
+    if not readers or any(pod.uid == record.launcher for pod in readers):
+        return record
+    return structs.replace(record, names={}, launcher="")

@@ -1,0 +1,154 @@
+"""The declared replicas of a job, each with the Pod that has its place.
+
+Pods are found by the name that the compiler gives them, and only those of this run: a Pod of an
+earlier run that ended well says nothing about this one.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from msgspec import Struct
+
+from etcompile.model import Job, Role
+from etcompile.watch.state import Gone, JobView, PodView
+
+
+class Place(Struct, frozen=True, gc=False):
+    """A declared replica.
+
+    Args:
+        role: Its role.
+        index: Its number in the role; None for a role with a single Pod.
+        key: What the run record calls it: `worker/3`.
+        name: Its Pod's name.
+        pod: Its Pod, if that is of this run.
+        gone: Its last Pod, while the place is empty and somebody saw it vanish.
+        taken: A Pod of another run has the name.
+    """
+
+    role: Role
+    index: int | None
+    key: str
+    name: str
+    pod: PodView | None = None
+    gone: Gone | None = None
+    taken: bool = False
+
+    @property
+    def number(self) -> int:
+        """Its number in the role; 0 where it has none."""
+        return self.index or 0
+
+
+class Standing(Struct, frozen=True):
+    """Who is there.
+
+    Args:
+        view: What is known of the job.
+        places: The declared replicas whose Pods are not made by a Job of Kubernetes.
+        batch: The Pods of this run that are.
+        surplus: The Pods of this run that no replica is declared for.
+    """
+
+    view: JobView
+    places: tuple[Place, ...]
+    batch: tuple[PodView, ...]
+    surplus: tuple[PodView, ...]
+
+    @property
+    def job(self) -> Job:
+        """The job."""
+        return self.view.job
+
+    @property
+    def of_this_run(self) -> Iterator[PodView]:
+        """All Pods of this run."""
+        yield from (place.pod for place in self.places if place.pod is not None)
+        yield from self.batch
+        yield from self.surplus
+
+    @property
+    def readers(self) -> list[PodView]:
+        """The Pods that read the live host lists and run."""
+        reading = {role.name for role in self.job.roles if role.reads_hosts}
+        found = [place.pod for place in self.places if place.pod and place.role.name in reading]
+        return [
+            pod
+            for pod in (*found, *(pod for pod in self.batch if pod.role in reading))
+            if pod.phase == "Running" and not pod.deleting
+        ]
+
+
+def standing(view: JobView) -> Standing:
+    """Who is there.
+
+    Args:
+        view: What is known of the job.
+    """
+    places = tuple(_places(view))
+    names = {place.name for place in places}
+    batch = {role.name for role in view.job.roles if role.batch}
+    known = {role.name for role in view.job.roles}
+    own = [pod for pod in view.pods.values() if pod.spec_hash == view.spec_hash]
+    return Standing(
+        view,
+        places,
+        tuple(pod for pod in own if pod.role in batch),
+        tuple(
+            pod
+            for pod in own
+            if pod.name not in names and pod.role in known and pod.role not in batch
+        ),
+    )
+
+
+def _places(view: JobView) -> Iterator[Place]:
+    pods, gone, run = view.pods, view.gone, view.spec_hash
+    for role in view.job.roles:
+        if role.batch:
+            continue
+        for member in role.members:
+            name = role.pod_name(member)
+            key = role.name if member.index is None else f"{role.name}/{member.index}"
+            pod = pods.get(name)
+            if pod is not None:
+                own = pod.spec_hash == run
+                ours = pod if own else None
+                yield Place(role, member.index, key, name, ours, taken=not own)
+                continue
+            last = gone.get(name)
+            if last is not None and last.pod.spec_hash != run:
+                last = None
+            yield Place(role, member.index, key, name, None, last)
+
+
+# Sets of replicas, as the run record has them ---------------------------------------------------
+
+
+def numbers(text: str) -> set[int]:
+    """The numbers in `0-3,7`."""
+    found: set[int] = set()
+    for part in filter(None, text.split(",")):
+        first, _, last = part.partition("-")
+        found.update(range(int(first), int(last or first) + 1))
+    return found
+
+
+def ranges(members: Iterable[int]) -> str:
+    """Numbers as `0-3,7`: a thousand replicas in few characters."""
+    parts: list[list[int]] = []
+    for number in sorted(members):
+        if parts and parts[-1][1] == number - 1:
+            parts[-1][1] = number
+        else:
+            parts.append([number, number])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)
+
+
+def sets(record: Mapping[str, str]) -> dict[str, set[int]]:
+    """The replicas of each role: `{"worker": "0-3"}` as sets."""
+    return {role: numbers(text) for role, text in record.items()}
+
+
+def texts(found: Mapping[str, set[int]]) -> dict[str, str]:
+    """The same back, without the roles that have none."""
+    return {role: ranges(members) for role, members in found.items() if members}

@@ -1,0 +1,152 @@
+"""Each declared replica in one word: there, done, to come back, left alone, or just lost.
+
+The rules that follow ask this and nothing of Pods: what to make of a phase, of a deletion that is
+under way and of a place that is empty is decided here, once.
+"""
+
+from collections.abc import Iterator
+from typing import Literal
+
+from msgspec import Struct
+
+from etcompile.watch.rules.places import Place, Standing, sets
+from etcompile.watch.rules.returning import Cause, comes_back
+from etcompile.watch.state import PodView, RunRecord
+
+State = Literal["there", "awaited", "done", "returning", "left", "lost", "restarting"]
+"""`there`: its Pod may be at work, or is on its way out. `awaited`: nobody has created it yet.
+`done`: it has succeeded. `returning`: it was decided that it gets another Pod. `left`: that it does
+not. `lost`: nothing is decided. `restarting`: its Pod goes with all others."""
+
+
+class Replica(Struct, frozen=True):
+    """A declared replica, and what has become of it.
+
+    Args:
+        place: Where it belongs.
+        state: What has become of it.
+        cause: How it was lost, if it was just lost.
+        last: What was last seen of the Pod that was lost.
+        since: When it vanished; 0 if it is still there.
+        returns: Whether it gets another Pod, if it was just lost.
+    """
+
+    place: Place
+    state: State
+    cause: Cause | None = None
+    last: PodView | None = None
+    since: float = 0.0
+    returns: bool = False
+
+
+class Stock(Struct, frozen=True):
+    """What has become of all replicas.
+
+    Args:
+        standing: Who is there.
+        replicas: The declared replicas.
+    """
+
+    standing: Standing
+    replicas: tuple[Replica, ...]
+
+    def those(self, *states: State) -> list[Replica]:
+        """The replicas in any of these states."""
+        return [one for one in self.replicas if one.state in states]
+
+    def new_losses(self, now: float, patience: float) -> list[Replica]:
+        """The losses about which something is to be decided.
+
+        Args:
+            now: The time.
+            patience: Seconds until one whose Pod has vanished counts.
+        """
+        return [one for one in self.those("lost") if not one.since or now >= one.since + patience]
+
+
+def stock(standing: Standing, record: RunRecord) -> Stock:
+    """What has become of each declared replica.
+
+    Args:
+        standing: Who is there.
+        record: The run record.
+    """
+    return Stock(standing, tuple(_replicas(standing, record)))
+
+
+def _replicas(standing: Standing, record: RunRecord) -> Iterator[Replica]:
+    done, seen = sets(record.completed), sets(record.seen)
+    nobody: set[int] = set()
+    gang = frozenset(record.gang)
+    all_anew = record.phase == "Restarting"
+    for place in standing.places:
+        role = place.role.name
+        if place.pod is not None:
+            if place.pod.uid in gang:
+                yield Replica(place, "restarting")
+            elif place.number in done.get(role, nobody):
+                yield Replica(place, "done")
+            else:
+                yield _present(place, place.pod, record)
+        elif place.taken:
+            yield Replica(place, "there")
+        elif place.number in done.get(role, nobody) and not all_anew:
+            yield Replica(place, "done")
+        elif all_anew and (place.gone or place.number in seen.get(role, nobody)):
+            yield Replica(place, "returning")
+        elif place.gone is not None:
+            yield _vanished(place, place.gone.pod, place.gone.at, record)
+        elif place.number in seen.get(role, nobody):
+            yield _missing(place, standing.view.watched_since, record)
+        else:
+            yield Replica(place, "awaited")
+
+
+def _present(place: Place, pod: PodView, record: RunRecord) -> Replica:
+    trial = record.trials.get(place.key)
+    if trial is not None and trial.uid == pod.uid:
+        return Replica(place, "left" if trial.left else "returning")
+    if pod.deleting:
+        # Whatever its containers make of the signal is no failure of theirs
+        # (reference/training-operator.md 7, defects 5 and 48).
+        return Replica(place, "there")
+    if pod.phase == "Failed":
+        return _lost(place, "failed", pod)
+    if pod.phase == "Succeeded" and comes_back(place.role, "succeeded", pod):
+        return _lost(place, "succeeded", pod)
+    if pod.phase == "Unknown" and comes_back(place.role, "unknown", pod):
+        return _lost(place, "unknown", pod)
+    return Replica(place, "there")
+
+
+def _vanished(place: Place, pod: PodView, at: float, record: RunRecord) -> Replica:
+    trial = record.trials.get(place.key)
+    decided = trial is not None and trial.uid == pod.uid
+    if trial is not None and decided and not trial.left:
+        return Replica(place, "returning")
+    if decided and place.role.comes_back == "policy":
+        return Replica(place, "left")
+    if pod.deleting:
+        return _lost(place, "deleted", pod, at)
+    if pod.phase == "Failed" and not decided:
+        return _lost(place, "failed", pod, at)
+    if pod.phase == "Succeeded":
+        return _lost(place, "succeeded", pod, at)
+    return _lost(place, "erased", pod, at)
+
+
+def _missing(place: Place, since: float, record: RunRecord) -> Replica:
+    trial = record.trials.get(place.key)
+    if trial is not None and not trial.left:
+        return Replica(place, "returning")
+    if trial is not None and place.role.comes_back == "policy":
+        return Replica(place, "left")
+    return _lost(place, "vanished", None, since)
+
+
+def _lost(place: Place, cause: Cause, pod: PodView | None, since: float = 0.0) -> Replica:
+    back = comes_back(place.role, cause, pod) or (
+        # Its Pod failed and is gone already: there is nothing to leave alone.
+        bool(since) and cause == "failed" and place.role.comes_back != "policy"
+    )
+    return Replica(place, "lost", cause, pod, since, back)

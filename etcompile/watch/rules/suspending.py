@@ -1,0 +1,68 @@
+"""A suspended job: nothing runs, nothing is replaced, and it can be resumed.
+
+et-operator knows no way back, and suspends even what has ended (reference/et-operator.md 6,
+defect 34).
+"""
+
+from collections.abc import Iterator
+
+from msgspec import structs
+
+from etcompile.watch.actions import Action, DeletePod, EmitEvent
+from etcompile.watch.rules.places import Standing
+from etcompile.watch.rules.ruling import Ruling
+from etcompile.watch.state import RunRecord
+
+
+def suspended(standing: Standing, record: RunRecord) -> Ruling:
+    """What becomes of a job that is to run nothing.
+
+    Args:
+        standing: Who is there.
+        record: The run record.
+    """
+    return Ruling(_suspended(record), (*_told(record), *_removed(standing)))
+
+
+def resumed(record: RunRecord) -> Ruling:
+    """What becomes of a job that may run again: it begins anew, and so does its deadline.
+
+    Args:
+        record: The run record.
+    """
+    if record.phase != "Suspended":
+        return Ruling(record)
+    told = EmitEvent("JobResumed", "the job is resumed")
+    return Ruling(structs.replace(record, phase="Pending", reason="", message=""), (told,))
+
+
+def _suspended(record: RunRecord) -> RunRecord:
+    return RunRecord(
+        record.run,
+        "Suspended",
+        "Suspended",
+        "its spec suspends it",
+        restarts=record.restarts,
+        restarted_at=record.restarted_at,
+        replaced=record.replaced,
+        lost_restarts=record.lost_restarts,
+    )
+
+
+def _told(record: RunRecord) -> Iterator[Action]:
+    if record.phase != "Suspended":
+        yield EmitEvent("JobSuspended", "the job is suspended")
+
+
+def _removed(standing: Standing) -> Iterator[Action]:
+    """The removal of its Pods.
+
+    Where Git declares them it has stopped to, and its tool removes them; those of a Job of
+    Kubernetes are the Job's, which is suspended too.
+    """
+    if standing.view.git_managed:
+        return
+    batch = {pod.name for pod in standing.batch}
+    for pod in standing.of_this_run:
+        if pod.name not in batch and not pod.deleting:
+            yield DeletePod(pod.name, pod.uid, "Suspended")

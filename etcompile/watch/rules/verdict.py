@@ -1,0 +1,189 @@
+"""Whether a run is over, and how: by the success rule, the limits and the losses of its job.
+
+Success comes first. The operators decide in the order of a hash table, so that the same Pods may
+mean success or failure (reference/training-operator.md 7, defects 14 and 29).
+"""
+
+from collections.abc import Iterator
+
+from msgspec import Struct, structs
+
+from etcompile.watch.actions import Action, EmitEvent, Requeue
+from etcompile.watch.rules import gang, limits
+from etcompile.watch.rules.returning import why
+from etcompile.watch.rules.ruling import Ruling
+from etcompile.watch.rules.stock import Replica, Stock
+from etcompile.watch.state import RunRecord
+
+
+class End(Struct, frozen=True):
+    """How a run ends.
+
+    Args:
+        reason: In one word.
+        message: In a sentence.
+        succeeded: Well.
+        final: No restart helps.
+        loss: The replica that it failed for, if it was one.
+    """
+
+    reason: str
+    message: str
+    succeeded: bool = False
+    final: bool = False
+    loss: Replica | None = None
+
+
+def judged(stock: Stock, record: RunRecord, now: float) -> Ruling:
+    """The record, with the end if the run is over; a restart of the job instead, if it has one.
+
+    Args:
+        stock: What has become of the replicas.
+        record: The run record.
+        now: The time.
+    """
+    job = stock.standing.job
+    end = _end(stock, record, now)
+    if end is None:
+        return Ruling(record, tuple(_next_look(stock, record)))
+    again = not end.succeeded and not end.final and job.run.restart == "OnFailure"
+    if again and not limits.is_used_up(job, record):
+        return gang.restarted(stock, record, now, end.message, end.loss, anew=True)
+    if again:
+        told = f"{end.message}, after {record.restarts} restarts of the job"
+        end = structs.replace(end, reason="BackoffLimitExceeded", message=told)
+    ended = structs.replace(
+        record,
+        phase="Succeeded" if end.succeeded else "Failed",
+        reason=end.reason,
+        message=end.message,
+        finished=now,
+        gang=(),
+        leaving={},
+    )
+    name = "JobSucceeded" if end.succeeded else "JobFailed"
+    return Ruling(ended, (EmitEvent(name, end.message, warning=not end.succeeded),))
+
+
+def _end(stock: Stock, record: RunRecord, now: float) -> End | None:
+    if done := _success(stock):
+        return End("Completed", done, succeeded=True)
+    deadline = _deadline(stock, record)
+    if deadline is not None and (now >= deadline or _is_late(stock)):
+        return End("DeadlineExceeded", "the job ran longer than its deadline", final=True)
+    if stock.standing.view.batch and (reason := stock.standing.view.batch.failed):
+        name = stock.standing.view.batch.name
+        return End(reason, f"the Job {name} failed: {reason}", final=True)
+    losses = stock.new_losses(now, stock.standing.view.patience.settle)
+    failed = _fatal(stock, record, now)
+    if failed is not None:
+        what = why(failed.place.role, failed.cause or "failed", failed.last)
+        return End("PodFailed", f"{failed.place.name}: {what}", loss=failed)
+    if limits.is_exceeded(stock, record, [one for one in losses if one.returns]):
+        limit = stock.standing.job.run.backoff_limit
+        return End("BackoffLimitExceeded", f"replicas failed more than {limit} times")
+    if _is_hopeless(stock):
+        return End("NoneLeft", "no replica is left that could make it succeed")
+    return None
+
+
+# Success ---------------------------------------------------------------------------------------
+
+
+def _success(stock: Stock) -> str:
+    """What the run has succeeded by; empty if it has not."""
+    standing = stock.standing
+    deciding = standing.job.run.success.roles
+    batch = [pod for pod in standing.batch if pod.role in deciding]
+    view = standing.view.batch
+    if any(role.batch for role in standing.job.roles if role.name in deciding):
+        done = next((pod for pod in batch if pod.phase == "Succeeded" and not pod.deleting), None)
+        if view is not None and view.succeeded:
+            return f"{view.name} succeeded"
+        return f"{done.name} succeeded" if done else ""
+    replicas = _deciding(stock)
+    done_ones = [one for one in replicas if one.state == "done"]
+    if not done_ones:
+        return ""
+    first = [one for one in done_ones if one.place.number == 0]
+    needs = standing.job.run.success.needs
+    if len(done_ones) == len(replicas) or needs == "any" or (needs == "first" and first):
+        name = (first or done_ones)[0].place.name
+        more = len(done_ones) - 1
+        return (
+            f"{name} succeeded"
+            if not more or needs != "all"
+            else f"{name} and {more} more succeeded"
+        )
+    return ""
+
+
+def _deciding(stock: Stock) -> list[Replica]:
+    deciding = stock.standing.job.run.success.roles
+    return [one for one in stock.replicas if one.place.role.name in deciding]
+
+
+def _is_hopeless(stock: Stock) -> bool:
+    """Whether those who decide can not succeed any more (reference 7, defect 32)."""
+    replicas = _deciding(stock)
+    out = [one for one in replicas if one.state == "left"]
+    needs = stock.standing.job.run.success.needs
+    if needs == "any":
+        return bool(replicas) and len(out) == len(replicas)
+    if needs == "first":
+        return any(one.place.number == 0 for one in out)
+    return bool(out)
+
+
+# Failure ---------------------------------------------------------------------------------------
+
+
+def _deadline(stock: Stock, record: RunRecord) -> float | None:
+    job = stock.standing.job
+    if job.run.deadline is None or any(role.batch for role in job.roles):
+        return None  # a Job of Kubernetes has its own
+    return None if record.started is None else record.started + job.run.deadline
+
+
+def _is_late(stock: Stock) -> bool:
+    """Whether a Pod's own clock was faster: it has the deadline of the job."""
+    return any(
+        one.last is not None and one.last.reason == "DeadlineExceeded"
+        for one in stock.those("lost")
+        if one.place.role.deadline is not None
+        and "activeDeadlineSeconds" not in one.place.role.template.spec
+    )
+
+
+def _fatal(stock: Stock, record: RunRecord, now: float) -> Replica | None:
+    """The loss that the run cannot get over."""
+    patience = stock.standing.view.patience.verdict
+    for one in stock.new_losses(now, patience):
+        if one.place.role.vital and not (one.returns and _may_return(stock, record, one)):
+            return one
+    return None
+
+
+def _may_return(stock: Stock, record: RunRecord, loss: Replica) -> bool:
+    """Whether a launcher that failed is started again alone: only within the job's limit.
+
+    Else the whole job is, if it restarts at all (reference/gitops.md 9, reference/et-operator.md
+    4.5).
+    """
+    run = stock.standing.job.run
+    role = loss.place.role
+    if run.limits != "restarts" or loss.cause != "failed" or role.name not in run.success.roles:
+        return True
+    if run.restart == "OnFailure":
+        return False
+    return run.backoff_limit is None or record.replaced.get(role.name, 0) < run.backoff_limit
+
+
+def _next_look(stock: Stock, record: RunRecord) -> Iterator[Action]:
+    deadline = _deadline(stock, record)
+    if deadline is not None:
+        yield Requeue(deadline)
+    patience = stock.standing.view.patience
+    for one in stock.those("lost"):
+        if one.since and not one.returns and one.place.role.vital:
+            yield Requeue(one.since + patience.verdict)

@@ -1,0 +1,88 @@
+"""A watcher's answers to whoever looks after it: `/metrics`, `/healthz` and `/readyz`.
+
+Apart from the loop, so that a slow reader holds up nothing: each is answered from a thread of its
+own, and asks the loop nothing that it would have to wait for.
+"""
+
+import http.server
+import threading
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Self
+
+Answer = tuple[bool, str]
+"""Whether all is well, and in a few words what is not."""
+
+_TEXT = "text/plain; charset=utf-8"
+_METRICS = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Serving:
+    """A running HTTP server; a context manager.
+
+    Attributes:
+        port: Where it listens.
+
+    Args:
+        address: The address to listen on; empty for all.
+        port: The port; 0 for any that is free.
+        metrics: The text of `/metrics`.
+        checks: What `/healthz` and `/readyz` ask, by path.
+
+    Raises:
+        OSError: the port is taken.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        port: int,
+        metrics: Callable[[], bytes],
+        checks: Mapping[str, Callable[[], Answer]],
+    ) -> None:
+        class Handler(http.server.BaseHTTPRequestHandler):
+            timeout = 10
+
+            def do_GET(self) -> None:
+                """Answers."""
+                path = self.path.partition("?")[0]
+                if path == "/metrics":
+                    self._say(HTTPStatus.OK, metrics(), _METRICS)
+                elif path in checks:
+                    well, words = checks[path]()
+                    status = HTTPStatus.OK if well else HTTPStatus.SERVICE_UNAVAILABLE
+                    self._say(status, f"{words}\n".encode(), _TEXT)
+                else:
+                    self._say(HTTPStatus.NOT_FOUND, b"not found\n", _TEXT)
+
+            do_HEAD = do_GET  # noqa: N815 - http.server's name
+
+            def _say(self, status: HTTPStatus, body: bytes, content: str) -> None:
+                self.send_response(status)
+                self.send_header("Content-Type", content)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                if self.command != "HEAD":
+                    self.wfile.write(body)
+
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+                """A probe every few seconds is no news."""
+
+        self._server = http.server.ThreadingHTTPServer((address, port), Handler)
+        self._server.daemon_threads = True
+        self.port: int = self._server.server_address[1]
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.5,), name="serving", daemon=True
+        )
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stops answering."""
+        self._server.shutdown()
+        self._server.server_close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,396 @@
+"""What the watcher knows of a job: its Pods as they are seen, and what it has written down.
+
+Of each Pod only what a rule asks for is kept, a few hundred bytes, because a namespace may have
+ten thousand. What the watcher must not forget is in the run record and nowhere else: after a
+crash the next watcher reads the same objects and goes on.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct, field
+
+from etcompile.model import Job, Settings
+from etcompile.model.protocol import INDEX_LABEL, ROLE_LABEL, SPEC_HASH
+
+TOUCHED = "etcompile.dev/touched"
+"""Annotation of a Pod: which host lists its kubelet was last told to fetch."""
+
+_DISRUPTIONS = frozenset(
+    {
+        "Evicted",
+        "NodeLost",
+        "NodeShutdown",
+        "Shutdown",
+        "Terminated",
+        "Preempting",
+        "UnexpectedAdmissionError",
+    }
+)
+"""Reasons of failed Pods that are the node's and not the training's."""
+
+Phase = Literal["Pending", "Running", "Restarting", "Suspended", "Succeeded", "Failed"]
+"""Of a run. `Pending`: not all of its Pods have been seen yet."""
+
+ENDED = frozenset({"Succeeded", "Failed"})
+"""The phases that a run does not leave."""
+
+
+class PodView(Struct, frozen=True, gc=False):
+    """A Pod, as far as rules ask.
+
+    Args:
+        name: Its name.
+        uid: Its UID.
+        role: Its role.
+        index: Its number in the role; None for a role with a single Pod.
+        spec_hash: The run that it belongs to.
+        phase: `Pending`, `Running`, `Succeeded`, `Failed` or `Unknown`.
+        ready: It is Ready.
+        deleting: Somebody has asked it to go.
+        reason: Why it failed, in one word: `Evicted`, `DeadlineExceeded`; mostly empty.
+        disrupted: It failed because of its node, not by itself.
+        exits: Name and exit code of its containers that have ended.
+        restarts: How often its containers were started again in place.
+        init_restarts: The same of its init containers.
+        created: When it was created, in seconds since 1970.
+        ready_since: When it became Ready.
+        touched: Which host lists its kubelet was last told to fetch.
+        ending: It was given a deadline of a second.
+    """
+
+    name: str
+    uid: str
+    role: str
+    index: int | None
+    spec_hash: str
+    phase: str = "Pending"
+    ready: bool = False
+    deleting: bool = False
+    reason: str = ""
+    disrupted: bool = False
+    exits: tuple[tuple[str, int], ...] = ()
+    restarts: int = 0
+    init_restarts: int = 0
+    created: float = 0.0
+    ready_since: float | None = None
+    touched: str = ""
+    ending: bool = False
+
+    @property
+    def ended(self) -> bool:
+        """Whether none of its containers runs or will run again."""
+        return self.phase in ENDED
+
+
+def pod_view(pod: Mapping[str, Any]) -> PodView:
+    """A Pod, as the API server describes it.
+
+    Args:
+        pod: The Pod, JSON; one that etcompile has labelled.
+    """
+    metadata, status = pod["metadata"], pod.get("status") or {}
+    labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    index = labels.get(INDEX_LABEL, "")
+    conditions = {one["type"]: one for one in status.get("conditions") or ()}
+    ready = conditions.get("Ready", {})
+    is_ready = ready.get("status") == "True"
+    reason = status.get("reason") or ""
+    disrupted = conditions.get("DisruptionTarget", {}).get("status") == "True"
+    return PodView(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        role=labels.get(ROLE_LABEL, ""),
+        index=int(index) if index.isdecimal() else None,
+        spec_hash=annotations.get(SPEC_HASH, ""),
+        phase=status.get("phase") or "Pending",
+        ready=is_ready,
+        deleting="deletionTimestamp" in metadata,
+        reason=reason,
+        disrupted=disrupted or reason in _DISRUPTIONS,
+        exits=tuple(_exits(status)),
+        restarts=_restarts(status, "containerStatuses"),
+        init_restarts=_restarts(status, "initContainerStatuses"),
+        created=seconds(metadata.get("creationTimestamp")) or 0.0,
+        ready_since=seconds(ready.get("lastTransitionTime")) if is_ready else None,
+        touched=annotations.get(TOUCHED, ""),
+        ending=(pod.get("spec") or {}).get("activeDeadlineSeconds") == 1,
+    )
+
+
+def _exits(status: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    for one in status.get("containerStatuses") or ():
+        ended = (one.get("state") or {}).get("terminated")
+        if ended is not None:
+            yield one["name"], ended.get("exitCode", 0)
+
+
+def _restarts(status: Mapping[str, Any], kind: str) -> int:
+    return sum(one.get("restartCount", 0) for one in status.get(kind) or ())
+
+
+def seconds(time: str | None) -> float | None:
+    """A time of the API server's, RFC 3339, in seconds since 1970."""
+    return None if time is None else datetime.fromisoformat(time).timestamp()
+
+
+class BatchView(Struct, frozen=True):
+    """A Job of Kubernetes that makes the Pod of a role.
+
+    Args:
+        name: Its name.
+        succeeded: It has the condition Complete.
+        failed: The reason of its condition Failed: `BackoffLimitExceeded`; empty without one.
+    """
+
+    name: str
+    succeeded: bool = False
+    failed: str = ""
+
+
+def batch_view(value: Mapping[str, Any]) -> BatchView:
+    """A Job of Kubernetes, as the API server describes it.
+
+    Args:
+        value: The Job, JSON.
+    """
+    conditions = (value.get("status") or {}).get("conditions") or ()
+    true = {one["type"]: one for one in conditions if one.get("status") == "True"}
+    failed = true.get("Failed")
+    return BatchView(
+        value["metadata"]["name"],
+        succeeded="Complete" in true,
+        failed="" if failed is None else failed.get("reason") or "Failed",
+    )
+
+
+class Gone(Struct, frozen=True):
+    """A Pod that has vanished, until its place is taken again.
+
+    Args:
+        pod: What was last seen of it *before* it vanished. Not what the event of its deletion
+            says: that always looks as if it had been asked to go, however it went.
+        at: When it vanished, in seconds since 1970.
+    """
+
+    pod: PodView
+    at: float
+
+
+# What is written down --------------------------------------------------------------------------
+
+
+class Trial(Struct, frozen=True, omit_defaults=True):
+    """What has become of a replica so far.
+
+    Args:
+        uid: The last of its Pods about which something was decided.
+        left: That was to leave it alone; else its Pod had to go.
+        count: How many of its Pods had to go because they failed.
+        at: When the last of them did, in seconds since 1970.
+    """
+
+    uid: str = ""
+    left: bool = False
+    count: int = 0
+    at: float = 0.0
+
+
+class Leaving(Struct, frozen=True, omit_defaults=True):
+    """A worker that the job does not have any more.
+
+    Args:
+        uid: Its Pod's.
+        since: When its host left the list, in seconds since 1970.
+    """
+
+    uid: str
+    since: float
+
+
+class RunRecord(Struct, frozen=True, omit_defaults=True):
+    """What the watcher has decided about a run, all that it must not forget.
+
+    Replicas are named `worker/3`, and just `launcher` where there is one.
+
+    Args:
+        run: The run's spec hash.
+        phase: Where the run is.
+        reason: Why, in one word; empty while nothing happens.
+        message: The same in a sentence.
+        started: When its first Pod was created, in seconds since 1970; anew after each restart.
+        finished: When it ended.
+        restarts: How often all of its Pods were made anew together.
+        restarted_at: When that was last.
+        replaced: Of each role, how many Pods failed and were replaced.
+        lost_restarts: How often containers were started again in Pods that are gone now.
+        seen: Of each role, the replicas whose Pods have been seen, as `0-3,7`.
+        completed: Of each role, the replicas whose Pods have succeeded.
+        trials: What has become of single replicas.
+        gang: The UIDs of the Pods of the last restart: none comes back before all are gone.
+        launcher: The UID of the launcher that knows hosts by other names.
+        names: Which name replicas go by as hosts, where not the first.
+        leaving: Workers that the job does not have any more.
+    """
+
+    run: str
+    phase: Phase = "Pending"
+    reason: str = ""
+    message: str = ""
+    started: float | None = None
+    finished: float | None = None
+    restarts: int = 0
+    restarted_at: float = 0.0
+    replaced: dict[str, int] = field(default_factory=dict)
+    lost_restarts: int = 0
+    seen: dict[str, str] = field(default_factory=dict)
+    completed: dict[str, str] = field(default_factory=dict)
+    trials: dict[str, Trial] = field(default_factory=dict)
+    gang: tuple[str, ...] = ()
+    launcher: str = ""
+    names: dict[str, int] = field(default_factory=dict)
+    leaving: dict[str, Leaving] = field(default_factory=dict)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the run is over."""
+        return self.phase in ENDED
+
+
+_RECORD = "record"
+_DONE = "done"
+_PHASE = "phase"
+
+
+def record_data(record: RunRecord) -> dict[str, str]:
+    """The `data` of `J-status`.
+
+    Args:
+        record: The run record.
+
+    Returns:
+        `phase` and, once the run is over, `done`, plain files for people and for the scripts in
+        the Pods (`DONE_FILE`); `record`, all of it, for the next watcher.
+    """
+    data = {_PHASE: record.phase, _RECORD: msgspec.json.encode(record).decode()}
+    return {**data, _DONE: record.run} if record.ended else data
+
+
+def read_record(data: Mapping[str, str]) -> RunRecord | None:
+    """The run record in the `data` of `J-status`; None if there is none that can be read.
+
+    A `done` that somebody wrote by hand counts (docs/protocol.md): that run is over.
+    """
+    text, done = data.get(_RECORD), data.get(_DONE, "").strip()
+    try:
+        record = msgspec.json.decode(text, type=RunRecord) if text else None
+    except msgspec.MsgspecError:
+        record = None
+    if done and (record is None or record.run != done or not record.ended):
+        return RunRecord(done, "Succeeded", "Marked", "somebody marked the run as done")
+    return record
+
+
+class HostsRecord(Struct, frozen=True):
+    """The live host lists.
+
+    Args:
+        data: The `data` of `J-hosts`: key of the list to its lines.
+        written: When they were written, in seconds since 1970: its annotation `WRITTEN`.
+        anchor: The host that they have in common with the lists before: its annotation `ANCHOR`.
+    """
+
+    data: Mapping[str, str]
+    written: float = 0.0
+    anchor: str = ""
+
+
+WRITTEN = "etcompile.dev/written"
+"""Annotation of `J-hosts`: when the watcher wrote it, in seconds since 1970."""
+ANCHOR = "etcompile.dev/anchor"
+"""Annotation of `J-hosts`: a host that it has in common with what a reader saw before."""
+
+
+def hosts_annotations(hosts: HostsRecord) -> dict[str, str]:
+    """The annotations of `J-hosts`.
+
+    Args:
+        hosts: The live host lists.
+    """
+    anchor = {ANCHOR: hosts.anchor} if hosts.anchor else {}
+    return {WRITTEN: repr(hosts.written), **anchor}
+
+
+def hosts_record(data: Mapping[str, str], annotations: Mapping[str, str]) -> HostsRecord:
+    """The live host lists, read back.
+
+    Args:
+        data: The `data` of `J-hosts`.
+        annotations: Its annotations.
+    """
+    try:
+        written = float(annotations.get(WRITTEN, 0))
+    except ValueError:
+        written = 0.0
+    return HostsRecord(data, written, annotations.get(ANCHOR, ""))
+
+
+# The whole -------------------------------------------------------------------------------------
+
+
+class Patience(Struct, frozen=True):
+    """How long the watcher waits, in seconds.
+
+    Args:
+        settle: Until a Pod that vanished is made again: its whole job may be about to go.
+        verdict: Until a Pod that vanished counts as lost for good: Git may bring it back.
+        backoff: Until a replica that failed a third time comes back; each further time twice as
+            long. The first two times it comes back at once.
+        longest: The longest such wait.
+        forget: Being Ready for so long ends a series of failures.
+        overlap: How long a host that is gone stays listed when all others are new.
+        drain: Until the Pod of a worker goes that the job does not have any more.
+    """
+
+    settle: float = 2.0
+    verdict: float = 10.0
+    backoff: float = 1.0
+    longest: float = 300.0
+    forget: float = 600.0
+    overlap: float = 5.0
+    drain: float = 60.0
+
+
+class JobView(Struct, frozen=True):
+    """All that is known of a job.
+
+    Args:
+        job: The job in its ConfigMap, as the run that it is.
+        settings: How it was compiled.
+        namespace: Where it is.
+        spec_hash: The run's identity.
+        pods: The Pods that carry the job's label, by name; also those of other runs.
+        gone: Pods that vanished while the watcher looked, by name, until a Pod of that name
+            is there again.
+        record: The run record; None before the first.
+        hosts: The live host lists; None before the first.
+        batch: The Job of Kubernetes that makes the launcher's Pod, where there is one.
+        git_managed: A tool brings back what is deleted, and deletes what Git does not declare.
+        watched_since: When the watcher first had the whole picture of the job.
+        patience: How long the watcher waits.
+    """
+
+    job: Job
+    settings: Settings
+    namespace: str
+    spec_hash: str
+    pods: Mapping[str, PodView]
+    gone: Mapping[str, Gone] = field(default_factory=dict)
+    record: RunRecord | None = None
+    hosts: HostsRecord | None = None
+    batch: BatchView | None = None
+    git_managed: bool = False
+    watched_since: float = 0.0
+    patience: Patience = Patience()

@@ -1,0 +1,125 @@
+"""What a cluster holds of a kind, and then every change of it: one thread a kind and place.
+
+A list only to begin with, and again when the API server has forgotten where a watch was; between
+them nothing is asked. Apart from who keeps the objects, so that a kind is followed in one way.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+from etcompile.cluster import Cluster, ClusterError, Resource
+
+_PAGE = 100
+"""Objects of a list's page: with more, their JSON would be most of the memory ever used."""
+_FIRST_WAIT = 0.1
+_LONGEST_WAIT = 10.0
+_STEADY = 5.0
+"""Seconds that a watch must have lasted for the next wait to be the first again."""
+_RENEWAL = 120.0
+"""Seconds until a watch is asked for anew, and so about the longest a dead line goes unnoticed."""
+
+Object = dict[str, Any]
+
+
+class Keeper(Protocol):
+    """Who keeps what is seen."""
+
+    def begin(self, place: str | None) -> None:
+        """A list of the objects of a namespace, or of all, begins."""
+
+    def listed(self, place: str | None, objects: Iterable[Object]) -> None:
+        """Some of the objects of that list."""
+
+    def complete(self, place: str | None, version: str) -> None:
+        """That list is complete; it is as of a resource version."""
+
+    def changed(self, kind: str, value: Object) -> None:
+        """An object was added or modified, or it is gone: `ADDED`, `MODIFIED`, `DELETED`."""
+
+
+class Stream:
+    """Follows the objects of a kind.
+
+    Args:
+        cluster: The cluster.
+        api_version: The kind's API version.
+        kind: The kind.
+        place: The namespace; None for all.
+        labels: A label selector.
+        keeper: Who is told of everything, from the thread that runs `run`.
+        restarted: Is told of each new beginning, with its cause: `expired`, or `error`.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        api_version: str,
+        kind: str,
+        place: str | None,
+        labels: str,
+        keeper: Keeper,
+        restarted: Callable[[str, str, ClusterError], None],
+    ) -> None:
+        self.api_version = api_version
+        self.kind = kind
+        self.synced = threading.Event()
+        self._cluster = cluster
+        self._place = place
+        self._labels = labels
+        self._keeper = keeper
+        self._restarted = restarted
+        self._version: str | None = None
+
+    def run(self, stop: threading.Event) -> None:
+        """Follows them until told to stop, or until the cluster is closed."""
+        wait = _FIRST_WAIT
+        while not stop.is_set():
+            begun = time.monotonic()
+            try:
+                resource = self._cluster.resource(self.api_version, self.kind)
+                if self._version is None:
+                    self._version = self.list(resource)
+                    begun = time.monotonic()
+                self._watch(resource, stop)
+            except ClusterError as error:
+                if stop.is_set() or error.reason == "Interrupted":
+                    return
+                if error.expired:
+                    self._version = None
+                self._restarted(self.kind, "expired" if error.expired else "error", error)
+                if time.monotonic() - begun > _STEADY:
+                    wait = _FIRST_WAIT
+                # The first new list at once: nothing is wrong, it was only long ago.
+                if not (error.expired and wait == _FIRST_WAIT):
+                    stop.wait(error.retry_after or wait)
+                wait = min(wait * 2, _LONGEST_WAIT)
+
+    def list(self, resource: Resource) -> str:
+        """Tells all objects there are; the version that this is as of."""
+        version = ""
+        self._keeper.begin(self._place)
+        pages = self._cluster.pages(resource, self._place, labels=self._labels, limit=_PAGE)
+        for page in pages:
+            self._keeper.listed(self._place, page.items)
+            version = page.resource_version
+        self._keeper.complete(self._place, version)
+        self.synced.set()
+        return version
+
+    def _watch(self, resource: Resource, stop: threading.Event) -> None:
+        assert self._version is not None  # noqa: S101 - the list gave one
+        watch = self._cluster.watch(
+            resource, self._version, self._place, labels=self._labels, renewal=_RENEWAL
+        )
+        try:
+            for event in watch:
+                if stop.is_set():
+                    return
+                if event.type != "BOOKMARK":
+                    self._keeper.changed(event.type, event.object)
+                self._version = event.resource_version
+        finally:
+            self._version = self._version and watch.resource_version
+            watch.close()

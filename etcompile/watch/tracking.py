@@ -1,0 +1,77 @@
+"""How a tool that syncs Git marks the objects that it declares, and whether there is one.
+
+A Pod that is made again must carry the marks that its predecessor had, or pruning would never find
+it. They are read from the job's ConfigMap, which the same tool declares: the Pod itself may be
+gone. The keys are those of reference/gitops.md 1.1, 2.1 and 3.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+_ARGO_ID = "argocd.argoproj.io/tracking-id"
+_LABELS = (
+    "kustomize.toolkit.fluxcd.io/name",
+    "kustomize.toolkit.fluxcd.io/namespace",
+    "helm.toolkit.fluxcd.io/name",
+    "helm.toolkit.fluxcd.io/namespace",
+    "app.kubernetes.io/instance",  # Argo CD's label tracking; we never render it
+    "argocd.argoproj.io/instance",
+    "kapp.k14s.io/app",
+    "applyset.kubernetes.io/part-of",
+)
+_ANNOTATIONS = ("argocd.argoproj.io/installation-id", "config.k8s.io/owning-inventory")
+_NOT_SYNCED = frozenset({"applyset.kubernetes.io/part-of"})
+"""Marks of tools that act when somebody calls them, and bring nothing back by themselves."""
+
+
+class Tracking(Struct, frozen=True):
+    """The marks of whoever declares a job's objects.
+
+    Args:
+        labels: Labels that all of them have.
+        annotations: Annotations that all of them have.
+        application: What Argo CD's tracking id begins with; empty if there is none.
+    """
+
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    application: str = ""
+
+    @classmethod
+    def of(cls, metadata: Mapping[str, Any]) -> "Tracking":
+        """The marks on the job's ConfigMap.
+
+        Args:
+            metadata: The live metadata.
+        """
+        labels = metadata.get("labels") or {}
+        annotations = metadata.get("annotations") or {}
+        # APPLICATION:GROUP/KIND:NAMESPACE/NAME
+        application = annotations.get(_ARGO_ID, "").split(":", 1)[0]
+        return cls(
+            {key: labels[key] for key in _LABELS if key in labels},
+            {key: annotations[key] for key in _ANNOTATIONS if key in annotations},
+            application,
+        )
+
+    @property
+    def synced(self) -> bool:
+        """Whether a tool brings back what is deleted."""
+        marks = {*self.labels, *self.annotations} - _NOT_SYNCED
+        return bool(marks or self.application)
+
+    def on(self, value: Mapping[str, Any], namespace: str) -> dict[str, Any]:
+        """The object of that namespace with these marks; marks it has stay."""
+        metadata = value["metadata"]
+        kind, name = value["kind"], metadata["name"]
+        group = value["apiVersion"].rpartition("/")[0]
+        marks = dict(self.annotations)
+        if self.application:
+            marks[_ARGO_ID] = f"{self.application}:{group}/{kind}:{namespace}/{name}"
+        labels = {**self.labels, **(metadata.get("labels") or {})}
+        annotations = {**marks, **(metadata.get("annotations") or {})}
+        more = {"annotations": annotations} if annotations else {}
+        changed = {**metadata, "namespace": namespace, "labels": labels, **more}
+        return {**value, "metadata": changed}

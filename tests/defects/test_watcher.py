@@ -1,0 +1,587 @@
+"""One test for each defect of the three operators that shows only at run time.
+
+The numbers are those of reference/et-operator.md 6, reference/training-operator.md 7 and
+reference/mpi-operator-v2.md 7. Here it is decided what to do; that it is done, and to whom an API
+server answers with an error, is tests/watch/io.
+"""
+
+from typing import Any, get_args
+
+import pytest
+from msgspec import structs
+
+from etcompile.watch import actions
+from etcompile.watch.actions import (
+    CreatePod,
+    DeletePod,
+    EmitEvent,
+    ReplacePod,
+    WriteHosts,
+    WriteStatus,
+)
+from etcompile.watch.deciding import decide
+from etcompile.watch.manifests import RULES
+from etcompile.watch.state import BatchView
+from specs import kubeflow_job, replicas, scale_in, scale_out, training_job, worker
+from world import World, mpi_job, stored_job
+
+WORKER = "mnist-worker-1"
+
+
+def et(policy: str = "Always", launcher: str | None = None, **more: Any) -> dict[str, Any]:
+    job = training_job(**more)
+    worker(job)["restartPolicy"] = policy
+    if launcher:
+        job["spec"]["etReplicaSpecs"]["launcher"]["restartPolicy"] = launcher
+    return job
+
+
+def kubeflow(kind: str, policy: str, types: dict[str, int], **spec: Any) -> World:
+    whole = {name: {**replicas(kind, count)} for name, count in types.items()}
+    for one in whole.values():
+        one["restartPolicy"] = policy
+    return World(kubeflow_job(kind, whole, **spec))
+
+
+def rescale(world: World, *documents: dict[str, Any]) -> None:
+    world.job, world.settings = stored_job(*documents)
+
+
+# et-operator --------------------------------------------------------------------------------
+
+
+def test_et_operator_07_a_restart_on_an_old_view_takes_no_old_pod_for_a_new_one() -> None:
+    world = World(training_job(restartPolicy="OnFailure"))
+    world.fail("mnist-launcher")
+    old = world.view()
+    world.settle()
+    # The view still shows the Pods that were deleted: nothing is made, nothing hangs.
+    stale = decide(structs.replace(old, record=world.record), world.now)
+    assert [one for one in stale if isinstance(one, CreatePod)] == []
+    world.wait(60)
+    assert sorted(world.pods) == sorted(world.declared)
+    assert all(pod.ready for pod in world.pods.values())
+
+
+def test_et_operator_08_a_lagging_view_makes_no_more_workers_than_there_are() -> None:
+    world = World(et(replicas=3), start=False)
+    empty = world.view()
+    world.sync()
+    assert [one for one in decide(empty, world.now) if isinstance(one, CreatePod)] == []
+    world.get_ready()
+    world.wait(60)
+    assert sorted(world.pods) == sorted(world.declared)
+
+
+@pytest.mark.parametrize("policy", [None, "OnFailure", "ExitCode"])
+def test_et_operator_11_a_deleted_launcher_does_not_leave_its_job_running_for_ever(
+    policy: str | None,
+) -> None:
+    world = World(et(launcher=policy))
+    world.vanish("mnist-launcher")
+    world.wait(60)
+    assert world.record.phase == "Failed"
+
+
+def test_et_operator_11_a_failed_launcher_comes_back_if_its_policy_says_so() -> None:
+    world = World(et(launcher="Always"))
+    world.fail("mnist-launcher")
+    world.wait(60)
+    assert world.record.phase == "Running"
+    assert world.pods["mnist-launcher"].ready
+
+
+def test_et_operator_12_without_a_launcher_workers_get_their_time_all_the_same() -> None:
+    world = World(et(launcher="Always"))
+    world.change("mnist-launcher", phase="Pending", ready=False)
+    rescale(world, et(launcher="Always"), scale_in("less", 1))
+    world.wait(50, ready=False)
+    assert WORKER in world.pods
+
+
+def test_et_operator_13_what_was_not_done_is_decided_again() -> None:
+    world = World(et())
+    world.fail(WORKER)
+    for _ in range(3):
+        world.settle(until=lambda action: isinstance(action, ReplacePod))
+    world.settle()
+    assert world.pods[WORKER].phase == "Pending"
+    assert world.record.replaced == {"worker": 1}
+
+
+def test_et_operator_14_an_api_error_fails_no_job() -> None:
+    world = World(et())
+    world.vanish(WORKER)
+    for _ in range(20):
+        world.settle(until=lambda action: isinstance(action, CreatePod))
+        world.now += 10
+    assert world.record.phase == "Running"
+    world.wait(60)
+    assert world.pods[WORKER].ready
+
+
+@pytest.mark.parametrize(
+    ("exits", "replaced"),
+    [
+        ([("main", 127)], False),
+        ([("main", 128)], True),
+        ([("main", 255)], True),
+        ([("main", 0), ("side", 137)], True),
+        ([("main", 1), ("side", 137)], False),
+        ([], True),
+    ],
+)
+def test_et_operator_18_the_documented_exit_codes_are_retried_of_any_container(
+    exits: list[tuple[str, int]], replaced: bool
+) -> None:
+    world = World(et("ExitCode"))
+    before = world.pods[WORKER].uid
+    world.fail(WORKER, exits=tuple(exits), reason="" if exits else "Evicted")
+    world.wait(60)
+    assert (world.pods[WORKER].uid != before) == replaced
+
+
+@pytest.mark.parametrize("policy", ["OnFailure", "ExitCode", "Always"])
+def test_et_operator_21_a_deleted_worker_comes_back(policy: str) -> None:
+    world = World(et(policy))
+    world.delete(WORKER)
+    world.wait(60)
+    assert world.pods[WORKER].ready
+
+
+def test_et_operator_21_one_that_does_not_is_told_of_once() -> None:
+    world = World(et("Never"))
+    world.delete(WORKER)
+    for _ in range(10):
+        world.wait(60)
+    assert len(world.told("PodLost")) == 1
+
+
+def test_et_operator_22_23_a_replacement_cannot_meet_the_pod_that_failed() -> None:
+    world = World(et(replicas=3))
+    rescale(world, et(replicas=3), scale_in("less", 1))
+    world.wait(600)
+    world.fail(WORKER)
+    world.wait(60)
+    assert sorted(world.pods) == ["mnist-launcher", "mnist-worker-0", WORKER]
+    assert world.pods[WORKER].ready
+
+
+def test_et_operator_25_a_worker_that_fails_while_the_job_scales_is_replaced() -> None:
+    world = World(et(replicas=3))
+    rescale(world, et(replicas=3), scale_in("less", 1), scale_out("more", 3))
+    world.fail(WORKER)
+    world.settle()
+    assert world.pods[WORKER].phase == "Pending"
+
+
+def test_et_operator_26_a_scale_in_ends() -> None:
+    world = World(et(replicas=3))
+    rescale(world, et(replicas=3), scale_in("less", 1))
+    world.wait(61)
+    assert "mnist-worker-2" not in world.pods
+
+
+def test_et_operator_27_worker_1_does_not_wait_for_worker_10() -> None:
+    world = World(et(replicas=11))
+    rescale(world, et(replicas=11), scale_in("less", [WORKER]))
+    world.wait(61)
+    assert WORKER not in world.pods
+    assert "mnist-worker-10" in world.listed
+
+
+def test_et_operator_30_a_worker_is_replaced_before_its_host_list_is_written() -> None:
+    world = World(et())
+    world.fail(WORKER)
+    world.settle()
+    kinds = [type(one) for one in world.done]
+    assert kinds.index(ReplacePod) < kinds.index(WriteHosts)
+
+
+def test_et_operator_32_workers_of_a_scale_out_count_one_by_one_however_late() -> None:
+    world = World(et())
+    rescale(world, et(), scale_out("more", 3))
+    world.sync()
+    world.get_ready("mnist-worker-3")
+    world.settle()
+    assert world.listed == ["mnist-worker-0", WORKER, "mnist-worker-3"]
+    world.wait(3600, ready=False)
+    assert "mnist-worker-2" in world.pods
+    world.wait(1)
+    assert len(world.listed) == 5
+
+
+def test_et_operator_33_a_scale_in_with_a_script_drains_like_any_other() -> None:
+    world = World(et(replicas=3))
+    rescale(world, et(replicas=3), scale_in("less", 1, script="/drain.sh"))
+    world.wait(50)
+    assert "mnist-worker-2" in world.pods
+    assert "mnist-worker-2" not in world.listed
+
+
+def test_et_operator_34_suspending_has_a_way_back() -> None:
+    annotation = "job-supervisor.kube-ai.io/job-suspended"
+    world = World(et())
+    stopped = et()
+    stopped["metadata"]["annotations"] = {annotation: "true"}
+    rescale(world, stopped)
+    world.wait(60)
+    assert world.pods == {}
+    rescale(world, et())
+    world.sync()
+    world.wait(60)
+    assert world.record.phase == "Running"
+
+
+def test_et_operator_35_a_restart_resets_its_times() -> None:
+    world = World(training_job(restartPolicy="OnFailure"))
+    begun = world.record.started
+    world.wait(100)
+    world.fail("mnist-launcher")
+    world.wait(60)
+    assert world.record.started != begun
+    assert world.record.finished is None
+
+
+def test_et_operator_37_nothing_is_done_before_it_is_written_down() -> None:
+    world = World(et())
+    world.fail(WORKER)
+    for _ in range(3):
+        world.settle(until=lambda action: isinstance(action, WriteStatus))
+    assert world.done == []
+    world.settle()
+    assert isinstance(world.done[0], WriteStatus)
+
+
+def test_et_operator_38_no_command_is_run_in_any_pod() -> None:
+    assert not [one for one in get_args(actions.Action) if "exec" in one.__name__.lower()]
+    assert "pods/exec" not in {name for rule in RULES for name in rule["resources"]}
+
+
+def test_et_operator_39_nobody_comes_back_while_who_was_told_to_go_may_still_run() -> None:
+    world = World(training_job(restartPolicy="OnFailure"))
+    world.fail("mnist-launcher")
+    world.settle()
+    assert world.pods["mnist-worker-0"].deleting
+    world.now += 600
+    world.settle()
+    assert world.of(CreatePod) == []
+
+
+def test_et_operator_44_events_say_what_they_are_about() -> None:
+    world = World(et("Never"))
+    world.fail(WORKER)
+    rescale(world, et("Never"), scale_in("less", ["mnist-worker-0"]))
+    world.wait(100)
+    world.succeed("mnist-launcher")
+    world.settle()
+    told = {one.reason: one for one in world.of(EmitEvent)}
+    assert {"PodLost", "WorkerLeaves", "JobSucceeded"} == set(told)
+    assert told["PodLost"].warning
+    assert not told["JobSucceeded"].warning
+    assert all(one.message for one in told.values())
+
+
+def test_et_operator_45_no_secret_can_be_read() -> None:
+    verbs = {verb for rule in RULES if "secrets" in rule["resources"] for verb in rule["verbs"]}
+    assert verbs <= {"create"}
+
+
+def test_et_operator_48_pods_that_are_there_already_are_no_failure() -> None:
+    world = World(et(), start=False)
+    world.sync()
+    world.vanish(WORKER)
+    world.settle()
+    world.create(WORKER)  # somebody else was faster
+    world.act(CreatePod(WORKER, "worker", 1, "vanished"))
+    world.wait(60)
+    assert world.record.phase == "Running"
+
+
+def test_et_operator_49_who_was_scaled_in_is_not_remembered_as_one_who_should_be_there() -> None:
+    world = World(et(replicas=3))
+    rescale(world, et(replicas=3), scale_in("less", 1))
+    world.wait(600)
+    world.restart_watcher()
+    world.wait(600)
+    assert "mnist-worker-2" not in world.pods
+    assert world.told("PodReplaced") == world.told("PodLost") == []
+
+
+@pytest.mark.parametrize("wish", [1, ["mnist-worker-4"]])
+def test_et_operator_50_a_scale_in_removes_its_workers_and_no_other(wish: Any) -> None:
+    world = World(et(replicas=5))
+    rescale(world, et(replicas=5), scale_in("less", wish))
+    for _ in range(6):
+        world.wait(13)
+        world.restart_watcher()
+        for action in world.decide():
+            if isinstance(action, DeletePod):
+                world.act(action)
+                world.act(action)
+    world.wait(600)
+    assert sorted(world.pods) == ["mnist-launcher", *(f"mnist-worker-{n}" for n in range(4))]
+    assert len(set(world.deleted)) == 1
+
+
+# Training Operator --------------------------------------------------------------------------
+
+
+def test_training_operator_01_a_deadline_needs_no_event() -> None:
+    world = kubeflow(
+        "PyTorchJob", "OnFailure", {"Worker": 2}, runPolicy={"activeDeadlineSeconds": 60}
+    )
+    world.wait(61)
+    assert world.record.reason == "DeadlineExceeded"
+
+
+def test_training_operator_02_pods_that_failed_count_against_the_limit() -> None:
+    world = kubeflow("PyTorchJob", "ExitCode", {"Worker": 2}, runPolicy={"backoffLimit": 1})
+    world.fail("mnist-worker-0", 137)
+    world.wait(60)
+    assert world.record.phase == "Running"
+    world.fail("mnist-worker-0", 137)
+    world.settle()
+    assert world.record.phase == "Failed"
+
+
+def test_training_operator_03_a_new_pod_does_not_reset_the_count() -> None:
+    world = kubeflow("PyTorchJob", "OnFailure", {"Worker": 2}, runPolicy={"backoffLimit": 4})
+    world.change("mnist-worker-0", restarts=3)
+    world.delete("mnist-worker-0")
+    world.wait(60)
+    world.restart_watcher()
+    assert world.record.phase == "Running"
+    world.change("mnist-worker-1", restarts=1)
+    world.settle()
+    assert world.record.phase == "Failed"
+
+
+def test_training_operator_04_no_replicas_make_no_pod_and_no_success() -> None:
+    world = kubeflow("TFJob", "Never", {"Chief": 1, "Worker": 0})
+    world.wait(600)
+    assert sorted(world.pods) == ["mnist-chief-0"]
+    assert world.record.phase == "Running"
+
+
+@pytest.mark.parametrize("policy", ["Never", "OnFailure", "ExitCode", "Always"])
+@pytest.mark.parametrize("kind", ["TFJob", "PyTorchJob", "XGBoostJob", "PaddleJob", "MXJob"])
+def test_training_operator_05_a_drained_replica_is_no_failure(kind: str, policy: str) -> None:
+    first = {"TFJob": "Chief", "MXJob": "Scheduler"}.get(kind, "Master")
+    world = kubeflow(kind, policy, {first: 1, "Worker": 2})
+    world.delete(WORKER, code=1)
+    world.wait(60)
+    assert world.record.phase == "Running"
+    assert world.pods[WORKER].ready
+
+
+def test_training_operator_09_a_finished_replica_that_vanishes_is_not_run_again() -> None:
+    world = kubeflow("JAXJob", "OnFailure", {"Worker": 2})
+    world.succeed(WORKER)
+    world.settle()
+    world.vanish(WORKER)
+    world.restart_watcher()
+    world.wait(600)
+    assert WORKER not in world.pods
+
+
+def test_training_operator_10_an_end_ends_those_who_only_serve() -> None:
+    world = kubeflow("TFJob", "Never", {"Chief": 1, "PS": 1})
+    world.succeed("mnist-chief-0")
+    world.settle()
+    assert world.status is not None
+    assert world.status["done"] == world.spec_hash
+
+
+def test_training_operator_11_no_service_is_ever_removed() -> None:
+    assert "services" not in {name for rule in RULES for name in rule["resources"]}
+
+
+def test_training_operator_12_a_gang_can_be_made_anew_as_a_whole() -> None:
+    types = {"Worker": {**replicas("PyTorchJob", 3)}}
+    job = kubeflow_job("PyTorchJob", types)
+    job["metadata"]["annotations"] = {"etcompile.dev/restart-together": "true"}
+    world = World(job)
+    before = {pod.uid for pod in world.pods.values()}
+    world.fail(WORKER)
+    world.wait(60)
+    assert not before & {pod.uid for pod in world.pods.values()}
+
+
+def test_training_operator_13_every_end_has_a_time_and_expires() -> None:
+    world = kubeflow(
+        "XGBoostJob",
+        "ExitCode",
+        {"Master": 1, "Worker": 2},
+        runPolicy={"ttlSecondsAfterFinished": 5},
+    )
+    world.fail(WORKER, 2)
+    world.settle()
+    assert world.record.phase == "Failed"
+    assert world.record.finished == world.now
+    world.wait(60)
+    assert world.pods == {}
+
+
+@pytest.mark.parametrize("kind", ["XGBoostJob", "PyTorchJob", "PaddleJob", "TFJob", "MXJob"])
+def test_training_operator_14_29_success_and_failure_at_once_are_a_success(kind: str) -> None:
+    first = {"TFJob": "Chief", "MXJob": "Scheduler"}.get(kind, "Master")
+    for fails_first in (True, False):
+        world = kubeflow(kind, "Never", {first: 1, "Worker": 2})
+        if fails_first:
+            world.fail(WORKER)
+        world.succeed(f"mnist-{first.lower()}-0")
+        if not fails_first:
+            world.fail(WORKER)
+        world.settle()
+        assert world.record.phase == "Succeeded"
+
+
+def test_training_operator_29_a_run_ends_once() -> None:
+    world = kubeflow("TFJob", "Never", {"Chief": 1, "Worker": 2})
+    world.succeed("mnist-chief-0")
+    world.settle()
+    world.fail(WORKER)
+    world.wait(60)
+    assert world.record.phase == "Succeeded"
+
+
+def test_training_operator_32_a_restart_hides_no_failure_of_another_type() -> None:
+    types = {"PS": {**replicas("TFJob", 1)}, "Worker": {**replicas("TFJob", 2)}}
+    types["PS"]["restartPolicy"] = "Never"
+    types["Worker"]["restartPolicy"] = "OnFailure"
+    world = World(kubeflow_job("TFJob", types))
+    world.fail(WORKER)
+    world.fail("mnist-ps-0")
+    world.settle()
+    assert world.record.phase == "Failed"
+
+
+def test_training_operator_38_those_whom_a_success_leaves_behind_are_ended() -> None:
+    world = kubeflow(
+        "PyTorchJob",
+        "OnFailure",
+        {"Worker": 3},
+        elasticPolicy={"minReplicas": 1, "maxReplicas": 3},
+        runPolicy={"cleanPodPolicy": "Running"},
+    )
+    world.succeed(WORKER)
+    world.wait(60)
+    assert world.record.phase == "Succeeded"
+    assert sorted(world.pods) == [WORKER]
+
+
+def test_training_operator_40_a_worker_of_elastic_mpi_may_fail() -> None:
+    world = World(mpi_job(elastic=True))
+    world.fail(WORKER)
+    world.delete("mnist-worker-0")
+    world.wait(60)
+    assert world.record.phase == "Running"
+    assert world.listed == ["mnist-worker-0"]
+
+
+def test_training_operator_40_a_worker_with_exit_code_is_made_again() -> None:
+    job = mpi_job()
+    job["spec"]["mpiReplicaSpecs"]["Worker"]["restartPolicy"] = "ExitCode"
+    world = World(job)
+    world.fail(WORKER, 137)
+    world.wait(60)
+    assert world.record.phase == "Running"
+    assert world.pods[WORKER].ready
+
+
+@pytest.mark.parametrize("policy", ["OnFailure", "Always", "ExitCode"])
+@pytest.mark.parametrize("kind", ["XGBoostJob", "MXJob"])
+def test_training_operator_44_an_eviction_is_either_replaced_or_a_failure(
+    kind: str, policy: str
+) -> None:
+    world = kubeflow(
+        kind, policy, {"Master" if kind == "XGBoostJob" else "Scheduler": 1, "Worker": 2}
+    )
+    world.evict(WORKER)
+    world.wait(60)
+    assert world.record.phase == "Running"
+    assert world.pods[WORKER].ready
+
+
+def test_training_operator_47_a_gap_below_a_worker_that_leaves_is_not_filled() -> None:
+    elastic = {"minReplicas": 1, "maxReplicas": 4}
+    world = kubeflow("PyTorchJob", "OnFailure", {"Worker": 4}, elasticPolicy=elastic)
+    documents = kubeflow_job(
+        "PyTorchJob", {"Worker": {**replicas("PyTorchJob", 1)}}, elasticPolicy=elastic
+    )
+    rescale(world, documents)
+    world.change("mnist-worker-3", deleting=True)
+    world.vanish("mnist-worker-1")
+    world.vanish("mnist-worker-2")
+    world.wait(600)
+    assert sorted(world.pods) == ["mnist-worker-0"]
+    assert world.of(CreatePod) == []
+
+
+def test_training_operator_48_how_a_pod_ends_that_was_told_to_go_does_not_count() -> None:
+    elastic = {"minReplicas": 1, "maxReplicas": 3}
+    world = kubeflow("PyTorchJob", "ExitCode", {"Worker": 3}, elasticPolicy=elastic)
+    documents = {"Worker": {**replicas("PyTorchJob", 2), "restartPolicy": "ExitCode"}}
+    rescale(world, kubeflow_job("PyTorchJob", documents, elasticPolicy=elastic))
+    world.change("mnist-worker-2", deleting=True)
+    world.fail("mnist-worker-2", 1)
+    world.delete(WORKER, code=1)
+    world.wait(60)
+    assert world.record.phase == "Running"
+    assert world.record.replaced == {}
+
+
+# MPI Operator -------------------------------------------------------------------------------
+
+
+def test_mpi_operator_d4_a_ttl_takes_workers_too_where_git_has_no_say() -> None:
+    world = World(mpi_job(version="v2beta1", runPolicy={"ttlSecondsAfterFinished": 5}))
+    world.batch = batch(succeeded=True)
+    world.wait(60)
+    assert world.pods == {}
+
+
+def test_mpi_operator_d5_clean_pod_policy_all_means_all() -> None:
+    world = World(mpi_job(version="v2beta1", runPolicy={"cleanPodPolicy": "All"}))
+    launcher_pod(world)
+    world.succeed("mnist-launcher-x7k2p")
+    world.wait(60)
+    assert world.record.phase == "Succeeded"
+    assert world.pods == {}
+
+
+def test_mpi_operator_d6_an_evicted_worker_neither_fails_the_job_nor_stays_away() -> None:
+    world = World(mpi_job(version="v2beta1"))
+    world.evict(WORKER)
+    world.wait(60)
+    assert world.record.phase == "Running"
+    assert world.pods[WORKER].ready
+
+
+def test_mpi_operator_d6_a_failed_job_is_cleaned_up() -> None:
+    world = World(mpi_job(version="v2beta1", runPolicy={"cleanPodPolicy": "Running"}))
+    world.batch = batch(failed="BackoffLimitExceeded")
+    world.wait(60)
+    assert world.record.phase == "Failed"
+    assert world.record.finished is not None
+    assert world.pods == {}
+
+
+def test_mpi_operator_d7_a_failed_worker_is_replaced() -> None:
+    world = World(mpi_job(version="v2beta1"))
+    before = world.pods[WORKER].uid
+    world.fail(WORKER, 1)
+    world.wait(60)
+    assert world.pods[WORKER].uid != before
+    assert world.pods[WORKER].ready
+
+
+def batch(**fields: Any) -> BatchView:
+    return BatchView("mnist-launcher", **fields)
+
+
+def launcher_pod(world: World) -> None:
+    name = "mnist-launcher-x7k2p"
+    pod = structs.replace(world.pods[WORKER], name=name, uid="l", role="launcher", index=None)
+    world.pods[name] = pod

@@ -1,0 +1,97 @@
+"""A watcher under exactly the rights that its manifests give it, and who plays the kubelets."""
+
+import contextlib
+import urllib.error
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from watched import ALL, QUICK, Place, Running
+
+from etcompile.cluster import connect
+from etcompile.watch.manifests import NAME, Installation, manifests
+from etcompile.watch.selecting import Selector
+from etcompile.watch.state import Patience
+from faultproxy import FaultProxy
+
+PATHS = {
+    "ServiceAccount": "/api/v1/namespaces/{}/serviceaccounts",
+    "Role": "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/roles",
+    "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/rolebindings",
+}
+
+
+@pytest.fixture
+def place(control_plane, namespace) -> Iterator[Place]:
+    """A namespace of this test."""
+    with connect(kubeconfig=control_plane.kubeconfig(), namespace=namespace) as cluster:
+        found = Place(control_plane, cluster, namespace)
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def granted(control_plane, namespace) -> Callable[..., str]:
+    """`granted(without=(resource, verb))`: a token with the watcher's rights, and one less."""
+
+    def grant(without: tuple[str, str] | None = None, namespace: str = namespace) -> str:
+        for value in manifests(Installation(namespace, (namespace,))):
+            if value["kind"] not in PATHS:
+                continue
+            if value["kind"] == "Role" and without:
+                value["rules"] = [*_less(value["rules"], *without)]
+            path = PATHS[value["kind"]].format(namespace)
+            with contextlib.suppress(urllib.error.HTTPError):
+                control_plane.ask("POST", path, value)
+        return control_plane.service_account(namespace, NAME)
+
+    return grant
+
+
+def _less(rules: list[dict], resource: str, verb: str) -> Iterator[dict]:
+    for rule in rules:
+        if rule["resources"] == [resource]:
+            left = [one for one in rule["verbs"] if one != verb]
+            if left:
+                yield {**rule, "verbs": left}
+        else:
+            yield rule
+
+
+@pytest.fixture
+def watching(control_plane, namespace, granted) -> Iterator[Callable[..., Running]]:
+    """`watching()`: a watcher with its own rights, started."""
+    started: list[Running] = []
+
+    def start(
+        *,
+        server: str = "",
+        without: tuple[str, str] | None = None,
+        leads: bool = True,
+        patience: Patience = QUICK,
+        chosen: Selector = ALL,
+    ) -> Running:
+        token = granted(without)
+        kubeconfig = control_plane.kubeconfig(token=token, namespace=namespace, server=server)
+        started.append(
+            Running(kubeconfig, namespace, leads=leads, patience=patience, chosen=chosen)
+        )
+        return started[-1].start()
+
+    yield start
+    for one in started:
+        one.stop()
+
+
+@pytest.fixture(scope="session")
+def proxy_certificate(control_plane) -> tuple[Path, Path]:
+    """What a proxy shows instead of the API server's."""
+    return control_plane.authority.server("proxy")
+
+
+@pytest.fixture
+def proxy(control_plane, proxy_certificate) -> Iterator[FaultProxy]:
+    """A proxy that breaks what a test tells it to."""
+    trusted = control_plane.authority.file
+    with FaultProxy(control_plane.server, trusted, *proxy_certificate) as found:
+        yield found

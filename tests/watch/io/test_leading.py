@@ -1,0 +1,101 @@
+"""Who may act: the Lease, on a real API server, with two that want it."""
+
+import threading
+
+import pytest
+from watched import ONCE, TERMS, eventually
+
+from etcompile.cluster import connect
+from etcompile.watch.leading import Leading
+
+
+@pytest.fixture
+def contender(control_plane, namespace):
+    """`contender(name, server=URL)`: somebody who wants the Lease of this namespace."""
+    opened = []
+
+    def make(name: str, server: str = "") -> Leading:
+        kubeconfig = control_plane.kubeconfig(
+            token="admin-token", namespace=namespace, server=server
+        )
+        cluster = connect(kubeconfig=kubeconfig, retries=ONCE, timeout=2)
+        opened.append(cluster)
+        return Leading(cluster, namespace, "lease", name, terms=TERMS)
+
+    yield make
+    for cluster in opened:
+        cluster.close()
+
+
+def test_the_first_leads_and_the_second_does_not(contender):
+    first, second = contender("first"), contender("second")
+    assert first.attempt()
+    assert not second.attempt()
+    assert first.attempt()
+    assert (first.valid, second.valid, second.holder) == (True, False, "first")
+
+
+def test_of_many_that_start_at_once_one_leads(contender):
+    all_of_them = [contender(f"watcher-{number}") for number in range(8)]
+    at_once = threading.Barrier(len(all_of_them))
+
+    def run(one: Leading) -> None:
+        at_once.wait()
+        one.attempt()
+
+    threads = [threading.Thread(target=run, args=(one,)) for one in all_of_them]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(one.valid for one in all_of_them) == 1
+
+
+def test_a_lease_that_is_not_renewed_goes_to_another_after_its_holder_has_stopped(contender):
+    first, second = contender("first"), contender("second")
+    assert first.attempt()
+    assert not second.attempt()
+    overlapping = []
+
+    def tried() -> bool:
+        won = second.attempt()
+        overlapping.append(won and first.valid)
+        return won
+
+    eventually(tried)
+    assert not any(overlapping)
+    assert not first.attempt()
+    assert not first.valid
+
+
+def test_a_lease_given_away_is_another_s_at_once(contender):
+    first, second = contender("first"), contender("second")
+    assert first.attempt()
+    assert not second.attempt()
+    first.release()
+    assert not first.valid
+    assert second.attempt()
+
+
+def test_who_cannot_reach_the_cluster_leads_no_more_and_says_why(contender, proxy):
+    told: list[bool] = []
+    leading = contender("cut-off", proxy.url)
+    leading.changed = told.append
+    assert leading.attempt()
+    proxy.add("status", path="leases", status=503, times=1000)
+    eventually(lambda: not leading.attempt())
+    assert told == [True, False]
+    assert "503" in leading.problem
+
+
+def test_a_holder_that_reads_that_it_lost_the_lease_stops_at_once(
+    contender, control_plane, namespace
+):
+    leading = contender("robbed")
+    assert leading.attempt()
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/lease"
+    change = {"spec": {"holderIdentity": "robber", "leaseDurationSeconds": 60}}
+    control_plane.ask("PATCH", path, change, "application/merge-patch+json")
+    leading.attempt()  # somebody else wrote
+    assert not leading.attempt()
+    assert not leading.valid

@@ -1,0 +1,55 @@
+"""Jobs that want a look get one, one pair of hands at a time."""
+
+import threading
+import time
+
+from etcompile.watch.queueing import JobQueue
+
+A, B = ("ml", "a"), ("ml", "b")
+
+
+def test_many_wishes_for_one_job_are_one_look():
+    queue = JobQueue()
+    for _ in range(100):
+        queue.want(A)
+    queue.want(B)
+    assert queue.depth == 2
+    assert [queue.take(), queue.take()] == [A, B]
+
+
+def test_what_happens_to_a_job_in_hand_is_another_look_afterwards():
+    queue = JobQueue()
+    queue.want(A)
+    assert queue.take() == A
+    queue.want(A)
+    queue.want(B)
+    assert queue.take() == B  # and not A, which is in hand
+    queue.done(A)
+    assert queue.take() == A
+
+
+def test_a_job_is_looked_at_again_when_its_time_comes():
+    queue = JobQueue()
+    queue.want(A)
+    queue.take()
+    begun = time.monotonic()
+    queue.done(A, begun + 0.1)
+    assert queue.idle
+    assert queue.take() == A
+    assert time.monotonic() >= begun + 0.1
+
+
+def test_a_later_wish_takes_the_place_of_an_earlier_one():
+    queue = JobQueue()
+    for again in (time.monotonic() + 0.05, None):
+        queue.want(A)
+        queue.take()
+        queue.done(A, again)
+    taken = []
+    thread = threading.Thread(target=lambda: taken.append(queue.take()))
+    thread.start()
+    thread.join(0.3)
+    assert taken == []
+    queue.close()
+    thread.join(5)
+    assert taken == [None]

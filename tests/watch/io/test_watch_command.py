@@ -1,0 +1,117 @@
+"""The command: the objects that run it, what it serves, and what it refuses."""
+
+import urllib.error
+import urllib.request
+
+import pytest
+from click.testing import CliRunner
+from watched import eventually, training_job
+
+from etcompile.cli.watch import command
+from etcompile.load import parse
+from etcompile.watch.manifests import NAME, Installation, manifests
+from etcompile.watch.serving import Serving
+
+
+def written(*arguments: str) -> list[dict]:
+    result = CliRunner().invoke(command, ["--manifests", *arguments])
+    assert result.exit_code == 0, result.output
+    return [document.data for document in parse(result.stdout).documents]
+
+
+def test_the_manifests_of_a_namespace_hold_no_right_beyond_it():
+    kinds = [value["kind"] for value in written("--namespace", "ml", "--namespace", "nlp")]
+    assert "ClusterRole" not in kinds
+    assert kinds.count("Role") == 3  # one in each, and one for the Lease
+    assert {"Deployment", "NetworkPolicy", "PodDisruptionBudget", "ServiceAccount"} <= {*kinds}
+
+
+def test_the_manifests_for_all_namespaces_bring_their_own():
+    objects = written("--all-namespaces", "--selector", "team=nlp", "--image", "here/etcompile:1")
+    kinds = [value["kind"] for value in objects]
+    assert kinds[0] == "Namespace"
+    assert "ClusterRole" in kinds
+    pod = objects[-1]["spec"]["template"]["spec"]["containers"][0]
+    assert pod["image"] == "here/etcompile:1"
+    assert pod["args"][:4] == ["watch", "--all-namespaces", "--selector", "team=nlp"]
+
+
+def test_the_deployment_s_arguments_are_ones_that_the_command_knows(monkeypatch):
+    arguments = written("--namespace", "ml", "--selector", "a=b")[-1]["spec"]["template"]["spec"][
+        "containers"
+    ][0]["args"]
+    assert arguments[0] == "watch"
+    with command.make_context("watch", arguments[1:]) as context:
+        assert context.params["namespaces"] == ("ml",)
+        assert context.params["home"] == "ml"
+
+
+@pytest.mark.parametrize("namespaces", [None, "its own"])
+def test_an_api_server_accepts_all_of_them(place, namespaces):
+    where = None if namespaces is None else (place.namespace,)
+    for value in manifests(Installation(place.namespace, where)):
+        place.cluster.server_side_apply(value, dry_run=True)
+
+
+def test_what_it_serves_tells_how_it_is(place, watching):
+    running = watching()
+    place.kubelets()
+    place.submit(training_job())
+    eventually(lambda: len(place.hosts()) == 2)
+    checks = {"/healthz": running.watcher.healthy, "/readyz": running.watcher.ready}
+    with Serving("127.0.0.1", 0, running.watcher.metrics.text, checks) as serving:
+
+        def get(path: str) -> str:
+            with urllib.request.urlopen(f"http://127.0.0.1:{serving.port}{path}") as answer:
+                return answer.read().decode()
+
+        assert get("/healthz") == "healthy\n"
+        assert get("/readyz") == "ready\n"
+        metrics = get("/metrics")
+        assert "etcompile_watch_leads 1.0" in metrics
+        assert "etcompile_watch_pods 3.0" in metrics
+        assert (
+            'etcompile_watch_api_writes_total{kind="ConfigMap",status="ok",verb="create"}'
+            in metrics
+        )
+        with pytest.raises(urllib.error.HTTPError):
+            get("/other")
+
+
+def test_a_check_that_fails_is_answered_with_503():
+    with Serving("127.0.0.1", 0, bytes, {"/readyz": lambda: (False, "not yet")}) as serving:
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            urllib.request.urlopen(f"http://127.0.0.1:{serving.port}/readyz")
+        with caught.value as answer:
+            assert (answer.code, answer.read()) == (503, b"not yet\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["-n", "a", "-A"], "contradict"),
+        (["--selector", "a b"], "no requirement of a label selector"),
+        (["--manifests"], "needs --namespace NS or --all-namespaces"),
+        (["--image", "x"], "needs --manifests"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(arguments, words):
+    result = CliRunner().invoke(command, arguments)
+    assert result.exit_code == 2
+    assert words in result.output
+
+
+def test_a_kubeconfig_that_is_not_there_is_said_so(tmp_path):
+    result = CliRunner().invoke(command, ["--once", "--kubeconfig", str(tmp_path / "none")])
+    assert result.exit_code == 6
+    assert "none" in result.output
+
+
+def test_once_leaves_jobs_to_the_watcher_that_holds_the_lease(place, watching, control_plane):
+    running = watching()
+    eventually(lambda: running.leading.valid)
+    kubeconfig = control_plane.kubeconfig(token="admin-token", namespace=place.namespace)
+    result = CliRunner().invoke(command, ["--once", "--kubeconfig", str(kubeconfig)])
+    assert result.exit_code == 0, result.output
+    assert "nothing done" in result.output
+    assert NAME not in result.output

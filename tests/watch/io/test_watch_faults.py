@@ -1,0 +1,246 @@
+"""A watcher whose network, API server, rival or life fails in the middle of its work."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+from watched import ONCE, eventually, training_job
+
+from etcompile.cluster import connect
+from etcompile.watch.manifests import NAME
+from etcompile.watch.streaming import Stream
+
+
+def started(place, workers: int = 3) -> None:
+    place.kubelets()
+    place.submit(training_job(workers=workers))
+    eventually(lambda: len(place.ready()) == workers)
+
+
+def listed(place, count: int) -> bool:
+    hosts = [host.split(".")[0] for host in place.hosts()]
+    return len(hosts) == count and hosts == place.ready()
+
+
+def replaced(place, names: list[str]) -> None:
+    """Lets workers fail; each must come back, once, and be counted once."""
+    before = {name: place.uid(name) for name in names}
+    for name in names:
+        place.fails(name)
+    eventually(lambda: all(place.uid(name) not in ("", uid) for name, uid in before.items()), 30)
+    eventually(lambda: listed(place, len(place.ready())), 30)
+    once_each(place, names)
+
+
+def once_each(place, names: list[str]) -> None:
+    made = [name for verb, kind, name in place.writes(NAME) if (verb, kind) == ("create", "pods")]
+    assert sorted(made) == sorted(names)
+    record = json.loads(place.data("bert-status")["record"])
+    counts = {key: trial.get("count", 0) for key, trial in record["trials"].items()}
+    assert counts == {f"worker/{name.rpartition('-')[2]}": 1 for name in names}
+
+
+WRITES = {
+    "pods": ("DELETE|POST", r"/pods(/bert-worker-1)?\?"),
+    "record": ("PATCH", r"/configmaps/bert-status"),
+    "hosts": ("PATCH", r"/configmaps/bert-hosts"),
+}
+
+
+FAULTS = [("status", 429), ("status", 500), ("lost", 500), ("reset-before", 0), ("reset-after", 0)]
+
+
+@pytest.mark.parametrize(("kind", "status"), FAULTS, ids=str)
+@pytest.mark.parametrize("what", WRITES)
+def test_a_write_that_fails_is_decided_anew(place, watching, proxy, what, kind, status):
+    watching(server=proxy.url)
+    started(place)
+    eventually(lambda: listed(place, 3))
+    methods, path = WRITES[what]
+    for method in methods.split("|"):
+        proxy.add(kind, method=method, path=path, status=status, times=2)
+    replaced(place, ["bert-worker-1"])
+    eventually(lambda: any(seen.fault == kind for seen in proxy.seen))
+    eventually(lambda: listed(place, 3))
+    once_each(place, ["bert-worker-1"])
+
+
+def test_a_failure_while_the_watch_is_cut_is_seen_all_the_same(place, watching, proxy):
+    watching(server=proxy.url)
+    started(place)
+    eventually(lambda: listed(place, 3))
+    # Whatever each watch tells next is its last word, three times.
+    proxy.add("cut", path=r"/pods\?.*watch=true", times=3, after=1)
+    proxy.add("reset-before", path=r"/pods\?.*watch=true", times=2)
+    replaced(place, ["bert-worker-1"])
+    replaced_again = place.uid("bert-worker-2")
+    place.fails("bert-worker-2")
+    eventually(lambda: place.uid("bert-worker-2") not in ("", replaced_again))
+
+
+def test_an_expired_watch_begins_anew_with_a_list(place, watching, proxy):
+    expired = json.dumps(
+        {
+            "kind": "Status",
+            "status": "Failure",
+            "reason": "Expired",
+            "message": "too old",
+            "code": 410,
+        }
+    )
+    # The first thing that the first watch tells is its last word, and the next two are refused.
+    proxy.add("cut", path=r"/pods\?.*watch=true", times=1, after=1)
+    proxy.add("status", path=r"/pods\?.*watch=true", status=410, body=expired, times=2)
+    running = watching(server=proxy.url)
+    started(place)
+    eventually(lambda: listed(place, 3))
+    replaced(place, ["bert-worker-1"])
+    restarts = {"kind": "Pod", "reason": "expired"}
+    assert running.value("etcompile_watch_stream_restarts_total", **restarts) == 2
+    lists = [seen for seen in proxy.seen if re.search(r"/pods\?(?!.*watch=)", seen.path)]
+    assert len([seen for seen in lists if seen.method == "GET"]) == 3
+
+
+def test_a_stream_lists_again_when_etcd_has_forgotten_where_it_was(control_plane, namespace, proxy):
+    class Keeper:
+        def __init__(self):
+            self.lists, self.names = 0, set()
+
+        def begin(self, place):
+            self.lists += 1
+            self.names = set()
+
+        def listed(self, place, objects):
+            self.names |= {value["metadata"]["name"] for value in objects}
+
+        def complete(self, place, version):
+            pass
+
+        def changed(self, kind, value):
+            self.names.add(value["metadata"]["name"])
+
+    def template(name: str) -> dict:
+        spec = {"containers": [{"name": "c", "image": "i"}]}
+        metadata = {"name": name, "namespace": namespace, "labels": {"a": "b"}}
+        return {
+            "apiVersion": "v1",
+            "kind": "PodTemplate",
+            "metadata": metadata,
+            "template": {"spec": spec},
+        }
+
+    kubeconfig = control_plane.kubeconfig(token="admin-token", server=proxy.url)
+    with connect(kubeconfig=kubeconfig, retries=ONCE, timeout=5) as cluster:
+        keeper, restarts, stop = Keeper(), [], threading.Event()
+        # This API server reads pod templates straight from etcd, which forgets on demand.
+        stream = Stream(
+            cluster,
+            "v1",
+            "PodTemplate",
+            namespace,
+            "a=b",
+            keeper,
+            lambda kind, reason, error: restarts.append(reason),
+        )
+        thread = threading.Thread(target=stream.run, args=(stop,))
+        thread.start()
+        assert stream.synced.wait(10)
+        proxy.add("cut", path="podtemplates.*watch=true", times=1, after=1)
+        proxy.add("status", path="podtemplates.*watch=true", status=503, times=4)
+        cluster.create(template("one"))
+        eventually(lambda: "error" in restarts or "one" in keeper.names)
+        for number in range(3):
+            cluster.create(template(f"unseen-{number}"))
+        control_plane.compact()
+        eventually(lambda: {"one", "unseen-0", "unseen-1", "unseen-2"} <= keeper.names)
+        assert "expired" in restarts
+        assert keeper.lists == 2
+        stop.set()
+        cluster.close()
+        thread.join(10)
+
+
+def test_of_two_watchers_one_acts_and_the_other_takes_over(place, watching, proxy):
+    first = watching(server=proxy.url)
+    eventually(lambda: first.leading.valid)
+    second = watching()
+    started(place)
+    replaced(place, ["bert-worker-1"])
+    assert (first.leading.valid, second.leading.valid) == (True, False)
+    # The first loses the API server, but its Pods go on.
+    proxy.add("status", path=".", status=503, times=10_000)
+    uid = place.uid("bert-worker-2")
+    place.fails("bert-worker-2")
+    eventually(lambda: second.leading.valid)
+    assert not first.leading.valid
+    eventually(lambda: place.uid("bert-worker-2") not in ("", uid))
+    eventually(lambda: listed(place, 3))
+    once_each(place, ["bert-worker-1", "bert-worker-2"])
+
+
+def test_two_watchers_that_both_believe_to_lead_still_replace_each_once(place, watching):
+    watching(leads=False)
+    watching(leads=False)
+    started(place, 12)
+    eventually(lambda: listed(place, 12))
+    replaced(place, [f"bert-worker-{number}" for number in range(1, 11)])
+
+
+@pytest.fixture
+def process(place, granted, control_plane):
+    """`process()`: the command, as a process of its own, under its own rights."""
+    running: list[subprocess.Popen] = []
+    kubeconfig = control_plane.kubeconfig(token=granted(), namespace=place.namespace)
+
+    def start() -> subprocess.Popen:
+        command = [sys.executable, "-m", "etcompile", "watch", "--kubeconfig", str(kubeconfig)]
+        running.append(
+            subprocess.Popen([*command, "--lease", "2", "--listen", ""], stderr=subprocess.PIPE)
+        )
+        return running[-1]
+
+    yield start
+    for one in running:
+        if one.poll() is None:
+            one.kill()
+        one.communicate()
+
+
+def test_a_watcher_that_is_killed_in_the_middle_goes_on_where_it_was(place, process):
+    first = process()
+    started(place, 12)
+    eventually(lambda: listed(place, 12), 30)
+    names = [f"bert-worker-{number}" for number in range(1, 11)]
+    before = {name: place.uid(name) for name in names}
+    for name in names[:5]:
+        place.fails(name)
+    eventually(lambda: place.uid(names[0]) != before[names[0]])
+    first.send_signal(signal.SIGKILL)
+    for name in names[5:]:
+        place.fails(name)
+    process()
+    eventually(lambda: all(place.uid(name) not in ("", uid) for name, uid in before.items()), 40)
+    eventually(lambda: listed(place, 12), 30)
+    once_each(place, names)
+
+
+def test_a_watcher_that_is_told_to_stop_gives_its_lease_away(place, process):
+    first = process()
+    started(place)
+    eventually(lambda: listed(place, 3), 30)
+    first.terminate()
+    _, said = first.communicate(timeout=15)
+    assert first.returncode == 0, said
+    lease = place.cluster.get(place.cluster.resource("coordination.k8s.io/v1", "Lease"), NAME)
+    assert not lease["spec"].get("holderIdentity")
+
+
+def test_a_watcher_waits_for_a_cluster_that_does_not_answer(place, watching, proxy):
+    proxy.add("status", path=".", status=503, times=30)
+    watching(server=proxy.url)
+    started(place)
+    replaced(place, ["bert-worker-1"])

@@ -1,0 +1,95 @@
+"""The rendered rights are enough, and none of them can be left out."""
+
+import contextlib
+
+import pytest
+from watched import QUICK, Place, Running, eventually, training_job
+
+from etcompile.watch.manifests import NAME, RULES, lease_rules
+
+RIGHTS = sorted(
+    {
+        (resource, verb)
+        for rule in (*RULES, *lease_rules())
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+)
+HELD = "etcompile.dev/test"
+
+
+def refused(place: Place) -> set[tuple[str, str]]:
+    """The rights that the watcher asked for and did not have."""
+    return {
+        (event["objectRef"]["resource"], event["verb"])
+        for event in place.plane.audit(place.namespace)
+        if NAME in event["user"]["username"] and event["responseStatus"]["code"] == 403
+    }
+
+
+def life(place: Place) -> None:
+    """What happens to a job, with whatever a watcher has to do about it."""
+    place.kubelets()
+    place.holding.set()  # as kubelets do, until the key pair is there
+    for value in place.compiled(training_job(workers=3)):
+        if value["metadata"]["name"] == "bert-worker-2":
+            # It goes only when the test lets it: somebody else has its name until then.
+            value["metadata"]["finalizers"] = [HELD]
+        place.cluster.create(value)
+    secrets = place.cluster.resource("v1", "Secret")
+    eventually(lambda: place.cluster.get(secrets, "bert") or refused(place))
+    place.holding.clear()
+    eventually(lambda: len(place.ready()) == 3)
+
+
+def failures(place: Place) -> None:
+    for name in ("bert-worker-1", "bert-worker-2"):
+        place.fails(name)
+
+
+def let_go(place: Place) -> None:
+    pods = place.cluster.resource("v1", "Pod")
+    place.cluster.patch(pods, "bert-worker-2", {"metadata": {"finalizers": None}})
+
+
+def served(place: Place) -> bool:
+    """Whether the watcher has done all of it."""
+    hosts = [host.split(".")[0] for host in place.hosts()]
+    secrets = place.cluster.resource("v1", "Secret")
+    events = place.cluster.list(place.cluster.resource("v1", "Event"), place.namespace).items
+    told = {event["involvedObject"]["name"] for event in events}
+    return (
+        hosts == ["bert-worker-0", "bert-worker-1", "bert-worker-2"] == place.ready()
+        and place.cluster.get(secrets, "bert") is not None
+        and {"bert-worker-1", "bert-worker-2"} <= told
+    )
+
+
+def test_the_rendered_rights_are_enough(place, watching):
+    watching()
+    life(place)
+    eventually(lambda: len(place.hosts()) == 3)
+    failures(place)
+    eventually(lambda: "deletionTimestamp" in (place.pod("bert-worker-2") or {})["metadata"])
+    let_go(place)
+    eventually(lambda: served(place))
+    assert refused(place) == set()
+
+
+@pytest.mark.parametrize(("resource", "verb"), RIGHTS, ids=lambda word: word)
+def test_each_right_is_needed(place, granted, control_plane, resource, verb):
+    token = granted((resource, verb))
+    kubeconfig = control_plane.kubeconfig(token=token, namespace=place.namespace)
+    running = Running(kubeconfig, place.namespace, leads=True, patience=QUICK)
+    running.begin()
+    try:
+        life(place)
+        with contextlib.suppress(AssertionError):
+            # Without some rights there will be no list, and without others no event.
+            eventually(lambda: len(place.hosts()) == 3 or refused(place), 5)
+        failures(place)
+        eventually(lambda: (resource, verb) in refused(place))
+        assert refused(place) == {(resource, verb)}
+        assert not served(place)
+    finally:
+        running.stop()

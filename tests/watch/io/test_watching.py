@@ -1,0 +1,320 @@
+"""What a watcher does with real Pods: under its own rights, whoever else does what meanwhile."""
+
+import threading
+import time
+
+import pytest
+from watched import QUICK, Running, eventually, training_job
+
+from etcompile.cluster import ClusterError
+from etcompile.watch.manifests import NAME
+from etcompile.watch.selecting import selector
+from etcompile.watch.state import Patience
+
+
+def started(place, workers: int = 2, **spec) -> None:
+    """A job whose Pods are all Ready and listed."""
+    place.kubelets()
+    place.submit(training_job(workers=workers, **spec))
+    eventually(lambda: len(place.ready()) == workers)
+
+
+def listed(place, count: int) -> bool:
+    """Whether the live list names the Pods that are Ready, by whatever name."""
+    hosts = [host.split(".")[0] for host in place.hosts()]
+    return len(hosts) == count and hosts == place.ready()
+
+
+def manifest(pod: dict) -> dict:
+    """What of a live Pod came from whoever created it."""
+    kept = ("name", "namespace", "labels", "annotations", "ownerReferences", "finalizers")
+    metadata = {key: value for key, value in pod["metadata"].items() if key in kept}
+    metadata.get("annotations", {}).pop("etcompile.dev/touched", None)
+    return {"metadata": metadata, "spec": pod["spec"]}
+
+
+def test_a_failed_worker_comes_back_as_it_was(place, watching):
+    watching()
+    started(place)
+    eventually(lambda: listed(place, 2))
+    before = place.pod("bert-worker-1")
+    place.fails("bert-worker-1", 137)
+    after = eventually(
+        lambda: (
+            (pod := place.pod("bert-worker-1"))
+            and pod["metadata"]["uid"] != before["metadata"]["uid"]
+            and pod
+        )
+    )
+    assert manifest(after) == manifest(before)
+    eventually(lambda: listed(place, 2))
+
+
+def test_only_hosts_that_are_ready_are_listed(place, watching):
+    watching()
+    started(place, 3)
+    eventually(lambda: listed(place, 3))
+    place.holding.set()  # no Pod starts from here on
+    place.fails("bert-worker-1")
+    eventually(lambda: place.hosts() == ["bert-worker-0", "bert-worker-2"])
+    place.holding.clear()
+    eventually(lambda: listed(place, 3))
+
+
+def test_two_workers_that_fail_together_both_come_back_and_each_once(place, watching):
+    watching()
+    started(place, 4)
+    place.fails("bert-worker-1")
+    place.fails("bert-worker-2")
+    eventually(lambda: len(place.ready()) == 4 and listed(place, 4))
+    done = place.writes(NAME)
+    for name in ("bert-worker-1", "bert-worker-2"):
+        assert done.count(("delete", "pods", name)) == 1
+        assert done.count(("create", "pods", name)) == 1
+
+
+def test_forty_workers_that_fail_at_once_all_come_back_and_each_once(place, watching):
+    running = watching()
+    started(place, 45)
+    names = [f"bert-worker-{number}" for number in range(1, 41)]
+    before = {name: pod["metadata"]["uid"] for name, pod in place.pods().items()}
+    threads = [threading.Thread(target=place.fails, args=(name,)) for name in names]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    eventually(lambda: listed(place, 45), 40)
+    after = {name: pod["metadata"]["uid"] for name, pod in place.pods().items()}
+    assert {name for name in before if after[name] != before[name]} == set(names)
+    made = [write for write in place.writes(NAME) if write[0] == "create"]
+    assert sorted(name for _, kind, name in made if kind == "pods") == sorted(names)
+    assert running.value("etcompile_watch_replacements_total", reason="failed") == 40
+
+
+def test_a_worker_that_somebody_deletes_comes_back(place, watching):
+    watching()
+    started(place)
+    eventually(lambda: place.data("bert-status"))
+    before = place.uid("bert-worker-0")
+    place.cluster.delete(place.cluster.resource("v1", "Pod"), "bert-worker-0")
+    eventually(lambda: place.uid("bert-worker-0") not in ("", before))
+    eventually(lambda: listed(place, 2))
+
+
+def test_a_worker_that_git_brings_back_first_is_not_touched(place, watching):
+    watching(patience=Patience(settle=0.5, verdict=2))
+    started(place)
+    eventually(lambda: place.data("bert-status"))
+    pod = manifest(place.pod("bert-worker-0"))
+    place.cluster.delete(place.cluster.resource("v1", "Pod"), "bert-worker-0")
+    place.cluster.create({"apiVersion": "v1", "kind": "Pod", **pod})
+    mine = place.uid("bert-worker-0")
+    eventually(lambda: listed(place, 2))
+    time.sleep(1)
+    assert place.uid("bert-worker-0") == mine
+    assert not [one for one in place.writes(NAME) if one[1:] == ("pods", "bert-worker-0")]
+
+
+def test_a_run_that_has_succeeded_is_marked_and_nothing_is_replaced_any_more(place, watching):
+    watching()
+    started(place)
+    place.becomes("bert-launcher", "Succeeded", 0)
+    eventually(lambda: place.data("bert-status").get("done"))
+    pods = place.pods()
+    marker = pods["bert-launcher"]["metadata"]["annotations"]["etcompile.dev/spec-hash"]
+    assert place.data("bert-status")["done"] == marker
+    assert place.data("bert-status")["phase"] == "Succeeded"
+
+
+def test_the_record_survives_what_the_job_s_other_objects_do_not(place, watching):
+    watching()
+    started(place)
+    eventually(lambda: place.data("bert-hosts") and place.data("bert-status"))
+    maps = place.cluster.resource("v1", "ConfigMap")
+    hosts = place.cluster.get(maps, "bert-hosts")
+    config = place.cluster.get(maps, "bert-config")
+    owners = [owner["uid"] for owner in hosts["metadata"]["ownerReferences"]]
+    assert owners == [config["metadata"]["uid"]]
+    assert "ownerReferences" not in place.cluster.get(maps, "bert-status")["metadata"]
+
+
+def test_the_key_pair_is_made_once_and_never_again(place, watching):
+    watching()
+    place.submit(training_job())
+    secrets = place.cluster.resource("v1", "Secret")
+    made = eventually(lambda: place.cluster.get(secrets, "bert"))
+    assert {"id_rsa", "id_rsa.pub"} <= made["data"].keys()
+    assert made["immutable"] is True
+    watching()  # another one, which cannot know
+    place.submit(training_job("other"))
+    eventually(lambda: place.cluster.get(secrets, "other"))
+    assert place.cluster.get(secrets, "bert")["data"] == made["data"]
+
+
+def test_people_are_told_by_events_of_the_pod(place, watching):
+    watching()
+    started(place)
+    eventually(lambda: listed(place, 2))
+    failed = {**place.pod("bert-worker-1"), "apiVersion": "v1", "kind": "Pod"}
+    place.fails("bert-worker-1", 137)
+    told = eventually(lambda: place.cluster.events(failed))
+    assert "137" in told[0]["message"]
+
+
+def test_a_job_that_cannot_be_read_is_told_of_and_harms_no_other(place, watching):
+    watching()
+    broken = place.compiled(training_job("broken"))
+    config = next(v for v in broken if v["kind"] == "ConfigMap")
+    config["data"]["job.yaml"] = "apiVersion: etcompile.dev/v9\nkind: StoredJob\n"
+    place.cluster.create(config)
+    started(place)
+    place.fails("bert-worker-1")
+    eventually(lambda: listed(place, 2))
+    about = {**config, "metadata": {"name": "broken-config", "namespace": place.namespace}}
+    eventually(
+        lambda: [one for one in place.cluster.events(about) if one["reason"] == "UnreadableJob"]
+    )
+
+
+def test_a_job_that_is_not_selected_is_left_alone(place, watching):
+    running = watching(leads=False, chosen=selector("team=nlp"))
+    place.kubelets()
+    place.submit(training_job("left"))
+    chosen = place.compiled(training_job())
+    next(v for v in chosen if v["kind"] == "ConfigMap")["metadata"]["labels"]["team"] = "nlp"
+    for value in chosen:
+        place.cluster.create(value)
+    eventually(lambda: place.hosts() == ["bert-worker-0", "bert-worker-1"])
+    eventually(lambda: running.watcher.idle)
+    assert place.data("bert-status")
+    assert not place.data("left-status")
+
+
+# ---- Git in the loop -----------------------------------------------------------------------------
+
+
+def argo_cd(value: dict) -> None:
+    """Marks an object as one of the application `ml`, as Argo CD does."""
+    group, _, _ = value["apiVersion"].rpartition("/")
+    metadata = value["metadata"]
+    tracked = f"ml:{group}/{value['kind']}:{metadata['namespace']}/{metadata['name']}"
+    metadata.setdefault("annotations", {})["argocd.argoproj.io/tracking-id"] = tracked
+
+
+def flux(value: dict) -> None:
+    """Marks an object as one of the Kustomization `ml`, as Flux does."""
+    labels = value["metadata"].setdefault("labels", {})
+    labels["kustomize.toolkit.fluxcd.io/name"] = "ml"
+    labels["kustomize.toolkit.fluxcd.io/namespace"] = "flux-system"
+
+
+@pytest.mark.parametrize("marks", [argo_cd, flux], ids=["argocd", "flux"])
+def test_who_applies_git_every_second_and_the_watcher_do_not_fight(place, watching, marks):
+    watching()
+    place.kubelets()
+    declared = place.submit(training_job(workers=3), profiles=("argocd", "flux"), marks=marks)
+    eventually(lambda: listed(place, 3))
+    stop = threading.Event()
+    refused: list[ClusterError] = []
+
+    def apply() -> None:
+        while not stop.wait(1.0):
+            for value in declared:
+                try:
+                    place.cluster.server_side_apply(
+                        value, field_manager="argocd-controller", force=True
+                    )
+                except ClusterError as error:
+                    refused.append(error)
+
+    syncing = threading.Thread(target=apply)
+    syncing.start()
+    try:
+        for name in ("bert-worker-1", "bert-worker-2"):
+            uid = place.uid(name)
+            place.fails(name)
+            eventually(lambda name=name, uid=uid: place.uid(name) not in ("", uid))
+            eventually(lambda: listed(place, 3))
+        place.cluster.delete(place.cluster.resource("v1", "Pod"), "bert-worker-0")
+        eventually(lambda: listed(place, 3))
+        # From here on nothing happens, so nobody has anything to write.
+        time.sleep(1.5)
+        quiet = len(writes_but_leases(place))
+        uids = {name: pod["metadata"]["uid"] for name, pod in place.pods().items()}
+        time.sleep(3)
+        assert len(writes_but_leases(place)) == quiet
+        assert {name: pod["metadata"]["uid"] for name, pod in place.pods().items()} == uids
+    finally:
+        stop.set()
+        syncing.join()
+    assert refused == []
+    for value in declared:
+        if value["kind"] == "Pod":
+            live = place.pod(value["metadata"]["name"])["metadata"]
+            assert value["metadata"]["labels"].items() <= live["labels"].items()
+            assert value["metadata"]["annotations"].items() <= live["annotations"].items()
+            assert "ownerReferences" not in live
+
+
+def writes_but_leases(place) -> list:
+    return [one for one in place.writes(NAME) if one[1] != "leases"]
+
+
+def test_what_git_declares_is_never_written(place, watching):
+    watching()
+    started(place)
+    place.fails("bert-worker-1")
+    eventually(lambda: listed(place, 2))
+    declared = {"bert-config", "bert-worker-0", "bert-worker-1", "bert-launcher"}
+    for event in place.plane.writes(place.namespace):
+        about = event["objectRef"]
+        if NAME not in event["user"]["username"] or about.get("name") not in declared:
+            continue
+        assert about["resource"] == "pods"
+        if event["verb"] == "patch":
+            changed = event["requestObject"]
+            assert changed.keys() == {"metadata"}
+            assert changed["metadata"].keys() == {"uid", "annotations"}
+            assert changed["metadata"]["annotations"].keys() == {"etcompile.dev/touched"}
+
+
+def test_workers_that_git_does_not_declare_any_more_are_drained_and_go(place, watching):
+    watching()
+    started(place, 4)
+    eventually(lambda: listed(place, 4))
+    scale_in = {
+        "apiVersion": "kai.alibabacloud.com/v1alpha1",
+        "kind": "ScaleIn",
+        "metadata": {"name": "fewer"},
+        "spec": {"selector": {"name": "bert"}, "toDelete": {"count": 2}},
+    }
+    fewer = place.compiled(training_job(workers=4), scale_in)
+    config = next(v for v in fewer if v["kind"] == "ConfigMap")
+    place.cluster.server_side_apply(config, force=True)
+    eventually(lambda: place.hosts() == ["bert-worker-0", "bert-worker-1"])
+    eventually(lambda: sorted(place.pods()) == ["bert-launcher", "bert-worker-0", "bert-worker-1"])
+    order = [
+        (event["verb"], event["objectRef"]["name"])
+        for event in place.plane.writes(place.namespace)
+        if NAME in event["user"]["username"]
+        and event["objectRef"]["resource"] in ("pods", "configmaps")
+    ]
+    gone = order.index(("delete", "bert-worker-3"))
+    assert ("patch", "bert-hosts") in order[:gone]
+
+
+def test_once_does_what_is_to_be_done_and_ends(place, granted, control_plane):
+    place.kubelets()
+    place.submit(training_job())
+    eventually(lambda: len(place.ready()) == 2)
+    kubeconfig = control_plane.kubeconfig(token=granted(), namespace=place.namespace)
+    first = Running(kubeconfig, place.namespace, leads=False, patience=QUICK)
+    first.watcher.once()
+    assert place.hosts() == ["bert-worker-0", "bert-worker-1"]
+    uid = place.uid("bert-worker-1")
+    place.fails("bert-worker-1")
+    first.cluster.close()
+    second = Running(kubeconfig, place.namespace, leads=False, patience=QUICK)
+    second.watcher.once()
+    assert place.uid("bert-worker-1") not in ("", uid)
+    second.cluster.close()

@@ -1,0 +1,257 @@
+"""A namespace with jobs, whoever plays Git and the kubelets in it, and a watcher of it."""
+
+import contextlib
+import json
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from etcompile.cluster import Cluster, ClusterError, Retries, connect
+from etcompile.compiler import Options, compile  # noqa: A004
+from etcompile.model import Settings
+from etcompile.watch.leading import Leading, Terms
+from etcompile.watch.manifests import NAME
+from etcompile.watch.running import Choices, Watcher
+from etcompile.watch.selecting import Selector
+from etcompile.watch.state import Patience
+
+QUICK = Patience(
+    settle=0.3, verdict=1.5, backoff=0.2, longest=1.0, forget=600, overlap=0.5, drain=0.5
+)
+ALL = Selector()
+ONCE = Retries(attempts=1)
+TERMS = Terms(lease=3.0, renew=2.0, retry=0.2)
+
+
+def eventually(check: Callable[[], Any], seconds: float = 15.0, why: str = "") -> Any:
+    """What `check` returns once it is true; fails the test if that takes too long."""
+    end = time.monotonic() + seconds
+    while not (found := check()):
+        if time.monotonic() > end:
+            raise AssertionError(why or f"not within {seconds} s")
+        time.sleep(0.02)
+    return found
+
+
+def training_job(name: str = "bert", workers: int = 2, **spec: Any) -> dict[str, Any]:
+    """An elastic job of et-operator, whose failed workers are replaced."""
+    container = {"name": "train", "image": "horovod/horovod:0.28.1"}
+    worker = {
+        "replicas": workers,
+        "restartPolicy": "OnFailure",
+        "template": {"spec": {"containers": [container]}},
+        **spec.pop("worker", {}),
+    }
+    command = ["horovodrun", "-np", "1", "--host-discovery-script", "/etc/edl/discover_hosts.sh"]
+    launcher = {"containers": [{**container, "command": [*command, "python", "train.py"]}]}
+    return {
+        "apiVersion": "kai.alibabacloud.com/v1alpha1",
+        "kind": "TrainingJob",
+        "metadata": {"name": name},
+        "spec": {
+            "etReplicaSpecs": {"launcher": {"template": {"spec": launcher}}, "worker": worker},
+            **spec,
+        },
+    }
+
+
+class Place:
+    """A namespace, its jobs, and who plays the kubelets of its Pods."""
+
+    def __init__(self, plane, cluster: Cluster, namespace: str) -> None:
+        self.plane = plane
+        self.cluster = cluster
+        self.namespace = namespace
+        self._pods = cluster.resource("v1", "Pod")
+        self._maps = cluster.resource("v1", "ConfigMap")
+        self._stop = threading.Event()
+        self.holding = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    # ---- what people and Git do ----------------------------------------------------------------
+
+    def compiled(self, *documents: dict, profiles: tuple = (), marks: Any = None) -> list[dict]:
+        """The objects of documents, as Git declares them and as a tool marks them."""
+        options = Options(namespace=self.namespace, settings=Settings(profiles=profiles))
+        made = compile([*documents], options)
+        assert made.ok, [one.message for one in made.diagnostics]
+        objects = [json.loads(json.dumps(value)) for value in made.objects]
+        for value in objects:
+            value["metadata"].setdefault("namespace", self.namespace)
+            if marks:
+                marks(value)
+        return objects
+
+    def submit(self, *documents: dict, **given: Any) -> list[dict]:
+        """Creates what documents compile to, Pods last."""
+        objects = self.compiled(*documents, **given)
+        for value in objects:
+            self.cluster.create(value)
+        return objects
+
+    # ---- what kubelets do ----------------------------------------------------------------------
+
+    def kubelets(self) -> None:
+        """Makes every Pod Running and Ready as soon as it is there."""
+        self._thread = threading.Thread(target=self._play, daemon=True)
+        self._thread.start()
+
+    def _play(self) -> None:
+        listing = self.cluster.list(self._pods, self.namespace)
+        for pod in listing.items:
+            self._started(pod)
+        with contextlib.suppress(ClusterError):
+            for event in self.cluster.watch(self._pods, listing.resource_version, self.namespace):
+                if self._stop.is_set():
+                    return
+                if event.type in ("ADDED", "MODIFIED"):
+                    self._started(event.object)
+
+    def _started(self, pod: dict) -> None:
+        while self.holding.is_set():
+            time.sleep(0.01)
+        if (pod.get("status") or {}).get("phase") == "Pending":
+            self.becomes(pod["metadata"]["name"], "Running")
+
+    def becomes(self, name: str, phase: str, code: int | None = None, reason: str = "") -> None:
+        """Writes the status of a Pod, as its kubelet would."""
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        ready = "True" if phase == "Running" else "False"
+        status: dict[str, Any] = {
+            "phase": phase,
+            "reason": reason or None,
+            "conditions": [{"type": "Ready", "status": ready, "lastTransitionTime": now}],
+        }
+        if code is not None:
+            ended = {"terminated": {"exitCode": code}}
+            status["containerStatuses"] = [
+                {
+                    "name": "train",
+                    "state": ended,
+                    "restartCount": 0,
+                    "ready": False,
+                    "image": "i",
+                    "imageID": "",
+                }
+            ]
+        with contextlib.suppress(ClusterError):
+            self.cluster.patch(
+                self._pods, name, {"status": status}, self.namespace, subresource="status"
+            )
+
+    def fails(self, name: str, code: int = 1) -> None:
+        """The main container of a Pod ends with a code."""
+        self.becomes(name, "Failed", code)
+
+    # ---- what tests ask ------------------------------------------------------------------------
+
+    def pods(self) -> dict[str, dict]:
+        """The live Pods by name."""
+        listed = self.cluster.list(self._pods, self.namespace)
+        return {pod["metadata"]["name"]: pod for pod in listed.items}
+
+    def pod(self, name: str) -> dict | None:
+        """A live Pod."""
+        return self.cluster.get(self._pods, name, self.namespace)
+
+    def uid(self, name: str) -> str:
+        """The UID of a live Pod; empty if it is gone."""
+        found = self.pod(name)
+        return found["metadata"]["uid"] if found else ""
+
+    def data(self, name: str) -> dict[str, str]:
+        """The data of a ConfigMap; empty if there is none."""
+        found = self.cluster.get(self._maps, name, self.namespace)
+        return (found or {}).get("data") or {}
+
+    def hosts(self, job: str = "bert") -> list[str]:
+        """The hosts of the live host list."""
+        lines = self.data(f"{job}-hosts").get("hostfile", "").split()
+        return [line.split(":")[0] for line in lines]
+
+    def ready(self, role: str = "worker", job: str = "") -> list[str]:
+        """The names of the Pods of a role that are Ready, in the order of their numbers."""
+        found = [
+            pod
+            for pod in self.pods().values()
+            if pod["metadata"]["labels"].get("etcompile.dev/role") == role
+            and job in ("", pod["metadata"]["labels"].get("etcompile.dev/job"))
+            and {"type": "Ready", "status": "True"}.items()
+            <= {k: v for one in pod["status"].get("conditions", []) for k, v in one.items()}.items()
+        ]
+        found.sort(key=lambda pod: int(pod["metadata"]["labels"]["etcompile.dev/index"]))
+        return [pod["metadata"]["name"] for pod in found]
+
+    def writes(self, user: str = "") -> list[tuple[str, str, str]]:
+        """Verb, resource and name of each write so far, of a user whose name has this in it."""
+        return [
+            (event["verb"], event["objectRef"]["resource"], event["objectRef"].get("name", ""))
+            for event in self.plane.writes(self.namespace)
+            if user in event["user"]["username"]
+        ]
+
+    def close(self) -> None:
+        """Ends the kubelets."""
+        self._stop.set()
+
+
+class Running:
+    """A watcher in this process."""
+
+    def __init__(
+        self,
+        kubeconfig: Path,
+        namespace: str,
+        *,
+        leads: bool,
+        patience: Patience,
+        chosen: Selector = ALL,
+    ) -> None:
+        self.cluster = connect(kubeconfig=kubeconfig, namespace=namespace, retries=ONCE, timeout=5)
+        self.leading = None
+        if leads:
+            electing = connect(kubeconfig=kubeconfig, namespace=namespace, retries=ONCE, timeout=2)
+            self.leading = Leading(electing, namespace, NAME, f"test-{id(self)}", terms=TERMS)
+        choices = Choices((namespace,), chosen, patience=patience)
+        self.watcher = Watcher(
+            self.cluster, choices, identity=f"test-{id(self)}", leading=self.leading
+        )
+        self._ended = threading.Event()
+        self._electing = None
+
+    def start(self) -> "Running":
+        """Starts it, and waits until it knows everything."""
+        self.begin()
+        eventually(lambda: self.watcher.ready()[0])
+        return self
+
+    def begin(self) -> None:
+        """Starts it."""
+        self.watcher.start()
+        if self.leading:
+            self._electing = threading.Thread(
+                target=self.leading.run, args=(self._ended,), daemon=True
+            )
+            self._electing.start()
+
+    def kill(self) -> None:
+        """Ends it as far as anybody outside can tell: no word, and its Lease stays."""
+        self._ended.set()
+        if self.leading:
+            self.leading.release = lambda: None
+        self.cluster.close()
+        self.watcher.stop()
+
+    def stop(self) -> None:
+        """Tells it to stop."""
+        self.watcher.stop()
+        self._ended.set()
+        if self._electing:
+            self._electing.join(5)
+        self.cluster.close()
+
+    def value(self, name: str, **labels: str) -> float:
+        """The value of a metric."""
+        return self.watcher.metrics.registry.get_sample_value(name, labels) or 0.0

@@ -1,0 +1,280 @@
+"""What a launcher reads: only hosts that are Ready, and never a list that stops Horovod."""
+
+from typing import Any
+
+import pytest
+from world import World, mpi_job, stored_job
+
+from etcompile import Settings
+from etcompile.watch.actions import TouchPod, WriteHosts
+from specs import kubeflow_job, scale_in, scale_out, training_job, worker
+
+
+def et_world(replicas: int = 3, policy: str = "Always", **options: Any) -> World:
+    job = training_job(replicas=replicas)
+    worker(job)["restartPolicy"] = policy
+    return World(job, **options)
+
+
+def hostfile(world: World) -> list[str]:
+    assert world.hosts is not None
+    return world.hosts.data["hostfile"].splitlines()
+
+
+def test_nothing_is_written_before_all_are_there_or_the_launcher_asks() -> None:
+    world = et_world(start=False)
+    world.sync()
+    world.get_ready("mnist-worker-0", "mnist-worker-1")
+    world.settle()
+    assert world.hosts is None
+    world.get_ready("mnist-worker-2")
+    world.settle()
+    assert hostfile(world) == ["mnist-worker-0:1", "mnist-worker-1:1", "mnist-worker-2:1"]
+
+
+def test_a_list_like_the_one_from_git_needs_no_hurry() -> None:
+    world = et_world(start=False)
+    world.sync()
+    world.get_ready()
+    world.settle()
+    assert world.hosts is not None
+    assert world.of(TouchPod) == []
+
+
+def test_lists_are_whole_lines_in_natural_order() -> None:
+    world = et_world(12)
+    assert [line.split(":")[0] for line in hostfile(world)] == [
+        f"mnist-worker-{index}" for index in range(12)
+    ]
+    assert world.hosts is not None
+    assert all(text.endswith("\n") and "\n\n" not in text for text in world.hosts.data.values())
+
+
+def test_every_live_list_follows_deepspeeds_too() -> None:
+    world = et_world(policy="Never")
+    world.fail("mnist-worker-1")
+    world.settle()
+    assert world.hosts is not None
+    assert world.hosts.data["deepspeed-hostfile"] == (
+        "mnist-worker-0 slots=1\nmnist-worker-2 slots=1\n"
+    )
+
+
+@pytest.mark.parametrize("change", [{"ready": False}, {"deleting": True}])
+def test_a_host_leaves_the_list_as_soon_as_it_is_not_ready_or_told_to_go(
+    change: dict[str, Any],
+) -> None:
+    world = et_world()
+    world.change("mnist-worker-1", **change)
+    world.settle()
+    assert world.listed == ["mnist-worker-0", "mnist-worker-2"]
+
+
+def test_the_launcher_is_touched_after_each_change_and_only_then() -> None:
+    world = et_world()
+    world.change("mnist-worker-1", ready=False)
+    world.settle()
+    world.settle()
+    assert [type(one) for one in world.done] == [WriteHosts, TouchPod]
+    touched = world.pods["mnist-launcher"].touched
+    world.change("mnist-worker-1", ready=True)
+    world.settle()
+    assert world.pods["mnist-launcher"].touched != touched
+
+
+def test_a_touch_that_got_lost_is_done_by_the_next_watcher() -> None:
+    world = et_world()
+    world.change("mnist-worker-1", ready=False)
+    world.settle(until=lambda action: isinstance(action, TouchPod))
+    world.restart_watcher()
+    world.settle()
+    assert len(world.of(TouchPod)) == 1
+
+
+def test_nothing_is_written_while_nothing_changes() -> None:
+    world = et_world()
+    for _ in range(5):
+        world.wait(600)
+        world.restart_watcher()
+    assert world.done == []
+
+
+def test_the_list_is_never_emptied() -> None:
+    world = et_world(policy="Never")
+    for index in range(3):
+        world.change(f"mnist-worker-{index}", ready=False)
+    world.settle()
+    assert len(world.listed) == 3
+    for index in range(3):
+        world.fail(f"mnist-worker-{index}")
+    world.wait(600)
+    assert len(world.listed) == 3
+
+
+def test_a_list_of_new_hosts_keeps_an_old_one_for_a_moment() -> None:
+    world = et_world(2)
+    before = set(hostfile(world))
+    for index in range(2):
+        world.fail(f"mnist-worker-{index}")
+    world.settle()
+    world.run_kubelets()
+    world.settle()
+    first = hostfile(world)
+    assert len(first) == 3
+    assert before & set(first)
+    world.wait(10)
+    assert len(hostfile(world)) == 2
+    assert not before & set(hostfile(world))
+
+
+def test_changes_in_a_row_have_a_host_in_common_with_what_a_reader_may_still_have() -> None:
+    world = et_world(2)
+    before = set(hostfile(world))
+    for index in (0, 1):
+        world.fail(f"mnist-worker-{index}")
+        world.settle()
+        world.run_kubelets()
+        world.settle()
+        world.now += 0.1
+    assert all(before & set(h.data["hostfile"].splitlines()) for h, _ in world.hosts_written[1:])
+    world.wait(10)
+    assert hostfile(world) == ["mnist-worker-0.ml:1", "mnist-worker-1.ml:1"]
+
+
+def test_horovod_meets_a_replacement_under_another_name_of_the_same_pod() -> None:
+    world = et_world()
+    names = []
+    for _ in range(7):
+        world.fail("mnist-worker-1")
+        world.wait(700)
+        names.append(hostfile(world)[1])
+    assert names == [
+        "mnist-worker-1.ml:1",
+        "mnist-worker-1.ml.svc:1",
+        "mnist-worker-1.ml.svc.cluster.local:1",
+        "mnist-worker-1.ml.svc.cluster.local.:1",
+        "mnist-worker-1:1",
+        "mnist-worker-1.ml:1",
+        "mnist-worker-1.ml.svc:1",
+    ]
+    assert sorted(world.pods) == sorted(world.declared)
+
+
+def test_a_new_launcher_knows_of_no_failure() -> None:
+    job = training_job()
+    worker(job)["restartPolicy"] = "Always"
+    job["spec"]["etReplicaSpecs"]["launcher"]["restartPolicy"] = "Always"
+    world = World(job)
+    world.fail("mnist-worker-1")
+    world.wait(60)
+    assert hostfile(world)[1] == "mnist-worker-1.ml:1"
+    world.fail("mnist-launcher")
+    world.wait(60)
+    assert hostfile(world) == ["mnist-worker-0:1", "mnist-worker-1:1"]
+
+
+def test_a_launcher_that_forgives_meets_the_same_names() -> None:
+    world = World(mpi_job(elastic=False))
+    world.delete("mnist-worker-1")
+    world.wait(60)
+    assert world.hosts is not None
+    assert world.hosts.data["hosts"] == "mnist-worker-0:1\nmnist-worker-1:1\n"
+
+
+def test_hosts_behind_one_service_are_named_with_it() -> None:
+    world = et_world(2, settings=Settings(services="shared"))
+    world.fail("mnist-worker-1")
+    world.wait(60)
+    assert hostfile(world)[1] == "mnist-worker-1.mnist:1"
+
+
+def test_the_mpi_operators_hosts_keep_their_domain() -> None:
+    world = World(mpi_job(elastic=True, version="v2beta1"))
+    world.change("mnist-worker-1", ready=False)
+    world.settle()
+    world.change("mnist-worker-1", ready=True)
+    world.settle()
+    assert world.hosts is not None
+    assert world.hosts.data["hosts"] == (
+        "mnist-worker-0.mnist.ml.svc:1\nmnist-worker-1.mnist.ml.svc:1\n"
+    )
+
+
+def test_a_job_without_live_lists_has_none_written() -> None:
+    world = World(kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 2}))
+    world.fail("mnist-worker-0")
+    world.wait(60)
+    assert world.hosts is None
+
+
+# Scaling ------------------------------------------------------------------------------------
+
+
+def rescaled(world: World, *intents: dict[str, Any]) -> None:
+    job = training_job(replicas=3)
+    worker(job)["restartPolicy"] = "Always"
+    world.job, world.settings = stored_job(job, *intents)
+
+
+@pytest.mark.parametrize("git", [False, True])
+def test_a_scale_in_leaves_the_list_first(git: bool) -> None:
+    world = et_world(git=git)
+    rescaled(world, scale_in("less", 1))
+    world.settle()
+    assert world.listed == ["mnist-worker-0", "mnist-worker-1"]
+    assert "mnist-worker-2" in world.pods
+
+
+def test_a_scaled_in_worker_goes_once_it_had_its_time() -> None:
+    world = et_world()
+    rescaled(world, scale_in("less", ["mnist-worker-1"]))
+    world.wait(59)
+    assert "mnist-worker-1" in world.pods
+    world.restart_watcher()
+    world.wait(2)
+    assert sorted(world.pods) == ["mnist-launcher", "mnist-worker-0", "mnist-worker-2"]
+    world.wait(600)
+    assert len(world.deleted) == 1
+    assert world.record.leaving == {}
+
+
+def test_a_scaled_in_worker_that_git_declared_is_its_tools_to_remove() -> None:
+    world = et_world(git=True)
+    rescaled(world, scale_in("less", 1))
+    world.wait(600)
+    assert world.deleted == []
+    world.sync()
+    world.wait(600)
+    assert sorted(world.pods) == ["mnist-launcher", "mnist-worker-0", "mnist-worker-1"]
+
+
+def test_a_scaled_in_worker_is_not_brought_back() -> None:
+    world = et_world()
+    rescaled(world, scale_in("less", 1))
+    world.fail("mnist-worker-2")
+    world.wait(600)
+    assert "mnist-worker-2" not in world.pods
+
+
+def test_new_workers_are_listed_when_they_are_ready_and_not_made_by_the_watcher() -> None:
+    world = et_world()
+    rescaled(world, scale_out("more", 2))
+    world.wait(600)
+    assert "mnist-worker-3" not in world.pods
+    world.sync()
+    world.settle()
+    assert len(world.listed) == 3
+    world.get_ready("mnist-worker-4")
+    world.settle()
+    assert world.listed[-1] == "mnist-worker-4"
+    assert len(world.listed) == 4
+
+
+def test_the_number_of_a_scaled_in_worker_can_be_used_again() -> None:
+    world = et_world()
+    rescaled(world, scale_in("less", 1))
+    world.wait(600)
+    rescaled(world, scale_in("less", 1), scale_out("more", 1))
+    world.sync()
+    world.wait(60)
+    assert world.listed[-1] == "mnist-worker-2"

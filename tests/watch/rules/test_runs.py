@@ -1,0 +1,448 @@
+"""A run as a whole: restarted together, suspended, over, cleaned up, expired, and written down."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from etcompile import Settings
+from etcompile.watch.actions import CreatePod, DeletePod, EndPod, WriteStatus
+from etcompile.watch.rules.places import numbers, ranges
+from etcompile.watch.state import PodView, RunRecord, Trial, pod_view, read_record, record_data
+from specs import kubeflow_job, replicas, training_job, worker
+from world import START, World, mpi_job, stored_job
+
+SECOND = Settings(run="two")
+
+
+def torch(
+    git: bool = False, *, policy: str = "OnFailure", together: bool = False, **run: Any
+) -> World:
+    types = {"Master": {**replicas("PyTorchJob", 1)}, "Worker": {**replicas("PyTorchJob", 3)}}
+    for one in types.values():
+        one["restartPolicy"] = policy
+    job = kubeflow_job("PyTorchJob", types, runPolicy=run)
+    if together:
+        job["metadata"]["annotations"] = {"etcompile.dev/restart-together": "true"}
+    return World(job, git=git)
+
+
+# Together -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["failed", "deleted", "erased", "started again in place"])
+def test_a_gang_that_loses_a_member_is_made_anew_as_a_whole(how: str) -> None:
+    world = torch(together=True)
+    before = {pod.uid for pod in world.pods.values()}
+    match how:
+        case "failed":
+            world.fail("mnist-worker-1", 137)
+        case "deleted":
+            world.delete("mnist-worker-1")
+        case "erased":
+            world.vanish("mnist-worker-1")
+        case _:
+            world.change("mnist-worker-1", restarts=1)
+    world.wait(60)
+    assert not before & {pod.uid for pod in world.pods.values()}
+    assert all(pod.ready for pod in world.pods.values())
+    assert world.record.restarts == 1
+    assert world.record.phase == "Running"
+
+
+def test_nobody_comes_back_before_all_have_gone() -> None:
+    world = torch(together=True)
+    world.fail("mnist-worker-1")
+    world.settle()
+    assert {one.name for one in world.of(DeletePod)} == set(world.declared)
+    assert world.of(CreatePod) == []
+    for name in ("mnist-worker-0", "mnist-worker-2"):
+        world.vanish(name)
+        world.settle()
+        assert world.of(CreatePod) == []
+    world.vanish("mnist-master-0")
+    world.settle()
+    assert {one.name for one in world.of(CreatePod)} == set(world.declared)
+
+
+def test_a_restart_is_carried_out_once_whoever_watches() -> None:
+    world = torch(together=True)
+    world.fail("mnist-worker-1")
+    for count in range(1, 9):
+        left = [count]
+
+        def dies(_action: Any, left: list[int] = left) -> bool:
+            left[0] -= 1
+            return left[0] < 0
+
+        world.settle(until=dies)
+        world.restart_watcher()
+    world.wait(60)
+    assert world.record.restarts == 1
+    assert len(world.deleted) == len(set(world.deleted)) == 4
+
+
+def test_a_gang_restarts_within_its_limit() -> None:
+    world = torch(together=True, policy="ExitCode", backoffLimit=2)
+    for _ in range(2):
+        world.fail("mnist-worker-1", 137)
+        world.fail("mnist-worker-2", 137)
+        world.wait(700)
+        assert world.record.phase == "Running"
+    world.fail("mnist-worker-0", 137)
+    world.settle()
+    assert world.record.phase == "Failed"
+    assert world.record.restarts == 2
+
+
+def test_peers_that_are_done_run_again_with_their_gang() -> None:
+    world = torch(together=True)
+    world.succeed("mnist-worker-2")
+    world.settle()
+    assert world.record.completed == {"worker": "2"}
+    world.fail("mnist-worker-1")
+    world.wait(60)
+    assert world.pods["mnist-worker-2"].ready
+
+
+def test_a_gang_whose_members_all_vanish_at_once_restarts_once() -> None:
+    world = torch(together=True)
+    for name in [*world.pods]:
+        world.vanish(name)
+    world.wait(60)
+    assert world.record.restarts == 1
+    assert sorted(world.pods) == sorted(world.declared)
+
+
+# Done ---------------------------------------------------------------------------------------
+
+
+def test_a_replica_that_is_done_is_not_run_again() -> None:
+    world = World(kubeflow_job("JAXJob", {"Worker": 3}))
+    world.succeed("mnist-worker-1")
+    world.settle()
+    world.vanish("mnist-worker-1")
+    world.restart_watcher()
+    world.wait(600)
+    assert "mnist-worker-1" not in world.pods
+    for name in ("mnist-worker-0", "mnist-worker-2"):
+        world.succeed(name)
+    world.settle()
+    assert world.record.phase == "Succeeded"
+
+
+def test_a_replica_that_stopped_because_it_was_told_to_is_not_done() -> None:
+    world = World(kubeflow_job("JAXJob", {"Worker": 3}))
+    world.delete("mnist-worker-1", code=0)
+    world.wait(60)
+    assert world.record.completed == {}
+    assert world.pods["mnist-worker-1"].ready
+
+
+def test_the_marker_names_the_run_that_is_over() -> None:
+    world = World(training_job())
+    assert "done" not in (world.status or {})
+    world.succeed("mnist-launcher")
+    world.settle()
+    assert world.status is not None
+    assert world.status["done"] == world.spec_hash
+    assert world.status["phase"] == "Succeeded"
+
+
+def test_the_marker_of_the_run_before_stands_until_the_next_one_has_begun() -> None:
+    world = World(training_job())
+    world.succeed("mnist-launcher")
+    world.settle()
+    old = dict(world.status or {})
+    world.job, world.settings = stored_job(
+        training_job(slotsPerWorker=4), settings=Settings(run="two")
+    )
+    world.settle()
+    assert world.status == old
+    world.sync()
+    world.get_ready(*world.declared)
+    world.settle()
+    assert world.status is not None
+    assert "done" not in world.status
+    assert world.record.run == world.spec_hash
+
+
+def test_pods_of_another_run_mean_nothing() -> None:
+    world = World(training_job())
+    world.job, world.settings = stored_job(
+        training_job(slotsPerWorker=4), settings=Settings(run="two")
+    )
+    world.succeed("mnist-launcher")
+    world.sync()
+    world.get_ready(*world.declared)
+    world.wait(60)
+    assert world.record.phase == "Running"
+    assert world.deleted == []
+
+
+def test_a_marker_that_somebody_set_by_hand_ends_the_run() -> None:
+    world = World(training_job())
+    world.status = {"done": world.spec_hash}
+    world.fail("mnist-worker-0")
+    world.vanish("mnist-launcher")
+    world.wait(600)
+    assert world.record.phase == "Succeeded"
+    assert world.of(CreatePod) == []
+
+
+# Cleaning -----------------------------------------------------------------------------------
+
+CLEANED = [
+    ("None", set()),
+    ("Running", {"mnist-worker-0", "mnist-worker-2"}),
+    ("All", {"mnist-master-0", "mnist-worker-0", "mnist-worker-1", "mnist-worker-2"}),
+]
+
+
+@pytest.mark.parametrize(("policy", "gone"), CLEANED)
+def test_clean_pod_policy_means_what_it_says_where_git_has_no_say(
+    policy: str, gone: set[str]
+) -> None:
+    world = torch(cleanPodPolicy=policy)
+    world.succeed("mnist-worker-1")
+    world.succeed("mnist-master-0")
+    world.wait(60)
+    assert set(world.declared) - set(world.pods) == gone
+
+
+def test_the_marker_is_written_before_anything_is_removed() -> None:
+    world = torch(cleanPodPolicy="All")
+    world.succeed("mnist-master-0")
+    world.settle()
+    kinds = [type(one) for one in world.done]
+    assert kinds.index(WriteStatus) < kinds.index(DeletePod)
+
+
+@pytest.mark.parametrize("policy", ["None", "Running", "All"])
+def test_pods_that_git_declares_are_not_removed(policy: str) -> None:
+    world = torch(git=True, cleanPodPolicy=policy)
+    world.succeed("mnist-master-0")
+    world.wait(600)
+    assert world.deleted == []
+    ended = {one.name for one in world.of(EndPod)}
+    workers = {f"mnist-worker-{index}" for index in range(3)}
+    assert ended == (set() if policy == "None" else workers)
+    assert len(world.of(EndPod)) == len(ended)
+
+
+def test_resident_workers_that_git_declares_end_by_themselves() -> None:
+    world = World(training_job(), git=True)
+    world.succeed("mnist-launcher")
+    world.wait(600)
+    assert world.of(EndPod) == world.of(DeletePod) == []
+
+
+@pytest.mark.parametrize("policy", ["Running", "All"])
+def test_the_launcher_of_a_training_job_stays_to_be_read(policy: str) -> None:
+    world = World(training_job(cleanPodPolicy=policy))
+    world.succeed("mnist-launcher")
+    world.wait(60)
+    assert sorted(world.pods) == ["mnist-launcher"]
+
+
+def test_a_failed_run_is_cleaned_up_like_one_that_succeeded() -> None:
+    world = torch(policy="Never", cleanPodPolicy="Running")
+    world.fail("mnist-worker-0")
+    world.wait(60)
+    assert sorted(world.pods) == ["mnist-worker-0"]
+
+
+# Time to live -------------------------------------------------------------------------------
+
+
+def test_a_run_expires_some_time_after_its_end() -> None:
+    world = torch(ttlSecondsAfterFinished=100, policy="Never")
+    world.fail("mnist-worker-0")
+    world.wait(99)
+    assert len(world.pods) == 4
+    world.restart_watcher()
+    world.wait(2)
+    assert world.pods == {}
+    assert world.record.phase == "Failed"
+
+
+def test_nothing_expires_that_git_would_bring_back() -> None:
+    world = torch(git=True, ttlSecondsAfterFinished=100)
+    world.succeed("mnist-master-0")
+    world.wait(600)
+    assert len(world.pods) == 4
+
+
+# Suspended ----------------------------------------------------------------------------------
+
+
+def suspended(world: World, suspend: bool, **more: Any) -> None:
+    types = {"Master": {**replicas("PyTorchJob", 1)}, "Worker": {**replicas("PyTorchJob", 3)}}
+    run = {"suspend": suspend, **more}
+    world.job, world.settings = stored_job(kubeflow_job("PyTorchJob", types, runPolicy=run))
+
+
+def test_a_suspended_job_goes_and_comes_back_with_a_new_clock() -> None:
+    world = torch()
+    suspended(world, suspend=True)
+    world.wait(50)
+    assert world.pods == {}
+    assert (world.record.phase, world.record.seen, world.record.started) == ("Suspended", {}, None)
+    world.wait(500)
+    assert len(world.told("JobSuspended")) == 1
+    suspended(world, suspend=False)
+    world.sync()
+    world.wait(60)
+    assert world.record.phase == "Running"
+    assert world.record.started == START + 550
+    assert len(world.told("JobResumed")) == 1
+
+
+def test_a_job_suspended_by_git_is_pruned_by_its_tool() -> None:
+    world = torch(git=True)
+    suspended(world, suspend=True)
+    world.settle()
+    assert world.deleted == []
+    world.sync()
+    world.wait(60)
+    assert world.pods == {}
+
+
+def test_a_run_that_is_over_is_not_suspended() -> None:
+    world = torch()
+    world.succeed("mnist-master-0")
+    world.settle()
+    suspended(world, suspend=True)
+    world.wait(60)
+    assert world.record.phase == "Succeeded"
+    assert len(world.pods) == 4
+
+
+def test_time_suspended_does_not_count_against_the_deadline() -> None:
+    world = torch(activeDeadlineSeconds=100)
+    world.wait(90)
+    suspended(world, suspend=True, activeDeadlineSeconds=100)
+    world.wait(500)
+    suspended(world, suspend=False, activeDeadlineSeconds=100)
+    world.sync()
+    world.wait(90)
+    assert world.record.phase == "Running"
+    world.wait(20)
+    assert world.record.reason == "DeadlineExceeded"
+
+
+# What is written down -----------------------------------------------------------------------
+
+
+def test_a_thousand_pods_that_appear_are_one_write() -> None:
+    world = World(training_job(replicas=1000), start=False)
+    names = world.declared
+    for name in names:
+        world.create(name)
+        if len(world.pods) % 100 == 0:
+            world.settle()
+    world.settle()
+    assert len(world.of(WriteStatus)) == 1
+    assert world.record.seen == {"launcher": "0", "worker": "0-999"}
+
+
+def test_a_pod_nobody_has_created_yet_is_awaited() -> None:
+    world = World(training_job(), start=False)
+    world.create("mnist-worker-0")
+    world.wait(600)
+    assert sorted(world.pods) == ["mnist-worker-0"]
+
+
+def test_a_pod_that_vanished_while_nobody_watched_comes_back() -> None:
+    job = training_job()
+    worker(job)["restartPolicy"] = "OnFailure"
+    world = World(job)
+    world.vanish("mnist-worker-1")
+    world.restart_watcher()
+    world.settle()
+    assert "mnist-worker-1" not in world.pods, "its whole job may be about to go"
+    world.wait(60)
+    assert world.pods["mnist-worker-1"].ready
+
+
+def test_a_name_that_a_pod_of_another_run_has_is_waited_for() -> None:
+    job = training_job()
+    worker(job)["restartPolicy"] = "Always"
+    world = World(job)
+    world.change("mnist-worker-1", spec_hash="another", phase="Failed")
+    world.wait(600)
+    assert world.deleted == []
+    assert world.of(CreatePod) == []
+
+
+def test_a_record_reads_back_as_it_was_written() -> None:
+    record = RunRecord(
+        "abc", "Failed", "PodFailed", "why", 1.5, 2.5, trials={"worker/3": Trial("u", count=2)}
+    )
+    data = record_data(record)
+    assert read_record(data) == record
+    assert (data["done"], data["phase"]) == ("abc", "Failed")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"phase": 3}', '{"run": "x", "phase": "Odd"}'])
+def test_a_record_that_cannot_be_read_is_as_good_as_none(text: str) -> None:
+    assert read_record({"record": text}) is None
+
+
+@pytest.mark.parametrize("members", [set(), {0}, {0, 1, 2, 3, 7}, {5, 9, 10}])
+def test_sets_of_replicas_read_back(members: set[int]) -> None:
+    assert numbers(ranges(members)) == members
+
+
+def test_a_record_of_a_thousand_failures_fits_into_a_config_map() -> None:
+    trials = {f"worker/{n}": Trial("0" * 36, count=3, at=1e9 + n / 7) for n in range(5000)}
+    record = RunRecord("abc", trials=trials, gang=("0" * 36,) * 5000)
+    assert len(msgspec.json.encode(record)) < 2**20
+
+
+def test_of_a_pod_only_what_rules_ask_is_kept() -> None:
+    pod = {
+        "metadata": {
+            "name": "mnist-worker-3",
+            "uid": "u",
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            "labels": {"etcompile.dev/role": "worker", "etcompile.dev/index": "3"},
+            "annotations": {"etcompile.dev/spec-hash": "abc"},
+        },
+        "status": {
+            "phase": "Failed",
+            "reason": "Evicted",
+            "conditions": [{"type": "Ready", "status": "False"}],
+            "containerStatuses": [
+                {"name": "main", "restartCount": 2, "state": {"terminated": {"exitCode": 137}}},
+                {"name": "side", "restartCount": 1, "state": {"running": {}}},
+            ],
+            "initContainerStatuses": [{"name": "init", "restartCount": 4, "state": {}}],
+        },
+    }
+    assert pod_view(pod) == PodView(
+        "mnist-worker-3",
+        "u",
+        "worker",
+        3,
+        "abc",
+        "Failed",
+        reason="Evicted",
+        disrupted=True,
+        exits=(("main", 137),),
+        restarts=3,
+        init_restarts=4,
+        created=1767225600.0,
+    )
+
+
+def test_a_pod_that_has_only_just_been_created_can_be_seen() -> None:
+    view = pod_view({"metadata": {"name": "x", "uid": "u"}})
+    assert (view.phase, view.ready, view.index, view.role) == ("Pending", False, None, "")
+
+
+def test_pods_of_a_kubernetes_job_are_not_the_watchers_to_make() -> None:
+    world = World(mpi_job(version="v2beta1"))
+    assert all("launcher" not in name for name in world.pods)
+    world.wait(600)
+    assert all("launcher" not in name for name in world.pods)

@@ -1,0 +1,368 @@
+"""When a run has succeeded, when it has failed, and what it may go on without."""
+
+from typing import Any
+
+import pytest
+
+from etcompile.watch.actions import CreatePod, Requeue
+from etcompile.watch.state import BatchView
+from specs import kubeflow_job, replicas, training_job
+from world import START, World, mpi_job
+
+
+def kubeflow(kind: str, types: dict[str, int], policy: str = "Never", **more: Any) -> World:
+    whole = {name: {**replicas(kind, count)} for name, count in types.items()}
+    for one in whole.values():
+        one["restartPolicy"] = policy
+    return World(kubeflow_job(kind, whole, **more))
+
+
+ELASTIC = {"elasticPolicy": {"minReplicas": 1, "maxReplicas": 3}}
+# Kind, types and more, who succeeds, and what becomes of the job.
+SUCCESS: list[tuple[str, dict[str, int], dict[str, Any], list[str], str]] = [
+    ("TFJob", {"Chief": 1, "Worker": 2}, {}, ["chief-0"], "Succeeded"),
+    ("TFJob", {"Chief": 1, "Worker": 2}, {}, ["worker-0", "worker-1"], "Running"),
+    ("TFJob", {"Worker": 2}, {}, ["worker-0"], "Succeeded"),
+    ("TFJob", {"Worker": 2}, {}, ["worker-1"], "Running"),
+    ("TFJob", {"Worker": 2}, {"successPolicy": "AllWorkers"}, ["worker-0"], "Running"),
+    (
+        "TFJob",
+        {"Worker": 2},
+        {"successPolicy": "AllWorkers"},
+        ["worker-0", "worker-1"],
+        "Succeeded",
+    ),
+    ("PyTorchJob", {"Master": 1, "Worker": 2}, {}, ["master-0"], "Succeeded"),
+    ("PyTorchJob", {"Master": 1, "Worker": 2}, {}, ["worker-0", "worker-1"], "Running"),
+    ("PyTorchJob", {"Worker": 2}, {}, ["worker-0"], "Running"),
+    ("PyTorchJob", {"Worker": 2}, {}, ["worker-0", "worker-1"], "Succeeded"),
+    (
+        "PyTorchJob",
+        {"Worker": 2},
+        ELASTIC,
+        ["worker-1"],
+        "Succeeded",
+    ),
+    ("XGBoostJob", {"Master": 1, "Worker": 2}, {}, ["master-0"], "Succeeded"),
+    ("XGBoostJob", {"Master": 1, "Worker": 2}, {}, ["worker-0", "worker-1"], "Running"),
+    ("PaddleJob", {"Worker": 2}, {}, ["worker-0"], "Running"),
+    ("PaddleJob", {"Worker": 2}, {}, ["worker-0", "worker-1"], "Succeeded"),
+    ("PaddleJob", {"Master": 1, "Worker": 1}, {}, ["master-0"], "Succeeded"),
+    ("JAXJob", {"Worker": 2}, {}, ["worker-1"], "Running"),
+    ("JAXJob", {"Worker": 2}, {}, ["worker-0", "worker-1"], "Succeeded"),
+    ("MXJob", {"Scheduler": 1, "Server": 1, "Worker": 1}, {}, ["scheduler-0"], "Succeeded"),
+    ("MXJob", {"Scheduler": 1, "Server": 1, "Worker": 1}, {}, ["worker-0"], "Running"),
+    ("MXJob", {"Worker": 1}, {}, ["worker-0"], "Succeeded"),
+]
+
+
+@pytest.mark.parametrize(("kind", "types", "more", "done", "phase"), SUCCESS)
+def test_a_run_succeeds_by_its_kinds_own_rule(
+    kind: str, types: dict[str, int], more: dict[str, Any], done: list[str], phase: str
+) -> None:
+    world = kubeflow(kind, types, **more)
+    for name in done:
+        world.succeed(f"mnist-{name}")
+    world.wait(60)
+    assert world.record.phase == phase
+    assert (world.status or {}).get("done") == (world.spec_hash if phase == "Succeeded" else None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "types", "failing"),
+    [
+        ("TFJob", {"Chief": 1, "PS": 1, "Worker": 2}, "ps-0"),
+        ("TFJob", {"Chief": 1, "Evaluator": 1}, "evaluator-0"),
+        ("TFJob", {"Worker": 2}, "worker-1"),
+        ("PyTorchJob", {"Master": 1, "Worker": 1}, "worker-0"),
+        ("XGBoostJob", {"Master": 1, "Worker": 1}, "master-0"),
+        ("PaddleJob", {"Worker": 2}, "worker-0"),
+        ("JAXJob", {"Worker": 2}, "worker-1"),
+        ("MXJob", {"Scheduler": 1, "Server": 1, "Worker": 1}, "server-0"),
+    ],
+)
+def test_a_replica_that_failed_and_does_not_come_back_fails_the_run(
+    kind: str, types: dict[str, int], failing: str
+) -> None:
+    world = kubeflow(kind, types)
+    world.fail(f"mnist-{failing}", 3)
+    world.settle()
+    assert world.record.phase == "Failed"
+    assert world.record.finished == world.now
+    assert f"mnist-{failing}: exit code 3" in world.told("JobFailed")[0].message
+
+
+def test_a_dynamic_tensorflow_worker_may_fail_while_others_go_on() -> None:
+    world = kubeflow("TFJob", {"Worker": 3}, enableDynamicWorker=True)
+    world.fail("mnist-worker-1")
+    world.wait(60)
+    assert world.record.phase == "Running"
+    world.succeed("mnist-worker-0")
+    world.settle()
+    assert world.record.phase == "Succeeded"
+
+
+def test_a_run_fails_when_nobody_is_left_who_could_make_it_succeed() -> None:
+    world = kubeflow("TFJob", {"Worker": 2}, enableDynamicWorker=True)
+    world.fail("mnist-worker-0")
+    world.settle()
+    assert world.record.phase == "Failed"
+    assert world.record.reason == "NoneLeft"
+
+
+# et-operator --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["fail", "evict"])
+def test_a_failed_launcher_fails_the_job(how: str) -> None:
+    world = World(training_job())
+    getattr(world, how)("mnist-launcher")
+    world.settle()
+    assert world.record.phase == "Failed"
+    assert world.record.finished is not None
+    world.wait(600)
+    assert "mnist-launcher" in world.pods, "it is there to be read"
+
+
+def test_all_workers_of_a_training_job_may_fail_the_launcher_decides() -> None:
+    world = World(training_job())
+    for name in ("mnist-worker-0", "mnist-worker-1"):
+        world.fail(name)
+    world.wait(600)
+    assert world.record.phase == "Running"
+    world.succeed("mnist-launcher")
+    world.settle()
+    assert world.record.phase == "Succeeded"
+
+
+def test_a_launcher_that_vanished_for_good_fails_the_job_after_a_while() -> None:
+    world = World(training_job())
+    world.vanish("mnist-launcher")
+    world.settle()
+    assert world.record.phase == "Running"
+    world.wait(60)
+    assert world.record.phase == "Failed"
+
+
+def test_a_launcher_that_git_brings_back_in_time_is_no_failure() -> None:
+    world = World(training_job(), git=True)
+    world.vanish("mnist-launcher")
+    world.wait(5)
+    world.sync()
+    world.wait(60)
+    assert world.record.phase == "Running"
+
+
+def launcher_policy(policy: str, **spec: Any) -> World:
+    job = training_job(**spec)
+    job["spec"]["etReplicaSpecs"]["launcher"]["restartPolicy"] = policy
+    return World(job)
+
+
+def test_a_launcher_with_a_policy_comes_back_within_the_limit_of_the_job() -> None:
+    world = launcher_policy("Always", backoffLimit=2)
+    for _ in range(2):
+        world.fail("mnist-launcher")
+        world.wait(60)
+        assert world.record.phase == "Running"
+    world.fail("mnist-launcher")
+    world.wait(60)
+    assert world.record.phase == "Failed"
+    assert world.record.replaced == {"launcher": 2}
+
+
+def test_a_job_restarts_as_a_whole_as_often_as_it_may() -> None:
+    world = World(training_job(restartPolicy="OnFailure", backoffLimit=2))
+    for count in (1, 2):
+        before = {pod.uid for pod in world.pods.values()}
+        world.fail("mnist-launcher")
+        world.wait(30)
+        assert world.record.phase == "Running"
+        assert world.record.restarts == count
+        assert not before & {pod.uid for pod in world.pods.values()}
+    world.fail("mnist-launcher")
+    world.wait(30)
+    assert (world.record.phase, world.record.reason) == ("Failed", "BackoffLimitExceeded")
+    assert world.record.restarts == 2
+
+
+def test_a_restarted_job_starts_its_clock_anew_and_does_not_look_finished() -> None:
+    world = World(training_job(restartPolicy="OnFailure"))
+    world.wait(100)
+    world.fail("mnist-launcher")
+    world.wait(30)
+    assert world.record.started is not None
+    assert world.record.started > START + 99
+    assert world.record.finished is None
+
+
+# Limits -------------------------------------------------------------------------------------
+
+
+def test_backoff_limit_counts_failed_pods_durably() -> None:
+    world = kubeflow("PyTorchJob", {"Worker": 3}, "ExitCode", runPolicy={"backoffLimit": 2})
+    for name in ("mnist-worker-0", "mnist-worker-1"):
+        world.fail(name, 137)
+        world.wait(700)
+        world.restart_watcher()
+        assert world.record.phase == "Running"
+    world.fail("mnist-worker-2", 137)
+    world.settle()
+    assert (world.record.phase, world.record.reason) == ("Failed", "BackoffLimitExceeded")
+
+
+def test_backoff_limit_counts_restarts_in_place() -> None:
+    world = kubeflow("PyTorchJob", {"Worker": 4}, "OnFailure", runPolicy={"backoffLimit": 4})
+    for index in range(3):
+        world.change(f"mnist-worker-{index}", restarts=1)
+        world.settle()
+        assert world.record.phase == "Running"
+    world.change("mnist-worker-3", restarts=1)
+    world.settle()
+    assert world.record.phase == "Failed"
+
+
+def test_restarts_of_a_pod_that_is_gone_still_count() -> None:
+    world = kubeflow("PyTorchJob", {"Worker": 2}, "OnFailure", runPolicy={"backoffLimit": 3})
+    world.change("mnist-worker-0", restarts=2)
+    world.vanish("mnist-worker-0")
+    world.wait(60)
+    assert world.record.phase == "Running"
+    world.change("mnist-worker-0", restarts=1)
+    world.settle()
+    assert world.record.phase == "Failed"
+
+
+@pytest.mark.parametrize(("limit", "phase"), [(0, "Failed"), (1, "Running")])
+def test_a_limit_of_none_allows_no_failure(limit: int, phase: str) -> None:
+    world = kubeflow("PyTorchJob", {"Worker": 2}, "OnFailure", runPolicy={"backoffLimit": limit})
+    world.fail("mnist-worker-0")
+    world.wait(60)
+    assert world.record.phase == phase
+
+
+def test_a_deletion_is_no_failure() -> None:
+    world = kubeflow("PyTorchJob", {"Worker": 2}, "OnFailure", runPolicy={"backoffLimit": 0})
+    world.delete("mnist-worker-0")
+    world.wait(60)
+    assert world.record.phase == "Running"
+    assert world.record.replaced == {}
+
+
+def test_the_limit_of_a_training_job_is_not_one_of_its_workers() -> None:
+    job = training_job(backoffLimit=1)
+    job["spec"]["etReplicaSpecs"]["worker"]["restartPolicy"] = "OnFailure"
+    world = World(job)
+    for _ in range(4):
+        world.fail("mnist-worker-0")
+        world.wait(700)
+    assert world.record.phase == "Running"
+    assert world.record.replaced == {"worker": 4}
+
+
+def test_a_replica_that_fails_again_and_again_waits_longer_each_time() -> None:
+    world = kubeflow("PyTorchJob", {"Worker": 2}, "OnFailure")
+    waits = []
+    for _ in range(12):
+        world.fail("mnist-worker-0")
+        failed = world.now
+        world.wait(301)
+        back = next(pod for name, pod in world.pods.items() if name == "mnist-worker-0")
+        waits.append(back.created - failed)
+        world.now = back.created
+    assert waits == [0, 0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 300]
+
+
+def test_a_replica_that_worked_for_long_begins_a_new_series() -> None:
+    world = kubeflow("PyTorchJob", {"Worker": 2}, "OnFailure")
+    for _ in range(5):
+        world.fail("mnist-worker-0")
+        world.wait(1000)
+    world.fail("mnist-worker-0")
+    world.settle()
+    assert world.pods["mnist-worker-0"].created == world.now
+    assert world.record.replaced == {"worker": 6}
+
+
+# Time ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seconds", [0, 30])
+def test_a_deadline_fails_the_run_though_nothing_else_happens(seconds: int) -> None:
+    world = kubeflow(
+        "PyTorchJob", {"Worker": 2}, "OnFailure", runPolicy={"activeDeadlineSeconds": seconds}
+    )
+    if seconds:
+        assert world.decide() == (Requeue(START + 30),)
+    world.wait(31)
+    assert (world.record.phase, world.record.reason) == ("Failed", "DeadlineExceeded")
+    assert world.record.finished == START + seconds
+
+
+def test_a_pod_with_a_faster_clock_is_not_replaced() -> None:
+    world = kubeflow(
+        "PyTorchJob", {"Worker": 2}, "OnFailure", runPolicy={"activeDeadlineSeconds": 30}
+    )
+    world.fail("mnist-worker-0", None, reason="DeadlineExceeded")
+    world.settle()
+    assert (world.record.phase, world.record.reason) == ("Failed", "DeadlineExceeded")
+
+
+def test_nothing_comes_back_after_the_end() -> None:
+    world = kubeflow("PyTorchJob", {"Master": 1, "Worker": 2}, "OnFailure")
+    world.succeed("mnist-master-0")
+    world.settle()
+    world.done.clear()
+    world.fail("mnist-worker-0")
+    world.delete("mnist-worker-1")
+    world.vanish("mnist-master-0")
+    world.wait(600)
+    assert world.of(CreatePod) == []
+    assert world.record.phase == "Succeeded"
+
+
+# MPI ----------------------------------------------------------------------------------------
+
+
+def test_a_worker_that_failed_fails_a_job_of_mpi_that_is_not_elastic() -> None:
+    world = World(mpi_job())
+    world.fail("mnist-worker-0")
+    world.settle()
+    assert world.record.phase == "Failed"
+
+
+def test_a_worker_that_failed_leaves_an_elastic_job_of_mpi_running() -> None:
+    world = World(mpi_job(elastic=True))
+    world.fail("mnist-worker-0")
+    world.wait(60)
+    assert world.record.phase == "Running"
+    assert world.listed == ["mnist-worker-1"]
+
+
+def test_a_drained_worker_of_mpi_comes_back() -> None:
+    world = World(mpi_job())
+    world.delete("mnist-worker-0")
+    world.wait(60)
+    assert world.record.phase == "Running"
+    assert world.pods["mnist-worker-0"].ready
+
+
+def test_a_failed_worker_of_the_mpi_operator_is_replaced_whatever_its_policy() -> None:
+    world = World(mpi_job(version="v2beta1"))
+    for loss in (world.fail, world.evict, world.vanish):
+        before = world.pods["mnist-worker-0"].uid
+        loss("mnist-worker-0")
+        world.wait(700)
+        assert world.pods["mnist-worker-0"].uid != before
+    assert world.record.phase == "Running"
+
+
+def test_the_job_that_makes_a_launcher_decides() -> None:
+    for batch, phase in (
+        (BatchView("mnist-launcher", succeeded=True), "Succeeded"),
+        (BatchView("mnist-launcher", failed="BackoffLimitExceeded"), "Failed"),
+    ):
+        world = World(mpi_job(version="v2beta1"))
+        world.batch = batch
+        world.settle()
+        assert world.record.phase == phase

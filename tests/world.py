@@ -1,0 +1,329 @@
+"""A cluster as far as the rules know one: Pods, two ConfigMaps, a clock, and no I/O.
+
+Actions are carried out as the API server and a kubelet would: a Pod is deleted only by its UID, a
+finished one is gone at once, a running one when its processes are; a name is used once at a time.
+What must not happen raises.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import yaml
+from msgspec import structs
+
+from etcompile import backend
+from etcompile.model import Job, Settings
+from etcompile.model.protocol import STORED_JOB
+from etcompile.stored import read_stored
+from etcompile.watch.actions import (
+    Action,
+    CreatePod,
+    DeletePod,
+    EmitEvent,
+    EndPod,
+    ReplacePod,
+    Requeue,
+    TouchPod,
+    WriteHosts,
+    WriteStatus,
+)
+from etcompile.watch.deciding import decide
+from etcompile.watch.state import (
+    BatchView,
+    Gone,
+    HostsRecord,
+    JobView,
+    Patience,
+    PodView,
+    RunRecord,
+    read_record,
+    record_data,
+)
+from specs import compiled, container
+
+START = 1_000_000.0
+_MANY = 50
+"""Decisions in a row that must be enough."""
+
+
+def stored_job(*documents: dict[str, Any], **options: Any) -> tuple[Job, Settings]:
+    """The job of some documents, as the watcher reads it."""
+    objects = compiled(*documents, **{"namespace": "ml", **options}).objects
+    texts = [one["data"][STORED_JOB] for one in objects if one["kind"] == "ConfigMap"]
+    return read_stored(yaml.safe_load(texts[0]))
+
+
+def mpi_job(*, elastic: bool = False, version: str = "v1", **spec: Any) -> dict[str, Any]:
+    """An MPIJob of the Training Operator or, as `v2beta1`, of the MPI Operator."""
+    elastically = ["--host-discovery-script", "/etc/mpi/discover_hosts.sh"] if elastic else []
+    command = ["horovodrun", "-np", "2", *elastically, "python", "train.py"]
+    return {
+        "apiVersion": f"kubeflow.org/{version}",
+        "kind": "MPIJob",
+        "metadata": {"name": "mnist"},
+        "spec": {
+            "mpiReplicaSpecs": {
+                "Launcher": {"template": {"spec": {"containers": [container(command=command)]}}},
+                "Worker": {"replicas": 2, "template": {"spec": {"containers": [container()]}}},
+            },
+            **spec,
+        },
+    }
+
+
+class World:
+    """A cluster with one job.
+
+    Args:
+        documents: The job, and its intents.
+        git: A tool syncs Git: it creates what is declared and missing, when `sync` is called.
+        patience: How long the watcher waits.
+        start: Create the job's Pods and let them get Ready.
+    """
+
+    def __init__(
+        self,
+        *documents: dict[str, Any],
+        git: bool = False,
+        patience: Patience | None = None,
+        start: bool = True,
+        **options: Any,
+    ) -> None:
+        self.job, self.settings = stored_job(*documents, **options)
+        self.git = git
+        self.patience = patience or Patience()
+        self.now = START
+        self.pods: dict[str, PodView] = {}
+        self.gone: dict[str, Gone] = {}
+        self.status: dict[str, str] | None = None
+        self.hosts: HostsRecord | None = None
+        self.batch: BatchView | None = None
+        self.watched_since = START
+        self.events: list[EmitEvent] = []
+        self.done: list[Action] = []
+        self.deleted: list[str] = []
+        self.hosts_written: list[tuple[HostsRecord, str | None]] = []
+        self.failed: dict[str, set[str]] = {}
+        self._uids = itertools.count(1)
+        if start:
+            self.sync()
+            self.get_ready()
+            self.settle()
+            self.done.clear()
+
+    # ---- what is there -------------------------------------------------------------------------
+
+    @property
+    def spec_hash(self) -> str:
+        return backend.spec_hash(self.job)
+
+    @property
+    def record(self) -> RunRecord:
+        record = read_record(self.status or {})
+        assert record is not None, "nothing is written down yet"
+        return record
+
+    @property
+    def declared(self) -> list[str]:
+        return [
+            role.pod_name(member)
+            for role in self.job.roles
+            if not role.batch
+            for member in role.members
+        ]
+
+    @property
+    def listed(self) -> list[str]:
+        """The first names of the hosts in the first live list."""
+        lines = next(iter(self.hosts.data.values())) if self.hosts else ""
+        return [line.split(":")[0].split(" ")[0].partition(".")[0] for line in lines.splitlines()]
+
+    def view(self) -> JobView:
+        return JobView(
+            job=self.job,
+            settings=self.settings,
+            namespace="ml",
+            spec_hash=self.spec_hash,
+            pods=dict(self.pods),
+            gone=dict(self.gone),
+            record=read_record(self.status) if self.status is not None else None,
+            hosts=self.hosts,
+            batch=self.batch,
+            git_managed=self.git,
+            watched_since=self.watched_since,
+            patience=self.patience,
+        )
+
+    def of(self, kind: type[Any]) -> list[Any]:
+        """The actions of a type, in order."""
+        return [one for one in self.done if isinstance(one, kind)]
+
+    def told(self, reason: str) -> list[EmitEvent]:
+        return [one for one in self.events if one.reason == reason]
+
+    # ---- what people, kubelets and tools do ----------------------------------------------------
+
+    def create(self, name: str) -> None:
+        role, index = self._replica(name)
+        uid = f"uid-{next(self._uids)}"
+        self.pods[name] = PodView(name, uid, role, index, self.spec_hash, created=self.now)
+        self.gone.pop(name, None)
+
+    def sync(self) -> None:
+        """Whoever applies the job creates what is missing; a tool for Git also prunes."""
+        for name in () if self.job.run.suspended else self.declared:
+            if name not in self.pods:
+                self.create(name)
+        if self.git:
+            declared = () if self.job.run.suspended else self.declared
+            for name in [one for one in self.pods if one not in declared]:
+                self.vanish(name)
+
+    def get_ready(self, *names: str) -> None:
+        for name in names or [*self.pods]:
+            pod = self.pods[name]
+            if pod.phase in ("Pending", "Running") and not pod.deleting:
+                self.change(name, phase="Running", ready=True, ready_since=self.now)
+
+    def change(self, name: str, **fields: Any) -> None:
+        self.pods[name] = structs.replace(self.pods[name], **fields)
+
+    def fail(self, name: str, code: int | None = 1, **fields: Any) -> None:
+        role = self.job.role(self.pods[name].role)
+        assert role is not None
+        exits = () if code is None else ((role.template.main, code),)
+        self.failed.setdefault(role.name, set()).add(self.pods[name].uid)
+        self.change(name, **{"phase": "Failed", "ready": False, "exits": exits, **fields})
+
+    def evict(self, name: str, code: int | None = None) -> None:
+        self.fail(name, code, reason="Evicted", disrupted=True)
+
+    def succeed(self, name: str) -> None:
+        self.change(name, phase="Succeeded", ready=False)
+
+    def delete(self, name: str, code: int = 137) -> None:
+        """Somebody deletes a Pod: it is told to stop, fails (or not), and goes."""
+        self.change(name, deleting=True)
+        self.settle()
+        self.change(name, phase="Failed" if code else "Succeeded", ready=False)
+        self.settle()
+        self.vanish(name)
+
+    def vanish(self, name: str) -> None:
+        """The object is gone: with force, or because all is over."""
+        self.gone[name] = Gone(self.pods.pop(name), self.now)
+
+    def restart_watcher(self) -> None:
+        """The watcher dies, and another one begins: it knows what is written and no more."""
+        self.gone.clear()
+        self.watched_since = self.now
+
+    # ---- what the watcher does -----------------------------------------------------------------
+
+    def decide(self) -> tuple[Action, ...]:
+        return decide(self.view(), self.now)
+
+    def settle(self, until: Callable[[Action], bool] | None = None) -> float | None:
+        """Decides and acts until nothing is left to do now; when there will be again.
+
+        Args:
+            until: Die before this action.
+        """
+        for _ in range(_MANY):
+            actions = self.decide()
+            for action in actions:
+                if until is not None and until(action):
+                    return None
+                self.act(action)
+            times = [one.at for one in actions if isinstance(one, Requeue)]
+            if len(times) == len(actions):
+                return times[0] if times else None
+        raise AssertionError(f"does not come to rest: {actions}")
+
+    def wait(self, seconds: float, *, ready: bool = True) -> None:
+        """Time passes; new Pods start, and the watcher is asked whenever it wants to be."""
+        end = self.now + seconds
+        while True:
+            again = self.settle()
+            if ready:
+                self.run_kubelets()
+                again = self.settle()
+            if again is None or again > end:
+                break
+            assert again > self.now, "wants to be asked in the past"
+            self.now = again
+        self.now = end
+        self.settle()
+        if ready:
+            self.run_kubelets()
+            self.settle()
+
+    def run_kubelets(self) -> None:
+        for name, pod in [*self.pods.items()]:
+            if pod.deleting:
+                if not pod.ended:
+                    self.change(name, phase="Failed", ready=False, exits=())
+                self.vanish(name)
+            elif pod.ending and not pod.ended:
+                self.fail(name, None, reason="DeadlineExceeded")
+            elif pod.phase == "Pending":
+                self.get_ready(name)
+
+    def act(self, action: Action) -> None:
+        self.done.append(action)
+        match action:
+            case WriteStatus(record):
+                self.status = record_data(record)
+            case WriteHosts(hosts):
+                self.hosts = hosts
+                self.hosts_written.append((hosts, self._reader()))
+            case EmitEvent():
+                self.events.append(action)
+            case TouchPod(name, uid, value):
+                if self._is(name, uid):
+                    self.change(name, touched=value)
+            case EndPod(name, uid):
+                if self._is(name, uid):
+                    self.change(name, ending=True)
+            case DeletePod(name, uid):
+                self._remove(name, uid)
+            case ReplacePod(name, uid):
+                self._remove(name, uid)
+                if name not in self.pods:
+                    self.create(name)
+            case CreatePod(name):
+                if name not in self.pods:
+                    self.create(name)
+            case Requeue():
+                pass
+
+    def _reader(self) -> str | None:
+        """The UID of the launcher that reads the lists now."""
+        running = [pod.uid for pod in self.pods.values() if pod.phase == "Running"]
+        roles = {role.name for role in self.job.roles if role.reads_hosts}
+        return next(
+            (p.uid for p in self.pods.values() if p.role in roles and p.uid in running), None
+        )
+
+    def _is(self, name: str, uid: str) -> bool:
+        return name in self.pods and self.pods[name].uid == uid
+
+    def _remove(self, name: str, uid: str) -> None:
+        if not self._is(name, uid):
+            return
+        self.deleted.append(uid)
+        if self.pods[name].ended:
+            self.vanish(name)
+        else:
+            self.change(name, deleting=True)
+
+    def _replica(self, name: str) -> tuple[str, int | None]:
+        found = [found for found in self._replicas() if found[0] == name]
+        assert found, f"{name} is not of this job"
+        return found[0][1], found[0][2]
+
+    def _replicas(self) -> Iterator[tuple[str, str, int | None]]:
+        for role in self.job.roles:
+            for member in role.members:
+                yield role.pod_name(member), role.name, member.index
