@@ -1,0 +1,47 @@
+"""Coscheduling of the scheduler-plugins: a PodGroup (reference/gang-scheduling.md 3)."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from etcompile.backend.gang.group import Group, Place
+from etcompile.backend.gang.scheduler import NOT_QUEUED, Membership, Scheduler
+from etcompile.backend.identity import job_labels, metadata
+
+
+def _membership(group: Group, _place: Place) -> Membership:
+    return Membership(labels={"scheduling.x-k8s.io/pod-group": group.name})
+
+
+def _objects(group: Group) -> list[dict[str, Any]]:
+    timeout = group.asked.timeout
+    return [
+        {
+            "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+            "kind": "PodGroup",
+            "metadata": metadata(group.job, group.name, job_labels(group.job)),
+            "spec": {
+                "minMember": group.minimum,
+                **({"minResources": group.resources} if group.resources else {}),
+                **({"scheduleTimeoutSeconds": timeout} if timeout else {}),
+            },
+        }
+    ]
+
+
+def _needs(group: Group) -> Iterator[str]:
+    yield f"no PodGroup {group.name} in another namespace: their status is kept by name alone"
+
+
+SCHEDULER = Scheduler(
+    title="coscheduling",
+    membership=_membership,
+    objects=_objects,
+    needs=_needs,
+    scheduler_name="scheduler-plugins-scheduler",
+    unused={
+        **NOT_QUEUED,
+        "queue": "it has no queues",
+        "on_timeout": "it lets the Pods go and tries again",
+    },
+    minimum_at=("spec", "minMember"),
+)

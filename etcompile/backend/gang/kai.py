@@ -1,0 +1,100 @@
+"""NVIDIA KAI: a PodGroup with a subgroup for each role (reference/gang-scheduling.md 7)."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from etcompile.backend.gang.group import Group, Object, Place, pod_specs
+from etcompile.backend.gang.scheduler import NOT_QUEUED, Membership, Scheduler
+from etcompile.backend.identity import job_labels, metadata
+from etcompile.diagnostics import Diagnostic, diagnose
+
+_API = "scheduling.run.ai/v2alpha2"
+_SUBGROUP = "kai.scheduler/subgroup-name"
+
+
+def _membership(group: Group, place: Place) -> Membership:
+    # Without a subgroup that the group knows, a Pod is left out.
+    known = {_SUBGROUP: place.share.role.name} if place.share.minimum else {}
+    return Membership(
+        labels={"kai.scheduler/queue": str(group.queue), **known},
+        # The grouper would make a group of its own for each Pod, or for each Job.
+        annotations={"pod-group-name": group.name, "kai.scheduler/skip-podgrouper": "true"},
+    )
+
+
+def _objects(group: Group) -> list[dict[str, Any]]:
+    subgroups = [
+        {"name": share.role.name, "minMember": share.minimum}
+        for share in group.shares
+        if share.minimum
+    ]
+    return [
+        {
+            "apiVersion": _API,
+            "kind": "PodGroup",
+            "metadata": metadata(group.job, group.name, job_labels(group.job)),
+            "spec": {
+                "queue": group.queue,
+                **({"priorityClassName": group.priority_class} if group.priority_class else {}),
+                "subGroups": subgroups,
+            },
+        }
+    ]
+
+
+def _problems(group: Group, objects: Sequence[Object]) -> Iterator[Diagnostic]:
+    place = group.job.origin.locate("metadata", "name")
+    for value in objects:
+        if (value["kind"], value["apiVersion"]) != ("PodGroup", _API):
+            continue
+        name = value["metadata"]["name"]
+        for problem in (*_wrong(value["spec"]), *_strangers(value["spec"], objects)):
+            yield diagnose("ET2089", place, group=name, problem=problem)
+
+
+def _wrong(spec: Mapping[str, Any]) -> Iterator[str]:
+    subgroups = spec.get("subGroups") or []
+    parents = {one.get("parent") for one in subgroups} - {None}
+    if len({one["name"] for one in subgroups}) < len(subgroups):
+        yield "two of its subgroups have one name"
+    for where, holder in (("it", spec), *((f"subgroup {one['name']}", one) for one in subgroups)):
+        if {"minMember", "minSubGroup"} <= holder.keys():
+            yield f"{where} has both minMember and minSubGroup"
+    if subgroups and "minMember" in spec:
+        yield "its own minMember does not count beside subgroups"
+    for one in subgroups:
+        if one["name"] in parents and "minMember" in one:
+            yield f"subgroup {one['name']} has subgroups, and a minMember"
+        elif one["name"] not in parents and "minMember" not in one:
+            yield f"subgroup {one['name']} has no minMember"
+
+
+def _strangers(spec: Mapping[str, Any], objects: Sequence[Object]) -> Iterator[str]:
+    known = {one["name"] for one in spec.get("subGroups") or ()}
+    found = {pod["metadata"].get("labels", {}).get(_SUBGROUP) for pod, _ in pod_specs(objects)}
+    for name in sorted(found - known, key=str) if known else ():
+        yield f"Pods of subgroup {name} are left out, there is none of that name"
+
+
+def _needs(group: Group) -> Iterator[str]:
+    yield "KAI 0.15 or newer: earlier ones group Pods by themselves only"
+    yield f"Queue {group.queue} (scheduling.run.ai)"
+
+
+SCHEDULER = Scheduler(
+    title="KAI",
+    membership=_membership,
+    objects=_objects,
+    problems=_problems,
+    needs=_needs,
+    scheduler_name="kai-scheduler",
+    # What its chart makes.
+    default_queue="default-queue",
+    unused={
+        **NOT_QUEUED,
+        "min_resources": "it adds up what the Pods ask for",
+        "timeout": "it waits for ever",
+        "on_timeout": "it waits for ever",
+    },
+    roles=True,
+)

@@ -1,0 +1,59 @@
+"""Koordinator: a PodGroup, whose minimum may change (reference/gang-scheduling.md 8).
+
+Its annotations on Pods alone would do too; but the first Pod decides then, for ever.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from etcompile.backend.gang.group import Group, Place
+from etcompile.backend.gang.scheduler import NOT_QUEUED, Membership, Scheduler
+from etcompile.backend.identity import job_labels, metadata
+
+_GANG = "gang.scheduling.koordinator.sh"
+_QUOTA = re.compile(r"(?=.{1,63}\Z)[A-Za-z0-9]([-._A-Za-z0-9]*[A-Za-z0-9])?", re.ASCII)
+
+
+def _membership(group: Group, _place: Place) -> Membership:
+    labels = {"pod-group.scheduling.sigs.k8s.io": group.name}
+    if queue := group.asked.queue:
+        labels["quota.scheduling.koordinator.sh/name"] = queue
+    return Membership(labels=labels)
+
+
+def _objects(group: Group) -> list[dict[str, Any]]:
+    timeout = group.asked.timeout
+    # After its first success, who replaces a Pod or comes beyond the minimum is let through.
+    policy = {f"{_GANG}/mode": "Strict", f"{_GANG}/match-policy": "once-satisfied"}
+    labels = job_labels(group.job)
+    return [
+        {
+            "apiVersion": "scheduling.sigs.k8s.io/v1alpha1",
+            "kind": "PodGroup",
+            "metadata": metadata(group.job, group.name, labels, annotations=policy),
+            "spec": {
+                "minMember": group.minimum,
+                **({"minResources": group.resources} if group.resources else {}),
+                **({"scheduleTimeoutSeconds": timeout} if timeout else {}),
+            },
+        }
+    ]
+
+
+def _needs(group: Group) -> Iterator[str]:
+    if group.asked.queue:
+        yield f"ElasticQuota {group.queue}"
+
+
+SCHEDULER = Scheduler(
+    title="Koordinator",
+    membership=_membership,
+    objects=_objects,
+    needs=_needs,
+    scheduler_name="koord-scheduler",
+    default_queue="default",
+    queue_form=(_QUOTA, "the value of a label"),
+    unused={**NOT_QUEUED, "on_timeout": "it lets the Pods go and tries again"},
+    minimum_at=("spec", "minMember"),
+)

@@ -1,0 +1,118 @@
+"""Kueue: the Pods that must fit are a group, the others come one by one.
+
+Variant A of reference/gang-scheduling.md 4.4. Kueue admits quota for a group of a fixed size, so
+what is beyond the minimum is not in it; and it replaces no Pod by one of the same name, so a
+run's Pods need names of their own (4.5).
+"""
+
+from collections.abc import Iterator, Sequence
+
+from etcompile.backend.gang.group import Group, Object, Place, pod_specs
+from etcompile.backend.gang.scheduler import LABEL, Membership, Scheduler
+from etcompile.diagnostics import Diagnostic, diagnose
+from etcompile.model import Member
+
+_PREFIX = "kueue.x-k8s.io"
+_GROUP = f"{_PREFIX}/pod-group-name"
+_TOTAL = f"{_PREFIX}/pod-group-total-count"
+_ROLE = f"{_PREFIX}/role-hash"
+_INDEX = f"{_PREFIX}/pod-group-pod-index"
+_QUEUE = f"{_PREFIX}/queue-name"
+_TOPOLOGY = tuple(
+    f"{_PREFIX}/podset-{kind}-topology" for kind in ("required", "preferred", "unconstrained")
+)
+_MOST_ROLES = 8
+"""Of Kueue up to 0.17; later ones take more."""
+
+
+def _membership(group: Group, place: Place) -> Membership:
+    asked = group.asked
+    priority = asked.queue_priority if place.core else asked.extra_queue_priority
+    labels = {_QUEUE: str(group.queue)}
+    if priority or asked.queue_priority:
+        labels[f"{_PREFIX}/priority-class"] = str(priority or asked.queue_priority)
+    if not place.core:
+        return Membership(labels=labels)
+    # The run ends with the Pod that leads; without this its quota is held by who only served.
+    ends = {f"{_PREFIX}/retriable-in-group": "false"} if place.leads else {}
+    return Membership(
+        labels={**labels, _GROUP: group.name},
+        annotations={_TOTAL: str(group.minimum), _ROLE: place.share.role.name, **ends},
+    )
+
+
+def _problems(group: Group, objects: Sequence[Object]) -> Iterator[Diagnostic]:
+    place = group.job.origin.locate("metadata", "name")
+    if group.job.run_id is None:
+        problem = "Kueue waits for Pods of other names when it has taken some away"
+        yield diagnose("ET2085", place, problem=problem, advice="give the run an ID: --run auto")
+    for name in _gone(group):
+        problem = f"{name} is scaled in, and was one of those that it admits together"
+        advice = "scale in others, or change replicas in the job itself and give it a new --run"
+        yield diagnose("ET2085", place, problem=problem, advice=advice)
+        return
+    for problem in _wrong(group, objects):
+        yield diagnose("ET2085", place, problem=problem, advice="")
+
+
+def _gone(group: Group) -> Iterator[str]:
+    """Hosts of the group that are not there: no other Pod can join it in their place."""
+    for share in group.shares:
+        there = {member.place for member in share.role.members}
+        if None not in there and len(there) >= share.minimum:
+            yield from (
+                share.role.host_name(Member(rank))
+                for rank in range(share.minimum)
+                if rank not in there
+            )
+
+
+def _wrong(group: Group, objects: Sequence[Object]) -> Iterator[str]:
+    pods = [pod["metadata"] for pod, _ in pod_specs(objects)]
+    labels = [pod.get("labels") or {} for pod in pods]
+    annotations = [pod.get("annotations") or {} for pod in pods]
+    members = [notes for own, notes in zip(labels, annotations, strict=True) if own.get(_GROUP)]
+    totals = sorted({notes.get(_TOTAL, "none") for notes in members})
+    if members and totals != [str(len(members))]:
+        found = " and ".join(totals)
+        yield f"group {group.name} has {len(members)} Pods, and its total-count is {found}"
+    if len(queues := sorted({own.get(_QUEUE, "none") for own in labels})) > 1:
+        yield f"its Pods are in different queues, {' and '.join(queues)}"
+    if len(roles := {notes.get(_ROLE) for notes in members}) > _MOST_ROLES:
+        yield f"it has {len(roles)} roles, and a group at most {_MOST_ROLES}"
+    for own, notes in zip(labels, annotations, strict=True):
+        index = own.get(_INDEX, "0")
+        if not index.isdecimal() or int(index) >= len(members or pods):
+            yield f"pod-group-pod-index {index} is not below {len(members)}"
+        if len(given := [key for key in _TOPOLOGY if key in notes]) > 1:
+            yield f"a Pod has {' and '.join(given)}, of which one may be"
+        if f"{_PREFIX}/elastic-job" in {**own, **notes}:
+            yield "Kueue refuses elastic-job on Pods"
+
+
+def _needs(group: Group) -> Iterator[str]:
+    yield "its pod integration on, for this namespace"
+    yield f"LocalQueue {group.queue} in the job's namespace"
+    for name in dict.fromkeys((group.asked.queue_priority, group.asked.extra_queue_priority)):
+        if name:
+            yield f"WorkloadPriorityClass {name}"
+
+
+SCHEDULER = Scheduler(
+    title="Kueue",
+    membership=_membership,
+    problems=_problems,
+    needs=_needs,
+    default_queue="default",
+    # Longer names of queues do not fit into a label.
+    queue_form=(LABEL, "a DNS label"),
+    unused={
+        "min_resources": "it adds up what the Pods ask for",
+        "timeout": "it queues without an end",
+        "on_timeout": "it queues without an end",
+    },
+    roles=True,
+    alike=True,
+    plain_pods=True,
+    resizes_since=None,
+)

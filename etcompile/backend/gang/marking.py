@@ -1,0 +1,82 @@
+"""The objects of a job as those of a gang: what describes it, and its marks on every Pod.
+
+Pods of a role share their spec and their annotations, and still do afterwards: of thousands of
+Pods, only what differs is made anew.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from etcompile.backend.gang.group import Group, Object, Place, group_of, place_of
+from etcompile.backend.gang.scheduler import Membership, Scheduler
+from etcompile.model import Job, Settings
+
+
+def marked(
+    job: Job, settings: Settings, scheduler: Scheduler, objects: Sequence[Object]
+) -> list[dict[str, Any]]:
+    """The objects of a job with those that describe its gang, and its Pods as members of it.
+
+    Args:
+        job: The job, as the run that it is.
+        settings: How it is compiled.
+        scheduler: Who is to start it.
+        objects: Its objects.
+    """
+    group = group_of(job, settings, objects, scheduler.default_queue)
+    marks = _Marks(group, scheduler, settings.gang_scheduler)
+    made = [] if job.run.suspended else scheduler.objects(group)
+    return [*made, *map(marks.on, objects)]
+
+
+class _Marks:
+    def __init__(self, group: Group, scheduler: Scheduler, scheduler_name: str | None) -> None:
+        self._group = group
+        self._scheduler = scheduler
+        self._scheduler_name = scheduler_name or scheduler.scheduler_name
+        self._memberships: dict[tuple[str, bool, bool], Membership] = {}
+        self._shared: dict[tuple[object, ...], tuple[object, dict[str, Any]]] = {}
+
+    def on(self, value: Object) -> dict[str, Any]:
+        """The object with the marks, on itself or on the Pods that it makes."""
+        if value["kind"] == "Job":
+            spec = {**value["spec"], "template": self._on_pod(value["spec"]["template"])}
+            return {**value, "spec": spec}
+        return self._on_pod(value) if value["kind"] == "Pod" else dict(value)
+
+    def _on_pod(self, pod: Object) -> dict[str, Any]:
+        place = place_of(self._group, pod)
+        if place is None:
+            return dict(pod)
+        member = self._membership(place)
+        metadata = dict(pod["metadata"])
+        metadata["labels"] = {**metadata.get("labels", {}), **member.labels}
+        if member.annotations:
+            annotations = metadata.get("annotations", {})
+            metadata["annotations"] = self._with(annotations, member.annotations)
+        spec = self._with(pod["spec"], self._fields(pod["spec"], member))
+        return {**pod, "metadata": metadata, "spec": spec}
+
+    def _membership(self, place: Place) -> Membership:
+        key = (place.share.role.name, place.leads, place.core)
+        if key not in self._memberships:
+            self._memberships[key] = self._scheduler.membership(self._group, place)
+        return self._memberships[key]
+
+    def _fields(self, spec: Object, member: Membership) -> Mapping[str, Any]:
+        """The fields of a PodSpec to set. What its author named stays: a rule compares it."""
+        fields = dict(member.spec)
+        if self._scheduler_name and not spec.get("schedulerName"):
+            fields["schedulerName"] = self._scheduler_name
+        wanted = self._group.asked.priority_class
+        if wanted and not spec.get("priorityClassName"):
+            fields["priorityClassName"] = wanted
+        return fields
+
+    def _with(self, before: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
+        """`before` with the fields; the same value for the same two."""
+        key = (id(before), *((name, str(value)) for name, value in fields.items()))
+        if key not in self._shared:
+            # With what it was made from, whose id must not become another's meanwhile.
+            self._shared[key] = (before, {**before, **fields})
+        return self._shared[key][1]

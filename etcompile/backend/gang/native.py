@@ -1,0 +1,105 @@
+"""Kubernetes' own gangs, by its version (reference/gang-scheduling.md 5).
+
+An API server that does not know the field of the Pod drops it without a word, and the Pods start
+one by one: hence a version must be given.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from etcompile.backend.gang.group import Group, Object, Place, pod_specs
+from etcompile.backend.gang.scheduler import NOT_QUEUED, Membership, Scheduler
+from etcompile.backend.identity import job_labels, metadata
+from etcompile.diagnostics import Diagnostic, diagnose
+
+_WORKLOADS, _GROUPS, _BETA = 35, 36, 37
+"""The minor versions since which there are Workloads, PodGroups, and PodGroups of which the
+minimum may change."""
+_APIS = {35: "v1alpha1", 36: "v1alpha2", 37: "v1beta1"}
+_ONLY = "all"
+"""The name of the one group inside a Workload."""
+
+
+def _membership(group: Group, _place: Place) -> Membership:
+    if group.minor >= _GROUPS:
+        return Membership(spec={"schedulingGroup": {"podGroupName": group.name}})
+    if group.minor == _WORKLOADS:
+        return Membership(spec={"workloadRef": {"name": group.name, "podGroup": _ONLY}})
+    return Membership()
+
+
+def _objects(group: Group) -> list[dict[str, Any]]:
+    if group.minor < _WORKLOADS:
+        return []
+    api = _APIS.get(group.minor, _APIS[max(_APIS)])
+    gang = {"gang": {"minCount": group.minimum}}
+    spec: dict[str, Any] = {"schedulingPolicy": gang}
+    if group.minor >= _BETA and group.priority_class:
+        # Before, it is refused unless another feature gate is on.
+        spec["priorityClassName"] = group.priority_class
+    if group.minor == _WORKLOADS:
+        spec = {"podGroups": [{"name": _ONLY, "policy": gang}]}
+    return [
+        {
+            "apiVersion": f"scheduling.k8s.io/{api}",
+            "kind": "Workload" if group.minor == _WORKLOADS else "PodGroup",
+            "metadata": metadata(group.job, group.name, job_labels(group.job)),
+            "spec": spec,
+        }
+    ]
+
+
+def _problems(group: Group, objects: Sequence[Object]) -> Iterator[Diagnostic]:
+    place = group.job.origin.locate("metadata", "name")
+    if group.minor < _WORKLOADS:
+        problem = f"Kubernetes {group.version} has no gangs of its own, 1.{_WORKLOADS} is the first"
+        advice = "choose another gang scheduler, or give a later --kubernetes-version"
+        yield diagnose("ET2087", place, problem=problem, advice=advice)
+    for value in objects:
+        if value["kind"] == "PodGroup" and value["apiVersion"].startswith("scheduling.k8s.io/"):
+            for problem in _wrong(value["spec"], group.minor, objects):
+                advice = "change it in the overlay that adds it"
+                yield diagnose("ET2087", place, problem=problem, advice=advice)
+
+
+def _wrong(spec: Mapping[str, Any], minor: int, objects: Sequence[Object]) -> Iterator[str]:
+    if "priority" in spec:
+        yield "the API server itself sets spec.priority of a PodGroup"
+    if minor < _BETA:
+        for field in ("priorityClassName", "disruptionMode"):
+            if field in spec:
+                yield f"Kubernetes 1.{minor} refuses {field} without WorkloadAwarePreemption"
+        return
+    classes = {spec.get("priorityClassName") for _, spec in pod_specs(objects)}
+    if classes and classes != {spec.get("priorityClassName")}:
+        names = " and ".join(sorted(str(one or "none") for one in classes))
+        own = spec.get("priorityClassName") or "none"
+        yield f"the PodGroup has PriorityClass {own}, its Pods {names}: the group is rejected"
+
+
+def _needs(group: Group) -> Iterator[str]:
+    if group.minor >= _BETA:
+        yield "feature gate GenericWorkload"
+    else:
+        yield "feature gates GenericWorkload and GangScheduling"
+    api = _APIS.get(group.minor, _APIS[max(_APIS)])
+    yield f"API scheduling.k8s.io/{api} switched on (--runtime-config)"
+
+
+SCHEDULER = Scheduler(
+    title="Kubernetes itself",
+    membership=_membership,
+    objects=_objects,
+    problems=_problems,
+    needs=_needs,
+    unused={
+        **NOT_QUEUED,
+        "queue": "it has no queues",
+        "min_resources": "it adds up what the Pods ask for",
+        "timeout": "its waiting time is fixed",
+        "on_timeout": "it goes on trying",
+    },
+    minimum_at=("spec", "schedulingPolicy", "gang", "minCount"),
+    declares_version=True,
+    resizes_since=_BETA,
+)

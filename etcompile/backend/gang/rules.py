@@ -1,0 +1,230 @@
+"""What would keep a gang from ever starting, or would be ignored, seen before it is applied.
+
+The rules that hold for every scheduler (reference/gang-scheduling.md 10); those of one scheduler
+are in its module. They look at the objects as they are written, overlays included.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from etcompile.backend.gang import requests
+from etcompile.backend.gang.group import Group, Object, Share, place_of, pod_specs
+from etcompile.backend.gang.scheduler import LABEL, SUBDOMAIN, Scheduler
+from etcompile.diagnostics import Diagnostic, Location, diagnose
+from etcompile.model import Job
+from etcompile.model.protocol import ROLE_LABEL
+
+_TOLD = ("cpu", "memory")
+"""What every container should ask for: Pods without are counted wrongly, or not at all."""
+_SHAPING = ("nodeSelector", "affinity", "tolerations", "runtimeClassName", "overhead")
+_TITLES = {
+    "minimum": "minimum",
+    "queue": "queue",
+    "priority_class": "priority class",
+    "min_resources": "minResources",
+    "timeout": "timeout",
+    "on_timeout": "on-timeout",
+    "queue_priority": "queue-priority",
+    "extra_queue_priority": "extra-queue-priority",
+}
+
+
+def unused_without_scheduler(job: Job) -> list[Diagnostic]:
+    """A warning for a job that asks a gang scheduler for something, where none is chosen."""
+    origin = next(iter(job.gang.origins.values()))
+    path = origin.path
+    where = f"annotation {path[-1]}"
+    if path[0] == "spec":
+        path = path[:-1]
+        where = ".".join(map(str, path))
+    advice = "choose the cluster's with --gang, or in an overlay"
+    place = origin.source.locate(path, key=True)
+    facts = {"where": where, "reason": "no gang scheduler is chosen", "advice": advice}
+    return [diagnose("ET2041", place, **facts)]
+
+
+def check(
+    group: Group, scheduler: Scheduler, objects: Sequence[Object], wave: Callable[[Object], int]
+) -> list[Diagnostic]:
+    """What is wrong with the gang of a job.
+
+    Args:
+        group: The gang.
+        scheduler: Who is to start it.
+        objects: The objects of the job.
+        wave: The wave of an object.
+    """
+    problems = [*_ignored(group, scheduler), *_names(group, scheduler)]
+    if group.job.run.suspended:
+        return problems
+    return [
+        *problems,
+        *_size(group, scheduler, objects),
+        *_mixed(group, objects),
+        *_modest(group),
+        *(_unlike(group, objects) if scheduler.alike else ()),
+        *(() if scheduler.starts_early else _torn(group, objects, wave)),
+        *(() if scheduler.roles else _overtaken(group, scheduler, objects)),
+        *scheduler.problems(group, objects),
+    ]
+
+
+def _ignored(group: Group, scheduler: Scheduler) -> Iterator[Diagnostic]:
+    for field, origin in group.asked.origins.items():
+        if reason := scheduler.unused.get(field):
+            facts = {"field": _TITLES[field], "scheduler": scheduler.title, "reason": reason}
+            yield diagnose("ET2092", origin.locate(), **facts)
+
+
+def _names(group: Group, scheduler: Scheduler) -> Iterator[Diagnostic]:
+    form, words = scheduler.queue_form
+    asked = group.asked
+    names = (
+        ("gang", group.name, LABEL, "a DNS label of at most 63 characters", None),
+        ("queue", group.queue, form, words, "queue"),
+        ("priority class", asked.priority_class, SUBDOMAIN, "a DNS subdomain", "priority_class"),
+        ("priority", asked.queue_priority, LABEL, "a DNS label", "queue_priority"),
+        ("priority", asked.extra_queue_priority, LABEL, "a DNS label", "extra_queue_priority"),
+    )
+    for what, name, pattern, expected, field in names:
+        if name is not None and not pattern.fullmatch(name):
+            facts = {"what": what, "name": name, "expected": expected}
+            yield diagnose("ET2081", _place(group, field), **facts, scheduler=scheduler.title)
+
+
+def _size(group: Group, scheduler: Scheduler, objects: Sequence[Object]) -> Iterator[Diagnostic]:
+    place = _place(group, "minimum")
+    there = sum(1 for _ in pod_specs(objects))
+    leading = sum(len(share.role.members) for share in group.shares if share.first)
+    written = [size for value in objects if (size := _written(value, scheduler)) is not None]
+    wanted = group.asked.minimum
+    facts = None
+    if wanted is not None and 0 < wanted < leading:
+        roles = ", ".join(share.role.name for share in group.shares if share.first)
+        facts = f"{wanted} Pods are less than the {leading} of {roles}", "raise it, or remove it"
+    least = [wanted] if wanted is not None and wanted < 1 else []
+    for size in least or written or [group.minimum]:
+        if size < 1:
+            facts = f"a gang of {size} Pods is none", "raise it, or remove it"
+        elif size > there:
+            problem = f"{size} Pods must fit before any starts, and only {there} are there"
+            facts = f"{problem}: it would wait for ever", "lower it, or add replicas"
+    fixed = scheduler.resizes_since is None or group.minor < scheduler.resizes_since
+    for share in group.shares if fixed and not facts else ():
+        bounds = share.role.bounds
+        began = bounds.quorum if bounds else None
+        if began is not None and group.asked.minimum is None and len(share.members) < began:
+            problem = f"{scheduler.title} cannot make a gang smaller, which began with {began}"
+            problem += f" of {share.role.name}"
+            facts = problem, "lower replicas in the job itself, and render it as a new --run"
+    if facts:
+        yield diagnose("ET2080", place, problem=facts[0], advice=facts[1])
+
+
+def _written(value: Object, scheduler: Scheduler) -> int | None:
+    """The minimum that the gang's object has in the end."""
+    if value["kind"] != "PodGroup" or not scheduler.minimum_at:
+        return None
+    found: Any = value
+    for step in scheduler.minimum_at:
+        found = found.get(step) if isinstance(found, Mapping) else None
+    return found if isinstance(found, int) else 0
+
+
+def _mixed(group: Group, objects: Sequence[Object]) -> Iterator[Diagnostic]:
+    """Pods of one gang that a scheduler would not put together."""
+    for field, default in (("schedulerName", "default-scheduler"), ("priorityClassName", "none")):
+        found: dict[str, str] = {}
+        for pod, spec in pod_specs(objects):
+            found.setdefault(spec.get(field) or default, pod["metadata"]["labels"][ROLE_LABEL])
+        if len(found) > 1:
+            which = " and ".join(f"{value} ({role})" for value, role in found.items())
+            yield diagnose("ET2082", _place(group, "priority_class"), field=field, values=which)
+    own = ("Pod", "Job", "PodGroup", "Workload")
+    spaces = {value["metadata"].get("namespace") for value in objects if value["kind"] in own}
+    if len(spaces) > 1:
+        which = " and ".join(sorted(str(space or "none") for space in spaces))
+        yield diagnose("ET2082", _place(group, None), field="namespace", values=which)
+
+
+def _modest(group: Group) -> Iterator[Diagnostic]:
+    """One warning for all containers that do not say what they need."""
+    silent: dict[str, list[str]] = {}
+    for share in group.shares:
+        for container in (*share.spec.get("initContainers", ()), *share.spec["containers"]):
+            asked = requests.of_container({"resources": share.spec.get("resources")})
+            asked |= requests.of_container(container)
+            for name in _TOLD:
+                if name not in asked:
+                    silent.setdefault(f"{share.role.name}/{container['name']}", []).append(name)
+    if silent:
+        first = next(iter(silent)).partition("/")[0]
+        share = next(one for one in group.shares if one.role.name == first)
+        where = ", ".join(f"{name} ({' and '.join(parts)})" for name, parts in silent.items())
+        yield diagnose("ET2083", share.role.template.origin.locate("spec"), where=where)
+
+
+def _unlike(group: Group, objects: Sequence[Object]) -> Iterator[Diagnostic]:
+    shapes: dict[str, tuple[Any, Any]] = {}
+    told: set[str] = set()
+    for pod, spec in pod_specs(objects):
+        role = pod["metadata"]["labels"][ROLE_LABEL]
+        first, shape = shapes.get(role, (None, None))
+        if first is None:
+            shapes[role] = spec, _shape(spec)
+        elif spec is not first and role not in told and _shape(spec) != shape:
+            told.add(role)
+            name = pod["metadata"].get("name", role)
+            share = _of(group, role)
+            place = share.role.origin.locate(key=True) if share else None
+            yield diagnose("ET2084", place, role=role, pod=name)
+
+
+def _shape(spec: Mapping[str, Any]) -> tuple[object, ...]:
+    """What schedulers tell the Pods of one role from those of another by."""
+    ports = [container.get("ports") for container in spec["containers"]]
+    return (requests.requested(spec), ports, *(spec.get(field) for field in _SHAPING))
+
+
+def _torn(
+    group: Group, objects: Sequence[Object], wave: Callable[[Object], int]
+) -> Iterator[Diagnostic]:
+    """Pods that are created only when others run, which wait for them to be created."""
+    waves: dict[int, str] = {}
+    for value in objects:
+        if value["kind"] in ("Pod", "Job"):
+            waves.setdefault(wave(value), value["metadata"]["name"])
+        elif value["kind"] in ("PodGroup", "Workload"):
+            pods = [wave(one) for one in objects if one["kind"] == "Pod"]
+            if pods and wave(value) > min(pods):
+                waves.setdefault(wave(value), f"{value['kind']} {value['metadata']['name']}")
+    if len(waves) > 1:
+        which = " and ".join(f"{name} in wave {number}" for number, name in sorted(waves.items()))
+        yield diagnose("ET2090", _place(group, None), objects=which)
+
+
+def _overtaken(
+    group: Group, scheduler: Scheduler, objects: Sequence[Object]
+) -> Iterator[Diagnostic]:
+    """A scheduler without roles takes Pods by name: the one that leads must be among them."""
+    named = []
+    for value in objects:
+        for pod, _ in pod_specs([value]):
+            place = place_of(group, pod)
+            named.append((value["metadata"]["name"], bool(place and place.leads)))
+    taken = sorted(named)[: group.minimum]
+    missing = [name for name, leads in named if leads and (name, leads) not in taken]
+    if missing and 0 < group.minimum < len(named):
+        facts = {"scheduler": scheduler.title, "count": group.minimum, "pod": missing[0]}
+        first = ", ".join(name for name, _ in taken[:3])
+        yield diagnose("ET2091", _place(group, "minimum"), **facts, first=first)
+
+
+def _of(group: Group, role: str) -> Share | None:
+    return next((share for share in group.shares if share.role.name == role), None)
+
+
+def _place(group: Group, field: str | None) -> Location:
+    """Where a field of the gang stands, or else the job's name."""
+    origin = group.asked.origins.get(field) if field else None
+    return origin.locate() if origin else group.job.origin.locate("metadata", "name")

@@ -1,0 +1,128 @@
+"""YuniKorn: each Pod tells of all roles, and placeholders keep room for them.
+
+reference/gang-scheduling.md 6. What is told must be the same on all Pods, and no less than they
+ask for, or a placeholder gives its room to somebody else.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from etcompile.backend.gang.group import Group, Object, Place, pod_specs
+from etcompile.backend.gang.requests import requested, written
+from etcompile.backend.gang.scheduler import NOT_QUEUED, Membership, Scheduler
+from etcompile.diagnostics import Diagnostic, diagnose
+from etcompile.model import quantity
+
+_PREFIX = "yunikorn.apache.org"
+_GROUPS = f"{_PREFIX}/task-groups"
+_NAME = f"{_PREFIX}/task-group-name"
+_POLICY = f"{_PREFIX}/schedulingPolicyParameters"
+_ROOT = re.compile(r"(?=.{1,63}\Z)root(\.[a-zA-Z0-9]([-_a-zA-Z0-9]{0,61}[a-zA-Z0-9])?)+", re.ASCII)
+_STYLES = {None: "Hard", "fail": "Hard", "best-effort": "Soft"}
+"""Never left to YuniKorn, whose default starts Pods as they fit."""
+_COPIED = ("nodeSelector", "tolerations", "affinity", "topologySpreadConstraints")
+"""What decides where a Pod may be, and so where its placeholder must be."""
+
+
+def _membership(group: Group, place: Place) -> Membership:
+    timeout = group.asked.timeout
+    seconds = f"placeholderTimeoutInSeconds={timeout} " if timeout else ""
+    style = _STYLES[group.asked.on_timeout]
+    name = {_NAME: place.share.role.name} if place.share.minimum else {}
+    return Membership(
+        labels={
+            f"{_PREFIX}/app-id": group.name,
+            f"{_PREFIX}/queue": str(group.queue),
+        },
+        annotations={
+            **name,
+            _POLICY: f"{seconds}gangSchedulingStyle={style}",
+            _GROUPS: json.dumps(_task_groups(group), separators=(", ", ": ")),
+        },
+    )
+
+
+def _task_groups(group: Group) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": share.role.name,
+            "minMember": share.minimum,
+            "minResource": written(share.requests),
+            **{field: share.spec[field] for field in _COPIED if share.spec.get(field)},
+        }
+        for share in group.shares
+        if share.minimum
+    ]
+
+
+def _problems(group: Group, objects: Sequence[Object]) -> Iterator[Diagnostic]:
+    place = group.job.origin.locate("metadata", "name")
+    for problem in dict.fromkeys(_wrong(objects)):
+        yield diagnose("ET2088", place, problem=problem)
+
+
+def _wrong(objects: Sequence[Object]) -> Iterator[str]:
+    pods = list(pod_specs(objects))
+    texts = {_annotations(pod).get(_GROUPS, "") for pod, _ in pods}
+    if len(texts) > 1:
+        yield "its Pods have different task groups"
+    for text in sorted(texts):
+        try:
+            groups = {one["name"]: one for one in json.loads(text)}
+            asked = {name: _numbers(one["minResource"]) for name, one in groups.items()}
+            good = all(int(one["minMember"]) >= 1 for one in groups.values())
+        except (ValueError, TypeError, KeyError, AttributeError):
+            good = False
+        if not good:
+            yield "its task groups are not a list of names, minMember and minResource"
+            continue
+        for name, amounts in asked.items():
+            if {"cpu", "vcore"} <= amounts.keys() or "pods" in amounts:
+                yield f"minResource of {name} has pods, or both cpu and vcore"
+        for pod, spec in pods:
+            notes = _annotations(pod)
+            if "gangSchedulingStyle=" not in notes.get(_POLICY, ""):
+                yield "a Pod does not say its gangSchedulingStyle"
+            own = notes.get(_NAME)
+            if own is not None and own not in asked:
+                yield f"there is no task group {own}"
+            elif own is not None:
+                yield from _larger(own, asked[own], requested(spec))
+
+
+def _larger(name: str, room: Mapping[str, Decimal], wanted: Mapping[str, Decimal]) -> Iterator[str]:
+    for resource, amount in wanted.items():
+        if amount > room.get(resource, Decimal(0)):
+            yield f"Pods of {name} ask for more {resource} than their placeholders"
+
+
+def _numbers(amounts: Mapping[str, Any]) -> dict[str, Decimal]:
+    return {name: quantity.number(amount) or Decimal(0) for name, amount in amounts.items()}
+
+
+def _annotations(pod: Object) -> Mapping[str, str]:
+    annotations: Mapping[str, str] = pod["metadata"].get("annotations") or {}
+    return annotations
+
+
+def _needs(group: Group) -> Iterator[str]:
+    yield f"leaf queue {group.queue}, sorted by FIFO"
+
+
+SCHEDULER = Scheduler(
+    title="YuniKorn",
+    membership=_membership,
+    problems=_problems,
+    needs=_needs,
+    scheduler_name="yunikorn",
+    default_queue="root.default",
+    queue_form=(_ROOT, "a full path such as root.research, of 63 characters at most"),
+    unused={**NOT_QUEUED, "min_resources": "its placeholders ask for what each Pod asks for"},
+    roles=True,
+    alike=True,
+    starts_early=True,
+    resizes_since=None,
+)

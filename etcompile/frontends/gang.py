@@ -1,0 +1,137 @@
+"""What a document asks of a gang scheduler: `runPolicy.schedulingPolicy`, or annotations of ours.
+
+Apart from the kinds, because all of Kubeflow's share the one, and kinds without a field for it
+the other. What a scheduler cannot do with it is said where the scheduler is known
+(`etcompile.backend.gang`).
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from etcompile.diagnostics import Diagnostic, Source, diagnose
+from etcompile.model import Gang, Origin
+from etcompile.model.quantity import number
+
+_PREFIX = "etcompile.dev/gang-"
+_SECONDS = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
+_NAME = re.compile(r"[a-zA-Z0-9]([-._a-zA-Z0-9]*[a-zA-Z0-9])?", re.ASCII)
+_PAIR = re.compile(r"(?P<name>[-._/a-zA-Z0-9]+)=(?P<quantity>[-+.0-9a-zA-Z]+)", re.ASCII)
+_CHOICES = ("fail", "best-effort")
+
+_FIELDS = {
+    f"{_PREFIX}min-member": "minimum",
+    f"{_PREFIX}queue": "queue",
+    f"{_PREFIX}priority-class": "priority_class",
+    f"{_PREFIX}min-resources": "min_resources",
+    f"{_PREFIX}timeout": "timeout",
+    f"{_PREFIX}on-timeout": "on_timeout",
+    f"{_PREFIX}queue-priority": "queue_priority",
+    f"{_PREFIX}extra-queue-priority": "extra_queue_priority",
+}
+ANNOTATIONS = tuple(_FIELDS)
+"""The annotations of a kind that has no field for any of it."""
+BEYOND_POLICY = tuple(
+    name
+    for name, field in _FIELDS.items()
+    if field in ("on_timeout", "queue_priority", "extra_queue_priority")
+)
+"""Those of a kind with a `schedulingPolicy`: what that has no field for."""
+
+_POLICY = {
+    "minAvailable": "minimum",
+    "queue": "queue",
+    "minResources": "min_resources",
+    "priorityClass": "priority_class",
+    "scheduleTimeoutSeconds": "timeout",
+}
+VOLCANO_QUEUE = "scheduling.volcano.sh/queue-name"
+
+
+class Asked(Struct, frozen=True):
+    """What a document asks of a gang scheduler, and what is wrong with how it does."""
+
+    gang: Gang
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+def by_policy(source: Source, *, volcano_queue: bool = False) -> Asked:
+    """What the `schedulingPolicy` of a document asks, and its annotations beyond that.
+
+    Args:
+        source: The document.
+        volcano_queue: Volcano's own annotation names the queue where the policy names none, as
+            the MPI Operator has it (reference/mpi-operator-v2.md 3.8).
+    """
+    asked = by_annotation(source, BEYOND_POLICY)
+    path = ("spec", "runPolicy", "schedulingPolicy")
+    policy = source.data["spec"].get("runPolicy", {}).get("schedulingPolicy") or {}
+    values: dict[str, Any] = _values(asked.gang)
+    origins = dict(asked.gang.origins)
+    for name, field in _POLICY.items():
+        # The empty text is what the operators' own clients write for "none".
+        if (value := policy.get(name)) not in (None, "", {}):
+            values[field], origins[field] = value, Origin(source, (*path, name))
+    annotations = _annotations(source)
+    if volcano_queue and "queue" not in values and annotations.get(VOLCANO_QUEUE):
+        values["queue"] = annotations[VOLCANO_QUEUE]
+        origins["queue"] = Origin(source, ("metadata", "annotations", VOLCANO_QUEUE))
+    return Asked(Gang(**values, origins=origins), asked.diagnostics)
+
+
+def by_annotation(source: Source, names: tuple[str, ...] = ANNOTATIONS) -> Asked:
+    """What the annotations of a document ask.
+
+    Args:
+        source: The document.
+        names: Those that count.
+    """
+    values: dict[str, Any] = {}
+    origins: dict[str, Origin] = {}
+    problems: list[Diagnostic] = []
+    annotations = _annotations(source)
+    for name in names:
+        if (text := annotations.get(name)) is None:
+            continue
+        field = _FIELDS[name]
+        value, expected = _read(field, text)
+        origin = Origin(source, ("metadata", "annotations", name))
+        if value is None:
+            facts = {"name": name, "expected": expected, "found": text, "advice": ""}
+            problems.append(diagnose("ET2050", origin.locate(), **facts))
+        else:
+            values[field], origins[field] = value, origin
+    return Asked(Gang(**values, origins=origins), tuple(problems))
+
+
+def _read(field: str, text: str) -> tuple[Any, str]:
+    """The value of a field; None, and what it should be, for a text that has none."""
+    if field in ("minimum", "timeout"):
+        expected = "a number of seconds" if field == "timeout" else "a number of Pods"
+        return (int(text) if _SECONDS.fullmatch(text) else None), f"{expected}, at most 9 digits"
+    if field == "on_timeout":
+        return (text if text in _CHOICES else None), " or ".join(_CHOICES)
+    if field == "min_resources":
+        return _resources(text), "amounts such as cpu=4,memory=16Gi"
+    return (text if _NAME.fullmatch(text) else None), "a name"
+
+
+def _resources(text: str) -> dict[str, str] | None:
+    found = {}
+    for pair in text.split(","):
+        match = _PAIR.fullmatch(pair.strip())
+        if match is None or number(match["quantity"]) is None:
+            return None
+        found[match["name"]] = match["quantity"]
+    return found
+
+
+def _values(gang: Gang) -> dict[str, Any]:
+    return {field: getattr(gang, field) for field in gang.origins}
+
+
+def _annotations(source: Source) -> Mapping[str, str]:
+    annotations: Mapping[str, str] = source.data["metadata"].get("annotations", {})
+    return annotations

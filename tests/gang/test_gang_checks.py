@@ -1,0 +1,403 @@
+"""The twelve checks and two warnings of reference/gang-scheduling.md 10, by their numbers."""
+
+import copy
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import etcompile
+from etcompile import Options, Settings
+from specs import compiled, kubeflow_job, replicas, scale_in, training_job, worker
+
+RESOURCES = {"requests": {"cpu": "1", "memory": "1Gi"}}
+
+
+def job(**policy: Any) -> dict[str, Any]:
+    """A TFJob of a parameter server and two workers, with a schedulingPolicy."""
+    roles = {
+        name: replicas("TFJob", count, resources=RESOURCES)
+        for name, count in (("PS", 1), ("Worker", 2))
+    }
+    return kubeflow_job("TFJob", roles, runPolicy={"schedulingPolicy": policy})
+
+
+def told(
+    gang: str, *documents: Any, overlay: Any = None, run: str | None = "r1", **settings: Any
+) -> list[tuple[str, str]]:
+    """The codes and messages about documents, an overlay of patches applied."""
+    overlays = [
+        {"apiVersion": "etcompile.dev/v1alpha1", "kind": "Overlay", "patches": overlay}
+        for _ in range(overlay is not None)
+    ]
+    options = Options(
+        namespace="ml",
+        settings=Settings(gang=gang, run=run, **settings),
+        overlays=tuple(overlays),
+    )
+    found = etcompile.compile(list(documents or [job()]), options).diagnostics
+    return [(one.code, one.message) for one in found]
+
+
+def codes(gang: str, *documents: Any, **options: Any) -> list[str]:
+    return [code for code, _ in told(gang, *documents, **options)]
+
+
+def patch(target: dict[str, str], **fields: Any) -> list[dict[str, Any]]:
+    return [{"target": target, "patch": fields}]
+
+
+ALL = ("volcano", "coscheduling", "kueue", "native", "yunikorn", "kai", "koordinator")
+
+
+@pytest.mark.parametrize("gang", ALL)
+def test_a_good_job_is_accepted(gang: str) -> None:
+    assert told(gang) == []
+
+
+@pytest.mark.parametrize("gang", ALL)
+def test_e1_more_pods_than_there_are_would_be_waited_for_for_ever(gang: str) -> None:
+    assert "ET2080" in codes(gang, job(minAvailable=4))
+
+
+@pytest.mark.parametrize("gang", ALL)
+def test_e1_a_gang_of_none_is_none(gang: str) -> None:
+    assert "ET2080" in codes(gang, job(minAvailable=0))
+
+
+def test_e1_a_minimum_below_the_roles_that_lead_is_refused() -> None:
+    roles = {"PS": replicas("TFJob", 3, resources=RESOURCES), "Worker": replicas("TFJob", 1)}
+    value = kubeflow_job("TFJob", roles, runPolicy={"schedulingPolicy": {"minAvailable": 2}})
+    [message] = [text for code, text in told("volcano", value) if code == "ET2080"]
+    assert "2 Pods are less than the 3 of ps" in message
+
+
+@pytest.mark.parametrize("gang", ["coscheduling", "native", "koordinator"])
+def test_e1_counts_what_an_overlay_makes_of_the_group(gang: str) -> None:
+    size: dict[str, Any] = {"minMember": 9}
+    if gang == "native":
+        size = {"schedulingPolicy": {"gang": {"minCount": 9}}}
+    assert "ET2080" in codes(gang, overlay=patch({"kind": "PodGroup"}, spec=size))
+
+
+@pytest.mark.parametrize(
+    ("gang", "version", "resizes"),
+    [
+        ("volcano", "1.37", True),
+        ("kueue", "1.37", False),
+        ("yunikorn", "1.37", False),
+        ("native", "1.36", False),
+        ("native", "1.37", True),
+    ],
+)
+def test_e1_a_gang_shrinks_only_where_its_scheduler_lets_it(
+    gang: str, version: str, resizes: bool
+) -> None:
+    value = training_job(replicas=3)
+    for role in value["spec"]["etReplicaSpecs"].values():
+        role["template"]["spec"]["containers"][0]["resources"] = RESOURCES
+    del value["spec"]["etReplicaSpecs"]["launcher"]["template"]["spec"]["containers"][0]["command"]
+    found = codes(gang, value, scale_in("less", 1), kubernetes_version=version)
+    assert ("ET2080" not in found) == resizes
+
+
+@pytest.mark.parametrize(
+    ("gang", "queue"),
+    [
+        ("volcano", "Research"),
+        ("kueue", "a.b"),
+        ("yunikorn", "research"),
+        ("kai", "a_b"),
+        ("koordinator", "-a"),
+    ],
+)
+def test_e2_a_queue_has_the_form_that_its_scheduler_wants(gang: str, queue: str) -> None:
+    assert "ET2081" in codes(gang, job(queue=queue))
+
+
+def test_e2_a_priority_class_has_a_form_too() -> None:
+    assert "ET2081" in codes("volcano", job(priorityClass="Very High"))
+
+
+@pytest.mark.parametrize("field", ["schedulerName", "priorityClassName"])
+def test_e3_a_gang_has_one_scheduler_and_one_priority(field: str) -> None:
+    value = job()
+    value["spec"]["tfReplicaSpecs"]["PS"]["template"]["spec"][field] = "other"
+    assert "ET2082" in codes("volcano", value)
+
+
+def test_e3_a_scheduler_that_all_templates_name_is_the_one() -> None:
+    value = job()
+    for role in value["spec"]["tfReplicaSpecs"].values():
+        role["template"]["spec"]["schedulerName"] = "volcano-gpu"
+    made = compiled(value, settings=Settings(gang="volcano"), namespace="ml")
+    pods = [o["spec"]["schedulerName"] for o in made.objects if o["kind"] == "Pod"]
+    assert set(pods) == {"volcano-gpu"}
+
+
+@pytest.mark.parametrize("gang", ALL)
+def test_e4_a_container_that_says_not_what_it_needs_is_told_of(gang: str) -> None:
+    value = job()
+    [main] = value["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["containers"]
+    main["resources"] = {"limits": {"cpu": "1"}}
+    assert told(gang, value) == [
+        ("ET2083", "these containers do not say what they need: worker/tensorflow (memory)")
+    ]
+
+
+@pytest.mark.parametrize("gang", ["volcano", "yunikorn", "kueue"])
+def test_e5_pods_of_a_role_are_alike(gang: str) -> None:
+    more = {"containers": [{"name": "tensorflow", "resources": {"requests": {"cpu": "2"}}}]}
+    overlay = patch({"kind": "Pod", "name": "*-worker-1"}, spec=more)
+    assert "ET2084" in codes(gang, overlay=overlay)
+
+
+def test_e6_kueue_wants_pods_with_names_of_their_own() -> None:
+    assert "ET2085" in codes("kueue", run=None)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "said"),
+    [
+        ({"annotations": {"kueue.x-k8s.io/pod-group-total-count": "4"}}, "total-count"),
+        ({"labels": {"kueue.x-k8s.io/queue-name": "other"}}, "different queues"),
+        ({"labels": {"kueue.x-k8s.io/pod-group-pod-index": "3"}}, "is not below 3"),
+        ({"labels": {"kueue.x-k8s.io/elastic-job": "true"}}, "elastic-job"),
+        (
+            {
+                "annotations": {
+                    "kueue.x-k8s.io/podset-required-topology": "rack",
+                    "kueue.x-k8s.io/podset-preferred-topology": "rack",
+                }
+            },
+            "of which one may be",
+        ),
+    ],
+    ids=str,
+)
+def test_e6_kueue_wants_a_group_that_is_as_it_says(metadata: Any, said: str) -> None:
+    found = told("kueue", overlay=patch({"kind": "Pod", "name": "*-worker-1"}, metadata=metadata))
+    assert [message for code, message in found if code == "ET2085" and said in message]
+
+
+def test_e6_kueue_lets_no_pod_of_a_group_go() -> None:
+    policy = {"minReplicas": 1, "maxReplicas": 4, "rdzvHost": "host"}
+    workers = replicas("PyTorchJob", 3, resources=RESOURCES)
+    value = kubeflow_job("PyTorchJob", {"Worker": workers}, elasticPolicy=policy)
+    for name, refused in (("mnist-worker-0", True), ("mnist-worker-2", False)):
+        less = scale_in("less", [name])
+        less["apiVersion"] = "etcompile.dev/v1alpha1"
+        less["spec"]["selector"]["kind"] = "PyTorchJob"
+        found = told("kueue", value, less)
+        said = [message for _, message in found if f"{name} is scaled in" in message]
+        assert bool(said) == refused
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ({"minMember": 2}, "minTaskMember adds up to 3"),
+        ({"subGroupPolicy": [{"name": "a"}]}, "both minTaskMember and subGroupPolicy"),
+        (
+            {"networkTopology": {"highestTierAllowed": 1, "highestTierName": "rack"}},
+            "both highestTierAllowed and highestTierName",
+        ),
+    ],
+    ids=str,
+)
+def test_e7_volcano_skips_minima_that_do_not_add_up(spec: Any, said: str) -> None:
+    found = told("volcano", overlay=patch({"kind": "PodGroup"}, spec=spec))
+    assert [message for code, message in found if code == "ET2086" and said in message]
+
+
+def test_e8_kubernetes_itself_wants_its_version_said(tmp_path: Path) -> None:
+    (tmp_path / "job.json").write_text(json.dumps(job()))
+    command = ("render", tmp_path / "job.json", "-n", "ml", "--gang", "native", "-q")
+    found = at_a_shell(*command)
+    assert found.returncode == 2
+    assert "ET2087" in found.stderr
+    for said in (("--kubernetes-version", "1.37"), ("--overlay", overlay_file(tmp_path))):
+        assert at_a_shell(*command, *said).returncode == 0
+
+
+def at_a_shell(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "etcompile", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+def overlay_file(folder: Path) -> Path:
+    path = folder / "env" / "overlay.yaml"
+    path.parent.mkdir()
+    path.write_text(
+        "apiVersion: etcompile.dev/v1alpha1\nkind: Overlay\n"
+        'settings: {gang: native, kubernetesVersion: "1.36"}\n'
+    )
+    return path
+
+
+def test_e8_a_version_without_gangs_is_refused() -> None:
+    assert codes("native", kubernetes_version="1.34") == ["ET2087"]
+
+
+@pytest.mark.parametrize(
+    ("version", "spec"),
+    [
+        ("1.36", {"priorityClassName": "high"}),
+        ("1.36", {"disruptionMode": "Pod"}),
+        ("1.37", {"priority": 10}),
+        ("1.37", {"priorityClassName": "high"}),
+    ],
+    ids=str,
+)
+def test_e8_a_group_of_kubernetes_has_only_what_its_version_takes(version: str, spec: Any) -> None:
+    overlay = patch({"kind": "PodGroup"}, spec=spec)
+    assert "ET2087" in codes("native", overlay=overlay, kubernetes_version=version)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"yunikorn.apache.org/task-groups": "[{"}, "are not a list"),
+        ({"yunikorn.apache.org/task-groups": "[]"}, "different task groups"),
+        ({"yunikorn.apache.org/task-group-name": "other"}, "there is no task group other"),
+        ({"yunikorn.apache.org/schedulingPolicyParameters": ""}, "gangSchedulingStyle"),
+    ],
+    ids=str,
+)
+def test_e9_yunikorn_is_told_the_same_by_all_pods(change: Any, said: str) -> None:
+    overlay = patch({"kind": "Pod", "name": "*-worker-1"}, metadata={"annotations": change})
+    found = told("yunikorn", overlay=overlay)
+    assert [message for code, message in found if code == "ET2088" and said in message]
+
+
+def test_e9_a_placeholder_is_as_large_as_its_pod() -> None:
+    more = {"containers": [{"name": "tensorflow", "resources": {"requests": {"cpu": "2"}}}]}
+    found = told("yunikorn", overlay=patch({"kind": "Pod", "role": "worker"}, spec=more))
+    [message] = [message for code, message in found if code == "ET2088"]
+    assert "Pods of worker ask for more cpu than their placeholders" in message
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ({"minMember": 3}, "does not count beside subgroups"),
+        ({"minMember": 3, "minSubGroup": 1}, "both minMember and minSubGroup"),
+        ({"subGroups": [{"name": "ps", "minMember": 1}]}, "subgroup worker are left out"),
+        ({"subGroups": [{"name": "ps"}, {"name": "worker", "minMember": 2}]}, "has no minMember"),
+        (
+            {
+                "subGroups": [
+                    {"name": "ps", "minMember": 1},
+                    {"name": "worker", "minMember": 2, "parent": "ps"},
+                ]
+            },
+            "has subgroups, and a minMember",
+        ),
+        ({"subGroups": [{"name": "ps", "minMember": 1}] * 2}, "have one name"),
+    ],
+    ids=str,
+)
+def test_e10_kai_leaves_out_who_is_in_no_subgroup(spec: Any, said: str) -> None:
+    found = told("kai", overlay=patch({"kind": "PodGroup"}, spec=spec))
+    assert [message for code, message in found if code == "ET2089" and said in message]
+
+
+@pytest.mark.parametrize("gang", ALL)
+def test_e11_pods_that_are_created_later_would_be_waited_for(gang: str) -> None:
+    value = job()
+    notes = {"annotations": {"argocd.argoproj.io/sync-wave": "200"}}
+    value["spec"]["tfReplicaSpecs"]["PS"]["template"]["metadata"] = notes
+    # YuniKorn keeps their room meanwhile.
+    assert ("ET2090" in codes(gang, value)) == (gang != "yunikorn")
+
+
+def test_e11_kpt_creates_no_launcher_after_its_workers() -> None:
+    value = training_job()
+    for role in value["spec"]["etReplicaSpecs"].values():
+        role["template"]["spec"]["containers"][0]["resources"] = RESOURCES
+    for gang, waits in (("none", True), ("volcano", False)):
+        settings = Settings(gang=gang, profiles=("kpt",))
+        made = compiled(value, settings=settings, namespace="ml")
+        [launcher] = [o for o in made.objects if o["metadata"]["name"] == "mnist-launcher"][-1:]
+        assert ("config.kubernetes.io/depends-on" in launcher["metadata"]["annotations"]) == waits
+
+
+@pytest.mark.parametrize("gang", ["coscheduling", "native", "koordinator"])
+def test_e12_who_leads_is_among_those_that_are_taken_first(gang: str) -> None:
+    roles = {name: replicas("TFJob", 2, resources=RESOURCES) for name in ("PS", "Worker")}
+    value = kubeflow_job("TFJob", roles, runPolicy={"schedulingPolicy": {"minAvailable": 2}})
+    [(code, message)] = told(gang, value)
+    assert code == "ET2091"
+    assert "without 'mnist-r1-worker-0'" in message
+    assert codes("volcano", value) == []
+
+
+def test_w1_what_cannot_be_seen_from_here_is_listed(tmp_path: Path) -> None:
+    (tmp_path / "job.json").write_text(json.dumps(job(queue="q", priorityClass="high")))
+    version = ("--kubernetes-version", "1.37")
+    command = ("check", tmp_path, "-n", "ml", *version, "--run", "a")
+    for gang, needs in {
+        "volcano": ("Volcano with schedulerName volcano", "Queue q, open", "PriorityClass high"),
+        "kueue": ("LocalQueue q in the job's namespace", "pod integration"),
+        "native": ("feature gate GenericWorkload", "API scheduling.k8s.io/v1beta1"),
+        "kai": ("Queue q (scheduling.run.ai)",),
+    }.items():
+        found = at_a_shell(*command, "--gang", gang)
+        assert found.returncode == 0
+        for need in needs:
+            assert need in found.stderr, gang
+    assert "needs in" not in at_a_shell(*command).stderr
+
+
+EVERYTHING = {
+    "queue": "root.q",
+    "priorityClass": "high",
+    "minResources": {"cpu": 1},
+    "scheduleTimeoutSeconds": 60,
+}
+UNUSED = {
+    "volcano": set(),
+    "coscheduling": {"queue"},
+    "kueue": {"minResources", "timeout"},
+    "native": {"queue", "minResources", "timeout"},
+    "yunikorn": {"minResources"},
+    "kai": {"minResources", "timeout"},
+    "koordinator": set(),
+}
+
+
+@pytest.mark.parametrize("gang", UNUSED)
+def test_w2_a_field_that_a_scheduler_cannot_use_is_told_of(gang: str) -> None:
+    policy = copy.deepcopy(EVERYTHING)
+    if gang != "yunikorn":
+        policy["queue"] = "q"
+    found = told(gang, job(**policy))
+    assert {code for code, _ in found} <= {"ET2092"}
+    assert {message.partition(" has no effect")[0] for _, message in found} == UNUSED[gang]
+
+
+def test_w2_without_a_scheduler_all_of_it_is_told_of_once() -> None:
+    assert codes("none", job(**EVERYTHING)) == ["ET2041"]
+    value = training_job()
+    value["metadata"]["annotations"] = {"etcompile.dev/gang-queue": "q"}
+    assert codes("none", value) == ["ET2041"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("min-member", "many"),
+        ("timeout", "10m"),
+        ("on-timeout", "panic"),
+        ("min-resources", "cpu"),
+        ("queue", "a b"),
+    ],
+)
+def test_an_annotation_that_nobody_can_read_is_refused(name: str, text: str) -> None:
+    value = training_job()
+    worker(value)["template"]["spec"]["containers"][0]["resources"] = RESOURCES
+    value["metadata"]["annotations"] = {f"etcompile.dev/gang-{name}": text}
+    assert "ET2050" in codes("volcano", value)

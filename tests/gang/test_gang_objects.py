@@ -1,0 +1,332 @@
+"""What each gang scheduler is told of one elastic job, and what of that scaling changes.
+
+The job is the worked one of reference/gang-scheduling.md: a launcher and four workers, of which
+two will do.
+"""
+
+import json
+from typing import Any
+
+import pytest
+
+from etcompile import Compilation, Settings
+from specs import by_name, compiled, kubeflow_job, replicas, scale_in, scale_out, training_job
+
+SCHEDULERS = ("volcano", "coscheduling", "kueue", "native", "yunikorn", "kai", "koordinator")
+QUEUES = {"yunikorn": "root.research"}
+LAUNCHER = {"requests": {"cpu": 1, "memory": "2Gi"}}
+WORKER = {"requests": {"cpu": "8", "memory": "32Gi"}, "limits": {"nvidia.com/gpu": 1}}
+ELASTIC = (
+    *("horovodrun", "-np", "4", "--min-np", "2"),
+    *("--host-discovery-script", "/etc/edl/discover_hosts.sh", "python", "train.py"),
+)
+
+
+def worked(gang: str, **annotations: str) -> dict[str, Any]:
+    """The worked job; annotations without their prefix."""
+    job = training_job("ej", replicas=4)
+    types = job["spec"]["etReplicaSpecs"]
+    types["worker"] |= {"minReplicas": 2, "maxReplicas": 4}
+    [launcher] = types["launcher"]["template"]["spec"]["containers"]
+    launcher |= {"resources": LAUNCHER, "command": list(ELASTIC)}
+    [worker] = types["worker"]["template"]["spec"]["containers"]
+    worker["resources"] = WORKER
+    asked = {"queue": QUEUES.get(gang, "research"), "priority_class": "train-high", **annotations}
+    job["metadata"]["annotations"] = {
+        f"etcompile.dev/gang-{name.replace('_', '-')}": text for name, text in asked.items()
+    }
+    return job
+
+
+def ganged(gang: str, *documents: dict[str, Any], **settings: Any) -> Compilation:
+    chosen = Settings(gang=gang, run="r7", **settings)
+    return compiled(*(documents or (worked(gang),)), settings=chosen, namespace="ml")
+
+
+def group(compilation: Compilation) -> dict[str, Any]:
+    [found] = [o for o in compilation.objects if o["kind"] in ("PodGroup", "Workload")]
+    return dict(found)
+
+
+def pod(compilation: Compilation, name: str) -> Any:
+    return by_name(compilation)["Pod", f"ej-r7-{name}"]
+
+
+def marks(value: Any, *domains: str) -> dict[str, str]:
+    """Labels and annotations of these domains."""
+    metadata = value["metadata"]
+    found = {**metadata["labels"], **metadata["annotations"]}
+    return {k: v for k, v in found.items() if k.partition("/")[0] in domains}
+
+
+def test_volcano_is_told_of_each_role() -> None:
+    made = ganged("volcano", worked("volcano", timeout="600"))
+    value = group(made)
+    assert value["apiVersion"] == "scheduling.volcano.sh/v1beta1"
+    assert value["metadata"]["name"] == "ej-r7"
+    assert value["metadata"]["annotations"] == {"volcano.sh/sla-waiting-time": "600s"}
+    # The launcher's init container asks for room on the disk, which counts too.
+    resources = {"cpu": "17", "memory": "66Gi", "nvidia.com/gpu": "2", "ephemeral-storage": "5Gi"}
+    assert value["spec"] == {
+        "minMember": 3,
+        "minTaskMember": {"launcher": 1, "worker": 2},
+        "minResources": resources,
+        "queue": "research",
+        "priorityClassName": "train-high",
+    }
+    worker = pod(made, "worker-3")
+    assert worker["spec"]["schedulerName"] == "volcano"
+    assert worker["spec"]["priorityClassName"] == "train-high"
+    assert marks(worker, "scheduling.k8s.io", "volcano.sh") == {
+        "scheduling.k8s.io/group-name": "ej-r7",
+        "volcano.sh/task-spec": "worker",
+        "volcano.sh/task-priority": "1",
+    }
+    priority = [
+        int(pod(made, name)["metadata"]["annotations"]["volcano.sh/task-priority"])
+        for name in ("launcher", "worker-0", "worker-1", "worker-2", "worker-3")
+    ]
+    assert priority == sorted(priority, reverse=True)
+
+
+def test_coscheduling_is_told_of_all_pods_together() -> None:
+    made = ganged("coscheduling", worked("coscheduling", timeout="600"))
+    value = group(made)
+    assert value["apiVersion"] == "scheduling.x-k8s.io/v1alpha1"
+    assert value["spec"]["minMember"] == 3
+    assert value["spec"]["scheduleTimeoutSeconds"] == 600
+    assert value["spec"]["minResources"]["cpu"] == "17"
+    worker = pod(made, "worker-3")
+    assert marks(worker, "scheduling.x-k8s.io") == {"scheduling.x-k8s.io/pod-group": "ej-r7"}
+    assert worker["spec"]["schedulerName"] == "scheduler-plugins-scheduler"
+
+
+def test_kueue_gets_a_group_of_the_minimum_and_the_others_one_by_one() -> None:
+    job = worked("kueue", queue_priority="high", extra_queue_priority="low")
+    made = ganged("kueue", job)
+    assert not [value for value in made.objects if value["kind"] == "PodGroup"]
+    inside = marks(pod(made, "worker-1"), "kueue.x-k8s.io")
+    assert inside == {
+        "kueue.x-k8s.io/queue-name": "research",
+        "kueue.x-k8s.io/pod-group-name": "ej-r7",
+        "kueue.x-k8s.io/pod-group-total-count": "3",
+        "kueue.x-k8s.io/role-hash": "worker",
+        "kueue.x-k8s.io/priority-class": "high",
+    }
+    ends = {"kueue.x-k8s.io/role-hash": "launcher", "kueue.x-k8s.io/retriable-in-group": "false"}
+    assert marks(pod(made, "launcher"), "kueue.x-k8s.io") == inside | ends
+    assert marks(pod(made, "worker-3"), "kueue.x-k8s.io") == {
+        "kueue.x-k8s.io/queue-name": "research",
+        "kueue.x-k8s.io/priority-class": "low",
+    }
+    assert "schedulerName" not in pod(made, "worker-0")["spec"]
+
+
+@pytest.mark.parametrize(
+    ("version", "api", "kind"),
+    [
+        ("1.35", "scheduling.k8s.io/v1alpha1", "Workload"),
+        ("1.36", "scheduling.k8s.io/v1alpha2", "PodGroup"),
+        ("1.37", "scheduling.k8s.io/v1beta1", "PodGroup"),
+    ],
+)
+def test_kubernetes_itself_is_told_as_its_version_wants(version: str, api: str, kind: str) -> None:
+    made = ganged("native", kubernetes_version=version)
+    value, spec = group(made), pod(made, "worker-3")["spec"]
+    assert (value["apiVersion"], value["kind"]) == (api, kind)
+    gang = {"gang": {"minCount": 3}}
+    if version == "1.35":
+        assert value["spec"] == {"podGroups": [{"name": "all", "policy": gang}]}
+        assert spec["workloadRef"] == {"name": "ej-r7", "podGroup": "all"}
+        return
+    assert value["spec"]["schedulingPolicy"] == gang
+    assert spec["schedulingGroup"] == {"podGroupName": "ej-r7"}
+    # 1.36 refuses it unless another feature gate is on.
+    assert value["spec"].get("priorityClassName") == (None if version == "1.36" else "train-high")
+
+
+def test_yunikorn_is_told_all_by_each_pod() -> None:
+    made = ganged("yunikorn", worked("yunikorn", timeout="600"))
+    found = {name: pod(made, name) for name in ("launcher", "worker-0", "worker-3")}
+    notes = {name: marks(value, "yunikorn.apache.org") for name, value in found.items()}
+    names = [one.pop("yunikorn.apache.org/task-group-name") for one in notes.values()]
+    assert names == ["launcher", "worker", "worker"]
+    assert notes["launcher"] == notes["worker-0"] == notes["worker-3"]
+    told = notes["launcher"]
+    assert told["yunikorn.apache.org/app-id"] == "ej-r7"
+    assert told["yunikorn.apache.org/queue"] == "root.research"
+    policy = told["yunikorn.apache.org/schedulingPolicyParameters"]
+    assert policy == "placeholderTimeoutInSeconds=600 gangSchedulingStyle=Hard"
+    groups = json.loads(told["yunikorn.apache.org/task-groups"])
+    assert [(one["name"], one["minMember"]) for one in groups] == [("launcher", 1), ("worker", 2)]
+    assert groups[1]["minResource"] == {"cpu": "8", "memory": "32Gi", "nvidia.com/gpu": "1"}
+
+
+def test_yunikorn_starts_pods_as_they_fit_only_for_who_says_so() -> None:
+    made = ganged("yunikorn", worked("yunikorn", on_timeout="best-effort"))
+    policy = "yunikorn.apache.org/schedulingPolicyParameters"
+    text = pod(made, "launcher")["metadata"]["annotations"][policy]
+    assert text == "gangSchedulingStyle=Soft"
+
+
+def test_kai_is_told_of_each_role() -> None:
+    made = ganged("kai")
+    assert group(made)["spec"] == {
+        "queue": "research",
+        "priorityClassName": "train-high",
+        "subGroups": [{"name": "launcher", "minMember": 1}, {"name": "worker", "minMember": 2}],
+    }
+    worker = pod(made, "worker-3")
+    assert marks(worker, "kai.scheduler", "pod-group-name") == {
+        "kai.scheduler/subgroup-name": "worker",
+        "kai.scheduler/queue": "research",
+        "kai.scheduler/skip-podgrouper": "true",
+        "pod-group-name": "ej-r7",
+    }
+    assert worker["spec"]["schedulerName"] == "kai-scheduler"
+
+
+def test_koordinator_gets_a_group_whose_minimum_may_change() -> None:
+    made = ganged("koordinator", worked("koordinator", timeout="600"))
+    value = group(made)
+    assert value["apiVersion"] == "scheduling.sigs.k8s.io/v1alpha1"
+    assert (value["spec"]["minMember"], value["spec"]["scheduleTimeoutSeconds"]) == (3, 600)
+    assert value["metadata"]["annotations"]["gang.scheduling.koordinator.sh/mode"] == "Strict"
+    worker = pod(made, "worker-3")
+    assert worker["metadata"]["labels"]["pod-group.scheduling.sigs.k8s.io"] == "ej-r7"
+    assert worker["metadata"]["labels"]["quota.scheduling.koordinator.sh/name"] == "research"
+
+
+@pytest.mark.parametrize("gang", SCHEDULERS)
+def test_scaling_touches_no_pod_and_no_gang_that_is_there(gang: str) -> None:
+    job = worked(gang)
+    job["spec"]["etReplicaSpecs"]["worker"]["maxReplicas"] = 8
+    before = by_name(ganged(gang, job))
+    for scaler in (scale_out("more", 2, job="ej"), scale_in("less", 2, job="ej")):
+        after = by_name(ganged(gang, job, scaler))
+        for key in before.keys() & after.keys():
+            if key[0] in ("Pod", "PodGroup"):
+                assert after[key] == before[key], key
+
+
+@pytest.mark.parametrize("gang", SCHEDULERS)
+def test_a_gang_is_named_as_the_job_and_as_its_run(gang: str) -> None:
+    for run, name in (("r7", "ej-r7"), *([] if gang == "kueue" else [(None, "ej")])):
+        settings = Settings(gang=gang, run=run)
+        made = compiled(worked(gang), settings=settings, namespace="ml")
+        launcher = by_name(made)["Pod", f"{name}-launcher"]
+        text = json.dumps([launcher["metadata"], launcher["spec"].get("schedulingGroup")])
+        assert f'"{name}"' in text
+        groups = [o["metadata"]["name"] for o in made.objects if o["kind"] == "PodGroup"]
+        assert groups in ([], [name])
+
+
+def test_groups_come_before_their_pods_and_are_annotated_like_others() -> None:
+    settings = Settings(gang="volcano", profiles=("argocd",))
+    made = compiled(worked("volcano"), settings=settings, namespace="ml")
+    kinds = [value["kind"] for value in made.objects]
+    assert kinds.index("PodGroup") < kinds.index("Pod")
+    notes = group(made)["metadata"]["annotations"]
+    assert notes["argocd.argoproj.io/sync-wave"] == "0"
+    assert notes["argocd.argoproj.io/sync-options"] == "SkipDryRunOnMissingResource=true"
+
+
+def test_a_job_that_is_not_elastic_needs_all_of_its_pods() -> None:
+    launcher = training_job(replicas=4)
+    for command in (["mpirun", "-np", "4", "train"], ["horovodrun", "-np", "4", "train"]):
+        [main] = launcher["spec"]["etReplicaSpecs"]["launcher"]["template"]["spec"]["containers"]
+        main["command"] = command
+        launcher["spec"]["etReplicaSpecs"]["worker"]["minReplicas"] = 1
+        assert group(ganged("volcano", launcher))["spec"]["minMember"] == 5
+
+
+def test_what_horovod_begins_with_counts_slots() -> None:
+    job = worked("volcano")
+    del job["spec"]["etReplicaSpecs"]["worker"]["minReplicas"]
+    job["spec"]["slotsPerWorker"] = 2
+    assert group(ganged("volcano", job))["spec"]["minTaskMember"] == {"launcher": 1, "worker": 1}
+
+
+def test_an_elastic_pytorch_job_gangs_on_its_minimum() -> None:
+    policy = {"minReplicas": 2, "maxReplicas": 8, "rdzvBackend": "c10d"}
+    job = kubeflow_job("PyTorchJob", {"Worker": 5}, elasticPolicy=policy)
+    assert group(ganged("volcano", job))["spec"]["minMember"] == 2
+
+
+def test_min_available_fills_other_roles_before_workers() -> None:
+    job = kubeflow_job(
+        "TFJob",
+        {"Chief": 1, "PS": 2, "Worker": 4},
+        runPolicy={"schedulingPolicy": {"minAvailable": 5}},
+    )
+    minima = group(ganged("volcano", job))["spec"]["minTaskMember"]
+    assert minima == {"chief": 1, "ps": 2, "worker": 2}
+
+
+def test_resources_that_somebody_names_count_as_they_are() -> None:
+    policy = {"minResources": {"cpu": 4, "nvidia.com/gpu": "2"}}
+    job = kubeflow_job("JAXJob", {"Worker": 2}, runPolicy={"schedulingPolicy": policy})
+    assert group(ganged("volcano", job))["spec"]["minResources"] == {
+        "cpu": "4",
+        "nvidia.com/gpu": "2",
+    }
+    named = worked("volcano", min_resources="cpu=4, memory=8Gi")
+    found = group(ganged("volcano", named))["spec"]["minResources"]
+    assert found == {"cpu": "4", "memory": "8Gi"}
+
+
+def test_requests_are_what_a_scheduler_counts() -> None:
+    small = {"requests": {"cpu": "250m"}, "limits": {"memory": "1Gi"}}
+    big = {"requests": {"cpu": "2", "memory": "512Mi"}}
+    worker = replicas("JAXJob", 2, resources=small)
+    worker["template"]["spec"] |= {
+        "initContainers": [
+            {"name": "proxy", "image": "a:1", "restartPolicy": "Always", "resources": small},
+            {"name": "fetch", "image": "a:1", "resources": big},
+        ],
+        "overhead": {"cpu": "100m"},
+        "runtimeClassName": "kata",
+    }
+    found = group(ganged("volcano", kubeflow_job("JAXJob", {"Worker": worker})))["spec"]
+    # Twice: the proxy beside the larger init container, 2250m, and the runtime's own.
+    assert found["minResources"] == {"cpu": "4700m", "memory": "4Gi"}
+
+
+def test_a_suspended_job_has_no_gang() -> None:
+    job = kubeflow_job("JAXJob", {"Worker": 2}, runPolicy={"suspend": True})
+    made = ganged("volcano", job)
+    assert {value["kind"] for value in made.objects} == {"ConfigMap"}
+
+
+def test_the_pod_of_a_launcher_job_is_marked() -> None:
+    template = {"spec": {"containers": [{"name": "a", "image": "a:1", "resources": WORKER}]}}
+    job = {
+        "apiVersion": "kubeflow.org/v2beta1",
+        "kind": "MPIJob",
+        "metadata": {"name": "ej", "annotations": {"scheduling.volcano.sh/queue-name": "q"}},
+        "spec": {
+            "mpiReplicaSpecs": {
+                "Launcher": {"template": template},
+                "Worker": {"replicas": 2, "template": template},
+            }
+        },
+    }
+    made = ganged("volcano", job)
+    assert group(made)["spec"]["queue"] == "q"
+    launcher = by_name(made)["Job", "ej-r7-launcher"]["spec"]["template"]
+    assert launcher["metadata"]["annotations"]["scheduling.k8s.io/group-name"] == "ej-r7"
+    assert launcher["spec"]["schedulerName"] == "volcano"
+    # Kueue queues a Job by itself: there the launcher is a Pod.
+    assert ("Pod", "ej-r7-launcher") in by_name(ganged("kueue", job))
+
+
+@pytest.mark.parametrize("gang", SCHEDULERS)
+def test_the_launcher_begins_with_the_workers_that_its_gang_begins_with(gang: str) -> None:
+    made = ganged(gang)
+    script = by_name(made)["ConfigMap", "ej-config"]["data"]["wait-for-workers.sh"]
+    assert "-ge 2 ]" in script
+    inits = pod(made, "launcher")["spec"]["initContainers"]
+    [gate] = [one for one in inits if one["name"] == "wait-for-workers"]
+    assert "/etc/etcompile/hosts" in [mount["mountPath"] for mount in gate["volumeMounts"]]
+    plain = by_name(compiled(worked(gang), namespace="ml"))["ConfigMap", "ej-config"]["data"]
+    assert "enough to begin" not in plain["wait-for-workers.sh"]

@@ -1,0 +1,116 @@
+"""Who chooses the gang scheduler, and what another one takes."""
+
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import yaml
+
+import etcompile
+from etcompile import Options, Settings
+from etcompile.backend.gang.scheduler import Membership, Scheduler
+from etcompile.model import settings as settings_model
+from etcompile.stored import read_stored
+from specs import by_name, compiled, kubeflow_job
+
+JOB = kubeflow_job("JAXJob", {"Worker": 2})
+
+
+def overlay(**settings: Any) -> dict[str, Any]:
+    return {"apiVersion": "etcompile.dev/v1alpha1", "kind": "Overlay", "settings": settings}
+
+
+def schedulers(**options: Any) -> set[str | None]:
+    """The schedulers of the job's Pods."""
+    made = etcompile.compile([JOB], Options(namespace="ml", **options))
+    assert made.ok, made.diagnostics
+    return {o["spec"].get("schedulerName") for o in made.objects if o["kind"] == "Pod"}
+
+
+def test_without_a_choice_nothing_is_gang_scheduled() -> None:
+    assert schedulers() == {None}
+    assert not [o for o in compiled(JOB, namespace="ml").objects if o["kind"] == "PodGroup"]
+
+
+def test_an_overlay_chooses_for_an_environment() -> None:
+    assert schedulers(overlays=(overlay(gang="volcano"),)) == {"volcano"}
+    named = overlay(gang="coscheduling", gangScheduler="mine")
+    assert schedulers(overlays=(named,)) == {"mine"}
+
+
+def test_a_setting_that_is_given_wins_over_an_overlay() -> None:
+    options = {"overlays": (overlay(gang="volcano"),), "explicit": frozenset({"gang"})}
+    assert schedulers(settings=Settings(gang="kai"), **options) == {"kai-scheduler"}
+    assert schedulers(settings=Settings(), **options) == {None}
+
+
+def test_an_overlay_with_an_unknown_scheduler_is_refused() -> None:
+    found = etcompile.compile([JOB], Options(overlays=(overlay(gang="vulcano"),)))
+    assert [one.code for one in found.diagnostics] == ["ET6008"]
+    assert "volcano" in (found.diagnostics[0].hint or "")
+
+
+def test_the_command_line_chooses(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(JOB))
+    command = [sys.executable, "-m", "etcompile", "render", str(tmp_path), "-n", "ml"]
+    chosen = ["--gang", "coscheduling", "--gang-scheduler", "mine"]
+    done = subprocess.run([*command, *chosen], capture_output=True, text=True, check=True)
+    found = list(yaml.safe_load_all(done.stdout))
+    assert {o["spec"]["schedulerName"] for o in found if o["kind"] == "Pod"} == {"mine"}
+    wrong = subprocess.run([*command, "--gang", "x"], capture_output=True, text=True, check=False)
+    assert wrong.returncode == 2
+
+
+def test_the_stored_job_makes_the_same_pods_again() -> None:
+    chosen = Settings(gang="coscheduling", gang_scheduler="mine")
+    data = by_name(compiled(JOB, settings=chosen, namespace="ml"))["ConfigMap", "mnist-config"]
+    read, settings = read_stored(yaml.safe_load(data["data"]["job.yaml"]))
+    assert settings == chosen
+    assert read.gang == compiled_gang(JOB)
+    none = by_name(compiled(JOB, namespace="ml"))["ConfigMap", "mnist-config"]
+    assert "gang" not in none["data"]["job.yaml"]
+
+
+def compiled_gang(job: dict[str, Any]) -> Any:
+    data = by_name(compiled(job, namespace="ml"))["ConfigMap", "mnist-config"]["data"]
+    return read_stored(yaml.safe_load(data["job.yaml"]))[0].gang
+
+
+def test_what_a_job_asks_survives_in_the_stored_job() -> None:
+    job = kubeflow_job("JAXJob", {"Worker": 2}, runPolicy={"schedulingPolicy": {"queue": "q"}})
+    job["metadata"]["annotations"] = {"etcompile.dev/gang-on-timeout": "fail"}
+    gang = compiled_gang(job)
+    assert (gang.queue, gang.on_timeout) == ("q", "fail")
+
+
+def test_the_choice_is_no_part_of_a_runs_identity() -> None:
+    # A run that is done does not train again because its cluster has another scheduler.
+    hashes = {
+        o["metadata"]["annotations"]["etcompile.dev/spec-hash"]
+        for gang in ("none", "volcano", "kai")
+        for o in compiled(JOB, settings=Settings(gang=gang), namespace="ml").objects
+        if o["kind"] == "Pod"
+    }
+    assert len(hashes) == 1
+
+
+def test_another_scheduler_is_a_module_and_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("etcompile.backend.gang.mine")
+    module.SCHEDULER = Scheduler(  # type: ignore[attr-defined]
+        title="Mine",
+        membership=lambda group, place: Membership(
+            labels={"mine/gang": group.name, "mine/size": str(group.minimum)}
+        ),
+        scheduler_name="mine",
+        unused={"queue": "it has none"},
+    )
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setattr(settings_model, "GANGS", (*settings_model.GANGS, "mine"))
+    made = compiled(JOB, settings=Settings(gang="mine"), namespace="ml")
+    pods = [o for o in made.objects if o["kind"] == "Pod"]
+    assert {o["spec"]["schedulerName"] for o in pods} == {"mine"}
+    labels = pods[0]["metadata"]["labels"]
+    assert (labels["mine/gang"], labels["mine/size"]) == ("mnist", "2")
