@@ -5,6 +5,7 @@ know nothing of each other: what a stage does is done there, and what it does in
 here.
 """
 
+from etcompile.stages.encrypting import KeySource, key_source
 from etcompile.stages.environment import Environment, environment
 from etcompile.stages.jobs import JobObjects, job_objects, neighbour_objects, template_notes
 from etcompile.stages.lowering import LoweredDocuments, lowered
@@ -14,10 +15,12 @@ from etcompile.stages.telling import in_order
 __all__ = [
     "Environment",
     "JobObjects",
+    "KeySource",
     "LoweredDocuments",
     "environment",
     "in_order",
     "job_objects",
+    "key_source",
     "loaded",
     "lowered",
     "neighbour_objects",

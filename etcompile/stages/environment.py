@@ -3,11 +3,13 @@
 Apart from the other stages because it is the only one that reads files other than the jobs'.
 """
 
+from collections.abc import Iterator
+
 from msgspec import Struct
 
-from etcompile import overlays
+from etcompile import backend, overlays
 from etcompile.check import kubernetes, schema
-from etcompile.diagnostics import Diagnostic, has_errors
+from etcompile.diagnostics import Diagnostic, diagnose, has_errors
 from etcompile.load import Document
 from etcompile.model import Settings
 from etcompile.options import Options
@@ -38,7 +40,8 @@ class Environment(Struct, frozen=True):
 def environment(options: Options) -> Environment:
     """The overlays of the run, read and checked."""
     if not options.overlays:
-        return Environment(options.settings)
+        undeclared = _undeclared(options.settings, options.explicit)
+        return Environment(options.settings, diagnostics=tuple(undeclared))
     loaded = overlays.overlay_documents(options.overlays, options.limits)
     problems = [*loaded.diagnostics]
     for document in loaded.documents:
@@ -51,6 +54,8 @@ def environment(options: Options) -> Environment:
     if explicit is None:
         explicit = overlays.explicit_settings(options.settings)
     settled = overlays.settled(options.settings, explicit, read, kubernetes.versions())
+    if not settled.diagnostics and not any("kubernetesVersion" in o.settings for o in read):
+        problems += _undeclared(settled.settings, options.explicit)
     return Environment(
         settings=settled.settings,
         settled_by=tuple(overlay.source.relative for overlay in read if overlay.settings),
@@ -66,3 +71,18 @@ def environment(options: Options) -> Environment:
         documents=loaded.documents,
         diagnostics=(*problems, *settled.diagnostics),
     )
+
+
+def _undeclared(settings: Settings, explicit: frozenset[str] | None) -> Iterator[Diagnostic]:
+    """An error for a gang scheduler that another version of Kubernetes ignores, if none is said.
+
+    Args:
+        settings: The settings after overlays.
+        explicit: The names of those that somebody asked for; None if a program did for all.
+    """
+    if explicit is None or "kubernetes_version" in explicit or settings.gang == "none":
+        return
+    if backend.gang.scheduler_of(settings.gang).declares_version:
+        problem = "nobody said which version of Kubernetes the cluster has"
+        advice = "pass --kubernetes-version, or set kubernetesVersion in an overlay"
+        yield diagnose("ET2087", None, problem=problem, advice=advice)

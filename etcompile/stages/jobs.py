@@ -19,6 +19,7 @@ from etcompile.model import Intent, Job, Settings
 from etcompile.model.run import in_run
 from etcompile.neighbours import declared
 from etcompile.options import Options
+from etcompile.stages.encrypting import KeySource, filled
 from etcompile.stages.environment import Environment
 from etcompile.stored import stored_value, with_patches
 
@@ -33,6 +34,11 @@ class JobObjects(Struct, frozen=True):
         sources: The files of the job and of what an overlay changed in it, independent of the
             working directory; not those of its scale intents.
         waits: The Pods that wait before they start, each with the Pods it waits for.
+        generated: Objects that are made in the cluster and never written: a Secret without its
+            key pair.
+        deciding: Names of Pods, or of Jobs that make them: the run has succeeded when all of one
+            of these sets have.
+        needs: What must be in the cluster for the job's gang, in words.
     """
 
     name: str | None
@@ -40,6 +46,9 @@ class JobObjects(Struct, frozen=True):
     objects: emit.Packed
     sources: tuple[str, ...]
     waits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    generated: tuple[Mapping[str, Any], ...] = ()
+    deciding: tuple[tuple[str, ...], ...] = ()
+    needs: tuple[str, ...] = ()
 
 
 def job_objects(
@@ -48,6 +57,7 @@ def job_objects(
     texts: backend.Texts,
     environment: Environment,
     changed_by: Mapping[Document, Sequence[str]],
+    keys: KeySource | None = None,
 ) -> tuple[JobObjects, frozenset[overlays.Edit], list[Diagnostic]]:
     """The objects of a job and its intents.
 
@@ -57,6 +67,7 @@ def job_objects(
         texts: The templates of scripts.
         environment: Settings, and edits of objects.
         changed_by: The overlays that changed a document, by their relative names.
+        keys: What fills objects with what only the outside has; they stay as they are if None.
 
     Returns:
         The objects, the edits that applied to them, and what is wrong.
@@ -79,15 +90,30 @@ def job_objects(
         made, matched = patched.objects, frozenset(patched.edits)
         sources |= {edit.origin.source.relative for edit in matched}
         problems += [*patched.diagnostics, *_patched_problems(patched, settings)]
+        problems += backend.gang.problems(job, settings, made, emit.wave)
+        if keys is not None:
+            made, unfilled = filled(made, keys, job)
+            problems += unfilled
         if settings.profiles:
             situation = backend.Situation.around(job, declared_job)
+            if settings.gang != "none":
+                # Its Pods start together or not at all: none may be created after another runs.
+                situation = structs.replace(situation, waits={})
             made = backend.annotated(made, settings.profiles, emit.wave, situation)
     except backend.TemplateError as error:
         facts = {"template": error.template, "problem": error.problem}
         problems.append(diagnose("ET5004", None, **facts, shipped=f"templates/{error.template}"))
     problems += objects.check_compiled(job.name, made)
-    waits = backend.waits(job)
-    group = JobObjects(job.name, job.namespace, emit.Packed(made), tuple(sorted(sources)), waits)
+    group = JobObjects(
+        job.name,
+        job.namespace,
+        emit.Packed(made),
+        tuple(sorted(sources)),
+        backend.waits(job),
+        tuple(backend.generated(job, settings.secret)),
+        backend.deciding(job),
+        backend.gang.needs(job, settings, made),
+    )
     return group, matched, problems
 
 

@@ -72,7 +72,10 @@ def _lowered(
         return None, problems
     for path in kind.templates_of(document.data):
         problems += kubernetes.check_pod_template(document, path, version)
-        problems += pods.check_pod_template(document, path, known_volumes=kind.volumes)
+        partial = path[-2] in kind.completed
+        problems += pods.check_pod_template(
+            document, path, known_volumes=kind.volumes, partial=partial
+        )
         problems += pods.check_images(document, path)
     if has_errors(problems):
         return None, problems

@@ -13,6 +13,7 @@ from etcompile import frontends, overlays
 from etcompile.check import job as job_rules
 from etcompile.diagnostics import Diagnostic, ValuePath, diagnose
 from etcompile.load import Document, Loaded, from_values, load, without_nulls
+from etcompile.model import DLROVER_VERSION
 from etcompile.neighbours import is_namespaced
 from etcompile.options import Input, Options
 from etcompile.stages.environment import Environment
@@ -61,6 +62,8 @@ def patched(
     """
     kept, problems = _without_overlays(documents, options)
     placed, more = _in_namespace(kept, options.namespace)
+    if options.dlrover_version is not None:
+        placed = [_of_version(document, options.dlrover_version) for document in placed]
     problems += [*more, *job_rules.check_run(options.settings.run)]
     kinds = overlays.Kinds(_templates, is_namespaced, options.namespace)
     result = overlays.patched_documents(placed, environment.edits, kinds)
@@ -85,7 +88,9 @@ def _templates(document: Document) -> Mapping[str, ValuePath] | None:
     """The paths of a document's Pod templates by role; None if its kind is not one of ours."""
     kind = frontends.find(document.api_version, document.kind)
     # A template stands below the name of its role, whatever the kind.
-    return {str(path[-2]).lower(): path for path in kind.templates_of(document.data)} if kind else None
+    return (
+        {str(path[-2]).lower(): path for path in kind.templates_of(document.data)} if kind else None
+    )
 
 
 def _in_namespace(
@@ -112,6 +117,22 @@ def _in_namespace(
             document = structs.replace(document, data=data)  # noqa: PLW2901
         placed.append(document)
     return placed, problems
+
+
+def _of_version(document: Document, version: str) -> Document:
+    """An ElasticJob that says its version of DLRover; what it says already counts.
+
+    In the document, and not beside it: the stored job is compiled again without this option.
+    """
+    metadata = document.data.get("metadata")
+    if document.kind != "ElasticJob" or not isinstance(metadata, dict):
+        return document
+    given = metadata.get("annotations", {})
+    if not isinstance(given, dict) or DLROVER_VERSION in given:
+        return document
+    annotations = {**given, DLROVER_VERSION: version}
+    data = {**document.data, "metadata": {**metadata, "annotations": annotations}}
+    return structs.replace(document, data=data)
 
 
 def _takes_namespace(document: Document) -> bool:

@@ -1,0 +1,86 @@
+"""The data of a Secret to that of one which SOPS can decrypt, for age recipients.
+
+Only the values are encrypted, each by AES-256-GCM with one data key and its own place as additional
+data; the data key is encrypted for each recipient (`age`). The MAC is over the encrypted values
+alone (`mac_only_encrypted`), so that a label or an annotation may change and the file still be
+whole.
+"""
+
+import base64
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from msgspec import Struct
+
+from etcompile.encryption import age
+
+_VERSION = "3.9.0"
+"""The first version of SOPS that knows `mac_only_encrypted`."""
+_FIELDS = "^(data|stringData)$"
+_NONCE_BYTES = 32
+_TAG_BYTES = 16
+_MAC_BEGINS = bytes.fromhex("8a3fd2ad54ce66527b1034f3d147be0b0b975b3bf44f72c6fdadec8176f27d69")
+"""What SOPS hashes first where a MAC is over encrypted values only."""
+
+
+class Encrypted(Struct, frozen=True):
+    """Data that SOPS can decrypt.
+
+    Args:
+        data: The ciphertexts, by the keys of the data.
+        metadata: What belongs under `sops` beside it.
+    """
+
+    data: Mapping[str, str]
+    metadata: Mapping[str, Any]
+
+
+def encrypted(texts: Mapping[str, bytes], recipients: Sequence[str]) -> Encrypted:
+    """The data of a Secret, encrypted.
+
+    Args:
+        texts: What the Secret is to hold, by key.
+        recipients: Who can decrypt it: age recipients, each of them alone.
+
+    Raises:
+        RecipientError: one of them is none.
+    """
+    data_key = os.urandom(32)
+    # In the order in which they are written: the MAC depends on it.
+    values = {key: base64.b64encode(text) for key, text in sorted(texts.items())}
+    mac = hashlib.sha512(_MAC_BEGINS + b"".join(values.values())).hexdigest().upper()
+    now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    return Encrypted(
+        {key: _encrypted(text, data_key, f"data:{key}:") for key, text in values.items()},
+        {
+            "age": [
+                {"recipient": one, "enc": age.encrypted(data_key, age.recipient(one))}
+                for one in recipients
+            ],
+            "encrypted_regex": _FIELDS,
+            "lastmodified": now,
+            "mac": _encrypted(mac.encode(), data_key, now),
+            "mac_only_encrypted": True,
+            "version": _VERSION,
+        },
+    )
+
+
+def recipients(metadata: Mapping[str, Any]) -> tuple[str, ...]:
+    """The age recipients of what stands under `sops`, in alphabetical order."""
+    found = metadata.get("age")
+    entries = found if isinstance(found, list) else []
+    return tuple(sorted(str(one.get("recipient")) for one in entries if isinstance(one, dict)))
+
+
+def _encrypted(text: bytes, key: bytes, place: str) -> str:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415
+
+    nonce = os.urandom(_NONCE_BYTES)
+    sealed = AESGCM(key).encrypt(nonce, text, place.encode())
+    parts = {"data": sealed[:-_TAG_BYTES], "iv": nonce, "tag": sealed[-_TAG_BYTES:]}
+    coded = ",".join(f"{name}:{base64.b64encode(part).decode()}" for name, part in parts.items())
+    return f"ENC[AES256_GCM,{coded},type:str]"

@@ -1,0 +1,126 @@
+"""What the tests of the secret modes share: jobs, output folders, and who can decrypt."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+from keyholders import Controller, Owner
+
+from etcompile.cli.main import _etcompile as program
+from specs import container, training_job
+
+MPI_JOB = {
+    "apiVersion": "kubeflow.org/v2beta1",
+    "kind": "MPIJob",
+    "metadata": {"name": "pi", "namespace": "nlp"},
+    "spec": {
+        "mpiReplicaSpecs": {
+            "Launcher": {
+                "replicas": 1,
+                "template": {"spec": {"containers": [container(command=["mpirun", "/pi"])]}},
+            },
+            "Worker": {
+                "replicas": 2,
+                "template": {"spec": {"containers": [container()]}},
+            },
+        }
+    },
+}
+
+
+class Folder:
+    """A folder of jobs and the folder they are rendered to."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.out = path / "out"
+        self.jobs = path / "jobs"
+        self.jobs.mkdir(parents=True)
+
+    def job(self, document: dict[str, Any]) -> None:
+        """Puts a document among the inputs, over that of its name."""
+        file = self.jobs / f"{document['metadata']['name']}.yaml"
+        file.write_text(yaml.safe_dump(document))
+
+    def run(self, *arguments: object) -> Result:
+        """`etcompile ARGUMENTS`."""
+        given = [str(one) for one in arguments]
+        return CliRunner().invoke(program, given, catch_exceptions=False)
+
+    def render(self, mode: object, *options: object) -> Result:
+        """The outcome of a render to the folder."""
+        return self.run("render", self.jobs, "-o", self.out, "--secret", mode, *options)
+
+    def rendered(self, mode: object, *options: object) -> dict[str, bytes]:
+        """All files of the output folder, after a render that must succeed."""
+        result = self.render(mode, *options)
+        assert result.exit_code == 0, result.stderr
+        return self.files()
+
+    def files(self) -> dict[str, bytes]:
+        """All files of the output folder."""
+        return {
+            path.relative_to(self.out).as_posix(): path.read_bytes()
+            for path in sorted(self.out.rglob("*"))
+            if path.is_file()
+        }
+
+    def objects(self, kind: str) -> list[dict[str, Any]]:
+        """The rendered objects of a kind."""
+        texts = [text for name, text in self.files().items() if name.endswith(".yaml")]
+        found = [one for text in texts for one in yaml.safe_load_all(text)]
+        return [one for one in found if one["kind"] == kind]
+
+    def object(self, kind: str) -> dict[str, Any]:
+        """The one rendered object of a kind."""
+        (found,) = self.objects(kind)
+        return found
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    """A folder with a TrainingJob in namespace nlp."""
+    found = Folder(tmp_path)
+    job = training_job("bert")
+    job["metadata"]["namespace"] = "nlp"
+    found.job(job)
+    return found
+
+
+@pytest.fixture
+def mpi_folder(tmp_path: Path) -> Folder:
+    """A folder with an MPIJob of v2beta1."""
+    found = Folder(tmp_path / "mpi")
+    found.job(MPI_JOB)
+    return found
+
+
+@pytest.fixture(scope="session")
+def controller() -> Controller:
+    return Controller()
+
+
+@pytest.fixture
+def certificate(controller: Controller, tmp_path: Path) -> Path:
+    return controller.certificate(tmp_path / "cert.pem")
+
+
+@pytest.fixture
+def owner() -> Owner:
+    return Owner()
+
+
+@pytest.fixture(params=["sealed", "sops"])
+def encrypting(request, tmp_path: Path) -> Callable[[], str]:
+    """`encrypting()`: a mode that encrypts, for another recipient each time."""
+    made = iter(range(9))
+
+    def mode() -> str:
+        if request.param == "sops":
+            return f"sops:{Owner().recipient}"
+        return f"sealed:{Controller().certificate(tmp_path / f'{next(made)}.pem')}"
+
+    return mode

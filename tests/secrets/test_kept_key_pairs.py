@@ -1,0 +1,295 @@
+"""An encrypted key pair is made once: what stands in the output folder is kept, or nothing is."""
+
+import shutil
+
+import pytest
+import yaml
+from keyholders import Owner
+
+from specs import scale_out, training_job, worker
+
+_KINDS = ("SealedSecret", "Secret")
+
+
+def _secret(folder):
+    return next(one for kind in _KINDS for one in folder.objects(kind))
+
+
+def _file(folder):
+    """The file with the key pair."""
+    signs = ("encryptedData:", "ENC[")
+    return next(
+        path for path in folder.out.rglob("*.yaml") if any(s in path.read_text() for s in signs)
+    )
+
+
+def _data(folder):
+    value = _secret(folder)
+    return value.get("data") or value["spec"]["encryptedData"]
+
+
+def test_a_second_render_is_the_same_byte_for_byte(folder, encrypting):
+    mode = encrypting()
+    before = folder.rendered(mode)
+    result = folder.render(mode)
+    assert result.stderr.startswith(f"{folder.out}: 0 written")
+    assert folder.files() == before
+
+
+def test_check_finds_the_folder_up_to_date_and_writes_nothing(folder, encrypting):
+    mode = encrypting()
+    before = folder.rendered(mode)
+    assert folder.render(mode, "--check").exit_code == 0
+    assert folder.files() == before
+
+
+def test_check_finds_a_key_pair_that_is_not_there(folder, encrypting):
+    mode = encrypting()
+    folder.rendered(mode)
+    _file(folder).unlink()
+    before = folder.files()
+    result = folder.render(mode, "--check")
+    assert result.exit_code == 1
+    assert "missing" in result.stdout
+    assert folder.files() == before
+
+
+def test_another_machine_renders_the_same_from_the_same_folder(folder, encrypting, tmp_path):
+    mode = encrypting()
+    before = folder.rendered(mode)
+    elsewhere = tmp_path / "elsewhere"
+    shutil.copytree(folder.out, elsewhere)
+    done = folder.run("render", folder.jobs, "-o", elsewhere, "--secret", mode)
+    assert done.exit_code == 0
+    folder.out = elsewhere
+    assert folder.files() == before
+
+
+def test_a_scale_out_touches_no_key(folder, encrypting):
+    mode = encrypting()
+    folder.rendered(mode)
+    before = _data(folder)
+    intent = scale_out("more", 2, job="bert")
+    intent["metadata"]["namespace"] = "nlp"
+    folder.job(intent)
+    folder.rendered(mode)
+    assert len(folder.objects("Pod")) == 5
+    assert _data(folder) == before
+
+
+def test_another_layout_of_the_folder_keeps_the_key(folder, encrypting):
+    mode = encrypting()
+    folder.rendered(mode)
+    before = _data(folder)
+    folder.rendered(mode, "--split", "--profile", "argocd")
+    assert _data(folder) == before
+
+
+def test_every_job_has_a_key_pair_of_its_own(folder, encrypting):
+    mode = encrypting()
+    folder.rendered(mode)
+    before = _data(folder)
+    other = training_job("gpt")
+    other["metadata"]["namespace"] = "nlp"
+    folder.job(other)
+    folder.rendered(mode)
+    found = {
+        one["metadata"]["name"]: one.get("data") or one["spec"]["encryptedData"]
+        for kind in _KINDS
+        for one in folder.objects(kind)
+    }
+    assert found.keys() == {"bert", "gpt"}
+    assert found["bert"] == before
+    assert found["gpt"] != before
+
+
+def test_another_namespace_is_another_key_pair(folder, encrypting):
+    job = yaml.safe_load((folder.jobs / "bert.yaml").read_text())
+    mode = encrypting()
+    folder.rendered(mode)
+    before = _data(folder)
+    job["metadata"]["namespace"] = "vision"
+    folder.job(job)
+    folder.rendered(mode)
+    assert _secret(folder)["metadata"]["namespace"] == "vision"
+    assert _data(folder) != before
+
+
+def test_another_recipient_is_refused_with_the_two_ways_out(folder, encrypting):
+    before = folder.rendered(encrypting())
+    result = folder.render(encrypting())
+    assert result.exit_code == 2
+    assert "error[ET5015]" in result.stderr
+    assert str(_file(folder)) in result.stderr
+    assert "or begin a run with a key pair of its own: --run ID" in result.stderr
+    ways = ("pass the certificate that it was sealed with", "pass --secret sops:age1")
+    assert any(way in result.stderr for way in ways)
+    assert folder.files() == before
+
+
+def test_a_run_of_its_own_is_the_way_to_another_recipient(folder, encrypting):
+    folder.rendered(encrypting())
+    before = _data(folder)
+    mode = encrypting()
+    folder.rendered(mode, "--run", "two")
+    assert _secret(folder)["metadata"]["name"] == "bert-two"
+    assert _data(folder) != before
+    for pod in folder.objects("Pod"):
+        names = [v["secret"]["secretName"] for v in pod["spec"]["volumes"] if "secret" in v]
+        assert names == ["bert-two"]
+    again = folder.files()
+    assert folder.rendered(mode, "--run", "two") == again
+    result = folder.render(encrypting(), "--run", "two")
+    assert "--run with a new ID" in result.stderr
+
+
+def test_another_way_to_encrypt_is_refused(folder, certificate, owner):
+    folder.rendered(f"sealed:{certificate}")
+    result = folder.render(f"sops:{owner.recipient}")
+    assert "its key pair is encrypted for sealed, not for sops" in result.stderr
+    assert "stay with sealed" in result.stderr
+
+
+def test_another_scope_is_refused(folder, certificate):
+    folder.rendered(f"sealed:namespace-wide:{certificate}")
+    result = folder.render(f"sealed:{certificate}")
+    assert "its key pair is sealed namespace-wide, not strict" in result.stderr
+    assert f"pass --secret sealed:namespace-wide:{certificate}" in result.stderr
+
+
+def test_a_ciphertext_with_a_hole_is_refused(folder, encrypting):
+    mode = encrypting()
+    folder.rendered(mode)
+    file = _file(folder)
+    lines = file.read_text().splitlines(keepends=True)
+    place = next(n for n, line in enumerate(lines) if line.strip().startswith("id_rsa:"))
+    file.write_text("".join(lines[:place] + lines[place + 1 :]))
+    result = folder.render(mode, "--force")
+    assert "its ciphertext is not whole" in result.stderr
+    assert "restore the file from Git" in result.stderr
+
+
+def test_a_merge_conflict_makes_no_new_key_pair(folder, encrypting):
+    mode = encrypting()
+    folder.rendered(mode)
+    file = _file(folder)
+    file.write_text(file.read_text().replace("  name: bert\n", "<<<<<<< ours\n  name: bert\n", 1))
+    before = folder.files()
+    result = folder.render(mode, "--force")
+    assert result.exit_code == 2
+    assert f"its key pair may be in {file}, which cannot be read" in result.stderr
+    assert folder.files() == before
+
+
+def test_what_its_owner_encrypted_anew_is_kept(folder, owner, tmp_path):
+    """As `sops rotate` leaves it: other ciphertexts, for another recipient."""
+    folder.rendered(f"sops:{owner.recipient}")
+    other, elsewhere = Owner(), tmp_path / "elsewhere"
+    folder.run("render", folder.jobs, "-o", elsewhere, "--secret", f"sops:{other.recipient}")
+    file = _file(folder)
+    file.write_text((elsewhere / file.relative_to(folder.out)).read_text())
+    before = folder.files()
+    assert folder.rendered(f"sops:{other.recipient}") == before | {
+        "etcompile.lock.json": folder.files()["etcompile.lock.json"]
+    }
+
+
+def test_a_stream_is_refused_and_says_why(folder, encrypting):
+    result = folder.run("render", folder.jobs, "--secret", encrypting())
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "error[ET5014]" in result.stderr
+    assert "render to a folder with -o DIR" in result.stderr
+
+
+def test_a_job_without_ssh_needs_no_folder(folder, encrypting):
+    (folder.jobs / "bert.yaml").unlink()
+    job = training_job("plain", launcherAttachMode="kubexec")
+    job["metadata"]["namespace"] = "nlp"
+    folder.job(job)
+    result = folder.run("render", folder.jobs, "--secret", encrypting())
+    assert result.exit_code == 0, result.stderr
+    assert "SealedSecret" not in result.stdout
+
+
+def test_a_secret_that_the_job_names_is_left_alone(folder, encrypting):
+    job = yaml.safe_load((folder.jobs / "bert.yaml").read_text())
+    job["metadata"]["annotations"] = {"arena.kubeflow.org/ssh-secret": "ours"}
+    folder.job(job)
+    folder.rendered(encrypting())
+    assert not any(folder.objects(kind) for kind in _KINDS)
+
+
+def test_check_and_diff_with_a_folder_need_no_new_key(folder, encrypting):
+    mode = encrypting()
+    assert folder.run("check", folder.jobs, "--secret", mode, "-q").exit_code == 0
+    folder.rendered(mode)
+    same = folder.run("diff", folder.jobs, "--secret", mode, "--against", folder.out)
+    assert (same.exit_code, same.stderr) == (0, "")
+
+
+def test_an_overlay_may_say_how_and_names_its_certificate_from_where_it_stands(
+    folder, controller, tmp_path, monkeypatch
+):
+    (tmp_path / "prod").mkdir()
+    controller.certificate(tmp_path / "prod" / "cert.pem")
+    overlay = tmp_path / "prod" / "overlay.yaml"
+    overlay.write_text(
+        "apiVersion: etcompile.dev/v1alpha1\nkind: Overlay\nsettings: {secret: sealed:cert.pem}\n"
+    )
+    monkeypatch.chdir(folder.jobs)
+    done = folder.run("render", folder.jobs, "-o", folder.out, "--overlay", overlay)
+    assert done.exit_code == 0, done.stderr
+    assert controller.unsealed(folder.object("SealedSecret"))["data"]
+    lock = (folder.out / "etcompile.lock.json").read_text()
+    assert '"cert.pem": "sha256:' in lock
+    assert str(tmp_path) not in "".join(text.decode() for text in folder.files().values())
+
+
+def test_an_overlay_with_a_mode_that_is_none_is_told_where(folder, tmp_path):
+    overlay = tmp_path / "overlay.yaml"
+    overlay.write_text(
+        "apiVersion: etcompile.dev/v1alpha1\nkind: Overlay\nsettings: {secret: existing:No_Name}\n"
+    )
+    result = folder.run("render", folder.jobs, "--overlay", overlay)
+    assert "error[ET6009]: 'No_Name' is no name of a Secret" in result.stderr
+    assert f"{overlay}:3" in result.stderr
+
+
+def test_nothing_in_the_clear_leaves(folder, mpi_folder, encrypting):
+    mode = encrypting()
+    results = [one.render(mode) for one in (folder, mpi_folder)]
+    results += [folder.render(encrypting()), folder.run("render", folder.jobs, "--secret", mode)]
+    said = "".join(result.output for result in results)
+    files = b"".join(text for one in (folder, mpi_folder) for text in one.files().values())
+    for text in (said, files.decode()):
+        assert "PRIVATE KEY" not in text
+        assert "UFJJVkFURSBLRV" not in text  # the same in base64
+        assert "ssh-ed25519" not in text
+
+
+def test_the_final_scan_still_refuses_a_key_in_the_clear(folder, encrypting, tmp_path):
+    job = yaml.safe_load((folder.jobs / "bert.yaml").read_text())
+    key = "-----BEGIN OPENSSH PRIVATE KEY-----\nabc\n-----END OPENSSH PRIVATE KEY-----\n"
+    worker(job)["template"]["spec"]["containers"][0]["env"] = [{"name": "KEY", "value": key}]
+    folder.job(job)
+    result = folder.render(encrypting())
+    assert result.exit_code == 2
+    assert "ET4006" in result.stderr
+    assert "abc" not in result.stdout
+
+
+@pytest.mark.parametrize("mode", ["sealed", "sealed:", "sops", "csi:", "vault", "runtime:x"])
+def test_what_is_no_mode_is_told(folder, mode):
+    result = folder.run("render", folder.jobs, "--secret", mode)
+    assert result.exit_code == 2
+    assert "is none of runtime, existing:NAME, external" in result.stderr
+
+
+def test_a_secret_that_sops_encrypted_passes_among_the_inputs(folder, owner):
+    folder.rendered(f"sops:{owner.recipient}")
+    found = folder.run("render", _file(folder))
+    assert found.exit_code == 0, found.stderr
+    assert yaml.safe_load(found.stdout) == folder.object("Secret")
+    half = _file(folder).read_text().replace("\ndata:\n", "\ndata:\n  token: c2VjcmV0\n", 1)
+    (folder.jobs / "half.yaml").write_text(half.replace("name: bert\n", "name: half\n"))
+    assert "ET4007" in folder.run("render", folder.jobs).stderr

@@ -1,0 +1,91 @@
+"""`--secret sops:age1...`: Secrets that SOPS decrypts for who holds an identity of age."""
+
+import pytest
+import yaml
+from keyholders import Owner, by_sops, is_key_pair
+
+_FILE = "bert/10-secret-bert.yaml"
+
+
+def test_the_owner_decrypts_the_secret_that_a_training_job_mounts(folder, owner):
+    folder.rendered(f"sops:{owner.recipient}")
+    secret = owner.decrypted(folder.object("Secret"))
+    assert (secret["type"], secret["immutable"]) == ("Opaque", True)
+    data = secret["data"]
+    assert data.keys() == {"id_rsa", "id_rsa.pub", "config"}
+    assert is_key_pair(data["id_rsa"], data["id_rsa.pub"])
+    assert data["id_rsa.pub"].endswith(b" bert\n")
+
+
+def test_the_owner_decrypts_the_secret_that_an_mpi_job_mounts(mpi_folder, owner):
+    mpi_folder.rendered(f"sops:{owner.recipient}")
+    secret = owner.decrypted(mpi_folder.object("Secret"))
+    assert secret["type"] == "kubernetes.io/ssh-auth"
+    assert is_key_pair(secret["data"]["ssh-privatekey"], secret["data"]["ssh-publickey"])
+
+
+def test_each_of_several_recipients_decrypts_it_alone(folder, owner):
+    other = Owner()
+    folder.rendered(f"sops:{owner.recipient},{other.recipient}")
+    value = folder.object("Secret")
+    assert owner.decrypted(value) == other.decrypted(value)
+    again = folder.files()
+    assert folder.rendered(f"sops:{other.recipient}, {owner.recipient}") == again
+
+
+@pytest.mark.parametrize("split", [(), ("--split",)])
+def test_sops_decrypts_the_file_and_its_mac_is_right(folder, owner, split, require):
+    sops = require("sops", which="sops")
+    folder.rendered(f"sops:{owner.recipient}", "--profile", "argocd", *split)
+    found = by_sops(sops, folder.out / _FILE, owner)
+    assert found == owner.decrypted(folder.object("Secret"))["data"]
+
+
+def test_it_stands_in_a_file_of_its_own_that_the_kustomization_lists(folder, owner):
+    files = folder.rendered(f"sops:{owner.recipient}")
+    assert len(list(yaml.safe_load_all(files[_FILE]))) == 1
+    listed = yaml.safe_load(files["bert/kustomization.yaml"])["resources"]
+    assert listed.index("10-secret-bert.yaml") < listed.index("90-launcher.yaml")
+
+
+def test_a_changed_label_leaves_ciphertext_and_mac_right(folder, owner, tmp_path):
+    folder.rendered(f"sops:{owner.recipient}")
+    overlay = tmp_path / "team.yaml"
+    overlay.write_text(
+        "apiVersion: etcompile.dev/v1alpha1\nkind: Overlay\nlabels: [{pairs: {team: nlp}}]\n"
+    )
+    before = folder.object("Secret")
+    folder.rendered(f"sops:{owner.recipient}", "--overlay", overlay, "--replace")
+    after = folder.object("Secret")
+    assert after["metadata"]["labels"]["team"] == "nlp"
+    assert owner.decrypted(after)["data"] == owner.decrypted(before)["data"]
+
+
+@pytest.mark.parametrize(
+    ("written", "problem"),
+    [
+        ("age1nobody", "has a letter that no recipient has"),
+        ("ssh-ed25519 AAAA", "is no X25519 recipient of age"),
+        ("age1" + "q" * 58, "is mistyped: its checksum is wrong"),
+        ("", "is no X25519 recipient of age"),
+    ],
+)
+def test_what_is_no_recipient_is_told(folder, owner, written, problem):
+    result = folder.render(f"sops:{owner.recipient},{written}")
+    assert result.exit_code == 2
+    assert "error[ET5016]: --secret sops:" in result.stderr
+    assert problem in result.stderr
+
+
+def test_a_mistyped_recipient_is_found(folder, owner):
+    last = owner.recipient[-1]
+    result = folder.render(f"sops:{owner.recipient[:-1]}{'q' if last != 'q' else 'p'}")
+    assert "mistyped" in result.stderr
+
+
+def test_an_identity_in_place_of_a_recipient_is_not_repeated(folder, owner):
+    identity = str(owner.identity)
+    for written in (identity, identity.lower()):
+        result = folder.render(f"sops:{written}")
+        assert "this is an identity, which stays with its owner" in result.stderr
+        assert written[16:] not in result.output
