@@ -40,6 +40,7 @@ class Kind(Struct, frozen=True):
             template may mount them.
         operator: Who runs it elsewhere, for a hand-over; None if nothing is known of that.
         elastic: The field that lets its jobs scale; empty if all of them do, or none.
+        completed: Types whose template may leave out what a Pod needs: the job fills it in.
     """
 
     api_version: str
@@ -51,6 +52,7 @@ class Kind(Struct, frozen=True):
     volumes: tuple[str, ...] = ()
     operator: Operator | None = None
     elastic: str = ""
+    completed: tuple[str, ...] = ()
 
     def templates_of(self, data: Any) -> Iterator[ValuePath]:
         """The paths of the Pod templates that a document of this kind has.

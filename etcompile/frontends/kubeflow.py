@@ -12,12 +12,14 @@ from typing import Any
 from msgspec import Struct, field, structs
 
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, diagnose
+from etcompile.frontends import gang
 from etcompile.frontends.annotations import unknown_annotations
 from etcompile.frontends.kind import Kind, Lowered
 from etcompile.frontends.operators import TRAINING_OPERATOR, Operator
 from etcompile.frontends.podtemplates import main_container, template_notes
 from etcompile.model import (
     ConfigMapVolume,
+    Gang,
     HostList,
     Job,
     Member,
@@ -72,6 +74,7 @@ class Framework(Struct, frozen=True):
         api_version: Its API version.
         any_case: Types whose casing does not matter.
         annotations: Annotations of our prefix that it reads besides those of all kinds.
+        flags: Those of them that are "true" or "false".
         managers: Values of `managedBy` that mean the operator whose work this is.
         none: Types of which there are none, not one, where the document gives no number.
         keeps_finalizers: Its Pods get their template's finalizers.
@@ -90,6 +93,7 @@ class Framework(Struct, frozen=True):
     api_version: str = API_VERSION
     any_case: tuple[str, ...] = ()
     annotations: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
     managers: tuple[str, ...] = (_MANAGER,)
     run_by: Operator = TRAINING_OPERATOR
     none: tuple[str, ...] = ()
@@ -205,8 +209,9 @@ def kind(framework: Framework, describe: Callable[[Spec], Described]) -> Kind:
 def _lowered(
     framework: Framework, source: Source, describe: Callable[[Spec], Described]
 ) -> Lowered:
-    known = (*_ANNOTATIONS, *framework.annotations)
+    known = (*_ANNOTATIONS, *gang.BEYOND_POLICY, *framework.flags, *framework.annotations)
     notes = [*unknown_annotations(source, known), *_managed(framework, source)]
+    notes += flag_errors(source, (*_ANNOTATIONS, *framework.flags))
     replicas, problems = _replicas(framework, source)
     notes += problems
     if replicas is None:
@@ -214,7 +219,8 @@ def _lowered(
     spec = Spec(framework, source, replicas)
     described = describe(spec)
     notes += [*described.diagnostics, *_idle(spec, described.success), *_policy_notes(source)]
-    return Lowered(_job(spec, described), tuple(notes))
+    asked = gang.by_policy(source, volcano_queue=gang.VOLCANO_QUEUE in framework.annotations)
+    return Lowered(_job(spec, described, asked.gang), (*notes, *asked.diagnostics))
 
 
 # Replica types ----------------------------------------------------------------------------------
@@ -376,6 +382,8 @@ def role(spec: Spec, replica: Replica, env: Sequence[Variable]) -> Role:
         run_once=True,
         restart=replica.restart,
         pod_restart=pod_restart(replica.restart),
+        # A missing index is created again, whatever the policy (reference 2.3).
+        comes_back="when-gone",
         deadline=_pod_deadline(spec.fields.get("runPolicy", {}).get("activeDeadlineSeconds")),
     )
 
@@ -385,6 +393,16 @@ def _pod_deadline(seconds: int | None) -> int | None:
     if seconds is None or seconds > _LONGEST_DEADLINE:
         return None
     return max(seconds, 1)
+
+
+def flag_errors(source: Source, names: Sequence[str]) -> Iterator[Diagnostic]:
+    """An error for each annotation that is neither on nor off: "yes" would count as off."""
+    given = source.data["metadata"].get("annotations", {})
+    for name in names:
+        if given.get(name, "true") not in ("true", "false"):
+            place = source.locate(("metadata", "annotations", name))
+            facts = {"name": name, "expected": '"true" or "false"', "found": given[name]}
+            yield diagnose("ET2050", place, **facts, advice="")
 
 
 def gate_timeout(spec: Spec) -> tuple[int, list[Diagnostic]]:
@@ -403,7 +421,7 @@ def gate_timeout(spec: Spec) -> tuple[int, list[Diagnostic]]:
 # The job ----------------------------------------------------------------------------------------
 
 
-def _job(spec: Spec, described: Described) -> Job:
+def _job(spec: Spec, described: Described, asked: Gang) -> Job:
     document = _document(spec)
     job = Job(
         name=spec.name,
@@ -423,6 +441,8 @@ def _job(spec: Spec, described: Described) -> Job:
         document=document,
         identity=_identity(spec, described.roles, document),
         origin=Origin(spec.source),
+        gang=asked,
+        fixed=f"{field} is not set" if (field := spec.framework.elastic) else None,
     )
     return structs.replace(job, **described.changes)
 
@@ -439,6 +459,7 @@ def _run_policy(spec: Spec, success: Success) -> RunPolicy:
         deadline=policy.get("activeDeadlineSeconds"),
         ttl=policy.get("ttlSecondsAfterFinished"),
         together=spec.annotation(_TOGETHER) == "true",
+        limits="failures",
     )
 
 
@@ -455,7 +476,7 @@ def _document(spec: Spec) -> dict[str, Any]:
     if namespace := data["metadata"].get("namespace"):
         metadata["namespace"] = namespace
     given = data["metadata"].get("annotations", {})
-    known = (*_ANNOTATIONS, *spec.framework.annotations)
+    known = (*_ANNOTATIONS, *gang.BEYOND_POLICY, *spec.framework.flags, *spec.framework.annotations)
     if kept := {name: given[name] for name in known if name in given}:
         metadata["annotations"] = kept
     return {
@@ -532,12 +553,6 @@ def _policy_notes(source: Source) -> Iterator[Diagnostic]:
         (*policy, "ttlSecondsAfterFinished"),
         "objects that Git declares must not delete themselves, they would be created again",
         "remove the job from Git when it is done, or `etcompile delete` it",
-    )
-    yield from no_effect(
-        source,
-        (*policy, "schedulingPolicy"),
-        "no gang scheduler is chosen",
-        "as with the operator, which needs a flag for it",
     )
 
 

@@ -26,6 +26,7 @@ from etcompile.model import (
     Role,
     Success,
 )
+from etcompile.model.commands import discovers_hosts, least_workers
 from etcompile.model.protocol import SCRIPTS_PATH
 
 FRAMEWORK = Framework(
@@ -71,8 +72,9 @@ def describe(spec: Spec) -> Described:
     launcher, worker = spec.of("Launcher"), spec.of("Worker")
     if launcher is None:  # the schema wants one
         return Described((), Success(()))
-    roles = (*([_worker(spec, worker)] if worker else []), _launcher(spec, launcher, timeout))
-    slots = spec.fields.get("slotsPerWorker")
+    elastic = discovers_hosts(launcher.template.main_container)
+    workers = [_worker(spec, worker, elastic=elastic)] if worker else []
+    roles = (*workers, _launcher(spec, launcher, timeout))
     return Described(
         roles=roles,
         success=Success(("launcher",)),
@@ -80,18 +82,23 @@ def describe(spec: Spec) -> Described:
             "labels": {"app": spec.name},
             "files": _files(spec, worker),
             "host_lists": mpi.host_lists(_LINE, "{host}", launcher=_has_gpus(launcher)),
-            "slots": 1 if slots is None else slots,
+            "slots": _slots(spec),
             "access": _access(spec, launcher),
         },
         diagnostics=(*problems, *_problems(spec, worker)),
     )
 
 
+def _slots(spec: Spec) -> int:
+    slots = spec.fields.get("slotsPerWorker")
+    return 1 if slots is None else int(slots)
+
+
 def _base(spec: Spec, replica: Replica) -> Role:
     return structs.replace(kubeflow.role(spec, replica, ()), run_once=False)
 
 
-def _worker(spec: Spec, replica: Replica) -> Role:
+def _worker(spec: Spec, replica: Replica, *, elastic: bool) -> Role:
     base = _base(spec, replica)
     return structs.replace(
         base,
@@ -100,10 +107,20 @@ def _worker(spec: Spec, replica: Replica) -> Role:
         mounts=(mpi.CONFIG,),
         resident=Resident(ssh=False),
         serves=True,
-        bounds=Bounds(min(replica.replicas, 1)),
+        bounds=Bounds(min(replica.replicas, 1), quorum=_quorum(spec, replica)),
         # It ends well only when the run is done, and is not to start again then.
         pod_restart="OnFailure" if base.pod_restart == "Always" else base.pod_restart,
+        # Elastic training goes on without it; any other stops (common file, defect 40).
+        vital=not elastic,
     )
+
+
+def _quorum(spec: Spec, worker: Replica) -> int:
+    launcher = spec.of("Launcher")
+    if launcher is None:
+        return worker.replicas
+    main, others = launcher.template.main_container, int(_has_gpus(launcher))
+    return least_workers(main, worker.replicas, _slots(spec), others=others)
 
 
 def _launcher(spec: Spec, replica: Replica, timeout: int) -> Role:

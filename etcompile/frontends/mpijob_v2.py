@@ -4,15 +4,17 @@ reference/mpi-operator-v2.md. All replicas are behind one Service, whose name th
 end with; sshd and its port are the image's business.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from msgspec import structs
 
 from etcompile.diagnostics import Diagnostic, diagnose
-from etcompile.frontends import kubeflow, mpi
+from etcompile.frontends import gang, kubeflow, mpi
 from etcompile.frontends.kubeflow import Described, Framework, Replica, Spec
 from etcompile.frontends.operators import MPI_OPERATOR
+from etcompile.frontends.podtemplates import MOUNTED_HOME
 from etcompile.model import (
     DOMAIN,
     BatchJob,
@@ -26,6 +28,7 @@ from etcompile.model import (
     SshCredentials,
     Success,
 )
+from etcompile.model.commands import least_workers
 from etcompile.model.protocol import SCRIPTS_PATH
 
 API_VERSION = "kubeflow.org/v2beta1"
@@ -47,7 +50,7 @@ FRAMEWORK = Framework(
     restarts={"Launcher": "OnFailure"},
     keeps_finalizers=False,
     api_version=API_VERSION,
-    annotations=(_LAUNCHER, _SSH_PORT, kubeflow.GATE_TIMEOUT),
+    annotations=(_LAUNCHER, _SSH_PORT, kubeflow.GATE_TIMEOUT, gang.VOLCANO_QUEUE),
     managers=("kubeflow.org/mpi-operator",),
     run_by=MPI_OPERATOR,
 )
@@ -132,8 +135,19 @@ def _worker(spec: Spec, replica: Replica) -> Role:
         env=(Env("K_MPI_JOB_ROLE", "worker"),),
         resident=Resident(ssh=True, keeps_args=True),
         serves=True,
-        bounds=Bounds(),
+        bounds=Bounds(quorum=_quorum(spec, replica)),
+        # The launcher tries again, and would only find the dead host (reference 7, D7).
+        comes_back="always",
+        vital=False,
     )
+
+
+def _quorum(spec: Spec, worker: Replica) -> int:
+    launcher = spec.of("Launcher")
+    if launcher is None:
+        return worker.replicas
+    main, others = launcher.template.main_container, int(_takes_part(spec))
+    return least_workers(main, worker.replicas, _slots(spec), others=others)
 
 
 def _launcher(spec: Spec, replica: Replica, timeout: int) -> Role:
@@ -223,6 +237,17 @@ def _credentials(spec: Spec) -> SshCredentials:
 
 
 def _problems(spec: Spec) -> Iterator[Diagnostic]:
+    path = str(spec.fields.get("sshAuthMountPath") or _ROOT_SSH)
+    if not re.fullmatch(MOUNTED_HOME, path, re.ASCII):
+        place = spec.source.locate(("spec", "sshAuthMountPath"))
+        yield diagnose(
+            "ET2009",
+            place,
+            where="spec.sshAuthMountPath",
+            found=path,
+            expected="a plain absolute path that the job does not use itself",
+            advice="",
+        )
     for name, allowed, expected in (
         (_LAUNCHER, ("job", "pod"), "job or pod"),
         (_SSH_PORT, None, "a port number, quoted"),

@@ -96,11 +96,15 @@ def _success(spec: Spec) -> Success:
 
 
 def _notes(spec: Spec) -> Iterator[Diagnostic]:
-    return kubeflow.no_effect(
+    """A warning where the mode contradicts the types; upstream wants one and never reads it."""
+    mode, tunes = spec.fields.get("jobMode"), any(spec.of(name) for name in _TUNING)
+    if mode is None or (mode == "MXTune") == tunes:
+        return
+    yield from kubeflow.no_effect(
         spec.source,
         ("spec", "jobMode"),
-        "its replica types say what the job is",
-        "keep it where a cluster validates the file",
+        "its replica types make this a job that " + ("tunes" if tunes else "trains"),
+        f"write {'MXTune' if tunes else 'MXTrain'}",
     )
 
 

@@ -73,3 +73,14 @@ MPI_OPERATOR = Operator(
     },
     lost=("nobody repairs the host file in the job's ConfigMap",),
 )
+
+DLROVER = Operator(
+    name="DLRover operator",
+    namespace="dlrover",
+    deployment="dlrover-controller-manager",
+    stored={},
+    scalers=("ScalePlan",),
+    lost=(
+        "nothing follows a worker that fails: its master makes no Pods without the custom resource",
+    ),
+)

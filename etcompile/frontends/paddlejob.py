@@ -33,7 +33,7 @@ def describe(spec: Spec) -> Described:
             kubeflow.no_effect(
                 spec.source,
                 ("spec", "elasticPolicy"),
-                "the operator reads it and does nothing with it (reference defect 45)",
+                "the operator reads it and does nothing with it, and neither does etcompile",
             )
         ),
     )

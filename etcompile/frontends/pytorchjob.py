@@ -34,7 +34,8 @@ FRAMEWORK = Framework(
     container="pytorch",
     port=Port("pytorchjob-port", 23456),
     restart="OnFailure",
-    annotations=(_GATED, kubeflow.GATE_TIMEOUT),
+    annotations=(kubeflow.GATE_TIMEOUT,),
+    flags=(_GATED,),
     elastic="spec.elasticPolicy",
 )
 
@@ -200,7 +201,29 @@ def _problems(spec: Spec) -> Iterator[Diagnostic]:
     if elastic.get("metrics"):
         place = spec.source.locate((*policy, "metrics"), key=True)
         yield diagnose("ET2066", place, job=spec.name)
+    yield from _alone(spec)
     yield from _per_processor(spec)
+
+
+def _alone(spec: Spec) -> Iterator[Diagnostic]:
+    """A rendezvous where no other worker is: torchrun's own, or at an etcd that nobody runs."""
+    elastic = _elastic(spec) or {}
+    place = ("spec", "elasticPolicy")
+    if elastic.get("standalone") and (high := _range(spec)[1]) > 1:
+        facts = {
+            "field": "standalone",
+            "reason": f"each trains by itself, and there may be {high}",
+            "advice": "remove it; it is for a job of one worker",
+        }
+        yield diagnose("ET2069", spec.source.locate((*place, "standalone"), key=True), **facts)
+    backend = elastic.get("rdzvBackend") or ""
+    if backend.startswith("etcd") and not elastic.get("rdzvHost"):
+        facts = {
+            "field": "rdzvBackend",
+            "reason": f"worker 0 does not serve {backend}",
+            "advice": "name the etcd in rdzvHost and rdzvPort, or use c10d",
+        }
+        yield diagnose("ET2069", spec.source.locate((*place, "rdzvBackend")), **facts)
 
 
 def _per_processor(spec: Spec) -> Iterator[Diagnostic]:
@@ -213,9 +236,14 @@ def _per_processor(spec: Spec) -> Iterator[Diagnostic]:
         words = " ".join(command_words(main))
         runs = "torchrun" in words or "torch.distributed.run" in words
         limits = main.get("resources", {}).get("limits", {})
-        if runs and "nproc" not in words and not any("gpu" in name for name in limits):
+        if runs and "nproc" not in words and not any(_is_gpu(name) for name in limits):
             yield diagnose("ET2067", replica.origin.locate(key=True), where=replica.type)
             return
+
+
+def _is_gpu(resource: str) -> bool:
+    """Whether CUDA counts it: a slice of a GPU is `nvidia.com/mig-1g.5gb`."""
+    return "gpu" in resource or resource.startswith("nvidia.com/")
 
 
 KINDS = (kubeflow.kind(FRAMEWORK, describe),)

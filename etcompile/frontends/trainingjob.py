@@ -9,11 +9,14 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from msgspec import structs
+
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, diagnose
+from etcompile.frontends import gang
 from etcompile.frontends.annotations import unknown_annotations
 from etcompile.frontends.kind import Kind, Lowered
 from etcompile.frontends.operators import ET_OPERATOR
-from etcompile.frontends.podtemplates import main_container, runs_as_root, template_notes
+from etcompile.frontends.podtemplates import MOUNTED_HOME, main_container, runs_as_root, template_notes
 from etcompile.model import (
     Bounds,
     ClusterAccess,
@@ -38,6 +41,7 @@ from etcompile.model import (
     Volume,
     quantity,
 )
+from etcompile.model.commands import least_workers
 from etcompile.model.protocol import HOSTS_PATH
 from etcompile.model.settings import SECRET_NAME
 
@@ -48,15 +52,10 @@ _SUSPEND = "job-supervisor.kube-ai.io/job-suspended"
 _SSH_SECRET = "arena.kubeflow.org/ssh-secret"  # noqa: S105 - the name of an annotation
 _SSH_MOUNT_PATH = "etcompile.dev/ssh-mount-path"
 _GATE_TIMEOUT = "etcompile.dev/gate-timeout"
-_ANNOTATIONS = (_SUSPEND, _SSH_SECRET, _SSH_MOUNT_PATH, _GATE_TIMEOUT)
+_ANNOTATIONS = (_SUSPEND, _SSH_SECRET, _SSH_MOUNT_PATH, _GATE_TIMEOUT, *gang.ANNOTATIONS)
 
 _GPU = "nvidia.com/gpu"
 _ROOT_SSH = "/root/.ssh"
-_HOME = (
-    r"(?!/(?:etc/edl|etc/mpi|etc/etcompile|opt/kube|job)(?:/|$))"
-    r"(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._-]+)+/?"
-)
-"""A path that can be mounted: not ours, no dots that lead elsewhere, nothing a shell minds."""
 _NON_ROOT_PORT = 2222
 _SECONDS = r"0{0,8}[1-9][0-9]{0,8}"
 _DEFAULT_GATE_TIMEOUT = 1800
@@ -117,8 +116,9 @@ def lower(source: Source) -> Lowered:
     if mode == "ssh":
         credentials, problems = _credentials(source, templates)
         diagnostics += problems
-    job = _job(source, mode, templates, credentials)
-    return Lowered(job, (*diagnostics, *_no_slots(job)))
+    asked = gang.by_annotation(source)
+    job = structs.replace(_job(source, mode, templates, credentials), gang=asked.gang)
+    return Lowered(job, (*diagnostics, *asked.diagnostics, *_no_slots(job)))
 
 
 def _job(
@@ -136,7 +136,7 @@ def _job(
         kind="TrainingJob",
         api_version=API_VERSION,
         roles=(
-            _worker(source, name, mode, templates["worker"]),
+            _worker(source, name, mode, templates),
             _launcher(source, name, mode, templates["launcher"]),
         ),
         labels={"app": name},
@@ -147,6 +147,7 @@ def _job(
             clean_pods=spec.get("cleanPodPolicy", "Running") or "None",
             success=Success(("launcher",)),
             suspended=_annotations(source).get(_SUSPEND) == "true",
+            keeps=("launcher",),
         ),
         config_name=f"{name}-config",
         files=_files(templates["worker"].main),
@@ -166,8 +167,9 @@ def _job(
 # Roles ----------------------------------------------------------------------------------------
 
 
-def _worker(source: Source, job: str, mode: str, template: PodTemplate) -> Role:
+def _worker(source: Source, job: str, mode: str, templates: Mapping[str, PodTemplate]) -> Role:
     worker = source.data["spec"]["etReplicaSpecs"]["worker"]
+    template = templates["worker"]
     kubexec = mode == "kubexec"
     return Role(
         name="worker",
@@ -182,8 +184,25 @@ def _worker(source: Source, job: str, mode: str, template: PodTemplate) -> Role:
         mounts=(_CONFIG,) if kubexec else (),
         ports=(Port("ssh-port", 22), Port("kubeai-service-port", 9009)),
         resident=Resident(ssh=mode == "ssh"),
-        bounds=Bounds(worker.get("minReplicas", 1), worker.get("maxReplicas")),
+        bounds=Bounds(
+            worker.get("minReplicas", 1),
+            worker.get("maxReplicas"),
+            quorum=_quorum(source, templates),
+        ),
         restart=worker.get("restartPolicy") or "Never",
+        vital=False,
+    )
+
+
+def _quorum(source: Source, templates: Mapping[str, PodTemplate]) -> int:
+    """How many workers the launcher needs to begin."""
+    spec = source.data["spec"]
+    worker = spec["etReplicaSpecs"]["worker"]
+    return least_workers(
+        templates["launcher"].main_container,
+        worker["replicas"],
+        _slots(spec, templates["worker"]),
+        stated=worker.get("minReplicas"),
     )
 
 
@@ -388,7 +407,7 @@ def _annotation_errors(source: Source) -> Iterator[Diagnostic]:
     for name, form, expected in (
         (_SSH_SECRET, f"(?:{SECRET_NAME})?", "the name of a Secret"),
         (_GATE_TIMEOUT, _SECONDS, "a number of seconds, at most 9 digits"),
-        (_SSH_MOUNT_PATH, _HOME, "a plain absolute path that the job does not use itself"),
+        (_SSH_MOUNT_PATH, MOUNTED_HOME, "a plain absolute path that the job does not use itself"),
     ):
         found = _annotations(source).get(name)
         if found is not None and not re.fullmatch(form, found, re.ASCII):

@@ -13,8 +13,19 @@ from collections.abc import Sequence
 from msgspec import Struct, structs
 
 from etcompile.diagnostics import Diagnostic, diagnose
+from etcompile.intents import plans
 from etcompile.intents.order import ordered
-from etcompile.model import Bounds, Intent, Job, Member, Role, ScaleIn, ScaleOut
+from etcompile.model import (
+    Bounds,
+    Intent,
+    Job,
+    Labels,
+    Member,
+    Role,
+    ScaleIn,
+    ScaleOut,
+    ScalePlan,
+)
 
 _LABEL_LIMIT = 63
 """Characters of a label's value (Kubernetes' own limit)."""
@@ -56,21 +67,37 @@ def fold(job: Job, intents: Sequence[Intent], *, any_run: bool = False) -> Folde
     """
     role = job.scaled_role
     if role is None:
-        problems = [_not_scalable(job, intent) for intent in intents]
-        return Folded(job, -1, tuple(problems))
+        return _unfolded(job, intents)
     in_order, problems = ordered(intents)
     standing = {m.index: m for m in role.members if m.index is not None}
     state = _State(role, standing, {}, _run_names(job, role) if any_run else None)
     highest = max(state.members, default=-1)
+    sizes: Labels = {}
     for intent in in_order:
         if isinstance(intent, ScaleOut):
             problems += _scale_out(state, intent)
         elif isinstance(intent, ScaleIn):
             problems += _scale_in(state, intent)
+        elif isinstance(intent, ScalePlan):
+            planning = plans.carried_out(role, state.members, sizes, intent)
+            problems += planning.diagnostics
+            state, sizes = structs.replace(state, members=dict(planning.members)), planning.sizes
         highest = max((highest, *state.members))
     members = tuple(state.members[index] for index in sorted(state.members))
     roles = tuple(structs.replace(r, members=members) if r is role else r for r in job.roles)
     return Folded(structs.replace(job, roles=roles), highest, tuple(problems))
+
+
+def _unfolded(job: Job, intents: Sequence[Intent]) -> Folded:
+    """A job without a role to scale; its own master may still read plans."""
+    problems = []
+    for intent in ordered(intents)[0] if job.keeps_plans else intents:
+        if job.keeps_plans and isinstance(intent, ScalePlan):
+            job, told = plans.kept(job, intent)
+            problems += told
+        else:
+            problems.append(_not_scalable(job, intent))
+    return Folded(job, -1, tuple(problems))
 
 
 def _scale_out(state: _State, intent: ScaleOut) -> list[Diagnostic]:
@@ -78,8 +105,9 @@ def _scale_out(state: _State, intent: ScaleOut) -> list[Diagnostic]:
     maximum = _bounds(state).maximum
     if maximum is not None and replicas > maximum:
         place = intent.origin.locate("spec", "toAdd", "count")
+        limit = _bounds(state).names[1]
         facts = {"intent": intent.title, "replicas": replicas, "maximum": maximum}
-        return [diagnose("ET3004", place, **facts)]
+        return [diagnose("ET3004", place, **facts, limit=limit)]
     first = max(state.members, default=-1) + 1
     # A generated name is only known to a cluster; the first index keeps it unique here.
     name = f"{intent.name}{first}" if intent.generated else intent.name
@@ -88,8 +116,8 @@ def _scale_out(state: _State, intent: ScaleOut) -> list[Diagnostic]:
         place = intent.origin.locate("metadata", "generateName" if intent.generated else "name")
         return [diagnose("ET3011", place, intent=intent.kind, length=len(name))]
     for index in range(first, first + intent.count):
-        state.members[index] = Member(index, labels)
-        state.removed.pop(state.role.host_name(state.members[index]), None)
+        state.members[index] = plans.joining(state.role, state.members, index, labels)
+        state.removed.pop(_called(state, state.members[index]), None)
     return []
 
 
@@ -105,9 +133,10 @@ def _scale_in(state: _State, intent: ScaleIn) -> list[Diagnostic]:
     problems += _anchored(state, intent, chosen)
     left, minimum = len(state.members) - count, _bounds(state).minimum
     if not problems and left < minimum:
-        floor = f"minReplicas is {minimum}" if minimum > 1 else "at least one must stay"
+        least = _bounds(state).names[0]
+        floor = f"{least} is {minimum}" if minimum > 1 else "at least one must stay"
         advice = (
-            f"remove at most {max(len(state.members) - minimum, 0)}, or lower minReplicas"
+            f"remove at most {max(len(state.members) - minimum, 0)}, or lower {least}"
             if minimum > 1
             else "delete the job instead, or remove fewer"
         )
@@ -116,12 +145,12 @@ def _scale_in(state: _State, intent: ScaleIn) -> list[Diagnostic]:
     if problems:
         return problems
     for index in chosen:
-        state.removed[state.role.host_name(state.members.pop(index))] = intent.title
+        state.removed[_called(state, state.members.pop(index))] = intent.title
     return []
 
 
 def _named(state: _State, intent: ScaleIn) -> tuple[list[int], list[Diagnostic]]:
-    names = {state.role.host_name(member): index for index, member in state.members.items()}
+    names = {_called(state, member): index for index, member in state.members.items()}
     problems = []
     hosts = [(pod, _host(state, pod)) for pod in intent.pods]
     for pod, host in hosts:
@@ -147,7 +176,7 @@ def _anchored(state: _State, intent: ScaleIn, chosen: Sequence[int]) -> list[Dia
     problems = []
     for index in chosen:
         if index < count:
-            pod = state.role.host_name(state.members[index])
+            pod = _called(state, state.members[index])
             origin = intent.pod_origins.get(pod, intent.origin)
             facts = {"intent": intent.title, "pod": pod, "reason": reason}
             problems.append(diagnose("ET3012", origin.locate(), **facts))
@@ -165,6 +194,11 @@ def _host(state: _State, pod: str) -> str:
     return f"{state.role.stem}-{found['index']}" if found else pod
 
 
+def _called(state: _State, member: Member) -> str:
+    """A replica as people call it: by its number, also where its Service is its rank's."""
+    return state.role.host_name(structs.replace(member, rank=None))
+
+
 def _bounds(state: _State) -> Bounds:
     return state.role.bounds or Bounds()
 
@@ -176,4 +210,9 @@ def _shortened(names: list[str]) -> str:
 
 def _not_scalable(job: Job, intent: Intent) -> Diagnostic:
     place = intent.origin.locate("spec", "selector", "name")
-    return diagnose("ET3006", place, intent=intent.title, job=job.name)
+    facts = {"intent": intent.title, "job": job.name}
+    if job.role("worker") is None and job.fixed is None:
+        return diagnose("ET3006", place, **facts, problem="has no workers", advice="remove it")
+    problem = "is not elastic" + (f": {job.fixed}" if job.fixed else "")
+    advice = "make it elastic, if its kind can be; or change its replicas, in another run (--run)"
+    return diagnose("ET3006", place, **facts, problem=problem, advice=advice)

@@ -59,6 +59,9 @@ def _no_such_job(intent: Intent, jobs: Sequence[Job]) -> Diagnostic:
         advice = f"the job is in namespace '{elsewhere[0] or 'default'}': name it in both files"
     elif others := [job for job in jobs if job.name == intent.job]:
         advice = f"that is a {others[0].kind} of {others[0].api_version}: select it as one"
+        if "kind" not in intent.origin.source.data["spec"].get("selector", {"kind": ""}):
+            # et-operator's own: it knows TrainingJobs only.
+            advice += f", with a {intent.kind} of etcompile.dev/v1alpha1"
     elif close := probably(intent.job, [job.name for job in meant]):
         advice = f"did you mean '{close}'?"
     else:

@@ -16,6 +16,7 @@ import yaml
 
 from defaults import defaulted
 from differences import ABSENT, Difference, Row, compare
+from etcompile import Settings
 
 ROOT = Path(__file__).parents[2]
 SHARED = Path(os.environ.get("ETCOMPILE_RECORDINGS", ROOT.parent / "shared" / "oracle"))
@@ -26,6 +27,7 @@ _ROLE_LABELS = (
     "training-job-role",
     "training.kubeflow.org/replica-type",
     "training.kubeflow.org/job-role",
+    "elasticjob.dlrover/replica-type",
 )
 Identity = tuple[str, str]
 """Kind and name."""
@@ -60,6 +62,26 @@ def documents(recording: Path) -> list[Any]:
 def requests(recording: Path) -> tuple[dict[str, Any], ...]:
     """The operator's write requests, in order."""
     return tuple(request for request in entries(recording / "requests.yaml") if request)
+
+
+@functools.cache
+def settings(recording: Path) -> Settings:
+    """How to compile for a cluster as it was: with the gang scheduler the operator was told of.
+
+    What it was told is the `schedulerName` of what it made.
+    """
+    if not recording.name.startswith("gang-"):
+        return Settings()
+    made = (r["body"] for r in requests(recording) if r["verb"] == "create")
+    specs = (
+        value["spec"] if value["kind"] == "Pod" else value["spec"]["template"]["spec"]
+        for value in made
+        if value["kind"] in ("Pod", "Job")
+    )
+    [name] = {spec["schedulerName"] for spec in specs}
+    if name == "volcano":
+        return Settings(gang="volcano")
+    return Settings(gang="coscheduling", gang_scheduler=name)
 
 
 def entries(file: Path) -> list[Any]:

@@ -19,7 +19,7 @@ import etcompile
 import recordings
 from defaults import defaulted
 from differences import ABSENT, Difference, compare, rows
-from etcompile import Options, Severity
+from etcompile import Options, Settings, Severity
 from etcompile.model import Job
 from etcompile.stored import read_stored
 from recordings import DIFFERENCES, Identity, entries, identity, title, unlisted
@@ -126,9 +126,12 @@ def namespace(recording: Path) -> str:
     return str(recordings.requests(recording)[0]["namespace"])
 
 
-def rendered(job: Mapping[str, Any], space: str) -> dict[Identity, Any]:
+def rendered(
+    job: Mapping[str, Any], space: str, settings: Settings | None = None
+) -> dict[Identity, Any]:
     """The objects that etcompile makes of a job."""
-    compilation = etcompile.compile(job, Options(namespace=space))
+    options = Options(namespace=space, settings=settings or Settings())
+    compilation = etcompile.compile(job, options)
     assert compilation.ok, compilation.diagnostics
     return {identity(value): value for value in compilation.objects}
 
@@ -157,10 +160,11 @@ def differing(
 @functools.cache
 def differences_of(recording: Path) -> tuple[Difference, ...]:
     """All differences of a recording, at all its moments."""
+    space, settings = namespace(recording), recordings.settings(recording)
     return tuple(
         difference
         for moment in moments(recording)
-        for difference in differing(moment.standing, rendered(moment.job, namespace(recording)))
+        for difference in differing(moment.standing, rendered(moment.job, space, settings))
     )
 
 

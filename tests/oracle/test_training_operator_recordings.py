@@ -72,7 +72,8 @@ def job_of(values: list[Any]) -> Any:
 
 
 def compiled(recording: Path, values: list[Any]) -> etcompile.Compilation:
-    compilation = etcompile.compile(values, Options(namespace=recording.name))
+    options = Options(namespace=recording.name, settings=recordings.settings(recording))
+    compilation = etcompile.compile(values, options)
     assert compilation.ok, compilation.diagnostics
     return compilation
 

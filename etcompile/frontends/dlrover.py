@@ -1,0 +1,142 @@
+"""What the kinds of DLRover share: names, labels, and what changed from version to version.
+
+reference/dlrover.md 0 and 3. The operator makes a master and the master makes all other Pods, so
+"DLRover" here is both of them.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from etcompile.diagnostics import Diagnostic, Source, diagnose
+from etcompile.model import DLROVER_VERSION, Origin
+
+API_VERSION = "elastic.iml.github.io/v1alpha1"
+JOB_LABEL = "elasticjob.dlrover/name"
+TYPE_LABEL = "elasticjob.dlrover/replica-type"
+INDEX_LABEL = "elasticjob.dlrover/replica-index"
+RANK_LABEL = "elasticjob.dlrover/rank-index"
+RELAUNCH_LABEL = "elasticjob.dlrover/relaunch-count"
+APP = {"app": "dlrover"}
+
+MASTER = "dlrover-master"
+"""The master's type, and its role."""
+MASTER_PORT = 50001
+ALLREDUCE = "AllreduceStrategy"
+
+PARAMETER_SERVERS = "etcompile.dev/parameter-servers"
+NNODES = "etcompile.dev/nnodes"
+ANNOTATIONS = (DLROVER_VERSION, PARAMETER_SERVERS, NNODES)
+"""Annotations of our prefix that an ElasticJob may have."""
+
+Version = tuple[int, int]
+"""Major and minor: what decides what a master does (reference 0)."""
+NEWEST: Version = (0, 6)
+"""The newest that was recorded."""
+_OLDEST: Version = (0, 3)
+
+_VERSION = re.compile(r"v?(?P<major>\d{1,3})\.(?P<minor>\d{1,3})(\.\d{1,3})?", re.ASCII)
+_IN_TAG = re.compile(r"(?:^|[-_])v?(0\.\d{1,3})(?:\.\d{1,3})?(?=$|[-_.])", re.ASCII)
+
+
+def master_name(job: str) -> str:
+    """The name of the master's Service, and what its Pod's begins with."""
+    return f"elasticjob-{job}-{MASTER}"
+
+
+def pod_stem(job: str, role: str) -> str:
+    """What the names of a type's Pods and Services begin with."""
+    return f"{job}-edljob-{role}"
+
+
+class Spec(Struct, frozen=True):
+    """An ElasticJob, read.
+
+    Args:
+        source: The document.
+        version: Of DLRover.
+        mains: The container that trains, by type.
+    """
+
+    source: Source
+    version: Version
+    mains: Mapping[str, str]
+
+    @property
+    def name(self) -> str:
+        """The job's name."""
+        return str(self.source.data["metadata"]["name"])
+
+    @property
+    def fields(self) -> Mapping[str, Any]:
+        """The document's `spec`."""
+        fields: Mapping[str, Any] = self.source.data["spec"]
+        return fields
+
+    @property
+    def types(self) -> Mapping[str, Mapping[str, Any]]:
+        """The types of Pods."""
+        types: Mapping[str, Mapping[str, Any]] = self.fields["replicaSpecs"]
+        return types
+
+    def replicas(self, name: str) -> int:
+        """How many Pods of a type the document asks for; 0 if absent, as upstream counts."""
+        return int(self.types.get(name, {}).get("replicas") or 0)
+
+    def origin(self, name: str) -> Origin:
+        """Where a type stands; all types if it is not there."""
+        return Origin(
+            self.source, ("spec", "replicaSpecs", *([name] if name in self.types else []))
+        )
+
+    def main(self, name: str) -> Mapping[str, Any]:
+        """The container of a type that trains."""
+        containers: Sequence[Mapping[str, Any]] = self.types[name]["template"]["spec"]["containers"]
+        return next(one for one in containers if one["name"] == self.mains[name])
+
+    def annotation(self, name: str) -> str | None:
+        """One of the document's annotations."""
+        value = self.source.data["metadata"].get("annotations", {}).get(name)
+        return None if value is None else str(value)
+
+    @property
+    def is_allreduce(self) -> bool:
+        """Whether all workers are alike and meet at the master."""
+        return bool(self.fields.get("distributionStrategy") == ALLREDUCE)
+
+
+def version_of(text: str) -> Version | None:
+    """The version that a text stands for: `0.6.1`, `v0.5`; None if it is none."""
+    found = _VERSION.fullmatch(text)
+    return (int(found["major"]), int(found["minor"])) if found else None
+
+
+def read_version(source: Source) -> tuple[Version, list[Diagnostic]]:
+    """The version of DLRover that a job runs, and what is to be said about it.
+
+    The annotation says it, else the tag of an image that is called after DLRover, the master's
+    first. A job that says nothing is taken to run the newest (reference 0).
+    """
+    metadata = source.data["metadata"]
+    given = metadata.get("annotations", {}).get(DLROVER_VERSION)
+    if given is not None:
+        if found := version_of(str(given)):
+            return max(found, _OLDEST), []
+        place = source.locate(("metadata", "annotations", DLROVER_VERSION))
+        facts = {"name": DLROVER_VERSION, "expected": "a version such as 0.6.1", "found": given}
+        return NEWEST, [diagnose("ET2050", place, **facts, advice="")]
+    for image in _images(source.data["spec"]["replicaSpecs"]):
+        repository, _, tag = image.partition("@")[0].rpartition(":")
+        if "dlrover" in repository and (seen := _IN_TAG.search(tag)):
+            return max(version_of(seen[1]) or NEWEST, _OLDEST), []
+    place = source.locate(("metadata", "name"))
+    facts = {"job": metadata["name"], "version": "{}.{}".format(*NEWEST)}
+    return NEWEST, [diagnose("ET2070", place, **facts)]
+
+
+def _images(types: Mapping[str, Any]) -> Iterator[str]:
+    for name in (MASTER, "worker"):
+        spec = types.get(name, {}).get("template", {}).get("spec", {})
+        yield from (str(one["image"]) for one in spec.get("containers", ()) if "image" in one)

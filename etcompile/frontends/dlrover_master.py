@@ -1,0 +1,215 @@
+"""DLRover's master as a role: one Pod behind one Service, started again where it ends too early.
+
+Its template is made here, from what the job says of it and what the operator would fill in
+(reference/dlrover.md 2.2, 2.3); what it is told by annotations becomes separate words of its
+command, never a shell's.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from etcompile.diagnostics import Diagnostic, diagnose
+from etcompile.frontends import dlrover
+from etcompile.frontends.dlrover import MASTER, MASTER_PORT, Spec
+from etcompile.model import Env, FieldEnv, Member, PodTemplate, Port, Role, Variable
+
+PROGRAM = ("python", "-m", "dlrover.python.master.main")
+_RESOURCES = {"cpu": "1", "memory": "2Gi", "ephemeral-storage": "2Gi"}
+_OTHERS = (
+    *("etcompile.dev/", "kubectl.kubernetes.io/", "argocd.argoproj.io/"),
+    *("kustomize.toolkit.fluxcd.io/", "helm.toolkit.fluxcd.io/", "kapp.k14s.io/"),
+)
+"""What labels and annotations begin with that are about the job's object, not for its Pods."""
+
+
+class Option(Struct, frozen=True):
+    """An annotation of the job that its master takes as an option (reference 2.2).
+
+    Args:
+        name: Its name, and that of the option.
+        since: The version that forwards it first.
+        form: What it may be, as a regular expression.
+        expected: The same in words.
+        local: Whether a master that makes no Pods cares.
+        dead: Why it changes nothing, if nothing reads it.
+    """
+
+    name: str
+    since: dlrover.Version
+    form: str
+    expected: str
+    local: bool = False
+    dead: str = ""
+
+
+_OPTIONS = (
+    Option("pending_timeout", (0, 5), r"\d{1,9}", "seconds", dead="no master reads it"),
+    Option("pending_fail_strategy", (0, 5), r"-1|0|1|2", "-1, 0, 1 or 2"),
+    Option("service_type", (0, 5), r"grpc|http", "grpc or http", local=True),
+    Option("pre_check_ops", (0, 5), r"\[.*\]", "a list of checks, [(MODULE, CLASS, BOOLEAN)]"),
+    Option("pre_check_bypass", (0, 5), r".*", "anything", dead="the master has no such option"),
+    Option("training_elastic_mode", (0, 7), r"base|ucp", "base or ucp", local=True),
+    Option("enable_dashboard", (0, 7), r"(?i)true|false", "true or false", local=True),
+    Option("dashboard_port", (0, 7), r"[1-9]\d{0,4}", "a port number", local=True),
+)
+ANNOTATIONS = tuple(option.name for option in _OPTIONS)
+_NOT_FORWARDED = (
+    *("hang_detection", "hang_downtime", "max_hang_downtime", "xpu_type"),
+    *("task_process_timeout", "dynamic_failover_extension", "group-affinity"),
+)
+"""Options of the master that its documentation promises as annotations."""
+
+
+def option(spec: Spec, name: str, default: str) -> str:
+    """The value of an annotation that this version of DLRover forwards; else the default."""
+    one = next(option for option in _OPTIONS if option.name == name)
+    given = spec.annotation(name)
+    good = given is not None and re.fullmatch(one.form, given, re.ASCII)
+    return str(given) if good and spec.version >= one.since else default
+
+
+def words(spec: Spec, *, local: bool) -> Iterator[str]:
+    """What the annotations add to the master's command."""
+    for one in _OPTIONS:
+        value = option(spec, one.name, "")
+        if value and not one.dead and (one.local or not local):
+            yield from (f"--{one.name}", value)
+
+
+def notes(spec: Spec, *, local: bool) -> Iterator[Diagnostic]:
+    """What is wrong with annotations for the master, and which of them change nothing."""
+    for one in _OPTIONS:
+        given = spec.annotation(one.name)
+        if given is None:
+            continue
+        path = ("metadata", "annotations", one.name)
+        reason = one.dead
+        if spec.version < one.since:
+            reason = "DLRover {}.{} forwards it first".format(*one.since)
+        elif local and not one.local:
+            reason = reason or "the master makes no Pods here"
+            if one.name == "pending_fail_strategy":
+                reason = ""  # kept for the watcher
+        if reason:
+            yield _no_effect(spec, one.name, reason)
+        elif not re.fullmatch(one.form, given, re.ASCII):
+            place = spec.source.locate(path)
+            facts = {"name": one.name, "expected": one.expected, "found": given}
+            yield diagnose("ET2050", place, **facts, advice="")
+    for name in _NOT_FORWARDED:
+        if spec.annotation(name) is not None:
+            yield _no_effect(spec, name, "no version of the operator tells its master")
+
+
+def _no_effect(spec: Spec, name: str, reason: str) -> Diagnostic:
+    place = spec.source.locate(("metadata", "annotations", name), key=True)
+    return diagnose("ET2041", place, where=f"annotation {name}", reason=reason, advice="remove it")
+
+
+def role(
+    spec: Spec, command: Sequence[str], *, account: str | None, env: Sequence[Variable] = ()
+) -> Role:
+    """The master's role, without what makes it end.
+
+    Args:
+        spec: The job.
+        command: What it runs.
+        account: The ServiceAccount that it asks the API as; None for none at all.
+        env: Its variables besides POD_IP.
+    """
+    numbered = spec.version >= (0, 5)
+    service = dlrover.master_name(spec.name)
+    return Role(
+        name=MASTER,
+        stem=service,
+        service=service,
+        stable_address=True,
+        members=(Member(0 if numbered else None),),
+        template=_template(spec, command, token=account is not None),
+        labels={dlrover.TYPE_LABEL: MASTER},
+        index_label=dlrover.INDEX_LABEL,
+        origin=spec.origin(MASTER),
+        ports=(Port("grpc", MASTER_PORT),),
+        env=(FieldEnv("POD_IP", "status.podIP"), *env, *_service_type(spec)),
+        service_account=account,
+    )
+
+
+def _service_type(spec: Spec) -> Iterator[Env]:
+    """Only where it is not the usual one: the client that primes the master must know it, too."""
+    kind = option(spec, "service_type", "grpc")
+    if kind != "grpc":
+        yield Env("DLROVER_MASTER_SERVICE_TYPE", kind)
+
+
+def _template(spec: Spec, command: Sequence[str], *, token: bool) -> PodTemplate:
+    """The master's template: the job's own, with what it leaves out.
+
+    The operator filled it in up to 0.3 and takes it as it is since, so that upstream's own
+    examples are refused by the API server (reference 7, defect 5).
+    """
+    given: Mapping[str, Any] = spec.types.get(MASTER, {}).get("template", {"spec": {}})
+    containers = given["spec"].get("containers", [{"name": "main"}])
+    name = spec.mains.get(MASTER, "main")
+    probe = {"tcpSocket": {"port": MASTER_PORT}, "periodSeconds": 2}
+    own = {"requests": _RESOURCES, "limits": _RESOURCES}
+    main = next(one for one in containers if one["name"] == name)
+    made = {
+        **main,
+        "image": main.get("image") or spec.main("worker").get("image", ""),
+        "imagePullPolicy": main.get("imagePullPolicy", "IfNotPresent"),
+        "command": [*command],
+        "resources": main.get("resources") or own,
+        "readinessProbe": main.get("readinessProbe", probe),
+    }
+    made.pop("args", None)
+    rest = {} if token else {"automountServiceAccountToken": False}
+    pod = {**rest, **given["spec"]}
+    pod["containers"] = [made if one is main else one for one in containers]
+    metadata = given.get("metadata", {})
+    taken = (dlrover.JOB_LABEL, dlrover.TYPE_LABEL, dlrover.INDEX_LABEL, "app.kubernetes.io/name")
+    return PodTemplate(
+        # As the operator copies them, but for those by which its Service finds it (defect 22).
+        labels={**metadata.get("labels", {}), **_without(spec, "labels", taken)},
+        annotations={**metadata.get("annotations", {}), **_without(spec, "annotations")},
+        spec=pod,
+        main=name,
+        origin=spec.origin(MASTER).at(*(["template"] if MASTER in spec.types else [])),
+    )
+
+
+def _without(spec: Spec, field: str, names: Sequence[str] = ()) -> dict[str, str]:
+    given: Mapping[str, str] = spec.source.data["metadata"].get(field, {})
+    return {k: v for k, v in given.items() if k not in names and not k.startswith(_OTHERS)}
+
+
+def template_notes(spec: Spec) -> Iterator[Diagnostic]:
+    """Warnings about what the job says of the master and does not get."""
+    block = spec.types.get(MASTER)
+    if block is None:
+        return
+    origin, main = spec.origin(MASTER), spec.mains[MASTER]
+    containers = block["template"]["spec"]["containers"]
+    place = next(i for i, one in enumerate(containers) if one["name"] == main)
+    for field in ("command", "args"):
+        if containers[place].get(field):
+            at = origin.locate("template", "spec", "containers", place, field, key=True)
+            reason = "it would be another master than the one that the job needs"
+            yield diagnose("ET2042", at, where=field, name=main, reason=reason, advice="remove it")
+
+
+def label_notes(spec: Spec) -> Iterator[Diagnostic]:
+    """Warnings about labels of the job that its master's Pod does not get."""
+    for label in (dlrover.JOB_LABEL, dlrover.TYPE_LABEL, dlrover.INDEX_LABEL):
+        if label in spec.source.data["metadata"].get("labels", {}):
+            at = spec.source.locate(("metadata", "labels", label), key=True)
+            yield diagnose(
+                "ET2041",
+                at,
+                where=f"label {label}",
+                reason="on the master's Pod it would hide the master from its own Service",
+                advice="remove it",
+            )

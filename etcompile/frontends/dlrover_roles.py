@@ -1,0 +1,253 @@
+"""A type of an ElasticJob as a role: what its Pods are called, carry and know (reference 3).
+
+The same for workers that meet at a master and for parameter servers without one; what only one of
+the strategies has is added there.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from msgspec import structs
+
+from etcompile.diagnostics import Diagnostic, diagnose
+from etcompile.frontends import dlrover, dlrover_master
+from etcompile.frontends.dlrover import Spec
+from etcompile.model import (
+    Env,
+    FieldEnv,
+    IndexedEnv,
+    Member,
+    PodTemplate,
+    Port,
+    Priority,
+    Relaunch,
+    Role,
+    Variable,
+)
+
+_PORTS = {"ps": 2222}
+_PORT = 3333
+_RELAUNCHES, _MOST_RELAUNCHES = 3, 5
+_PENDING = 900
+"""Seconds: a constant of the master's, whatever `pending_timeout` says (reference 4.3)."""
+_TOLERANCE: dict[str, Literal["any", "minimum", "never"]] = {
+    "-1": "never",
+    "0": "never",
+    "1": "minimum",
+    "2": "any",
+}
+"""What `pending_fail_strategy` says: disabled, skip, necessary, all."""
+KILLED = (137, 143)
+"""Exit codes of who was killed, which is nobody's fault (reference 4.2)."""
+OUT_OF_MEMORY = ("OOMKilled", 247)
+FATAL = (1, 134)
+
+
+def host(spec: Spec, name: str, rank: int) -> str:
+    """The bare name of a replica's host."""
+    return f"{dlrover.pod_stem(spec.name, name)}-{rank}"
+
+
+def port(name: str) -> int:
+    """The port of a type's Services."""
+    return _PORTS.get(name, _PORT)
+
+
+def role(spec: Spec, name: str, count: int, env: Sequence[Variable], *, like: str = "") -> Role:
+    """A type's role.
+
+    Args:
+        spec: The job.
+        name: The type.
+        count: How many replicas.
+        env: Its variables.
+        like: The type whose template it has, if not its own.
+    """
+    own = like or name
+    return Role(
+        name=name,
+        stem=dlrover.pod_stem(spec.name, name),
+        stable_address=True,
+        members=tuple(Member(index) for index in range(count)),
+        template=_template(spec, own),
+        labels={dlrover.TYPE_LABEL: name},
+        object_labels=dlrover.APP,
+        index_label=dlrover.INDEX_LABEL,
+        rank_label=dlrover.RANK_LABEL,
+        relaunch_label=dlrover.RELAUNCH_LABEL,
+        origin=spec.origin(own),
+        ports=(Port("grpc", port(name)),),
+        env=tuple(env),
+        run_once=True,
+        restart="OnFailure",
+        priority=_priority(spec, own, count),
+    )
+
+
+def variables(spec: Spec, name: str, count: int, *, master: bool) -> Iterator[Variable]:
+    """The variables of a type's main container, in upstream's order (reference 3.2).
+
+    `JOB_UID` is not among them: only a cluster knows it, and agents do without.
+
+    Args:
+        spec: The job.
+        name: The type.
+        count: How many replicas there are of it.
+        master: There is one.
+    """
+    # As the document says it, and not as scaling leaves it: running Pods must not change.
+    nodes = str(spec.replicas("worker") or count)
+    yield FieldEnv("POD_IP", "status.podIP")
+    yield FieldEnv("NODE_IP", "status.hostIP")
+    yield Env("ELASTIC_JOB_NAME", spec.name)
+    yield Env("GRPC_ENABLE_FORK_SUPPORT", "false")
+    yield Env("NODE_TYPE", name)
+    yield IndexedEnv("NODE_ID", ("", ""))
+    yield Env("NODE_NUM", nodes)
+    yield IndexedEnv("NODE_RANK", ("", ""), rank=True)
+    if spec.is_allreduce:
+        yield Env("WORLD_SIZE", nodes)
+        yield IndexedEnv("RANK", ("", ""), rank=True)
+    yield Env("WORKER_TYPE", name)
+    yield IndexedEnv("WORKER_ID", ("", ""))
+    yield Env("WORKER_NUM", nodes)
+    yield IndexedEnv("WORKER_RANK", ("", ""), rank=True)
+    if master:
+        address = f"{dlrover.master_name(spec.name)}:{dlrover.MASTER_PORT}"
+        yield Env("DLROVER_MASTER_ADDR", address)
+        if spec.version >= (0, 5):
+            kind = dlrover_master.option(spec, "service_type", "grpc")
+            yield Env("DLROVER_MASTER_SERVICE_TYPE", kind)
+        if spec.version >= (0, 7):
+            mode = dlrover_master.option(spec, "training_elastic_mode", "base")
+            yield Env("DLROVER_TRAINING_ELASTIC_MODE", mode)
+    yield FieldEnv("POD_NAME", "metadata.name")
+    if master and spec.version >= (0, 7):
+        yield Env("DLROVER_EXTENSION_DYNAMIC_FAILOVER", "")
+    yield Env("MONITOR_ENABLED", "true")
+
+
+def relaunch(spec: Spec, *, budget: bool) -> Relaunch:
+    """How failed replicas are followed, before what only one strategy does (reference 4.2, 4.3).
+
+    Args:
+        spec: The job.
+        budget: Whether there is a limit to failures in the job's life.
+    """
+    given = spec.types["worker"].get("restartCount")
+    count = _RELAUNCHES if given is None else int(given)
+    strategy = dlrover_master.option(spec, "pending_fail_strategy", "1")
+    return Relaunch(
+        limit=min(count, _MOST_RELAUNCHES),
+        free=KILLED,
+        # Upstream ends a job at this number of failed nodes; here it may still have them.
+        budget=max(spec.replicas("worker"), count) - 1 if budget else None,
+        pending=_PENDING,
+        tolerance=_TOLERANCE[strategy],
+    )
+
+
+def _template(spec: Spec, name: str) -> PodTemplate:
+    template = spec.types[name]["template"]
+    metadata = template.get("metadata", {})
+    return PodTemplate(
+        labels=metadata.get("labels", {}),
+        annotations=metadata.get("annotations", {}),
+        spec=template["spec"],
+        main=spec.mains[name],
+        origin=spec.origin(name).at("template"),
+    )
+
+
+# Priorities ---------------------------------------------------------------------------------------
+
+
+def _priority(spec: Spec, name: str, count: int) -> Priority | None:
+    """The classes of a type's Pods (reference 3.3).
+
+    The master gives `high` to one Pod more than the share says; here it is the share.
+    """
+    given = str(spec.types[name].get("priority") or "")
+    if not given:
+        return None
+    if given in ("high", "low"):
+        return Priority(count, given, given)
+    return Priority(round(count * float(given)), "high", "low")
+
+
+def priority_notes(spec: Spec, names: Sequence[str]) -> Iterator[Diagnostic]:
+    """Warnings about priorities: what they need, and what they replace."""
+    for name in names:
+        given = spec.types.get(name, {}).get("priority")
+        if not given:
+            continue
+        origin = spec.origin(name)
+        one = f"a PriorityClass named {given}"
+        classes = one if given in ("high", "low") else "PriorityClasses named high and low"
+        yield diagnose("ET2071", origin.locate("priority"), where=f"{name}.priority", names=classes)
+        own = spec.types[name]["template"]["spec"].get("priorityClassName")
+        if own:
+            place = origin.locate("template", "spec", "priorityClassName")
+            reason = f"{name}.priority says {given}"
+            facts = {"where": "priorityClassName", "name": own, "reason": reason}
+            yield diagnose("ET2042", place, **facts, advice="remove one of the two")
+
+
+# What changes nothing -----------------------------------------------------------------------------
+
+_DEAD_FIELDS = {
+    "brainService": "DLRover does not tell its master since 0.5",
+    "envs": "no program of DLRover reads it",
+    "enableElasticScheduling": "no program of DLRover reads it",
+    "enableDynamicSharding": "no program of DLRover reads it",
+}
+_DEAD_TYPE_FIELDS = {
+    "restartPolicy": "no program of DLRover reads it",
+    "restartTimeout": "DLRover parses it and never uses it",
+    "criticalNodes": "no definition of the kind has it, so the API server drops it",
+    "BatchScheduler": "only an unfinished program of DLRover reads it",
+}
+_DEAD_MASTER_FIELDS = {
+    "replicas": "there is always one master",
+    "restartCount": "its Pod starts a master again that has ended",
+    "autoScale": "a master is not scaled",
+    "priority": "only Pods that a master makes have one",
+}
+_ADVICE = {"envs": "write the variables into the templates"}
+
+
+def dead_notes(spec: Spec) -> Iterator[Diagnostic]:
+    """A warning for each field that changes nothing, upstream and here (reference 1.1)."""
+    for field, reason in _DEAD_FIELDS.items():
+        if field in spec.fields:
+            place = spec.source.locate(("spec", field), key=True)
+            advice = _ADVICE.get(field, "remove it")
+            yield diagnose("ET2041", place, where=f"spec.{field}", reason=reason, advice=advice)
+    for name, given in spec.types.items():
+        dead: Mapping[str, str] = _DEAD_TYPE_FIELDS
+        dead = {**dead, **(_DEAD_MASTER_FIELDS if name == dlrover.MASTER else {})}
+        yield from no_effect(spec, name, given, dead)
+
+
+def no_effect(
+    spec: Spec, name: str, given: Mapping[str, Any], dead: Mapping[str, str]
+) -> Iterator[Diagnostic]:
+    """A warning for each of these fields that a type has.
+
+    Args:
+        spec: The job.
+        name: The type.
+        given: What the document says of it.
+        dead: Fields, and why they change nothing.
+    """
+    for field, reason in dead.items():
+        if field in given:
+            place = spec.origin(name).locate(field, key=True)
+            yield diagnose(
+                "ET2041", place, where=f"{name}.{field}", reason=reason, advice="remove it"
+            )
+
+
+def ends_with_run(one: Role) -> Role:
+    """The role with a main container that ends when the run is done."""
+    return structs.replace(one, run_once=False, serves=True)

@@ -1,0 +1,319 @@
+"""ParameterServerStrategy to roles, in one of two ways (reference 6.6, A and E).
+
+With DLRover's own master, which makes all other Pods: it wants a custom resource to read and
+rights in its namespace, and gets both, with everything closed that it stumbles over. Or without
+any master: the Pods are rendered and know each other by TF_CONFIG, for scripts that do not ask
+DLRover to scale them. An annotation says which; nobody can tell it from the outside.
+"""
+
+import copy
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from msgspec import structs
+
+from etcompile.diagnostics import Diagnostic, diagnose
+from etcompile.frontends import dlrover, dlrover_master, dlrover_roles
+from etcompile.frontends.dlrover import MASTER, MASTER_PORT, Spec
+from etcompile.model import (
+    DOMAIN,
+    ClusterAccess,
+    CustomResource,
+    FieldEnv,
+    IndexedEnv,
+    Role,
+    Success,
+)
+from etcompile.model.commands import command_words
+from etcompile.model.quantity import number
+
+MODES = ("master", "static")
+_SCALING = "--enable_auto_scaling"
+_SERVED = ("ps", "worker", "evaluator", "chief")
+"""The order of upstream's TF_CONFIG."""
+_SCALED = ("ps", "worker")
+_LAST_WITH_PLANS = (0, 5)
+_DEAD = (
+    *("brainService", "envs", "enableElasticScheduling", "enableDynamicSharding"),
+    *("restartPolicy", "restartTimeout", "criticalNodes", "BatchScheduler"),
+)
+_KEPT_MEMORY = 1024 * 1024**2
+"""Bytes: smaller requests of parameter servers are replaced (reference 1.1)."""
+_DROPPED = "terminationGracePeriodSeconds"
+
+
+def is_static(spec: Spec) -> bool:
+    """Whether the Pods are rendered and no master makes them."""
+    return spec.annotation(dlrover.PARAMETER_SERVERS) == "static"
+
+
+def reads_plans(spec: Spec) -> bool:
+    """Whether the job's master reads ScalePlans that people write (reference 5)."""
+    return not is_static(spec) and spec.version <= _LAST_WITH_PLANS
+
+
+def counts(spec: Spec) -> dict[str, int]:
+    """How many replicas of each type there are.
+
+    As the master counts (reference 4.6): types that it sizes have at least one, and without a
+    chief one of the workers is.
+    """
+    found = {"ps": _count(spec, "ps"), "worker": _count(spec, "worker")}
+    found["evaluator"] = spec.replicas("evaluator")
+    chief = max(spec.replicas("chief"), spec.replicas("master"))
+    if not chief and found["worker"]:
+        found["worker"] -= 1
+        chief = 1
+    return {**found, "chief": chief}
+
+
+def _count(spec: Spec, name: str) -> int:
+    """A type's replicas; with autoScale, which is the default, at least one."""
+    given = spec.replicas(name)
+    if given or not spec.types.get(name, {}).get("autoScale", True):
+        return given
+    return 0 if is_static(spec) else int(name in spec.types)
+
+
+# Without a master ---------------------------------------------------------------------------------
+
+
+def static_roles(spec: Spec) -> tuple[Role, ...]:
+    """Parameter servers, chief, workers and evaluators that know each other from the start."""
+    found = counts(spec)
+    made = [_static(spec, name, found) for name in ("ps", "chief", "worker", "evaluator")]
+    return tuple(role for role in made if role.members)
+
+
+def _static(spec: Spec, name: str, found: Mapping[str, int]) -> Role:
+    like = _like(spec, name)
+    # A share of the cluster that is empty is not in it.
+    cluster = {
+        one: [f"{dlrover_roles.host(spec, one, rank)}{DOMAIN}:{dlrover_roles.port(one)}"
+              for rank in range(found[one])]
+        for one in _SERVED
+        if found[one]
+    }  # fmt: skip
+    config = json.dumps({"cluster": cluster, "task": {"type": name, "index": "#"}})
+    before, after = config.rsplit('"#"', 1)
+    env = (
+        *dlrover_roles.variables(spec, name, found[name], master=False),
+        IndexedEnv("TF_CONFIG", (before, after), rank=True),
+    )
+    role = dlrover_roles.role(spec, name, found[name], env, like=like)
+    always = spec.types["worker"]["template"]["spec"].get("restartPolicy") == "Always"
+    policy = structs.replace(
+        dlrover_roles.relaunch(spec, budget=False),
+        never=() if always else dlrover_roles.FATAL,
+        memory=2,
+    )
+    role = structs.replace(role, relaunch=policy)
+    return dlrover_roles.ends_with_run(role) if name in ("ps", "evaluator") else role
+
+
+def _like(spec: Spec, name: str) -> str:
+    """The type whose template a type has: a chief that is not written down is a worker."""
+    if name in spec.types:
+        return name
+    return "master" if name == "chief" and "master" in spec.types else "worker"
+
+
+def static_success(spec: Spec) -> Success:
+    """Chief and workers decide; parameter servers never end by themselves."""
+    found = counts(spec)
+    return Success(tuple(name for name in ("chief", "worker") if found[name]))
+
+
+# With DLRover's master ----------------------------------------------------------------------------
+
+
+def master_role(spec: Spec) -> Role:
+    """The master, which makes all other Pods."""
+    command = (
+        *dlrover_master.PROGRAM,
+        *("--platform", "pyk8s"),
+        # Known when the Pod is there: Kubernetes fills it in.
+        *("--namespace", "$(POD_NAMESPACE)"),
+        *("--job_name", spec.name),
+        *("--port", str(MASTER_PORT)),
+        *dlrover_master.words(spec, local=False),
+    )
+    env = (FieldEnv("POD_NAMESPACE", "metadata.namespace"),)
+    account = f"{spec.name}-{MASTER}"
+    role = dlrover_master.role(spec, command, account=account, env=env)
+    # Exit code 1 is its verdict on the job, others are accidents (reference 2.4).
+    return structs.replace(role, run_once=True, restart="ExitCode")
+
+
+def access(spec: Spec) -> ClusterAccess:
+    """What the master needs in its namespace, and nothing else (reference 2.5)."""
+    name = f"{spec.name}-{MASTER}"
+    group = dlrover.API_VERSION.partition("/")[0]
+    rules: list[Mapping[str, Any]] = [
+        {"apiGroups": [group], "resources": ["elasticjobs"], "verbs": ["get", "list", "watch"]},
+        # Where an owner that blocks a deletion needs a right.
+        {
+            "apiGroups": [group],
+            "resources": ["elasticjobs/finalizers"],
+            "resourceNames": [spec.name],
+            "verbs": ["update"],
+        },
+        {
+            "apiGroups": [""],
+            "resources": ["pods"],
+            "verbs": ["create", "delete", "get", "list", "watch"],
+        },
+        {"apiGroups": [""], "resources": ["services"], "verbs": ["create", "get", "patch"]},
+    ]
+    if reads_plans(spec):
+        verbs = ["list", "patch", "watch"]
+        rules.append({"apiGroups": [group], "resources": ["scaleplans"], "verbs": verbs})
+    return ClusterAccess(account=name, create_account=True, rules=tuple(rules), role=name)
+
+
+def custom_resource(spec: Spec) -> CustomResource:
+    """The job as its master reads it, with nothing left that it stumbles over (reference 6.6, A).
+
+    The master's own template is not in it: the master is rendered, and no operator is needed. Of
+    an operator that runs all the same, the master's Pod of the same name keeps it from making one.
+    """
+    fields = {k: v for k, v in spec.fields.items() if k not in _DEAD}
+    types = {name: _normal(spec, name) for name in spec.types if name != MASTER}
+    fields |= {"distributionStrategy": "ParameterServerStrategy", "replicaSpecs": types}
+    fields.pop("suspend", None)
+    return CustomResource(dlrover.API_VERSION, "ElasticJob", spec.name, fields)
+
+
+def _normal(spec: Spec, name: str) -> dict[str, Any]:
+    given: dict[str, Any] = copy.deepcopy(dict(spec.types[name]))
+    made = {k: v for k, v in given.items() if k not in _DEAD}
+    made["replicas"] = _count(spec, name) if name in _SCALED else spec.replicas(name)
+    pod = made["template"]["spec"]
+    if name == "worker":
+        # Without it a worker that exits with 1 takes the whole job along (reference 4.2).
+        pod.setdefault("restartPolicy", "Always")
+    containers = pod["containers"]
+    main = next(one for one in containers if one["name"] == spec.mains[name])
+    for one in containers:
+        _even(one)
+    # The master reads cpu and memory of the first container and writes them to the main one.
+    pod["containers"] = [main, *(one for one in containers if one is not main)]
+    return made
+
+
+def _even(container: dict[str, Any]) -> None:
+    """Makes requests and limits of a container the same: the master keeps the requests only."""
+    resources = container.get("resources")
+    if resources is None:
+        return
+    limits, requests = resources.get("limits", {}), resources.get("requests", {})
+    amounts = {**limits, **requests}
+    if amounts:
+        container["resources"] = {**resources, "limits": amounts, "requests": dict(amounts)}
+
+
+# What is wrong, and what changes nothing ----------------------------------------------------------
+
+
+def notes(spec: Spec) -> Iterator[Diagnostic]:
+    """What is wrong with the job, and what happens to it that nobody wrote."""
+    mode = spec.annotation(dlrover.PARAMETER_SERVERS)
+    path = ("metadata", "annotations", dlrover.PARAMETER_SERVERS)
+    if mode is None:
+        yield diagnose("ET2074", spec.source.locate(("metadata", "name")), job=spec.name)
+    elif mode not in MODES:
+        facts = {"name": dlrover.PARAMETER_SERVERS, "expected": "master or static", "found": mode}
+        yield diagnose("ET2050", spec.source.locate(path), **facts, advice="")
+    if "ps" not in spec.types:
+        place = spec.source.locate(("spec", "replicaSpecs"), key=True)
+        stated = "distributionStrategy" in spec.fields
+        said = "is this job's strategy" if stated else "counts where no strategy is written"
+        yield diagnose("ET2075", place, said=said)
+        return
+    if is_static(spec):
+        yield from _static_notes(spec)
+    else:
+        yield from _master_notes(spec)
+    if spec.annotation(dlrover.NNODES) is not None:
+        place = spec.source.locate(("metadata", "annotations", dlrover.NNODES), key=True)
+        where = f"annotation {dlrover.NNODES}"
+        reason = "parameter servers have no rendezvous"
+        yield diagnose("ET2041", place, where=where, reason=reason, advice="remove it")
+
+
+def _static_notes(spec: Spec) -> Iterator[Diagnostic]:
+    for name in ("chief", "worker"):
+        if name in spec.types and any(_SCALING in one for one in _command(spec, name)):
+            place = spec.origin(name).locate("template")
+            yield diagnose("ET2076", place, where=name, flag=_SCALING)
+    for field in ("optimizeMode", "resourceLimits"):
+        if field in spec.fields:
+            place = spec.source.locate(("spec", field), key=True)
+            reason = "no master sizes the Pods"
+            facts = {"where": f"spec.{field}", "reason": reason, "advice": "remove it"}
+            yield diagnose("ET2041", place, **facts)
+    for name in _SCALED:
+        given = spec.types[name]
+        if given.get("autoScale"):
+            yield from dlrover_roles.no_effect(
+                spec, name, given, {"autoScale": "no master scales the Pods"}
+            )
+    if MASTER in spec.types:
+        place = spec.origin(MASTER).locate(key=True)
+        facts = {"where": MASTER, "reason": "there is no master", "advice": "remove it"}
+        yield diagnose("ET2041", place, **facts)
+    if not spec.replicas("ps"):
+        yield diagnose("ET2068", spec.origin("ps").locate(key=True), job=spec.name, where="ps")
+
+
+def _command(spec: Spec, name: str) -> list[str]:
+    return command_words(spec.main(name))
+
+
+def _master_notes(spec: Spec) -> Iterator[Diagnostic]:
+    if spec.fields.get("optimizeMode", "single-job") in ("single-job", "cluster"):
+        for name in _SCALED:
+            given = spec.types[name]
+            if given.get("autoScale", True) and not (name == "ps" and _is_big(spec.main(name))):
+                place = spec.origin(name).locate("autoScale", key="autoScale" in given)
+                yield diagnose("ET2077", place, where=name)
+    for name, given in spec.types.items():
+        if name == MASTER:
+            continue
+        origin = spec.origin(name).at("template", "spec")
+        pod = given["template"]["spec"]
+        yield from _lost(spec, name)
+        for index, container in enumerate(pod["containers"]):
+            if container["name"] != spec.mains[name]:
+                continue
+            if "lifecycle" in container:
+                place = origin.locate("containers", index, "lifecycle", key=True)
+                facts = {"where": "lifecycle", "reason": "DLRover's master drops it"}
+                yield diagnose("ET2041", place, **facts, advice="remove it")
+            resources = container.get("resources", {})
+            for resource, limit in resources.get("limits", {}).items():
+                asked = resources.get("requests", {}).get(resource, limit)
+                if str(asked) != str(limit):
+                    path = ("containers", index, "resources", "limits", resource)
+                    reason = f"DLRover's master makes it the request, {asked}"
+                    facts = {"where": f"limit of {resource}", "name": limit, "reason": reason}
+                    yield diagnose("ET2042", origin.locate(*path), **facts, advice="")
+
+
+def _is_big(container: Mapping[str, Any]) -> bool:
+    """Whether a parameter server keeps the memory that it asks for."""
+    resources = container.get("resources", {})
+    asked = {**resources.get("limits", {}), **resources.get("requests", {})}.get("memory", 0)
+    return (number(asked) or 0) >= _KEPT_MEMORY
+
+
+def _lost(spec: Spec, name: str) -> Iterator[Diagnostic]:
+    """Fields of a template that DLRover's master drops (reference 3.3)."""
+    pod = spec.types[name]["template"]["spec"]
+    for field in (_DROPPED, "priorityClassName"):
+        if field in pod and not (field != _DROPPED and spec.types[name].get("priority")):
+            place = spec.origin(name).locate("template", "spec", field, key=True)
+            reason = "DLRover's master drops it"
+            facts = {"where": f"{name}.template.spec.{field}", "reason": reason}
+            yield diagnose("ET2041", place, **facts, advice="remove it")

@@ -1,0 +1,231 @@
+"""ElasticJob of DLRover (`elastic.iml.github.io/v1alpha1`) to a job.
+
+reference/dlrover.md. AllreduceStrategy needs nothing of DLRover in the cluster but its images;
+ParameterServerStrategy keeps DLRover's master, or does without one. What is common is here.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from msgspec import structs
+
+from etcompile.diagnostics import Diagnostic, Source, diagnose
+from etcompile.frontends import (
+    dlrover,
+    dlrover_allreduce,
+    dlrover_master,
+    dlrover_roles,
+    dlrover_servers,
+)
+from etcompile.frontends.annotations import unknown_annotations
+from etcompile.frontends.dlrover import MASTER, Spec
+from etcompile.frontends.kind import Kind, Lowered
+from etcompile.frontends.operators import DLROVER
+from etcompile.frontends.podtemplates import MAIN_CONTAINER, template_notes
+from etcompile.model import DLROVER_VERSION, Job, Origin, RunPolicy, Success
+
+_MAIN = "main"
+_FIXED = (
+    "each of its Pods knows all others by TF_CONFIG",
+    "DLRover's master makes its Pods, and from 0.6 on it reads no plans",
+)
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_POLICIES = ("restartCount", "restartPolicy", "restartTimeout", "criticalNodes", "BatchScheduler")
+"""Fields of a type that change no Pod."""
+
+
+def lower(source: Source) -> Lowered:
+    """The job of an ElasticJob that `schemas/ElasticJob.json` accepts."""
+    notes = [*unknown_annotations(source, dlrover.ANNOTATIONS)]
+    mains, problems = _mains(source)
+    notes += problems
+    if mains is None:
+        return Lowered(None, tuple(notes))
+    version, problems = dlrover.read_version(source)
+    spec = Spec(source, version, mains)
+    notes += [*problems, *_notes(spec)]
+    if any(one.code in ("ET2075", "ET2068") for one in notes):
+        return Lowered(None, tuple(notes))
+    return Lowered(_job(spec), tuple(notes))
+
+
+def _mains(source: Source) -> tuple[dict[str, str] | None, list[Diagnostic]]:
+    """The container that trains, by type: the only one, or the one named `main`.
+
+    Upstream drops a Pod with several containers and none of that name, and says so in a log
+    only (reference 3.3). kubectl's annotation names another one, as in all kinds.
+    """
+    found: dict[str, str] = {}
+    for name, given in source.data["spec"]["replicaSpecs"].items():
+        origin = Origin(source, ("spec", "replicaSpecs", name, "template"))
+        names = [one["name"] for one in given["template"]["spec"]["containers"]]
+        annotations = given["template"].get("metadata", {}).get("annotations", {})
+        wanted = annotations.get(MAIN_CONTAINER, _MAIN if len(names) > 1 else names[0])
+        if wanted not in names:
+            place = origin.locate("spec", "containers")
+            facts = {"kind": "ElasticJob", "container": wanted, "names": ", ".join(names)}
+            return None, [diagnose("ET2062", place, **facts)]
+        found[name] = wanted
+    return found, []
+
+
+def _job(spec: Spec) -> Job:
+    document = _document(spec)
+    job = Job(
+        name=spec.name,
+        namespace=spec.source.data["metadata"].get("namespace"),
+        kind="ElasticJob",
+        api_version=dlrover.API_VERSION,
+        roles=(),
+        labels={},
+        selector={dlrover.JOB_LABEL: spec.name},
+        run=_run_policy(spec, Success((MASTER,))),
+        config_name=f"{spec.name}-config",
+        files=(),
+        host_lists=(),
+        slots=1,
+        access=None,
+        credentials=None,
+        document=document,
+        identity=_identity(spec),
+        origin=Origin(spec.source),
+        # Not `elasticjob`: an operator that runs dies of a Pod with that name and without an
+        # owner (reference 7, defect d).
+        app="dlrover",
+    )
+    if spec.is_allreduce:
+        success = dlrover_allreduce.success(spec)
+        changes = dlrover_allreduce.changes(spec)
+        roles = dlrover_allreduce.roles(spec)
+        return structs.replace(job, roles=roles, run=_run_policy(spec, success), **changes)
+    if dlrover_servers.is_static(spec):
+        return structs.replace(
+            job,
+            roles=dlrover_servers.static_roles(spec),
+            run=_run_policy(spec, dlrover_servers.static_success(spec)),
+            names_namespace="TF_CONFIG contains it",
+            fixed=_FIXED[0],
+        )
+    plans = dlrover_servers.reads_plans(spec)
+    return structs.replace(
+        job,
+        roles=(dlrover_servers.master_role(spec),),
+        access=dlrover_servers.access(spec),
+        custom=(dlrover_servers.custom_resource(spec),),
+        keeps_plans=plans,
+        fixed=None if plans else _FIXED[1],
+    )
+
+
+def _run_policy(spec: Spec, success: Success) -> RunPolicy:
+    return RunPolicy(
+        restart="Never",
+        backoff_limit=None,
+        # Upstream's newest masters delete every Pod at the end, also failed ones (defect 12).
+        clean_pods="None",
+        success=success,
+        suspended=bool(spec.fields.get("suspend")),
+        suspended_by=("spec", "suspend"),
+    )
+
+
+def _document(spec: Spec) -> dict[str, Any]:
+    """The document without what a cluster adds to it."""
+    given = spec.source.data["metadata"]
+    metadata: dict[str, Any] = {"name": spec.name}
+    if "namespace" in given:
+        metadata["namespace"] = given["namespace"]
+    # The master's Pod has them all, so whoever makes it again must know them.
+    if labels := given.get("labels"):
+        metadata["labels"] = labels
+    annotations = {k: v for k, v in given.get("annotations", {}).items() if k != _LAST_APPLIED}
+    # Whichever is the newest by then: a Pod that is made again is made for the same.
+    annotations.setdefault(DLROVER_VERSION, _text(spec.version))
+    metadata["annotations"] = annotations
+    return {
+        "apiVersion": dlrover.API_VERSION,
+        "kind": "ElasticJob",
+        "metadata": metadata,
+        "spec": spec.source.data["spec"],
+    }
+
+
+def _identity(spec: Spec) -> dict[str, Any]:
+    """What the job's Pods are made of; their number too, because `NODE_NUM` tells it."""
+    types = {
+        name: {
+            **{k: v for k, v in given.items() if k not in (*_POLICIES, "template")},
+            "template": {"spec": given["template"]["spec"]},
+        }
+        for name, given in spec.types.items()
+    }
+    fields = {k: v for k, v in spec.fields.items() if k != "suspend"}
+    annotations = (dlrover.PARAMETER_SERVERS, dlrover.NNODES, *dlrover_master.ANNOTATIONS)
+    told: Mapping[str, str] = spec.source.data["metadata"].get("annotations", {})
+    return {
+        "kind": "ElasticJob",
+        "name": spec.name,
+        "version": _text(spec.version),
+        "annotations": {name: told[name] for name in annotations if name in told},
+        "spec": {**fields, "replicaSpecs": types},
+    }
+
+
+def _text(version: dlrover.Version) -> str:
+    return ".".join(map(str, version))
+
+
+# What is wrong, and what changes nothing ----------------------------------------------------------
+
+
+def _notes(spec: Spec) -> Iterator[Diagnostic]:
+    yield from dlrover_roles.dead_notes(spec)
+    for name, given in spec.types.items():
+        if name != MASTER:
+            yield from _template_notes(spec, name, given["template"])
+    yield from dlrover_roles.priority_notes(spec, [one for one in spec.types if one != MASTER])
+    if spec.is_allreduce:
+        yield from dlrover_allreduce.notes(spec)
+    else:
+        yield from dlrover_servers.notes(spec)
+    if spec.is_allreduce or not dlrover_servers.is_static(spec):
+        yield from dlrover_master.notes(spec, local=spec.is_allreduce)
+        yield from dlrover_master.template_notes(spec)
+        yield from dlrover_master.label_notes(spec)
+    yield from _nobody(spec)
+
+
+def _template_notes(spec: Spec, name: str, template: Mapping[str, Any]) -> Iterator[Diagnostic]:
+    origin = spec.origin(name).at("template")
+    policy = template["spec"].get("restartPolicy", "Never")
+    yield from template_notes(origin, template, restart_policy=policy)
+    if policy != "Never" and (spec.is_allreduce or name != "worker"):
+        place = origin.locate("spec", "restartPolicy")
+        reason = "DLRover's Pods have Never; another Pod follows one that failed"
+        facts = {"where": f"{name}.template.spec.restartPolicy", "reason": reason}
+        yield diagnose("ET2041", place, **facts, advice="restartCount says how often")
+
+
+def _nobody(spec: Spec) -> Iterator[Diagnostic]:
+    """An error for a job without workers, which upstream's master ends within seconds."""
+    empty = not spec.replicas("worker")
+    if not spec.is_allreduce and "ps" in spec.types:
+        found = dlrover_servers.counts(spec)
+        empty = not (found["worker"] or found["chief"])
+    if empty and not spec.fields.get("suspend"):
+        place = spec.origin("worker").locate("replicas")
+        yield diagnose("ET2068", place, job=spec.name, where="worker")
+
+
+KINDS = (
+    Kind(
+        api_version=dlrover.API_VERSION,
+        name="ElasticJob",
+        schema="ElasticJob.json",
+        lower=lower,
+        summary="DLRover: elastic PyTorch, and TensorFlow with parameter servers",
+        pod_templates=(("spec", "replicaSpecs", "*", "template"),),
+        completed=(MASTER,),
+        operator=DLROVER,
+    ),
+)

@@ -1,0 +1,124 @@
+"""How many nodes meet at DLRover's master, as far as the words of `dlrover-run` tell.
+
+The agents report it to the master, and only when they start; a master that is started again must
+be told (reference/dlrover.md 4.5). So what they will report has to be read from their command.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any
+
+from msgspec import Struct
+
+from etcompile.model.commands import command_words
+
+_PROGRAM = "dlrover-run"
+_MODULE = "dlrover.trainer.torch.elastic_run"
+_RANGE = re.compile(r"(?P<low>[1-9]\d{0,5})(:(?P<high>[1-9]\d{0,5}))?", re.ASCII)
+_COUNT = re.compile(r"\$(?:\{(\w+)\}|\((\w+)\)|(\w+))")
+_COUNTS = frozenset({"NODE_NUM", "WORKER_NUM", "WORLD_SIZE"})
+"""Variables of a worker with the number of workers (reference 3.2)."""
+
+_LASTCALL, _JOIN = 60, 600
+"""Seconds: what an agent reports where `--rdzv_conf` says nothing."""
+
+
+class Rendezvous(Struct, frozen=True):
+    """What an agent reports when it starts.
+
+    Args:
+        minimum: The fewest nodes that train.
+        maximum: The most.
+        unit: Nodes come in multiples of it.
+        lastcall: Seconds that the fewest wait for more.
+        join: Seconds until a node gives up.
+    """
+
+    minimum: int
+    maximum: int
+    unit: int = 1
+    lastcall: int = _LASTCALL
+    join: int = _JOIN
+
+
+def runs_agent(container: Mapping[str, Any]) -> bool:
+    """Whether the container's command is seen to start DLRover's agent."""
+    return _arguments(container) is not None
+
+
+def rendezvous(container: Mapping[str, Any], workers: int) -> Rendezvous | None:
+    """What the agent of a container will report.
+
+    Args:
+        container: The container, JSON.
+        workers: The value of `NODE_NUM`.
+
+    Returns:
+        The rendezvous; None if it cannot be read with certainty.
+    """
+    words = _arguments(container)
+    if words is None:
+        return None
+    options = dict(_options(words))
+    given = options.get("nnodes") or _variable(container, "PET_NNODES")
+    if "auto_config" in options:
+        given = "$NODE_NUM"
+    sizes = parsed(given or "1:1", workers)
+    unit = options.get("node_unit") or _variable(container, "PET_NODE_UNIT") or "1"
+    if sizes is None or not unit.isdecimal() or int(unit) < 1:
+        return None
+    settings = dict(
+        pair.split("=", 1) for pair in options.get("rdzv_conf", "").split(",") if "=" in pair
+    )
+    return Rendezvous(
+        *sizes,
+        int(unit),
+        _seconds(settings.get("lastcall_timeout"), _LASTCALL),
+        _seconds(settings.get("join_timeout"), _JOIN),
+    )
+
+
+def parsed(text: str, workers: int) -> tuple[int, int] | None:
+    """The fewest and the most nodes of `--nnodes`.
+
+    Args:
+        text: `4`, `3:4`, or with a variable that holds the number of workers: `3:$NODE_NUM`.
+        workers: That number.
+    """
+
+    def count(match: re.Match[str]) -> str:
+        return str(workers) if _COUNTS & {*match.groups()} else match[0]
+
+    found = _RANGE.fullmatch(_COUNT.sub(count, text.strip()))
+    if found is None:
+        return None
+    low = int(found["low"])
+    return low, int(found["high"] or low)
+
+
+def _arguments(container: Mapping[str, Any]) -> Sequence[str] | None:
+    words = command_words(container)
+    for place, word in enumerate(words):
+        if PurePosixPath(word).name == _PROGRAM or word == _MODULE:
+            return words[place + 1 :]
+    return None
+
+
+def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The flags with their values, names as with underscores."""
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        if word.endswith(".py") or word in ("&&", "||", ";", "|"):
+            return  # what follows is the script's
+        if word.startswith("--"):
+            flag, equals, value = word[2:].partition("=")
+            yield flag.replace("-", "_"), value if equals else following
+
+
+def _variable(container: Mapping[str, Any], name: str) -> str | None:
+    values = (env.get("value") for env in container.get("env", ()) if env["name"] == name)
+    return next(values, None)
+
+
+def _seconds(text: str | None, default: int) -> int:
+    return int(text) if text and text.isdecimal() else default

@@ -1,0 +1,151 @@
+"""ScalePlan of DLRover (`elastic.iml.github.io/v1alpha1`) to a scale intent.
+
+reference/dlrover.md 1.2 and 5. What the file says, and what of it no reader has ever heeded; which
+Pods it means is decided when it is folded over its job, where it may also turn out to be for a
+master that reads plans itself.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from etcompile.diagnostics import Diagnostic, Location, Source, ValuePath, diagnose
+from etcompile.frontends import dlrover
+from etcompile.frontends.annotations import unknown_annotations
+from etcompile.frontends.kind import Kind, Lowered
+from etcompile.model import CustomResource, Labels, Origin, Planned, ScalePlan
+from etcompile.model.quantity import number
+
+_OLD_LABEL = "elasticjob-name"
+_SCALE_TYPE = "scale-type"
+_SEQUENCE = "etcompile.dev/sequence"
+_NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
+_POD = re.compile(r".+-(?P<type>[a-z]+)-(?P<id>[0-9]{1,9})", re.ASCII)
+_SIZES = ("cpu", "memory")
+
+
+def lower(source: Source) -> Lowered:
+    """The intent of a ScalePlan that `schemas/ScalePlan.json` accepts."""
+    problems = [*unknown_annotations(source, (_SEQUENCE,)), *_notes(source)]
+    metadata, spec = source.data["metadata"], source.data["spec"]
+    labels: Mapping[str, str] = metadata.get("labels", {})
+    name = labels.get(dlrover.JOB_LABEL)
+    owner = spec.get("ownerJob") or labels.get(_OLD_LABEL)
+    if name is None and owner is None:
+        place = source.locate(("metadata",), key=True)
+        problems.append(diagnose("ET3017", place, label=dlrover.JOB_LABEL))
+        return Lowered(None, tuple(problems))
+    sequence = metadata.get("annotations", {}).get(_SEQUENCE, "")
+    title = metadata.get("name") or metadata["generateName"]
+    origin = Origin(source)
+    groups: Mapping[str, Any] = spec.get("replicaResourceSpecs", {})
+    plan = ScalePlan(
+        kind="ScalePlan",
+        name=title,
+        generated=not metadata.get("name"),
+        namespace=metadata.get("namespace"),
+        job=str(name or owner),
+        of=(dlrover.API_VERSION, "ElasticJob"),
+        origin=origin,
+        created=metadata.get("creationTimestamp"),
+        sequence=int(sequence) if _NUMBER.fullmatch(sequence) else None,
+        replicas={one: given["replicas"] for one, given in groups.items() if given["replicas"]},
+        resources={one: _sizes(given.get("resource", {})) for one, given in groups.items()},
+        create=_planned(source, "createPods"),
+        remove=_planned(source, "removePods"),
+        move=_planned(source, "migratePods"),
+        custom=CustomResource(
+            dlrover.API_VERSION,
+            "ScalePlan",
+            title,
+            {**{k: v for k, v in spec.items() if k not in _UNREAD}, "ownerJob": str(name or owner)},
+            # Upstream's documents use a key that no master has ever looked at (defect 17).
+            {dlrover.JOB_LABEL: str(name or owner), _SCALE_TYPE: "manual"},
+        ),
+    )
+    return Lowered(plan, tuple(problems))
+
+
+_UNREAD = ("createPods", "removePods", "psHosts")
+
+
+def _planned(source: Source, field: str) -> tuple[Planned, ...]:
+    return tuple(
+        _pod(Origin(source, ("spec", field, place)), given)
+        for place, given in enumerate(source.data["spec"].get(field, ()))
+    )
+
+
+def _pod(origin: Origin, given: Mapping[str, Any]) -> Planned:
+    """A Pod of a plan; type and number are in its name, as upstream reads them."""
+    name = given.get("name")
+    found = _POD.fullmatch(name) if name else None
+    index = given.get("id", int(found["id"]) if found else None)
+    return Planned(
+        name=name,
+        role=given.get("type") or (found["type"] if found else None),
+        index=index,
+        rank=given.get("rankIndex"),
+        resources=_sizes(given.get("resource", {})),
+        origin=origin,
+    )
+
+
+def _sizes(given: Mapping[str, Any]) -> Labels:
+    """Processors and memory; 0 keeps what there was (reference 1.2)."""
+    return {name: str(given[name]) for name in _SIZES if name in given and number(given[name])}
+
+
+def _notes(source: Source) -> Iterator[Diagnostic]:
+    metadata, spec = source.data["metadata"], source.data["spec"]
+    labels = metadata.get("labels", {})
+    written = labels.get(_SCALE_TYPE, "manual")
+    if written != "manual":
+        place = source.locate(("metadata", "labels", _SCALE_TYPE))
+        reason = f"its {_SCALE_TYPE} is '{written}': a master wrote it, for an operator"
+        yield _refused(source, place, reason=reason, advice="remove it")
+    if dlrover.JOB_LABEL not in labels:
+        path: ValuePath = ("metadata", "labels") if labels else ("metadata",)
+        place = source.locate(path, key=True)
+        yield diagnose("ET3018", place, label=dlrover.JOB_LABEL)
+    elif spec.get("ownerJob", labels[dlrover.JOB_LABEL]) != labels[dlrover.JOB_LABEL]:
+        place = source.locate(("spec", "ownerJob"))
+        reason = f"its label names job '{labels[dlrover.JOB_LABEL]}', ownerJob another"
+        yield _refused(source, place, reason=reason, advice="correct one of the two")
+    if spec.get("psHosts"):
+        place = source.locate(("spec", "psHosts"), key=True)
+        reason = "no reader of a plan of people's has ever heeded psHosts"
+        yield _refused(source, place, reason=reason, advice="remove it")
+    for name, given in spec.get("replicaResourceSpecs", {}).items():
+        at: ValuePath = ("spec", "replicaResourceSpecs", name)
+        if not given["replicas"]:
+            place = source.locate((*at, "replicas"))
+            where, reason = f"{name}.replicas", "DLRover takes 0 for no change"
+            yield diagnose("ET2041", place, where=where, reason=reason, advice="remove the type")
+        for resource in given.get("resource", {}):
+            if resource not in _SIZES:
+                place = source.locate((*at, "resource", resource), key=True)
+                where, reason = f"{name}.resource.{resource}", "a plan changes cpu and memory only"
+                yield diagnose("ET2041", place, where=where, reason=reason, advice="remove it")
+    sequence = metadata.get("annotations", {}).get(_SEQUENCE)
+    if sequence is not None and not _NUMBER.fullmatch(sequence):
+        place = source.locate(("metadata", "annotations", _SEQUENCE))
+        facts = {"name": _SEQUENCE, "expected": "a whole number, quoted", "found": sequence}
+        yield diagnose("ET3010", place, **facts, advice="")
+
+
+def _refused(source: Source, place: Location, *, reason: str, advice: str) -> Diagnostic:
+    metadata = source.data["metadata"]
+    title = f"ScalePlan {metadata.get('name') or metadata['generateName']}"
+    return diagnose("ET3016", place, intent=title, reason=reason, advice=advice)
+
+
+KINDS = (
+    Kind(
+        dlrover.API_VERSION,
+        "ScalePlan",
+        "ScalePlan.json",
+        lower,
+        "DLRover: changes the replicas of an ElasticJob",
+    ),
+)

@@ -1,0 +1,282 @@
+"""One test for each defect of DLRover that can be decided without a cluster.
+
+Letters and numbers are those of reference/dlrover.md 7. The others are in docs/differences.md, with
+what becomes of them.
+"""
+
+import copy
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import etcompile
+from etcompile.load import from_values
+from etcompile.model import Relaunch
+from etcompile.stages import lowered
+from specs import by_name, compiled, dlrover_type, elastic_job, errors, scale_plan, warnings
+
+ROOT = Path(__file__).parents[2]
+DECIDED = (
+    *("a", "b", "c", "d", "f"),
+    *("1", "3", "4", "5", "6", "10", "11", "15", "17", "20", "21", "22", "23"),
+)
+MASTER = ("Pod", "elasticjob-mnist-dlrover-master-0")
+WORKER = ("Pod", "mnist-edljob-worker-0")
+KEPT = {"etcompile.dev/parameter-servers": "master"}
+STATIC = {"etcompile.dev/parameter-servers": "static"}
+
+
+def servers(annotations: dict[str, str], **types: Any) -> dict[str, Any]:
+    """A job with parameter servers that nobody scales."""
+    plain = {"ps": {**dlrover_type(1), "autoScale": False}}
+    plain["worker"] = {**dlrover_type(2), "autoScale": False}
+    return elastic_job(
+        {**plain, **types},
+        annotations=annotations,
+        distributionStrategy="ParameterServerStrategy",
+    )
+
+
+def with_sidecar(name: str) -> dict[str, Any]:
+    worker = dlrover_type(1)
+    sidecar = {"name": "log", "image": "log:1", "resources": {"requests": {"cpu": "1"}}}
+    containers = worker["template"]["spec"]["containers"]
+    containers[0] |= {"name": name, "resources": {"requests": {"cpu": "8", "memory": "1Gi"}}}
+    worker["template"]["spec"]["containers"] = [sidecar, *containers]
+    return worker
+
+
+def main(pod: Any) -> Any:
+    return next(one for one in pod["spec"]["containers"] if one["name"] == "main")
+
+
+def objects(*values: dict[str, Any], **options: Any) -> dict[tuple[str, str], Any]:
+    return by_name(compiled(*values, **options))
+
+
+def resource(value: dict[str, Any], **options: Any) -> Any:
+    """The specification of the custom resource that is rendered."""
+    return objects(value, **options)["ElasticJob", "mnist"]["spec"]
+
+
+@pytest.mark.parametrize(
+    ("value", "code"),
+    [
+        (elastic_job({"worker": with_sidecar("trainer")}), "ET2062"),
+        (elastic_job({"ps": 1}, distributionStrategy="ParameterServerStrategy"), "ET2002"),
+        (elastic_job(name="v1.mnist"), "ET2020"),
+        (elastic_job({"worker": {**dlrover_type(1), "priority": "urgent"}}), "ET2009"),
+        (elastic_job({"worker": 0}), "ET2068"),
+    ],
+)
+def test_dlrover_a_what_brings_no_workers_is_refused(value: dict[str, Any], code: str) -> None:
+    assert code in errors(value)
+
+
+def test_dlrover_a_templates_need_no_restart_policy_and_no_labels() -> None:
+    assert warnings(elastic_job()) == []
+    assert WORKER in objects(elastic_job())
+
+
+def test_dlrover_a_priority_classes_that_have_to_exist_are_told() -> None:
+    value = elastic_job({"worker": {**dlrover_type(4), "priority": "0.5"}})
+    assert warnings(value) == ["ET2071"]
+    classes = [
+        objects(value)["Pod", f"mnist-edljob-worker-{index}"]["spec"]["priorityClassName"]
+        for index in range(4)
+    ]
+    assert classes == ["high", "high", "low", "low"]
+
+
+def test_dlrover_b_the_master_runs_a_pinned_image() -> None:
+    master = main(objects(elastic_job())[MASTER])
+    assert (master["image"], master["imagePullPolicy"]) == (
+        "example.com/dlrover:v0.6.1",
+        "IfNotPresent",
+    )
+
+
+def test_dlrover_c_a_master_that_dies_is_started_again() -> None:
+    master = objects(elastic_job())[MASTER]
+    assert master["spec"]["restartPolicy"] == "OnFailure"
+    assert main(master)["command"][:2] == ["sh", "/etc/etcompile/scripts/until-done.sh"]
+
+
+@pytest.mark.parametrize("value", [elastic_job(), servers(KEPT), servers(STATIC)])
+def test_dlrover_d_no_pod_crashes_an_operator(value: dict[str, Any]) -> None:
+    for (kind, _), one in objects(value).items():
+        if kind == "Pod":
+            assert one["metadata"]["labels"]["app.kubernetes.io/name"] != "elasticjob"
+
+
+@pytest.mark.parametrize("field", ["brainService", "envs", "enableElasticScheduling"])
+def test_dlrover_f_dead_fields_are_warnings(field: str) -> None:
+    values = {"brainService": "brain:1", "envs": {}, "enableElasticScheduling": True}
+    assert warnings(elastic_job(**{field: values[field]})) == ["ET2041"]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("restartPolicy", "Always"),
+        ("restartTimeout", 9),
+        ("criticalNodes", "all"),
+        ("BatchScheduler", "volcano"),
+    ],
+)
+def test_dlrover_f_dead_fields_of_types_are_warnings(field: str, value: Any) -> None:
+    worker = {**dlrover_type(1), field: value}
+    assert warnings(elastic_job({"worker": worker})) == ["ET2041"]
+
+
+@pytest.mark.parametrize("name", ["pending_timeout", "pre_check_bypass", "hang_detection"])
+def test_dlrover_f_dead_annotations_are_warnings(name: str) -> None:
+    assert warnings(elastic_job(annotations={name: "1"})) == ["ET2041"]
+
+
+def test_dlrover_01_limits_are_the_templates() -> None:
+    resources = {"requests": {"cpu": "4"}, "limits": {"cpu": "8", "memory": "1Gi"}}
+    worker = dlrover_type(1, resources=resources)
+    assert main(objects(elastic_job({"worker": worker}))[WORKER])["resources"] == resources
+
+
+def test_dlrover_01_for_dlrovers_master_limits_without_requests_are_requests() -> None:
+    worker = {**dlrover_type(2, resources={"limits": {"cpu": "8"}}), "autoScale": False}
+    made = main(resource(servers(KEPT, worker=worker))["replicaSpecs"]["worker"]["template"])
+    assert made["resources"] == {"requests": {"cpu": "8"}, "limits": {"cpu": "8"}}
+
+
+def test_dlrover_03_a_new_master_is_told_how_many_nodes_meet() -> None:
+    command = ["bash", "-c", "dlrover-run --nnodes=3:$NODE_NUM --node_unit 2 train.py"]
+    value = elastic_job({"worker": dlrover_type(4, command=command)})
+    data = objects(value)["ConfigMap", "mnist-config"]["data"]
+    assert "RENDEZVOUS = (3, 4, 60, 2, 600)" in data["prime-rendezvous.py"]
+    assert "/etc/etcompile/scripts/start-master.sh" in main(objects(value)[MASTER])["command"]
+
+
+def test_dlrover_04_no_object_waits_for_a_master_to_be_made() -> None:
+    assert {MASTER, WORKER} <= objects(elastic_job()).keys()
+
+
+def test_dlrover_05_a_template_of_the_master_is_completed() -> None:
+    block = {"template": {"spec": {"containers": [{"name": "main", "imagePullPolicy": "Always"}]}}}
+    master = main(objects(elastic_job({"worker": 2, "dlrover-master": block}))[MASTER])
+    assert master["imagePullPolicy"] == "Always"
+    assert master["image"] == "example.com/dlrover:v0.6.1"
+    assert "dlrover.python.master.main" in master["command"]
+    assert master["resources"]["limits"]["memory"] == "2Gi"
+
+
+def test_dlrover_06_what_old_definitions_and_masters_drop_is_kept() -> None:
+    worker = dlrover_type(1, lifecycle={"preStop": {"exec": {"command": ["save"]}}})
+    worker["template"]["metadata"] = {"labels": {"team": "vision"}}
+    worker["template"]["spec"] |= {
+        "terminationGracePeriodSeconds": 90,
+        "priorityClassName": "training",
+    }
+    pod = objects(elastic_job({"worker": worker}))[WORKER]
+    assert pod["metadata"]["labels"]["team"] == "vision"
+    assert pod["spec"]["terminationGracePeriodSeconds"] == 90
+    assert pod["spec"]["priorityClassName"] == "training"
+    assert "preStop" in main(pod)["lifecycle"]
+    suspended = compiled(elastic_job(suspend=True))
+    assert [one["kind"] for one in suspended.objects] == ["ConfigMap"]
+
+
+def test_dlrover_06_what_a_master_drops_is_told() -> None:
+    worker = {**dlrover_type(2), "autoScale": False}
+    worker["template"]["spec"]["terminationGracePeriodSeconds"] = 90
+    assert warnings(servers(KEPT, worker=worker)) == ["ET2041"]
+
+
+def test_dlrover_10_an_annotation_is_no_shells_business() -> None:
+    checks = "[('a.b', 'C', True)]; rm -rf /"
+    assert errors(servers({**KEPT, "pre_check_ops": checks})) == ["ET2050"]
+    good = {**KEPT, "pre_check_ops": "[('a.b', 'C', True)]"}
+    command = main(objects(servers(good))[MASTER])["command"]
+    assert command[-2:] == ["--pre_check_ops", "[('a.b', 'C', True)]"]
+    assert "bash" not in command
+
+
+def test_dlrover_11_rights_are_in_the_jobs_namespace_and_few() -> None:
+    made = objects(servers(KEPT))
+    rules = made["Role", "mnist-dlrover-master"]["rules"]
+    assert all("exec" not in name for rule in rules for name in rule["resources"])
+    assert not any(kind.startswith("Cluster") for kind, _ in made)
+    assert made[MASTER]["spec"]["serviceAccountName"] == "mnist-dlrover-master"
+    assert not any(kind in ("Role", "ServiceAccount") for kind, _ in objects(elastic_job()))
+
+
+def test_dlrover_15_sizes_that_come_out_as_nothing_are_told() -> None:
+    assert warnings(servers(KEPT, worker=dlrover_type(2))) == ["ET2077"]
+    assert warnings(servers(KEPT)) == []
+
+
+def test_dlrover_17_a_plan_with_the_label_of_the_documents_counts_and_is_told() -> None:
+    plan = scale_plan(replicaResourceSpecs={"worker": {"replicas": 3}})
+    plan["metadata"]["labels"] = {"elasticjob-name": "mnist"}
+    assert warnings(elastic_job(), plan) == ["ET3018"]
+    assert ("Pod", "mnist-edljob-worker-2") in objects(elastic_job(), plan)
+
+
+def test_dlrover_20_the_main_container_has_its_own_resources() -> None:
+    made = resource(servers(KEPT, worker={**with_sidecar("main"), "autoScale": False}))
+    containers = made["replicaSpecs"]["worker"]["template"]["spec"]["containers"]
+    assert [one["name"] for one in containers] == ["main", "log"]
+    pod = objects(elastic_job({"worker": with_sidecar("main")}))[WORKER]
+    assert main(pod)["resources"]["requests"]["cpu"] == "8"
+
+
+@pytest.mark.parametrize(("length", "codes"), [(37, []), (38, ["ET2021"])])
+def test_dlrover_21_a_name_fits_the_masters_service(length: int, codes: list[str]) -> None:
+    assert errors(elastic_job(name="m" * length)) == codes
+
+
+def test_dlrover_22_a_label_does_not_hide_the_master() -> None:
+    value = copy.deepcopy(elastic_job())
+    value["metadata"]["labels"] = {"elasticjob.dlrover/name": "other", "team": "vision"}
+    assert warnings(value) == ["ET2041"]
+    made = objects(value)
+    labels = made[MASTER]["metadata"]["labels"]
+    selector = made["Service", "elasticjob-mnist-dlrover-master"]["spec"]["selector"]
+    assert selector.items() <= labels.items()
+    assert labels["team"] == "vision"
+
+
+def test_dlrover_23_a_misspelt_strategy_is_named_right() -> None:
+    result = etcompile.compile([elastic_job(distributionStrategy="AllReduceStrategy")])
+    [problem] = result.diagnostics
+    assert "AllreduceStrategy" in problem.message
+
+
+def test_every_defect_is_here_or_in_the_list() -> None:
+    text = (ROOT / "docs" / "differences.md").read_text("utf-8")
+    section = text.partition("### Defects of DLRover")[2].partition("\n## ")[0]
+    left = set(re.findall(r"^\| ([a-f]|\d+) \|", section, re.MULTILINE))
+    names = [name for name in globals() if name.startswith("test_dlrover_")]
+    here = {re.match(r"test_dlrover_0?([a-f]|\d+)_", name)[1] for name in names}  # type: ignore[index]
+    assert here == set(DECIDED)
+    assert here | left == {*"abcdef", *map(str, range(1, 25))}
+    assert not here & left
+
+
+def test_what_the_watcher_will_need_is_in_the_job() -> None:
+    worker = {**dlrover_type(4), "restartCount": 9}
+    [job] = lowered(_documents(elastic_job({"worker": worker})), "1.34").jobs
+    master, workers = job.roles
+    assert workers.relaunch == Relaunch(
+        limit=5,
+        free=(137, 143),
+        never=("OOMKilled", 247),
+        budget=8,
+        pending=900,
+        tolerance="minimum",
+    )
+    assert (job.run.success.roles, job.run.success.least) == (("worker",), 1)
+    assert (job.run.clean_pods, master.relaunch, master.restart) == ("None", None, "OnFailure")
+
+
+def _documents(value: dict[str, Any]) -> Any:
+    return from_values([value]).documents
