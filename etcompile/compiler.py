@@ -81,17 +81,22 @@ def compile(  # noqa: A001 - it is what it does
     told = [*loaded.diagnostics, *environment.diagnostics]
     groups: list[JobObjects] = []
     texts = backend.Texts(options.templates)
+    keys = stages.KeySource()
     told += stages.template_notes(texts)
     if not has_errors(environment.diagnostics):
         options = structs.replace(options, settings=environment.settings)
-        groups, problems = _compiled(loaded.documents, options, environment, texts)
-        told += problems
+        keys = stages.key_source(options)
+        told += keys.diagnostics
+        groups, problems = _compiled(loaded.documents, options, environment, texts, keys)
+        # What could not be read may have been the job.
+        broken = has_errors(loaded.diagnostics)
+        told += [one for one in problems if not (broken and one.code == "ET5006")]
     files = tuple(dict.fromkeys((*(one.file for one in loaded.documents), *environment.files)))
     return Compilation(
         groups=() if has_errors(told) else tuple(groups),
         diagnostics=stages.in_order(told, files, environment.files),
         files=files,
-        inputs=_digests((*loaded.documents, *environment.documents), texts),
+        inputs=_digests((*loaded.documents, *environment.documents), texts, keys),
         settings=options.settings,
     )
 
@@ -101,6 +106,7 @@ def _compiled(
     options: Options,
     environment: stages.Environment,
     texts: backend.Texts,
+    keys: stages.KeySource,
 ) -> tuple[list[JobObjects], list[Diagnostic]]:
     """The objects of the documents, by job, those that belong to none first."""
     patched, told = stages.patched(documents, options, environment)
@@ -118,7 +124,7 @@ def _compiled(
     matched = environment.matched | patched.matched
     for job, wishes in selected.pairs:
         group, edits, problems = stages.job_objects(
-            job, wishes, texts, environment, patched.sources
+            job, wishes, texts, environment, patched.sources, keys
         )
         groups.append(group)
         matched |= edits
@@ -126,21 +132,26 @@ def _compiled(
     neighbours, problems = stages.neighbour_objects(lowered.others, options, patched.sources)
     told += problems
 
+    made = [(job, one.objects) for (job, _), one in zip(selected.pairs, groups, strict=True)]
+    # The same document twice is told of already.
+    told += objects.check_jobs(made) if not has_errors(told) else ()
     told += objects.check_neighbours(
         lowered.others,
         [(group.name or "", group.objects) for group in groups],
         allow_plain_secrets=options.allow_plain_secrets,
     )
     if not has_errors(told):
-        made = (value for group in groups for value in group.objects)
         values = [document.data for document in patched.documents]
-        told += overlays.unmatched(environment.edits, matched, values, made)
+        compiled = (value for group in groups for value in group.objects)
+        told += overlays.unmatched(environment.edits, matched, values, compiled)
     if not has_errors(told) and not groups and not neighbours.objects:
         told.append(diagnose("ET5006", None))
     return [*([neighbours] if neighbours.objects else []), *groups], told
 
 
-def _digests(documents: Sequence[Document], texts: backend.Texts) -> tuple[tuple[str, str], ...]:
+def _digests(
+    documents: Sequence[Document], texts: backend.Texts, keys: stages.KeySource
+) -> tuple[tuple[str, str], ...]:
     """The digests of everything that was read, templates of the user's own included."""
     read = [(one.relative, one.digest) for one in documents if one.digest is not None]
-    return tuple(sorted({*read, *texts.digests()}))
+    return tuple(sorted({*read, *texts.digests(), *keys.inputs}))

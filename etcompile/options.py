@@ -34,8 +34,13 @@ class Options(Struct, frozen=True):
         templates: A folder whose Jinja2 templates replace those of the same name.
         allow_plain_secrets: Let Secrets with data among the inputs pass.
         ignore_managed_by: Compile jobs that `managedBy` gives to another controller, too.
+        dlrover_version: The version of DLRover that ElasticJobs run which do not say it themselves.
         limits: Bounds on what is read.
-        output: The folder that the result goes to, so that it is not read as input.
+        output: The folder that the result goes to, so that it is not read as input. Encrypted key
+            pairs that stand in it are kept.
+        previous: The folder whose encrypted key pairs are kept, if that is another.
+        without_keys: Leave key pairs out that the output would hold encrypted: nobody is to have
+            this compilation, or not its Secrets.
     """
 
     namespace: str | None = None
@@ -45,5 +50,8 @@ class Options(Struct, frozen=True):
     templates: Path | None = None
     allow_plain_secrets: bool = False
     ignore_managed_by: bool = False
+    dlrover_version: str | None = None
     limits: Limits = field(default_factory=Limits)
     output: Path | None = None
+    previous: Path | None = None
+    without_keys: bool = False

@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 from etcompile import frontends, overlays
 from etcompile.diagnostics import Location, ValuePath
 from etcompile.load import without_nulls
-from etcompile.model import Job, Labels, Member, Role, SecretMode, Settings
+from etcompile.model import Job, Member, Role, SecretMode, Settings
 from etcompile.model.run import in_run
 
 API_VERSION = "etcompile.dev/v1alpha1"
@@ -57,13 +57,15 @@ def settings_value(settings: Settings) -> dict[str, Any]:
     value: dict[str, Any] = without_nulls(
         {
             "services": settings.services,
-            "secret": str(settings.secret),
+            "secret": str(settings.secret.stored),
             "kubernetesVersion": settings.kubernetes_version,
             "initImage": settings.init_image,
             "kubectlImage": settings.kubectl_image,
             "clusterDomain": settings.cluster_domain,
             "profiles": list(settings.profiles) or None,
             "run": settings.run,
+            "gang": settings.gang if settings.gang != "none" else None,
+            "gangScheduler": settings.gang_scheduler,
         }
     )
     return value
@@ -90,13 +92,7 @@ def read_stored(value: Mapping[str, Any]) -> tuple[Job, Settings]:
     Raises:
         StoredJobError: the value is of another version, or its document does not compile.
     """
-    if (value.get("apiVersion"), value.get("kind")) != (API_VERSION, KIND):
-        raise StoredJobError(f"not a {KIND} of {API_VERSION}")
-    document = value["document"]
-    kind = frontends.find(document.get("apiVersion"), document.get("kind"))
-    lowered = kind.lower(_Unlocated(document)).value if kind else None
-    if not isinstance(lowered, Job):
-        raise StoredJobError(f"its {document.get('kind')} does not compile")
+    lowered = read_declared(value)
     roles = tuple(
         structs.replace(role, members=tuple(_members(value["members"][role.name])))
         if role.name in value["members"]
@@ -106,6 +102,25 @@ def read_stored(value: Mapping[str, Any]) -> tuple[Job, Settings]:
     job = structs.replace(lowered, roles=roles, namespace=value.get("namespace"))
     settings = _settings(value["settings"])
     return in_run(with_patches(job, read_patches(value)), settings.run), settings
+
+
+def read_declared(value: Mapping[str, Any]) -> Job:
+    """The job of a stored form as its document describes it: before intents, of no run.
+
+    Args:
+        value: What `stored_value` made, read back.
+
+    Raises:
+        StoredJobError: the value is of another version, or its document does not compile.
+    """
+    if (value.get("apiVersion"), value.get("kind")) != (API_VERSION, KIND):
+        raise StoredJobError(f"not a {KIND} of {API_VERSION}")
+    document = value["document"]
+    kind = frontends.find(document.get("apiVersion"), document.get("kind"))
+    lowered = kind.lower(_Unlocated(document)).value if kind else None
+    if not isinstance(lowered, Job):
+        raise StoredJobError(f"its {document.get('kind')} does not compile")
+    return lowered
 
 
 def read_patches(value: Mapping[str, Any]) -> tuple[overlays.Edit, ...]:
@@ -128,24 +143,41 @@ def _settings(value: Mapping[str, Any]) -> Settings:
         cluster_domain=value["clusterDomain"],
         profiles=tuple(value.get("profiles", ())),
         run=value.get("run"),
+        gang=value.get("gang", "none"),
+        gang_scheduler=value.get("gangScheduler"),
     )
 
 
 def _runs(role: Role) -> Iterator[dict[str, Any]]:
-    def run(place_and_member: tuple[int, Member]) -> tuple[int, Labels]:
-        place, member = place_and_member
-        return (member.index or 0) - place, member.labels
+    def run(place_and_member: tuple[int, Member]) -> tuple[Any, ...]:
+        place, one = place_and_member
+        index = one.index or 0
+        rank = None if one.rank is None else one.rank - index
+        return index - place, one.labels, rank, one.relaunches, one.resources
 
-    for (_, labels), members in itertools.groupby(enumerate(role.members), key=run):
-        indexes = [member.index for _, member in members]
-        one: dict[str, Any] = {"from": indexes[0], "to": indexes[-1]}
-        yield {**one, "labels": dict(labels)} if labels else one
+    for _, found in itertools.groupby(enumerate(role.members), key=run):
+        members = [member for _, member in found]
+        first = members[0]
+        yield {
+            "from": first.index,
+            "to": members[-1].index,
+            **({"labels": dict(first.labels)} if first.labels else {}),
+            **({"rank": first.rank} if first.rank is not None else {}),
+            **({"relaunches": first.relaunches} if first.relaunches else {}),
+            **({"resources": dict(first.resources)} if first.resources else {}),
+        }
 
 
 def _members(runs: list[Mapping[str, Any]]) -> Iterator[Member]:
     for run in runs:
         for index in range(run["from"], run["to"] + 1):
-            yield Member(index, run.get("labels", {}))
+            yield Member(
+                index,
+                run.get("labels", {}),
+                run["rank"] + index - run["from"] if "rank" in run else None,
+                run.get("relaunches", 0),
+                run.get("resources", {}),
+            )
 
 
 class _Unlocated(Struct, frozen=True):

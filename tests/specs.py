@@ -64,6 +64,45 @@ def kubeflow_job(kind: str, types: Mapping[str, Any], **spec: Any) -> dict[str, 
     }
 
 
+def elastic_job(
+    types: Mapping[str, Any] | None = None,
+    *,
+    name: str = "mnist",
+    annotations: Mapping[str, str] | None = None,
+    **spec: Any,
+) -> dict[str, Any]:
+    """An ElasticJob of DLRover's; a number stands for that many plain replicas of a type."""
+    given = {
+        key: dlrover_type(one) if isinstance(one, int) else one
+        for key, one in (types or {"worker": 2}).items()
+    }
+    return {
+        "apiVersion": "elastic.iml.github.io/v1alpha1",
+        "kind": "ElasticJob",
+        "metadata": {"name": name, "namespace": "ml", "annotations": dict(annotations or {})},
+        "spec": {"distributionStrategy": "AllreduceStrategy", "replicaSpecs": given, **spec},
+    }
+
+
+def dlrover_type(count: int | None = None, **main: Any) -> dict[str, Any]:
+    """The replicas of a type of an ElasticJob; `main` are fields of its container."""
+    own = {"name": "main", "image": "example.com/dlrover:v0.6.1"}
+    command = ["dlrover-run", "--nnodes=1:4", "train.py"]
+    template = {"spec": {"containers": [{**own, "command": command, **copy.deepcopy(main)}]}}
+    return {**({} if count is None else {"replicas": count}), "template": template}
+
+
+def scale_plan(name: str = "plan", *, job: str = "mnist", **spec: Any) -> dict[str, Any]:
+    """A ScalePlan that a person wrote; `spec` are the fields of its spec."""
+    labels = {"elasticjob.dlrover/name": job, "scale-type": "manual"}
+    return {
+        "apiVersion": "elastic.iml.github.io/v1alpha1",
+        "kind": "ScalePlan",
+        "metadata": {"name": name, "namespace": "ml", "labels": labels},
+        "spec": spec,
+    }
+
+
 def replicas(kind: str, count: int | None = None, **main: Any) -> dict[str, Any]:
     """The replicas of a type of a Kubeflow job; `main` are fields of its container."""
     own = {"name": _TRAINERS[kind][1], "image": "example.com/trainer:1", "command": ["train"]}

@@ -4,21 +4,32 @@ The backend knows Kubernetes and the model, and no kind of job: what et-operator
 volume or a label comes to it as data. Objects are plain JSON values.
 """
 
-from etcompile.backend.gates import waits
+from etcompile.backend import gang
+from etcompile.backend.config import UNTIL_DONE, host_line, host_names, is_resident, wrapper
+from etcompile.backend.gates import deciding, waits
 from etcompile.backend.gitops import Situation, annotated
 from etcompile.backend.identity import own_labels, run_id, spec_hash
 from etcompile.backend.lower import lower, namespace_reason
+from etcompile.backend.secrets import generated
 from etcompile.backend.texts import TemplateError, Texts
 
 __all__ = [
+    "UNTIL_DONE",
     "Situation",
     "TemplateError",
     "Texts",
     "annotated",
+    "deciding",
+    "gang",
+    "generated",
+    "host_line",
+    "host_names",
+    "is_resident",
     "lower",
     "namespace_reason",
     "own_labels",
     "run_id",
     "spec_hash",
     "waits",
+    "wrapper",
 ]

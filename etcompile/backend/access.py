@@ -32,7 +32,7 @@ def objects(job: Job) -> list[dict[str, Any]]:
             }
         )
     if access.rules:
-        name = f"{job.name}-launcher"
+        name = access.role or f"{job.name}-launcher"
         subject = {
             "kind": "ServiceAccount",
             "name": access.account,

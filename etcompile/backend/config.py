@@ -7,6 +7,7 @@ ConfigMaps that the watcher writes (`etcompile.model.protocol`).
 from collections.abc import Iterator
 from typing import Any
 
+from etcompile.backend.gates import enough
 from etcompile.backend.identity import job_labels, metadata
 from etcompile.backend.services import domain
 from etcompile.backend.texts import Texts
@@ -22,6 +23,7 @@ SSH_KEYS = "ssh-keys.sh"
 _GATE_POLL = 1
 _STATUS_POLL = 5
 """Seconds between two looks of a gate at its hosts, of a worker at the run record."""
+_SSH_PORT = 22
 
 
 def config_map(job: Job, settings: Settings, texts: Texts, stored: str) -> dict[str, Any]:
@@ -40,7 +42,7 @@ def config_map(job: Job, settings: Settings, texts: Texts, stored: str) -> dict[
     data = {lines.key: _seed(job, lines, suffix) for lines in job.host_lists}
     for file in job.files:
         data[file.key] = texts.render(file.template, **file.values, pods=_pod_stems(job))
-    for key, values in _scripts(job):
+    for key, values in _scripts(job, settings):
         data[key] = texts.render(key, **values)
     data[STORED_JOB] = stored
     return {
@@ -54,8 +56,41 @@ def config_map(job: Job, settings: Settings, texts: Texts, stored: str) -> dict[
 def _seed(job: Job, lines: HostList, suffix: str) -> str:
     listed = (role for name in lines.roles if (role := job.role(name)))
     hosts = [role.host_name(member) for role in listed for member in role.members]
-    line = lines.line.replace(DOMAIN, suffix)
-    return "".join(line.format(host=host, slots=job.slots) + "\n" for host in hosts)
+    return "".join(host_line(job, lines, host + _suffix(lines, suffix)) for host in hosts)
+
+
+def host_line(job: Job, lines: HostList, name: str) -> str:
+    """A line of a host list.
+
+    Args:
+        job: The job.
+        lines: The list.
+        name: The host's whole name, as the list is to have it (`host_names`).
+    """
+    line = lines.line.replace(DOMAIN, "")
+    return line.format(host=name, slots=job.slots) + "\n"
+
+
+def host_names(job: Job, lines: HostList, settings: Settings, host: str) -> tuple[str, ...]:
+    """The names by which a host can be reached, first the one that the list from Git has.
+
+    Args:
+        job: The job, of a known namespace.
+        lines: The list.
+        settings: How the job is compiled.
+        host: The host's bare name.
+    """
+    short = domain(job, settings)
+    # `.SERVICE.NS.svc` is searched for with each of its ends cut off.
+    parts = short.split(".")[1:]
+    longer = [f".{'.'.join(parts[:count])}" for count in range(1, len(parts) + 1)]
+    whole = f"{short}.{settings.cluster_domain}"
+    forms = (_suffix(lines, short), "", *longer, whole, f"{whole}.")
+    return tuple(dict.fromkeys(host + form for form in forms))
+
+
+def _suffix(lines: HostList, domain: str) -> str:
+    return domain if DOMAIN in lines.line else ""
 
 
 def is_resident(role: Role) -> bool:
@@ -80,7 +115,7 @@ def _pod_stems(job: Job) -> list[tuple[str, str]]:
     return [(role.stem, role.pod_stem) for role in job.roles if role.pod_stem]
 
 
-def _scripts(job: Job) -> Iterator[tuple[str, dict[str, object]]]:
+def _scripts(job: Job, settings: Settings) -> Iterator[tuple[str, dict[str, object]]]:
     """The scripts that the job's Pods need, with their variables."""
     marker: dict[str, object] = {"status_done": DONE_FILE, "spec_hash_file": SPEC_HASH_FILE}
     ssh = job.credentials
@@ -92,20 +127,38 @@ def _scripts(job: Job) -> Iterator[tuple[str, dict[str, object]]]:
         elif wrapper(role):
             yield RUN_ONCE, marker
         if gate := role.gate:
+            live, hosts = enough(job, role, settings) or (None, None)
             yield (
                 GATE,
                 {
                     **marker,
-                    "ssh": gate.ssh,
-                    "port": ssh.port if ssh else None,
+                    "ssh": gate.ssh or gate.port is not None,
+                    "port": gate.port or (ssh.port if ssh else None),
                     "hostfile": gate.hosts,
                     "timeout_seconds": gate.timeout,
                     "kubexec": gate.kubexec,
+                    "live": live,
+                    "enough": hosts,
                     "poll_seconds": _GATE_POLL,
                 },
             )
     if ssh and ssh.copied:
-        yield SSH_KEYS, {"secret_dir": SSH_PATH, "ssh_home": ssh.mount_path, "port": ssh.port}
+        yield SSH_KEYS, _key_copy(ssh)
+
+
+def _key_copy(ssh: SshCredentials) -> dict[str, object]:
+    """The variables of the script that copies the keys."""
+    mounted = [(key, file) for key, file in ssh.files if key in (ssh.private_key, ssh.public_key)]
+    private = {ssh.private_key: "0600"}
+    return {
+        "secret_dir": SSH_PATH,
+        "ssh_home": ssh.mount_path,
+        "port": ssh.port or _SSH_PORT,
+        "renamed": [(key, file, private.get(key, "0644")) for key, file in mounted]
+        if ssh.provider_class
+        else [],
+        "config": (ssh.config or "").splitlines() if ssh.provider_class else [],
+    }
 
 
 def _sshd(role: Role, ssh: SshCredentials | None) -> dict[str, object]:

@@ -4,7 +4,8 @@ The gate itself is an init container (`pods`) that reads a host list; who asks f
 without running it, such as a tool or a picture, asks here.
 """
 
-from etcompile.model import Job
+from etcompile.model import Job, Role, Settings
+from etcompile.model.commands import discovers_hosts, launch_program
 
 
 def waits(job: Job) -> dict[str, tuple[str, ...]]:
@@ -22,3 +23,49 @@ def waits(job: Job) -> dict[str, tuple[str, ...]]:
         if role.gate
         for member in role.members
     }
+
+
+def deciding(job: Job) -> tuple[tuple[str, ...], ...]:
+    """Whose success is the run's: sets of Pod names, of which all in any one must succeed."""
+    if job.run.suspended:
+        return ()
+    success = job.run.success
+    roles = [role for role in job.roles if role.name in success.roles]
+    names = tuple(role.pod_name(member) for role in roles for member in role.members)
+    if success.needs == "any":
+        return tuple((name,) for name in names)
+    if success.needs == "first":
+        # Names of unnumbered and first replicas; where there are none, all decide.
+        first = tuple(
+            role.pod_name(member)
+            for role in roles
+            for member in role.members
+            if member.index in (0, None)
+        )[:1]
+        return tuple(dict.fromkeys(one for one in (first, names) if one))
+    return (names,) if names else ()
+
+
+def enough(job: Job, role: Role, settings: Settings) -> tuple[str, int] | None:
+    """With whom a gate lets its container begin, though others are missing.
+
+    Only with a gang scheduler, which starts others when there is room, and only where a live list
+    tells the launcher who is there: its seed names all.
+
+    Args:
+        job: The job.
+        role: The role with the gate.
+        settings: How the job is compiled.
+
+    Returns:
+        The live list's path and how many hosts in it will do; None if all must be there.
+    """
+    scaled, main = job.scaled_role, role.template.main_container
+    if settings.gang == "none" or scaled is None or not role.gate or not role.reads_hosts:
+        return None
+    if scaled.name not in role.gate.roles or not (
+        discovers_hosts(main) or launch_program(main) is None
+    ):
+        return None
+    live = next((file.values["live"] for file in job.files if "live" in file.values), None)
+    return (str(live), max(scaled.quorum, 1)) if live else None

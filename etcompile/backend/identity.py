@@ -46,6 +46,7 @@ def role_labels(job: Job, role: Role) -> dict[str, str]:
         **_common(job),
         "app.kubernetes.io/component": role.name,
         ROLE_LABEL: role.name,
+        **role.object_labels,
     }
 
 
@@ -57,9 +58,24 @@ def index_labels(role: Role, member: Member) -> dict[str, str]:
     return {**own, INDEX_LABEL: str(member.index)}
 
 
+def place_labels(role: Role, member: Member) -> dict[str, str]:
+    """Labels that tell a replica's Service from those of its role's others.
+
+    Where a kind tells ranks from indexes, a Service belongs to the rank: who follows a failed
+    replica is behind the same one.
+    """
+    if role.rank_label is None or member.place is None:
+        return index_labels(role, member)
+    rank = str(member.place)
+    return {role.rank_label: rank, INDEX_LABEL: rank}
+
+
 def pod_labels(role: Role, member: Member) -> dict[str, str]:
     """Labels of the kind's that a replica's Pod has and its Service has not."""
-    return {**role.pod_labels, **(role.leader_labels if member.index in (0, None) else {})}
+    rank = {role.rank_label: str(member.place)} if role.rank_label else {}
+    count = {role.relaunch_label: str(member.relaunches)} if role.relaunch_label else {}
+    leader = role.leader_labels if member.index in (0, None) else {}
+    return {**role.pod_labels, **leader, **rank, **count}
 
 
 def own_labels(job: Job) -> frozenset[str]:
@@ -82,7 +98,7 @@ def _common(job: Job) -> dict[str, str]:
     # (reference/gitops.md 1.4).
     return {
         JOB_LABEL: job.name,
-        "app.kubernetes.io/name": job.kind.lower(),
+        "app.kubernetes.io/name": job.app or job.kind.lower(),
         "app.kubernetes.io/part-of": job.name,
         "app.kubernetes.io/managed-by": "etcompile",
     }

@@ -5,7 +5,7 @@ The one place that knows which modules make up a job; each of them can be read a
 
 from typing import Any
 
-from etcompile.backend import access, config, pods, secrets, services
+from etcompile.backend import access, config, custom, gang, pods, secrets, services
 from etcompile.backend.texts import Texts
 from etcompile.model import Job, Settings
 
@@ -25,18 +25,20 @@ def lower(job: Job, settings: Settings, texts: Texts, stored: str) -> tuple[dict
     Raises:
         TemplateError: a template that the user gave does not render.
     """
-    job, sources = secrets.resolve(job, settings.secret)
+    job, sources = secrets.resolve(gang.suited(job, settings), settings.secret)
     objects = [
         *sources,
         *access.objects(job),
         config.config_map(job, settings, texts, stored),
     ]
+    if not job.run.suspended:
+        objects += custom.objects(job)
     if not job.run.suspended or job.service:
         objects += services.objects(job, settings)
     for role in job.roles:
         if not job.run.suspended or role.batch:
             objects += pods.objects(job, role, settings)
-    return tuple(objects)
+    return tuple(gang.ganged(job, settings, objects))
 
 
 def namespace_reason(job: Job, settings: Settings) -> str | None:
@@ -49,4 +51,4 @@ def namespace_reason(job: Job, settings: Settings) -> str | None:
         return "the DNS search domain of shared Services must name one"
     if "kpt" in settings.profiles and any(role.gate for role in job.roles):
         return "kpt's depends-on must name one"
-    return None
+    return secrets.namespace_reason(job, settings.secret)

@@ -9,7 +9,7 @@ own: gate, run-once guard, resident wrapper and the volumes of the run-time prot
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from etcompile.backend import config
+from etcompile.backend import config, gates
 from etcompile.backend.identity import (
     index_labels,
     job_labels,
@@ -32,6 +32,7 @@ from etcompile.model import (
     Member,
     Mount,
     Port,
+    Priority,
     Role,
     Settings,
     SshCredentials,
@@ -73,7 +74,7 @@ def objects(job: Job, role: Role, settings: Settings) -> list[dict[str, Any]]:
     for member in role.members:
         name, host = role.pod_name(member), role.host_name(member)
         # A Pod is its host to itself, too: launchers compare the names.
-        named = is_shared(job, settings) or (name != host and "hostname" not in spec)
+        named = is_shared(job, settings) or (role.pod_stem and "hostname" not in spec)
         indexes = {**pod_labels(role, member), **index_labels(role, member)}
         labels = {**role.template.labels, **member.labels, **own, **indexes}
         stamped = stamp.spec(spec, member, host if named else None)
@@ -125,7 +126,7 @@ def _spec(job: Job, role: Role, settings: Settings) -> dict[str, Any]:
         *(_setup(role, init, settings) for init in role.setup),
         *([_key_copy(role, ssh)] if ssh and ssh.copied else []),
         *spec.get("initContainers", ()),
-        *([_gate(role, role.gate)] if role.gate else []),
+        *([_gate(job, role, role.gate, settings)] if role.gate else []),
     ]
     if inits:
         spec["initContainers"] = inits
@@ -203,7 +204,22 @@ class _Stamp:
         """
         if self._role.env:
             spec = {**spec, "containers": self._containers(spec["containers"], member)}
+        if member.resources:
+            spec = {**spec, "containers": self._sized(spec["containers"], member)}
+        if self._role.priority and (name := _priority(self._role.priority, member)):
+            spec = {**spec, "priorityClassName": name}
         return {**spec, "hostname": host} if host else spec
+
+    def _sized(self, containers: Sequence[dict[str, Any]], member: Member) -> list[dict[str, Any]]:
+        def sized(container: dict[str, Any]) -> dict[str, Any]:
+            given = container.get("resources", {})
+            own = {
+                kind: {**given.get(kind, {}), **member.resources} for kind in ("limits", "requests")
+            }
+            return {**container, "resources": {**given, **own}}
+
+        main = self._role.template.main
+        return [sized(one) if one["name"] == main else one for one in containers]
 
     def _containers(
         self, containers: Sequence[dict[str, Any]], member: Member
@@ -221,10 +237,15 @@ class _Stamp:
         return self._common
 
 
+def _priority(priority: Priority, member: Member) -> str | None:
+    return priority.high if (member.place or 0) < priority.first else priority.low
+
+
 def _variable(env: Variable, member: Member, domain: str) -> dict[str, Any] | None:
     """The variable as this replica has it; None if it has not."""
     if isinstance(env, IndexedEnv):
-        value = str((member.index or 0) + env.offset).join(env.parts)
+        number = member.place if env.rank else member.index
+        value = str((number or 0) + env.offset).join(env.parts)
         return {"name": env.name, "value": value.replace(DOMAIN, domain)}
     if env.of != "all" and (env.of == "first") != (member.index in (0, None)):
         return None
@@ -275,8 +296,9 @@ def _setup(role: Role, init: InitContainer, settings: Settings) -> dict[str, Any
     return _init(role, init.name, ["sh", "-c", init.script], mounts, init.resources, image)
 
 
-def _gate(role: Role, gate: Gate) -> dict[str, Any]:
-    own = (Mount(SCRIPTS, SCRIPTS_PATH), Mount(STATUS, STATUS_PATH))
+def _gate(job: Job, role: Role, gate: Gate, settings: Settings) -> dict[str, Any]:
+    hosts = [Mount(HOSTS, HOSTS_PATH)] if gates.enough(job, role, settings) else []
+    own = (Mount(SCRIPTS, SCRIPTS_PATH), *hosts, Mount(STATUS, STATUS_PATH))
     mounts = [*(_mount(m) for m in gate.mounts), *(_read_only(m) for m in own)]
     command = ["sh", f"{SCRIPTS_PATH}/{config.GATE}"]
     return _init(role, gate.name, command, mounts, _PROBES, requests=_SMALL)
@@ -324,6 +346,7 @@ def _init(
 # Volumes --------------------------------------------------------------------------------------
 
 _HOME = f"{SSH}-home"
+_CSI_DRIVER = "secrets-store.csi.k8s.io"
 _READABLE_KEY_MODE = 0o444
 """For a container that copies them: whoever it runs as can read them there, and only there."""
 
@@ -382,6 +405,10 @@ def _scripts_volume(job: Job, scripts: Sequence[str]) -> dict[str, Any]:
 
 
 def _secret_volume(role: Role, ssh: SshCredentials) -> dict[str, Any]:
+    if ssh.provider_class:
+        attributes = {"secretProviderClass": ssh.provider_class}
+        driver = {"driver": _CSI_DRIVER, "readOnly": True, "volumeAttributes": attributes}
+        return {"name": _ssh_volume(role, ssh), "csi": driver}
     folder = "" if ssh.copied or ssh.whole else ".ssh/"
     mode = _READABLE_KEY_MODE if ssh.copied else ssh.mode
     return {

@@ -8,27 +8,32 @@ that `pods` adds.
 from collections.abc import Iterable
 from typing import Any
 
-from etcompile.backend.identity import index_labels, job_labels, metadata, role_labels, selector
+from etcompile.backend.identity import job_labels, metadata, place_labels, role_labels, selector
 from etcompile.model import Job, Port, Role, Settings
 
 
 def objects(job: Job, settings: Settings) -> list[dict[str, Any]]:
-    """The Services of a job: one for each replica with ports, or one for all."""
-    served = [role for role in job.roles if role.ports]
+    """The Services of a job: one for each replica with ports, or one for all.
+
+    That of a role which has one of its own is always there.
+    """
+    own = [_of_role(job, role) for role in job.roles if role.service]
+    served = [role for role in job.roles if role.ports and not role.service]
     if not is_shared(job, settings):
-        return [service for role in served for service in _replicas(job, role)]
+        return [*own, *(service for role in served for service in _replicas(job, role))]
     if not served and not job.service:
-        return []
+        return own
     ports = tuple({port.name: port for role in served for port in role.ports}.values())
     shared = metadata(job, service_name(job), job_labels(job))
-    return [_headless(shared, dict(job.selector), _ports(ports))]
+    return [*own, _headless(shared, dict(job.selector), _ports(ports))]
 
 
 def is_shared(job: Job, settings: Settings) -> bool:
     """Whether all of a job's Pods are behind one Service."""
     if job.service is not None:
         return True
-    return settings.services == "shared" and any(role.ports for role in job.roles)
+    served = any(role.ports and not role.service for role in job.roles)
+    return settings.services == "shared" and served
 
 
 def service_name(job: Job) -> str:
@@ -45,13 +50,20 @@ def domain(job: Job, settings: Settings) -> str:
 def _replicas(job: Job, role: Role) -> list[dict[str, Any]]:
     labels, selected, ports = role_labels(job, role), selector(job, role), _ports(role.ports)
     services = []
+    make = _addressed if role.stable_address else _headless
     for member in role.members:
-        indexes = index_labels(role, member)
+        indexes = place_labels(role, member)
         meta = metadata(job, role.host_name(member), {**labels, **indexes})
-        index = role.index_label
+        index = role.rank_label or role.index_label
         own = {index: indexes[index]} if index and index in indexes else {}
-        services.append(_headless(meta, {**selected, **own}, ports))
+        services.append(make(meta, {**selected, **own}, ports))
     return services
+
+
+def _of_role(job: Job, role: Role) -> dict[str, Any]:
+    make = _addressed if role.stable_address else _headless
+    meta = metadata(job, role.service or role.stem, role_labels(job, role))
+    return make(meta, selector(job, role), _ports(role.ports))
 
 
 def _ports(ports: Iterable[Port]) -> list[dict[str, Any]]:
@@ -80,4 +92,16 @@ def _headless(
             "selector": selected,
             **({"ports": ports} if ports else {}),
         },
+    }
+
+
+def _addressed(
+    meta: dict[str, Any], selected: dict[str, str], ports: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """A Service with an address, which clients need not look up again when its Pod is another."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": meta,
+        "spec": {"selector": selected, "ports": ports},
     }

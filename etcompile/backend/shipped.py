@@ -8,11 +8,13 @@ Values = Mapping[str, Any]
 SOURCES = {
     "discover_hosts.sh.j2": "6cfd366655a0c6945b3a7ef9752cc75417af3265f0864efc1137b9d776221bba",
     "finished.sh.j2": "6266588d7b4ceddf09ed416dcc7f3ae5225d49778480c72001d6371185d01b83",
-    "kubexec.sh.j2": "dfb8d9121b59f0fc7a63a728ebcf215cfd77a3a3aa04d63c07580e72db6611cf",
+    "kubexec.sh.j2": "6a3f82a864ad91f378fac562e4f8d1a84671302adb7436c847526b2a569a98ab",
+    "prime-rendezvous.py.j2": "a6afd6d90eb759a922f5c33a2c10c17c2c710114ad162f2c873860c509c2b913",
     "run-once.sh.j2": "97448512a64b7b3f0d1c3b2fa9154c420febfb8f62ae80be90b7858b9b868023",
-    "ssh-keys.sh.j2": "54f4196a49df6afb4ce1d386ae79a2fcd3b654cceaca20afec68d41721d2af61",
+    "ssh-keys.sh.j2": "71d72c606ea40093692192c92e5b794c1d0a3615251deb5d736a973dfab23b8d",
+    "start-master.sh.j2": "1a8c36bbe2ddc20a29321f7e773fc120778286ad8638dad19243c693941de434",
     "until-done.sh.j2": "3ace5a87b52ed24909ed14647ecf8f7274dc96395f7bd35bca6576b30a4a917b",
-    "wait-for-workers.sh.j2": "b04e3be87d89117431875f37e9b320be57e758a86860c8132614864cdbecdda5",
+    "wait-for-workers.sh.j2": "55daf15cbbe4f82c3107505d50e9140c0829dbcf3e48ea4f72eed754d590cd62",
     "worker.sh.j2": "a3fbfbbf6663aed7738a8473c90a503cd8ed23d9b737ed01170282852700773e",
 }
 
@@ -95,6 +97,7 @@ def _kubexec_sh(values: Values) -> Iterator[str]:
         "    esac\n"
         "    shift\n"
         "done\n"
+        "host=${host%%.*} # a Pod has no domain\n"
         "if [ -z \"$host\" ]; then\n"
         "    echo 'etcompile: usage: kubexec.sh HOST COMMAND...' >&2\n"
         "    exit 2\n"
@@ -141,6 +144,60 @@ def _kubexec_sh(values: Values) -> Iterator[str]:
     yield " -- /bin/sh -c \"$*\"\n"
 
 
+def _prime_rendezvous_py(values: Values) -> Iterator[str]:
+    yield (
+        "\"\"\"Tells a master that has just started how many nodes meet there, as the first agent would.\n"
+        "\n"
+        "It runs beside the master, in the same container, with the master's own client. The first report\n"
+        "counts, and the agents' say the same.\n"
+        "\"\"\"\n"
+        "\n"
+        "import socket\n"
+        "import time\n"
+        "\n"
+        "from dlrover.python.elastic_agent.master_client import build_master_client\n"
+        "\n"
+        "PORT = "
+    )
+    yield str(values["port"])
+    yield (
+        "\n"
+        "# The fewest nodes, the most, seconds to wait for more than the fewest, what their number is a\n"
+        "# multiple of, seconds until a node gives up. DLRover 0.3 does not know the last.\n"
+        "RENDEZVOUS = ("
+    )
+    yield str(values["minimum"])
+    yield ", "
+    yield str(values["maximum"])
+    yield ", "
+    yield str(values["lastcall"])
+    yield ", "
+    yield str(values["unit"])
+    yield ", "
+    yield str(values["join"])
+    yield (
+        ")\n"
+        "\n"
+        "\n"
+        "def listens():\n"
+        "    try:\n"
+        "        socket.create_connection((\"127.0.0.1\", PORT), 1).close()\n"
+        "    except OSError:\n"
+        "        return False\n"
+        "    return True\n"
+        "\n"
+        "\n"
+        "while not listens():\n"
+        "    time.sleep(0.1)\n"
+        "report = build_master_client(f\"127.0.0.1:{PORT}\").report_rdzv_params\n"
+        "try:\n"
+        "    report(*RENDEZVOUS)\n"
+        "except TypeError:\n"
+        "    report(*RENDEZVOUS[:4])\n"
+        "print(f\"etcompile: told the master of its rendezvous, {RENDEZVOUS}\", flush=True)\n"
+    )
+
+
 def _run_once_sh(values: Values) -> Iterator[str]:
     yield (
         "#!/bin/sh\n"
@@ -171,20 +228,38 @@ def _ssh_keys_sh(values: Values) -> Iterator[str]:
     yield str(values["ssh_home"])
     yield "' && cd '"
     yield str(values["ssh_home"])
-    yield (
-        "' || exit 1\n"
-        "for file in '"
-    )
-    yield str(values["secret_dir"])
-    yield (
-        "'/*; do\n"
-        "    case $file in\n"
-        "        *.pub | */authorized_keys) mode=0644 ;; # sshd reads it as the user who logs in\n"
-        "        *) mode=0600 ;;\n"
-        "    esac\n"
-        "    cp -f \"$file\" . && chmod \"$mode\" \"${file##*/}\" || exit 1\n"
-        "done\n"
-    )
+    yield "' || exit 1\n"
+    if values["renamed"]:
+        yield "chmod 0700 . 2> /dev/null # of root's: sshd refuses a folder that others may write to\n"
+        for loop_key, loop_file, loop_mode in values["renamed"]:
+            yield "cp -f '"
+            yield str(values["secret_dir"])
+            yield "/"
+            yield str(loop_key)
+            yield "' '"
+            yield str(loop_file)
+            yield "' && chmod "
+            yield str(loop_mode)
+            yield " '"
+            yield str(loop_file)
+            yield "' || exit 1\n"
+        yield ": > config\n"
+        for loop_line in values["config"]:
+            yield "printf '%s\\n' '"
+            yield str(loop_line)
+            yield "' >> config\n"
+    else:
+        yield "for file in '"
+        yield str(values["secret_dir"])
+        yield (
+            "'/*; do\n"
+            "    case $file in\n"
+            "        *.pub | */authorized_keys) mode=0644 ;; # sshd reads it as the user who logs in\n"
+            "        *) mode=0600 ;;\n"
+            "    esac\n"
+            "    cp -f \"$file\" . && chmod \"$mode\" \"${file##*/}\" || exit 1\n"
+            "done\n"
+        )
     if values["port"] != 22:
         yield (
             "# Last, and for every host: ssh takes the first value that it meets, so the user's come first.\n"
@@ -192,6 +267,22 @@ def _ssh_keys_sh(values: Values) -> Iterator[str]:
         )
         yield str(values["port"])
         yield " >> config\n"
+
+
+def _start_master_sh(values: Values) -> Iterator[str]:
+    yield (
+        "#!/bin/sh\n"
+        "# Starts DLRover's master, the command given as arguments, and has it told how many nodes meet\n"
+        "# there. Agents report that when they start and never again, so a master that was started again\n"
+        "# would let the first one go on alone (reference/dlrover.md 4.5).\n"
+        "\n"
+        "python '"
+    )
+    yield str(values["prime"])
+    yield (
+        "' &\n"
+        "exec \"$@\"\n"
+    )
 
 
 def _until_done_sh(values: Values) -> Iterator[str]:
@@ -407,6 +498,35 @@ def _wait_for_workers_sh(values: Values) -> Iterator[str]:
         "        hosts=$* missing=$asked some='; this container cannot start enough processes'\n"
         "    fi\n"
         "    [ \"$missing\" -gt 0 ] || break\n"
+    )
+    if values["enough"]:
+        yield (
+            "\n"
+            "    # A gang may start with fewer; the live list says who they are, to the launcher too.\n"
+            "    here=0\n"
+            "    if [ -r '"
+        )
+        yield str(values["live"])
+        yield (
+            "' ]; then\n"
+            "        while read -r line; do\n"
+            "            [ -z \"$line\" ] || here=$((here + 1))\n"
+            "        done < '"
+        )
+        yield str(values["live"])
+        yield (
+            "'\n"
+            "    fi\n"
+            "    if [ \"$here\" -ge "
+        )
+        yield str(values["enough"])
+        yield (
+            " ]; then\n"
+            "        say \"$here hosts are there, enough to begin; $missing are missing\"\n"
+            "        exit 0\n"
+            "    fi\n"
+        )
+    yield (
         "\n"
         "    clock\n"
         "    if [ $((now - begin)) -ge "
@@ -542,8 +662,10 @@ TEMPLATES: dict[str, Callable[[Values], Iterator[str]]] = {
     "discover_hosts.sh.j2": _discover_hosts_sh,
     "finished.sh.j2": _finished_sh,
     "kubexec.sh.j2": _kubexec_sh,
+    "prime-rendezvous.py.j2": _prime_rendezvous_py,
     "run-once.sh.j2": _run_once_sh,
     "ssh-keys.sh.j2": _ssh_keys_sh,
+    "start-master.sh.j2": _start_master_sh,
     "until-done.sh.j2": _until_done_sh,
     "wait-for-workers.sh.j2": _wait_for_workers_sh,
     "worker.sh.j2": _worker_sh,

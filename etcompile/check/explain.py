@@ -195,7 +195,8 @@ def _faults(error: jsonschema_rs.ValidationError, view: _View) -> Iterator[Fault
         case _Kind.Pattern() if error.instance == "" and "minLength" in view.rules(error):
             pass  # said already, as empty
         case _Kind.Required(property=name):
-            yield _fault(error, view, "missing", {"field": name}, fields=[name])
+            facts = {"field": name, "advice": _wanted(error, name, view)}
+            yield _fault(error, view, "missing", facts, fields=[name])
         case _:
             yield _fault(error, view, *_words(error, view.rules(error)))
 
@@ -223,6 +224,14 @@ def _unknown(
         path, definition = (*view.path(error), name), _definition(error)
         fields = (near,) if near else ()
         yield Fault("unknown", path, facts, at_key=True, definition=definition, fields=fields)
+
+
+def _wanted(error: jsonschema_rs.ValidationError, name: str, view: _View) -> str:
+    """What to write in a missing field, where there is no choice."""
+    rules = view.rules(error).get("properties", {}).get(name, {})
+    if name == "name" and isinstance(error.instance, dict) and "generateName" in error.instance:
+        return "write a name: generateName makes another one whenever it is applied"
+    return f"write {name}: {json.dumps(rules['const'])}" if "const" in rules else ""
 
 
 def _malformed_key(error: jsonschema_rs.ValidationError, name: str, view: _View) -> Fault:

@@ -16,6 +16,7 @@ EFFECTS = {
     "used": "compiled",
     "watcher": "kept for the watcher",
     "ignored": "accepted, with a warning that it has no effect",
+    "gang": "for the scheduler that `--gang` chooses; without one, a warning",
     "refused": "refused",
 }
 """What happens to a field, by the schema's keyword `x-etcompile`."""

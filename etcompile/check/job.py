@@ -75,24 +75,31 @@ def _name(job: Job) -> Iterator[Diagnostic]:
 
 def _suspended(job: Job) -> Iterator[Diagnostic]:
     if job.run.suspended:
-        yield diagnose("ET2046", job.origin.locate(*job.run.suspended_by), job=job.name)
+        by = job.run.suspended_by
+        field = "the annotation" if "annotations" in by else ".".join(map(str, by))
+        yield diagnose("ET2046", job.origin.locate(*by), job=job.name, field=field)
 
 
 def _longest_name(job: Job, highest_index: int) -> Iterator[Diagnostic]:
+    """One error for the longest of all names, so that who shortens it does so once."""
+    longest: dict[str, Role] = {}
     for role in job.roles:
         index = highest_index if role.bounds else len(role.members) - 1
         if role.bounds and role.bounds.maximum:
             index = max(index, role.bounds.maximum - 1)
         last = Member(None if role.index_label is None else index)
-        name = max(role.host_name(last), role.pod_name(last), key=len)
-        if (length := len(name)) > _NAME_LIMIT:
-            place = job.origin.locate("metadata", "name")
-            excess = length - _NAME_LIMIT
-            what = "the job's name or the ID of its run" if job.run_id else "the job's name"
-            facts = {"name": name, "length": length, "limit": _NAME_LIMIT}
-            facts |= {"excess": excess, "what": what}
-            yield diagnose("ET2021", place, **facts)
-            return
+        # A Pod that nobody looks for by its name may have a longer one.
+        pod_name = "" if role.service else role.pod_name(last)
+        longest.setdefault(max(role.host_name(last), pod_name, key=len), role)
+    name = max(longest, key=len, default="")
+    if (length := len(name)) > _NAME_LIMIT:
+        bounds = longest[name].bounds
+        facts = {"name": name, "length": length, "limit": _NAME_LIMIT}
+        facts |= {"excess": length - _NAME_LIMIT}
+        what = "the job's name or the ID of its run" if job.run_id else "the job's name"
+        advice = f" or lower {bounds.names[1]}" if bounds and bounds.maximum else ""
+        place = job.origin.locate("metadata", "name")
+        yield diagnose("ET2021", place, **facts, what=what, advice=advice)
 
 
 def _role(job: Job, role: Role) -> Iterator[Diagnostic]:
@@ -125,8 +132,15 @@ def _unguarded(job: Job) -> Iterator[Diagnostic]:
     ]
     if found:
         first = found[0]
-        roles = "" if len(job.roles) == 1 else " of " + ", ".join(role.name for role in found)
-        where = f"container '{first.template.main}'{roles}"
+        of: dict[str, list[str]] = {}
+        for role in found:
+            of.setdefault(role.template.main, []).append(role.name)
+        named = [
+            f"container '{main}'" + (f" of {', '.join(roles)}" if len(job.roles) > 1 else "")
+            for main, roles in of.items()
+        ]
+        # "has no command" suits several only one by one.
+        where = named[0] if len(named) == 1 else f"each of {' and '.join(named)}"
         yield diagnose("ET2044", first.template.origin.locate(*_main_place(first)), where=where)
 
 
@@ -134,7 +148,9 @@ def _bounds(role: Role) -> Iterator[Diagnostic]:
     if role.bounds is None:
         return
     replicas, low, high = len(role.members), role.bounds.minimum, role.bounds.maximum
+    least, most = role.bounds.names
     facts = {"where": role.name, "replicas": replicas, "minimum": low, "maximum": high}
+    facts |= {"least": least, "most": most}
     limits = role.bounds.origin or role.origin
     if high is not None and low > high:
         yield diagnose("ET2005", limits.locate("minReplicas"), **facts)

@@ -98,7 +98,10 @@ def _object(value: dict[str, Any], version: str, source: Source | None) -> list[
         facts = {"kind": value["kind"], "version": value["apiVersion"], "kubernetes": version}
         return [diagnose("ET4003", _place(source, ("kind",)), **facts)]
     # A status is what some cluster wrote, maybe of another version; it never leaves etcompile.
-    declared = {field: part for field, part in value.items() if field != "status"}
+    hidden = {"status"}
+    if isinstance(value.get("sops"), dict):
+        hidden |= {"sops", "data", "stringData"}  # what it holds, only SOPS can tell
+    declared = {field: part for field, part in value.items() if field not in hidden}
     found = _faults(declared, version, definition, root=value["kind"])
     problems = [_diagnostic(source, fault, version) for fault in found]
     return problems or list(_nameless(value, source))

@@ -5,11 +5,13 @@ is larger than the API server takes.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from etcompile.check.keys import contains_private_key, may_contain_private_key
 from etcompile.diagnostics import Diagnostic, Source, diagnose
+from etcompile.model import Job
 
 _CONFIG_MAP_LIMIT = 1024 * 1024
 """Bytes: the API server's limit on the data of one ConfigMap."""
@@ -50,6 +52,40 @@ def check_neighbours(
         *_clashes(compiled, neighbours),
         *(p for source in neighbours for p in _neighbour(source, allow=allow_plain_secrets)),
     ]
+
+
+def check_jobs(made: Sequence[tuple[Job, Iterable[Object]]]) -> list[Diagnostic]:
+    """An error for each job that makes an object which another one makes already.
+
+    All that a job makes is named like it, or by its name and more. So only jobs with related
+    names are looked at: thousands of others cost nothing.
+
+    Args:
+        made: Each job with its compiled objects, in the order of the input.
+    """
+    names = Counter(job.name for job, _ in made)
+    related = {name for name, count in names.items() if count > 1}
+    for name in names:
+        parts = name.split("-")
+        if found := {"-".join(parts[:end]) for end in range(1, len(parts))} & names.keys():
+            related |= {name, *found}
+    problems = []
+    owners: dict[Identity, Job] = {}
+    for job, objects in made:
+        if job.name not in related:
+            continue
+        own = {identity(value): value for value in objects}
+        if twice := next((key for key in own if key in owners), None):
+            other = owners[twice]
+            facts = {
+                "job": f"{job.kind} '{job.name}'",
+                "what": f"{twice[1]} '{twice[3]}'",
+                "other": f"{other.kind} '{other.name}' of {other.api_version}",
+            }
+            problems.append(diagnose("ET4013", job.origin.locate("metadata", "name"), **facts))
+        else:
+            owners |= dict.fromkeys(own, job)
+    return problems
 
 
 def identity(value: Object) -> Identity:
@@ -118,7 +154,7 @@ def _neighbour(source: Source, *, allow: bool) -> Iterator[Diagnostic]:
         yield diagnose("ET4006", source.locate(("metadata", "name")), what=what)
     elif value["kind"] == "Secret" and not allow:
         for field in ("data", "stringData"):
-            if value.get(field):
+            if value.get(field) and not _is_encrypted(value, field):
                 yield diagnose("ET4007", source.locate((field,), key=True), what=what)
                 break
     for annotation in ("etcompile.dev/wave", "argocd.argoproj.io/sync-wave"):
@@ -126,6 +162,14 @@ def _neighbour(source: Source, *, allow: bool) -> Iterator[Diagnostic]:
         if isinstance(wave, str) and re.fullmatch("[0-9]{1,9}", wave) and int(wave) > _PODS_WAVE:
             place = source.locate(("metadata", "annotations", annotation))
             yield diagnose("ET4009", place, what=what, wave=wave)
+
+
+def _is_encrypted(value: Object, field: str) -> bool:
+    """Whether SOPS has encrypted all texts of a field."""
+    texts = value[field].values() if isinstance(value[field], dict) else [None]
+    return isinstance(value.get("sops"), dict) and all(
+        isinstance(text, str) and text.startswith("ENC[") for text in texts
+    )
 
 
 def _clashes(

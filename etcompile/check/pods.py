@@ -27,6 +27,7 @@ _LABEL_KEY = re.compile(
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 
 _LABEL_ADVICE = "use lower-case letters, digits and '-', at most 63"
+_NO_IMAGE = "needs 'image'"
 _PORTS = range(1, 65536)
 _STANDARD_RESOURCES = ("cpu", "memory", "ephemeral-storage")
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
@@ -52,7 +53,11 @@ class _Finding(Struct, frozen=True):
 
 
 def check_pod_template(
-    source: Source, path: ValuePath, *, known_volumes: Collection[str] = ()
+    source: Source,
+    path: ValuePath,
+    *,
+    known_volumes: Collection[str] = (),
+    partial: bool = False,
 ) -> list[Diagnostic]:
     """What the API server would refuse for certain in a Pod of this template.
 
@@ -63,6 +68,7 @@ def check_pod_template(
         source: The document that holds the template.
         path: Where.
         known_volumes: Volumes that the Pod will have besides the template's own.
+        partial: The job fills in what is missing.
 
     Returns:
         An error for each fault, at its place.
@@ -79,6 +85,7 @@ def check_pod_template(
             advice=found.advice,
         )
         for found in _template(template, path, known_volumes)
+        if not (partial and found.problem == _NO_IMAGE)
     ]
     for at, container in _containers(_mapping(template, "spec"), path):
         problems += _same_env_twice(source, at, container)
@@ -219,7 +226,7 @@ def _image(container: _Value, at: ValuePath) -> Iterator[_Finding]:
     image = container.get("image")
     if image is None:
         if not closest("image", container):  # a misspelt one is told as an unknown field
-            yield _Finding(at, "needs 'image'")
+            yield _Finding(at, _NO_IMAGE)
     elif image == "":
         yield _Finding((*at, "image"), "must not be empty")
     elif isinstance(image, str) and image != image.strip():

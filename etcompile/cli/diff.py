@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from msgspec import structs
 
 from etcompile import emit
 from etcompile.cli.options import REFUSED, colored, compile_options, options, refuses, tell
@@ -73,7 +74,7 @@ def command(ctx: click.Context, /, output: str, plan_file: Path | None, **given:
     from etcompile.cli.against import compared
     from etcompile.plan.turns import ring
 
-    chosen = options(given)
+    chosen = structs.replace(options(given), **_keys(given["against"]))
     compilation = compile(given["paths"], chosen)
     if refuses(compilation.diagnostics, strict=given["strict"]):
         tell(compilation.diagnostics, given)
@@ -93,6 +94,15 @@ def command(ctx: click.Context, /, output: str, plan_file: Path | None, **given:
         sys.stdout.buffer.write(text.encode(errors="replace"))
     sys.stdout.flush()
     ctx.exit(DIFFERENT if plan.differs and not given["exit_zero"] else 0)
+
+
+def _keys(against: str) -> dict[str, Any]:
+    """Which encrypted key pairs both sides have: those of a folder, or none at a revision."""
+    if against == "cluster":
+        return {}
+    if Path(against).is_dir():
+        return {"previous": Path(against)}
+    return {"without_keys": ":" not in against}
 
 
 def _texts(plan: Plan, output: str, *, color: bool) -> Iterator[str]:

@@ -4,6 +4,7 @@ import sys
 from typing import Any
 
 import click
+from msgspec.structs import replace
 
 from etcompile import emit
 from etcompile.cli.options import REFUSED, compile_options, options, refuses, tell
@@ -31,7 +32,7 @@ def command(ctx: click.Context, /, output: str, **given: Any) -> None:
     from etcompile.plan.draw import FORMS
     from etcompile.plan.graph import Group, deadlock, graph
 
-    compilation = compile(given["paths"], options(given))
+    compilation = compile(given["paths"], replace(options(given), without_keys=True))
     if refuses(compilation.diagnostics, strict=given["strict"]):
         tell(compilation.diagnostics, given)
         ctx.exit(REFUSED)

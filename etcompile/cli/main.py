@@ -17,10 +17,13 @@ _COMMANDS = {
     "render": "compile job specifications to manifests",
     "check": "report everything render would refuse or warn about",
     "diff": "show what applying would do, against a cluster, a folder or a revision",
+    "apply": "make a cluster hold what specifications compile to",
+    "delete": "remove jobs from a cluster",
     "graph": "show what the compiled objects wait for",
     "status": "what has become of jobs in the cluster",
     "scale": "give a job more or fewer workers",
     "migrate": "take a job over from its operator",
+    "watch": "replace what fails and keep host lists true",
     "explain": "the long form of a diagnostic",
     "kinds": "what can be compiled",
     "schema": "the JSON Schema of a kind",
@@ -50,8 +53,8 @@ class _Commands(click.Group):
 def _etcompile() -> None:
     """Compile training-job specs to plain Kubernetes manifests.
 
-    Reads the files that et-operator reads (TrainingJob, ScaleOut, ScaleIn) and writes Pods,
-    Services and ConfigMaps that Git can hold.
+    Reads the job files of et-operator, the Kubeflow Training Operator and the MPI Operator, and
+    writes Pods, Services and ConfigMaps that Git can hold. `etcompile kinds` lists them.
     """
 
 

@@ -13,8 +13,8 @@ from click.core import ParameterSource
 from etcompile.compiler import Options
 from etcompile.diagnostics import Diagnostic, Severity, has_errors
 from etcompile.diagnostics.output import FORMATS
-from etcompile.model import PROFILES, Profile, SecretMode, Settings
-from etcompile.model.settings import SECRET_NAME
+from etcompile.model import GANGS, PROFILES, Profile, SecretMode, Settings
+from etcompile.model.settings import secret_mode
 
 REFUSED = 2
 """Exit code: usage or refused input."""
@@ -49,7 +49,8 @@ _COMPILE = (
         default=str(_DEFAULTS.secret),
         show_default=True,
         help="ssh key pair: runtime (a Secret made in the cluster, outside of render),"
-        " existing:NAME, or external (External Secrets makes it).",
+        " existing:NAME, external[:STORE/PATH] (by External Secrets), csi:NAME (mounted from a"
+        " vault), or encrypted in the output: sealed:[SCOPE:]CERT.pem, sops:age1...",
     ),
     click.option(
         "--services",
@@ -91,6 +92,18 @@ _COMPILE = (
         help="Annotate for a tool that syncs the output; may be repeated.  [default: plain]",
     ),
     click.option(
+        "--gang",
+        type=click.Choice(GANGS),
+        default=_DEFAULTS.gang,
+        show_default=True,
+        help="Gang scheduler of the cluster: it starts all Pods that a job needs, or none.",
+    ),
+    click.option(
+        "--gang-scheduler",
+        metavar="NAME",
+        help="schedulerName by which Pods find it.  [default: its usual one]",
+    ),
+    click.option(
         "--run",
         metavar="ID|auto",
         help="Name the Pods JOB-ID-worker-0, for a run of its own; auto makes an ID of the spec.",
@@ -104,6 +117,11 @@ _COMPILE = (
         "--ignore-managed-by",
         is_flag=True,
         help="Compile jobs that managedBy gives to another controller, too.",
+    ),
+    click.option(
+        "--dlrover-version",
+        metavar="VERSION",
+        help="DLRover in the images of ElasticJobs.  [default: their tag's, else the newest]",
     ),
     click.option("--strict", is_flag=True, help="Refuse warnings too."),
 )
@@ -180,13 +198,23 @@ def options(given: dict[str, Any]) -> Options:
             cluster_domain=given["cluster_domain"].strip("."),
             profiles=_profiles(given["profiles"]),
             run=given["run"] or None,
+            gang=given["gang"],
+            gang_scheduler=given["gang_scheduler"] or None,
         ),
         overlays=given["overlays"],
         explicit=_explicit(),
         templates=given["templates"],
         allow_plain_secrets=given["allow_plain_secrets"],
         ignore_managed_by=given["ignore_managed_by"],
+        dlrover_version=_dlrover_version(given["dlrover_version"]),
     )
+
+
+def _dlrover_version(given: str | None) -> str | None:
+    if given is not None and not re.fullmatch(r"v?\d{1,3}\.\d{1,3}(\.\d{1,3})?", given):
+        problem = f"'{given}' is no version such as 0.6.1"
+        raise click.BadParameter(problem, param_hint="--dlrover-version")
+    return given
 
 
 def _profiles(given: Sequence[Profile]) -> tuple[Profile, ...]:
@@ -204,17 +232,10 @@ def _explicit() -> frozenset[str]:
 
 
 def _secret(mode: str) -> SecretMode:
-    kind, _, name = mode.partition(":")
-    if kind == "existing" and name:
-        if not re.fullmatch(SECRET_NAME, name):
-            raise click.BadParameter(f"'{name}' is no name of a Secret", param_hint="--secret")
-        return SecretMode("existing", name)
-    if mode == "runtime":
-        return SecretMode("runtime")
-    if mode == "external":
-        return SecretMode("external")
-    problem = f"'{mode}' is none of runtime, existing:NAME, external"
-    raise click.BadParameter(problem, param_hint="--secret")
+    try:
+        return secret_mode(mode)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--secret") from error
 
 
 def tell(

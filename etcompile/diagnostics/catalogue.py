@@ -186,7 +186,7 @@ _RULES = (
         "unsupported-yaml",
         _ERROR,
         "{what} cannot be turned into JSON",
-        "use plain strings, numbers, booleans, lists and mappings",
+        "{advice}",
         "Kubernetes objects are JSON: no null or structured keys, no custom tags, no binary"
         " values, no infinities.",
         "? [a, b]\n: value",
@@ -262,8 +262,8 @@ _RULES = (
         "ET2003",
         "replicas-above-max",
         _ERROR,
-        "{where}.replicas {replicas} is above maxReplicas {maximum}",
-        "raise maxReplicas or lower replicas",
+        "{where}.replicas {replicas} is above {most} {maximum}",
+        "raise {most} or lower replicas",
         "maxReplicas is the ceiling for scale-outs; starting above it contradicts it."
         " et-operator never reads the field (reference defect 5).",
         "worker: {replicas: 12, maxReplicas: 9}",
@@ -272,8 +272,8 @@ _RULES = (
         "ET2004",
         "replicas-below-min",
         _ERROR,
-        "{where}.replicas {replicas} is below minReplicas {minimum}",
-        "lower minReplicas or raise replicas",
+        "{where}.replicas {replicas} is below {least} {minimum}",
+        "lower {least} or raise replicas",
         "minReplicas is the floor for scale-ins; starting below it contradicts it.",
         "worker: {replicas: 1, minReplicas: 2}",
     ),
@@ -281,7 +281,7 @@ _RULES = (
         "ET2005",
         "min-above-max",
         _ERROR,
-        "{where}.minReplicas {minimum} is above maxReplicas {maximum}",
+        "{where}: {least} {minimum} is above {most} {maximum}",
         "swap or correct the two",
         "No number of replicas satisfies both.",
         "worker: {replicas: 2, minReplicas: 4, maxReplicas: 2}",
@@ -387,7 +387,7 @@ _RULES = (
         "name-too-long",
         _ERROR,
         "'{name}' has {length} characters, {limit} are allowed",
-        "shorten {what} by {excess} or lower maxReplicas",
+        "shorten {what} by {excess}{advice}",
         "Pod and Service names of workers are DNS labels of at most 63 characters, also for the"
         " highest index that a scale-out may ever allocate.",
         "metadata: {name: a-very-long-name-…}",
@@ -455,8 +455,8 @@ _RULES = (
         _WARNING,
         "{where} has no command, so a finished run starts again if its Pod is deleted",
         "write the command out",
-        "The launcher's command is wrapped to end at once when the run is already done. With"
-        " only the image's entrypoint there is nothing to wrap.",
+        "The command that trains is wrapped to end at once when the run is already done. With only"
+        " the image's entrypoint there is nothing to wrap.",
         "containers: [{name: main, image: trainer:1}]",
     ),
     Rule(
@@ -474,9 +474,9 @@ _RULES = (
         "suspended",
         _WARNING,
         "job '{job}' is suspended: its Pods and Services are left out",
-        "remove the annotation to run it",
-        "A suspended job keeps its configuration and runs nothing. Unlike with the operator,"
-        " removing the annotation resumes it (reference defect 34).",
+        "remove {field} to run it",
+        "A suspended job keeps its configuration and runs nothing. Unlike with et-operator,"
+        " removing its annotation resumes it (reference defect 34).",
         'annotations: {job-supervisor.kube-ai.io/job-suspended: "true"}',
     ),
     Rule(
@@ -604,6 +604,234 @@ _RULES = (
         " at once, or makes Pods and deletes them until it has failed (reference defect 4).",
         "jaxReplicaSpecs: {Worker: {replicas: 0, …}}",
     ),
+    Rule(
+        "ET2069",
+        "no-rendezvous",
+        _WARNING,
+        "elasticPolicy.{field} leaves the workers without each other: {reason}",
+        "{advice}",
+        "Torchrun finds the other workers at the rendezvous. A rendezvous of its own for each, or"
+        " one that nobody serves, makes as many jobs as there are workers, or none.",
+        "elasticPolicy: {standalone: true, maxReplicas: 4}",
+    ),
+    Rule(
+        "ET2070",
+        "assumed-dlrover-version",
+        _WARNING,
+        "job '{job}' does not say its version of DLRover: {version} is assumed",
+        "tag its image with the version, annotate it with etcompile.dev/dlrover-version, or pass"
+        " --dlrover-version",
+        "What DLRover's master reads, is told and sets differs from version to version. The version"
+        " is read from the tag of an image that is called after DLRover, the master's first.",
+        "image: registry.example.com/dlrover:latest     # dlrover:v0.6.1",
+    ),
+    Rule(
+        "ET2071",
+        "priority-class",
+        _WARNING,
+        "{where} needs {names} in the cluster",
+        "make what is missing, or name an existing one in the template's priorityClassName",
+        "DLRover writes the words high and low as they are into the Pods. Where such a class is"
+        " missing the API server refuses the Pods, which upstream's master tries for ever without"
+        " a word (reference defects a and 2).",
+        "worker: {priority: high, …}",
+    ),
+    Rule(
+        "ET2072",
+        "rendezvous-unknown",
+        _WARNING,
+        "how many nodes meet cannot be read from the worker's command: it {seen}",
+        "write --nnodes out, or annotate the job, for example {name}: '3:4'",
+        "A master that was started again knows nothing of --nnodes until an agent starts, and may"
+        " let a lone survivor go on as a world of one (reference/dlrover.md 4.5). So it is told by"
+        " a script of its own, if the number is known. The bounds of scaling are not known either.",
+        "command: [bash, -c, 'dlrover-run --nnodes=$NODES train.py']",
+    ),
+    Rule(
+        "ET2073",
+        "type-of-other-strategy",
+        _ERROR,
+        "AllreduceStrategy has workers only, and here is also '{where}'",
+        "remove it, or use ParameterServerStrategy",
+        "Parameter servers, chief and evaluator belong to TensorFlow's ParameterServerStrategy.",
+        "distributionStrategy: AllreduceStrategy with replicaSpecs: {worker: …, ps: …}",
+    ),
+    Rule(
+        "ET2074",
+        "parameter-servers-how",
+        _WARNING,
+        "job '{job}' keeps DLRover's master, which reads it from the cluster: the kind ElasticJob"
+        " must be defined there",
+        "annotate the job, etcompile.dev/parameter-servers: master to say that this is meant, or"
+        " static where the script does without DLRover's scaling",
+        "With parameter servers, scaling and the recovery of data shards are the work of DLRover's"
+        " own master, which wants a custom resource and rights on Pods in its namespace. A script"
+        " that asks for none of it needs no master: its Pods are rendered, with a TF_CONFIG.",
+        "distributionStrategy: ParameterServerStrategy",
+    ),
+    Rule(
+        "ET2075",
+        "no-parameter-servers",
+        _ERROR,
+        "ParameterServerStrategy {said}, and there is no 'ps' in replicaSpecs",
+        "write distributionStrategy: AllreduceStrategy, or add the parameter servers",
+        "DLRover's master takes a job without distributionStrategy for one with parameter servers,"
+        " and ends with a KeyError when there are none (reference defect a).",
+        "spec: {replicaSpecs: {worker: …}}",
+    ),
+    Rule(
+        "ET2076",
+        "needs-dlrover-master",
+        _ERROR,
+        "{where} runs with {flag}, which waits for DLRover's master for ever",
+        "leave the flag out, or annotate the job with etcompile.dev/parameter-servers: master",
+        "Scripts with this flag ask the master for the parameter servers until it knows them; a"
+        " static job has no master.",
+        "annotations: {etcompile.dev/parameter-servers: static} with --enable_auto_scaling=True",
+    ),
+    Rule(
+        "ET2077",
+        "sized-by-dlrover",
+        _WARNING,
+        "{where}.autoScale lets DLRover's master size the Pods, and it gives them no memory",
+        "set autoScale: false and write replicas and resources out",
+        "Its first plan divides resourceLimits in bytes where megabytes are meant: the Pods get 0Mi"
+        " (reference defect 15). Of parameter servers, requests from 2 cpu and 1024Mi on stay.",
+        "ps: {autoScale: true, …}",
+    ),
+    Rule(
+        "ET2080",
+        "gang-size",
+        _ERROR,
+        "the gang of this job cannot start: {problem}",
+        "{advice}",
+        "A gang scheduler holds all Pods until as many as its minimum are there and fit. With a"
+        " minimum above what is rendered it does so for ever, and most of them say nothing.",
+        "schedulingPolicy: {minAvailable: 5}   # of a job with 4 Pods",
+    ),
+    Rule(
+        "ET2081",
+        "gang-name",
+        _ERROR,
+        "{what} '{name}' is no name that {scheduler} takes",
+        "it must be {expected}",
+        "Names of gangs and queues end up in labels and in objects, which have forms of their own.",
+        "schedulingPolicy: {queue: research}   # with YuniKorn, which wants root.research",
+    ),
+    Rule(
+        "ET2082",
+        "gang-mixed",
+        _ERROR,
+        "Pods of one gang differ in {field}: {values}",
+        "give all of them the same",
+        "A gang is in one namespace and one scheduler's hands, and it has one priority: else each"
+        " scheduler sees a part of it, and waits for the rest.",
+        "a launcher with schedulerName: default-scheduler, and workers without one",
+    ),
+    Rule(
+        "ET2083",
+        "gang-no-requests",
+        _WARNING,
+        "these containers do not say what they need: {where}",
+        "set their requests, or limits",
+        "A scheduler that reserves room for a whole gang counts requests. A Pod without any needs"
+        " no room, so that the gang starts where it does not fit; Volcano even takes such a Pod"
+        " that waits for one that runs.",
+        "containers: [{name: main, image: example.com/trainer:1}]   # with --gang volcano",
+    ),
+    Rule(
+        "ET2084",
+        "gang-shapes",
+        _WARNING,
+        "Pod '{pod}' is not like the others of its role {role}",
+        "give all Pods of the role the same requests, ports and places to be",
+        "These schedulers look at one Pod of a role and take the others to be like it: one that needs"
+        " more may wait for ever in a gang that has started, or keep one from starting that fits.",
+        "patches: [{target: {kind: Pod, name: mnist-worker-1}, patch: …}]   # more memory for one",
+    ),
+    Rule(
+        "ET2085",
+        "gang-kueue",
+        _ERROR,
+        "Kueue would not admit this job: {problem}",
+        "{advice}",
+        "Kueue waits until a group has exactly as many Pods as each of them says, and admits no"
+        " Pod of a name that it has seen. A run with an ID has names of its own.",
+        "etcompile render job.yaml --gang kueue   # without --run",
+    ),
+    Rule(
+        "ET2086",
+        "gang-volcano",
+        _ERROR,
+        "PodGroup '{group}' does not mean what it says: {problem}",
+        "change it in the overlay that patches it",
+        "Volcano skips the minima of all roles, without a word, unless they add up to minMember.",
+        "patches: [{target: {kind: PodGroup}, patch: {spec: {minMember: 2}}}]",
+    ),
+    Rule(
+        "ET2087",
+        "gang-native",
+        _ERROR,
+        "Kubernetes would not start this gang: {problem}",
+        "{advice}",
+        "Gangs of Kubernetes itself have another form in each version so far, and an API server"
+        " that does not know the field of the Pod drops it: the Pods start one by one, and nobody"
+        " is told. So the version must be said.",
+        "etcompile render job.yaml --gang native   # without --kubernetes-version",
+    ),
+    Rule(
+        "ET2088",
+        "gang-yunikorn",
+        _ERROR,
+        "YuniKorn would not keep this gang together: {problem}",
+        "leave its annotations to etcompile, or patch all Pods alike",
+        "Every Pod tells YuniKorn of the whole gang. It believes the first, makes a placeholder of"
+        " that size for each Pod, and lets it go for a Pod that is larger.",
+        "patches: [{target: {kind: Pod, role: worker}, patch: …}]   # more memory than it says",
+    ),
+    Rule(
+        "ET2089",
+        "gang-kai",
+        _ERROR,
+        "PodGroup '{group}' does not mean what it says: {problem}",
+        "change it in the overlay that patches it",
+        "KAI counts the minima of subgroups only, and leaves out Pods of a subgroup it does not"
+        " know.",
+        "patches: [{target: {kind: PodGroup}, patch: {spec: {minMember: 3}}}]",
+    ),
+    Rule(
+        "ET2090",
+        "gang-waves",
+        _ERROR,
+        "the gang would wait for Pods that are not created yet: {objects}",
+        "remove the wave annotations from the Pod templates",
+        "A tool creates the next wave when the Pods of the last one run, and the gang scheduler"
+        " starts none before all that it counts are there: each waits for the other. The MPI"
+        " Operator has this deadlock with launcherCreationPolicy: WaitForWorkersReady"
+        " (reference defect D2). Here the launcher waits inside its Pod.",
+        'launcher: {template: {metadata: {annotations: {argocd.argoproj.io/sync-wave: "200"}}}}',
+    ),
+    Rule(
+        "ET2091",
+        "gang-leader",
+        _WARNING,
+        "{scheduler} may start {count} Pods without '{pod}', which the run depends on: it takes"
+        " {first} first",
+        "raise the minimum, or choose a scheduler that knows roles",
+        "Without a minimum for each role, Pods are taken in the order of their names. A gang that"
+        " starts without the Pod that leads it holds its nodes, and does nothing.",
+        "schedulingPolicy: {minAvailable: 2}   # of a TFJob with two PS and two Workers",
+    ),
+    Rule(
+        "ET2092",
+        "gang-field",
+        _WARNING,
+        "{field} has no effect with {scheduler}: {reason}",
+        "remove it, if no other cluster needs it",
+        "Schedulers differ in what they can be told. The operators ignore what theirs cannot use"
+        " (reference defect 19).",
+        "schedulingPolicy: {queue: research}   # with --gang coscheduling",
+    ),
     # 3xxx: scale intents -----------------------------------------------------------------------
     Rule(
         "ET3001",
@@ -639,8 +867,8 @@ _RULES = (
         "ET3004",
         "above-max",
         _ERROR,
-        "{intent} would make {replicas} workers, and maxReplicas is {maximum}",
-        "raise maxReplicas in the job, or add fewer",
+        "{intent} would make {replicas} workers, and {limit} is {maximum}",
+        "raise {limit} in the job, or add fewer",
         "et-operator never reads maxReplicas (reference defect 5).",
         "toAdd: {count: 9} with maxReplicas: 4",
     ),
@@ -658,9 +886,10 @@ _RULES = (
         "ET3006",
         "not-scalable",
         _ERROR,
-        "{intent} selects job '{job}', which has no workers to scale",
-        "remove the intent",
-        "Only the worker role of an elastic kind can be scaled.",
+        "{intent} selects job '{job}', which {problem}",
+        "{advice}",
+        "Only the workers of an elastic job can be scaled: all others are told at their start how"
+        " many there are, and a running Pod cannot be told anew.",
         "a ScaleOut of a job without workers",
     ),
     Rule(
@@ -751,6 +980,36 @@ _RULES = (
         " run.",
         "etcompile scale iris --to 4   # an XGBoostJob",
     ),
+    Rule(
+        "ET3016",
+        "plan-not-possible",
+        _ERROR,
+        "{intent} cannot be carried out: {reason}",
+        "{advice}",
+        "A ScalePlan is folded into a job whose Pods are rendered, and handed to a DLRover master"
+        " that reads plans, which those from 0.6 on do not. What neither can do is refused;"
+        " upstream passes over it in silence.",
+        "spec: {psHosts: […]}",
+    ),
+    Rule(
+        "ET3017",
+        "plan-without-job",
+        _ERROR,
+        "this ScalePlan names no job",
+        "label it, {label}: JOB",
+        "DLRover's master finds plans by this label.",
+        "kind: ScalePlan without metadata.labels",
+    ),
+    Rule(
+        "ET3018",
+        "plan-without-label",
+        _WARNING,
+        "this ScalePlan has no label {label}: its job is taken from ownerJob or an old label",
+        "add the label",
+        "DLRover's master looks at this label only; upstream's documents and samples use"
+        " `elasticjob-name`, which no master has ever looked at (reference defect 17).",
+        "labels: {elasticjob-name: mnist}",
+    ),
     # 4xxx: Kubernetes objects ------------------------------------------------------------------
     Rule(
         "ET4001",
@@ -804,7 +1063,7 @@ _RULES = (
         "private-key",
         _ERROR,
         "{what} contains a private key",
-        "keep the key in the cluster or in a vault: --secret existing:NAME or --secret external",
+        "keep the key in the cluster or in a vault, or encrypt it: see docs/secrets.md",
         "Rendered output is committed to Git and read by many. No option turns this off.",
         "stringData: {id_rsa: '-----BEGIN …'}",
     ),
@@ -813,7 +1072,8 @@ _RULES = (
         "plain-secret",
         _ERROR,
         "{what} carries data in the clear",
-        "use an ExternalSecret or a SealedSecret, or pass --allow-plain-secrets",
+        "use an ExternalSecret or a SealedSecret, encrypt it with SOPS, or pass"
+        " --allow-plain-secrets",
         "Base64 is not encryption: anyone who reads the repository reads the Secret.",
         "kind: Secret\ndata: {token: c2VjcmV0}",
     ),
@@ -863,6 +1123,16 @@ _RULES = (
         "Argo CD begins a wave when the Pods of the one before have ended, or are healthy. A"
         " worker that waits for its launcher and a launcher that waits for its wave never meet.",
         'template: {metadata: {annotations: {argocd.argoproj.io/sync-wave: "5"}}}',
+    ),
+    Rule(
+        "ET4013",
+        "jobs-clash",
+        _ERROR,
+        "{job} would make {what}, which {other} makes already",
+        "rename one of the two jobs",
+        "Jobs of two kinds may have one name, but their Pods, Services and ConfigMaps cannot: one"
+        " would overwrite the other. With the operators one of the two would never start.",
+        "kind: JAXJob and kind: PyTorchJob, both with metadata: {name: bert}",
     ),
     # 5xxx: output ------------------------------------------------------------------------------
     Rule(
@@ -990,6 +1260,24 @@ _RULES = (
         "patch: [{op: replace, path: /spec/replicas, value: 2}]   # there is no spec.replicas",
     ),
     Rule(
+        "ET6008",
+        "overlay-gang",
+        _ERROR,
+        "'{gang}' is no gang scheduler",
+        "known are {known}",
+        "The setting names the scheduler of the cluster, in the spelling of `--gang`.",
+        "settings: {gang: vulcano}",
+    ),
+    Rule(
+        "ET6009",
+        "overlay-secret",
+        _ERROR,
+        "{problem}",
+        "see docs/secrets.md",
+        "The setting takes what `--secret` takes.",
+        "settings: {secret: existing:Not_A_Name}",
+    ),
+    Rule(
         "ET5007",
         "edited-by-hand",
         _ERROR,
@@ -1061,6 +1349,41 @@ _RULES = (
         " say what was asked for.",
         "kubectl get pods -l training-job-name=bert -o yaml | etcompile migrate -",
     ),
+    Rule(
+        "ET5014",
+        "encrypted-needs-folder",
+        _ERROR,
+        "the key pair of job '{job}' would be another one every time: --secret {kind} needs the"
+        " folder of the last output",
+        "render to a folder with -o DIR, and apply or compare that folder",
+        "A key pair that the output holds encrypted is made once and then kept as it stands: what"
+        " was encrypted cannot be read again here, and another pair would cut a running job in two."
+        " Where nothing is kept, as on a stream, there is nothing to keep it in.",
+        "etcompile render jobs/ --secret sealed:cert.pem   # without -o out/",
+    ),
+    Rule(
+        "ET5015",
+        "key-pair-stays",
+        _ERROR,
+        "{what} cannot stay as it is: {problem}",
+        "{advice}",
+        "Only who holds the private key of the certificate, or the identity of the recipient, can"
+        " read an encrypted key pair and encrypt it for somebody else; etcompile cannot. A new pair"
+        " would not fit the Pods that run with the old one, and the Secret is immutable. So stay"
+        " with what it was encrypted for until the run has ended, or begin a new run: its Secret"
+        " has a name and a key pair of its own.",
+        "etcompile render jobs/ -o out/ --secret sealed:renewed.pem   # sealed with the old one",
+    ),
+    Rule(
+        "ET5016",
+        "secret-source",
+        _ERROR,
+        "{option}: {problem}",
+        "see docs/secrets.md",
+        "What a mode of --secret needs cannot be used: the certificate of Sealed Secrets, the"
+        " recipients of age, or the pattern of a SecretProviderClass.",
+        "etcompile render jobs/ -o out/ --secret sealed:expired.pem",
+    ),
     # 7xxx: plan ----------------------------------------------------------------------------------
     Rule(
         "ET7001",
@@ -1131,6 +1454,68 @@ _RULES = (
         "A job is in the cluster when the ConfigMap that holds it is: it carries the label"
         " etcompile.dev/job, and the key job.yaml.",
         "etcompile status bret",
+    ),
+    Rule(
+        "ET8006",
+        "foreign-object",
+        _ERROR,
+        "{object}: {problem}",
+        "{advice}",
+        "Somebody else looks after the object, or after a field that is to change. Two who write"
+        " one field undo each other for ever, so nothing at all was changed. Leave the field out,"
+        " or take it over for good and see that the other stops.",
+        "kubectl label pod bert-worker-0 team=b --overwrite   # and the job's template says team: a",
+    ),
+    Rule(
+        "ET8007",
+        "must-be-replaced",
+        _ERROR,
+        "{object}: {problem}",
+        "{advice}",
+        "The API refuses this change on an object that exists. With --replace it is deleted, waited"
+        " for until it is gone, and made anew: a Pod loses what it was doing. A run of its own"
+        " (--run auto) has new names instead, and prunes the old Pods.",
+        "etcompile apply jobs/   # after the command of a running worker was changed",
+    ),
+    Rule(
+        "ET8008",
+        "object-refused",
+        _ERROR,
+        "{object}: {problem}",
+        "{advice}",
+        "The API server, or a policy of the cluster, does not accept the object; found by a dry run"
+        " before anything is written, unless it says so only when asked in earnest.",
+        "a Pod without resource requests in a namespace whose quota demands them",
+    ),
+    Rule(
+        "ET8009",
+        "changed-world",
+        _ERROR,
+        "{plan}: {object}: {problem}",
+        "make the plan anew with `etcompile diff -o`, and look at it",
+        "A plan is approved for the objects that it was made for. If they have changed since, doing"
+        " it would do something that nobody has seen.",
+        "etcompile diff jobs/ -o plan.json; kubectl delete pod bert-worker-0; etcompile apply plan.json",
+    ),
+    Rule(
+        "ET8010",
+        "unusable-plan",
+        _ERROR,
+        "{plan}: {problem}",
+        "",
+        "The file is no plan of this version, was changed after it was written, or was made"
+        " against something else than a cluster.",
+        "etcompile diff jobs/ --against main -o plan.json; etcompile apply plan.json",
+    ),
+    Rule(
+        "ET8011",
+        "no-name-to-apply",
+        _ERROR,
+        "{object} has generateName and no name: each apply would make another one",
+        "give it a name, or create it with `kubectl create`",
+        "To apply is to make an object what a file says, so the file must say which object. A"
+        " generated name is another one every time.",
+        "metadata: {generateName: eval-}",
     ),
 )
 

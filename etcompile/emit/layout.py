@@ -117,7 +117,8 @@ def _file(manifest: Manifest, *, of_job: bool) -> str:
     """The file an object goes to: numbers, so that any tool reads them in the right order."""
     number = wave(manifest)
     if number < WAVE_CONFIG:
-        return "10-prereqs"
+        # What SOPS has encrypted it decrypts by file, one object in each.
+        return f"10-{_safe(_stem(manifest))}" if "sops" in manifest else "10-prereqs"
     if number < WAVE_PODS:
         return "20-config"
     if not of_job:
@@ -132,7 +133,7 @@ def _object_files(manifests: Sequence[tuple[str, Manifest]]) -> list[str]:
     gets a digest of what the object is, so that it depends on no other object's place.
     """
     stems = [f"{number}-{_stem(manifest)}" for number, manifest in manifests]
-    safe = [_UNSAFE.sub("-", stem.lower())[:_LONGEST_STEM] for stem in stems]
+    safe = [_safe(stem) for stem in stems]
     uses = collections.Counter(safe)
     taken = {KUSTOMIZATION}
     names = []
@@ -140,6 +141,10 @@ def _object_files(manifests: Sequence[tuple[str, Manifest]]) -> list[str]:
         exact = name == stem and uses[name] == 1
         names.append(_free(name if exact else f"{name}-{_digest(manifest)}", taken, ".yaml"))
     return names
+
+
+def _safe(stem: str) -> str:
+    return _UNSAFE.sub("-", stem.lower())[:_LONGEST_STEM]
 
 
 def _stem(manifest: Manifest) -> str:

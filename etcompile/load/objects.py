@@ -5,6 +5,7 @@ because values that Python code hands over go through it too.
 """
 
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
@@ -16,6 +17,7 @@ from etcompile.load.positions import Origin
 
 _KUSTOMIZE_GROUP = "kustomize.config.k8s.io/"
 _KUSTOMIZE_KINDS = ("Kustomization", "Component")
+_KUSTOMIZE_FILES = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 
 
 class Node(Struct, frozen=True):
@@ -75,6 +77,9 @@ def _objects(node: Node, file: str) -> Iterator[Node | Diagnostic]:
         yield from _items(node, file)
     elif kind in _KUSTOMIZE_KINDS and str(version).startswith(_KUSTOMIZE_GROUP):
         yield diagnose("ET1020", _locate(node, file, ("kind",)))
+    elif kind is None and version is None and Path(file).name in _KUSTOMIZE_FILES:
+        # kustomize itself fills the two in.
+        yield diagnose("ET1020", _locate(node, file, ()))
     else:
         lacking = [name for name in ("apiVersion", "kind") if not _is_name(value.get(name))]
         for name in lacking:

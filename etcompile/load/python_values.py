@@ -10,7 +10,7 @@ from typing import Any
 
 from etcompile.diagnostics import Diagnostic, Location, diagnose
 from etcompile.load.limits import Limits
-from etcompile.load.scalars import NotJsonError
+from etcompile.load.scalars import PLAIN, NotJsonError
 
 
 class _TooDeepError(Exception):
@@ -33,7 +33,7 @@ def json_value(value: object, file: str, limits: Limits) -> tuple[Any, Diagnosti
     except _TooDeepError:
         return None, diagnose("ET1008", Location(file), limit=limits.depth)
     except NotJsonError as error:
-        return None, diagnose("ET1015", Location(file), what=str(error))
+        return None, diagnose("ET1015", Location(file), what=str(error), advice=PLAIN)
 
 
 def _copy(value: object, where: str, levels: int) -> Any:

@@ -13,6 +13,9 @@ from typing import Final
 
 Scalar = str | int | float | bool | None
 
+PLAIN = "use plain strings, numbers, booleans, lists and mappings"
+"""What to do about a value that has no JSON form."""
+
 
 class NotJsonError(ValueError):
     """The value has no JSON form; its text is the diagnostic's `what`."""

@@ -28,6 +28,7 @@ from etcompile.load.events import NotJsonTextError, json_events, looks_like_json
 from etcompile.load.limits import Limits
 from etcompile.load.scalars import (
     FIRST_CHARACTERS,
+    PLAIN,
     NotJsonError,
     Scalar,
     key_text,
@@ -342,8 +343,8 @@ def _read_events(reading: Reading, text: Text, limits: Limits, *, note_keys: boo
             try:
                 key = key_text(value)
             except NotJsonError as error:
-                what = _template(text, opening) or str(error)
-                reading.problems.append(_not_json(text, opening, what))
+                problem = _template(text, opening) or _not_json(text, opening, str(error))
+                reading.problems.append(problem)
                 refused += 1
                 key = _DROP
                 continue
@@ -388,14 +389,20 @@ def _merge_bases(value: Any, *, aliased: bool) -> list[dict[str, Any]] | None:
 
 
 def _not_json(text: Text, event: Any, what: str) -> Diagnostic:
-    return diagnose("ET1015", text.location(*_span(event)), what=what)
+    return diagnose("ET1015", text.location(*_span(event)), what=what, advice=PLAIN)
 
 
-def _template(text: Text, event: Any) -> str | None:
-    """The name of a mistake: `{{ .Values.x }}` is a mapping with a mapping for a key."""
-    start = event.start_mark.index
-    opens = text.content.startswith("{", start) and text.content[max(start - 1, 0)] == "{"
-    return "a template ({{ ... }})" if opens else None
+def _template(text: Text, event: Any) -> Diagnostic | None:
+    """What a template is: `{{ .Values.x }}` is a mapping with a mapping for a key."""
+    start = event.start_mark.index - 1
+    if not text.content.startswith("{{", max(start, 0)):
+        return None
+    end = text.content.find("}}", start)
+    line = text.content.find("\n", start)
+    end = end + 2 if end >= 0 and (line < 0 or end < line) else start + 2
+    advice = "fill the templates in first: helm template CHART | etcompile render -"
+    what = "a template ({{ ... }})"
+    return diagnose("ET1015", text.location(start, end), what=what, advice=advice)
 
 
 def _duplicate(text: Text, event: Any, key: str, keys: dict[str, int] | None) -> Diagnostic:

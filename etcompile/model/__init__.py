@@ -5,15 +5,18 @@ objects; they meet nowhere else. All are frozen; a change is a new value.
 """
 
 from etcompile.model.job import (
+    DLROVER_VERSION,
     DOMAIN,
     BatchJob,
     Bounds,
     ClusterAccess,
     ConfigFile,
     ConfigMapVolume,
+    CustomResource,
     EmptyDir,
     Env,
     FieldEnv,
+    Gang,
     Gate,
     HostList,
     IndexedEnv,
@@ -25,6 +28,8 @@ from etcompile.model.job import (
     Origin,
     PodTemplate,
     Port,
+    Priority,
+    Relaunch,
     Resident,
     Role,
     RunPolicy,
@@ -34,20 +39,24 @@ from etcompile.model.job import (
     Variable,
     Volume,
 )
-from etcompile.model.scaling import Intent, ScaleIn, ScaleOut
-from etcompile.model.settings import PROFILES, Profile, SecretMode, Services, Settings
+from etcompile.model.scaling import Intent, Planned, ScaleIn, ScaleOut, ScalePlan
+from etcompile.model.settings import GANGS, PROFILES, Profile, SecretMode, Services, Settings
 
 __all__ = [
+    "DLROVER_VERSION",
     "DOMAIN",
+    "GANGS",
     "PROFILES",
     "BatchJob",
     "Bounds",
     "ClusterAccess",
     "ConfigFile",
     "ConfigMapVolume",
+    "CustomResource",
     "EmptyDir",
     "Env",
     "FieldEnv",
+    "Gang",
     "Gate",
     "HostList",
     "IndexedEnv",
@@ -58,14 +67,18 @@ __all__ = [
     "Member",
     "Mount",
     "Origin",
+    "Planned",
     "PodTemplate",
     "Port",
+    "Priority",
     "Profile",
+    "Relaunch",
     "Resident",
     "Role",
     "RunPolicy",
     "ScaleIn",
     "ScaleOut",
+    "ScalePlan",
     "SecretMode",
     "Services",
     "Settings",

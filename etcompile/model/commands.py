@@ -11,6 +11,7 @@ from typing import Any
 LAUNCHERS = ("horovodrun", "mpirun", "mpiexec", "deepspeed", "torchrun")
 """Programs that start a training on other hosts."""
 
+_LEAST = ("--min-np", "--min-num-proc")
 _SHELLS = ("sh", "bash", "dash")
 
 
@@ -40,3 +41,43 @@ def launch_program(container: Mapping[str, Any]) -> tuple[str, list[str]] | None
         if (program := PurePosixPath(word).name) in LAUNCHERS:
             return program, words[place + 1 :]
     return None
+
+
+def discovers_hosts(container: Mapping[str, Any]) -> bool:
+    """Whether a container runs an elastic Horovod driver, which asks a script for its hosts."""
+    return any("--host-discovery-script" in word for word in command_words(container))
+
+
+def least_workers(
+    launcher: Mapping[str, Any],
+    replicas: int,
+    slots: int,
+    *,
+    others: int = 0,
+    stated: int | None = None,
+) -> int:
+    """How many workers a launcher needs to begin.
+
+    Args:
+        launcher: The container that starts the training on its workers.
+        replicas: The workers that the document declares.
+        slots: Processes for each.
+        others: Hosts besides the workers.
+        stated: The fewest workers, where the document says so.
+
+    Returns:
+        Fewer than all only for an elastic horovodrun, and for a launcher of which nothing can be
+        seen where the document states a number.
+    """
+    found = launch_program(launcher)
+    if found is None:
+        return replicas if stated is None else min(stated, replicas)
+    program, words = found
+    if program != "horovodrun" or not discovers_hosts(launcher):
+        return replicas
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        flag, equals, value = word.partition("=")
+        value = value if equals else following
+        if flag in _LEAST and value.isdecimal() and slots > 0:
+            return min(max(-(-int(value) // slots) - others, 1), replicas)
+    return replicas if stated is None else min(stated, replicas)

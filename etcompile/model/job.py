@@ -42,11 +42,16 @@ class Bounds(Struct, frozen=True):
         minimum: The fewest, at least 1.
         maximum: The most; None for no limit.
         origin: Where `minReplicas` and `maxReplicas` stand, if not beside `replicas`.
+        names: What the kind calls the two.
+        quorum: How many a run needs before it can begin; None for the minimum. Where the author
+            named no minimum, they are all that the document declares.
     """
 
     minimum: int = 1
     maximum: int | None = None
     origin: Origin | None = None
+    names: tuple[str, str] = ("minReplicas", "maxReplicas")
+    quorum: int | None = None
 
 
 class Member(Struct, frozen=True):
@@ -55,10 +60,22 @@ class Member(Struct, frozen=True):
     Args:
         index: Its number in the role, from 0; None for a role with a single, unnumbered Pod.
         labels: Labels that only this replica's Pod carries.
+        rank: Its place in the training, where that is not its number: who follows a failed
+            replica has a number of its own and the rank of the one before.
+        relaunches: How many replicas of its rank came before it.
+        resources: What its main container asks for and may have, instead of the template's.
     """
 
     index: int | None = None
     labels: Labels = field(default_factory=dict)
+    rank: int | None = None
+    relaunches: int = 0
+    resources: Labels = field(default_factory=dict)
+
+    @property
+    def place(self) -> int | None:
+        """Its place in the training; None for a role with a single, unnumbered Pod."""
+        return self.index if self.rank is None else self.rank
 
 
 class Port(Struct, frozen=True):
@@ -68,6 +85,9 @@ class Port(Struct, frozen=True):
     number: int
     protocol: str = "TCP"
 
+
+DLROVER_VERSION = "etcompile.dev/dlrover-version"
+"""Annotation of an ElasticJob: which version of DLRover runs in its images."""
 
 DOMAIN = "{domain}"
 """In a variable or a line of a host list: where a host name needs its domain. Filled in late,
@@ -102,12 +122,14 @@ class IndexedEnv(Struct, frozen=True):
             may contain `DOMAIN`.
         offset: What is added to the index.
         default: A container's own variable of this name counts instead.
+        rank: The replica's rank stands there, not its index.
     """
 
     name: str
     parts: tuple[str, ...]
     offset: int = 0
     default: bool = False
+    rank: bool = False
 
 
 class FieldEnv(Struct, frozen=True):
@@ -199,6 +221,7 @@ class Gate(Struct, frozen=True):
         kubexec: The script that runs a command on a host, when not by ssh.
         name: The init container's name.
         file: The key of the host list, where it is to be put among the scripts.
+        port: Wait until each host accepts on this port.
     """
 
     roles: tuple[str, ...]
@@ -209,6 +232,7 @@ class Gate(Struct, frozen=True):
     kubexec: str | None = None
     name: str = "wait-for-workers"
     file: str | None = None
+    port: int | None = None
 
 
 class BatchJob(Struct, frozen=True):
@@ -221,6 +245,50 @@ class BatchJob(Struct, frozen=True):
 
     backoff_limit: int | None = None
     deadline: int | None = None
+
+
+class Relaunch(Struct, frozen=True):
+    """How a failed replica is followed by one of the same rank; carried for the watcher.
+
+    Who follows has the next number that no replica of the role ever had, so that its Pod stands
+    beside the failed one, whose logs stay.
+
+    Args:
+        limit: How often a rank may be followed.
+        free: Exit codes of ends that do not count against the limit, nor does a Pod that is gone.
+        never: Exit codes, and reasons of containers, after which none follows.
+        budget: How many replicas may fail in the run's life; one more and it fails. None for any.
+        pending: Seconds after which a Pod that still waits for a node fails the run.
+        tolerance: When such a Pod does: `any` (each does), `minimum` (only with fewer others
+            running than the least that the role goes on with) or `never`.
+        stuck: Seconds without a word in its log after which a replica is deleted and followed;
+            None for never.
+        memory: Who follows a replica that ran out of memory may have so many times as much;
+            None if none follows.
+    """
+
+    limit: int
+    free: tuple[int, ...] = ()
+    never: tuple[int | str, ...] = ()
+    budget: int | None = None
+    pending: int | None = None
+    tolerance: Literal["any", "minimum", "never"] = "minimum"
+    stuck: int | None = None
+    memory: int | None = None
+
+
+class Priority(Struct, frozen=True):
+    """The PriorityClass of a role's Pods, by their ranks.
+
+    Args:
+        first: So many of them, by rank, have the first class.
+        high: The first class.
+        low: That of the others; None for none.
+    """
+
+    first: int
+    high: str
+    low: str | None = None
 
 
 class PodTemplate(Struct, frozen=True):
@@ -279,10 +347,20 @@ class Role(Struct, frozen=True):
         anchored: How many of the lowest indexes scaling in must leave alone, and why.
         restart: Which failed replicas are replaced: Always, OnFailure, ExitCode or Never.
         pod_restart: What the kubelet does about a container that ends: its Pods' restartPolicy.
+        comes_back: What else brings a replica back: nothing but `restart` (`policy`), that its Pod
+            is gone (`when-gone`), or any failure (`always`).
+        vital: One of its replicas that failed and does not come back fails the run.
         deadline: Seconds after which its Pods fail; None for never.
         batch: It is a Job of Kubernetes, which makes the Pod; None for a plain Pod.
         pod_stem: What its Pods are named instead, where a run gives them names of their own.
         origin: Where it stands.
+        service: The one Service of all its replicas, instead of one each.
+        stable_address: Its Services have an address of their own, which stays when a Pod goes.
+        object_labels: Labels of all its Pods and Services by which nothing is selected.
+        rank_label: The label that carries the rank, if the kind tells it from the index.
+        relaunch_label: The label that says how many replicas of the rank came before.
+        priority: The PriorityClass of its Pods; None leaves the template's.
+        relaunch: How a failed replica is followed by another; None if the same is made again.
     """
 
     name: str
@@ -313,21 +391,38 @@ class Role(Struct, frozen=True):
     anchored: tuple[int, str] | None = None
     restart: str = "Never"
     pod_restart: str = "Never"
+    comes_back: Literal["policy", "when-gone", "always"] = "policy"
+    vital: bool = True
     deadline: int | None = None
     batch: BatchJob | None = None
     pod_stem: str | None = None
+    service: str | None = None
+    stable_address: bool = False
+    object_labels: Labels = field(default_factory=dict)
+    rank_label: str | None = None
+    relaunch_label: str | None = None
+    priority: Priority | None = None
+    relaunch: Relaunch | None = None
+
+    @property
+    def quorum(self) -> int:
+        """How many of its replicas a run needs before it can begin."""
+        if self.bounds is None:
+            return len(self.members)
+        wanted = self.bounds.minimum if self.bounds.quorum is None else self.bounds.quorum
+        return min(wanted, len(self.members))
 
     def host_name(self, member: Member) -> str:
         """The name by which others reach a replica, and that of its Service if it has one."""
-        return _numbered(self.stem, member)
+        return self.service or _numbered(self.stem, member.place)
 
     def pod_name(self, member: Member) -> str:
         """The name of a replica's Pod."""
-        return _numbered(self.pod_stem or self.stem, member)
+        return _numbered(self.pod_stem or self.stem, member.index)
 
 
-def _numbered(stem: str, member: Member) -> str:
-    return stem if member.index is None else f"{stem}-{member.index}"
+def _numbered(stem: str, number: int | None) -> str:
+    return stem if number is None else f"{stem}-{number}"
 
 
 class ConfigFile(Struct, frozen=True):
@@ -377,6 +472,8 @@ class SshCredentials(Struct, frozen=True):
         volume: The volume's name, if the kind has one; else the Secret's.
         whole: The volume is mounted as a whole, not a folder of it.
         mode: The mode of its files; None for Kubernetes' own default.
+        provider_class: The SecretProviderClass by which a CSI driver mounts them, where there is
+            no Secret; the files it mounts are named as the keys of one.
     """
 
     secret: str
@@ -392,6 +489,7 @@ class SshCredentials(Struct, frozen=True):
     volume: str | None = None
     whole: bool = False
     mode: int | None = 0o600
+    provider_class: str | None = None
 
 
 class ClusterAccess(Struct, frozen=True):
@@ -402,12 +500,32 @@ class ClusterAccess(Struct, frozen=True):
         create_account: Whether it is the job's own; else it exists already.
         rules: RBAC rules, in the API's spelling; none means no Role is needed.
         exec_into: The role into whose Pods, and no others, commands may be sent.
+        role: The name of the Role and its binding; None for `JOB-launcher`.
     """
 
     account: str
     create_account: bool
     rules: tuple[Mapping[str, Any], ...]
     exec_into: str | None = None
+    role: str | None = None
+
+
+class CustomResource(Struct, frozen=True):
+    """An object of a kind of somebody else's, that a program of the job reads from the cluster.
+
+    Args:
+        api_version: Its API version.
+        kind: Its kind.
+        name: Its name.
+        labels: Its labels.
+        spec: Its spec, JSON.
+    """
+
+    api_version: str
+    kind: str
+    name: str
+    spec: Mapping[str, Any]
+    labels: Labels = field(default_factory=dict)
 
 
 class Success(Struct, frozen=True):
@@ -416,10 +534,13 @@ class Success(Struct, frozen=True):
     Args:
         roles: The roles that decide.
         needs: All of their replicas, any of them, or the one with index 0 (or else all).
+        least: So many are enough where the others have failed and none follows them; None if
+            that fails the run.
     """
 
     roles: tuple[str, ...]
     needs: Literal["all", "any", "first"] = "all"
+    least: int | None = None
 
 
 class RunPolicy(Struct, frozen=True):
@@ -435,6 +556,8 @@ class RunPolicy(Struct, frozen=True):
         deadline: Seconds after which the run fails; None for never.
         ttl: Seconds after its end when what is left of it may go; None for never.
         together: One failed replica restarts all, because its peers cannot go on without it.
+        limits: What `backoff_limit` limits: restarts of the whole job, or `failures` of replicas.
+        keeps: Roles whose Pods stay when others are removed at the end.
     """
 
     restart: str
@@ -446,6 +569,8 @@ class RunPolicy(Struct, frozen=True):
     deadline: int | None = None
     ttl: int | None = None
     together: bool = False
+    limits: Literal["restarts", "failures"] = "restarts"
+    keeps: tuple[str, ...] = ()
 
 
 class SharedService(Struct, frozen=True):
@@ -456,6 +581,36 @@ class SharedService(Struct, frozen=True):
     """
 
     name: str
+
+
+class Gang(Struct, frozen=True):
+    """What a job asks of a gang scheduler, which starts all of its Pods or none.
+
+    Which scheduler that is, if any, is the cluster's business and not the job's: a setting.
+
+    Args:
+        minimum: How many Pods must fit before any starts, of all roles; None leaves it to the
+            roles.
+        queue: The queue it waits in; None for the scheduler's default one.
+        priority_class: The priority of all its Pods.
+        min_resources: What must be free before any starts: resource name to quantity; None adds
+            up the Pods'.
+        timeout: Seconds it may wait.
+        on_timeout: What happens then: the Pods fail, or start as they fit.
+        queue_priority: Its priority in the queue, where that is another class than its Pods'.
+        extra_queue_priority: The same of Pods beyond the minimum.
+        origins: Where those of these fields stand that the document has.
+    """
+
+    minimum: int | None = None
+    queue: str | None = None
+    priority_class: str | None = None
+    min_resources: Mapping[str, str | int] | None = None
+    timeout: int | None = None
+    on_timeout: Literal["fail", "best-effort"] | None = None
+    queue_priority: str | None = None
+    extra_queue_priority: str | None = None
+    origins: Mapping[str, Origin] = field(default_factory=dict)
 
 
 class Job(Struct, frozen=True):
@@ -481,7 +636,12 @@ class Job(Struct, frozen=True):
         origin: Where it stands.
         service: The kind's own one Service for all replicas, if it has one.
         names_namespace: What in the output must name the namespace, if anything must.
+        gang: What it asks of a gang scheduler.
         run_id: Which run of the job this is; None for the one without an ID.
+        app: What it says in `app.kubernetes.io/name`, if not its kind.
+        custom: Objects of kinds of somebody else's that its own programs read.
+        keeps_plans: One of its programs reads ScalePlans from the cluster, so they stay objects.
+        fixed: Why its replicas cannot be scaled, if there is more to say than that.
     """
 
     name: str
@@ -503,7 +663,12 @@ class Job(Struct, frozen=True):
     origin: Origin
     service: SharedService | None = None
     names_namespace: str | None = None
+    gang: Gang = field(default_factory=Gang)
     run_id: str | None = None
+    app: str | None = None
+    custom: tuple[CustomResource, ...] = ()
+    keeps_plans: bool = False
+    fixed: str | None = None
 
     def role(self, name: str) -> Role | None:
         """The role of that name, if the job has it."""

@@ -28,6 +28,11 @@ DONE_FILE = f"{STATUS_PATH}/done"
 SPEC_HASH = "etcompile.dev/spec-hash"
 """Annotation of every Pod: which run it belongs to."""
 
+KEY_PAIR = "etcompile.dev/key-pair"
+"""Annotation of a Secret with an ssh key pair that etcompile makes: which of its keys are what."""
+SEALED_FOR = "etcompile.dev/sealed-for"
+"""Annotation of a SealedSecret: a digest of the public key that it is encrypted with."""
+
 JOB_LABEL = "etcompile.dev/job"
 ROLE_LABEL = "etcompile.dev/role"
 INDEX_LABEL = "etcompile.dev/index"

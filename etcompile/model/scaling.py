@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct, field
 
-from etcompile.model.job import Origin
+from etcompile.model.job import CustomResource, Labels, Origin
 
 
 class Intent(Struct, frozen=True):
@@ -60,3 +60,43 @@ class ScaleIn(Intent, frozen=True):
     count: int | None
     pods: tuple[str, ...]
     pod_origins: Mapping[str, Origin] = field(default_factory=dict)
+
+
+class Planned(Struct, frozen=True):
+    """What a plan says of one replica.
+
+    Args:
+        name: Its Pod's name, as far as the plan says it.
+        role: Its role.
+        index: Its number in the role.
+        rank: Its rank; None for the first that is free.
+        resources: What its main container is to have; empty for the template's.
+        origin: Where that stands.
+    """
+
+    name: str | None
+    role: str | None
+    index: int | None
+    rank: int | None
+    resources: Labels
+    origin: Origin
+
+
+class ScalePlan(Intent, frozen=True):
+    """Says how many replicas there are to be, and which come, go or move.
+
+    Args:
+        replicas: By role, how many.
+        resources: By role, what the main containers of replicas to come are to have.
+        create: Replicas that come.
+        remove: Replicas that go.
+        move: Replicas that go and are followed by another of the same rank.
+        custom: The plan as an object, for a job whose own program reads plans.
+    """
+
+    replicas: Mapping[str, int]
+    resources: Mapping[str, Labels]
+    create: tuple[Planned, ...]
+    remove: tuple[Planned, ...]
+    move: tuple[Planned, ...]
+    custom: CustomResource

@@ -4,17 +4,44 @@ The command line, overlays and the Python API all end here, so that every stage 
 sees one value.
 """
 
+import os
+import re
 from typing import Literal, get_args
 
 from msgspec import Struct
 
 SECRET_NAME = r"[a-z0-9](?:[-.a-z0-9]{0,251}[a-z0-9])?"  # noqa: S105 - a form, no secret
 """The form of a Secret's name: a DNS subdomain."""
+_STORE = rf"(?:cluster:)?{SECRET_NAME}(?:/.+)?"
 
 Services = Literal["per-replica", "shared"]
 Profile = Literal["plain", "argocd", "flux", "kapp", "kpt"]
 """A tool that syncs the output; `plain` is none in particular."""
 PROFILES: tuple[Profile, ...] = get_args(Profile)
+
+GANGS: tuple[str, ...] = (
+    "none",
+    "volcano",
+    "coscheduling",
+    "kueue",
+    "native",
+    "yunikorn",
+    "kai",
+    "koordinator",
+)
+"""Gang schedulers, each a module of this name in `etcompile.backend.gang`; `none` is none."""
+
+
+SecretKind = Literal["runtime", "existing", "external", "sealed", "sops", "csi"]
+SECRET_KINDS: tuple[SecretKind, ...] = get_args(SecretKind)
+_FORMS = "runtime, existing:NAME, external[:STORE/PATH], sealed:CERT.pem, sops:age1..., csi:NAME"
+"""How the modes are written, for messages."""
+_NAMED = frozenset({"existing", "sealed", "sops", "csi"})
+"""Modes that are nothing without a name."""
+
+Scope = Literal["strict", "namespace-wide", "cluster-wide"]
+"""What a SealedSecret is bound to: name and namespace, namespace, or nothing."""
+_SCOPES: tuple[Scope, ...] = get_args(Scope)
 
 
 class SecretMode(Struct, frozen=True):
@@ -22,15 +49,81 @@ class SecretMode(Struct, frozen=True):
 
     Args:
         kind: `runtime` (created in the cluster when the job is applied), `existing` (a Secret
-            somebody looks after) or `external` (made in the cluster by External Secrets).
-        name: The existing Secret's name; None for the other kinds.
+            somebody looks after), `external` (from External Secrets), `sealed` or `sops`
+            (encrypted in the output), or `csi` (mounted by the Secrets Store CSI driver).
+        name: What the kind needs to know: the name of the existing Secret; of `external`
+            `STORE/PATH`, None for a pair that is made in the cluster; of `sealed` the file of
+            the certificate, after its scope and a colon if that is not strict; of `sops` the age
+            recipients, separated by commas; of `csi` a SecretProviderClass, or the file of a
+            pattern for one. A job stored in the cluster knows no files and no recipients.
     """
 
-    kind: Literal["runtime", "existing", "external"]
+    kind: SecretKind
     name: str | None = None
 
     def __str__(self) -> str:
         return f"{self.kind}:{self.name}" if self.name else self.kind
+
+    @property
+    def encrypts(self) -> bool:
+        """Whether the output holds the key pair, encrypted."""
+        return self.kind in ("sealed", "sops")
+
+    @property
+    def scope(self) -> Scope:
+        """What a SealedSecret is bound to."""
+        first = (self.name or "").partition(":")[0]
+        return next((scope for scope in _SCOPES if scope == first), "strict")
+
+    @property
+    def file(self) -> str | None:
+        """The file that the mode needs, if it needs one."""
+        if self.kind == "sealed" and self.name:
+            first, colon, rest = self.name.partition(":")
+            return rest if colon and first in _SCOPES else self.name
+        if self.kind == "csi" and self.name:
+            is_file = "/" in self.name or self.name.endswith((".yaml", ".yml"))
+            return self.name if is_file else None
+        return None
+
+    @property
+    def stored(self) -> "SecretMode":
+        """The mode as far as the objects of a job depend on it: the same on every machine."""
+        if self.encrypts or self.file:
+            return SecretMode(self.kind)
+        return self
+
+    def beside(self, folder: str) -> "SecretMode":
+        """The mode as it reads when its file is named from a folder."""
+        if (file := self.file) is None or self.name is None:
+            return self
+        before = self.name.removesuffix(file)
+        return SecretMode(self.kind, f"{before}{os.path.join(folder, file)}")  # noqa: PTH118
+
+
+def secret_mode(text: str) -> SecretMode:
+    """The mode that a person wrote.
+
+    Args:
+        text: One of `_FORMS`; `generate-in-cluster` is `external`.
+
+    Raises:
+        ValueError: it has none of these forms; the message says so.
+    """
+    kind, colon, name = text.partition(":")
+    kind = "external" if text == "generate-in-cluster" else kind
+    found = next((known for known in SECRET_KINDS if known == kind), None)
+    named = bool(name) if found in _NAMED else not colon or (found == "external" and bool(name))
+    if found is None or not named:
+        raise ValueError(f"'{text}' is none of {_FORMS}")
+    mode = SecretMode(found, name or None)
+    is_name = found == "existing" or (found == "csi" and not mode.file)
+    if is_name and not re.fullmatch(SECRET_NAME, name):
+        what = "Secret" if found == "existing" else "SecretProviderClass"
+        raise ValueError(f"'{name}' is no name of a {what}")
+    if found == "external" and name and not re.fullmatch(_STORE, name):
+        raise ValueError(f"'{name}' is no STORE/PATH or cluster:STORE/PATH")
+    return mode
 
 
 class Settings(Struct, frozen=True):
@@ -47,6 +140,9 @@ class Settings(Struct, frozen=True):
         profiles: The tools for which objects are annotated.
         run: The ID of the run, a part of its Pods' names; `auto` makes one from what the job is,
             None gives the Pods the names of their hosts.
+        gang: The gang scheduler of the cluster, one of `GANGS`.
+        gang_scheduler: The `schedulerName` by which its Pods find it, where the cluster has
+            another one than it has by default.
     """
 
     services: Services = "per-replica"
@@ -57,3 +153,5 @@ class Settings(Struct, frozen=True):
     cluster_domain: str = "cluster.local"
     profiles: tuple[Profile, ...] = ()
     run: str | None = None
+    gang: str = "none"
+    gang_scheduler: str | None = None

@@ -4,13 +4,15 @@ A flag that was given wins over the last overlay, that over the one before it, a
 default. Apart from the edits: settings are about how to compile and not about what.
 """
 
+import os
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from msgspec import Struct, structs
 
 from etcompile.diagnostics import Diagnostic, diagnose
-from etcompile.model import PROFILES, SecretMode, Settings
+from etcompile.model import GANGS, PROFILES, Settings
+from etcompile.model.settings import secret_mode
 from etcompile.overlays.containers import new_image
 from etcompile.overlays.overlay import Edit, ImageChange, Overlay
 from etcompile.overlays.target import Target
@@ -23,6 +25,8 @@ _FIELDS = {
     "kubectlImage": "kubectl_image",
     "clusterDomain": "cluster_domain",
     "profiles": "profiles",
+    "gang": "gang",
+    "gangScheduler": "gang_scheduler",
 }
 _IMAGES = ("init_image", "kubectl_image")
 
@@ -56,10 +60,14 @@ def settled(
     matched: set[Edit] = set()
     problems: list[Diagnostic] = []
     for overlay in overlays:
-        problems += _impossible(overlay, versions)
+        found = [*_impossible(overlay, versions)]
+        problems += found
+        if found:
+            continue
+        folder = os.path.dirname(overlay.source.locate(()).file)  # noqa: PTH120 - may be no path
         for name, value in overlay.settings.items():
             if (field := _FIELDS[name]) not in explicit:
-                values[field] = _value(field, value)
+                values[field] = _value(field, value, folder)
         for edit in overlay.edits:
             change = edit.change
             if not isinstance(change, ImageChange) or edit.target != Target():
@@ -80,14 +88,14 @@ def explicit_settings(given: Settings) -> frozenset[str]:
     return frozenset(n for n in names if getattr(given, n) != getattr(default, n))
 
 
-def _value(field: str, value: Any) -> Any:
+def _value(field: str, value: Any, folder: str) -> Any:
     match field:
         case "secret":
-            kind, _, name = value.partition(":")
-            return SecretMode(kind, name or None)
+            # A file beside the overlay is found from wherever it is used.
+            return secret_mode(value).beside(folder)
         case "kubernetes_version":
             return value.removeprefix("v")
-        case "init_image" | "kubectl_image":
+        case "init_image" | "kubectl_image" | "gang_scheduler":
             return value or None
         case "cluster_domain":
             return value.strip(".")
@@ -102,3 +110,13 @@ def _impossible(overlay: Overlay, versions: Sequence[str]) -> Iterator[Diagnosti
         place = overlay.source.locate(("settings", "kubernetesVersion"))
         known = f"{versions[0]} to {versions[-1]}"
         yield diagnose("ET6005", place, version=version, known=known)
+    if (secret := overlay.settings.get("secret")) is not None:
+        try:
+            secret_mode(secret)
+        except ValueError as error:
+            place = overlay.source.locate(("settings", "secret"))
+            yield diagnose("ET6009", place, problem=error)
+    gang = overlay.settings.get("gang")
+    if gang is not None and gang not in GANGS:
+        place = overlay.source.locate(("settings", "gang"))
+        yield diagnose("ET6008", place, gang=gang, known=", ".join(GANGS))

@@ -509,8 +509,8 @@ def test_no_object_takes_unknown_fields_but_where_kubernetes_says_which(name):
 @pytest.mark.parametrize(
     ("name", "path", "effect"),
     [
-        ("TFJob", "runPolicy.schedulingPolicy", "ignored"),
-        ("TFJob", "runPolicy.schedulingPolicy.queue", "ignored"),
+        ("TFJob", "runPolicy.schedulingPolicy", "gang"),
+        ("TFJob", "runPolicy.schedulingPolicy.queue", "gang"),
         ("TFJob", "runPolicy.cleanPodPolicy", "watcher"),
         ("TFJob", "runPolicy.ttlSecondsAfterFinished", "watcher"),
         ("TFJob", "runPolicy.backoffLimit", "watcher"),
@@ -521,9 +521,9 @@ def test_no_object_takes_unknown_fields_but_where_kubernetes_says_which(name):
         ("PyTorchJob", "elasticPolicy", "used"),
         ("PyTorchJob", "elasticPolicy.metrics", "ignored"),
         ("MPIJob", "cleanPodPolicy", "watcher"),
-        ("MPIJobV2", "runPolicy.schedulingPolicy.minResources", "ignored"),
+        ("MPIJobV2", "runPolicy.schedulingPolicy.minResources", "gang"),
         ("PaddleJob", "elasticPolicy", "ignored"),
-        ("MXJob", "jobMode", "ignored"),
+        ("MXJob", "jobMode", "used"),
     ],
 )
 def test_the_schema_says_what_becomes_of_a_field(name, path, effect):
@@ -535,9 +535,9 @@ def test_the_schema_says_what_becomes_of_a_field(name, path, effect):
 
 
 @pytest.mark.parametrize("name", ROLES)
-def test_effects_are_of_four_sorts(name):
+def test_effects_are_of_five_sorts(name):
     effects = {node.get("x-etcompile", "used") for node in nodes(bundled_schema(f"{name}.json"))}
-    assert effects <= {"used", "watcher", "ignored", "refused"}
+    assert effects <= {"used", "watcher", "gang", "ignored", "refused"}
 
 
 def followed(rules, schema):

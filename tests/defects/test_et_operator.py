@@ -1,8 +1,7 @@
 """One test for each defect of et-operator that can be decided without a cluster.
 
 The numbers are those of reference/et-operator.md 6. What is missing here happens at run time
-and is the watcher's: 7, 8, 11 to 14, 18, 21, 23, 25, 27, 30, 32, 33, 35, 37 to 39, 44, 45, 48,
-49, 51.
+and is the watcher's: test_watcher.py.
 """
 
 from typing import Any

@@ -189,6 +189,42 @@ def test_training_operator_12_one_failure_may_restart_the_whole_gang(kind: str) 
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def gang_of(value: dict[str, Any]) -> Any:
+    return named(value, settings=Settings(gang="volcano"))["PodGroup", "mnist"]["spec"]
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "JAXJob"])
+def test_training_operator_16_the_gangs_resources_are_those_of_roles_in_order(kind: str) -> None:
+    # Whatever the order of the mapping: who leads is filled up first, workers get the rest.
+    first = {"TFJob": "Chief", "MXJob": "Scheduler"}.get(kind, "Master")
+    ask = {
+        name: replicas(kind, count, resources={"requests": {"cpu": cpu}})
+        for name, count, cpu in ((first, 1, 2), ("Worker", 3, 1))
+    }
+    policy = {"schedulingPolicy": {"minAvailable": 2}}
+    for names in (first, "Worker"), ("Worker", first):
+        value = job(kind, {name: ask[name] for name in names}, runPolicy=policy)
+        assert gang_of(value)["minResources"]["cpu"] == "3"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_training_operator_17_limits_count_where_there_is_no_request(kind: str) -> None:
+    resources = {"requests": {"cpu": 1}, "limits": {"cpu": 2, "nvidia.com/gpu": 1}}
+    found = gang_of(with_worker(kind, resources=resources))["minResources"]
+    assert found["nvidia.com/gpu"] == "2"
+    assert found["cpu"] == "2"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_training_operator_19_a_field_that_the_scheduler_cannot_use_is_told_of(kind: str) -> None:
+    policy = {"schedulingPolicy": {"queue": "a", "scheduleTimeoutSeconds": 5}}
+    told = warnings(
+        job(kind, runPolicy=policy), namespace="ml", settings=Settings(gang="coscheduling")
+    )
+    assert told.count("ET2092") == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_training_operator_19_scheduling_policy_without_a_scheduler_is_told_of(kind: str) -> None:
     assert "ET2041" in warnings(
         job(kind, runPolicy={"schedulingPolicy": {"queue": "a"}}), namespace="ml"

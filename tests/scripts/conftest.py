@@ -209,7 +209,8 @@ def ssh_home(place, secret, script, port, run):
         home = place / "ssh"
         home.mkdir()
         home.chmod(0o777)  # as an emptyDir
-        keys = script("ssh-keys.sh", secret_dir=str(secret), ssh_home=str(home), port=port)
+        places = {"secret_dir": str(secret), "ssh_home": str(home)}
+        keys = script("ssh-keys.sh", **places, port=port, renamed=[], config=[])
         copied = run(*user.become, "sh", keys)
         assert (copied.returncode, copied.stderr) == (0, "")
         return home

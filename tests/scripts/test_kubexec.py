@@ -50,6 +50,7 @@ def test_without_a_container_name_kubectl_chooses(kubexec, kubectl):
         ("mnist-worker-0", "mnist-lr2-worker-0"),
         ("mnist-worker-12", "mnist-lr2-worker-12"),
         ("mnist-launcher", "mnist-lr2-launcher"),
+        ("mnist-worker-3.ml.svc", "mnist-lr2-worker-3"),
         ("mnist-workers", "mnist-workers"),
         ("other", "other"),
     ],

@@ -16,6 +16,8 @@ GENERATOR = FOLDER / "generate.py"
 # each variable once as it is off, and twice as it is on
 VALUES = {
     "pods": ([], [("a-worker", "a-run-worker")], [("a", "b"), ("c", "d")]),
+    "renamed": ([], [("key", "id_rsa", "0600")], [("key", "a", "0600"), ("pub", "b", "0644")]),
+    "config": ([], ["Port 22"], ["Port 22", "User it's"]),
     "port": (None, 22, 2222),
     "ssh_port": (None, 22),
     "ssh": (False, True),

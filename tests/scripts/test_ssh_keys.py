@@ -5,6 +5,11 @@ import subprocess
 import pytest
 
 
+def _script(script, secret, home, port=22, **driver):
+    values = {"renamed": [], "config": [], **driver}
+    return script("ssh-keys.sh", secret_dir=str(secret), ssh_home=str(home), port=port, **values)
+
+
 @pytest.fixture
 def copied(shell, script, run, place, secret, other, require):
     """`copied(port=N)`: the directory after a run as the other user."""
@@ -13,7 +18,7 @@ def copied(shell, script, run, place, secret, other, require):
         home = place / "home"
         home.mkdir(exist_ok=True)
         home.chmod(0o777)  # as an emptyDir
-        keys = script("ssh-keys.sh", secret_dir=str(secret), ssh_home=str(home), port=port)
+        keys = _script(script, secret, home, port)
         found = run(*other.become, *shell, keys)
         assert (found.returncode, found.stdout, found.stderr) == (0, "", "")
         return home
@@ -60,5 +65,53 @@ def test_a_second_run_changes_nothing(copied):
 
 
 def test_a_missing_secret_fails(shell, script, run, place):
-    keys = script("ssh-keys.sh", secret_dir=f"{place}/none", ssh_home=f"{place}/home", port=22)
+    keys = _script(script, place / "none", place / "home")
     assert run(*shell, keys).returncode != 0
+
+
+_DRIVER = {
+    "renamed": [
+        ("ssh-privatekey", "id_rsa", "0600"),
+        ("ssh-publickey", "id_rsa.pub", "0644"),
+        ("ssh-publickey", "authorized_keys", "0644"),
+    ],
+    "config": ["StrictHostKeyChecking no"],
+}
+
+
+@pytest.fixture
+def mounted(place):
+    """What a CSI driver mounts: a link to each file, all of them readable by everybody."""
+    folder = place / "mounted"
+    (folder / "..data").mkdir(parents=True)
+    for half in ("private", "public"):
+        (folder / "..data" / f"ssh-{half}key").write_text(f"{half}\n")
+        (folder / f"ssh-{half}key").symlink_to(f"..data/ssh-{half}key")
+    return folder
+
+
+def test_what_a_driver_mounts_gets_the_names_and_modes_that_ssh_wants(
+    shell, script, run, place, mounted
+):
+    home = place / "home"
+    home.mkdir()
+    home.chmod(0o777)  # as an emptyDir, which sshd of root's would refuse
+    for _ in range(2):  # the second time nothing changes
+        found = run(*shell, _script(script, mounted, home, 2222, **_DRIVER))
+        assert (found.returncode, found.stdout, found.stderr) == (0, "", "")
+    assert {file.name: oct(file.stat().st_mode)[-4:] for file in home.iterdir()} == {
+        "id_rsa": "0600",
+        "id_rsa.pub": "0644",
+        "authorized_keys": "0644",
+        "config": "0600",
+    }
+    assert oct(home.stat().st_mode)[-4:] == "0700"
+    assert (home / "authorized_keys").read_text() == "public\n"
+    told = (home / "config").read_text()
+    assert told == "StrictHostKeyChecking no\n\nHost *\n    Port 2222\n"
+
+
+def test_a_key_that_the_driver_does_not_mount_fails(shell, script, run, place, mounted):
+    (mounted / "ssh-publickey").unlink()
+    home = place / "home"
+    assert run(*shell, _script(script, mounted, home, **_DRIVER)).returncode != 0

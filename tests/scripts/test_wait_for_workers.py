@@ -38,7 +38,7 @@ def image(place, require):
 def gate(shell, script, place, port):
     """`gate(HOST...)`: the command line of the gate for these hosts."""
 
-    def write(*hosts, timeout_seconds=60, ssh=True, kubexec=None, known=True):
+    def write(*hosts, timeout_seconds=60, ssh=True, kubexec=None, known=True, enough=None):
         (place / "hostfile").write_text("".join(f"{host}:1\n" for host in hosts))
         path = script(
             "wait-for-workers.sh",
@@ -47,6 +47,8 @@ def gate(shell, script, place, port):
             hostfile=str(place / "hostfile"),
             timeout_seconds=timeout_seconds,
             kubexec=kubexec,
+            live=str(place / "live"),
+            enough=enough,
             poll_seconds=0.1,
             status_done=str(place / "done"),
             spec_hash_file=str(place / "spec-hash"),
@@ -275,3 +277,18 @@ def test_with_neither_ssh_nor_exec_it_waits_for_names(gate, run):
     found = run(*gate("localhost", NOWHERE, ssh=False, timeout_seconds=0))
     assert found.returncode == 1
     assert found.stderr.splitlines()[-1] == f"etcompile:   {NOWHERE}: does not resolve"
+
+
+def test_a_gang_begins_with_fewer_hosts_once_the_live_list_has_enough_of_them(
+    gate, start, until, place
+):
+    command = gate(NOWHERE, NOWHERE + "1", NOWHERE + "2", enough=2)
+    process = start(*command)
+    until(lambda: "waiting for 3 hosts" in (place / "log").read_text())
+    (place / "live").write_text("worker-0:1\n")
+    assert process.poll() is None
+    (place / "next").write_text("worker-0:1\nworker-1:1\n")
+    (place / "next").rename(place / "live")
+    assert process.wait(20) == 0
+    said = (place / "log").read_text().splitlines()[-1]
+    assert said == "etcompile: 2 hosts are there, enough to begin; 3 are missing"
