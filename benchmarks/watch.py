@@ -204,7 +204,7 @@ class Bench:
 
     def processor(self) -> dict[str, float]:
         """Seconds of processor time so far, by program."""
-        server = {Path(p.args[0]).name: p.pid for p in self.plane._processes}
+        server = {Path(p.args[0]).name: p.pid for p in self.plane._processes}  # noqa: SLF001
         pids = {"watcher": self.process.pid, "this": os.getpid(), **server}
         ticks = os.sysconf("SC_CLK_TCK")
         found = {}
@@ -251,9 +251,12 @@ class Bench:
                 if verb == "create" and about["resource"] == "pods" and code < 300:
                     name = name or event["requestObject"]["metadata"]["name"]
                     made[name] = parsed(event["requestReceivedTimestamp"])
-            elif verb == "patch" and about.get("subresource") == "status" and name in names:
-                if event["requestObject"]["status"]["phase"] == "Failed":
-                    failed[name] = parsed(event["stageTimestamp"])
+            elif (
+                (verb, about.get("subresource")) == ("patch", "status")
+                and name in names
+                and event["requestObject"]["status"]["phase"] == "Failed"
+            ):
+                failed[name] = parsed(event["stageTimestamp"])
         took = sorted(made[name] - failed[name] for name in failed if name in made)
         missing = len(names) - len(took)
         spread = {

@@ -113,7 +113,7 @@ def _is_mutable(image: str) -> bool:
     if "@" in image:
         return False
     tag = image.rpartition("/")[2].partition(":")[2]
-    return tag in ("", "latest")
+    return tag in ("", "latest", "master", "test")
 
 
 # Reading what may have any shape --------------------------------------------------------------

@@ -113,7 +113,7 @@ def _worker(spec: Spec, met: Rendezvous | None) -> Role:
             file=_PEERS,
             port=MASTER_PORT,
         ),
-        bounds=Bounds(met.minimum, met.maximum, place, _LIMITS) if met else Bounds(),
+        bounds=Bounds(met.minimum, met.maximum, place, _LIMITS) if met else Bounds(quorum=count),
         # Upstream never follows a worker that ran out of memory, and says nothing (defect 14):
         # it would do so again. Here the run fails if too few are left.
         relaunch=structs.replace(

@@ -16,6 +16,7 @@ from etcompile.frontends import (
     dlrover_master,
     dlrover_roles,
     dlrover_servers,
+    gang,
 )
 from etcompile.frontends.annotations import unknown_annotations
 from etcompile.frontends.dlrover import MASTER, Spec
@@ -36,7 +37,7 @@ _POLICIES = ("restartCount", "restartPolicy", "restartTimeout", "criticalNodes",
 
 def lower(source: Source) -> Lowered:
     """The job of an ElasticJob that `schemas/ElasticJob.json` accepts."""
-    notes = [*unknown_annotations(source, dlrover.ANNOTATIONS)]
+    notes = [*unknown_annotations(source, (*dlrover.ANNOTATIONS, *gang.ANNOTATIONS))]
     mains, problems = _mains(source)
     notes += problems
     if mains is None:
@@ -46,7 +47,9 @@ def lower(source: Source) -> Lowered:
     notes += [*problems, *_notes(spec)]
     if any(one.code in ("ET2075", "ET2068") for one in notes):
         return Lowered(None, tuple(notes))
-    return Lowered(_job(spec), tuple(notes))
+    asked = gang.by_annotation(source)
+    job = structs.replace(_job(spec), gang=asked.gang)
+    return Lowered(job, (*notes, *asked.diagnostics))
 
 
 def _mains(source: Source) -> tuple[dict[str, str] | None, list[Diagnostic]]:

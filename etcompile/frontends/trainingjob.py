@@ -16,7 +16,12 @@ from etcompile.frontends import gang
 from etcompile.frontends.annotations import unknown_annotations
 from etcompile.frontends.kind import Kind, Lowered
 from etcompile.frontends.operators import ET_OPERATOR
-from etcompile.frontends.podtemplates import MOUNTED_HOME, main_container, runs_as_root, template_notes
+from etcompile.frontends.podtemplates import (
+    MOUNTED_HOME,
+    main_container,
+    runs_as_root,
+    template_notes,
+)
 from etcompile.model import (
     Bounds,
     ClusterAccess,

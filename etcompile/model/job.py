@@ -250,8 +250,9 @@ class BatchJob(Struct, frozen=True):
 class Relaunch(Struct, frozen=True):
     """How a failed replica is followed by one of the same rank; carried for the watcher.
 
-    Who follows has the next number that no replica of the role ever had, so that its Pod stands
-    beside the failed one, whose logs stay.
+    Who follows has the next number that no replica of the role ever had, from the most that the
+    role may have on: so its Pod stands beside the failed one, whose logs stay, and scaling in Git
+    does not come to the same number.
 
     Args:
         limit: How often a rank may be followed.

@@ -15,9 +15,8 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from etcompile.backend.identity import job_labels
 from etcompile.cluster import Cluster, ClusterError
-from etcompile.model.protocol import SPEC_HASH, hosts_name, status_name
+from etcompile.model.protocol import SPEC_HASH
 from etcompile.watch.actions import (
     Action,
     CreatePod,
@@ -29,16 +28,14 @@ from etcompile.watch.actions import (
     WriteHosts,
     WriteStatus,
 )
+from etcompile.watch.leading import MANAGER
+from etcompile.watch.maps import change, owned, written
 from etcompile.watch.metrics import Metrics
 from etcompile.watch.observing import Observations, SeenJob, SeenMap
 from etcompile.watch.queueing import JobKey
 from etcompile.watch.remaking import StoredRun
-from etcompile.watch.state import ANCHOR, TOUCHED, WRITTEN, hosts_annotations, record_data
+from etcompile.watch.state import TOUCHED
 from etcompile.watch.telling import Events
-
-MANAGER = "etcompile-watcher"
-"""The field manager of all that the watcher writes (reference/gitops.md 2.4)."""
-_QUIET: Mapping[str, str] = {"argocd.argoproj.io/ignore-resource-updates": "true"}
 
 Outcome = Literal["nothing", "some", "all"]
 """Of actions: none of them wrote anything, some were left for later, or all were carried out."""
@@ -150,11 +147,11 @@ class Acting:
             NotLeadingError: this watcher may not act.
         """
         for value in case.run.secrets():
-            owned = _owned(value, case.seen.config)
+            secret = owned(value, case.seen.config)
             try:
                 # A key pair costs something, and nearly always there is one already.
-                self._write("create", value, partial(self._create, owned, dry=True))
-                self._write("create", value, partial(self._create, _keyed(owned)))
+                self._write("create", value, partial(self._create, secret, dry=True))
+                self._write("create", value, partial(self._create, _keyed(secret)))
             except ClusterError as error:
                 if not error.already_exists:
                     raise
@@ -162,15 +159,8 @@ class Acting:
     # ---- ConfigMaps ----------------------------------------------------------------------------
 
     def _write_map(self, case: Case, action: WriteStatus | WriteHosts) -> None:
-        job = case.run.job
-        if isinstance(action, WriteStatus):
-            data = record_data(action.record)
-            body = _config_map(case, status_name(job), data, _QUIET)
-            self._replace(case, body, case.seen.status)
-            return
-        notes = {**_QUIET, **hosts_annotations(action.hosts)}
-        body = _config_map(case, hosts_name(job), action.hosts.data, notes)
-        self._replace(case, _owned(body, case.seen.config), case.seen.hosts)
+        known = case.seen.status if isinstance(action, WriteStatus) else case.seen.hosts
+        self._replace(case, written(action, case.run, case.seen.config), known)
 
     def _replace(self, case: Case, body: Mapping[str, Any], known: SeenMap | None) -> None:
         """Writes a ConfigMap that only watchers write, unless another one has meanwhile."""
@@ -180,22 +170,21 @@ class Acting:
             if known is None:
                 request = partial(self._create, body)
             else:
-                change = _change(body, known)
                 request = partial(
                     self._cluster.patch,
                     self._maps,
                     name,
-                    change,
+                    change(body, known),
                     namespace,
                     field_manager=MANAGER,
                 )
-            written = self._write("create" if known is None else "patch", body, request)
+            live = self._write("create" if known is None else "patch", body, request)
         except ClusterError as error:
             if not (error.conflict or error.already_exists or error.not_found):
                 raise
             # What is there now is on its way here: the stream tells of every change.
             raise OutdatedError(name) from error
-        self._observations.saw_map(written)
+        self._observations.saw_map(live)
 
     # ---- Pods ----------------------------------------------------------------------------------
 
@@ -238,8 +227,10 @@ class Acting:
         except ClusterError as error:
             if not error.conflict:
                 raise
-            # Another Pod has the name: the one that was to go is gone.
-            self._look(namespace, name)
+            found = self._look(namespace, name)
+            if found is not None and found["metadata"]["uid"] == uid:
+                raise OutdatedError(name) from error
+            return  # another Pod has the name, or none: the one that was to go is gone
         self._observations.leaves(case.key, name, uid)
 
     def _create_pod(self, case: Case, action: ReplacePod | CreatePod, made: _Made) -> None:
@@ -294,7 +285,9 @@ class Acting:
                 ),
             )
         except ClusterError as error:
-            if not (error.not_found or error.conflict):
+            if error.conflict:
+                raise OutdatedError(name) from error
+            if not error.not_found:
                 raise
             return  # that Pod is gone
         self._observations.saw_pod(live)
@@ -345,65 +338,10 @@ def _pod_named(namespace: str, name: str) -> Mapping[str, Any]:
     return {"kind": "Pod", "metadata": {"namespace": namespace, "name": name}}
 
 
-def _config_map(
-    case: Case, name: str, data: Mapping[str, str], annotations: Mapping[str, str]
-) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {
-            "name": name,
-            "namespace": case.key[0],
-            "labels": job_labels(case.run.job),
-            "annotations": dict(annotations),
-        },
-        "data": dict(data),
-    }
-
-
-def _change(body: Mapping[str, Any], known: SeenMap) -> dict[str, Any]:
-    """What makes the known ConfigMap what it shall be, if nobody has written it since."""
-    metadata = body["metadata"]
-    old = known.value["metadata"]
-    changed = {key: value for key, value in body["data"].items() if known.data.get(key) != value}
-    gone = dict.fromkeys(known.data.keys() - body["data"].keys())
-    notes = _differing(metadata["annotations"], old.get("annotations") or {})
-    stale = (old.get("annotations") or {}).keys() & _OWN_NOTES - metadata["annotations"].keys()
-    marks: dict[str, Any] = {
-        "annotations": {**notes, **dict.fromkeys(stale)},
-        "labels": _differing(metadata["labels"], old.get("labels") or {}),
-    }
-    if metadata.get("ownerReferences", []) != old.get("ownerReferences", []):
-        marks["ownerReferences"] = metadata.get("ownerReferences")
-    version = {"resourceVersion": old["resourceVersion"]}
-    return {"metadata": {**marks, **version}, "data": {**changed, **gone}}
-
-
-def _differing(wanted: Mapping[str, str], there: Mapping[str, str]) -> dict[str, str | None]:
-    return {key: value for key, value in wanted.items() if there.get(key) != value}
-
-
-def _owned(value: Mapping[str, Any], config: SeenMap | None) -> dict[str, Any]:
-    """An object that goes when the job's ConfigMap goes."""
-    if config is None:
-        return dict(value)
-    owner = config.value["metadata"]
-    reference = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "name": owner["name"],
-        "uid": owner["uid"],
-    }
-    return {**value, "metadata": {**value["metadata"], "ownerReferences": [reference]}}
-
-
 def _keyed(value: Mapping[str, Any]) -> dict[str, Any]:
     from etcompile.cluster.rollout.keys import with_key_pair  # noqa: PLC0415 - cryptography
 
     return with_key_pair(value)
-
-
-_OWN_NOTES = frozenset({WRITTEN, ANCHOR})
 
 
 def _lost_at(seen: SeenJob, name: str) -> float | None:

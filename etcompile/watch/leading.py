@@ -17,6 +17,8 @@ from msgspec import Struct
 
 from etcompile.cluster import Cluster, ClusterError
 
+MANAGER = "etcompile-watcher"
+"""The field manager of all that the watcher writes (`reference/gitops.md` 2.4)."""
 _API_VERSION = "coordination.k8s.io/v1"
 
 
@@ -56,10 +58,11 @@ class Leading:
         name: The Lease's name.
         identity: This watcher: no other may have the same.
         terms: How long a lease lasts.
-
-    Attributes:
         changed: Is told, from the thread that runs `run`, when this watcher leads and when it
             leads no more.
+
+    Attributes:
+        changed: Whom it tells.
         problem: Why the last try failed, if not because another one holds the Lease.
     """
 
@@ -71,13 +74,14 @@ class Leading:
         identity: str,
         *,
         terms: Terms | None = None,
+        changed: Callable[[bool], None] | None = None,
     ) -> None:
         self._cluster = cluster
         self._namespace = namespace
         self._name = name
         self._identity = identity
         self._terms = terms or Terms()
-        self.changed: Callable[[bool], None] = lambda _leads: None
+        self.changed = changed or (lambda _leads: None)
         self._until = float("-inf")
         self._leads = False
         self._holder = ""
@@ -194,10 +198,6 @@ class Leading:
     def _note(self, lease: dict[str, Any]) -> None:
         self._version = lease["metadata"]["resourceVersion"]
         self._holder = lease["spec"].get("holderIdentity") or ""
-
-
-MANAGER = "etcompile-watcher"
-"""The field manager of all that the watcher writes (`reference/gitops.md` 2.4)."""
 
 
 def _now() -> str:

@@ -14,6 +14,7 @@ from typing import Any
 
 from etcompile.cluster import Cluster, ClusterError
 from etcompile.watch.actions import EmitEvent
+from etcompile.watch.leading import MANAGER
 
 _KEPT = 2000
 """Events that may wait; older ones make way."""
@@ -21,7 +22,6 @@ _PER_SECOND = 20.0
 _BURST = 50.0
 _PATIENCE = 5.0
 """Seconds that they make way for what is urgent, at most."""
-_COMPONENT = "etcompile-watcher"
 _LONGEST_MESSAGE = 1000
 """The API server refuses messages of more than 1024 bytes."""
 
@@ -87,8 +87,8 @@ class Events:
                 "count": 1,
                 "firstTimestamp": now,
                 "lastTimestamp": now,
-                "source": {"component": _COMPONENT},
-                "reportingComponent": _COMPONENT,
+                "source": {"component": MANAGER},
+                "reportingComponent": MANAGER,
                 "reportingInstance": self._identity,
             }
         )
@@ -124,7 +124,7 @@ class Events:
         if not self._may():
             return
         try:
-            self._cluster.create(event, field_manager=_COMPONENT)
+            self._cluster.create(event, field_manager=MANAGER)
             self._counted("ok")
         except ClusterError as error:
             self._counted(str(error.status or "none"))

@@ -98,6 +98,14 @@ def test_dlrover_b_the_master_runs_a_pinned_image() -> None:
     )
 
 
+@pytest.mark.parametrize("tag", ["master", "test", "latest"])
+def test_dlrover_b_a_tag_that_moves_is_told(tag: str) -> None:
+    image = f"example.com/dlrover:{tag}"
+    version = {"etcompile.dev/dlrover-version": "0.6.1"}
+    value = elastic_job({"worker": dlrover_type(1, image=image)}, annotations=version)
+    assert warnings(value) == ["ET2040"]
+
+
 def test_dlrover_c_a_master_that_dies_is_started_again() -> None:
     master = objects(elastic_job())[MASTER]
     assert master["spec"]["restartPolicy"] == "OnFailure"

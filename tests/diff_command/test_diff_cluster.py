@@ -141,7 +141,9 @@ def test_the_command_reads_the_cluster_and_writes_nothing(
         for write in control_plane.writes(namespace)
     )
     with connect(kubeconfig=kubeconfig, namespace=namespace) as cluster:
-        for value in etcompile.compile([jobs]).objects:
+        compiled = etcompile.compile([jobs])
+        made_there = [value for group in compiled.groups for value in group.generated]
+        for value in (*made_there, *compiled.objects):
             cluster.server_side_apply(value)
     done = diff("jobs", "--kubeconfig", kubeconfig)
     assert done.returncode == 0, done.stdout

@@ -330,3 +330,29 @@ def test_the_launcher_begins_with_the_workers_that_its_gang_begins_with(gang: st
     assert "/etc/etcompile/hosts" in [mount["mountPath"] for mount in gate["volumeMounts"]]
     plain = by_name(compiled(worked(gang), namespace="ml"))["ConfigMap", "ej-config"]["data"]
     assert "enough to begin" not in plain["wait-for-workers.sh"]
+
+
+def test_an_elastic_dlrover_job_gangs_on_its_master_and_fewest_workers() -> None:
+    resources = {"requests": {"cpu": "4", "memory": "8Gi"}}
+    command = ["dlrover-run", "--nnodes=2:4", "--nproc_per_node=1", "train.py"]
+    main = {"name": "main", "image": "a:1", "command": command, "resources": resources}
+    job = {
+        "apiVersion": "elastic.iml.github.io/v1alpha1",
+        "kind": "ElasticJob",
+        "metadata": {
+            "name": "ej",
+            "annotations": {
+                "etcompile.dev/gang-queue": "research",
+                "etcompile.dev/dlrover-version": "0.5.0",
+            },
+        },
+        "spec": {
+            "distributionStrategy": "AllreduceStrategy",
+            "replicaSpecs": {
+                "worker": {"replicas": 4, "template": {"spec": {"containers": [main]}}}
+            },
+        },
+    }
+    spec = group(ganged("volcano", job))["spec"]
+    minima = spec["minTaskMember"]
+    assert (spec["queue"], minima["worker"], sum(minima.values())) == ("research", 2, 3)

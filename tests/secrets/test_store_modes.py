@@ -3,8 +3,10 @@
 import pytest
 import yaml
 
+from etcompile import backend
 from etcompile.model import Settings
 from etcompile.model.settings import secret_mode
+from etcompile.stored import read_stored
 from specs import by_name, compiled, training_job
 
 _PATTERN = """
@@ -137,3 +139,21 @@ def test_a_store_has_an_entry_for_each_secret(mode, kind, key):
     ]
     assert spec["target"]["name"] == "bert"
     assert spec["target"]["template"]["data"]["id_rsa"] == "{{ .private }}"
+
+
+@pytest.mark.parametrize("mode", ["sealed:{cert}", "sops:{age}", "csi:{pattern}", "csi:vault-ssh"])
+@pytest.mark.parametrize("run", [(), ("--run", "two")])
+def test_whoever_makes_a_pod_again_mounts_the_same(folder, certificate, owner, pattern, mode, run):
+    """From the stored job alone, which knows no file and no recipient."""
+    mode = mode.format(cert=certificate, age=owner.recipient, pattern=pattern)
+    folder.rendered(mode, *run)
+    config = next(one for one in folder.objects("ConfigMap") if "job.yaml" in one["data"])
+    text = config["data"]["job.yaml"]
+    assert not any(secret in text for secret in (str(certificate), owner.recipient, str(pattern)))
+    job, settings = read_stored(yaml.safe_load(text))
+    again = backend.lower(job, settings, backend.Texts(), text)
+    rendered = {one["metadata"]["name"]: one for one in folder.objects("Pod")}
+    pods = [one for one in again if one["kind"] == "Pod"]
+    assert {one["metadata"]["name"]: one["spec"]["volumes"] for one in pods} == {
+        name: one["spec"]["volumes"] for name, one in rendered.items()
+    }

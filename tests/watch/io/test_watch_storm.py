@@ -144,7 +144,8 @@ class Storm:
             ready = self.place.ready(job=job)
             hosts = sorted({host.split(".")[0] for host in self.place.hosts(job)})
             if hosts != sorted(ready) or len(ready) != WORKERS:
-                yield f"{job}: {hosts} are listed, {ready} are ready"
+                phases = {name: pods[name]["status"]["phase"] for name in sorted(there)}
+                yield f"{job}: {hosts} are listed, {ready} are ready of {phases}"
             record = json.loads(self.place.data(f"{job}-status").get("record", "{}"))
             if record.get("phase", "Pending") != "Running":
                 yield f"{job} is {record.get('phase')}: {record.get('message')}"

@@ -1,0 +1,96 @@
+"""What the watcher's own ConfigMaps are to be: whole, and as a change of what is there.
+
+Apart from the requests because it is a function from values to values. `J-hosts` goes with the
+job's ConfigMap; `J-status` outlives it, or a job that is synced again would train again
+(reference/gitops.md 9).
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from etcompile.backend.identity import job_labels
+from etcompile.model.protocol import hosts_name, status_name
+from etcompile.watch.actions import WriteHosts, WriteStatus
+from etcompile.watch.observing import SeenMap
+from etcompile.watch.remaking import StoredRun
+from etcompile.watch.state import ANCHOR, WRITTEN, hosts_annotations, record_data
+
+Object = Mapping[str, Any]
+
+_QUIET: Mapping[str, str] = {"argocd.argoproj.io/ignore-resource-updates": "true"}
+"""Argo CD shows them as children of the job, and need not look at each change."""
+_OWN_NOTES = frozenset({WRITTEN, ANCHOR})
+
+
+def written(action: WriteStatus | WriteHosts, run: StoredRun, config: SeenMap | None) -> Object:
+    """The ConfigMap that an action wants.
+
+    Args:
+        action: What to write.
+        run: The job.
+        config: The job's live ConfigMap.
+    """
+    if isinstance(action, WriteStatus):
+        return _config_map(run, status_name(run.job), record_data(action.record), _QUIET)
+    notes = {**_QUIET, **hosts_annotations(action.hosts)}
+    return owned(_config_map(run, hosts_name(run.job), action.hosts.data, notes), config)
+
+
+def change(body: Object, known: SeenMap) -> dict[str, Any]:
+    """What makes the known ConfigMap what it shall be, if nobody has written it since.
+
+    Args:
+        body: What it shall be.
+        known: As it was last seen.
+
+    Returns:
+        A merge patch, with the known version as its precondition.
+    """
+    metadata = body["metadata"]
+    old = known.value["metadata"]
+    changed = {key: value for key, value in body["data"].items() if known.data.get(key) != value}
+    gone = dict.fromkeys(known.data.keys() - body["data"].keys())
+    notes = _differing(metadata["annotations"], old.get("annotations") or {})
+    stale = (old.get("annotations") or {}).keys() & _OWN_NOTES - metadata["annotations"].keys()
+    marks: dict[str, Any] = {
+        "annotations": {**notes, **dict.fromkeys(stale)},
+        "labels": _differing(metadata["labels"], old.get("labels") or {}),
+    }
+    if metadata.get("ownerReferences", []) != old.get("ownerReferences", []):
+        marks["ownerReferences"] = metadata.get("ownerReferences")
+    version = {"resourceVersion": old["resourceVersion"]}
+    return {"metadata": {**marks, **version}, "data": {**changed, **gone}}
+
+
+def _differing(wanted: Mapping[str, str], there: Mapping[str, str]) -> dict[str, str | None]:
+    return {key: value for key, value in wanted.items() if there.get(key) != value}
+
+
+def owned(value: Object, config: SeenMap | None) -> dict[str, Any]:
+    """An object that goes when the job's ConfigMap goes."""
+    if config is None:
+        return dict(value)
+    owner = config.value["metadata"]
+    reference = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "name": owner["name"],
+        "uid": owner["uid"],
+    }
+    return {**value, "metadata": {**value["metadata"], "ownerReferences": [reference]}}
+
+
+def _config_map(
+    run: StoredRun, name: str, data: Mapping[str, str], annotations: Mapping[str, str]
+) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": name,
+            "namespace": run.namespace,
+            "labels": job_labels(run.job),
+            "annotations": dict(annotations),
+        },
+        "data": dict(data),
+    }
