@@ -112,7 +112,9 @@ def _fits(command: _Command, job: Job, workers: Role) -> Iterator[Diagnostic]:
             f"scaled in to minReplicas {workers.bounds.minimum} only {floor} are left",
             "raise minReplicas, or lower it",
         )
-    if count + others == 1 and not any(word.partition("=")[0] in _NETWORK for word in command.words):
+    if count + others == 1 and not any(
+        word.partition("=")[0] in _NETWORK for word in command.words
+    ):
         yield diagnose("ET2031", command.place, replicas=count)
 
 

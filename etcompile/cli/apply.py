@@ -1,7 +1,6 @@
 """`etcompile apply`: job specifications, or a plan, to what a cluster holds."""
 
 import gc
-import re
 import signal
 import sys
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from etcompile import emit
+from etcompile.cli.cluster_options import Duration, cluster_options
 from etcompile.cli.options import colored, compile_options, options, refuses, tell
 from etcompile.compiler import Compilation, compile  # noqa: A004
 from etcompile.diagnostics import Diagnostic, diagnose
@@ -26,59 +26,6 @@ UNREACHED = 6
 """Exit code: the cluster, or the way to it."""
 CHANGED = 4
 """Exit code: somebody else's object, or another world than the plan's."""
-
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-
-
-class Duration(click.ParamType[float]):
-    """Seconds, as people write them: `90s`, `10m`, `1h30m`; 0 is no limit."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """The seconds."""
-        if isinstance(value, int | float):
-            return float(value)
-        if re.fullmatch(r"\d+", value):
-            return float(value)
-        if not re.fullmatch(r"(\d+[smhd])+", value):
-            self.fail(f"'{value}' is no duration; write 90s, 10m or 1h30m", param, ctx)
-        return float(
-            sum(int(number) * _UNITS[unit] for number, unit in re.findall(r"(\d+)(.)", value))
-        )
-
-
-CLUSTER_OPTIONS = (
-    click.option("--context", metavar="NAME", help="The kubeconfig's context."),
-    click.option(
-        "--kubeconfig",
-        metavar="FILE",
-        type=click.Path(dir_okay=False, path_type=Path),
-        help="The kubeconfig, if not KUBECONFIG's or ~/.kube/config.",
-    ),
-    click.option(
-        "--output",
-        type=click.Choice(["text", "json"]),
-        default="text",
-        show_default=True,
-        help="A table or lines for people, or an event a line for programs.",
-    ),
-    click.option(
-        "--concurrency",
-        metavar="N",
-        type=click.IntRange(1, 256),
-        default=16,
-        show_default=True,
-        help="Writes at once.",
-    ),
-)
-
-
-def cluster_options(command: Any) -> Any:
-    """Adds the options of what writes to a cluster."""
-    for option in reversed(CLUSTER_OPTIONS):
-        command = option(command)
-    return command
 
 
 @click.command("apply")
@@ -152,6 +99,9 @@ def command(ctx: click.Context, /, paths: tuple[str, ...], **given: Any) -> None
         if problems or refuses(said, strict=given["strict"]):
             tell((*said, *problems), given)
             ctx.exit(REFUSED)
+        if given["form"] == "text":
+            tell(said, given)  # a form for machines is one document, at the end
+            said = ()
     from etcompile.cli.progress import progress
 
     shown = progress(

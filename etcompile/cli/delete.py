@@ -9,7 +9,8 @@ import click
 from msgspec.structs import replace
 
 from etcompile import emit
-from etcompile.cli.apply import REFUSED, UNREACHED, Duration, cluster_options
+from etcompile.cli.apply import REFUSED, UNREACHED
+from etcompile.cli.cluster_options import Duration, cluster_options
 from etcompile.cli.options import colored, options, refuses, setting_options, tell
 from etcompile.compiler import compile  # noqa: A004
 

@@ -2,8 +2,8 @@
 
 A code, once released, keeps its meaning; a retired one is never used again. The thousands say
 which stage speaks: 1 loading, 2 the job's specification, 3 scale intents, 4 Kubernetes objects,
-5 output, 6 overlays, 7 plan, 8 the cluster. Messages and hints name their facts in braces; `explain` prints the
-rest.
+5 output, 6 overlays, 7 plan, 8 the cluster. Messages and hints name their facts in braces;
+`explain` prints the rest.
 """
 
 import enum
@@ -523,8 +523,8 @@ _RULES = (
         _ERROR,
         "this job is managed by '{manager}', and not by {own}",
         "remove managedBy, or pass --ignore-managed-by to compile it all the same",
-        "runPolicy.managedBy names the controller that looks after a job. One for another controller"
-        " would run twice: as that one's and as the compiled one.",
+        "runPolicy.managedBy names the controller that looks after a job. One for another"
+        " controller would run twice: as that one's and as the compiled one.",
         "runPolicy: {managedBy: kueue.x-k8s.io/multikueue}",
     ),
     Rule(
@@ -745,8 +745,8 @@ _RULES = (
         _WARNING,
         "Pod '{pod}' is not like the others of its role {role}",
         "give all Pods of the role the same requests, ports and places to be",
-        "These schedulers look at one Pod of a role and take the others to be like it: one that needs"
-        " more may wait for ever in a gang that has started, or keep one from starting that fits.",
+        "These schedulers look at one Pod of a role and take the others to be like it: one that"
+        " needs more may wait for ever in a gang that has started, or keep one from starting that fits.",
         "patches: [{target: {kind: Pod, name: mnist-worker-1}, patch: …}]   # more memory for one",
     ),
     Rule(
@@ -1405,7 +1405,7 @@ _RULES = (
         " one are in the older state, and have to be mended nowhere if that is history.",
         "etcompile diff jobs/ --against v0.1   # whose jobs/ had a mistake",
     ),
-    # 8xxx: the cluster -----------------------------------------------------------------------------
+    # 8xxx: the cluster ----------------------------------------------------------------------
     Rule(
         "ET8001",
         "kubeconfig",
@@ -1464,7 +1464,7 @@ _RULES = (
         "Somebody else looks after the object, or after a field that is to change. Two who write"
         " one field undo each other for ever, so nothing at all was changed. Leave the field out,"
         " or take it over for good and see that the other stops.",
-        "kubectl label pod bert-worker-0 team=b --overwrite   # and the job's template says team: a",
+        "kubectl label pod bert-worker-0 team=b --overwrite   # and the template says team: a",
     ),
     Rule(
         "ET8007",
@@ -1495,7 +1495,8 @@ _RULES = (
         "make the plan anew with `etcompile diff -o`, and look at it",
         "A plan is approved for the objects that it was made for. If they have changed since, doing"
         " it would do something that nobody has seen.",
-        "etcompile diff jobs/ -o plan.json; kubectl delete pod bert-worker-0; etcompile apply plan.json",
+        "etcompile diff jobs/ -o plan.json; kubectl delete pod bert-worker-0;"
+        " etcompile apply plan.json",
     ),
     Rule(
         "ET8010",

@@ -1,6 +1,14 @@
 """What apply waits for, what it says meanwhile, and when it gives up."""
 
+import fcntl
 import json
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
 import time
 
 import pytest
@@ -206,3 +214,32 @@ def test_quiet_says_what_is_wrong_and_nothing_else(run, write, kubelet):
     done = run("apply", "jobs", "-q")
     assert done.returncode == 3
     assert "exit code 1" in done.stdout
+
+
+def test_a_terminal_gets_a_table_that_ends_in_the_list_of_what_is_not_ready(
+    job, kubelet, kubeconfig, tmp_path
+):
+    job(replicas=1)
+    kubelet.let("mnist-worker-0", unschedulable("no gpu"))
+    inside, outside = pty.openpty()
+    fcntl.ioctl(outside, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
+    command = [sys.executable, "-m", "etcompile", "apply", "jobs", "--timeout", "4s"]
+    environment = {**os.environ, "KUBECONFIG": str(kubeconfig), "TERM": "xterm"}
+    environment.pop("NO_COLOR", None)
+    with subprocess.Popen(
+        command, cwd=tmp_path, env=environment, stdout=outside, stderr=outside
+    ) as process:
+        os.close(outside)
+        told = b""
+        while True:
+            try:
+                told += os.read(inside, 65536)
+            except OSError:  # the other end is closed
+                break
+    os.close(inside)
+    assert process.returncode == 3
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", told.decode())
+    assert re.search(r"OBJECT +STATE +FOR +WHY", text)
+    assert re.search(r"Pod mnist-worker-0 +waiting +\ds +no node takes it: no gpu", text)
+    assert "6 of 6 written" in text
+    assert text.rstrip().endswith("Pod mnist-worker-0: no node takes it: no gpu")

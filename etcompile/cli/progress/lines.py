@@ -7,8 +7,9 @@ from typing import TextIO
 
 from etcompile.cluster import Repeat
 from etcompile.cluster.rollout import Happening, Outcome
+from etcompile.naming import Natural, natural
 from etcompile.plan.show.alike import side, summary
-from etcompile.plan.step import Plan, Step
+from etcompile.plan.step import ObjectRef, Plan, Step
 
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _COLOURS = {
@@ -82,9 +83,8 @@ class Lines:
         yield from self._listed(
             "not done", [f"{_what(step)}: {reason}" for step, reason in outcome.left]
         )
-        yield from self._listed(
-            "not ready", [f"{one.ref}: {one.reason}" for one in outcome.unready]
-        )
+        unready = sorted(outcome.unready, key=lambda one: in_order(one.ref))
+        yield from self._listed("not ready", [f"{one.ref}: {one.reason}" for one in unready])
 
     def _listed(self, title: str, found: list[str]) -> Iterator[str]:
         if found:
@@ -102,6 +102,11 @@ class Lines:
             # As bytes: a terminal of another encoding still gets what a file would.
             self._stream.buffer.write(f"{line}\n".encode(errors="replace"))
             self._stream.flush()
+
+
+def in_order(ref: ObjectRef) -> tuple[str, str, Natural]:
+    """What sorts objects as people do: worker-2 before worker-10."""
+    return ref.kind, ref.namespace, natural(ref.name)
 
 
 def _what(step: Step) -> str:

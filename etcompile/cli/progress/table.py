@@ -12,7 +12,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table as Grid
 from rich.text import Text
 
-from etcompile.cli.progress.lines import Lines
+from etcompile.cli.progress.lines import Lines, in_order
 from etcompile.cluster import Repeat
 from etcompile.cluster.rollout import Happening, Outcome
 from etcompile.plan.step import WRITES, ObjectRef, Plan
@@ -90,7 +90,7 @@ class Table:
     def _drawn(self) -> Group:
         with self._lock:
             rows = [one for one in self._rows.values() if one[0].status in _STYLES]
-            rows.sort(key=lambda one: (one[0].status != "failed", one[1]))
+            rows.sort(key=lambda one: (one[0].status != "failed", in_order(one[0].ref)))
             written, ready, note = len(self._written), self._ready, self._note
         room = max(3, self._console.height - _FRAME)
         grid = Grid(box=None, pad_edge=False, header_style="dim")

@@ -1,7 +1,7 @@
 """An ssh key pair into a Secret that says which of its keys are to hold it.
 
-The private key is in memory here and in the cluster,
-and nowhere else: no plan, no message and no file of ours ever has it.
+The private key is in memory here and in the cluster, and nowhere else: no plan, no message and no
+file of ours ever has it.
 """
 
 import base64

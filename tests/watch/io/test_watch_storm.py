@@ -51,7 +51,6 @@ class Storm:
         self.place, self.proxy = place, proxy
         self._start = start
         self.watchers = [start(), start()]
-        self.lost: Counter[str] = Counter()
         for number in range(JOBS):
             place.submit(
                 training_job(
@@ -149,13 +148,6 @@ class Storm:
             record = json.loads(self.place.data(f"{job}-status").get("record", "{}"))
             if record.get("phase", "Pending") != "Running":
                 yield f"{job} is {record.get('phase')}: {record.get('message')}"
-
-
-def created(place: Place) -> Counter[str]:
-    """How often watchers made each Pod."""
-    return Counter(
-        name for verb, kind, name in place.writes(NAME) if (verb, kind) == ("create", "pods")
-    )
 
 
 def deleted(place: Place) -> Counter[str]:

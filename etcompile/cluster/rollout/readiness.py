@@ -1,0 +1,277 @@
+"""How far the objects of a rollout are: what was seen of them, and what must still come.
+
+Holds the watches and the targets, and knows nothing of steps and their order: it is told which
+object a step has made, hears what is seen, and says which objects changed between good, waiting
+and failed.
+"""
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+
+from etcompile.cluster.client import Cluster
+from etcompile.cluster.errors import ClusterError
+from etcompile.cluster.rollout.outcome import Status, Unready
+from etcompile.cluster.rollout.reasons import BARRIERS, READY, Standing, has_rule, standing
+from etcompile.cluster.rollout.targets import Key, Target, Targets
+from etcompile.cluster.rollout.watching import Hint, Message, Place, Seen, Watches
+from etcompile.model.protocol import JOB_LABEL
+from etcompile.plan.step import WRITES, Object, ObjectRef, Plan, Step
+
+_ASKED = 20
+"""So many objects that are not ready are asked for their last event, at the end."""
+_DELETED = Standing("failed", "somebody has deleted it")
+_WORKLOADS = ("Job", "Pod")
+_MAKING = WRITES - {"delete"}
+
+
+class Readiness:
+    """The objects of a rollout, as they become ready.
+
+    Args:
+        cluster: The cluster.
+        plan: The plan.
+        waits: Whether all is to be ready; else only what others cannot do without.
+        post: Takes what the watches see, from any thread.
+        changed: Is told of each target whose state has changed, or may have.
+        say: Is told what a person should know of a target.
+        seen: How far objects were when the plan was made.
+        deciding: By job, whose end is the run's; empty where to be ready is enough.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        plan: Plan,
+        *,
+        waits: bool,
+        post: Callable[[Message], None],
+        changed: Callable[[Target], None],
+        say: Callable[[Target, Status, str], None],
+        seen: Mapping[Key, Standing],
+        deciding: Mapping[str, tuple[tuple[str, ...], ...]],
+    ) -> None:
+        self._cluster = cluster
+        self._plan = plan
+        self._waits = waits
+        self._changed = changed
+        self._say = say
+        self._before = seen
+        self._ends = bool(deciding)
+        self.targets = Targets(deciding)
+        self._observed: dict[Key, Seen] = {}
+        self._deleted: set[str | None] = set()
+        self._uids: dict[Key, str] = {}
+        self._dependents = _dependents(plan)
+        self._bare = {self._place(ref) for ref in _unlabelled(plan)}
+        self._watches = Watches(cluster, post, self._selector)
+
+    def close(self) -> None:
+        """Ends all watches."""
+        self._watches.close()
+
+    def watch(self, ref: ObjectRef) -> None:
+        """Has an object followed.
+
+        Raises:
+            ClusterError: the cluster does not serve its kind.
+        """
+        self._watches.need(ref)
+
+    def key(self, ref: ObjectRef) -> Key:
+        """What tells an object from all others here."""
+        return (*self._place(ref), ref.name)
+
+    def seen(self, key: Key) -> Seen | None:
+        """What was last seen of an object that is there."""
+        return self._observed.get(key)
+
+    def is_deleted(self, uid: str | None) -> bool:
+        """Whether an object was seen to go."""
+        return uid in self._deleted
+
+    def must_be_ready(self, step: Step) -> bool:
+        """Whether the rollout waits for a step's object."""
+        return has_rule(step.ref.kind) and (self._waits or step.ref.kind in BARRIERS)
+
+    def resume(self) -> None:
+        """Makes the unchanged objects targets: an earlier run may have ended before they were.
+
+        Raises:
+            ClusterError: one cannot be followed.
+        """
+        now = time.monotonic()
+        for step in self._plan.steps:
+            if step.action == "unchanged" and self.must_be_ready(step):
+                target = self._target(step)
+                target.uid = step.uid
+                found = self._before.get(self.key(step.ref))
+                if found is not None:
+                    target.see(found, now)
+                if target.state == "waiting":
+                    self._watches.need(step.ref)
+        for _ in self.targets.settled_runs():
+            continue
+
+    def made(self, step: Step, live: Object) -> Target | None:
+        """Takes note of an object that a step has made.
+
+        Args:
+            step: The step.
+            live: The object, as the answer to the write shows it.
+
+        Returns:
+            The target that it is; None if nothing waits for it.
+        """
+        key, uid = self.key(step.ref), live["metadata"].get("uid")
+        self._uids[key] = uid
+        if not self.must_be_ready(step):
+            return None
+        target = self._target(step)
+        target.uid = uid
+        seen = self._observed.get(key)
+        if uid in self._deleted:
+            self._look(target, _DELETED)
+        elif seen is not None and seen.standing is not None and seen.uid == uid:
+            self._look(target, seen.standing)  # heard before the answer, and so newer
+        else:
+            self._look(target, standing(live))
+        return target
+
+    def wanted(self, step: Step) -> Target:
+        """The target of an object that somebody waits for, whatever its kind's rule."""
+        target = self._target(step)
+        seen = self._observed.get(target.key)
+        if seen is not None and seen.standing is not None and target.uid in (None, seen.uid):
+            target.uid = seen.uid
+            self._look(target, seen.standing)
+        return target
+
+    def hear(self, message: Seen | Hint) -> None:
+        """Takes note of what a watch has seen."""
+        if isinstance(message, Hint):
+            self._hint(message)
+            return
+        key: Key = (*message.place, message.name)
+        if message.standing is None:
+            self._deleted.add(message.uid)
+            if key in self._observed and self._observed[key].uid == message.uid:
+                del self._observed[key]
+        else:
+            self._observed[key] = message
+        target = self.targets.get(key)
+        if target is None:
+            return
+        if message.standing is None:
+            if target.uid == message.uid and target.state != "failed":
+                self._look(target, _DELETED)
+        elif target.uid in (None, message.uid):
+            target.uid = message.uid
+            self._look(target, message.standing)
+
+    def look_at_the_clock(self, now: float) -> None:
+        """Ends waits that have lasted long enough, and tells reasons that last."""
+        for target in self.targets:
+            if (words := target.over_limit(now)) is not None:
+                self._look(target, Standing("failed", words))
+        for target in self.targets.unspoken(now):
+            self._say(target, "waiting", target.why)
+            if target.standing.vague:
+                self._watches.need_events(target.key[2])
+
+    def unready(self, *, asks: bool) -> Iterator[Unready]:
+        """The objects that are not as they should be.
+
+        Args:
+            asks: Whether the cluster can be asked what it says of them.
+        """
+        open_ = [one for one in self.targets if one.state != "good"]
+        for number, one in enumerate(open_):
+            words = self._last_word(one) if asks and number < _ASKED else one.why
+            failed = one.state == "failed"
+            yield Unready(one.ref, words or "nothing is known of it", failed, one.job)
+
+    def _target(self, step: Step) -> Target:
+        key = self.key(step.ref)
+        now = time.monotonic()
+        target = self.targets.add(step.ref, key, step.job, step.id, now, decides=self._ends)
+        if target.uid is None:
+            target.uid = self._uids.get(key)
+        return target
+
+    def _look(self, target: Target, found: Standing) -> None:
+        if self.targets.is_over(target.job) and target.ref.kind in _WORKLOADS:
+            return
+        if target.see(found, time.monotonic()):
+            self._turned(target)
+        elif target.state == "waiting":
+            self._watches.need(target.ref)
+        self._changed(target)
+
+    def _turned(self, target: Target) -> None:
+        if target.state == "good":
+            ended = target.standing.state == "ended"
+            self._say(target, "succeeded" if ended else "ready", "")
+        elif target.state == "failed":
+            self._say(target, "failed", target.why)
+            self._hold_up_others(target)
+        for _ in self.targets.settled_runs():
+            continue  # what it settles is told at the end
+
+    def _hold_up_others(self, failed: Target) -> None:
+        """What was to come after an object that failed is not going to be ready either."""
+        for id_ in self._dependents.get(failed.step, ()):
+            one = self.targets.of_step(id_)
+            if one is not None and one.state == "waiting":
+                one.state = "failed"
+                one.reason = f"it waits for {failed.ref.kind} {failed.ref.name}, which failed"
+                self._say(one, "failed", one.reason)
+                self._hold_up_others(one)
+
+    def _hint(self, hint: Hint) -> None:
+        for version in ("v1", "batch/v1"):
+            target = self.targets.get((version, hint.kind, hint.namespace, hint.name))
+            if target is None:
+                continue
+            if not hint.unbound:
+                target.hint = hint.text
+            elif hint.kind == "PersistentVolumeClaim":
+                self._look(target, READY)
+
+    def _last_word(self, target: Target) -> str:
+        """Why an object is not ready: its own reason, and what its last warning says."""
+        if not target.standing.vague or target.hint:
+            return target.why
+        named = {"name": target.ref.name, "namespace": target.key[2], "uid": target.uid}
+        try:
+            events = self._cluster.events({"kind": target.ref.kind, "metadata": named})
+        except ClusterError:
+            return target.why
+        told = [one for one in events if one.get("type") == "Warning"]
+        return f"{target.why}; {told[-1].get('message')}" if told else target.why
+
+    def _place(self, ref: ObjectRef) -> Place:
+        if ref.kind in ("CustomResourceDefinition", "Namespace"):
+            return ref.api_version, ref.kind, ""
+        return ref.api_version, ref.kind, ref.namespace or self._cluster.namespace
+
+    def _selector(self, place: Place) -> str:
+        return "" if place in self._bare else JOB_LABEL
+
+
+def _dependents(plan: Plan) -> dict[str, list[str]]:
+    """By step, the steps that make something which comes after it."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for step in plan.steps:
+        if step.action in _MAKING:
+            for before in step.after:
+                found[before].append(step.id)
+    return found
+
+
+def _unlabelled(plan: Plan) -> Iterator[ObjectRef]:
+    """Objects that do not say which job they belong to, so that no label finds them."""
+    for step in plan.steps:
+        labels = (step.manifest or {}).get("metadata", {}).get("labels") or {}
+        if step.job is None or (step.manifest is not None and JOB_LABEL not in labels):
+            yield step.ref
