@@ -746,7 +746,8 @@ _RULES = (
         "Pod '{pod}' is not like the others of its role {role}",
         "give all Pods of the role the same requests, ports and places to be",
         "These schedulers look at one Pod of a role and take the others to be like it: one that"
-        " needs more may wait for ever in a gang that has started, or keep one from starting that fits.",
+        " needs more may wait for ever in a gang that has started, or keep one from starting that"
+        " fits.",
         "patches: [{target: {kind: Pod, name: mnist-worker-1}, patch: …}]   # more memory for one",
     ),
     Rule(
