@@ -7,11 +7,11 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
-from world import World, stored_job
 
 from etcompile.watch.actions import CreatePod, DeletePod, ReplacePod, WriteStatus
 from etcompile.watch.state import HostsRecord
 from specs import kubeflow_job, replicas, scale_out, training_job, worker
+from world import World, stored_job
 
 LONG = 4000.0
 """Seconds after which nothing is under way any more: the longest waits are over."""

@@ -3,11 +3,11 @@
 from typing import Any
 
 import pytest
-from world import World, mpi_job, stored_job
 
 from etcompile import Settings
 from etcompile.watch.actions import TouchPod, WriteHosts
 from specs import kubeflow_job, scale_in, scale_out, training_job, worker
+from world import World, mpi_job, stored_job
 
 
 def et_world(replicas: int = 3, policy: str = "Always", **options: Any) -> World:

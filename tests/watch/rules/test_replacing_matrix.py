@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 import pytest
-from world import World
 
 from specs import kubeflow_job, training_job, worker
+from world import World
 
 WORKER = "mnist-worker-1"
 
