@@ -14,7 +14,7 @@ from etcompile.plan.immutable import Change, Verdict, changes
 from etcompile.plan.managed import Ownership, ownership
 from etcompile.plan.places import ABSENT, Raw, differing, shown
 from etcompile.plan.rights import Rights
-from etcompile.plan.step import FieldChange, How, Need, Object, ObjectRef, Step, reference
+from etcompile.plan.step import FieldChange, How, Need, Object, ObjectRef, Step, deletion
 
 _UNKNOWN = Ownership(None, (), known=False)
 
@@ -78,15 +78,7 @@ def left_over(live: Object, rights: Rights, inventories: Iterable[str]) -> Step:
         rights: What the plan may do.
         inventories: The ids of the ApplySets that the declarations are of.
     """
-    metadata = live["metadata"]
-    ref = reference(live)
-    step = Step(
-        "delete",
-        ref,
-        ("it is no longer declared",),
-        uid=metadata.get("uid"),
-        resource_version=metadata.get("resourceVersion"),
-    )
+    step = deletion(live, "it is no longer declared")
     if rights.whole:
         return step
     why = ""

@@ -11,7 +11,7 @@ from msgspec import structs
 from etcompile.model.protocol import KEY_PAIR
 from etcompile.plan import claims
 from etcompile.plan.ordering import Draft, ordered
-from etcompile.plan.step import Object, Plan, Step, reference
+from etcompile.plan.step import Object, Plan, Step, deletion
 from etcompile.plan.turns import in_turn
 
 
@@ -44,15 +44,8 @@ def removal(
 
 
 def _step(live: Object, uids: set[str | None], *, adopt: bool) -> Step:
-    metadata = live["metadata"]
-    ref = reference(live)
-    step = Step(
-        "delete",
-        ref,
-        ("its job goes",),
-        uid=metadata.get("uid"),
-        resource_version=metadata.get("resourceVersion"),
-    )
+    metadata, kind = live["metadata"], live["kind"]
+    step = deletion(live, "its job goes")
     if (tool := claims.tracker(live)) and not adopt:
         reason = f"{tool} looks after it, and would make it again; --adopt deletes it all the same"
         return structs.replace(step, action="conflict", reasons=(reason,), needs="adopt")
@@ -62,8 +55,8 @@ def _step(live: Object, uids: set[str | None], *, adopt: bool) -> Step:
         why = f"it goes with its owner {claims.owner(live)}"
     elif annotation := claims.kept_by(live):
         why = f"it says {annotation}"
-    elif ref.kind == "PersistentVolumeClaim":
+    elif kind == "PersistentVolumeClaim":
         why = "it holds data"
-    elif ref.kind == "Secret" and KEY_PAIR not in (metadata.get("annotations") or {}):
+    elif kind == "Secret" and KEY_PAIR not in (metadata.get("annotations") or {}):
         why = "etcompile has not made it"
     return structs.replace(step, action="unmanaged", reasons=(why,)) if why else step

@@ -149,6 +149,23 @@ class Step(Struct, frozen=True):
         return f"{what} {self.ref}"
 
 
+def deletion(live: Object, reason: str) -> Step:
+    """The step that deletes an object, as it is now.
+
+    Args:
+        live: The object.
+        reason: Why, in plain words.
+    """
+    metadata = live["metadata"]
+    return Step(
+        "delete",
+        reference(live),
+        (reason,),
+        uid=metadata.get("uid"),
+        resource_version=metadata.get("resourceVersion"),
+    )
+
+
 class Plan(Struct, frozen=True):
     """Steps from live objects to desired ones.
 
