@@ -18,7 +18,7 @@ from etcompile.backend.identity import (
     role_labels,
     spec_hash,
 )
-from etcompile.backend.services import domain, is_shared, service_name
+from etcompile.backend.services import domain, is_shared, port_entry, service_name
 from etcompile.model import (
     DOMAIN,
     BatchJob,
@@ -31,7 +31,6 @@ from etcompile.model import (
     Job,
     Member,
     Mount,
-    Port,
     Priority,
     Role,
     Settings,
@@ -160,7 +159,7 @@ def _main(role: Role, ssh: SshCredentials | None) -> dict[str, Any]:
     if ssh:
         mounts.insert(0 if ssh.volume else len(mounts), _ssh_mount(role, ssh))
     if role.main_ports:
-        ours = [_port(port) for port in role.main_ports]
+        ours = [port_entry(port, "containerPort") for port in role.main_ports]
         main["ports"] = [*main.get("ports", ()), *ours]
     mounts += [_read_only(mount) for mount in _protocol_mounts(role)]
     if mounts:
@@ -270,11 +269,6 @@ def _env(
         ours = [env for env in ours if env["name"] not in own]
     names = {env["name"] for env in ours}
     return [*(env for env in given if env["name"] not in names), *ours]
-
-
-def _port(port: Port) -> dict[str, Any]:
-    protocol = {} if port.protocol == "TCP" else {"protocol": port.protocol}
-    return {"name": port.name, "containerPort": port.number, **protocol}
 
 
 def _protocol_mounts(role: Role) -> list[Mount]:

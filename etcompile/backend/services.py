@@ -67,14 +67,18 @@ def _of_role(job: Job, role: Role) -> dict[str, Any]:
 
 
 def _ports(ports: Iterable[Port]) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": port.name,
-            "port": port.number,
-            **({"protocol": port.protocol} if port.protocol != "TCP" else {}),
-        }
-        for port in ports
-    ]
+    return [port_entry(port, "port") for port in ports]
+
+
+def port_entry(port: Port, number: str) -> dict[str, Any]:
+    """A port as Kubernetes spells it, without the protocol that goes without saying.
+
+    Args:
+        port: The port.
+        number: The field of its number: `port` of a Service, `containerPort` of a container.
+    """
+    protocol = {} if port.protocol == "TCP" else {"protocol": port.protocol}
+    return {"name": port.name, number: port.number, **protocol}
 
 
 def _headless(
