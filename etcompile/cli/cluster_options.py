@@ -1,4 +1,4 @@
-"""Options of the commands that write to a cluster."""
+"""Options of the commands that talk to a cluster: which one, and how to write to it."""
 
 import re
 from collections.abc import Callable
@@ -28,14 +28,18 @@ class Duration(click.ParamType[float]):
         )
 
 
-_OPTIONS = (
-    click.option("--context", metavar="NAME", help="The kubeconfig's context."),
+_CONNECTION = (
+    click.option(
+        "--context", metavar="NAME", help="The kubeconfig's context, if not the current one."
+    ),
     click.option(
         "--kubeconfig",
         metavar="FILE",
         type=click.Path(dir_okay=False, path_type=Path),
         help="The kubeconfig, if not KUBECONFIG's or ~/.kube/config.",
     ),
+)
+_WRITES = (
     click.option(
         "--output",
         type=click.Choice(["text", "json"]),
@@ -55,7 +59,14 @@ _OPTIONS = (
 
 
 def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds them."""
-    for option in reversed(_OPTIONS):
+    """Adds all of them."""
+    for option in reversed((*_CONNECTION, *_WRITES)):
+        command = option(command)
+    return command
+
+
+def connection_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds those that say which cluster."""
+    for option in reversed(_CONNECTION):
         command = option(command)
     return command

@@ -10,6 +10,7 @@ import click
 from msgspec import structs
 
 from etcompile import emit
+from etcompile.cli.cluster_options import connection_options
 from etcompile.cli.options import REFUSED, colored, compile_options, options, refuses, tell
 from etcompile.compiler import compile  # noqa: A004
 from etcompile.diagnostics import diagnose
@@ -45,13 +46,7 @@ DIFFERENT = 1
     help="For a terminal, for scripts, for a comment on a pull request (at most 60 kB), or one"
     " page to open in a browser.",
 )
-@click.option("--context", metavar="NAME", help="The kubeconfig's context, if not the current one.")
-@click.option(
-    "--kubeconfig",
-    metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="The kubeconfig, if not KUBECONFIG's or ~/.kube/config.",
-)
+@connection_options
 @click.option("--replace", is_flag=True, help="Plan to delete and remake what cannot change.")
 @click.option("--adopt", is_flag=True, help="Plan to take over what other tools look after.")
 @click.option(

@@ -1,11 +1,11 @@
 """`etcompile status`: what has become of jobs in the cluster."""
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from etcompile.cli.cluster_options import connection_options
 from etcompile.cli.options import REFUSED, colored, talk_options, tell
 from etcompile.diagnostics import Diagnostic, diagnose
 
@@ -25,13 +25,7 @@ API = 6
 @click.argument("job", metavar="[JOB]", required=False)
 @click.option("-n", "--namespace", metavar="NS", help="The namespace, if not the context's.")
 @click.option("-A", "--all-namespaces", is_flag=True, help="Jobs of all namespaces.")
-@click.option("--context", metavar="NAME", help="The kubeconfig's context, if not the current one.")
-@click.option(
-    "--kubeconfig",
-    metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="The kubeconfig, if not KUBECONFIG's or ~/.kube/config.",
-)
+@connection_options
 @click.option(
     "-w",
     "--watch",

@@ -8,11 +8,11 @@ import socket
 import sys
 import threading
 import uuid
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from etcompile.cli.cluster_options import connection_options
 from etcompile.cli.options import REFUSED
 
 if TYPE_CHECKING:
@@ -65,13 +65,7 @@ _LISTEN = "127.0.0.1:8080"
     show_default=True,
     help="Where to serve /metrics, /healthz and /readyz; '' for nowhere.",
 )
-@click.option("--context", metavar="NAME", help="The kubeconfig's context, if not the current one.")
-@click.option(
-    "--kubeconfig",
-    metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="The kubeconfig, if not KUBECONFIG's or ~/.kube/config.",
-)
+@connection_options
 @click.option(
     "--manifests",
     is_flag=True,
