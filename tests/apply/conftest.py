@@ -153,20 +153,6 @@ class Slow:
         return sum(self.proxy.count(one, "^(?!.*dryRun)") for one in methods)
 
 
-@pytest.fixture(scope="session")
-def proxy_certificate(control_plane) -> tuple[Path, Path]:
-    """What a proxy shows instead of the API server's."""
-    return control_plane.authority.server("apply-proxy")
-
-
-@pytest.fixture
-def proxy(control_plane, proxy_certificate) -> Iterator[FaultProxy]:
-    """A proxy that breaks what a test tells it to."""
-    trusted = control_plane.authority.file
-    with FaultProxy(control_plane.server, trusted, *proxy_certificate) as found:
-        yield found
-
-
 @pytest.fixture
 def through(control_plane, proxy, namespace) -> Path:
     """A kubeconfig that goes through the proxy."""

@@ -2,13 +2,11 @@
 
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from etcompile.cluster import Cluster, Repeat, Retries, connect
-from faultproxy import FaultProxy
 
 QUICK = Retries(attempts=5, first=0.02, longest=0.1)
 """As many attempts as matter, without the waits."""
@@ -25,20 +23,6 @@ def cluster(control_plane, namespace) -> Iterator[Cluster]:
 def config_maps(cluster):
     """The resource that tests write most."""
     return cluster.resource("v1", "ConfigMap")
-
-
-@pytest.fixture(scope="session")
-def proxy_certificate(control_plane) -> tuple[Path, Path]:
-    """What a proxy shows instead of the API server's."""
-    return control_plane.authority.server("proxy")
-
-
-@pytest.fixture
-def proxy(control_plane, proxy_certificate) -> Iterator[FaultProxy]:
-    """A proxy that breaks what a test tells it to."""
-    trusted = control_plane.authority.file
-    with FaultProxy(control_plane.server, trusted, *proxy_certificate) as found:
-        yield found
 
 
 @pytest.fixture

@@ -2,11 +2,13 @@
 
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from controlplane.binaries import NoBinariesError, binaries
 from controlplane.server import ControlPlane
+from faultproxy import FaultProxy
 
 
 @pytest.fixture(scope="session")
@@ -27,6 +29,20 @@ def control_plane(request, require, tmp_path_factory) -> Iterator[ControlPlane]:
 def namespace(control_plane) -> str:
     """A namespace that no other test uses."""
     return control_plane.namespace()
+
+
+@pytest.fixture(scope="session")
+def proxy_certificate(control_plane) -> tuple[Path, Path]:
+    """What a proxy shows instead of the API server's."""
+    return control_plane.authority.server("proxy")
+
+
+@pytest.fixture
+def proxy(control_plane, proxy_certificate) -> Iterator[FaultProxy]:
+    """A proxy that breaks what a test tells it to."""
+    trusted = control_plane.authority.file
+    with FaultProxy(control_plane.server, trusted, *proxy_certificate) as found:
+        yield found
 
 
 _MISSING = pytest.StashKey[str]()

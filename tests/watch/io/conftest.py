@@ -3,7 +3,6 @@
 import contextlib
 import urllib.error
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from watched import ALL, QUICK, Place, Running
@@ -12,7 +11,6 @@ from etcompile.cluster import connect
 from etcompile.watch.manifests import NAME, Installation, manifests
 from etcompile.watch.selecting import Selector
 from etcompile.watch.state import Patience
-from faultproxy import FaultProxy
 
 PATHS = {
     "ServiceAccount": "/api/v1/namespaces/{}/serviceaccounts",
@@ -81,17 +79,3 @@ def watching(control_plane, namespace, granted) -> Iterator[Callable[..., Runnin
     yield start
     for one in started:
         one.stop()
-
-
-@pytest.fixture(scope="session")
-def proxy_certificate(control_plane) -> tuple[Path, Path]:
-    """What a proxy shows instead of the API server's."""
-    return control_plane.authority.server("proxy")
-
-
-@pytest.fixture
-def proxy(control_plane, proxy_certificate) -> Iterator[FaultProxy]:
-    """A proxy that breaks what a test tells it to."""
-    trusted = control_plane.authority.file
-    with FaultProxy(control_plane.server, trusted, *proxy_certificate) as found:
-        yield found
