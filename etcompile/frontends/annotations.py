@@ -1,11 +1,18 @@
 """Annotations of our own prefix: a misspelt one would steer nothing, and nobody would know."""
 
+import re
 from collections.abc import Collection, Iterator
 
 from etcompile.diagnostics import Diagnostic, Source, diagnose
 from etcompile.diagnostics.spelling import probably
 
 PREFIX = "etcompile.dev/"
+GATE_TIMEOUT = "etcompile.dev/gate-timeout"
+
+DEFAULT_GATE_TIMEOUT = 1800
+"""Seconds: large images and a cluster that grows on demand need more than a few minutes."""
+
+_SECONDS = re.compile(r"0{0,8}[1-9][0-9]{0,8}")
 
 
 def unknown_annotations(source: Source, known: Collection[str]) -> Iterator[Diagnostic]:
@@ -26,3 +33,20 @@ def unknown_annotations(source: Source, known: Collection[str]) -> Iterator[Diag
                 reason="there is no such annotation for this kind",
                 advice=f"did you mean '{close}'?" if close else "",
             )
+
+
+def gate_timeout(source: Source) -> tuple[int, list[Diagnostic]]:
+    """Seconds until a gate gives up, and what is wrong with the annotation that says so.
+
+    Args:
+        source: The document.
+    """
+    text = source.data["metadata"].get("annotations", {}).get(GATE_TIMEOUT)
+    if text is None:
+        return DEFAULT_GATE_TIMEOUT, []
+    if _SECONDS.fullmatch(text):
+        return int(text), []
+    place = source.locate(("metadata", "annotations", GATE_TIMEOUT))
+    expected = "a number of seconds, at most 9 digits"
+    facts = {"name": GATE_TIMEOUT, "expected": expected, "found": text, "advice": ""}
+    return DEFAULT_GATE_TIMEOUT, [diagnose("ET2050", place, **facts)]

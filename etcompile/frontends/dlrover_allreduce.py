@@ -12,6 +12,7 @@ from msgspec import structs
 
 from etcompile.diagnostics import Diagnostic, ValuePath, diagnose
 from etcompile.frontends import dlrover, dlrover_master, dlrover_roles
+from etcompile.frontends.annotations import DEFAULT_GATE_TIMEOUT
 from etcompile.frontends.dlrover import MASTER, MASTER_PORT, Spec
 from etcompile.frontends.rendezvous import Rendezvous, parsed, rendezvous, runs_agent
 from etcompile.model import Bounds, ConfigFile, Gate, HostList, Origin, Role, Success
@@ -20,8 +21,6 @@ from etcompile.model.protocol import SCRIPTS_PATH
 _START = "start-master.sh"
 _PRIME = "prime-rendezvous.py"
 _PEERS = "peers"
-_GATE_TIMEOUT = 1800
-"""Seconds: large images and a cluster that grows on demand need more than a few minutes."""
 _LIMITS = ("the minimum of --nnodes", "the maximum of --nnodes")
 _OTHER_TYPES = ("ps", "chief", "master", "evaluator")
 
@@ -108,7 +107,7 @@ def _worker(spec: Spec, met: Rendezvous | None) -> Role:
             hosts=f"{SCRIPTS_PATH}/{_PEERS}",
             mounts=(),
             ssh=False,
-            timeout=_GATE_TIMEOUT,
+            timeout=DEFAULT_GATE_TIMEOUT,
             name="wait-for-master",
             file=_PEERS,
             port=MASTER_PORT,

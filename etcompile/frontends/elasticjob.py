@@ -20,6 +20,7 @@ from etcompile.frontends import (
 )
 from etcompile.frontends.annotations import unknown_annotations
 from etcompile.frontends.dlrover import MASTER, Spec
+from etcompile.frontends.documents import clean_document
 from etcompile.frontends.kind import Kind, Lowered
 from etcompile.frontends.operators import DLROVER
 from etcompile.frontends.podtemplates import MAIN_CONTAINER, template_notes
@@ -133,11 +134,10 @@ def _run_policy(spec: Spec, success: Success) -> RunPolicy:
 
 
 def _document(spec: Spec) -> dict[str, Any]:
-    """The document without what a cluster adds to it."""
+    """The document with all labels and annotations, the version of DLRover among them."""
     given = spec.source.data["metadata"]
-    metadata: dict[str, Any] = {"name": spec.name}
-    if "namespace" in given:
-        metadata["namespace"] = given["namespace"]
+    document = clean_document(spec.source, ())
+    metadata = document["metadata"]
     # The master's Pod has them all, so whoever makes it again must know them.
     if labels := given.get("labels"):
         metadata["labels"] = labels
@@ -145,12 +145,7 @@ def _document(spec: Spec) -> dict[str, Any]:
     # Whichever is the newest by then: a Pod that is made again is made for the same.
     annotations.setdefault(DLROVER_VERSION, _text(spec.version))
     metadata["annotations"] = annotations
-    return {
-        "apiVersion": dlrover.API_VERSION,
-        "kind": "ElasticJob",
-        "metadata": metadata,
-        "spec": spec.source.data["spec"],
-    }
+    return document
 
 
 def _identity(spec: Spec) -> dict[str, Any]:

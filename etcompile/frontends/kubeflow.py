@@ -5,7 +5,6 @@ rule of success. Replica types, casing, defaults, ports, labels, the run policy 
 effect are here, once.
 """
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ from msgspec import Struct, field, structs
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, diagnose
 from etcompile.frontends import gang
 from etcompile.frontends.annotations import unknown_annotations
+from etcompile.frontends.documents import clean_document
 from etcompile.frontends.kind import Kind, Lowered
 from etcompile.frontends.operators import TRAINING_OPERATOR, Operator
 from etcompile.frontends.podtemplates import main_container, template_notes
@@ -41,13 +41,9 @@ INDEX_LABEL = f"{_PREFIX}/replica-index"
 ROLE_LABEL = f"{_PREFIX}/job-role"
 MASTER = {ROLE_LABEL: "master"}
 
-GATE_TIMEOUT = "etcompile.dev/gate-timeout"
 _SIDECAR_ENV = "etcompile.dev/sidecar-env"
 _TOGETHER = "etcompile.dev/restart-together"
 _ANNOTATIONS = (_SIDECAR_ENV, _TOGETHER)
-_SECONDS = r"0{0,8}[1-9][0-9]{0,8}"
-_DEFAULT_GATE_TIMEOUT = 1800
-"""Seconds: large images and a cluster that grows on demand need more than a few minutes."""
 
 _LONGEST_DEADLINE = 2**31 - 1
 """Seconds, 68 years: none at all is as good."""
@@ -405,24 +401,13 @@ def flag_errors(source: Source, names: Sequence[str]) -> Iterator[Diagnostic]:
             yield diagnose("ET2050", place, **facts, advice="")
 
 
-def gate_timeout(spec: Spec) -> tuple[int, list[Diagnostic]]:
-    """Seconds until a gate gives up, and what is wrong with the annotation that says so."""
-    text = spec.annotation(GATE_TIMEOUT)
-    if text is None:
-        return _DEFAULT_GATE_TIMEOUT, []
-    if re.fullmatch(_SECONDS, text):
-        return int(text), []
-    place = spec.source.locate(("metadata", "annotations", GATE_TIMEOUT))
-    expected = "a number of seconds, at most 9 digits"
-    facts = {"name": GATE_TIMEOUT, "expected": expected, "found": text, "advice": ""}
-    return _DEFAULT_GATE_TIMEOUT, [diagnose("ET2050", place, **facts)]
-
-
 # The job ----------------------------------------------------------------------------------------
 
 
 def _job(spec: Spec, described: Described, asked: Gang) -> Job:
-    document = _document(spec)
+    framework = spec.framework
+    known = (*_ANNOTATIONS, *gang.BEYOND_POLICY, *framework.flags, *framework.annotations)
+    document = clean_document(spec.source, known)
     job = Job(
         name=spec.name,
         namespace=spec.source.data["metadata"].get("namespace"),
@@ -467,24 +452,6 @@ def clean_pods(fields: Mapping[str, Any]) -> str:
     """Which Pods go when the run has ended; MPIJob has the field in two places (reference 1.3)."""
     given = fields.get("runPolicy", {}).get("cleanPodPolicy") or fields.get("cleanPodPolicy")
     return str(given or "None")
-
-
-def _document(spec: Spec) -> dict[str, Any]:
-    """The document without what a cluster or a person adds to it for other purposes."""
-    data = spec.source.data
-    metadata: dict[str, Any] = {"name": spec.name}
-    if namespace := data["metadata"].get("namespace"):
-        metadata["namespace"] = namespace
-    given = data["metadata"].get("annotations", {})
-    known = (*_ANNOTATIONS, *gang.BEYOND_POLICY, *spec.framework.flags, *spec.framework.annotations)
-    if kept := {name: given[name] for name in known if name in given}:
-        metadata["annotations"] = kept
-    return {
-        "apiVersion": spec.framework.api_version,
-        "kind": spec.framework.kind,
-        "metadata": metadata,
-        "spec": data["spec"],
-    }
 
 
 def _identity(spec: Spec, roles: Sequence[Role], document: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,17 +4,17 @@ reference/training-operator-mpijob.md. The paths in /etc/mpi are a contract: Hor
 kubexec.sh for its shell only under exactly that name (reference 6, step 4).
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from msgspec import structs
 
 from etcompile.diagnostics import Diagnostic, diagnose
 from etcompile.frontends import kubeflow, mpi
+from etcompile.frontends.annotations import GATE_TIMEOUT, gate_timeout
 from etcompile.frontends.kubeflow import Described, Framework, Replica, Spec
+from etcompile.frontends.rights import launcher_access, own_account
 from etcompile.model import (
     Bounds,
-    ClusterAccess,
     ConfigFile,
     EmptyDir,
     Env,
@@ -41,7 +41,7 @@ FRAMEWORK = Framework(
     restart="Never",
     none=("Worker",),
     keeps_finalizers=False,
-    annotations=(kubeflow.GATE_TIMEOUT,),
+    annotations=(GATE_TIMEOUT,),
 )
 
 _KUBECTL = Mount("mpi-job-kubectl", "/opt/kube")
@@ -68,7 +68,7 @@ _INTEL = (Env("I_MPI_HYDRA_BOOTSTRAP", "rsh"), Env("I_MPI_HYDRA_BOOTSTRAP_EXEC",
 
 def describe(spec: Spec) -> Described:
     """The roles, files and rights of an MPIJob."""
-    timeout, problems = kubeflow.gate_timeout(spec)
+    timeout, problems = gate_timeout(spec.source)
     launcher, worker = spec.of("Launcher"), spec.of("Worker")
     if launcher is None:  # the schema wants one
         return Described((), Success(()))
@@ -83,7 +83,7 @@ def describe(spec: Spec) -> Described:
             "files": _files(spec, worker),
             "host_lists": mpi.host_lists(_LINE, "{host}", launcher=_has_gpus(launcher)),
             "slots": _slots(spec),
-            "access": _access(spec, launcher),
+            "access": launcher_access(spec.name, launcher.template, execs=True, into="worker"),
         },
         diagnostics=(*problems, *_problems(spec, worker)),
     )
@@ -160,7 +160,7 @@ def _launcher(spec: Spec, replica: Replica, timeout: int) -> Role:
             file=mpi.PEERS,
         ),
         run_once=True,
-        service_account=None if _own_account(replica) else f"{spec.name}-launcher",
+        service_account=None if own_account(replica.template) else f"{spec.name}-launcher",
     )
 
 
@@ -179,29 +179,6 @@ def _files(spec: Spec, worker: Replica | None) -> tuple[ConfigFile, ...]:
     container = named or (worker.template.main if worker and sidecars else None)
     values = {"container": container, "kubectl": f"{_KUBECTL.path}/kubectl"}
     return (ConfigFile("kubexec.sh", "kubexec.sh", values), mpi.discovery())
-
-
-def _own_account(launcher: Replica) -> str | None:
-    spec: Mapping[str, Any] = launcher.template.spec
-    account = spec.get("serviceAccountName") or spec.get("serviceAccount")
-    return str(account) if account else None
-
-
-def _access(spec: Spec, launcher: Replica) -> ClusterAccess:
-    """Rights of the launcher: to send commands into its workers, and into nothing else.
-
-    kubectl opens an exec stream with GET since 1.31 and with POST before, hence both verbs.
-    """
-    own = _own_account(launcher)
-    return ClusterAccess(
-        account=own or f"{spec.name}-launcher",
-        create_account=own is None,
-        rules=(
-            {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]},
-            {"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["create", "get"]},
-        ),
-        exec_into="worker",
-    )
 
 
 def _problems(spec: Spec, worker: Replica | None) -> Iterator[Diagnostic]:

@@ -12,6 +12,7 @@ from msgspec import structs
 
 from etcompile.diagnostics import Diagnostic, diagnose
 from etcompile.frontends import gang, kubeflow, mpi
+from etcompile.frontends.annotations import GATE_TIMEOUT, gate_timeout
 from etcompile.frontends.kubeflow import Described, Framework, Replica, Spec
 from etcompile.frontends.operators import MPI_OPERATOR
 from etcompile.frontends.podtemplates import MOUNTED_HOME
@@ -50,7 +51,7 @@ FRAMEWORK = Framework(
     restarts={"Launcher": "OnFailure"},
     keeps_finalizers=False,
     api_version=API_VERSION,
-    annotations=(_LAUNCHER, _SSH_PORT, kubeflow.GATE_TIMEOUT, gang.VOLCANO_QUEUE),
+    annotations=(_LAUNCHER, _SSH_PORT, GATE_TIMEOUT, gang.VOLCANO_QUEUE),
     managers=("kubeflow.org/mpi-operator",),
     run_by=MPI_OPERATOR,
 )
@@ -60,7 +61,7 @@ _RETRIES = "-o ConnectionAttempts=10"
 
 def describe(spec: Spec) -> Described:
     """The roles, files and keys of an MPIJob."""
-    timeout, problems = kubeflow.gate_timeout(spec)
+    timeout, problems = gate_timeout(spec.source)
     launcher, worker = spec.of("Launcher"), spec.of("Worker")
     if launcher is None:  # the schema wants one
         return Described((), Success(()))

@@ -10,6 +10,7 @@ from msgspec import structs
 
 from etcompile.diagnostics import Diagnostic, diagnose
 from etcompile.frontends import kubeflow
+from etcompile.frontends.annotations import GATE_TIMEOUT, gate_timeout
 from etcompile.frontends.kubeflow import Described, Framework, Replica, Spec
 from etcompile.model import Bounds, Env, Gate, IndexedEnv, Port, Role, Success, Variable
 from etcompile.model.commands import command_words
@@ -34,7 +35,7 @@ FRAMEWORK = Framework(
     container="pytorch",
     port=Port("pytorchjob-port", 23456),
     restart="OnFailure",
-    annotations=(kubeflow.GATE_TIMEOUT,),
+    annotations=(GATE_TIMEOUT,),
     flags=(_GATED,),
     elastic="spec.elasticPolicy",
 )
@@ -42,7 +43,7 @@ FRAMEWORK = Framework(
 
 def describe(spec: Spec) -> Described:
     """The roles of a PyTorchJob."""
-    timeout, problems = kubeflow.gate_timeout(spec)
+    timeout, problems = gate_timeout(spec.source)
     gated = spec.of("Master") is not None and spec.annotation(_GATED) != "false"
     master = spec.of("Master") is not None
     return Described(

@@ -13,7 +13,8 @@ from msgspec import structs
 
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, diagnose
 from etcompile.frontends import gang
-from etcompile.frontends.annotations import unknown_annotations
+from etcompile.frontends.annotations import GATE_TIMEOUT, gate_timeout, unknown_annotations
+from etcompile.frontends.documents import clean_document
 from etcompile.frontends.kind import Kind, Lowered
 from etcompile.frontends.operators import ET_OPERATOR
 from etcompile.frontends.podtemplates import (
@@ -22,9 +23,9 @@ from etcompile.frontends.podtemplates import (
     runs_as_root,
     template_notes,
 )
+from etcompile.frontends.rights import launcher_access, own_account
 from etcompile.model import (
     Bounds,
-    ClusterAccess,
     ConfigFile,
     ConfigMapVolume,
     EmptyDir,
@@ -56,15 +57,11 @@ _GROUP = "kai.alibabacloud.com"
 _SUSPEND = "job-supervisor.kube-ai.io/job-suspended"
 _SSH_SECRET = "arena.kubeflow.org/ssh-secret"  # noqa: S105 - the name of an annotation
 _SSH_MOUNT_PATH = "etcompile.dev/ssh-mount-path"
-_GATE_TIMEOUT = "etcompile.dev/gate-timeout"
-_ANNOTATIONS = (_SUSPEND, _SSH_SECRET, _SSH_MOUNT_PATH, _GATE_TIMEOUT, *gang.ANNOTATIONS)
+_ANNOTATIONS = (_SUSPEND, _SSH_SECRET, _SSH_MOUNT_PATH, GATE_TIMEOUT, *gang.ANNOTATIONS)
 
 _GPU = "nvidia.com/gpu"
 _ROOT_SSH = "/root/.ssh"
 _NON_ROOT_PORT = 2222
-_SECONDS = r"0{0,8}[1-9][0-9]{0,8}"
-_DEFAULT_GATE_TIMEOUT = 1800
-"""Seconds: large images and a cluster that grows on demand need more than a few minutes."""
 
 _ROLES: ValuePath = ("spec", "etReplicaSpecs")
 _HOSTFILE = Mount("training-job-hostfile", "/etc/edl")
@@ -108,6 +105,7 @@ def lower(source: Source) -> Lowered:
     diagnostics: list[Diagnostic] = [
         *_dead_fields(source),
         *_annotation_errors(source),
+        *gate_timeout(source)[1],
         *unknown_annotations(source, _ANNOTATIONS),
     ]
     for role in ("launcher", "worker"):
@@ -134,7 +132,7 @@ def _job(
 ) -> Job:
     metadata, spec = source.data["metadata"], source.data["spec"]
     name = metadata["name"]
-    document = _document(source.data)
+    document = clean_document(source, _ANNOTATIONS)
     return Job(
         name=name,
         namespace=metadata.get("namespace"),
@@ -161,7 +159,8 @@ def _job(
             HostList("deepspeed-hostfile", ("worker",), "{host} slots={slots}"),
         ),
         slots=_slots(spec, templates["worker"]),
-        access=_access(name, mode, templates["launcher"]),
+        # Not by the Pods' names: they would change with every scale-out, and so would the Role.
+        access=launcher_access(name, templates["launcher"], execs=mode == "kubexec"),
         credentials=credentials,
         document=document,
         identity=_identity(document),
@@ -232,11 +231,11 @@ def _launcher(source: Source, job: str, mode: str, template: PodTemplate) -> Rol
             hosts=f"{_HOSTFILE.path}/hostfile",
             mounts=(_HOSTFILE, _CONFIG, *tools),
             ssh=mode == "ssh",
-            timeout=_gate_timeout(source),
+            timeout=gate_timeout(source)[0],
             kubexec=_KUBEXEC if kubexec else None,
         ),
         run_once=True,
-        service_account=None if _own_account(template) else f"{job}-launcher",
+        service_account=None if own_account(template) else f"{job}-launcher",
         restart=launcher.get("restartPolicy") or "Never",
     )
 
@@ -335,29 +334,6 @@ def _no_slots(job: Job) -> Iterator[Diagnostic]:
         yield diagnose("ET2014", worker.origin.locate(*place), where=f"limits.{_GPU}", found=limit)
 
 
-def _own_account(template: PodTemplate) -> str | None:
-    account = template.spec.get("serviceAccountName") or template.spec.get("serviceAccount")
-    return str(account) if account else None
-
-
-def _access(job: str, mode: str, launcher: PodTemplate) -> ClusterAccess:
-    """Rights of the launcher: it needs some only to reach its workers by exec.
-
-    kubectl opens an exec stream with GET since 1.31 and with POST before, hence both verbs.
-    RBAC cannot select Pods by label, and names would change with every scale-out.
-    """
-    rules = (
-        {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]},
-        {"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["create", "get"]},
-    )
-    own = _own_account(launcher)
-    return ClusterAccess(
-        account=own or f"{job}-launcher",
-        create_account=own is None,
-        rules=rules if mode == "kubexec" else (),
-    )
-
-
 # ssh ------------------------------------------------------------------------------------------
 
 
@@ -403,15 +379,9 @@ def _annotations(source: Source) -> Mapping[str, str]:
     return annotations
 
 
-def _gate_timeout(source: Source) -> int:
-    text = _annotations(source).get(_GATE_TIMEOUT, "")
-    return int(text) if re.fullmatch(_SECONDS, text) else _DEFAULT_GATE_TIMEOUT
-
-
 def _annotation_errors(source: Source) -> Iterator[Diagnostic]:
     for name, form, expected in (
         (_SSH_SECRET, f"(?:{SECRET_NAME})?", "the name of a Secret"),
-        (_GATE_TIMEOUT, _SECONDS, "a number of seconds, at most 9 digits"),
         (_SSH_MOUNT_PATH, MOUNTED_HOME, "a plain absolute path that the job does not use itself"),
     ):
         found = _annotations(source).get(name)
@@ -419,22 +389,6 @@ def _annotation_errors(source: Source) -> Iterator[Diagnostic]:
             place = source.locate(("metadata", "annotations", name))
             facts = {"name": name, "expected": expected, "found": found, "advice": ""}
             yield diagnose("ET2050", place, **facts)
-
-
-def _document(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The document without what a cluster or a person adds to it for other purposes."""
-    metadata: dict[str, Any] = {"name": data["metadata"]["name"]}
-    if namespace := data["metadata"].get("namespace"):
-        metadata["namespace"] = namespace
-    annotations = data["metadata"].get("annotations", {})
-    if kept := {name: annotations[name] for name in _ANNOTATIONS if name in annotations}:
-        metadata["annotations"] = kept
-    return {
-        "apiVersion": API_VERSION,
-        "kind": "TrainingJob",
-        "metadata": metadata,
-        "spec": data["spec"],
-    }
 
 
 def _identity(document: Mapping[str, Any]) -> dict[str, Any]:
