@@ -50,7 +50,7 @@ DIFFERENT = 1
 @click.option("--replace", is_flag=True, help="Plan to delete and remake what cannot change.")
 @click.option("--adopt", is_flag=True, help="Plan to take over what other tools look after.")
 @click.option(
-    "--prune/--no-prune", default=True, show_default=True, help="Plan to delete what left."
+    "--prune/--no-prune", default=False, show_default=True, help="Plan to delete what left."
 )
 @click.option(
     "--take-ownership",

@@ -1,5 +1,6 @@
 """The ApplySet of a job: what is pruned and what never is, and that kubectl reads the same set."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -85,6 +86,24 @@ def test_without_prune_nothing_is_deleted(run, write, job, kubelet, objects):
     write(scale_in("less", 1), name="in")
     assert run("apply", "jobs").returncode == 0
     assert objects().keys() == before
+
+
+@pytest.mark.parametrize("flags", [(), ("--prune",)], ids=["left", "pruned"])
+def test_diff_foresees_what_apply_does_with_what_left(run, write, job, kubelet, objects, flags):
+    job(replicas=2)
+    run("apply", "jobs")
+    before = objects().keys()
+    write(scale_in("less", 1), name="in")
+    plan = json.loads(run("diff", "jobs", "--output", "json", *flags).stdout)
+    foreseen = {
+        f"{step['object']['kind']}/{step['object']['name']}"
+        for step in plan["steps"]
+        if step["action"] == "delete"
+    }
+    assert run("apply", "jobs", "--drain", "0", *flags).returncode == 0
+    gone = before - objects().keys()
+    assert gone == foreseen
+    assert gone == ({"Pod/mnist-worker-1", "Service/mnist-worker-1"} if flags else set())
 
 
 def test_nothing_is_pruned_before_all_is_applied(run, write, job, kubelet, objects):
