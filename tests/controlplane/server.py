@@ -168,13 +168,18 @@ class ControlPlane:
         )
 
     def audit(self, namespace: str = "") -> list[dict[str, Any]]:
-        """All requests to a namespace so far, oldest first; all that there were if it is empty."""
+        """All requests to a namespace so far; all that there were if it is empty.
+
+        The order is that in which they came: the log has them as they ended, and two that end at
+        about the same time in any order.
+        """
         marker = uuid.uuid4().hex
         # The log is written behind the answer: once this request is in it, so is what came before.
         self.ask("GET", f"/version?marker={marker}")
         while marker not in (text := self._audit.read_text()):
             time.sleep(0.01)
         events = [json.loads(line) for line in text.splitlines()]
+        events.sort(key=lambda event: str(event["requestReceivedTimestamp"]))
         return [
             event
             for event in events
