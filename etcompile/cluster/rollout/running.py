@@ -7,7 +7,6 @@ remembered between runs: the plan of the next run is made from what is there.
 
 import queue
 import time
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
@@ -21,6 +20,7 @@ from etcompile.cluster.rollout.readiness import Readiness
 from etcompile.cluster.rollout.reasons import BARRIERS, Standing, deleting
 from etcompile.cluster.rollout.refusing import over_quota, refusal
 from etcompile.cluster.rollout.targets import Key, Target
+from etcompile.cluster.rollout.waits import Waiting, Waits
 from etcompile.cluster.rollout.watching import Broken, Hint, Listed, Message, Seen
 from etcompile.cluster.rollout.workers import NotWritten, Phase, Workers, Wrote
 from etcompile.cluster.rollout.writing import Writer
@@ -56,17 +56,6 @@ class Choices(Struct, frozen=True):
 
 class _Stop(Struct, frozen=True):
     pass
-
-
-class _Waiting(Struct):
-    """A step that waits for something to be seen."""
-
-    step: Step
-    what: Literal["ready", "gone", "drained"]
-    key: Key
-    uid: str | None
-    until: float | None
-    why: str = ""
 
 
 class Rollout:
@@ -118,8 +107,7 @@ class Rollout:
         self._workers = Workers(writer, sets, choices.concurrency, self._queue.put)
         self._held: list[tuple[float, Step, Phase]] = []
         self._held_since: dict[str, float] = {}
-        self._waiting: dict[str, _Waiting] = {}
-        self._waiting_for: dict[Key, dict[str, _Waiting]] = defaultdict(dict)
+        self._waits = Waits()
         self._done: list[Step] = []
         self._half: set[str] = set()
         self._finished: set[str] = set()
@@ -171,7 +159,7 @@ class Rollout:
     def _over(self) -> bool:
         if self._stopping:
             return not self._workers.flying
-        if not self._workers.idle or self._held or self._waiting:
+        if not self._workers.idle or self._held or self._waits:
             return False
         # What was refused decides: nobody waits ten minutes to hear of it.
         return bool(self._refusals) or not self._objects.targets.waiting
@@ -191,35 +179,27 @@ class Rollout:
         if step.until == "drained":
             limit = self._choices.drain
             limit = float(step.limit or DRAIN) if limit is None else limit
-            task = _Waiting(step, "drained", key, step.uid, now + limit)
+            task = Waiting(step, "drained", key, step.uid, now + limit)
         elif step.until == "gone":
-            task = _Waiting(step, "gone", key, step.uid, now + (step.limit or _HELD))
+            task = Waiting(step, "gone", key, step.uid, now + (step.limit or _HELD))
         else:
-            task = _Waiting(step, "ready", key, None, None)
+            task = Waiting(step, "ready", key, None, None)
         if not self._watch(step):
             return
-        self._await(task)
+        self._waits.add(task)
         self._say(step, "waiting", ", ".join(step.reasons))
         if task.what == "ready":
             self._objects.wanted(step)
         self._settle_all(key)
 
-    def _await(self, task: _Waiting) -> None:
-        self._waiting[task.step.id] = task
-        self._waiting_for[task.key][task.step.id] = task
-
-    def _no_longer(self, step: Step) -> None:
-        if (task := self._waiting.pop(step.id, None)) is not None:
-            del self._waiting_for[task.key][step.id]
-
     def _finish(self, step: Step) -> None:
-        self._no_longer(step)
+        self._waits.end(step)
         self._finished.add(step.id)
         self._turns.done(step)
 
     def _break(self, step: Step, reason: str, found: Refusal | None = None) -> None:
         """A step that is not going to be done."""
-        self._no_longer(step)
+        self._waits.end(step)
         self._broken[step.id] = reason
         if found is not None:
             self._refusals.append(found)
@@ -289,7 +269,7 @@ class Rollout:
         self._say(step, written.status)
         target = self._objects.made(step, written.live) if written.live is not None else None
         if target is not None and target.state != "good" and self._holds_up(step):
-            self._await(_Waiting(step, "ready", target.key, target.uid, None))
+            self._waits.add(Waiting(step, "ready", target.key, target.uid, None))
             self._settle_all(target.key)
         else:
             self._finish(step)
@@ -323,13 +303,13 @@ class Rollout:
         grace = live["metadata"].get("deletionGracePeriodSeconds") or 0
         until = time.monotonic() + grace + _AFTER_GRACE
         if self._watch(step):
-            task = _Waiting(step, "gone", self._objects.key(step.ref), step.uid, until)
+            task = Waiting(step, "gone", self._objects.key(step.ref), step.uid, until)
             task.why = deleting(live)
-            self._await(task)
+            self._waits.add(task)
             self._say(step, "deleting")
 
     def _gone(self, step: Step) -> None:
-        self._no_longer(step)
+        self._waits.end(step)
         if step.action == "wait":
             self._finish(step)
             return
@@ -341,18 +321,18 @@ class Rollout:
             self._finish(step)
 
     def _see(self, seen: Seen) -> None:
-        for task in [*self._waiting_for.get((*seen.place, seen.name), {}).values()]:
+        for task in self._waits.on((*seen.place, seen.name)):
             task.why = seen.going or task.why
             if seen.standing is None or (task.uid is not None and seen.uid != task.uid):
                 self._vanish(task)
         self._settle_all((*seen.place, seen.name))
 
     def _list(self, listed: Listed) -> None:
-        for task in [*self._waiting.values()]:
-            if task.key[:3] == listed.place and listed.uids.get(task.key[3]) != task.uid:
+        for task in self._waits.in_place(listed.place):
+            if listed.uids.get(task.key[3]) != task.uid:
                 self._vanish(task)
 
-    def _vanish(self, task: _Waiting) -> None:
+    def _vanish(self, task: Waiting) -> None:
         """The object that a step waits for is not there any more."""
         if task.what == "gone":
             self._gone(task.step)
@@ -361,7 +341,7 @@ class Rollout:
 
     def _settle_all(self, key: Key) -> None:
         """Ends the waits for an object that are over."""
-        for task in [*self._waiting_for.get(key, {}).values()]:
+        for task in self._waits.on(key):
             if task.what == "ready":
                 target = self._objects.targets.get(key)
                 if target is not None and (target.state == "good" or target.standing.good):
@@ -383,9 +363,7 @@ class Rollout:
             self._objects.look_at_the_clock(now)
         except ClusterError as error:
             self._lose(ObjectRef("", "the cluster", "", ""), error)
-        for task in [*self._waiting.values()]:
-            if task.until is None or now < task.until:
-                continue
+        for task in self._waits.over(now):
             if task.what == "drained":
                 self._finish(task.step)
             else:
@@ -438,7 +416,7 @@ class Rollout:
     def _why_left(self, step: Step) -> str:
         if step.id in self._broken:
             return self._broken[step.id]
-        task = self._waiting.get(step.id)
+        task = self._waits.of(step)
         if self._interrupted:
             words = "interrupted"
         elif self._timed_out:
