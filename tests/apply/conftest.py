@@ -97,7 +97,10 @@ def job(write) -> Callable[..., None]:
 
 @pytest.fixture
 def objects(control_plane, namespace) -> Callable[[], dict[str, dict[str, Any]]]:
-    """What is in the namespace: objects by `Kind/name`, of the kinds that jobs are made of."""
+    """What is in the namespace: objects by `Kind/name`, of the kinds that jobs are made of.
+
+    Without the ServiceAccount that each namespace has.
+    """
     core, rbac = "/api/v1", "/apis/rbac.authorization.k8s.io/v1"
     kinds = {
         "Pod": f"{core}/namespaces/{namespace}/pods",
@@ -116,6 +119,7 @@ def objects(control_plane, namespace) -> Callable[[], dict[str, dict[str, Any]]]
             f"{kind}/{one['metadata']['name']}": one
             for kind, path in kinds.items()
             for one in control_plane.ask("GET", path)["items"]
+            if (kind, one["metadata"]["name"]) != ("ServiceAccount", "default")
         }
 
     return listed

@@ -1,9 +1,8 @@
 """Starts etcd and kube-apiserver on free ports of 127.0.0.1, and says how to talk to them.
 
-TLS and RBAC are on, so that tests meet the refusals that users meet. There is no
-kube-controller-manager: nothing collects garbage, makes ServiceAccounts or empties a namespace
-that is deleted, and tests must not wait for it. Pods may be created without a ServiceAccount,
-and have no phase until a test writes their status.
+TLS, RBAC and the usual admission are on, so that tests meet the refusals that users meet. There is
+no kube-controller-manager: nothing collects garbage or empties a namespace that is deleted, and
+tests must not wait for it. Pods have no phase until a test writes their status.
 """
 
 import base64
@@ -140,9 +139,11 @@ class ControlPlane:
         self.ask("POST", f"{path}/rolebindings", binding)
 
     def namespace(self) -> str:
-        """A new namespace."""
+        """A new namespace, with the ServiceAccount that Pods have without asking."""
         name = f"test-{uuid.uuid4().hex[:8]}"
         self.ask("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+        accounts = f"/api/v1/namespaces/{name}/serviceaccounts"
+        self.ask("POST", accounts, {"metadata": {"name": "default"}})
         return name
 
     # ---- what tests do behind etcompile's back -------------------------------------------------
@@ -187,11 +188,16 @@ class ControlPlane:
         ]
 
     def writes(self, namespace: str) -> list[dict[str, Any]]:
-        """The requests to a namespace that changed something, with what was sent."""
+        """The requests to a namespace that changed something, with what was sent.
+
+        Without that which gave it the ServiceAccount that each namespace has.
+        """
+        given = ("serviceaccounts", "default")
         return [
             event
             for event in self.audit(namespace)
             if event["verb"] in _WRITES
+            and (event["objectRef"]["resource"], event["objectRef"].get("name")) != given
             and event["responseStatus"]["code"] < 300
             and "dryRun=All" not in event["requestURI"]
         ]
@@ -253,7 +259,6 @@ class ControlPlane:
             "--service-cluster-ip-range=10.0.0.0/16",
             "--authorization-mode=RBAC",
             "--endpoint-reconciler-type=none",
-            "--disable-admission-plugins=ServiceAccount",
             # Straight from etcd, which `compact` makes forget; the server's own memory does not.
             "--watch-cache-sizes=podtemplates#0",
             f"--audit-policy-file={policy}",

@@ -6,7 +6,7 @@ What is to be replaced is tried under another name: an object must not be delete
 will be refused (reference/gitops.md 2.2).
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -14,10 +14,12 @@ from etcompile.cluster.client import Cluster
 from etcompile.cluster.errors import ClusterError
 from etcompile.cluster.rollout.keys import wants_key_pair, with_placeholders
 from etcompile.cluster.rollout.outcome import Refusal, RefusedError
-from etcompile.cluster.rollout.refusing import no_dry_run, of_namespace, over_quota, refusal
+from etcompile.cluster.rollout.refusing import may_pass, no_dry_run, of_namespace, refusal
 from etcompile.cluster.rollout.writing import Writer
 from etcompile.model.protocol import ROLE_LABEL
-from etcompile.plan.step import Plan, Step
+from etcompile.plan.step import Object, Plan, Step
+
+_ACCOUNT = "serviceAccountName"
 
 
 def refusals(
@@ -40,11 +42,16 @@ def refusals(
         for names in [_names(step)]
     }
 
+    accounts = {
+        (step.ref.namespace, step.ref.name) for step in plan.steps if _makes(step, "ServiceAccount")
+    }
+
     def tried(step: Step) -> Refusal | None:
         if step.ref.namespace in coming or (step.ref.group, step.ref.kind) in kinds:
             return None  # the API server knows its namespace, or its kind, only later
         try:
-            return _tried(cluster, step, writer)
+            body = _admissible(writer.body(step), step, accounts)
+            return _tried(cluster, step, writer, body)
         except RefusedError as error:
             return error.refusal
 
@@ -54,8 +61,19 @@ def refusals(
     return fatal[:1] or found
 
 
-def _tried(cluster: Cluster, step: Step, writer: Writer) -> Refusal | None:
-    body = writer.body(step)
+def _admissible(body: Object, step: Step, accounts: Collection[tuple[str, str]]) -> Object:
+    """What can be tried of an object already.
+
+    No Pod of an account that is not there is admitted, in a dry run neither: one whose account the
+    plan has yet to make is tried as one of the namespace's own.
+    """
+    spec = body.get("spec") or {}
+    if not _makes(step, "Pod") or (step.ref.namespace, spec.get(_ACCOUNT)) not in accounts:
+        return body
+    return {**body, "spec": {key: value for key, value in spec.items() if key != _ACCOUNT}}
+
+
+def _tried(cluster: Cluster, step: Step, writer: Writer, body: Object) -> Refusal | None:
     if wants_key_pair(body):
         body = with_placeholders(body)
     metadata = body["metadata"]
@@ -70,7 +88,7 @@ def _tried(cluster: Cluster, step: Step, writer: Writer) -> Refusal | None:
             pinned = {"uid": step.uid} if step.uid else {}
             cluster.server_side_apply({**body, "metadata": {**metadata, **pinned}}, dry_run=True)
     except ClusterError as error:
-        if over_quota(error) or no_dry_run(error):
+        if may_pass(error) or no_dry_run(error):
             return None
         if of_namespace(error):
             hint = f"kubectl create namespace {step.ref.namespace}"

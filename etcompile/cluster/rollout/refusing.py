@@ -19,6 +19,9 @@ Object = Mapping[str, Any]
 _FATAL = frozenset({"Credentials", "Interrupted", "Kubeconfig", "Unauthorized", "Unreachable"})
 _IMMUTABLE = re.compile(r"field is immutable|may not change fields other than|is immutable when")
 _NO_DRY_RUN = re.compile(r"does not support dry.?run")
+_NO_ACCOUNT_YET = re.compile(
+    r'error looking up service account \S+: serviceaccount "default" not found'
+)
 
 
 def refusal(
@@ -56,9 +59,15 @@ def refusal(
     return Refusal(ref, "cluster", (_short(str(error)),), hint=error.hint, fatal=fatal)
 
 
-def over_quota(error: ClusterError) -> bool:
-    """Whether the object would be accepted if others made room."""
-    return error.status == 403 and "exceeded quota" in error.message
+def may_pass(error: ClusterError) -> bool:
+    """Whether the object may be accepted later as it is.
+
+    When others make room in a quota, or when the ServiceAccount that each namespace has is there,
+    which is made a moment after the namespace.
+    """
+    if error.status != 403:
+        return False
+    return "exceeded quota" in error.message or bool(_NO_ACCOUNT_YET.search(error.message))
 
 
 def no_dry_run(error: ClusterError) -> bool:

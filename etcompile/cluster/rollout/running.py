@@ -18,7 +18,7 @@ from etcompile.cluster.rollout.inventory import Inventories, members_left
 from etcompile.cluster.rollout.outcome import Happening, Outcome, Refusal, RefusedError, Status
 from etcompile.cluster.rollout.readiness import Readiness
 from etcompile.cluster.rollout.reasons import BARRIERS, Standing, deleting
-from etcompile.cluster.rollout.refusing import over_quota, refusal
+from etcompile.cluster.rollout.refusing import may_pass, refusal
 from etcompile.cluster.rollout.targets import Key, Target
 from etcompile.cluster.rollout.waits import Waiting, Waits
 from etcompile.cluster.rollout.watching import Broken, Hint, Listed, Message, Seen
@@ -31,7 +31,7 @@ from etcompile.plan.turns import Turns
 Wait = Literal["ready", "complete", "none"]
 _TICK = 0.25
 _HOLD = 5.0
-"""Seconds between attempts to make what a quota refuses."""
+"""Seconds between attempts to make what is refused for now, by a quota."""
 _HELD = 600.0
 _AFTER_GRACE = 60.0
 _PATIENCE = 10.0
@@ -279,7 +279,7 @@ class Rollout:
         if isinstance(error, RefusedError):
             found = error.refusal
         elif isinstance(error, ClusterError):
-            if over_quota(error):
+            if may_pass(error):
                 self._hold(step, message.phase, error.message)
                 return
             found = refusal(step.ref, error)
