@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 from etcompile.model import Job, Member, Role
-from etcompile.model.protocol import INDEX_LABEL, JOB_LABEL, ROLE_LABEL
+from etcompile.model.protocol import INDEX_LABEL, JOB_LABEL, RANK_LABEL, ROLE_LABEL
 
 
 def spec_hash(job: Job) -> str:
@@ -72,7 +72,8 @@ def place_labels(role: Role, member: Member) -> dict[str, str]:
 
 def pod_labels(role: Role, member: Member) -> dict[str, str]:
     """Labels of the kind's that a replica's Pod has and its Service has not."""
-    rank = {role.rank_label: str(member.place)} if role.rank_label else {}
+    place = str(member.place)
+    rank = {role.rank_label: place, RANK_LABEL: place} if role.rank_label else {}
     count = {role.relaunch_label: str(member.relaunches)} if role.relaunch_label else {}
     leader = role.leader_labels if member.index in (0, None) else {}
     return {**role.pod_labels, **leader, **rank, **count}

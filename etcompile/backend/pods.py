@@ -19,6 +19,7 @@ from etcompile.backend.identity import (
     spec_hash,
 )
 from etcompile.backend.services import domain, is_shared, port_entry, service_name
+from etcompile.backend.tolerations import admitted
 from etcompile.model import (
     DOMAIN,
     BatchJob,
@@ -135,6 +136,8 @@ def _spec(job: Job, role: Role, settings: Settings) -> dict[str, Any]:
     if role.service_account:
         spec.pop("serviceAccount", None)
         spec["serviceAccountName"] = role.service_account
+    if spec.get("tolerations") and not role.batch:
+        spec["tolerations"] = admitted(spec["tolerations"])
     if is_shared(job, settings):
         spec |= _shared_name(job, spec, settings)
     return spec

@@ -12,9 +12,9 @@ SOURCES = {
     "prime-rendezvous.py.j2": "a6afd6d90eb759a922f5c33a2c10c17c2c710114ad162f2c873860c509c2b913",
     "run-once.sh.j2": "97448512a64b7b3f0d1c3b2fa9154c420febfb8f62ae80be90b7858b9b868023",
     "ssh-keys.sh.j2": "71d72c606ea40093692192c92e5b794c1d0a3615251deb5d736a973dfab23b8d",
-    "start-master.sh.j2": "1a8c36bbe2ddc20a29321f7e773fc120778286ad8638dad19243c693941de434",
+    "start-master.sh.j2": "216bd0480f89cd26da196c44abc4d0b94dd6bb4e7d65b16e02825d5573b52493",
     "until-done.sh.j2": "3ace5a87b52ed24909ed14647ecf8f7274dc96395f7bd35bca6576b30a4a917b",
-    "wait-for-workers.sh.j2": "55daf15cbbe4f82c3107505d50e9140c0829dbcf3e48ea4f72eed754d590cd62",
+    "wait-for-workers.sh.j2": "dc3d78ada00a21d51316558c85b2df29334d7b0e6e383c75e1e8044568997741",
     "worker.sh.j2": "a3fbfbbf6663aed7738a8473c90a503cd8ed23d9b737ed01170282852700773e",
 }
 
@@ -274,7 +274,7 @@ def _start_master_sh(values: Values) -> Iterator[str]:
         "#!/bin/sh\n"
         "# Starts DLRover's master, the command given as arguments, and has it told how many nodes meet\n"
         "# there. Agents report that when they start and never again, so a master that was started again\n"
-        "# would let the first one go on alone (reference/dlrover.md 4.5).\n"
+        "# would let the first one go on alone.\n"
         "\n"
         "python '"
     )
@@ -339,9 +339,9 @@ def _until_done_sh(values: Values) -> Iterator[str]:
 def _wait_for_workers_sh(values: Values) -> Iterator[str]:
     yield (
         "#!/bin/sh\n"
-        "# Lets a container start once every host of a list can be reached: launchers end at the first\n"
-        "# that cannot (reference/et-operator.md 9, Probe). Runs in the job's own image, so it makes do\n"
-        "# with what it finds there.\n"
+        "# Lets a container start once every host of a list can be reached: mpirun, horovodrun and torchrun\n"
+        "# end at the first that cannot. Runs in the job's own image, so it makes do with what it finds\n"
+        "# there.\n"
         "\n"
         "trap 'exit 143' TERM INT\n"
         "\n"

@@ -28,7 +28,8 @@ ALLREDUCE = "AllreduceStrategy"
 
 PARAMETER_SERVERS = "etcompile.dev/parameter-servers"
 NNODES = "etcompile.dev/nnodes"
-ANNOTATIONS = (DLROVER_VERSION, PARAMETER_SERVERS, NNODES)
+STUCK = "etcompile.dev/stuck-after"
+ANNOTATIONS = (DLROVER_VERSION, PARAMETER_SERVERS, NNODES, STUCK)
 """Annotations of our prefix that an ElasticJob may have."""
 
 Version = tuple[int, int]

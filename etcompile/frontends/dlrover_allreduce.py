@@ -116,7 +116,9 @@ def _worker(spec: Spec, met: Rendezvous | None) -> Role:
         # Upstream never follows a worker that ran out of memory, and says nothing (defect 14):
         # it would do so again. Here the run fails if too few are left.
         relaunch=structs.replace(
-            dlrover_roles.relaunch(spec, budget=True), never=dlrover_roles.OUT_OF_MEMORY
+            dlrover_roles.relaunch(spec, budget=True),
+            never=dlrover_roles.OUT_OF_MEMORY,
+            joint=True,
         ),
     )
 

@@ -135,6 +135,8 @@ def role(
         ports=(Port("grpc", MASTER_PORT),),
         env=(FieldEnv("POD_IP", "status.podIP"), *env, *_service_type(spec)),
         service_account=account,
+        # Upstream's operator takes a master that is deleted for one that failed (defect c).
+        comes_back="when-gone",
     )
 
 

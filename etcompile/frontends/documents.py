@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from etcompile.diagnostics import Source
+from etcompile.model import KUEUE_QUEUE
 
 
 def clean_document(source: Source, annotations: Iterable[str]) -> dict[str, Any]:
@@ -20,6 +21,8 @@ def clean_document(source: Source, annotations: Iterable[str]) -> dict[str, Any]
     given = data["metadata"].get("annotations", {})
     if kept := {name: given[name] for name in annotations if name in given}:
         metadata["annotations"] = kept
+    if (queue := data["metadata"].get("labels", {}).get(KUEUE_QUEUE)) is not None:
+        metadata["labels"] = {KUEUE_QUEUE: queue}
     return {
         "apiVersion": data["apiVersion"],
         "kind": data["kind"],

@@ -125,8 +125,11 @@ def _run_policy(spec: Spec, success: Success) -> RunPolicy:
     return RunPolicy(
         restart="Never",
         backoff_limit=None,
-        # Upstream's newest masters delete every Pod at the end, also failed ones (defect 12).
-        clean_pods="None",
+        # Upstream's newest masters delete every Pod at the end, also failed ones (defect 12), and
+        # older ones leave all running that do (defect 24).
+        clean_pods="Running",
+        # It ends by itself, and its log is the job's.
+        keeps=(MASTER,),
         success=success,
         suspended=bool(spec.fields.get("suspend")),
         suspended_by=("spec", "suspend"),
@@ -178,6 +181,7 @@ def _text(version: dlrover.Version) -> str:
 
 def _notes(spec: Spec) -> Iterator[Diagnostic]:
     yield from dlrover_roles.dead_notes(spec)
+    yield from dlrover_roles.stuck_notes(spec)
     for name, given in spec.types.items():
         if name != MASTER:
             yield from _template_notes(spec, name, given["template"])

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from etcompile.diagnostics import Diagnostic, Source, diagnose
-from etcompile.model import Gang, Origin
+from etcompile.model import KUEUE_QUEUE, Gang, Origin
 from etcompile.model.quantity import number
 
 _PREFIX = "etcompile.dev/gang-"
@@ -103,6 +103,9 @@ def by_annotation(source: Source, names: tuple[str, ...] = ANNOTATIONS) -> Asked
             problems.append(diagnose("ET2050", origin.locate(), **facts))
         else:
             values[field], origins[field] = value, origin
+    if queue := source.data["metadata"].get("labels", {}).get(KUEUE_QUEUE):
+        values["kueue_queue"] = queue
+        origins["kueue_queue"] = Origin(source, ("metadata", "labels", KUEUE_QUEUE))
     return Asked(Gang(**values, origins=origins), tuple(problems))
 
 

@@ -493,7 +493,7 @@ def _idle(spec: Spec, success: Success) -> Iterator[Diagnostic]:
 
 
 def no_effect(
-    source: Source, path: ValuePath, reason: str, advice: str = "remove it"
+    source: Source, path: ValuePath, reason: str, advice: str = "remove it", *, when: str = ""
 ) -> Iterator[Diagnostic]:
     """A warning for a field that is there and changes nothing.
 
@@ -502,13 +502,14 @@ def no_effect(
         path: The field.
         reason: Why it changes nothing.
         advice: What to do instead.
+        when: Where that is so, if not everywhere.
     """
     value: Any = source.data
     for step in path:
         value = value.get(step) if isinstance(value, Mapping) else None
         if value is None:
             return
-    where = ".".join(map(str, path))
+    where = ".".join(map(str, path)) + when
     place = source.locate(path, key=True)
     yield diagnose("ET2041", place, where=where, reason=reason, advice=advice)
 
@@ -518,8 +519,10 @@ def _policy_notes(source: Source) -> Iterator[Diagnostic]:
     yield from no_effect(
         source,
         (*policy, "ttlSecondsAfterFinished"),
-        "objects that Git declares must not delete themselves, they would be created again",
-        "remove the job from Git when it is done, or `etcompile delete` it",
+        "what deletes itself would be created again, and run again",
+        "remove the job from Git when it is done; where no tool syncs Git, `etcompile watch`"
+        " deletes its Pods after that time",
+        when=", where a tool syncs Git,",
     )
 
 

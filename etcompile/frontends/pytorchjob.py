@@ -103,7 +103,12 @@ def _bounds(spec: Spec, replica: Replica) -> Bounds | None:
         return None
     low, high = _range(spec)
     place = structs.replace(replica.origin, path=("spec", "elasticPolicy"))
-    return Bounds(low, high, place)
+    given = _elastic(spec) or {}
+    # One that is not there is as the other: a message names the one that is.
+    both = ("minReplicas", "maxReplicas")
+    named = [name for name in both if name in given]
+    least, most = named * 2 if len(named) == 1 else both
+    return Bounds(low, high, place, (f"elasticPolicy.{least}", f"elasticPolicy.{most}"))
 
 
 # Variables --------------------------------------------------------------------------------------

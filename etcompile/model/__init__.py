@@ -7,6 +7,7 @@ objects; they meet nowhere else. All are frozen; a change is a new value.
 from etcompile.model.job import (
     DLROVER_VERSION,
     DOMAIN,
+    KUEUE_QUEUE,
     BatchJob,
     Bounds,
     ClusterAccess,
@@ -46,6 +47,7 @@ __all__ = [
     "DLROVER_VERSION",
     "DOMAIN",
     "GANGS",
+    "KUEUE_QUEUE",
     "PROFILES",
     "BatchJob",
     "Bounds",

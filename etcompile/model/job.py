@@ -259,13 +259,15 @@ class Relaunch(Struct, frozen=True):
         free: Exit codes of ends that do not count against the limit, nor does a Pod that is gone.
         never: Exit codes, and reasons of containers, after which none follows.
         budget: How many replicas may fail in the run's life; one more and it fails. None for any.
-        pending: Seconds after which a Pod that still waits for a node fails the run.
+        pending: Seconds after which a Pod that is still Pending fails the run.
         tolerance: When such a Pod does: `any` (each does), `minimum` (only with fewer others
             running than the least that the role goes on with) or `never`.
         stuck: Seconds without a word in its log after which a replica is deleted and followed;
             None for never.
         memory: Who follows a replica that ran out of memory may have so many times as much;
-            None if none follows.
+            None if it gets no more than the one before.
+        joint: The replicas train as one: once one of them is done, nobody follows another, for
+            there is nobody to train with.
     """
 
     limit: int
@@ -276,6 +278,7 @@ class Relaunch(Struct, frozen=True):
     tolerance: Literal["any", "minimum", "never"] = "minimum"
     stuck: int | None = None
     memory: int | None = None
+    joint: bool = False
 
 
 class Priority(Struct, frozen=True):
@@ -584,6 +587,10 @@ class SharedService(Struct, frozen=True):
     name: str
 
 
+KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
+"""The label by which Kueue knows what to queue: the operators' jobs, or Pods."""
+
+
 class Gang(Struct, frozen=True):
     """What a job asks of a gang scheduler, which starts all of its Pods or none.
 
@@ -600,6 +607,7 @@ class Gang(Struct, frozen=True):
         on_timeout: What happens then: the Pods fail, or start as they fit.
         queue_priority: Its priority in the queue, where that is another class than its Pods'.
         extra_queue_priority: The same of Pods beyond the minimum.
+        kueue_queue: The queue of a job that names none, where the scheduler is Kueue.
         origins: Where those of these fields stand that the document has.
     """
 
@@ -611,6 +619,7 @@ class Gang(Struct, frozen=True):
     on_timeout: Literal["fail", "best-effort"] | None = None
     queue_priority: str | None = None
     extra_queue_priority: str | None = None
+    kueue_queue: str | None = None
     origins: Mapping[str, Origin] = field(default_factory=dict)
 
 

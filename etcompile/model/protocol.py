@@ -36,6 +36,8 @@ SEALED_FOR = "etcompile.dev/sealed-for"
 JOB_LABEL = "etcompile.dev/job"
 ROLE_LABEL = "etcompile.dev/role"
 INDEX_LABEL = "etcompile.dev/index"
+RANK_LABEL = "etcompile.dev/rank"
+"""Of a Pod whose role tells ranks from indexes: the rank, which whoever follows it has, too."""
 RUN_LABEL = "etcompile.dev/run"
 
 STORED_JOB = "job.yaml"

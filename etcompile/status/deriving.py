@@ -167,6 +167,7 @@ def _stored(text: str) -> Job | None:
 def _surplus(job: Job, replicas: Sequence[Replica], its: _Its) -> tuple[str, ...]:
     """The job's Pods that it does not declare, each with what is known of it."""
     declared = {one.name for one in replicas}
+    declared |= {role.pod_name(one) for role in job.roles for one in role.members}
     batches = {role.pod_name(one) for role in job.roles if role.batch for one in role.members}
     found = []
     for name, pod in sorted(its.pods.items()):

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from etcompile.cluster.trouble import State, Trouble, restarts, state, trouble
 from etcompile.model import Role
-from etcompile.model.protocol import INDEX_LABEL, ROLE_LABEL
+from etcompile.model.protocol import INDEX_LABEL, RANK_LABEL, ROLE_LABEL
 from etcompile.status.values import Replica
 
 Object = dict[str, Any]
@@ -30,8 +30,9 @@ def replicas_of(
         pods: The Pods of its job, by name.
         jobs: The Jobs of Kubernetes of its job, by name.
     """
+    holders = _holders(role, pods)
     for member in role.members:
-        name = role.pod_name(member)
+        name = holders.get(str(member.place)) or role.pod_name(member)
         declared = (jobs if role.batch else pods).get(name)
         if declared is None:
             found = _replica(name, "Missing", _MISSING)
@@ -40,6 +41,25 @@ def replicas_of(
         else:
             found = _of_pod(declared)
         yield structs.replace(found, role=role.name, index=member.index)
+
+
+def _holders(role: Role, pods: Mapping[str, Object]) -> dict[str, str]:
+    """The Pods that have ranks, where others may have followed those that are declared.
+
+    Whoever is at work has a rank; of those that have ended, the last (docs/watcher.md).
+    """
+    if role.relaunch is None:
+        return {}
+    found: dict[str, list[Object]] = {}
+    for pod in pods.values():
+        labels = pod["metadata"].get("labels") or {}
+        if labels.get(ROLE_LABEL) == role.name and RANK_LABEL in labels:
+            found.setdefault(labels[RANK_LABEL], []).append(pod)
+    return {rank: max(those, key=_at_work)["metadata"]["name"] for rank, those in found.items()}
+
+
+def _at_work(pod: Object) -> tuple[bool, str]:
+    return state(pod) not in ("Failed", "Succeeded"), _created(pod)
 
 
 def labelled_replica(pod: Object) -> Replica:

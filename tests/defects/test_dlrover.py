@@ -281,9 +281,11 @@ def test_what_the_watcher_will_need_is_in_the_job() -> None:
         budget=8,
         pending=900,
         tolerance="minimum",
+        joint=True,
     )
     assert (job.run.success.roles, job.run.success.least) == (("worker",), 1)
-    assert (job.run.clean_pods, master.relaunch, master.restart) == ("None", None, "OnFailure")
+    assert (job.run.clean_pods, job.run.keeps) == ("Running", ("dlrover-master",))
+    assert (master.relaunch, master.restart) == (None, "OnFailure")
 
 
 def _documents(value: dict[str, Any]) -> Any:

@@ -2,8 +2,9 @@
 
 Commands, variables and files are those of the rendered Pods; processes on loopback stand in for
 containers, each in namespaces of its own, because DLRover's agents keep sockets under fixed paths.
-Who follows a lost worker is made by the compiler from the stored job. Needs a Python before 3.13
-with torch and dlrover: `ETCOMPILE_DLROVER_PYTHON` names one.
+Who follows a lost worker, and when the run is over, is decided by the watcher's rules, and the Pod
+is made as the watcher makes it. Needs a Python before 3.13 with torch and dlrover:
+`ETCOMPILE_DLROVER_PYTHON` names one.
 """
 
 import contextlib
@@ -16,17 +17,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
-from msgspec import structs
 
-from etcompile import backend
-from etcompile.model import Member
-from etcompile.stored import read_stored
+from etcompile.watch.actions import CreatePod, EmitEvent, Requeue, WriteStatus
+from etcompile.watch.deciding import decide
+from etcompile.watch.remaking import StoredRun
+from etcompile.watch.state import JobView, RunRecord, pod_view, record_data
 from specs import compiled, dlrover_type, elastic_job
 
 STEPS = 120
@@ -172,6 +172,78 @@ def _field(pod: Pod, source: Mapping[str, Any]) -> str:
     return str(FIELDS.get(path) or pod["metadata"][path.removeprefix("metadata.")])
 
 
+class Watched:
+    """A job as the watcher sees it: its Pods, with the status that kubelets would report.
+
+    Args:
+        objects: What is rendered.
+        say: Is told what is told to people.
+    """
+
+    def __init__(self, objects: Iterable[Mapping[str, Any]], say: Callable[[str], None]) -> None:
+        found = [dict(one) for one in objects]
+        [config] = [one for one in found if one["kind"] == "ConfigMap"]
+        metadata = {**config["metadata"], "uid": "config", "resourceVersion": "1"}
+        self.run = StoredRun({**config, "metadata": metadata})
+        self.data: Mapping[str, str] = config["data"]
+        self.pods: dict[str, Pod] = {}
+        self.record: RunRecord | None = None
+        self._say = say
+        for one in found:
+            if one["kind"] == "Pod":
+                self.add(one)
+
+    def add(self, pod: Pod) -> None:
+        """A Pod that was just created, and runs."""
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        name = pod["metadata"]["name"]
+        metadata = {**pod["metadata"], "uid": f"uid-{name}", "creationTimestamp": now}
+        ready = {"type": "Ready", "status": "True", "lastTransitionTime": now}
+        status = {"phase": "Running", "conditions": [ready]}
+        self.pods[name] = {**pod, "metadata": metadata, "status": status}
+
+    def ended(self, name: str, code: int) -> None:
+        """The main container of a Pod has ended."""
+        state = {"terminated": {"exitCode": code, "reason": "Error" if code else "Completed"}}
+        status = {
+            "phase": "Failed" if code else "Succeeded",
+            "containerStatuses": [{"name": "main", "state": state, "restartCount": 0}],
+        }
+        self.pods[name] = {**self.pods[name], "status": status}
+
+    def created(self) -> list[Pod]:
+        """The Pods that are to be created now, and are from now on."""
+        made: list[Pod] = []
+        actions = decide(self._view(), time.time())
+        for action in actions:
+            match action:
+                case WriteStatus(record):
+                    self.record = record
+                case CreatePod(name, role, _, _, follower):
+                    assert follower is not None, name
+                    pod = self.run.follower(role, follower)
+                    assert pod is not None
+                    self.add(pod)
+                    made.append(pod)
+                case EmitEvent():
+                    self._say(f"{action.reason} {action.pod or ''}: {action.message}")
+                case Requeue():
+                    pass
+                case _:
+                    raise AssertionError(action)
+        return made
+
+    def _view(self) -> JobView:
+        return JobView(
+            job=self.run.job,
+            settings=self.run.settings,
+            namespace=self.run.namespace,
+            spec_hash=self.run.spec_hash,
+            pods={name: pod_view(pod) for name, pod in self.pods.items()},
+            record=self.record,
+        )
+
+
 def eventually(what: str, holds: Callable[[], object], timeout: float = 90) -> float:
     """Seconds until something holds."""
     begun = time.monotonic()
@@ -194,34 +266,26 @@ def test_workers_train_to_the_end_although_one_and_the_master_are_lost(
     unbuffered = [{"name": "PYTHONUNBUFFERED", "value": "1"}]
     worker = dlrover_type(2, command=["bash", "-c", RUN], env=unbuffered)
     job = elastic_job({"worker": worker}, name="toy")
-    objects = compiled(job).objects
-    [config] = [one for one in objects if one["kind"] == "ConfigMap"]
-    pods = {one["metadata"]["name"]: one for one in objects if one["kind"] == "Pod"}
-    master, first, second = (
-        "elasticjob-toy-dlrover-master-0",
-        "toy-edljob-worker-0",
-        "toy-edljob-worker-1",
-    )
-    assert [*pods] == [master, first, second]
-    run = pods[master]["metadata"]["annotations"]["etcompile.dev/spec-hash"]
     told: list[str] = []
     begun = time.monotonic()
 
     def say(text: str) -> None:
         told.append(f"{time.monotonic() - begun:6.1f} s  {text}")
 
-    def follow(index: int) -> Pod:
-        """The Pod that follows the lost one of rank 1."""
-        stored, settings = read_stored(yaml.safe_load(config["data"]["job.yaml"]))
-        role = stored.role("worker")
-        assert role is not None
-        member = Member(index, rank=1, relaunches=index - 1)
-        one = structs.replace(stored, roles=(structs.replace(role, members=(member,)),))
-        made = backend.lower(one, settings, backend.Texts(), "")
-        [pod] = [value for value in made if value["kind"] == "Pod"]
-        return pod
+    watched = Watched(compiled(job).objects, say)
+    pods = watched.pods
+    master, first, second = (
+        "elasticjob-toy-dlrover-master-0",
+        "toy-edljob-worker-0",
+        "toy-edljob-worker-1",
+    )
+    assert [*pods] == [master, first, second]
+    assert not watched.created()
+    containers = Containers(folder, python, watched.data)
 
-    containers = Containers(folder, python, config["data"])
+    def starts() -> int:
+        return containers.log(first).count("[train] start rank 0/2")
+
     try:
         containers.start(pods[master])
         for name in (first, second):
@@ -244,31 +308,50 @@ def test_workers_train_to_the_end_although_one_and_the_master_are_lost(
                     lambda: containers.log(master).count("told the master") == 2,
                 )
                 say("steps went on; the new master is told of its rendezvous")
+            before = starts()
             containers.lose(lost)
+            killed = time.monotonic()
             say(f"{lost} is killed")
             if index == 3:
                 # Longer than a master that knows of no rendezvous waits with a single node.
                 time.sleep(LONE)
                 say("the other worker has waited for another one")
-            name = containers.start(follow(index))
-            took = eventually(
+            watched.ended(lost, 137)
+            [follower] = watched.created()
+            assert not watched.created()
+            labels, name = follower["metadata"]["labels"], containers.start(follower)
+            assert name == f"toy-edljob-worker-{index}"
+            assert labels["elasticjob.dlrover/rank-index"] == "1"
+            assert labels["elasticjob.dlrover/relaunch-count"] == str(index - 1)
+            eventually(
                 "two workers again",
-                lambda n=name: "[train] start rank 1/2" in containers.log(n),
+                lambda n=name, m=before: (
+                    "[train] start rank 1/2" in containers.log(n) and starts() > m
+                ),
             )
-            say(f"{name}, rank 1, trains {took:.1f} s after it started")
+            took = time.monotonic() - killed
+            say(f"both train again, {name} with rank 1, {took:.1f} s after the kill")
         for name in (first, "toy-edljob-worker-3"):
-            assert containers.code(name, 180) == 0, containers.log(name)[-2000:]
+            code = containers.code(name, 180)
+            assert code == 0, containers.log(name)[-2000:]
+            watched.ended(name, code)
         say("both workers have ended with 0")
-        containers.finish(master, run)
+        assert not watched.created()
+        assert watched.record is not None
+        assert watched.record.phase == "Succeeded"
+        containers.finish(master, record_data(watched.record)["done"])
         assert containers.code(master, 30) == 0
         say("the master has ended with the run")
         log = containers.log(first)
         assert f"[train] done rank 0/2 step {STEPS}" in log
         assert set(re.findall(r"start rank (\d/\d)", log)) == {"0/2"}
-        starts = [int(step) for step in re.findall(r"start rank 0/2 .* from step (\d+)", log)]
-        assert len(starts) == 3
-        assert starts == sorted(starts)
-        assert starts[1] > 0
+        begun_at = [int(step) for step in re.findall(r"start rank 0/2 .* from step (\d+)", log)]
+        assert len(begun_at) == 3
+        assert begun_at == sorted(begun_at)
+        assert begun_at[1] > 0
+        say(f"rank 0 started from steps {begun_at}, and ended at step {STEPS}")
+        said = re.findall(r"Completed \d+ round rendezvous of .*", containers.log(master))
+        told.extend(f"master: {line}" for line in said)
     finally:
         containers.close()
         with capsys.disabled():

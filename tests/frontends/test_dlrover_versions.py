@@ -83,3 +83,11 @@ def test_the_stored_job_keeps_the_version(options: dict[str, Any]) -> None:
     assert stored.document["metadata"]["annotations"][VERSION] == said
     again, _ = read_stored({**yaml.safe_load(text), "document": stored.document})
     assert again.identity == stored.identity
+
+
+@pytest.mark.parametrize(
+    ("given", "codes"), [("60", []), ("1800", []), ("59", ["ET2050"]), ("half an hour", ["ET2050"])]
+)
+def test_how_long_a_pod_may_be_silent_is_whole_seconds(given: str, codes: list[str]) -> None:
+    annotations = {"etcompile.dev/stuck-after": given}
+    assert errors(elastic_job(annotations=annotations)) == codes

@@ -86,7 +86,8 @@ def test_who_shortens_a_name_does_it_once():
 def test_only_a_job_with_a_maximum_is_told_to_lower_it():
     value = elastic(minReplicas=1, maxReplicas=12)
     value["metadata"] = {"name": "a" * 55}
-    assert hints(value) == {"ET2021": "shorten the job's name by 2 or lower maxReplicas"}
+    advice = "shorten the job's name by 2 or lower elasticPolicy.maxReplicas"
+    assert hints(value) == {"ET2021": advice}
 
 
 # Policies ---------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import etcompile
 from etcompile.cluster.trouble import trouble
 from etcompile.status import JobStatus, statuses
 from etcompile.status.text import age, not_ready_lines
-from specs import training_job
+from specs import elastic_job, training_job
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -231,3 +231,20 @@ def test_what_keeps_a_pod_is_told_in_the_word_kubectl_has_for_it(value, word):
 def test_ages_are_told_in_their_largest_unit(seconds, expected):
     now = datetime(2026, 1, 5, tzinfo=UTC)
     assert age((now - timedelta(seconds=seconds)).isoformat(), now) == expected
+
+
+def test_who_follows_a_failed_worker_of_dlrovers_stands_for_it() -> None:
+    values = objects(elastic_job({"worker": 2}))
+    master = "elasticjob-mnist-dlrover-master-0"
+    names = [f"mnist-edljob-worker-{index}" for index in (0, 1, 4)]
+    [failed] = [
+        one for one in values if one["kind"] == "Pod" and one["metadata"]["name"] == names[1]
+    ]
+    # As the watcher makes it: another number, the same rank.
+    follower = {**failed, "metadata": {**failed["metadata"], "name": names[2]}}
+    running = {master: "Running", names[0]: "Running", names[1]: "Failed", names[2]: "Running"}
+    found = status([*values, follower], running)
+    assert [one.name for one in found.replicas] == [master, names[0], names[2]]
+    assert (found.phase, found.surplus) == ("Running", ())
+    [worker] = [role for role in found.roles if role.name == "worker"]
+    assert (worker.running, worker.failed) == (2, 0)

@@ -1,0 +1,34 @@
+"""A Pod's tolerations, with the two that the API server would add.
+
+Kubernetes completes the list of every Pod that it admits. Argo CD compares lists as a whole: where
+Git has one, and the Pod a longer one, they differ for ever, and self-healing never ends. So a list
+that is written is written in full; a Pod without one is left without.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Toleration = Mapping[str, Any]
+
+_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_SECONDS = 300
+"""kube-apiserver's --default-not-ready-toleration-seconds and its twin, unless somebody set them."""
+
+
+def admitted(tolerations: Sequence[Toleration]) -> list[Toleration]:
+    """The tolerations that a Pod has once it is admitted, by Kubernetes' DefaultTolerationSeconds.
+
+    Args:
+        tolerations: Those that the Pod is created with.
+    """
+    added = [
+        {"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _SECONDS}
+        for taint in _TAINTS
+        if not any(_bears(one, taint) for one in tolerations)
+    ]
+    return [*tolerations, *added]
+
+
+def _bears(toleration: Toleration, taint: str) -> bool:
+    key, effect = toleration.get("key"), toleration.get("effect")
+    return (not key or key == taint) and (not effect or effect == "NoExecute")

@@ -1,0 +1,136 @@
+"""Messages name fields as the user's own kind has them, and are true wherever the job goes."""
+
+from typing import Any
+
+import pytest
+
+import etcompile
+from etcompile import Options
+from specs import container, kubeflow_job, training_job, worker
+
+MORE = {
+    "apiVersion": "etcompile.dev/v1alpha1",
+    "kind": "ScaleOut",
+    "metadata": {"name": "more"},
+    "spec": {"selector": {"name": "mnist"}, "toAdd": {"count": 1}},
+}
+
+
+def told(*documents: Any) -> list[tuple[str, str, str]]:
+    found = etcompile.compile(list(documents), Options(default_namespace="ml")).diagnostics
+    return [(one.code, one.message, one.hint or "") for one in found]
+
+
+@pytest.mark.parametrize(
+    ("replicas", "elastic", "code", "message"),
+    [
+        (9, (2, 4), "ET2003", "worker.replicas 9 is above elasticPolicy.maxReplicas 4"),
+        (1, (2, 4), "ET2004", "worker.replicas 1 is below elasticPolicy.minReplicas 2"),
+        (5, (7, 4), "ET2005", "worker: elasticPolicy.minReplicas 7 is above elasticPolicy.max"),
+        (1, (None, 4), "ET2004", "worker.replicas 1 is below elasticPolicy.maxReplicas 4"),
+        (9, (2, None), "ET2003", "worker.replicas 9 is above elasticPolicy.minReplicas 2"),
+    ],
+)
+def test_bounds_of_a_pytorch_job_are_those_of_its_elastic_policy(
+    replicas: int, elastic: tuple[int | None, int | None], code: str, message: str
+) -> None:
+    named = zip(("minReplicas", "maxReplicas"), elastic, strict=True)
+    policy = {name: value for name, value in named if value is not None}
+    job = kubeflow_job("PyTorchJob", {"Worker": replicas}, elasticPolicy=policy)
+    [(found, said, hint)] = [one for one in told(job) if one[0].startswith("ET200")]
+    assert found == code
+    assert said.startswith(message)
+    assert "elasticPolicy." in hint or code == "ET2005"
+
+
+def test_a_scale_out_of_a_pytorch_job_is_held_against_its_elastic_policy() -> None:
+    job = kubeflow_job("PyTorchJob", {"Worker": 4}, elasticPolicy={"maxReplicas": 4})
+    selector = {"kind": "PyTorchJob", "name": "mnist"}
+    more = {**MORE, "spec": {**MORE["spec"], "selector": selector}}
+    [(_, said, _)] = [one for one in told(job, more) if one[0] == "ET3004"]
+    assert said.endswith("elasticPolicy.maxReplicas is 4")
+
+
+def test_bounds_of_a_training_job_are_beside_its_replicas() -> None:
+    job = training_job(replicas=3)
+    worker(job)["maxReplicas"] = 2
+    assert ("ET2003", "worker.replicas 3 is above maxReplicas 2") in [one[:2] for one in told(job)]
+
+
+def test_a_time_to_live_is_told_of_for_git_and_for_the_watcher() -> None:
+    job = kubeflow_job("PyTorchJob", {"Worker": 2}, runPolicy={"ttlSecondsAfterFinished": 60})
+    [(_, said, hint)] = [one for one in told(job) if one[0] == "ET2041"]
+    assert said.startswith(
+        "spec.runPolicy.ttlSecondsAfterFinished, where a tool syncs Git, has no effect: "
+    )
+    assert "where no tool syncs Git, `etcompile watch` deletes its Pods" in hint
+
+
+@pytest.mark.parametrize("kind", ["ScaleOut", "ScaleIn"])
+def test_an_intent_that_does_not_say_which_kind_it_scales_is_shown_how(kind: str) -> None:
+    how = {"toAdd": {"count": 1}} if kind == "ScaleOut" else {"toDelete": {"count": 1}}
+    intent = {**MORE, "kind": kind, "spec": {"selector": {"name": "mnist"}, **how}}
+    [(_, said, hint)] = [one for one in told(training_job(), intent) if one[0] == "ET2002"]
+    assert said == "spec.selector needs 'kind'"
+    assert hint == "write kind, for example kind: PyTorchJob"
+
+
+# A variable that no program can be started with -------------------------------------------------
+
+
+def too_long(job: Any) -> list[tuple[str, str]]:
+    return [(said, hint) for code, said, hint in told(job) if code == "ET2051"]
+
+
+def test_a_list_of_all_replicas_that_linux_does_not_take_is_told_of() -> None:
+    name, namespace = "a-job-with-a-name-of-some-fifty-characters-in-all", "n" * 63
+    job = kubeflow_job("TFJob", {"Worker": 1000})
+    job["metadata"] = {"name": name, "namespace": namespace}
+    [(said, hint)] = too_long(job)
+    assert said.startswith("variable TF_CONFIG of worker has 1")
+    assert "spec.enableDynamicWorker" in hint
+    job["spec"]["enableDynamicWorker"] = True
+    assert too_long(job) == []
+
+
+@pytest.mark.parametrize(("length", "count"), [(131072 - 5, 0), (131072 - 4, 1)])
+def test_128_kib_with_the_name_is_the_most(length: int, count: int) -> None:
+    job = training_job()
+    env = [{"name": "KEY", "value": "x" * length}]
+    worker(job)["template"]["spec"]["containers"] = [container(env=env)]
+    found = too_long(job)
+    assert len(found) == count
+    assert all("put it into a file" in hint for _, hint in found)
+
+
+# Autoscalers of what is compiled ----------------------------------------------------------------
+
+
+def autoscaler(**target: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "by-load", "namespace": "ml"},
+        "spec": {"maxReplicas": 4, "scaleTargetRef": target},
+    }
+
+
+def test_an_autoscaler_of_a_compiled_job_is_told_to_go() -> None:
+    job = kubeflow_job("PyTorchJob", {"Worker": 2})
+    target = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "name": "mnist"}
+    [(said, hint)] = [one[1:] for one in told(job, autoscaler(**target)) if one[0] == "ET4014"]
+    assert said.startswith("HorizontalPodAutoscaler 'by-load' would scale PyTorchJob 'mnist'")
+    assert "etcompile scale mnist --to N" in hint
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        {"apiVersion": "apps/v1", "kind": "Deployment", "name": "mnist"},
+        {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "name": "another"},
+        {"apiVersion": "example.com/v1", "kind": "PyTorchJob", "name": "mnist"},
+    ],
+)
+def test_an_autoscaler_of_anything_else_passes(target: dict[str, str]) -> None:
+    job = kubeflow_job("PyTorchJob", {"Worker": 2})
+    assert "ET4014" not in [one[0] for one in told(job, autoscaler(**target))]
