@@ -231,7 +231,10 @@ def _wanted(error: jsonschema_rs.ValidationError, name: str, view: _View) -> str
     rules = view.rules(error).get("properties", {}).get(name, {})
     if name == "name" and isinstance(error.instance, dict) and "generateName" in error.instance:
         return "write a name: generateName makes another one whenever it is applied"
-    return f"write {name}: {json.dumps(rules['const'])}" if "const" in rules else ""
+    if "const" in rules:
+        return f"write {name}: {json.dumps(rules['const'])}"
+    examples = rules.get("examples", ())
+    return f"write {name}, for example {name}: {examples[0]}" if examples else ""
 
 
 def _malformed_key(error: jsonschema_rs.ValidationError, name: str, view: _View) -> Fault:

@@ -88,6 +88,35 @@ def check_jobs(made: Sequence[tuple[Job, Iterable[Object]]]) -> list[Diagnostic]
     return problems
 
 
+def check_autoscalers(neighbours: Sequence[Source], jobs: Sequence[Job]) -> list[Diagnostic]:
+    """A warning for each autoscaler of a job, which is no object that could be scaled any more.
+
+    Args:
+        neighbours: The other objects of the input.
+        jobs: The jobs of the input.
+    """
+    by_name = {(job.kind, job.name, job.namespace or "default"): job for job in jobs}
+    problems = []
+    for source in neighbours:
+        value = source.data
+        if value["kind"] != "HorizontalPodAutoscaler":
+            continue
+        # Kubernetes' schema has the last word on what is no mapping.
+        spec = value.get("spec")
+        target = spec.get("scaleTargetRef") if isinstance(spec, dict) else None
+        if not isinstance(target, dict):
+            continue
+        space = value["metadata"].get("namespace") or "default"
+        job = by_name.get((str(target.get("kind")), str(target.get("name")), space))
+        group = str(target.get("apiVersion") or "").rpartition("/")[0]
+        if job and group in ("", job.api_version.rpartition("/")[0]):
+            place = source.locate(("spec", "scaleTargetRef"), key=True)
+            what = f"{value['kind']} '{value['metadata'].get('name', '')}'"
+            facts = {"what": what, "kind": job.kind, "job": job.name}
+            problems.append(diagnose("ET4014", place, **facts))
+    return problems
+
+
 def identity(value: Object) -> Identity:
     """What the API server tells objects apart by; `default` stands for no namespace."""
     metadata = value["metadata"]

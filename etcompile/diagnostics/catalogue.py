@@ -232,10 +232,33 @@ _RULES = (
         "ET1020",
         "kustomization-input",
         _WARNING,
-        "a kustomization is not an object: it was left out",
+        "{what} is not an object: it was left out",
         "render the files it lists, and point kustomize at the output",
-        "A kustomization.yaml tells kustomize what to build; it is never applied to a cluster.",
+        "A kustomization.yaml, and an EtcompileGenerator or EtcompileTransformer that it lists,"
+        " tell kustomize what to build; they are never applied to a cluster.",
         "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization",
+    ),
+    Rule(
+        "ET1021",
+        "no-resource-list",
+        _ERROR,
+        "standard input is no ResourceList: {problem}",
+        "have kustomize or kpt run this program, or use etcompile render",
+        "`etcompile krm` is a function in a pipeline of objects: it reads the list that the"
+        " pipeline hands over (`kind: ResourceList` of config.kubernetes.io/v1 or v1beta1) and"
+        " writes one.",
+        "cat jobs/bert.yaml | etcompile krm     # cat jobs/bert.yaml | etcompile render -",
+    ),
+    Rule(
+        "ET1022",
+        "function-config",
+        _ERROR,
+        "the functionConfig is of kind {found}",
+        "make it a job, or {known} of {version}",
+        "What a KRM function does is said by its functionConfig: a job is compiled, an"
+        " EtcompileGenerator compiles the files it names, and an EtcompileTransformer what it finds"
+        " among the items.",
+        "apiVersion: v1\nkind: ConfigMap            # kind: EtcompileTransformer",
     ),
     # 2xxx: the job's specification -------------------------------------------------------------
     Rule(
@@ -255,7 +278,7 @@ _RULES = (
         "{where} needs '{field}'",
         "{advice}",
         "The field has no default. et-operator crashes without several of these, for every job"
-        " in the cluster (reference defect 3).",
+        " in the cluster.",
         "worker:\n  template: …           # replicas is missing",
     ),
     Rule(
@@ -265,7 +288,7 @@ _RULES = (
         "{where}.replicas {replicas} is above {most} {maximum}",
         "raise {most} or lower replicas",
         "maxReplicas is the ceiling for scale-outs; starting above it contradicts it."
-        " et-operator never reads the field (reference defect 5).",
+        " et-operator never reads the field.",
         "worker: {replicas: 12, maxReplicas: 9}",
     ),
     Rule(
@@ -303,7 +326,7 @@ _RULES = (
         "{where} must be {expected}, not {found}",
         "{advice}",
         "The field takes a fixed set of values. et-operator acts on an unknown one as if it were"
-        " Never, None or neither mode (reference defect 19).",
+        " Never, None or neither mode.",
         "cleanPodPolicy: running        # Running",
     ),
     Rule(
@@ -331,7 +354,7 @@ _RULES = (
         "{where} must not be empty",
         "{advice}",
         "The list or text needs at least one entry. An empty container list crashes et-operator"
-        " for every job in the cluster (reference defect 3).",
+        " for every job in the cluster.",
         "containers: []",
     ),
     Rule(
@@ -466,7 +489,7 @@ _RULES = (
         "{where} runs as another user than root and cannot use keys in {path}",
         "annotate the job: etcompile.dev/ssh-mount-path: /home/USER/.ssh",
         "ssh reads keys from the home directory of the user it runs as, and refuses keys that"
-        " others can read. et-operator always mounts them for root (reference defect 17).",
+        " others can read. et-operator always mounts them for root.",
         "securityContext: {runAsUser: 1000} with launcherAttachMode: ssh",
     ),
     Rule(
@@ -476,7 +499,7 @@ _RULES = (
         "job '{job}' is suspended: its Pods and Services are left out",
         "remove {field} to run it",
         "A suspended job keeps its configuration and runs nothing. Unlike with et-operator,"
-        " removing its annotation resumes it (reference defect 34).",
+        " removing its annotation resumes it.",
         'annotations: {job-supervisor.kube-ai.io/job-suspended: "true"}',
     ),
     Rule(
@@ -505,7 +528,7 @@ _RULES = (
         "container '{first}' is taken for the trainer, but '{other}' runs {program}",
         "annotate the template: kubectl.kubernetes.io/default-container: {other}",
         "The first container is the trainer unless the template says otherwise; with a sidecar"
-        " first, et-operator sets up the wrong container (reference defect 42).",
+        " first, et-operator sets up the wrong container.",
         "containers: [{name: log-shipper}, {name: trainer, command: [horovodrun, …]}]",
     ),
     Rule(
@@ -516,6 +539,17 @@ _RULES = (
         "{advice}",
         "The annotation steers the compiler and takes a value of this form only.",
         "annotations: {etcompile.dev/gate-timeout: soon}",
+    ),
+    Rule(
+        "ET2051",
+        "variable-too-long",
+        _WARNING,
+        "variable {variable} of {role} has {size} KiB; Linux starts no program with one above 128",
+        "{advice}",
+        "Kubernetes takes a variable of any length, and Linux does not: with pages of 4 KiB, one"
+        " may have 128 KiB with its name, else the container fails to start, with `argument list"
+        " too long`. A list of all replicas in every Pod gets there with some thousand of them.",
+        "kind: TFJob with tfReplicaSpecs: {Worker: {replicas: 4000, …}}",
     ),
     Rule(
         "ET2060",
@@ -533,8 +567,7 @@ _RULES = (
         _ERROR,
         "replica type '{name}' is there already, as '{first}'",
         "keep one of them",
-        "The casing of this type does not count. The operator keeps one of the two, silently"
-        " (reference defect 22).",
+        "The casing of this type does not count. The operator keeps one of the two, silently.",
         "tfReplicaSpecs: {Worker: …, worker: …}",
     ),
     Rule(
@@ -561,8 +594,7 @@ _RULES = (
         _WARNING,
         "nothing decides when job '{job}' has succeeded: it has no Worker, Chief or Master",
         "add the type that trains",
-        "Parameter servers and evaluators serve for ever; with the operator such a job never ends"
-        " (reference defect 32).",
+        "Parameter servers and evaluators serve for ever; with the operator such a job never ends.",
         "tfReplicaSpecs: {PS: …}",
     ),
     Rule(
@@ -591,7 +623,7 @@ _RULES = (
         "torchrun starts one process for each processor of the node: {where} has no GPU limit",
         'set spec.nprocPerNode, for example "1"',
         "Without nprocPerNode the operator says `auto`, and without a GPU torchrun counts the"
-        " processors of the node, not those the Pod may use (reference defect 36).",
+        " processors of the node, not those the Pod may use.",
         "command: [torchrun, train.py] without nprocPerNode",
     ),
     Rule(
@@ -601,7 +633,7 @@ _RULES = (
         "job '{job}' would run nothing: its end is up to {where}, which has no replicas",
         "give it replicas, or let the job rest with runPolicy.suspend: true",
         "Without a replica of the type that decides, the operator either calls such a job a success"
-        " at once, or makes Pods and deletes them until it has failed (reference defect 4).",
+        " at once, or makes Pods and deletes them until it has failed.",
         "jaxReplicaSpecs: {Worker: {replicas: 0, …}}",
     ),
     Rule(
@@ -633,7 +665,7 @@ _RULES = (
         "make what is missing, or name an existing one in the template's priorityClassName",
         "DLRover writes the words high and low as they are into the Pods. Where such a class is"
         " missing the API server refuses the Pods, which upstream's master tries for ever without"
-        " a word (reference defects a and 2).",
+        " a word.",
         "worker: {priority: high, …}",
     ),
     Rule(
@@ -643,8 +675,8 @@ _RULES = (
         "how many nodes meet cannot be read from the worker's command: it {seen}",
         "write --nnodes out, or annotate the job, for example {name}: '3:4'",
         "A master that was started again knows nothing of --nnodes until an agent starts, and may"
-        " let a lone survivor go on as a world of one (reference/dlrover.md 4.5). So it is told by"
-        " a script of its own, if the number is known. The bounds of scaling are not known either.",
+        " let a lone survivor go on as a world of one. So it is told by a"
+        " script of its own, if the number is known. The bounds of scaling are not known either.",
         "command: [bash, -c, 'dlrover-run --nnodes=$NODES train.py']",
     ),
     Rule(
@@ -676,7 +708,7 @@ _RULES = (
         "ParameterServerStrategy {said}, and there is no 'ps' in replicaSpecs",
         "write distributionStrategy: AllreduceStrategy, or add the parameter servers",
         "DLRover's master takes a job without distributionStrategy for one with parameter servers,"
-        " and ends with a KeyError when there are none (reference defect a).",
+        " and ends with a KeyError when there are none.",
         "spec: {replicaSpecs: {worker: …}}",
     ),
     Rule(
@@ -695,8 +727,8 @@ _RULES = (
         _WARNING,
         "{where}.autoScale lets DLRover's master size the Pods, and it gives them no memory",
         "set autoScale: false and write replicas and resources out",
-        "Its first plan divides resourceLimits in bytes where megabytes are meant: the Pods get 0Mi"
-        " (reference defect 15). Of parameter servers, requests from 2 cpu and 1024Mi on stay.",
+        "Its first plan divides resourceLimits in bytes where megabytes are meant: the Pods get"
+        " 0Mi. Of parameter servers, requests from 2 cpu and 1024Mi on stay.",
         "ps: {autoScale: true, …}",
     ),
     Rule(
@@ -808,8 +840,8 @@ _RULES = (
         "remove the wave annotations from the Pod templates",
         "A tool creates the next wave when the Pods of the last one run, and the gang scheduler"
         " starts none before all that it counts are there: each waits for the other. The MPI"
-        " Operator has this deadlock with launcherCreationPolicy: WaitForWorkersReady"
-        " (reference defect D2). Here the launcher waits inside its Pod.",
+        " Operator has this deadlock with launcherCreationPolicy: WaitForWorkersReady. Here the"
+        " launcher waits inside its Pod.",
         'launcher: {template: {metadata: {annotations: {argocd.argoproj.io/sync-wave: "200"}}}}',
     ),
     Rule(
@@ -829,9 +861,19 @@ _RULES = (
         _WARNING,
         "{field} has no effect with {scheduler}: {reason}",
         "remove it, if no other cluster needs it",
-        "Schedulers differ in what they can be told. The operators ignore what theirs cannot use"
-        " (reference defect 19).",
+        "Schedulers differ in what they can be told. The operators ignore what theirs cannot use.",
         "schedulingPolicy: {queue: research}   # with --gang coscheduling",
+    ),
+    Rule(
+        "ET2093",
+        "queued-one-by-one",
+        _WARNING,
+        "the Pods of {role} have the label {label}: Kueue admits each of them on its own",
+        "compile with --gang kueue and put the label on the job itself, or remove it",
+        "Kueue knows Pods as one job by further labels, which only --gang kueue writes. Without"
+        " them it gives quota to some Pods of a job and none to others, which then wait for each"
+        " other.",
+        "template: {metadata: {labels: {kueue.x-k8s.io/queue-name: research}}}",
     ),
     # 3xxx: scale intents -----------------------------------------------------------------------
     Rule(
@@ -841,7 +883,7 @@ _RULES = (
         "{intent} selects job '{job}', which is not among the inputs",
         "{advice}",
         "A scale intent is folded into its job when both are compiled together. et-operator"
-        " silently drops an intent whose job is missing (reference defect 36).",
+        " silently drops an intent whose job is missing.",
         "selector: {name: mnits}",
     ),
     Rule(
@@ -851,7 +893,7 @@ _RULES = (
         "{intent} removes '{pod}', which {problem}",
         "workers at that point: {workers}",
         "et-operator drops unknown names, and when none is left it deletes every worker of the"
-        " job (reference defect 1).",
+        " job.",
         "podNames: [mnist-worker-7]",
     ),
     Rule(
@@ -870,7 +912,7 @@ _RULES = (
         _ERROR,
         "{intent} would make {replicas} workers, and {limit} is {maximum}",
         "raise {limit} in the job, or add fewer",
-        "et-operator never reads maxReplicas (reference defect 5).",
+        "et-operator never reads maxReplicas.",
         "toAdd: {count: 9} with maxReplicas: 4",
     ),
     Rule(
@@ -879,7 +921,7 @@ _RULES = (
         _ERROR,
         "{intent} would leave {replicas} workers, and {floor}",
         "{advice}",
-        "et-operator never reads minReplicas (reference defect 5), and by names it can remove"
+        "et-operator never reads minReplicas, and by names it can remove"
         " every worker. Horovod needs one surviving host to go on.",
         "toDelete: {count: 2} with 2 workers",
     ),
@@ -1008,7 +1050,7 @@ _RULES = (
         "this ScalePlan has no label {label}: its job is taken from ownerJob or an old label",
         "add the label",
         "DLRover's master looks at this label only; upstream's documents and samples use"
-        " `elasticjob-name`, which no master has ever looked at (reference defect 17).",
+        " `elasticjob-name`, which no master has ever looked at.",
         "labels: {elasticjob-name: mnist}",
     ),
     # 4xxx: Kubernetes objects ------------------------------------------------------------------
@@ -1134,6 +1176,28 @@ _RULES = (
         "Jobs of two kinds may have one name, but their Pods, Services and ConfigMaps cannot: one"
         " would overwrite the other. With the operators one of the two would never start.",
         "kind: JAXJob and kind: PyTorchJob, both with metadata: {name: bert}",
+    ),
+    Rule(
+        "ET4014",
+        "scales-nothing",
+        _WARNING,
+        "{what} would scale {kind} '{job}', which is compiled: the cluster has no such object",
+        "remove it, and scale with a ScaleOut or ScaleIn: etcompile scale {job} --to N",
+        "An autoscaler changes the replicas of an object, here of a custom resource that compiling"
+        " leaves out. It would report for ever that it finds nothing to scale. Scaling is a file in"
+        " Git, reviewed like any other change.",
+        "kind: HorizontalPodAutoscaler with scaleTargetRef: {kind: PyTorchJob, name: bert}",
+    ),
+    Rule(
+        "ET4015",
+        "account-in-the-same-stage",
+        _WARNING,
+        "Flux will not sync '{pod}': its ServiceAccount '{account}' comes with the same folder",
+        "add --layout staged",
+        "Flux tries all objects of a Kustomization out before it creates the first one, and the API"
+        " server refuses a Pod whose ServiceAccount is not there yet. So neither is ever created."
+        " With two Kustomizations, one after the other, the account comes first.",
+        "etcompile render job.yaml --profile flux -o out/   # with a TrainingJob",
     ),
     # 5xxx: output ------------------------------------------------------------------------------
     Rule(
@@ -1384,6 +1448,15 @@ _RULES = (
         "What a mode of --secret needs cannot be used: the certificate of Sealed Secrets, the"
         " recipients of age, or the pattern of a SecretProviderClass.",
         "etcompile render jobs/ -o out/ --secret sealed:expired.pem",
+    ),
+    Rule(
+        "ET5017",
+        "scaffold-in-the-way",
+        _ERROR,
+        "{file} is there already, and says something else",
+        "move it away, or pass --keep to leave it as it is",
+        "init writes nothing over what is there: a file that it would make is yours from then on.",
+        "etcompile init .   # twice, and a file was edited in between",
     ),
     # 7xxx: plan ----------------------------------------------------------------------------------
     Rule(

@@ -29,8 +29,8 @@ Everything that etcompile can say about an input. An error is refused: nothing i
 warning compiles, unless `--strict` is given. A code keeps its meaning for ever.
 
 `etcompile explain CODE` prints one of these sections. What stands in braces is filled in from the
-input. A "reference defect" is one of et-operator's, numbered as in
-[differences.md](differences.md). This page is generated:
+input. What it says of operators and other tools is as [sources.md](sources.md) has it. This page is
+generated:
 `etcompile explain --all --format markdown > docs/diagnostics.md`.
 """
 

@@ -17,6 +17,9 @@ from etcompile.load.positions import Origin
 
 _KUSTOMIZE_GROUP = "kustomize.config.k8s.io/"
 _KUSTOMIZE_KINDS = ("Kustomization", "Component")
+_FUNCTION_GROUP = "etcompile.dev/"
+_FUNCTION_KINDS = ("EtcompileGenerator", "EtcompileTransformer")
+"""What a kustomization lists to have jobs compiled; see `etcompile.krm`."""
 _KUSTOMIZE_FILES = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 
 
@@ -76,10 +79,12 @@ def _objects(node: Node, file: str) -> Iterator[Node | Diagnostic]:
     if isinstance(kind, str) and (kind == "List" or (kind.endswith("List") and "items" in value)):
         yield from _items(node, file)
     elif kind in _KUSTOMIZE_KINDS and str(version).startswith(_KUSTOMIZE_GROUP):
-        yield diagnose("ET1020", _locate(node, file, ("kind",)))
+        yield diagnose("ET1020", _locate(node, file, ("kind",)), what="a kustomization")
+    elif kind in _FUNCTION_KINDS and str(version).startswith(_FUNCTION_GROUP):
+        yield diagnose("ET1020", _locate(node, file, ("kind",)), what=f"an {kind}")
     elif kind is None and version is None and Path(file).name in _KUSTOMIZE_FILES:
         # kustomize itself fills the two in.
-        yield diagnose("ET1020", _locate(node, file, ()))
+        yield diagnose("ET1020", _locate(node, file, ()), what="a kustomization")
     else:
         lacking = [name for name in ("apiVersion", "kind") if not _is_name(value.get(name))]
         for name in lacking:

@@ -12,7 +12,7 @@ from msgspec import Struct, field, structs
 
 from etcompile import backend, emit, intents, overlays
 from etcompile.check import job as job_rules
-from etcompile.check import kubernetes, objects, pods
+from etcompile.check import kubernetes, objects, pods, variables
 from etcompile.diagnostics import Diagnostic, Location, diagnose, has_errors
 from etcompile.load import Document
 from etcompile.model import Intent, Job, Settings
@@ -103,7 +103,7 @@ def job_objects(
     except backend.TemplateError as error:
         facts = {"template": error.template, "problem": error.problem}
         problems.append(diagnose("ET5004", None, **facts, shipped=f"templates/{error.template}"))
-    problems += objects.check_compiled(job.name, made)
+    problems += [*objects.check_compiled(job.name, made), *variables.check_variables(job, made)]
     group = JobObjects(
         job.name,
         job.namespace,

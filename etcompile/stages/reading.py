@@ -62,6 +62,8 @@ def patched(
     """
     kept, problems = _without_overlays(documents, options)
     placed, more = _in_namespace(kept, options.namespace)
+    if (default := options.default_namespace) is not None:
+        placed = [_placed(document, default) for document in placed]
     if options.dlrover_version is not None:
         placed = [_of_version(document, options.dlrover_version) for document in placed]
     problems += [*more, *job_rules.check_run(options.settings.run)]
@@ -111,12 +113,17 @@ def _in_namespace(
                     advice="leave the namespace out of the file, or leave out --namespace",
                 )
             )
-        metadata = document.data.get("metadata")
-        if isinstance(metadata, dict) and _takes_namespace(document):
-            data = {**document.data, "metadata": {**metadata, "namespace": namespace}}
-            document = structs.replace(document, data=data)  # noqa: PLW2901
-        placed.append(document)
+        placed.append(_placed(document, namespace))
     return placed, problems
+
+
+def _placed(document: Document, namespace: str) -> Document:
+    """The document, in the namespace if it names none and can have one."""
+    metadata = document.data.get("metadata")
+    if not isinstance(metadata, dict) or not _takes_namespace(document):
+        return document
+    data = {**document.data, "metadata": {**metadata, "namespace": namespace}}
+    return structs.replace(document, data=data)
 
 
 def _of_version(document: Document, version: str) -> Document:

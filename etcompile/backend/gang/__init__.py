@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from etcompile.diagnostics import Diagnostic
-from etcompile.model import Job, Settings
+from etcompile.model import KUEUE_QUEUE, Job, Settings
 
 if TYPE_CHECKING:
     from etcompile.backend.gang.scheduler import Scheduler
@@ -66,15 +66,21 @@ def problems(
         objects: Its objects, as they are written.
         wave: The wave of an object (`etcompile.emit.wave`).
     """
-    if settings.gang == "none" and not job.gang.origins:
+    queued = settings.gang != "kueue" and any(
+        KUEUE_QUEUE in value["metadata"].get("labels", ())
+        for value in objects
+        if value["kind"] == "Pod"
+    )
+    if settings.gang == "none" and not job.gang.origins and not queued:
         return []
     from etcompile.backend.gang import group, rules  # noqa: PLC0415 - only a gang needs them
 
+    found = rules.queued_alone(job, objects) if queued else []
     if settings.gang == "none":
-        return rules.unused_without_scheduler(job)
+        return [*found, *(rules.unused_without_scheduler(job) if job.gang.origins else ())]
     chosen = scheduler_of(settings.gang)
-    found = group.group_of(job, settings, objects, chosen.default_queue)
-    return rules.check(found, chosen, objects, wave)
+    gang = group.group_of(job, settings, objects, chosen.default_queue)
+    return [*found, *rules.check(gang, chosen, objects, wave)]
 
 
 def needs(job: Job, settings: Settings, objects: Sequence[Object]) -> tuple[str, ...]:

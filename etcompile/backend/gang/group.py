@@ -131,6 +131,7 @@ def group_of(
         leading = sum(len(role.members) for role in roles if role is not filled)
         needed = {role.name: len(role.members) for role in roles}
         needed[filled.name] = max(job.gang.minimum - leading, 0)
+    labelled = job.gang.kueue_queue if settings.gang == "kueue" else None
     return Group(
         name=f"{job.name}-{job.run_id}" if job.run_id else job.name,
         job=job,
@@ -140,7 +141,7 @@ def group_of(
             for role in roles
             if role.name in specs
         ),
-        queue=(job.gang.queue or default_queue) if default_queue else None,
+        queue=(job.gang.queue or labelled or default_queue) if default_queue else None,
         version=settings.kubernetes_version,
     )
 

@@ -10,14 +10,13 @@ from collections.abc import Iterator, Sequence
 from etcompile.backend.gang.group import Group, Object, Place, pod_specs
 from etcompile.backend.gang.scheduler import LABEL, Membership, Scheduler
 from etcompile.diagnostics import Diagnostic, diagnose
-from etcompile.model import Member
+from etcompile.model import KUEUE_QUEUE, Member
 
 _PREFIX = "kueue.x-k8s.io"
 _GROUP = f"{_PREFIX}/pod-group-name"
 _TOTAL = f"{_PREFIX}/pod-group-total-count"
 _ROLE = f"{_PREFIX}/role-hash"
 _INDEX = f"{_PREFIX}/pod-group-pod-index"
-_QUEUE = f"{_PREFIX}/queue-name"
 _TOPOLOGY = tuple(
     f"{_PREFIX}/podset-{kind}-topology" for kind in ("required", "preferred", "unconstrained")
 )
@@ -28,7 +27,7 @@ _MOST_ROLES = 8
 def _membership(group: Group, place: Place) -> Membership:
     asked = group.asked
     priority = asked.queue_priority if place.core else asked.extra_queue_priority
-    labels = {_QUEUE: str(group.queue)}
+    labels = {KUEUE_QUEUE: str(group.queue)}
     if priority or asked.queue_priority:
         labels[f"{_PREFIX}/priority-class"] = str(priority or asked.queue_priority)
     if not place.core:
@@ -76,7 +75,7 @@ def _wrong(group: Group, objects: Sequence[Object]) -> Iterator[str]:
     if members and totals != [str(len(members))]:
         found = " and ".join(totals)
         yield f"group {group.name} has {len(members)} Pods, and its total-count is {found}"
-    if len(queues := sorted({own.get(_QUEUE, "none") for own in labels})) > 1:
+    if len(queues := sorted({own.get(KUEUE_QUEUE, "none") for own in labels})) > 1:
         yield f"its Pods are in different queues, {' and '.join(queues)}"
     if len(roles := {notes.get(_ROLE) for notes in members}) > _MOST_ROLES:
         yield f"it has {len(roles)} roles, and a group at most {_MOST_ROLES}"

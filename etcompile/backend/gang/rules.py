@@ -11,7 +11,7 @@ from etcompile.backend.gang import requests
 from etcompile.backend.gang.group import Group, Object, Share, place_of, pod_specs
 from etcompile.backend.gang.scheduler import LABEL, SUBDOMAIN, Scheduler
 from etcompile.diagnostics import Diagnostic, Location, diagnose
-from etcompile.model import Job
+from etcompile.model import KUEUE_QUEUE, Job
 from etcompile.model.protocol import ROLE_LABEL
 
 _TOLD = ("cpu", "memory")
@@ -26,21 +26,45 @@ _TITLES = {
     "on_timeout": "on-timeout",
     "queue_priority": "queue-priority",
     "extra_queue_priority": "extra-queue-priority",
+    "kueue_queue": "label kueue.x-k8s.io/queue-name",
 }
 
 
 def unused_without_scheduler(job: Job) -> list[Diagnostic]:
     """A warning for a job that asks a gang scheduler for something, where none is chosen."""
-    origin = next(iter(job.gang.origins.values()))
+    field, origin = next(iter(job.gang.origins.items()))
     path = origin.path
-    where = f"annotation {path[-1]}"
+    where = f"{'label' if 'labels' in path else 'annotation'} {path[-1]}"
     if path[0] == "spec":
         path = path[:-1]
         where = ".".join(map(str, path))
     advice = "choose the cluster's with --gang, or in an overlay"
+    reason = "no gang scheduler is chosen"
+    if field == "kueue_queue":
+        reason = "Kueue queues Pods, and only --gang kueue gives them its labels"
+        advice = "choose --gang kueue"
     place = origin.source.locate(path, key=True)
-    facts = {"where": where, "reason": "no gang scheduler is chosen", "advice": advice}
+    facts = {"where": where, "reason": reason, "advice": advice}
     return [diagnose("ET2041", place, **facts)]
+
+
+def queued_alone(job: Job, objects: Sequence[Object]) -> list[Diagnostic]:
+    """A warning for Pods with a queue of Kueue's, where it does not know that they are a gang.
+
+    Args:
+        job: The job.
+        objects: Its objects.
+    """
+    for value in objects:
+        labels = value["metadata"].get("labels", {})
+        if value["kind"] == "Pod" and KUEUE_QUEUE in labels:
+            name = labels.get(ROLE_LABEL, "")
+            role = job.role(name)
+            own = role and KUEUE_QUEUE in role.template.labels
+            origin = role.template.origin if role and own else job.origin
+            place = origin.locate("metadata", "labels", KUEUE_QUEUE, key=True)
+            return [diagnose("ET2093", place, role=name, label=KUEUE_QUEUE)]
+    return []
 
 
 def check(
@@ -81,7 +105,7 @@ def _names(group: Group, scheduler: Scheduler) -> Iterator[Diagnostic]:
     asked = group.asked
     names = (
         ("gang", group.name, LABEL, "a DNS label of at most 63 characters", None),
-        ("queue", group.queue, form, words, "queue"),
+        ("queue", group.queue, form, words, "queue" if asked.queue else "kueue_queue"),
         ("priority class", asked.priority_class, SUBDOMAIN, "a DNS subdomain", "priority_class"),
         ("priority", asked.queue_priority, LABEL, "a DNS label", "queue_priority"),
         ("priority", asked.extra_queue_priority, LABEL, "a DNS label", "extra_queue_priority"),

@@ -24,6 +24,7 @@ SUBDOMAIN = re.compile(
 NOT_QUEUED = {
     "queue_priority": "only Kueue's queues have priorities of their own",
     "extra_queue_priority": "only Kueue's queues have priorities of their own",
+    "kueue_queue": "only Kueue has LocalQueues",
 }
 """Why these fields of `Gang` say nothing to others than Kueue."""
 

@@ -51,11 +51,16 @@ def _task_groups(group: Group) -> list[dict[str, Any]]:
             "name": share.role.name,
             "minMember": share.minimum,
             "minResource": written(share.requests),
-            **{field: share.spec[field] for field in _COPIED if share.spec.get(field)},
+            **{field: _in_order(share.spec[field]) for field in _COPIED if share.spec.get(field)},
         }
         for share in group.shares
         if share.minimum
     ]
+
+
+def _in_order(value: Any) -> Any:
+    """The same with its fields in order: a Pod that is made again has them in another one."""
+    return json.loads(json.dumps(value, sort_keys=True))
 
 
 def _problems(group: Group, objects: Sequence[Object]) -> Iterator[Diagnostic]:

@@ -1,0 +1,89 @@
+"""`kueue.x-k8s.io/queue-name`: by this label Kueue finds the operators' jobs, and Pods."""
+
+from typing import Any
+
+import pytest
+import yaml
+
+import etcompile
+from etcompile import Options, Settings
+from etcompile.stored import read_stored
+from specs import by_name, compiled, elastic_job, kubeflow_job, training_job, worker
+
+QUEUE = "kueue.x-k8s.io/queue-name"
+JOBS = {
+    "TrainingJob": training_job(),
+    "PyTorchJob": kubeflow_job("PyTorchJob", {"Worker": 2}),
+    "ElasticJob": elastic_job(),
+}
+
+
+def labelled(kind: str) -> dict[str, Any]:
+    job = JOBS[kind]
+    metadata = {**job["metadata"], "namespace": "ml", "labels": {QUEUE: "research"}}
+    return {**job, "metadata": metadata}
+
+
+def told(job: Any, gang: str) -> dict[str, str]:
+    found = etcompile.compile([job], Options(settings=Settings(gang=gang, run="r1"))).diagnostics
+    return {one.code: one.message for one in found if QUEUE in one.message}
+
+
+@pytest.mark.parametrize("kind", JOBS)
+def test_with_kueue_it_names_the_queue(kind: str) -> None:
+    settings = Settings(gang="kueue", run="r1")
+    made = compiled(labelled(kind), settings=settings)
+    pods = [value for value in made.objects if value["kind"] == "Pod"]
+    assert {pod["metadata"]["labels"][QUEUE] for pod in pods} == {"research"}
+    assert told(labelled(kind), "kueue") == {}
+
+
+@pytest.mark.parametrize("kind", JOBS)
+def test_a_pod_that_is_made_again_is_in_the_same_queue(kind: str) -> None:
+    from etcompile import backend
+
+    made = compiled(labelled(kind), settings=Settings(gang="kueue", run="r1"))
+    config = next(o for o in made.objects if "job.yaml" in o.get("data", {}))
+    text = config["data"]["job.yaml"]
+    job, settings = read_stored(yaml.safe_load(text))
+    again = {o["metadata"]["name"]: o for o in backend.lower(job, settings, backend.Texts(), text)}
+    for (which, name), value in by_name(made).items():
+        if which == "Pod":
+            assert again[name]["metadata"]["labels"] == value["metadata"]["labels"]
+
+
+def test_a_queue_that_the_job_names_for_any_scheduler_counts_first() -> None:
+    job = labelled("TrainingJob")
+    job["metadata"]["annotations"] = {"etcompile.dev/gang-queue": "own"}
+    made = compiled(job, settings=Settings(gang="kueue", run="r1"))
+    pod = by_name(made)["Pod", "mnist-r1-worker-0"]
+    assert pod["metadata"]["labels"][QUEUE] == "own"
+
+
+@pytest.mark.parametrize("kind", JOBS)
+def test_without_a_gang_scheduler_it_is_told_to_have_no_effect(kind: str) -> None:
+    found = told(labelled(kind), "none")
+    # The Pod of DLRover's master has all labels of its job, so that Kueue sees this one Pod.
+    assert set(found) - {"ET2093"} == {"ET2041"}
+    assert ("ET2093" in found) == (kind == "ElasticJob")
+    assert "only --gang kueue gives them its labels" in found["ET2041"]
+
+
+@pytest.mark.parametrize("gang", ["volcano", "coscheduling", "native", "koordinator", "kai"])
+def test_with_another_scheduler_it_is_told_to_have_no_effect(gang: str) -> None:
+    found = told(labelled("PyTorchJob"), gang)
+    assert list(found) == ["ET2092"]
+    assert "only Kueue has LocalQueues" in found["ET2092"]
+    assert "research" not in str(
+        [o["spec"] for o in compiled(labelled("PyTorchJob"), settings=Settings(gang=gang)).objects
+         if o["kind"] == "PodGroup"]
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("gang", ["none", "volcano"])
+def test_on_a_pod_template_it_makes_kueue_take_pods_one_by_one(gang: str) -> None:
+    job = training_job()
+    worker(job)["template"]["metadata"] = {"labels": {QUEUE: "research"}}
+    found = told(job, gang)
+    assert list(found) == ["ET2093"]
+    assert told(job, "kueue") == {}
