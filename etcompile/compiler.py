@@ -140,6 +140,7 @@ def _compiled(
         [(group.name or "", group.objects) for group in groups],
         allow_plain_secrets=options.allow_plain_secrets,
     )
+    told += objects.check_autoscalers(lowered.others, [job for job, _ in selected.pairs])
     if not has_errors(told):
         values = [document.data for document in patched.documents]
         compiled = (value for group in groups for value in group.objects)

@@ -41,6 +41,8 @@ class Options(Struct, frozen=True):
         previous: The folder whose encrypted key pairs are kept, if that is another.
         without_keys: Leave key pairs out that the output would hold encrypted: nobody is to have
             this compilation, or not its Secrets.
+        default_namespace: The namespace of documents that name none after all; others, and
+            overlays, may name another.
     """
 
     namespace: str | None = None
@@ -55,3 +57,4 @@ class Options(Struct, frozen=True):
     output: Path | None = None
     previous: Path | None = None
     without_keys: bool = False
+    default_namespace: str | None = None

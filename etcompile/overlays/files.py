@@ -18,8 +18,9 @@ from etcompile.overlays.overlay import API_VERSION, KIND
 
 _FILE = "overlay.yaml"
 
-Given = str | os.PathLike[str] | Mapping[str, Any]
-"""A file, a folder with an `overlay.yaml`, the name of a shipped overlay, or a document."""
+Given = str | os.PathLike[str] | Mapping[str, Any] | Document
+"""A file, a folder with an `overlay.yaml`, the name of a shipped overlay, or a document: as a
+mapping, or as one that was loaded."""
 
 
 def shipped() -> tuple[str, ...]:
@@ -54,6 +55,8 @@ def is_overlay(document: Document) -> bool:
 
 
 def _loaded(given: Given, limits: Limits) -> Loaded:
+    if isinstance(given, Document):
+        return Loaded((given,), ())
     if isinstance(given, Mapping):
         return from_values([given])
     name = os.fsdecode(given)

@@ -27,6 +27,7 @@ _FIELDS = {
     "profiles": "profiles",
     "gang": "gang",
     "gangScheduler": "gang_scheduler",
+    "run": "run",
 }
 _IMAGES = ("init_image", "kubectl_image")
 
@@ -95,7 +96,7 @@ def _value(field: str, value: Any, folder: str) -> Any:
             return secret_mode(value).beside(folder)
         case "kubernetes_version":
             return value.removeprefix("v")
-        case "init_image" | "kubectl_image" | "gang_scheduler":
+        case "init_image" | "kubectl_image" | "gang_scheduler" | "run":
             return value or None
         case "cluster_domain":
             return value.strip(".")

@@ -673,7 +673,11 @@ def test_a_shipped_overlay_is_one_by_our_own_schema(name: str) -> None:
 @pytest.mark.parametrize("name", SHIPPED)
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
 def test_a_shipped_overlay_works_on_every_example(example: Path, name: str) -> None:
-    assert not etcompile.compile([example], Options(overlays=(name,))).diagnostics
+    compilation = etcompile.compile([example], Options(overlays=(name,)))
+    assert compilation.ok
+    # What DLRover's own master makes of a template is its business, and that is told.
+    told = {"ET2041", "ET2042"} if example.name == "parameter-servers-master" else set()
+    assert {one.code for one in compilation.diagnostics} <= told
 
 
 def test_the_shipped_overlays_work_on_a_suspended_job() -> None:

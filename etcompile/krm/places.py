@@ -1,0 +1,95 @@
+"""Where a finding stands in a ResourceList: in which item, at which field.
+
+The compiler's diagnostics carry places of files; an item has none that its author would know. So
+an item answers the question for a place with its own name and the path of the field, and what
+answers here is what the results are made from.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from etcompile.check.explain import dotted
+from etcompile.diagnostics import Location, ValuePath
+from etcompile.load import Document
+
+PATHS = ("internal.config.kubernetes.io/path", "config.kubernetes.io/path")
+INDEXES = ("internal.config.kubernetes.io/index", "config.kubernetes.io/index")
+
+_PIPELINES = (
+    "config.k8s.io/",
+    "config.kubernetes.io/",
+    "internal.config.kubernetes.io/",
+    "internal.kpt.dev/",
+    "kustomize.config.k8s.io/",
+)
+"""Prefixes of the annotations by which pipelines know their items again."""
+
+
+class ItemPlaces(Struct, frozen=True, eq=False):
+    """An item, as something that knows its places.
+
+    Args:
+        name: What people call the item.
+        item: The item, as it was given.
+    """
+
+    name: str
+    item: Mapping[str, Any]
+
+    def locate(self, path: ValuePath, *, key: bool = False) -> Location:  # noqa: ARG002
+        """The place of the value at `path`, whether that exists or not."""
+        return ItemLocation(self.name, places=self, path=path)
+
+
+class ItemLocation(Location, frozen=True, kw_only=True):
+    """A place in an item.
+
+    Args:
+        places: Those of the item.
+        path: The field.
+    """
+
+    places: ItemPlaces
+    path: ValuePath
+
+    def __str__(self) -> str:
+        return f"{self.file}: {dotted(self.path)}" if self.path else self.file
+
+
+def document(item: Mapping[str, Any], *, in_file: bool = True) -> Document:
+    """An item as the compiler reads it: without what pipelines note on it.
+
+    Args:
+        item: The item.
+        in_file: Call it by its file. The configuration is not: what it names is named from where
+            the function runs, and not from beside that file.
+    """
+    data = dict(item)
+    metadata = data.get("metadata")
+    if isinstance(metadata, dict) and isinstance(metadata.get("annotations"), dict):
+        own = {k: v for k, v in metadata["annotations"].items() if not k.startswith(_PIPELINES)}
+        rest = {name: value for name, value in metadata.items() if name != "annotations"}
+        data["metadata"] = {**rest, "annotations": own} if own else rest
+    name = (in_file and file_of(item)) or _label(item, qualified=in_file)
+    return Document(name, name, 0, data, ItemPlaces(name, item))
+
+
+def file_of(item: Mapping[str, Any]) -> str | None:
+    """The file that an item comes from, if the pipeline says."""
+    return next((found for one in PATHS if (found := annotations(item).get(one))), None)
+
+
+def annotations(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    """All of an item's annotations."""
+    metadata = item.get("metadata")
+    found = metadata.get("annotations") if isinstance(metadata, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _label(item: Mapping[str, Any], *, qualified: bool) -> str:
+    metadata = item.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    names = (qualified and metadata.get("namespace"), metadata.get("name"))
+    return f"{item.get('kind')} {'/'.join(str(name) for name in names if name) or '(no name)'}"

@@ -1,0 +1,201 @@
+"""A ResourceList as text, to the items it holds and back.
+
+An item that nobody touched is written as it was read, comments and all: a pipeline without a
+runtime that restores them (`a | etcompile-krm | b`) would lose them otherwise. Apart from the
+function, which sees values only.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from etcompile import emit
+from etcompile.diagnostics import Diagnostic, Location, diagnose
+from etcompile.load import Limits
+from etcompile.load.text import Text, control_character, decoded
+from etcompile.load.values import read
+
+KIND = "ResourceList"
+VERSIONS = ("config.kubernetes.io/v1", "config.kubernetes.io/v1beta1")
+"""The two differ in nothing that is read or written here."""
+
+NAME = "-"
+"""What diagnostics call the list itself: standard input."""
+
+_ITEMS = re.compile(r"items:\s*(#.*)?")
+_ENTRY = re.compile(r"( *)- ")
+
+
+class Item(Struct, frozen=True):
+    """An object of the list.
+
+    Args:
+        value: The object, JSON.
+        text: The lines it was read from, its comments among them, as an entry of a list at the
+            left margin; None if they cannot be told from the others'.
+    """
+
+    value: dict[str, Any]
+    text: str | None = None
+
+
+class ResourceList(Struct, frozen=True):
+    """What a pipeline hands to a function.
+
+    Args:
+        version: Its apiVersion, which the answer has too.
+        items: The objects.
+        config: The function's own configuration, JSON; None if there is none.
+    """
+
+    version: str
+    items: tuple[Item, ...]
+    config: dict[str, Any] | None = None
+
+
+def resource_list(data: bytes, limits: Limits) -> ResourceList | tuple[Diagnostic, ...]:
+    """The list that a text is.
+
+    Args:
+        data: YAML or JSON.
+        limits: How much to accept.
+
+    Returns:
+        The list, or what is wrong: ET1021 if it is something else, and what `load` has to say.
+    """
+    text = decoded(data, NAME)
+    if isinstance(text, Diagnostic):
+        return (text,)
+    if problem := control_character(text):
+        return (problem,)
+    reading = read(text, limits)
+    if reading.problems:
+        return tuple(reading.problems)
+    values = [one.value for one in reading.documents if one.value is not None]
+    if (lacking := _lacking(values)) is not None:
+        return (diagnose("ET1021", Location(NAME), problem=lacking),)
+    value = values[0]
+    listed = value.get("items") or []
+    texts = _texts(text.content, listed, limits)
+    return ResourceList(
+        version=value["apiVersion"],
+        items=tuple(Item(one, lines) for one, lines in zip(listed, texts, strict=True)),
+        config=value.get("functionConfig") or None,
+    )
+
+
+def written(
+    version: str,
+    items: Iterable[Item | Mapping[str, Any]],
+    config: Mapping[str, Any] | None,
+    results: Sequence[Mapping[str, Any]],
+) -> Iterator[str]:
+    """The text of a ResourceList.
+
+    Args:
+        version: Its apiVersion.
+        items: Items as they were read, and new objects.
+        config: The function's configuration, as it was given.
+        results: What the function has to say.
+
+    Yields:
+        Pieces of it, to be written one after the other.
+    """
+    yield emit.to_yaml({"apiVersion": version, "kind": KIND})
+    none = True
+    for item in items:
+        if none:
+            yield "items:\n"
+            none = False
+        yield (item.text or _entry(item.value)) if isinstance(item, Item) else _entry(item)
+    if none:
+        yield "items: []\n"
+    if config is not None:
+        yield emit.to_yaml({"functionConfig": config})
+    if results:
+        yield emit.to_yaml({"results": list(results)})
+
+
+def _lacking(values: Sequence[Any]) -> str | None:
+    """Why values are no list of objects."""
+    if len(values) != 1:
+        return f"there are {len(values)} documents" if values else "there is nothing"
+    value = values[0]
+    if not isinstance(value, dict):
+        return "it is no mapping"
+    if value.get("kind") != KIND or value.get("apiVersion") not in VERSIONS:
+        return f"it is a {value.get('kind') or 'document without kind'}"
+    listed = value.get("items")
+    listed = [] if listed is None else listed
+    if not isinstance(listed, list):
+        return "items is no list"
+    for number, item in enumerate(listed):
+        if not isinstance(item, dict) or not all(
+            isinstance(item.get(field), str) for field in ("apiVersion", "kind")
+        ):
+            return f"items[{number}] is no object"
+    config = value.get("functionConfig")
+    return None if config is None or isinstance(config, dict) else "functionConfig is no object"
+
+
+def _entry(value: Mapping[str, Any]) -> str:
+    """An object as an entry of a list at the left margin."""
+    first, *rest = emit.to_yaml(value).splitlines(keepends=True)
+    return "".join([f"- {first}", *(line if line == "\n" else f"  {line}" for line in rest)])
+
+
+def _texts(content: str, values: Sequence[Any], limits: Limits) -> Sequence[str | None]:
+    """The lines of each item; None for one whose lines say something else than its value.
+
+    In a list without brackets an item is a run of lines: all of it stands further right than its
+    dash. Whatever else there is (brackets, anchors of another item) is found by reading the lines
+    again.
+    """
+    chunks = list(_chunks(content.splitlines(keepends=True)))
+    if len(chunks) != len(values):
+        return [None] * len(values)
+    return [
+        chunk if _reads_as(chunk, value, limits) else None
+        for chunk, value in zip(chunks, values, strict=True)
+    ]
+
+
+def _chunks(lines: Sequence[str]) -> Iterator[str]:
+    """The lines of each entry of `items`, moved to the left margin."""
+    start = next((n for n, line in enumerate(lines) if _ITEMS.fullmatch(line.rstrip())), None)
+    if start is None:
+        return
+    indent: int | None = None
+    entry: list[str] = []
+    above: list[str] = []  # comments that stand over the next entry
+    for line in lines[start + 1 :]:
+        found = _ENTRY.match(line)
+        if indent is None and found:
+            indent = len(found[1])
+        is_comment = line.lstrip().startswith("#")
+        if is_comment and (indent is None or _indent(line) <= indent):
+            above.append(line.lstrip())
+        elif found and len(found[1]) == indent:
+            if entry:
+                yield "".join(entry)
+            entry, above = [*above, line[indent:]], []
+        elif line.strip() and _indent(line) <= (indent or 0):
+            break  # the list has ended
+        elif indent is not None:
+            # A comment that stands left of its item is its item's after all.
+            entry, above = [*entry, *above, line[indent:] if line.strip() else line], []
+    if entry:
+        if not entry[-1].endswith("\n"):
+            entry.append("\n")
+        yield "".join(entry)
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))
+
+
+def _reads_as(chunk: str, value: Any, limits: Limits) -> bool:
+    reading = read(Text(NAME, chunk), limits)
+    return not reading.problems and [one.value for one in reading.documents] == [[value]]

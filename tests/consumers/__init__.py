@@ -1,0 +1,1 @@
+"""Programs of others that read what we write, and where tests find them."""

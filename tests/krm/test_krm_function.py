@@ -1,0 +1,255 @@
+"""What the function answers to a ResourceList, whoever hands it over."""
+
+import copy
+import json
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+import etcompile
+from etcompile import Options
+from etcompile.krm import answer
+from specs import scale_out, training_job
+
+V1, V1BETA1 = "config.kubernetes.io/v1", "config.kubernetes.io/v1beta1"
+CONFIG_MAP = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {"name": "a"},
+    "data": {"b": "c"},
+}
+
+
+def listed(*items, config=None, version=V1):
+    value = {"apiVersion": version, "kind": "ResourceList", "items": list(items)}
+    return {**value, "functionConfig": config} if config else value
+
+
+def transformer(**spec):
+    kind = {"apiVersion": "etcompile.dev/v1alpha1", "kind": "EtcompileTransformer"}
+    return {**kind, "metadata": {"name": "t"}, "spec": spec}
+
+
+def run(value, **options):
+    """The answer as a value, and whether it is a refusal."""
+    data = value if isinstance(value, bytes) else yaml.safe_dump(value, sort_keys=False).encode()
+    found = answer(data, Options(**options))
+    text = "".join(found.texts())
+    return (yaml.safe_load(text) if text else None), found.refused
+
+
+def annotated(value, **notes):
+    value = copy.deepcopy(value)
+    metadata = value["metadata"]
+    metadata["annotations"] = {**metadata.get("annotations", {}), **notes}
+    return value
+
+
+def test_a_job_is_replaced_in_its_place():
+    last = {**CONFIG_MAP, "metadata": {"name": "last"}}
+    found, _ = run(listed(CONFIG_MAP, training_job("bert"), last))
+    names = [one["metadata"]["name"] for one in found["items"]]
+    assert names[0] == "a"
+    assert names[-1] == "last"
+    assert found["items"][1:-1] == list(etcompile.compile(training_job("bert")).objects)
+
+
+def test_intents_are_applied_and_gone():
+    found, _ = run(listed(scale_out("more", 2, job="bert"), training_job("bert")))
+    wanted = etcompile.compile([training_job("bert"), scale_out("more", 2, job="bert")])
+    assert found["items"] == list(wanted.objects)
+
+
+@pytest.mark.parametrize("version", [V1, V1BETA1])
+def test_the_answer_has_the_version_of_the_question(version):
+    found, _ = run(listed(training_job("bert"), version=version))
+    assert (found["apiVersion"], found["kind"]) == (version, "ResourceList")
+
+
+def test_the_configuration_comes_back_as_it_was():
+    config = transformer(settings={"services": "shared"})
+    found, _ = run(listed(training_job("bert"), config=config))
+    assert found["functionConfig"] == config
+
+
+def test_json_is_read_too():
+    found, _ = run(json.dumps(listed(CONFIG_MAP, training_job("bert"))).encode())
+    assert found["items"][0] == CONFIG_MAP
+    assert len(found["items"]) > 5
+
+
+def test_notes_of_the_pipeline_do_not_change_what_is_made():
+    notes = {
+        "config.kubernetes.io/index": "3",
+        "internal.config.kubernetes.io/index": "3",
+        "internal.config.kubernetes.io/id": "4",
+        "kustomize.config.k8s.io/id": "kind: TrainingJob\n",
+    }
+    found, _ = run(listed(annotated(training_job("bert"), **notes)))
+    assert found["items"] == list(etcompile.compile(training_job("bert")).objects)
+
+
+def test_objects_go_to_the_file_of_their_job():
+    path = "internal.config.kubernetes.io/path"
+    job = annotated(training_job("bert"), **{path: "jobs/bert.yaml"})
+    found, _ = run(listed(job))
+    assert {one["metadata"]["annotations"][path] for one in found["items"]} == {"jobs/bert.yaml"}
+
+
+def test_an_item_that_is_local_configuration_is_left_alone():
+    job = annotated(training_job("bert"), **{"config.kubernetes.io/local-config": "true"})
+    found, refused = run(listed(job))
+    assert found["items"] == [job]
+    assert not refused
+
+
+def test_a_generator_does_not_return_its_configuration(tmp_path):
+    file = tmp_path / "bert.yaml"
+    file.write_text(yaml.safe_dump(training_job("bert")))
+    config = transformer(inputs=[str(file)])
+    config["kind"] = "EtcompileGenerator"
+    echo = annotated(config, **{"config.kubernetes.io/local-config": "true"})
+    found, _ = run(listed(echo, config=config))
+    assert found["items"] == list(etcompile.compile(training_job("bert")).objects)
+
+
+def test_a_job_as_configuration_comes_after_the_items():
+    found, _ = run(listed(CONFIG_MAP, scale_out("s", 1, job="bert"), config=training_job("bert")))
+    wanted = etcompile.compile([training_job("bert"), scale_out("s", 1, job="bert")])
+    assert found["items"] == [CONFIG_MAP, *wanted.objects]
+
+
+def test_comments_of_what_is_untouched_stay():
+    text = """\
+apiVersion: config.kubernetes.io/v1
+kind: ResourceList
+items:
+  # about a
+  - apiVersion: v1 # core
+    kind: ConfigMap
+    metadata: {name: a}   # short
+    data:
+      script: |
+        # no comment
+        - nor an item
+
+        end
+  - apiVersion: v1
+    kind: Service
+    # about s
+    metadata:
+      name: s
+    spec: {ports: [{port: 1}]}
+"""
+    found = "".join(answer(text.encode(), Options()).texts())
+    for words in ("# about a\n", "# core\n", "{name: a}   # short\n", "  # about s\n"):
+        assert words in found
+    assert yaml.safe_load(found) == yaml.safe_load(text)
+
+
+def test_an_item_whose_lines_need_another_item_is_written_out():
+    text = """\
+apiVersion: config.kubernetes.io/v1
+kind: ResourceList
+items:
+- apiVersion: v1
+  kind: ConfigMap
+  metadata: {name: a, labels: &labels {x: "y"}}
+- apiVersion: v1
+  kind: ConfigMap
+  metadata: {name: b, labels: *labels}
+"""
+    found = "".join(answer(text.encode(), Options()).texts())
+    assert yaml.safe_load(found)["items"] == yaml.safe_load(text)["items"]
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_refusal_leaves_everything_as_it_was(strict):
+    job = training_job("bert", replicas=12)
+    job["spec"]["etReplicaSpecs"]["worker"]["maxReplicas"] = 8
+    good = training_job("good")
+    if strict:  # only a warning, of an image that moves
+        job["spec"]["etReplicaSpecs"]["worker"].update(replicas=2)
+        containers = job["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"]["containers"]
+        containers[0]["image"] = "horovod/horovod:latest"
+    items = [CONFIG_MAP, good, job]
+    found, refused = run(listed(*items, config=transformer(strict=strict)))
+    assert refused
+    assert found["items"] == items
+    assert {one["severity"] for one in found["results"]} >= {"warning" if strict else "error"}
+
+
+def test_a_mistake_in_the_configuration_has_its_field():
+    config = transformer(settings={"gang": "vulcano"}, namespace="NLP")
+    del config["spec"]["settings"]
+    found, refused = run(listed(CONFIG_MAP, config=config))
+    [result] = found["results"]
+    assert refused
+    assert result["field"] == {"path": "spec.namespace"}
+    assert result["resourceRef"]["kind"] == "EtcompileTransformer"
+
+
+def test_a_setting_that_cannot_be_has_its_field():
+    config = transformer(settings={"gang": "vulcano"})
+    found, refused = run(listed(training_job("bert"), config=config))
+    [result] = found["results"]
+    assert refused
+    assert result["field"] == {"path": "spec.settings.gang"}
+
+
+@pytest.mark.parametrize(
+    ("config", "name"),
+    [({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}, "function-config")],
+)
+def test_another_configuration_is_refused(config, name):
+    found, refused = run(listed(CONFIG_MAP, config=config))
+    assert refused
+    assert [one["tags"]["name"] for one in found["results"]] == [name]
+    assert found["items"] == [CONFIG_MAP]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"a: [",
+        b"\xff\xfe",
+        yaml.safe_dump(training_job("bert")).encode(),
+        b"apiVersion: config.kubernetes.io/v2\nkind: ResourceList\n",
+        b"apiVersion: config.kubernetes.io/v1\nkind: ResourceList\nitems: {}\n",
+        b"apiVersion: config.kubernetes.io/v1\nkind: ResourceList\nitems: [1]\n",
+        b"apiVersion: config.kubernetes.io/v1\nkind: ResourceList\nfunctionConfig: 1\n",
+    ],
+)
+def test_what_is_no_resource_list_gets_no_answer(data):
+    found = answer(data, Options())
+    assert found.refused
+    assert found.diagnostics
+    assert "".join(found.texts()) == ""
+
+
+def test_an_empty_list_is_one():
+    assert run(listed())[0] == {"apiVersion": V1, "kind": "ResourceList", "items": []}
+
+
+_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(st.characters(codec="ascii")),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=8,
+)
+
+
+@given(st.lists(_VALUES, max_size=4))
+def test_whatever_others_hold_comes_back(values):
+    items = [
+        {"apiVersion": "example.com/v1", "kind": "Any", "metadata": {"name": f"n{n}"}, "spec": one}
+        for n, one in enumerate(values)
+    ]
+    question = json.dumps(listed(*items)).encode()
+    assert run(question)[0]["items"] == items
+    block = yaml.safe_dump(listed(*items)).encode()
+    found = answer(block, Options())
+    if not found.refused:  # PyYAML writes control characters that nobody else reads
+        assert yaml.safe_load("".join(found.texts()))["items"] == items
