@@ -9,6 +9,7 @@ import click
 from msgspec.structs import replace
 
 from etcompile import emit
+from etcompile.cli import completing
 from etcompile.cli.apply import REFUSED, UNREACHED
 from etcompile.cli.cluster_options import Duration, cluster_options
 from etcompile.cli.options import colored, options, refuses, setting_options, tell
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @click.command("delete")
-@click.argument("paths", metavar="[PATH...]", nargs=-1)
+@click.argument("paths", metavar="[PATH...]", nargs=-1, shell_complete=completing.files)
 @click.option("--job", "names", metavar="NAME", multiple=True, help="A job, by name.")
 @click.option(
     "--dry-run", is_flag=True, help="Delete nothing: show what would go, and what would stay."

@@ -2,11 +2,12 @@
 
 import click
 
+from etcompile.cli import completing
 from etcompile.diagnostics import RULES, Rule, explanation
 
 
 @click.command("explain")
-@click.argument("code", metavar="[CODE]", required=False)
+@click.argument("code", metavar="[CODE]", required=False, shell_complete=completing.codes)
 @click.option("--all", "every", is_flag=True, help="Explain all diagnostics.")
 @click.option(
     "--format",

@@ -6,11 +6,12 @@ from typing import Any
 
 import click
 
+from etcompile.cli import completing
 from etcompile.cli.options import REFUSED, refuses, talk_options, talks, tell
 
 
 @click.command("migrate")
-@click.argument("paths", metavar="PATH...", nargs=-1)
+@click.argument("paths", metavar="PATH...", nargs=-1, shell_complete=completing.files)
 @click.option(
     "-o",
     "--output",

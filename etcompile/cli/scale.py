@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from etcompile.cli import completing
 from etcompile.cli.options import REFUSED, options, refuses, setting_options, talks, tell
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ _NAMES = 4
 
 @click.command("scale")
 @click.argument("job", metavar="JOB")
-@click.argument("paths", metavar="[PATH...]", nargs=-1)
+@click.argument("paths", metavar="[PATH...]", nargs=-1, shell_complete=completing.files)
 @click.option("--to", metavar="N", type=click.IntRange(min=0), help="So many workers in all.")
 @click.option("--add", metavar="N", type=click.IntRange(min=1), help="So many workers more.")
 @click.option(

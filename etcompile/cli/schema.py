@@ -1,6 +1,7 @@
 """`etcompile schema`: the JSON Schema of a kind, for editors, and of what we write for scripts."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -8,19 +9,36 @@ import click
 from etcompile import frontends, overlays
 from etcompile.check.bundled import bundled_schema
 from etcompile.check.fields import table
+from etcompile.cli import completing
 
 
 @click.command("schema")
-@click.argument("kind", metavar="KIND")
+@click.argument("kind", metavar="KIND", required=False, shell_complete=completing.kinds)
 @click.option("--markdown", is_flag=True, help="Print its fields as a table instead.")
-def command(kind: str, *, markdown: bool) -> None:
+@click.option("--all", "every", is_flag=True, help="With -o: all of them, and a catalog.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="With --all: the folder to write them to, each at the path that its $id has.",
+)
+def command(kind: str | None, output: Path | None, *, markdown: bool, every: bool) -> None:
     """Print the JSON Schema (draft 2020-12) of a kind.
 
     KIND is a kind's name in any case: trainingjob. Where several API versions or groups have
     it, add one as kubectl does, MPIJob.v2beta1 or scaleout.etcompile.dev, or write it out:
     kai.alibabacloud.com/v1alpha1/TrainingJob. overlay is what --overlay takes, and
-    diagnostics what --format json writes, plan what diff -o writes.
+    diagnostics what --format json writes, plan what diff -o writes. docs/editors.md says how an
+    editor is told of them.
     """
+    if every:
+        if kind is not None or output is None or markdown:
+            raise click.UsageError("--all needs -o DIR, and no KIND")
+        _write_all(output)
+        return
+    if kind is None or output is not None:
+        raise click.UsageError("name one KIND, or pass --all and -o DIR")
     wanted = kind.strip().lower()
     if wanted in ("diagnostics", "plan"):
         _print(f"{wanted}.json")
@@ -28,15 +46,46 @@ def command(kind: str, *, markdown: bool) -> None:
     if wanted in ("overlay", "etcompile.dev/v1alpha1/overlay"):
         _print(overlays.SCHEMA)
         return
+    for name, schema in _configs():
+        if wanted in (name.lower(), f"etcompile.dev/v1alpha1/{name}".lower()):
+            _print(schema)
+            return
     found = [one for one in frontends.kinds() if wanted in map(str.lower, _names(one))]
     if len(found) != 1:
-        names = ", ".join(_shortest(one) for one in found or frontends.kinds())
+        known = ", ".join(_shortest(one) for one in found or frontends.kinds())
         problem = f"'{kind}' is ambiguous" if found else f"'{kind}' is not known"
-        raise click.BadParameter(f"{problem}; use one of: {names}", param_hint="KIND")
+        raise click.BadParameter(f"{problem}; use one of: {known}", param_hint="KIND")
     if markdown:
         click.echo(table(found[0].schema), nl=False)
         return
     _print(found[0].schema)
+
+
+def names() -> list[tuple[str, str]]:
+    """What KIND may be, as shortly as it is clear, each with what it is."""
+    kinds = [(_shortest(one), one.summary) for one in frontends.kinds()]
+    return [
+        *kinds,
+        ("Overlay", "what an environment changes"),
+        *((name, "configuration of the KRM function") for name, _ in _configs()),
+        ("diagnostics", "what --format json writes"),
+        ("plan", "what diff -o writes"),
+    ]
+
+
+def _configs() -> Iterator[tuple[str, str]]:
+    """The kinds of configuration of the KRM function, and their schemas."""
+    from etcompile.krm.config import SCHEMAS
+
+    yield from SCHEMAS.items()
+
+
+def _write_all(folder: Path) -> None:
+    from etcompile.cli.publishing import texts
+
+    for name, text in texts().items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, "utf-8")
 
 
 def _names(kind: frontends.Kind) -> tuple[str, ...]:

@@ -1,0 +1,81 @@
+"""Values that a shell offers for arguments and options, where click cannot know them by itself.
+
+Apart from the commands, because none of this is imported unless somebody presses Tab.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+Values = Iterable[tuple[str, str]]
+"""Each with what it means, or nothing."""
+Complete = Callable[[click.Context, click.Parameter, str], Any]
+
+
+def _offering(values: Callable[[], Values], *, files: bool = False) -> Complete:
+    """What click asks: the values that begin as what was typed, and files if those do too."""
+
+    def complete(
+        ctx: click.Context,  # noqa: ARG001
+        param: click.Parameter,  # noqa: ARG001
+        incomplete: str,
+    ) -> "list[CompletionItem]":
+        from click.shell_completion import CompletionItem
+
+        begun = incomplete.lower()
+        found = [
+            CompletionItem(value, help=words or None)
+            for value, words in values()
+            if value.lower().startswith(begun)
+        ]
+        # First: bash forgets what it was told before files.
+        return ([CompletionItem(incomplete, type="file")] if files else []) + found
+
+    return complete
+
+
+def _codes() -> Values:
+    from etcompile.diagnostics import RULES
+
+    return [(rule.code, rule.name) for rule in sorted(RULES.values(), key=lambda rule: rule.code)]
+
+
+def _schemas() -> Values:
+    from etcompile.cli.schema import names
+
+    return names()
+
+
+def _overlays() -> Values:
+    from etcompile.overlays.files import shipped
+
+    return [(name, "ships with etcompile") for name in shipped()]
+
+
+def _versions() -> Values:
+    from etcompile.check import kubernetes
+
+    return [(version, "") for version in reversed(kubernetes.versions())]
+
+
+def _secrets() -> Values:
+    return [
+        ("runtime", "a Secret made in the cluster, outside of render"),
+        ("existing:", "NAME of a Secret that somebody looks after"),
+        ("external", "made in the cluster by External Secrets"),
+        ("sealed:", "CERT.pem: encrypted in the output, for Sealed Secrets"),
+        ("sops:", "age1...: encrypted in the output, with SOPS"),
+        ("csi:", "NAME of a SecretProviderClass"),
+    ]
+
+
+codes = _offering(_codes)
+kinds = _offering(_schemas)
+overlays = _offering(_overlays, files=True)
+versions = _offering(_versions)
+secrets = _offering(_secrets)
+files = _offering(tuple, files=True)
