@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-pytest_plugins = ["controlplane.fixtures"]
+pytest_plugins = ["controlplane.fixtures", "consumers.fixtures"]
 
 _SYSTEM = "/usr/local/sbin:/usr/sbin:/sbin"
 """Not in everybody's PATH, and sshd is there."""

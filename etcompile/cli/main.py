@@ -8,10 +8,18 @@ import gc
 import importlib
 import os
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
 from etcompile._version import __version__
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+PROGRAM = "etcompile"
+_PLUGIN = "kubectl-etcompile"
+"""The name by which kubectl knows it."""
 
 _COMMANDS = {
     "render": "compile job specifications to manifests",
@@ -24,9 +32,15 @@ _COMMANDS = {
     "scale": "give a job more or fewer workers",
     "migrate": "take a job over from its operator",
     "watch": "replace what fails and keep host lists true",
+    "bundle": "pack what render would write, for a registry",
+    "krm": "replace jobs by their objects, as a function of kustomize or kpt",
+    "init": "make a repository to start from",
+    "argocd": "be Argo CD's plugin, and what to tell Argo CD",
+    "flux": "what to tell Flux",
     "explain": "the long form of a diagnostic",
     "kinds": "what can be compiled",
     "schema": "the JSON Schema of a kind",
+    "completion": "make a shell complete etcompile",
 }
 
 
@@ -43,13 +57,21 @@ class _Commands(click.Group):
         command: click.Command = module.command
         return command
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
+        """The commands by their names: nothing is imported to tell what each does."""
+        from click.shell_completion import CompletionItem
+
+        found = [(name, words) for name, words in _COMMANDS.items() if name.startswith(incomplete)]
+        items = [CompletionItem(name, help=words) for name, words in found]
+        return [*items, *click.Command.shell_complete(self, ctx, incomplete)]
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
             formatter.write_dl(list(_COMMANDS.items()))
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="etcompile")
+@click.version_option(__version__, prog_name=PROGRAM)
 def _etcompile() -> None:
     """Compile training-job specs to plain Kubernetes manifests.
 
@@ -65,7 +87,9 @@ def main() -> None:
     gc.disable()
     try:
         # What a command gives to ctx.exit() is what click returns here.
-        sys.exit(_etcompile(prog_name="etcompile", standalone_mode=False))
+        is_plugin = os.path.basename(sys.argv[0]) == _PLUGIN  # noqa: PTH119 - start quickly
+        name = "kubectl etcompile" if is_plugin else PROGRAM
+        sys.exit(_etcompile(prog_name=name, standalone_mode=False))
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)

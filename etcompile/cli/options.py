@@ -10,6 +10,7 @@ from typing import Any, TextIO
 import click
 from click.core import ParameterSource
 
+from etcompile.cli import completing
 from etcompile.compiler import Options
 from etcompile.diagnostics import Diagnostic, Severity, has_errors
 from etcompile.diagnostics.output import FORMATS
@@ -22,7 +23,9 @@ REFUSED = 2
 _DEFAULTS = Settings()
 
 _COMPILE = (
-    click.argument("paths", metavar="PATH...", nargs=-1, required=True),
+    click.argument(
+        "paths", metavar="PATH...", nargs=-1, required=True, shell_complete=completing.files
+    ),
     click.option(
         "-n",
         "--namespace",
@@ -34,11 +37,13 @@ _COMPILE = (
         "overlays",
         metavar="FILE",
         multiple=True,
+        shell_complete=completing.overlays,
         help="Apply an overlay: a file, or dev, prod or spot; may be repeated, in order.",
     ),
     click.option(
         "--kubernetes-version",
         metavar="V",
+        shell_complete=completing.versions,
         default=_DEFAULTS.kubernetes_version,
         show_default=True,
         help="Version of the cluster.",
@@ -46,6 +51,7 @@ _COMPILE = (
     click.option(
         "--secret",
         metavar="MODE",
+        shell_complete=completing.secrets,
         default=str(_DEFAULTS.secret),
         show_default=True,
         help="ssh key pair: runtime (a Secret made in the cluster, outside of render),"

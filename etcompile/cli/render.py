@@ -48,6 +48,13 @@ class _Folder(click.Path):
 )
 @click.option("--split", is_flag=True, help="With -o: one file per object.")
 @click.option(
+    "--layout",
+    type=click.Choice(["jobs", "staged"]),
+    default="jobs",
+    show_default=True,
+    help="With -o: a folder a job; or staged: all of that in prereqs/ and in pods/, for Flux.",
+)
+@click.option(
     "--check",
     is_flag=True,
     help="With -o: write nothing, tell what is not up to date; exit code 1 if anything is.",
@@ -69,6 +76,8 @@ def command(ctx: click.Context, /, output: Path | None, **given: Any) -> None:
     for option in ("split", "check", "force", "replaced"):
         if output is None and given[option]:
             raise click.UsageError(f"--{option.removesuffix('d')} needs -o DIR")
+    if output is None and given["layout"] != "jobs":
+        raise click.UsageError("--layout needs -o DIR")
     if given["check"] and (given["force"] or given["replaced"]):
         raise click.UsageError("--check writes nothing: leave out --force and --replace")
     wanted = options(given)
@@ -77,6 +86,8 @@ def command(ctx: click.Context, /, output: Path | None, **given: Any) -> None:
         tell([problem], given)
         ctx.exit(REFUSED)
     compilation = compile(given["paths"], replace(wanted, output=output))
+    if output is not None and given["layout"] == "jobs":
+        compilation = _in_one_stage(compilation)
     if refuses(compilation.diagnostics, strict=given["strict"]):
         tell(compilation.diagnostics, given)
         ctx.exit(REFUSED)
@@ -86,8 +97,18 @@ def command(ctx: click.Context, /, output: Path | None, **given: Any) -> None:
             sys.stdout.buffer.write(text.encode())
         sys.stdout.flush()
     else:
-        files = _files(compilation, given)
+        files = output_files(compilation, given)
         ctx.exit((_check if given["check"] else _write)(compilation, output, files, given))
+
+
+def _in_one_stage(compilation: Compilation) -> Compilation:
+    """The same, with what Flux has against a folder of one stage."""
+    if "flux" not in compilation.settings.profiles:
+        return compilation
+    from etcompile.check.stages import unstaged
+
+    told = (*compilation.diagnostics, *unstaged(compilation.objects))
+    return replace(compilation, diagnostics=told)
 
 
 def _unusable(output: Path, given: dict[str, Any]) -> "Diagnostic | None":
@@ -99,8 +120,13 @@ def _unusable(output: Path, given: dict[str, Any]) -> "Diagnostic | None":
     return None
 
 
-def _files(compilation: Compilation, given: dict[str, Any]) -> dict[str, str]:
-    """The files of the output folder, its lock file among them."""
+def output_files(compilation: Compilation, given: dict[str, Any]) -> dict[str, str]:
+    """The files of the output folder, its lock file among them.
+
+    Args:
+        compilation: What goes there.
+        given: The command line's options: `split`, `layout` and `namespace` count.
+    """
     from etcompile._version import __version__
     from etcompile.stored import settings_value
 
@@ -108,11 +134,13 @@ def _files(compilation: Compilation, given: dict[str, Any]) -> dict[str, str]:
         emit.Group(group.name, group.namespace, tuple(group.objects), group.sources)
         for group in compilation.groups
     ]
+    staged = given["layout"] == "staged"
     settings = settings_value(compilation.settings) | {"split": given["split"]}
+    settings |= {"layout": given["layout"]} if staged else {}
     if given["namespace"]:
         settings["namespace"] = given["namespace"]
     record = emit.Record(__version__, settings, compilation.inputs)
-    return emit.with_lock(emit.layout(groups, split=given["split"]), record)
+    return emit.with_lock(emit.layout(groups, split=given["split"], staged=staged), record)
 
 
 def _check(

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from etcompile.emit import objects
 from etcompile.emit.objects import Manifest
@@ -21,6 +21,8 @@ from etcompile.emit.yaml import to_yaml
 from etcompile.naming import natural
 
 KUSTOMIZATION = "kustomization.yaml"
+PREREQS, PODS = "prereqs", "pods"
+"""The folders of a staged layout."""
 
 _ROLE_LABEL = "etcompile.dev/role"
 
@@ -46,7 +48,7 @@ class Group(Struct, frozen=True):
     sources: tuple[str, ...]
 
 
-def layout(groups: Sequence[Group], *, split: bool = False) -> dict[str, str]:
+def layout(groups: Sequence[Group], *, split: bool = False, staged: bool = False) -> dict[str, str]:
     """The files of an output folder.
 
     Neighbours stand at the root and are applied first, as Pods may mount or be bounded by them;
@@ -55,11 +57,32 @@ def layout(groups: Sequence[Group], *, split: bool = False) -> dict[str, str]:
     Args:
         groups: What is rendered, in any order.
         split: One file per object instead of one per number.
+        staged: Two such folders, of what Pods need and of the Pods, for tools that know no waves
+            and wait for a whole folder (reference/gitops.md 2.3).
 
     Returns:
         Texts by path: relative, with `/`, in the order in which they are applied. Empty if
         there are no objects.
     """
+    return _staged(groups, split=split) if staged else _flat(groups, split=split)
+
+
+def _staged(groups: Sequence[Group], *, split: bool) -> dict[str, str]:
+    files: dict[str, str] = {}
+    for stage in (PREREQS, PODS):
+        inside = _flat([_of_stage(group, stage) for group in groups], split=split)
+        # Without Pods too: a tool that is told of a folder which is gone prunes nothing.
+        inside.setdefault(KUSTOMIZATION, _kustomization((), ()))
+        files |= {f"{stage}/{name}": text for name, text in inside.items()}
+    return files | {KUSTOMIZATION: _kustomization((PREREQS, PODS), ())}
+
+
+def _of_stage(group: Group, stage: str) -> Group:
+    found = (one for one in group.objects if (wave(one) >= WAVE_PODS) is (stage == PODS))
+    return structs.replace(group, objects=tuple(found))
+
+
+def _flat(groups: Sequence[Group], *, split: bool) -> dict[str, str]:
     neighbours = _merged([group for group in groups if group.name is None])
     jobs = [group for group in groups if group.name is not None and group.objects]
     files = _numbered(neighbours, split=split)

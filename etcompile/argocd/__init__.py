@@ -1,0 +1,20 @@
+"""Argo CD's config management plugin: its variables to options, and what it announces.
+
+Apart from the command line because Argo CD's words (parameters, announcements, discovery) are
+its own; what they mean is said here in options of `etcompile render`.
+"""
+
+from etcompile.argocd.asked import Asked, ParameterError, asked
+from etcompile.argocd.discovery import choices, job_files
+from etcompile.argocd.parameters import PARAMETERS, Parameter, announced
+
+__all__ = [
+    "PARAMETERS",
+    "Asked",
+    "Parameter",
+    "ParameterError",
+    "announced",
+    "asked",
+    "choices",
+    "job_files",
+]

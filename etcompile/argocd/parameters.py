@@ -1,0 +1,186 @@
+"""The parameters of the plugin: a table, and its form in which Argo CD's interface reads it.
+
+A parameter has the name of the option of `etcompile render` that it stands for, so that there is
+one way to say a thing. Left out are options that would let a repository run code in the plugin's
+container (`--templates`) or let Secrets pass (`--allow-plain-secrets`).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from etcompile.model import GANGS, PROFILES
+
+Form = Literal["string", "boolean", "array", "map"]
+
+
+class Parameter(Struct, frozen=True):
+    """A parameter.
+
+    Args:
+        name: Its name, as in an Application.
+        title: Its name for people.
+        tooltip: What it does.
+        form: What its value is.
+        option: The option of `etcompile render` that it becomes; None for what is no option.
+        default: What counts if an Application does not set it.
+        names_files: Whether its values are paths, which must not lead out of the repository.
+    """
+
+    name: str
+    title: str
+    tooltip: str
+    form: Form = "string"
+    option: str | None = None
+    default: str | tuple[str, ...] = ""
+    names_files: bool = False
+
+
+PARAMETERS: tuple[Parameter, ...] = (
+    Parameter(
+        "paths",
+        "Job files",
+        "Files, folders and globs of jobs, seen from the source's path.",
+        form="array",
+        default=(".",),
+        names_files=True,
+    ),
+    Parameter(
+        "overlay",
+        "Overlays",
+        "Overlays, in order: files or folders seen from the source's path, or dev, prod, spot.",
+        form="array",
+        option="--overlay",
+        names_files=True,
+    ),
+    Parameter(
+        "profile",
+        "Profiles",
+        f"What the objects are annotated for. Of {', '.join(PROFILES)}.",
+        form="array",
+        option="--profile",
+        default=("argocd",),
+    ),
+    Parameter(
+        "secret",
+        "ssh key pair",
+        "runtime (made in the cluster by etcompile watch), existing:NAME, external[:STORE/PATH]"
+        " or csi:NAME.",
+        option="--secret",
+        default="runtime",
+    ),
+    Parameter(
+        "namespace",
+        "Namespace",
+        "Namespace of all jobs; one that names another is refused. Empty: the Application's"
+        " destination, for those that name none.",
+        option="--namespace",
+    ),
+    Parameter(
+        "run",
+        "Run",
+        "Name the Pods JOB-RUN-worker-0, for a run of its own; auto makes a name of the spec.",
+        option="--run",
+    ),
+    Parameter(
+        "gang",
+        "Gang scheduler",
+        f"What starts all Pods that a job needs or none of them. One of {', '.join(GANGS)}.",
+        option="--gang",
+        default="none",
+    ),
+    Parameter(
+        "gang-scheduler",
+        "Gang scheduler's name",
+        "schedulerName by which Pods find the gang scheduler. Empty: its usual one.",
+        option="--gang-scheduler",
+    ),
+    Parameter(
+        "services",
+        "Services",
+        "One headless Service a worker (per-replica) or one a job (shared).",
+        option="--services",
+        default="per-replica",
+    ),
+    Parameter(
+        "kubernetes-version",
+        "Kubernetes version",
+        "Version to compile for. Empty: an overlay's, else the cluster's own.",
+        option="--kubernetes-version",
+    ),
+    Parameter(
+        "images",
+        "Images",
+        "Other images: from a name as it stands in a job to a name, tag or digest.",
+        form="map",
+    ),
+    Parameter("labels", "Labels", "Labels for everything that is rendered.", form="map"),
+    Parameter(
+        "init-image",
+        "Init image",
+        "Image of init containers. Empty: the job's own.",
+        option="--init-image",
+    ),
+    Parameter(
+        "kubectl-image",
+        "kubectl image",
+        "Image that brings kubectl to a launcher that uses it.",
+        option="--kubectl-image",
+    ),
+    Parameter(
+        "cluster-domain",
+        "Cluster domain",
+        "DNS domain of the cluster.",
+        option="--cluster-domain",
+        default="cluster.local",
+    ),
+    Parameter(
+        "dlrover-version",
+        "DLRover version",
+        "DLRover in the images of ElasticJobs. Empty: their tag's.",
+        option="--dlrover-version",
+    ),
+    Parameter(
+        "ignore-managed-by",
+        "Compile what another controller manages",
+        "Compile jobs that managedBy gives to another controller, too.",
+        form="boolean",
+        option="--ignore-managed-by",
+        default="false",
+    ),
+    Parameter(
+        "strict",
+        "Strict",
+        "Refuse warnings too.",
+        form="boolean",
+        option="--strict",
+        default="false",
+    ),
+)
+
+
+def announced(
+    parameters: Iterable[Parameter], found: Mapping[str, Sequence[str]] | None = None
+) -> list[dict[str, Any]]:
+    """The announcement of parameters, as Argo CD's interface reads it.
+
+    Args:
+        parameters: The parameters.
+        found: What there is to choose from in this repository, by the parameter's name.
+
+    Returns:
+        A JSON value, of the form of `spec.parameters.static` in `plugin.yaml`.
+    """
+    return [_announcement(one, (found or {}).get(one.name, ())) for one in parameters]
+
+
+def _announcement(one: Parameter, choices: Sequence[str]) -> dict[str, Any]:
+    there = f" There are: {', '.join(choices)}." if choices else ""
+    value: dict[str, Any] = {"name": one.name, "title": one.title, "tooltip": one.tooltip + there}
+    if one.form == "array":
+        return {**value, "collectionType": "array", "array": list(one.default)}
+    if one.form == "map":
+        return {**value, "collectionType": "map", "map": {}}
+    typed = {"itemType": "boolean"} if one.form == "boolean" else {}
+    return {**value, **typed, "string": one.default}

@@ -1,0 +1,55 @@
+"""`etcompile flux`: what tells Flux to sync rendered manifests."""
+
+from typing import Any
+
+import click
+
+
+@click.group("flux")
+def command() -> None:
+    """Write what tells Flux to sync rendered manifests."""
+
+
+@command.command("kustomization")
+@click.argument("name", metavar="NAME")
+@click.option("--path", metavar="PATH", required=True, help="The rendered folder in the source.")
+@click.option(
+    "--source",
+    metavar="[KIND/]NAME",
+    help="The source: GitRepository, OCIRepository or Bucket.  [default: GitRepository/NAME]",
+)
+@click.option(
+    "--layout",
+    type=click.Choice(["jobs", "staged"]),
+    default="jobs",
+    show_default=True,
+    help="How the folder was rendered: staged makes two Kustomizations, the Pods' after the other.",
+)
+@click.option(
+    "--decryption-secret",
+    "decryption",
+    metavar="NAME",
+    help="The Secret with the age key of what SOPS has encrypted.",
+)
+def _kustomization(name: str, source: str | None, layout: str, **given: Any) -> None:
+    """Write the Kustomization of a rendered folder, or the two of a staged one."""
+    from etcompile.scaffolding import text
+
+    source = source or name
+    kind, _, found = source.rpartition("/")
+    if kind not in ("", "GitRepository", "OCIRepository", "Bucket", "ExternalArtifact"):
+        raise click.BadParameter(f"'{kind}' is no kind of source", param_hint="--source")
+    given["path"] = given["path"].strip("/").removeprefix("./").removeprefix(".")
+    values = {"source": f"{kind or 'GitRepository'}/{found}", "staged": layout == "staged"}
+    click.echo(text("flux/kustomization.yaml", name=name, **values, **given), nl=False)
+
+
+@command.command("source")
+@click.argument("name", metavar="NAME")
+@click.option("--repository", metavar="URL", required=True, help="The Git repository.")
+@click.option("--revision", metavar="BRANCH", default="main", show_default=True, help="The branch.")
+def _source(name: str, **given: Any) -> None:
+    """Write the GitRepository in which Flux finds a rendered folder."""
+    from etcompile.scaffolding import text
+
+    click.echo(text("flux/source.yaml", name=name, **given), nl=False)

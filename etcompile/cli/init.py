@@ -1,0 +1,147 @@
+"""`etcompile init`: a repository to start from, whose checks pass."""
+
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import click
+
+from etcompile.cli.options import REFUSED, talk_options, talks, tell
+from etcompile.diagnostics import diagnose
+from etcompile.model import Settings
+
+_PLACEHOLDER = "https://git.example.com/your-team/training.git"
+
+
+@click.command("init")
+@click.argument(
+    "folder",
+    metavar="[DIR]",
+    default=".",
+    type=click.Path(file_okay=False, path_type=Path),
+)
+@click.option(
+    "--gitops",
+    type=click.Choice(["argocd", "flux", "none"]),
+    default="none",
+    show_default=True,
+    help="What syncs the output: adds its files, and annotates for it.",
+)
+@click.option(
+    "-n",
+    "--namespace",
+    metavar="NS",
+    default="training",
+    show_default=True,
+    help="Where the jobs run.",
+)
+@click.option("--name", metavar="NAME", help="The repository's name.  [default: the folder's]")
+@click.option(
+    "--repository",
+    metavar="URL",
+    help="Where Argo CD or Flux finds it.  [default: the remote origin]",
+)
+@click.option(
+    "--owner",
+    metavar="WHO",
+    default="@your-org/ml-platform",
+    show_default=True,
+    help="Who reviews what goes to production, as CODEOWNERS names them.",
+)
+@click.option(
+    "--kubernetes-version",
+    metavar="V",
+    default=Settings().kubernetes_version,
+    show_default=True,
+    help="Version of the cluster.",
+)
+@click.option("--keep", is_flag=True, help="Leave files that are there as they are; add the rest.")
+@talk_options
+@click.pass_context
+def command(ctx: click.Context, /, folder: Path, **given: Any) -> None:
+    """Make a repository to start from: a job, an environment, CI, and what syncs it.
+
+    Nothing that is there is written over. What is made renders as it stands, and its checks pass.
+    """
+    from etcompile.scaffolding import existing, repository_files, write
+
+    files = repository_files(_plan(folder, given))
+    try:
+        there = existing(folder, files)
+        if there.other and not given["keep"]:
+            tell([diagnose("ET5017", None, file=folder / path) for path in there.other], given)
+            if talks(given):
+                click.echo("nothing was written; --keep leaves these and adds the rest", err=True)
+            ctx.exit(REFUSED)
+        wanted = {p: t for p, t in files.items() if p not in {*there.same, *there.other}}
+        write(folder, wanted)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        tell([diagnose("ET5003", None, path=error.filename or folder, reason=reason)], given)
+        ctx.exit(REFUSED)
+    if talks(given):
+        for path in files:
+            done = "wrote" if path in wanted else "kept "
+            click.echo(f"{done} {folder / path}", err=True)
+    _render(ctx, folder, given)
+
+
+def _plan(folder: Path, given: dict[str, Any]) -> Any:
+    """What the repository is for.
+
+    Raises:
+        click.BadParameter: a value has the wrong form.
+    """
+    from etcompile.check import kubernetes
+    from etcompile.scaffolding import Plan
+
+    version = given["kubernetes_version"].removeprefix("v")
+    if version not in kubernetes.versions():
+        known = f"{kubernetes.versions()[0]} to {kubernetes.versions()[-1]}"
+        problem = f"{version} is not known; {known} are"
+        raise click.BadParameter(problem, param_hint="--kubernetes-version")
+    for option, form in (("namespace", r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"), ("owner", r"\S+")):
+        if not re.fullmatch(form, given[option]):
+            raise click.BadParameter(f"'{given[option]}' is no {option}", param_hint=f"--{option}")
+    name = given["name"] or re.sub(r"[^a-z0-9]+", "-", folder.resolve().name.lower()).strip("-")
+    if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?", name):
+        problem = f"'{name}' is no name of an object: lower-case letters, digits and '-'"
+        raise click.BadParameter(problem, param_hint="--name")
+    return Plan(
+        name=name,
+        gitops=given["gitops"],
+        namespace=given["namespace"],
+        repository=given["repository"] or _origin(folder) or _PLACEHOLDER,
+        owner=given["owner"],
+        kubernetes_version=version,
+    )
+
+
+def _origin(folder: Path) -> str:
+    """The URL of the remote `origin`; empty if there is none."""
+    where = folder if folder.is_dir() else folder.parent
+    try:
+        done = subprocess.run(  # noqa: S603 - fixed words, and a folder
+            ["git", "-C", str(where), "remote", "get-url", "origin"],  # noqa: S607
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except OSError:
+        return ""
+    url = done.stdout.strip() if done.returncode == 0 else ""
+    # A token in it is for this machine, and no file of the repository is to have it.
+    return re.sub(r"^(https?://)[^/@]*@", r"\1", url)
+
+
+def _render(ctx: click.Context, folder: Path, given: dict[str, Any]) -> None:
+    """`etcompile render`, as the files say it."""
+    from etcompile.cli.render import command as render
+    from etcompile.scaffolding import JOBS, OUTPUT, OVERLAY
+
+    words = [str(folder / JOBS), "--overlay", str(folder / OVERLAY), "-o", str(folder / OUTPUT)]
+    words += [f"--format={given['form']}", f"--color={given['color']}"]
+    words += ["--quiet"] if given["quiet"] else []
+    with render.make_context("render", words, parent=ctx.parent) as inner:
+        render.invoke(inner)

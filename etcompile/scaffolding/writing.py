@@ -1,0 +1,68 @@
+"""New files to a folder that may hold others: nothing that is there is ever written over."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+
+class Existing(Struct, frozen=True):
+    """What of some files is there already.
+
+    Args:
+        same: Those with the same text.
+        other: Those with another text, and what cannot be a folder.
+    """
+
+    same: frozenset[str]
+    other: tuple[str, ...]
+
+
+def existing(folder: Path, files: Mapping[str, str]) -> Existing:
+    """Which of the files are there.
+
+    Args:
+        folder: Where they are to be.
+        files: Texts by path relative to the folder.
+
+    Raises:
+        OSError: the system does not let us look.
+    """
+    same, other = set(), []
+    for path, text in files.items():
+        place = folder / path
+        if above := _in_the_way(folder, path):
+            other.append(above)
+        elif place.is_file() and place.read_bytes() == text.encode():
+            same.add(path)
+        elif place.exists() or place.is_symlink():
+            other.append(path)
+    return Existing(frozenset(same), tuple(dict.fromkeys(other)))
+
+
+def write(folder: Path, files: Mapping[str, str]) -> None:
+    """Writes files that are not there; the folders are made.
+
+    Args:
+        folder: Where.
+        files: Texts by path relative to the folder.
+
+    Raises:
+        OSError: one is there after all, or the system refuses.
+    """
+    for path, text in files.items():
+        place = folder / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with place.open("x", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+
+
+def _in_the_way(folder: Path, path: str) -> str | None:
+    """What stands where a folder of the path should be."""
+    for part in reversed(Path(path).parents[:-1]):
+        place = folder / part
+        if place.is_symlink() and not place.exists():
+            return part.as_posix()
+        if place.exists() and not place.is_dir():
+            return part.as_posix()
+    return None

@@ -1,0 +1,534 @@
+"""The plugin as Argo CD's server for plugins runs it: by plugin.yaml, in a source, with variables.
+
+That server starts each command in the source's folder, takes standard output for objects (or JSON)
+and shows standard error to people; `tests/gitops` has the real one do it.
+"""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+from msgspec import Struct
+
+import etcompile
+from etcompile import emit
+from etcompile.argocd import PARAMETERS
+from etcompile.check import kubernetes
+from etcompile.cli import argocd, render
+from specs import kubeflow_job, training_job
+
+EXAMPLES = sorted(Path(__file__).parents[2].glob("examples/*/*/"))
+OF_BUILD = {
+    "ARGOCD_APP_NAME": "bert",
+    "ARGOCD_APP_NAMESPACE": "nlp",
+    "ARGOCD_APP_REVISION": "0f3a9c1b2d4e",
+    "KUBE_VERSION": "1.34.4",
+    "KUBE_API_VERSIONS": "v1,apps/v1",
+}
+
+
+@pytest.fixture(scope="module")
+def plugin() -> dict[str, Any]:
+    return yaml.safe_load(ran(["argocd", "plugin"]).stdout)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """A repository with a job in `team/jobs`, an overlay beside it, and something outside."""
+    jobs = tmp_path / "repo" / "team" / "jobs"
+    jobs.mkdir(parents=True)
+    write(jobs / "bert.yaml", training_job("bert"))
+    prod = tmp_path / "repo" / "team" / "prod"
+    prod.mkdir()
+    overlay = {"apiVersion": "etcompile.dev/v1alpha1", "kind": "Overlay"}
+    write(prod / "overlay.yaml", {**overlay, "settings": {"kubernetesVersion": "1.31"}})
+    write(tmp_path / "elsewhere.yaml", training_job("secret"))
+    return jobs
+
+
+def write(path: Path, *values: Any) -> None:
+    path.write_text(yaml.safe_dump_all(values))
+
+
+class Done(Struct, frozen=True):
+    """What came of a command."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def ran(words: list[str], cwd: Path | None = None, variables: dict[str, str] | None = None) -> Done:
+    """A command of the plugin, as the server runs it, in this process."""
+    own: dict[str, str | None] = {
+        name: None for name in os.environ if name.startswith(("ARGOCD_", "KUBE_"))
+    }
+    with contextlib.chdir(cwd or Path.cwd()):
+        done = CliRunner().invoke(argocd.command, words[1:], env={**own, **(variables or {})})
+    assert words[0] == "argocd"
+    assert not done.exception or isinstance(done.exception, SystemExit), done.exception
+    return Done(done.exit_code, done.stdout, done.stderr)
+
+
+def apart(words: list[str], cwd: Path, variables: dict[str, str] | None = None) -> Done:
+    """The same in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-m", "etcompile", *words],
+        cwd=cwd,
+        env={"PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1", **(variables or {})},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+def generate(
+    source: Path,
+    *parameters: dict[str, Any],
+    variables: dict[str, str] | None = None,
+    words: tuple[str, ...] = (),
+    run: Callable[..., Done] = ran,
+) -> Done:
+    """What `generate` does for an Application whose source is `team/jobs`."""
+    asked = {
+        **OF_BUILD,
+        "ARGOCD_APP_SOURCE_PATH": "team/jobs",
+        "ARGOCD_APP_PARAMETERS": json.dumps([*parameters] or None),
+    }
+    return run(["argocd", "generate", *words], source, {**asked, **(variables or {})})
+
+
+def objects(done: Done) -> list[dict[str, Any]]:
+    assert done.returncode == 0, done.stderr
+    return [*yaml.safe_load_all(done.stdout)]
+
+
+def of_kind(found: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
+    return [one for one in found if one["kind"] == kind]
+
+
+def stored(found: list[dict[str, Any]]) -> dict[str, Any]:
+    """The settings that the job was compiled with."""
+    [config] = of_kind(found, "ConfigMap")
+    return yaml.safe_load(config["data"]["job.yaml"])["settings"]
+
+
+def refusal(done: Done) -> str:
+    """Why nothing was generated. Nothing on standard output: that would be applied."""
+    assert done.returncode != 0
+    assert done.stdout == ""
+    return done.stderr
+
+
+# ---- plugin.yaml ---------------------------------------------------------------------------------
+
+
+def test_plugin_yaml_is_what_the_plugin_server_reads(plugin):
+    assert (plugin["apiVersion"], plugin["kind"]) == (
+        "argoproj.io/v1alpha1",
+        "ConfigManagementPlugin",
+    )
+    spec = plugin["spec"]
+    assert set(spec) == {"version", "discover", "generate", "parameters"}
+    commands = [spec["discover"]["find"], spec["generate"], spec["parameters"]["dynamic"]]
+    assert all(one["command"][:2] == ["etcompile", "argocd"] for one in commands)
+
+
+def test_each_command_of_plugin_yaml_runs(plugin, source):
+    spec = plugin["spec"]
+    for one in (spec["discover"]["find"], spec["generate"], spec["parameters"]["dynamic"]):
+        assert apart(one["command"][1:], source, {"ARGOCD_APP_PARAMETERS": "null"}).returncode == 0
+
+
+def test_announcements_have_the_fields_that_argo_cd_knows(plugin, source):
+    static = plugin["spec"]["parameters"]["static"]
+    dynamic = json.loads(ran(["argocd", "parameters"], source).stdout)
+    known = {"name", "title", "tooltip", "itemType", "collectionType", "string", "array", "map"}
+    for one in (*static, *dynamic):
+        assert set(one) <= known
+        assert one.get("collectionType", "string") in one
+    names = [one["name"] for one in (*static, *dynamic)]
+    assert sorted(names) == sorted(one.name for one in PARAMETERS)
+
+
+def test_a_setting_of_render_is_a_parameter_unless_it_could_do_harm():
+    options = {
+        option.removeprefix("--")
+        for one in render.command.params
+        for option in one.opts
+        if option.startswith("--")
+    }
+    of_output = {"output", "split", "layout", "check", "force", "replace"}
+    talk = {"format", "color", "quiet"}
+    # Templates are programs, which would run in Argo CD; Secrets would be in Git.
+    harmful = {"templates", "allow-plain-secrets"}
+    offered = {one.option.removeprefix("--") for one in PARAMETERS if one.option}
+    assert options - of_output - talk - harmful == offered
+
+
+# ---- generate ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_an_example_is_generated_as_it_is_rendered(example):
+    done = ran(["argocd", "generate"], example, {**OF_BUILD, "ARGOCD_APP_PARAMETERS": "null"})
+    settings = etcompile.Settings(profiles=("argocd",), kubernetes_version="1.34")
+    rendered = etcompile.compile([example], etcompile.Options(settings=settings))
+    wanted = [*yaml.safe_load_all(emit.stream(rendered.objects, ()))]
+    assert objects(done) == wanted
+
+
+def test_what_names_no_namespace_goes_to_the_destination(source):
+    write(source / "other.yaml", kubeflow_job("TFJob", {"Worker": 1}))
+    other = kubeflow_job("JAXJob", {"Worker": 2})
+    other["metadata"] = {"name": "elsewhere", "namespace": "vision"}
+    write(source / "elsewhere.yaml", other)
+    pods = of_kind(objects(generate(source)), "Pod")
+    assert {
+        (one["metadata"]["labels"]["etcompile.dev/job"], one["metadata"]["namespace"])
+        for one in pods
+    } == {("bert", "nlp"), ("mnist", "nlp"), ("elsewhere", "vision")}
+
+
+def test_a_namespace_asked_for_holds_for_all(source):
+    document = training_job("other")
+    document["metadata"]["namespace"] = "vision"
+    write(source / "other.yaml", document)
+    told = refusal(generate(source, {"name": "namespace", "string": "nlp"}))
+    assert "'other' is in 'vision'" in told
+
+
+def test_an_overlay_moves_what_names_no_namespace(source):
+    overlay = {"apiVersion": "etcompile.dev/v1alpha1", "kind": "Overlay", "namespace": "prod"}
+    write(source.parent / "prod" / "overlay.yaml", overlay)
+    found = objects(generate(source, {"name": "overlay", "array": ["../prod"]}))
+    assert {one["metadata"]["namespace"] for one in found} == {"prod"}
+
+
+@pytest.mark.parametrize(
+    ("said", "wanted"),
+    [
+        ("1.34.4", "1.34"),
+        ("v1.33", "1.33"),
+        ("1.99.0", kubernetes.versions()[-1]),  # newer than we are: it is synced all the same
+        ("1.2", kubernetes.versions()[0]),
+        ("", "1.37"),
+    ],
+)
+def test_the_cluster_says_its_version(source, said, wanted):
+    found = objects(generate(source, variables={"KUBE_VERSION": said}))
+    assert stored(found)["kubernetesVersion"] == wanted
+
+
+def test_a_version_in_git_counts_more_than_the_clusters(source):
+    overlay = {"name": "overlay", "array": ["../prod"]}
+    assert stored(objects(generate(source, overlay)))["kubernetesVersion"] == "1.31"
+    asked = {"name": "kubernetes-version", "string": "1.32"}
+    assert stored(objects(generate(source, overlay, asked)))["kubernetesVersion"] == "1.32"
+
+
+def test_the_clusters_version_is_known_to_a_scheduler_that_needs_it(source):
+    write(source / "bert.yaml", kubeflow_job("PyTorchJob", {"Worker": 2}))
+    native = {"name": "gang", "string": "native"}
+    found = objects(generate(source, native, variables={"KUBE_VERSION": "1.37"}))
+    assert stored(found)["gang"] == "native"
+
+
+def test_parameters_are_options_of_render(source):
+    found = objects(
+        generate(
+            source,
+            {"name": "secret", "string": "existing:keys"},
+            {"name": "services", "string": "shared"},
+            {"name": "run", "string": "two"},
+            {"name": "profile", "array": ["argocd", "kpt"]},
+            {"name": "gang", "string": "volcano"},
+            {"name": "strict", "string": "false"},
+            {"name": "ignore-managed-by", "string": "true"},
+            {"name": "init-image", "string": ""},
+        )
+    )
+    settings = stored(found)
+    assert {key: settings[key] for key in ("secret", "services", "run", "gang", "profiles")} == {
+        "secret": "existing:keys",
+        "services": "shared",
+        "run": "two",
+        "gang": "volcano",
+        "profiles": ["argocd", "kpt"],
+    }
+    assert "bert-two-launcher" in {one["metadata"]["name"] for one in of_kind(found, "Pod")}
+
+
+def test_without_a_profile_argo_cd_is_told_the_waves(source):
+    notes = [one["metadata"].get("annotations", {}) for one in objects(generate(source))]
+    assert all("argocd.argoproj.io/sync-wave" in one for one in notes)
+
+
+def test_parameters_come_after_the_options_of_plugin_yaml(source):
+    words = ("--secret", "existing:of-all", "--services", "shared")
+    settings = stored(
+        objects(generate(source, {"name": "secret", "string": "external"}, words=words))
+    )
+    assert (settings["secret"], settings["services"]) == ("external", "shared")
+
+
+def test_images_and_labels_are_maps(source):
+    found = objects(
+        generate(
+            source,
+            {
+                "name": "images",
+                "map": {"horovod/horovod": "reg.example.com:5000/hvd:2@sha256:" + "0" * 64},
+            },
+            {"name": "labels", "map": {"team": "nlp"}},
+        )
+    )
+    images = {one["spec"]["containers"][0]["image"] for one in of_kind(found, "Pod")}
+    assert images == {"reg.example.com:5000/hvd:2@sha256:" + "0" * 64}
+    assert {one["metadata"]["labels"].get("team") for one in found} == {"nlp"}
+
+
+def test_an_image_of_a_tag_alone_keeps_its_name(source):
+    parameter = {"name": "images", "map": {"horovod/horovod": ":0.29.0"}}
+    found = of_kind(objects(generate(source, parameter)), "Pod")
+    assert {one["spec"]["containers"][0]["image"] for one in found} == {"horovod/horovod:0.29.0"}
+
+
+def test_variables_of_the_application_hold_what_parameters_cannot(source):
+    found = objects(
+        generate(
+            source,
+            variables={
+                "ARGOCD_ENV_ETCOMPILE_RUN": "r0f3a9c1",  # $ARGOCD_APP_REVISION_SHORT, filled in
+                "ARGOCD_ENV_ETCOMPILE_PROFILE": "argocd, kpt",
+                "ARGOCD_ENV_OTHER": "is of somebody else",
+            },
+        )
+    )
+    assert stored(found)["run"] == "r0f3a9c1"
+    assert stored(found)["profiles"] == ["argocd", "kpt"]
+
+
+def test_a_parameter_counts_more_than_a_variable(source):
+    variable = {"ARGOCD_ENV_ETCOMPILE_RUN": "one"}
+    done = generate(source, {"name": "run", "string": "two"}, variables=variable)
+    assert stored(objects(done))["run"] == "two"
+
+
+def test_paths_name_what_is_compiled(source):
+    write(source / "more.yaml", training_job("gpt"))
+    found = objects(generate(source, {"name": "paths", "array": ["more.yaml"]}))
+    assert {one["metadata"]["labels"]["etcompile.dev/job"] for one in found} == {"gpt"}
+
+
+# ---- refusals ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("parameter", "told"),
+    [
+        ({"name": "secrt", "string": "external"}, "did you mean 'secret'?"),
+        ({"name": "templates", "string": "."}, "there is no such parameter"),
+        ({"name": "secret", "string": "nonsense"}, "'nonsense' is none of"),
+        ({"name": "secret", "array": ["external", "runtime"]}, "it takes one value"),
+        ({"name": "services", "string": "many"}, "'many' is not one of"),
+        ({"name": "strict", "string": "yes"}, "'yes' is no boolean"),
+        ({"name": "images", "string": "x"}, "it takes pairs"),
+        ({"name": "images", "map": {"no/such": "x"}}, "ET6001"),
+        ({"name": "kubernetes-version", "string": "1.99"}, "1.99 is not known"),
+        ({"name": "run", "string": "--help"}, "--help"),
+        ({"name": "paths", "array": ["../../.."]}, "is not in the repository"),
+        ({"name": "paths", "array": ["../../../elsewhere.yaml"]}, "is not in the repository"),
+        ({"name": "paths", "array": ["/etc"]}, "is not in the repository"),
+        ({"name": "paths", "array": ["-"]}, "names no file"),
+        ({"name": "overlay", "array": ["/etc/passwd"]}, "is not in the repository"),
+        ({"name": "overlay", "array": ["link.yaml"]}, "is not in the repository"),
+        ({"name": "secret", "string": "csi:/etc/class.yaml"}, "is not in the repository"),
+    ],
+)
+def test_a_parameter_that_cannot_be_used_is_an_error(source, parameter, told):
+    (source / "link.yaml").symlink_to(source.parents[2] / "elsewhere.yaml")
+    assert told in refusal(generate(source, parameter, variables={"COLUMNS": "400"}))
+
+
+def test_parameters_that_are_none_are_an_error(source):
+    for text in ("{", '{"name": "x"}', "[1]", "3"):
+        told = refusal(generate(source, variables={"ARGOCD_APP_PARAMETERS": text}))
+        assert "ARGOCD_APP_PARAMETERS" in told
+
+
+def test_a_mistake_in_a_job_is_told_with_its_line_and_nothing_is_generated(source):
+    document = training_job("bert", replicas=12)
+    document["spec"]["etReplicaSpecs"]["worker"]["maxReplicas"] = 8
+    write(source / "bert.yaml", document)
+    assert "--> bert.yaml:" in refusal(generate(source, run=apart)).replace("./", "")
+
+
+def test_a_source_without_jobs_is_an_error_and_not_a_reason_to_prune_everything(source):
+    (source / "bert.yaml").unlink()
+    assert "error" in refusal(generate(source, run=apart))
+    (source / "bert.yaml").write_text("# gone\n")
+    assert "error" in refusal(generate(source))
+
+
+def test_a_key_pair_that_would_be_another_one_every_time_is_an_error(source):
+    parameter = {"name": "secret", "string": "sops:age1" + "q" * 58}
+    done = generate(source, parameter)
+    assert done.returncode != 0
+    assert done.stdout == ""
+
+
+def test_warnings_go_to_standard_error(source):
+    document = training_job("bert")
+    containers = document["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"]["containers"]
+    containers[0]["image"] = "horovod/horovod:latest"
+    write(source / "bert.yaml", document)
+    done = generate(source)
+    assert "warning" in done.stderr
+    assert all("kind" in one for one in objects(done))
+
+
+# ---- what it leaves alone ------------------------------------------------------------------------
+
+
+def test_nothing_is_written_into_the_source(source):
+    top = source.parents[1]
+
+    def state() -> dict[str, tuple[int, bytes]]:
+        return {
+            str(path): (path.stat().st_mtime_ns, path.read_bytes() if path.is_file() else b"")
+            for path in (top, *top.rglob("*"))
+        }
+
+    folders = [path for path in (top, *top.rglob("*")) if path.is_dir()]
+    before = state()
+    for folder in folders:
+        folder.chmod(0o555)
+    try:
+        assert generate(source, run=apart).returncode == 0
+        assert apart(["argocd", "parameters"], source, OF_BUILD).returncode == 0
+        assert apart(["argocd", "discover"], source, OF_BUILD).returncode == 0
+    finally:
+        for folder in folders:
+            folder.chmod(0o755)
+    assert state() == before
+
+
+def test_no_network_is_asked(source):
+    without = (
+        "import socket, sys\n"
+        "def refuse(*_a, **_k): raise AssertionError('asks the network')\n"
+        "socket.socket.connect = socket.getaddrinfo = refuse\n"
+        "sys.argv[1:] = ['argocd', 'generate']\n"
+        "from etcompile.cli import main; main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", without],
+        cwd=source,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": os.environ["PATH"], **OF_BUILD},
+    )
+    assert objects(Done(done.returncode, done.stdout, done.stderr))
+
+
+# ---- discovery and announcements -----------------------------------------------------------------
+
+
+def discovered(source: Path, **variables: str) -> list[str]:
+    done = ran(["argocd", "discover"], source, {**OF_BUILD, **variables})
+    assert done.returncode == 0
+    return [line.removeprefix("./") for line in done.stdout.split()]
+
+
+def test_a_source_is_found_if_its_application_has_a_plugin_section(source):
+    assert discovered(source, ARGOCD_APP_PARAMETERS="null") == ["bert.yaml"]
+
+
+def test_a_source_of_jobs_is_somebody_elses_without_one(source):
+    assert discovered(source) == []
+    (source / "bert.yaml").rename(source / "bert.etjob.yaml")
+    assert discovered(source) == ["bert.etjob.yaml"]
+
+
+def test_a_source_without_jobs_is_not_found(source):
+    write(
+        source / "bert.yaml", {"apiVersion": "v1", "kind": "ConfigMap", "data": {"kind": "TFJob"}}
+    )
+    assert discovered(source, ARGOCD_APP_PARAMETERS="null") == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"apiVersion": "kubeflow.org/v1", "kind": "TFJob"}',
+        "{apiVersion: kubeflow.org/v1, kind: TFJob}",
+        "apiVersion: kubeflow.org/v1\nkind: 'TFJob' # a comment\n",
+        "kind: TFJob\r\napiVersion: kubeflow.org/v1\r\n",
+    ],
+)
+def test_a_job_is_found_however_it_is_written(source, text):
+    (source / "bert.yaml").write_text(text)
+    assert discovered(source, ARGOCD_APP_PARAMETERS="null") == ["bert.yaml"]
+
+
+def test_a_source_whose_jobs_are_elsewhere_is_found(source):
+    empty = source.parent / "empty"
+    empty.mkdir()
+    paths = json.dumps([{"name": "paths", "array": ["../jobs"]}])
+    where = {"ARGOCD_APP_SOURCE_PATH": "team/empty", "ARGOCD_APP_PARAMETERS": paths}
+    assert discovered(empty, **where) == ["../jobs/bert.yaml"]
+
+
+def test_what_there_is_to_choose_from_is_announced(source):
+    variables = {**OF_BUILD, "ARGOCD_APP_SOURCE_PATH": "team/jobs"}
+    announced = json.loads(ran(["argocd", "parameters"], source, variables).stdout)
+    told = {one["name"]: one["tooltip"] for one in announced}
+    assert "There are: bert.yaml." in told["paths"]
+    assert "There are: ../prod/overlay.yaml." in told["overlay"]
+
+
+# ---- what is told to Argo CD ---------------------------------------------------------------------
+
+
+def test_the_sidecar_is_as_argo_cd_wants_it():
+    patch = yaml.safe_load(ran(["argocd", "sidecar", "--image", "reg/etcompile:1"]).stdout)
+    pod = patch["spec"]["template"]["spec"]
+    [container] = pod["containers"]
+    mounts = {one["mountPath"]: one["name"] for one in container["volumeMounts"]}
+    assert container["image"] == "reg/etcompile:1"
+    assert container["command"] == ["/var/run/argocd/argocd-cmp-server"]
+    assert container["securityContext"]["runAsUser"] == 999
+    assert mounts["/var/run/argocd"] == "var-files"
+    assert mounts["/home/argocd/cmp-server/plugins"] == "plugins"
+    assert mounts["/tmp"] in {one["name"] for one in pod["volumes"]}  # never the repo server's own
+
+
+@pytest.mark.parametrize("extra", [[], ["--plugin"]])
+def test_an_application_never_restarts_a_training(extra):
+    words = ["--repository", "https://git.example.com/t.git", "--path", "out/prod", "-n", "nlp"]
+    application = yaml.safe_load(ran(["argocd", "application", "bert", *words, *extra]).stdout)
+    policy = application["spec"]["syncPolicy"]
+    assert policy["automated"]["prune"] is True
+    assert "ApplyOutOfSyncOnly=true" in policy["syncOptions"]
+    forbidden = ("PruneLast", "Replace", "Force")
+    assert not [one for one in policy["syncOptions"] if one.startswith(forbidden)]
+    plugin = application["spec"]["source"].get("plugin")
+    assert (plugin or {}).get("name") == ("etcompile-v1" if extra else None)
+
+
+def test_the_image_of_the_sidecar_runs_what_plugin_yaml_says(plugin):
+    text = (Path(__file__).parents[2] / "docs" / "argocd.Dockerfile").read_text("utf-8")
+    assert "etcompile argocd plugin > /home/argocd/cmp-server/config/plugin.yaml" in text
+    assert "USER 999" in text
+    assert "/var/run/argocd/argocd-cmp-server" in text

@@ -1,0 +1,29 @@
+"""docs/argocd.md lists the parameters that there are."""
+
+import re
+from pathlib import Path
+
+from etcompile.argocd import PARAMETERS
+
+FOLDER = Path(__file__).parents[2] / "docs"
+PAGE = (FOLDER / "argocd.md").read_text("utf-8")
+
+
+def test_every_parameter_has_a_row_in_its_order():
+    table = PAGE.partition("### Parameters")[2].partition("### ")[0]
+    assert re.findall(r"^\| `([a-z-]+)` \|", table, re.MULTILINE) == [
+        one.name for one in PARAMETERS
+    ]
+
+
+def test_collections_are_called_so():
+    table = PAGE.partition("### Parameters")[2].partition("### ")[0]
+    for one in PARAMETERS:
+        [cell] = re.findall(rf"^\| `{one.name}` \| ([^|]*)\|", table, re.MULTILINE)
+        assert cell.startswith(one.form) is (one.form in ("array", "map")), one.name
+
+
+def test_links_of_both_pages_lead_somewhere():
+    for page in ("argocd.md", "flux.md"):
+        links = re.findall(r"\]\((?!https?:)([^)#]+)", (FOLDER / page).read_text("utf-8"))
+        assert [link for link in links if not (FOLDER / link).exists()] == []

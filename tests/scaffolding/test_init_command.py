@@ -1,0 +1,249 @@
+"""What `etcompile init` makes is sound as it stands: its own checks, CI's and pre-commit's pass."""
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from etcompile import data, frontends
+from etcompile.check.bundled import bundled_schema
+
+TOOLS = ("argocd", "flux", "none")
+COMMON = {
+    ".github/CODEOWNERS",
+    ".github/workflows/etcompile.yaml",
+    ".pre-commit-config.yaml",
+    "README.md",
+    "jobs/hello.yaml",
+    "overlays/prod/overlay.yaml",
+}
+RENDERED = {
+    "out/prod/etcompile.lock.json",
+    "out/prod/kustomization.yaml",
+    "out/prod/hello/kustomization.yaml",
+    "out/prod/hello/20-config.yaml",
+    "out/prod/hello/91-workers.yaml",
+}
+OF_TOOL = {"argocd": {"argocd/application.yaml"}, "flux": {"flux/training.yaml"}, "none": set()}
+
+
+def etcompile(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "etcompile", *words]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and ".git" not in path.relative_to(folder).parts
+    }
+
+
+@pytest.fixture(scope="module", params=TOOLS)
+def made(request, tmp_path_factory) -> tuple[str, Path]:
+    """A repository for each tool."""
+    folder = tmp_path_factory.mktemp(request.param) / "Training Jobs"
+    done = etcompile("init", str(folder), "--gitops", request.param, cwd=folder.parent)
+    assert done.returncode == 0, done.stderr
+    return request.param, folder
+
+
+def passes(line: str, folder: Path) -> None:
+    words = shlex.split(line)
+    assert words[0] == "etcompile"
+    done = etcompile(*words[1:], cwd=folder)
+    assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
+
+
+def test_it_makes_these_files(made):
+    tool, folder = made
+    assert set(files(folder)) == COMMON | RENDERED | OF_TOOL[tool]
+
+
+def test_what_ci_runs_passes_at_once(made):
+    _, folder = made
+    workflow = yaml.safe_load((folder / ".github/workflows/etcompile.yaml").read_text())
+    steps = [step["run"] for step in workflow["jobs"]["rendered"]["steps"] if "run" in step]
+    ours = [step for step in steps if step.startswith("etcompile ")]
+    assert [shlex.split(step)[1] for step in ours] == ["check", "render"]
+    assert any("--check" in step for step in ours)
+    for step in ours:
+        passes(step, folder)
+
+
+def test_what_pre_commit_runs_passes_at_once(made):
+    _, folder = made
+    config = yaml.safe_load((folder / ".pre-commit-config.yaml").read_text())
+    hooks = [hook for repository in config["repos"] for hook in repository["hooks"]]
+    assert [hook["id"] for hook in hooks] == ["etcompile-check", "etcompile-render"]
+    for hook in hooks:
+        passes(hook["entry"], folder)
+        assert re.search(hook["files"], "jobs/hello.yaml")
+
+
+def test_an_edit_that_was_not_rendered_fails_ci(made, tmp_path):
+    _, folder = made
+    subprocess.run(["cp", "-r", f"{folder}/.", tmp_path], check=True)
+    job = tmp_path / "jobs/hello.yaml"
+    job.write_text(job.read_text().replace("replicas: 2", "replicas: 3"))
+    workflow = yaml.safe_load((tmp_path / ".github/workflows/etcompile.yaml").read_text())
+    last = workflow["jobs"]["rendered"]["steps"][-1]["run"]
+    assert etcompile(*shlex.split(last)[1:], cwd=tmp_path).returncode == 1
+
+
+def test_the_commands_of_its_readme_work(made, tmp_path):
+    _, folder = made
+    subprocess.run(["cp", "-r", f"{folder}/.", tmp_path], check=True)
+    readme = (tmp_path / "README.md").read_text()
+    [block] = re.findall(r"```sh\n(.*?)```", readme, re.DOTALL)
+    ours = [line for line in block.splitlines() if line.startswith("etcompile ")]
+    offline = re.findall(r"`(etcompile scale [^`]*)`", readme)
+    assert ours
+    assert offline
+    for line in (*ours, *offline):
+        passes(line, tmp_path)
+
+
+def test_every_file_that_takes_comments_has_one(made):
+    _, folder = made
+    for path, text in files(folder).items():
+        if path.endswith((".yaml", "CODEOWNERS")):
+            assert b"# " in text, path
+
+
+def test_editors_find_the_schemas(made):
+    _, folder = made
+    named = {}
+    for path in ("jobs/hello.yaml", "overlays/prod/overlay.yaml"):
+        first = (folder / path).read_text().splitlines()[0]
+        named[path] = first.removeprefix("# yaml-language-server: $schema=")
+    [kind] = [one for one in frontends.kinds() if one.name == "PyTorchJob"]
+    assert named["jobs/hello.yaml"] == bundled_schema(kind.schema)["$id"]
+    overlay = json.loads((data.folder("schemas") / "Overlay.json").read_text())
+    assert named["overlays/prod/overlay.yaml"] == overlay["$id"]
+
+
+def test_code_owners_own_what_is_there(made):
+    tool, folder = made
+    lines = (folder / ".github/CODEOWNERS").read_text().splitlines()
+    owned = [line.split()[0] for line in lines if line and not line.startswith("#")]
+    assert all((folder / path.strip("/")).is_dir() for path in owned)
+    assert (f"/{tool}/" in owned) is (tool != "none")
+
+
+def test_the_output_is_annotated_for_the_tool(made):
+    tool, folder = made
+    rendered = b"".join(text for path, text in files(folder).items() if path in RENDERED)
+    assert (b"argocd.argoproj.io/sync-wave" in rendered) is (tool == "argocd")
+    assert b"profiles" in rendered or tool == "none"
+
+
+def test_argo_cd_is_told_of_the_output(tmp_path):
+    url = "https://git.example.com/t.git"
+    words = ("--gitops", "argocd", "--repository", url, "--name", "t", "-n", "nlp")
+    assert etcompile("init", ".", *words, cwd=tmp_path).returncode == 0
+    application = yaml.safe_load((tmp_path / "argocd/application.yaml").read_text())
+    source = application["spec"]["source"]
+    assert source == {"repoURL": url, "targetRevision": "main", "path": "out/prod"}
+    assert application["spec"]["destination"]["namespace"] == "nlp"
+    overlay = yaml.safe_load((tmp_path / "overlays/prod/overlay.yaml").read_text())
+    assert overlay["namespace"] == "nlp"
+
+
+def test_flux_is_told_of_the_output(tmp_path):
+    url = "https://git.example.com/t.git"
+    words = ("--gitops", "flux", "--repository", url, "--name", "t")
+    assert etcompile("init", ".", *words, cwd=tmp_path).returncode == 0
+    text = (tmp_path / "flux/training.yaml").read_text()
+    found = {one["kind"]: one for one in yaml.safe_load_all(text)}
+    spec = found["Kustomization"]["spec"]
+    wanted = {"prune": True, "wait": False, "force": False, "timeout": "5m", "path": "./out/prod"}
+    assert {key: spec[key] for key in wanted} == wanted
+    assert spec["sourceRef"] == {"kind": "GitRepository", "name": "t"}
+    assert found["GitRepository"]["spec"]["url"] == url
+    assert found["Namespace"]["metadata"]["name"] == "training"
+
+
+def test_the_repository_is_the_remote_origin_without_anybodys_token(tmp_path):
+    url = "https://somebody:token@git.example.com/team/x.git"
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    subprocess.run(["git", "-C", tmp_path, "remote", "add", "origin", url], check=True)
+    assert etcompile("init", "--gitops", "argocd", cwd=tmp_path).returncode == 0
+    text = (tmp_path / "argocd/application.yaml").read_text()
+    assert "repoURL: https://git.example.com/team/x.git\n" in text
+    assert not [path for path, text in files(tmp_path).items() if b"token@" in text]
+
+
+# ---- what is there stays -------------------------------------------------------------------------
+
+
+def test_nothing_is_written_over_and_all_that_is_in_the_way_is_listed(tmp_path):
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs/hello.yaml").write_text("mine\n")
+    (tmp_path / "README.md").write_text("mine\n")
+    before = files(tmp_path)
+    done = etcompile("init", cwd=tmp_path)
+    assert done.returncode == 2
+    assert re.findall(r"error\[ET5017\]: (\S+)", done.stderr) == ["README.md", "jobs/hello.yaml"]
+    assert files(tmp_path) == before
+
+
+def test_with_keep_the_rest_is_added(tmp_path):
+    (tmp_path / "README.md").write_text("mine\n")
+    done = etcompile("init", "--keep", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert set(files(tmp_path)) == COMMON | RENDERED
+    assert (tmp_path / "README.md").read_text() == "mine\n"
+
+
+def test_twice_is_as_once(tmp_path):
+    assert etcompile("init", cwd=tmp_path).returncode == 0
+    before = files(tmp_path)
+    assert etcompile("init", cwd=tmp_path).returncode == 0
+    assert files(tmp_path) == before
+
+
+@pytest.mark.parametrize("way", ["file", "nowhere", "folder"])
+def test_what_stands_where_a_folder_should_be_is_in_the_way(tmp_path, way):
+    if way == "file":
+        (tmp_path / "overlays").write_text("mine\n")
+    elif way == "nowhere":
+        (tmp_path / "overlays").symlink_to("/no/such")
+    else:
+        (tmp_path / "jobs/hello.yaml").mkdir(parents=True)
+    done = etcompile("init", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "ET5017" in done.stderr
+    assert not (tmp_path / "README.md").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_told(tmp_path):
+    done = etcompile("init", "/proc/nothing/here", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "ET5003" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--gitops", "kapp"),
+        ("-n", "Not A Namespace"),
+        ("--kubernetes-version", "1.2"),
+        ("--name", "-"),
+        ("--owner", "two words"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_written(tmp_path, words):
+    assert etcompile("init", *words, cwd=tmp_path).returncode == 2
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_scaffolds_are_files_of_their_own():
+    folders = {"argocd", "flux", "repository"}
+    assert {path.name for path in data.folder("templates").iterdir() if path.is_dir()} == folders

@@ -1,0 +1,138 @@
+"""A page of documentation as a user walks it: its shell blocks, run in order in one shell.
+
+A block that begins with ```` ```sh ```` is run, and every command of it must succeed; one that
+begins with ```` ```sh fails ```` must fail.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+
+class Block(Struct, frozen=True):
+    """A shell block.
+
+    Args:
+        heading: The heading it stands under.
+        text: Its commands.
+        fails: Whether its last command is to fail.
+    """
+
+    heading: str
+    text: str
+    fails: bool = False
+
+
+class Walked(Struct, frozen=True):
+    """What came of a block.
+
+    Args:
+        block: The block.
+        output: What it wrote.
+        failed: The commands that failed.
+    """
+
+    block: Block
+    output: str
+    failed: tuple[str, ...]
+
+    def check(self) -> str:
+        """Its output, if it went as the page says.
+
+        Raises:
+            AssertionError: it did not.
+        """
+        told = f"{self.block.heading}\n{self.block.text}\n{self.output}\nfailed: {self.failed}"
+        assert bool(self.failed) is self.block.fails, told
+        return self.output
+
+
+def blocks(page: str) -> list[Block]:
+    """The shell blocks of a page in Markdown, in order."""
+    found = []
+    heading = ""
+    pattern = r"^#+ ([^\n]*)$|^```sh( fails)?\n(.*?)^```$"
+    for part in re.finditer(pattern, page, re.MULTILINE | re.DOTALL):
+        if part[1]:
+            heading = part[1]
+        else:
+            found.append(Block(heading, part[3], bool(part[2])))
+    return found
+
+
+class Shell:
+    """A shell that stays: folders, variables and jobs of one block are there in the next.
+
+    Args:
+        folder: Where it begins.
+        variables: Its environment, beside PATH.
+    """
+
+    def __init__(self, folder: Path, variables: Mapping[str, str]) -> None:
+        self._own = folder / ".walk"
+        self._own.mkdir()
+        program = self._own / "etcompile"
+        program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m etcompile "$@"\n')
+        program.chmod(0o755)
+        start = folder / "home"
+        start.mkdir()
+        self._bash = subprocess.Popen(
+            ["bash", "--noprofile", "--norc"],
+            cwd=start,
+            env={
+                "HOME": str(start),
+                "GIT_CONFIG_GLOBAL": "/dev/null",
+                **{f"GIT_{who}_NAME": "You" for who in ("AUTHOR", "COMMITTER")},
+                **{f"GIT_{who}_EMAIL": "you@example.com" for who in ("AUTHOR", "COMMITTER")},
+                **variables,
+                "PATH": f"{self._own}:{variables.get('PATH', os.environ['PATH'])}",
+            },
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self._count = 0
+        self._tell("set -o pipefail; set -E")
+
+    def run(self, block: Block, seconds: float = 120.0) -> Walked:
+        """Runs a block.
+
+        Args:
+            block: The block.
+            seconds: How long it may take; then the shell is ended.
+        """
+        self._count += 1
+        script, output, failed = (
+            self._own / f"{self._count}.{end}" for end in ("sh", "out", "failed")
+        )
+        script.write_text(block.text)
+        failed.touch()
+        self._tell(f"trap 'echo \"$BASH_COMMAND\" >> {failed}' ERR")
+        self._tell(f". {script} </dev/null >{output} 2>&1; trap - ERR; echo done")
+        late = threading.Timer(seconds, self._bash.kill)
+        late.start()
+        assert self._bash.stdout is not None
+        answer = self._bash.stdout.readline()
+        late.cancel()
+        written = output.read_text() if output.exists() else ""
+        told = tuple(dict.fromkeys(failed.read_text().splitlines()))
+        assert answer == "done\n", f"not within {seconds} s:\n{block.text}\n{written}"
+        # The shell says once more that the file which it read has failed.
+        return Walked(block, written, tuple(one for one in told if not one.startswith(". ")))
+
+    def close(self) -> None:
+        """Ends the shell, and what it has left in the background."""
+        if self._bash.poll() is None:
+            self._tell("kill $(jobs -p) 2>/dev/null; exit")
+        self._bash.communicate(timeout=20)
+
+    def _tell(self, line: str) -> None:
+        assert self._bash.stdin is not None
+        self._bash.stdin.write(f"{line}\n")
+        self._bash.stdin.flush()
