@@ -1,7 +1,8 @@
-"""`--profile`: what Argo CD, Flux, kapp and kpt are told, and what they must never be told."""
+"""`--profile`: what Argo CD, Flux, kapp and kpt are told.
 
-import json
-from collections.abc import Iterator
+What holds for any output, and what they must never be told: tests/gitops_rules.
+"""
+
 from pathlib import Path
 from typing import Any
 
@@ -42,14 +43,6 @@ def rendered(example: Path, *profiles: str) -> Compilation:
     return compilation
 
 
-def steps(example: Path) -> Iterator[list[Path]]:
-    """The inputs of an example before its first scale intent, and with each more of them."""
-    scalers = sorted(example.glob("scale-*.yaml"))
-    inputs = [path for path in sorted(example.glob("*.yaml")) if path not in scalers]
-    for count in range(len(scalers) + 1):
-        yield inputs + scalers[:count]
-
-
 def annotations(value: Any) -> dict[str, str]:
     return value["metadata"].get("annotations", {})
 
@@ -81,73 +74,6 @@ def test_plain_is_what_no_profile_is(example: Path) -> None:
     assert [annotations(o) for o in rendered(example, "plain").objects] == [
         annotations(o) for o in rendered(example).objects
     ]
-
-
-@each_example
-def test_argocd_learns_the_wave_of_every_object_and_none_is_above_the_pods(example: Path) -> None:
-    waves = dict.fromkeys(
-        ("ServiceAccount", "Role", "RoleBinding", "SSHKey", "ExternalSecret"), "-10"
-    )
-    waves |= {"ConfigMap": "0", "Service": "0", "PersistentVolumeClaim": "100", "Pod": "100"}
-    waves["Job"] = "100"
-    objects = rendered(example, "argocd").objects
-    assert objects
-    for value in objects:
-        assert annotations(value)[SYNC_WAVE] == waves[value["kind"]], value["kind"]
-
-
-@each_example
-@each_tool
-def test_nothing_that_restarts_or_hides_a_training_is_ever_written(
-    example: Path, profiles: tuple[str, ...]
-) -> None:
-    for value in rendered(example, *profiles).objects:
-        metadata = value["metadata"]
-        said = json.dumps(metadata)
-        for word in (
-            "Force",
-            "Replace=",
-            "force",
-            "/hook",
-            "tracking-id",
-            "applyset.kubernetes.io",
-        ):
-            assert word not in said, (value["kind"], word)
-        assert "ownerReferences" not in metadata
-        assert "app.kubernetes.io/instance" not in said
-        assert "ttlSecondsAfterFinished" not in json.dumps(value)
-        assert "app.kubernetes.io/instance" not in json.dumps(value.get("spec", {}))
-
-
-@each_example
-def test_flux_substitutes_nothing_where_a_text_has_a_variable(example: Path) -> None:
-    objects = rendered(example, "flux").objects
-    marked = [value for value in objects if annotations(value).get(SUBSTITUTE) == "disabled"]
-    assert marked == [value for value in objects if "${" in json.dumps(value)]
-    if example.parent.name == "trainingjob":  # its scripts have variables
-        assert "ConfigMap" in {value["kind"] for value in marked}
-
-
-@each_example
-@each_tool
-def test_a_scale_out_touches_only_added_objects_and_the_hosts(
-    example: Path, profiles: tuple[str, ...]
-) -> None:
-    before: dict[Any, Any] = {}
-    for inputs in steps(example):
-        compilation = etcompile.compile(inputs, options(*profiles))
-        assert compilation.ok, compilation.diagnostics
-        after = by_name(compilation)
-        if inputs[-1].stem.endswith("out") and before:
-            changed = {key for key in before if before[key] != after.get(key)}
-            # A launcher that reaches its workers by exec may do so by their names.
-            execs = any(
-                kind == "Role" and after[kind, name]["rules"][-1].get("resourceNames")
-                for kind, name in after
-            )
-            kinds = ["ConfigMap", "Role"] if execs else ["ConfigMap"]
-            assert sorted(kind for kind, _ in changed) == kinds
-        before = after
 
 
 @each_tool

@@ -1,0 +1,106 @@
+"""The schemas that every object of the matrix is held against, each compiled once.
+
+Kubernetes' own are the strict ones of the `kubernetes-validate` package; those of other projects
+are their CustomResourceDefinitions in tests/data/crds, made as strict. An ElasticJob that stays one
+is held against etcompile's own schema.
+"""
+
+import copy
+import functools
+import json
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import yaml
+
+from etcompile.check.bundled import bundled_schema
+
+CRDS = Path(__file__).parents[1] / "data" / "crds"
+DEFINITIONS = sorted(CRDS.rglob("*.yaml"))
+
+
+def faults(value: dict[str, Any], version: str) -> list[str]:
+    """What the schema of an object has against it, in words.
+
+    Args:
+        value: The object.
+        version: The version of Kubernetes, for a kind of its own.
+    """
+    kind = value["apiVersion"], value["kind"]
+    validator = (
+        _of_others()[kind] if kind in _of_others() else _of_kubernetes(*kind, version=version)
+    )
+    if isinstance(value.get("sops"), dict):  # what is in it, only SOPS can tell
+        value = {key: part for key, part in value.items() if key not in ("sops", "data")}
+    if validator.is_valid(value):
+        return []
+    name = value["metadata"].get("name")
+    return [
+        f"{value['kind']} {name}: {'.'.join(map(str, error.instance_path))}: {error.message}"
+        for error in validator.iter_errors(value)
+    ]
+
+
+def of_others(value: dict[str, Any]) -> bool:
+    """Whether an object is of a kind that is not Kubernetes' own."""
+    return (value["apiVersion"], value["kind"]) in _of_others()
+
+
+def releases() -> dict[str, str]:
+    """Of each kind that is not Kubernetes' own: the release whose definition is held against it."""
+    found = {}
+    for path in DEFINITIONS:
+        text = path.read_text("utf-8")
+        definition = yaml.safe_load(text)["spec"]
+        words = text.splitlines()[1].removeprefix("# of ").removeprefix("the Go module ").split()
+        found[f"{definition['names']['kind']}.{definition['group']}"] = " ".join(words[:2])
+    return found
+
+
+def closed(schema: Any) -> Any:
+    """A structural schema that takes no field it does not name, as a strict API server."""
+    if isinstance(schema, list):
+        return [closed(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {key: closed(value) for key, value in schema.items()}
+    is_open = schema.get("x-kubernetes-preserve-unknown-fields")
+    if isinstance(made.get("properties"), dict) and not is_open:
+        made.setdefault("additionalProperties", False)
+    return made
+
+
+@functools.cache
+def _of_others() -> dict[tuple[str, str], jsonschema_rs.Validator]:
+    found = {}
+    for path in DEFINITIONS:
+        definition = yaml.safe_load(path.read_text("utf-8"))["spec"]
+        for version in definition["versions"]:
+            schema = copy.deepcopy(version["schema"]["openAPIV3Schema"])
+            schema["properties"]["metadata"] = {
+                "type": "object",
+                "x-kubernetes-preserve-unknown-fields": True,
+            }
+            key = f"{definition['group']}/{version['name']}", definition["names"]["kind"]
+            found[key] = jsonschema_rs.Draft202012Validator(closed(schema))
+    # What DLRover publishes of its kind says little; ours says all that its master reads.
+    own = jsonschema_rs.Draft202012Validator(bundled_schema(Path("ElasticJob.json")))
+    return {**found, ("elastic.iml.github.io/v1alpha1", "ElasticJob"): own}
+
+
+@functools.cache
+def _of_kubernetes(api_version: str, kind: str, *, version: str) -> jsonschema_rs.Validator:
+    folder = f"v{version}.0-local-strict"
+    group, _, name = api_version.rpartition("/")
+    stem = f"{group.partition('.')[0]}-{name}" if group else name
+    schema = _read(folder, f"{kind.lower()}-{stem}")
+    return jsonschema_rs.Draft202012Validator({**schema, **_read(folder, "_definitions")})
+
+
+@functools.cache
+def _read(folder: str, name: str) -> Any:
+    base = files("kubernetes_validate") / "kubernetes-json-schema" / folder
+    text = (base / f"{name}.json").read_text("utf-8")
+    return json.loads(text.replace('"_definitions.json#', '"#'))
