@@ -12,7 +12,7 @@ Toleration = Mapping[str, Any]
 
 _TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _SECONDS = 300
-"""kube-apiserver's --default-not-ready-toleration-seconds and its twin, unless somebody set them."""
+"""The default of kube-apiserver's --default-not-ready-toleration-seconds and of its twin."""
 
 
 def admitted(tolerations: Sequence[Toleration]) -> list[Toleration]:
