@@ -13,7 +13,7 @@ import yaml
 from msgspec import structs
 
 from etcompile import backend
-from etcompile.model import Job, Settings
+from etcompile.model import Job, Member, Settings
 from etcompile.model.protocol import STORED_JOB
 from etcompile.stored import read_stored
 from etcompile.watch.actions import (
@@ -22,6 +22,7 @@ from etcompile.watch.actions import (
     DeletePod,
     EmitEvent,
     EndPod,
+    ReadLog,
     ReplacePod,
     Requeue,
     TouchPod,
@@ -32,6 +33,7 @@ from etcompile.watch.deciding import decide
 from etcompile.watch.state import (
     BatchView,
     Gone,
+    Heard,
     HostsRecord,
     JobView,
     Patience,
@@ -100,11 +102,15 @@ class World:
         self.hosts: HostsRecord | None = None
         self.batch: BatchView | None = None
         self.watched_since = START
+        self.declared_at: float | None = None
         self.events: list[EmitEvent] = []
         self.done: list[Action] = []
         self.deleted: list[str] = []
         self.hosts_written: list[tuple[HostsRecord, str | None]] = []
         self.failed: dict[str, set[str]] = {}
+        self.followers: set[str] = set()
+        self.words: dict[str, float | None] = {}
+        self.heard: dict[str, Heard] = {}
         self._uids = itertools.count(1)
         if start:
             self.sync()
@@ -152,7 +158,9 @@ class World:
             batch=self.batch,
             git_managed=self.git,
             watched_since=self.watched_since,
+            declared_at=self.declared_at,
             patience=self.patience,
+            heard=dict(self.heard),
         )
 
     def of(self, kind: type[Any]) -> list[Any]:
@@ -164,10 +172,18 @@ class World:
 
     # ---- what people, kubelets and tools do ----------------------------------------------------
 
-    def create(self, name: str) -> None:
-        role, index = self._replica(name)
+    def create(self, name: str, role: str = "", follower: Member | None = None) -> None:
+        """A Pod of that name: a declared one, or one that follows it."""
+        if follower is None:
+            role, member = self._replica(name)
+        else:
+            member = follower
+            self.followers.add(name)
+        found = self.job.role(role)
+        rank = member.place if found is not None and found.rank_label else None
         uid = f"uid-{next(self._uids)}"
-        self.pods[name] = PodView(name, uid, role, index, self.spec_hash, created=self.now)
+        run = self.spec_hash
+        self.pods[name] = PodView(name, uid, role, member.index, run, created=self.now, rank=rank)
         self.gone.pop(name, None)
 
     def sync(self) -> None:
@@ -177,7 +193,8 @@ class World:
                 self.create(name)
         if self.git:
             declared = () if self.job.run.suspended else self.declared
-            for name in [one for one in self.pods if one not in declared]:
+            known = {*self.pods} - self.followers
+            for name in sorted(known - {*declared}):
                 self.vanish(name)
 
     def get_ready(self, *names: str) -> None:
@@ -217,6 +234,7 @@ class World:
     def restart_watcher(self) -> None:
         """The watcher dies, and another one begins: it knows what is written and no more."""
         self.gone.clear()
+        self.heard.clear()
         self.watched_since = self.now
 
     # ---- what the watcher does -----------------------------------------------------------------
@@ -286,15 +304,17 @@ class World:
             case EndPod(name, uid):
                 if self._is(name, uid):
                     self.change(name, ending=True)
+            case ReadLog(name, uid):
+                self.heard[uid] = Heard(self.now, self.words.get(name, 0.0))
             case DeletePod(name, uid):
                 self._remove(name, uid)
             case ReplacePod(name, uid):
                 self._remove(name, uid)
                 if name not in self.pods:
                     self.create(name)
-            case CreatePod(name):
+            case CreatePod(name, role, _, _, follower):
                 if name not in self.pods:
-                    self.create(name)
+                    self.create(name, role, follower)
             case Requeue():
                 pass
 
@@ -318,12 +338,12 @@ class World:
         else:
             self.change(name, deleting=True)
 
-    def _replica(self, name: str) -> tuple[str, int | None]:
+    def _replica(self, name: str) -> tuple[str, Member]:
         found = [found for found in self._replicas() if found[0] == name]
         assert found, f"{name} is not of this job"
         return found[0][1], found[0][2]
 
-    def _replicas(self) -> Iterator[tuple[str, str, int | None]]:
+    def _replicas(self) -> Iterator[tuple[str, str, Member]]:
         for role in self.job.roles:
             for member in role.members:
-                yield role.pod_name(member), role.name, member.index
+                yield role.pod_name(member), role.name, member

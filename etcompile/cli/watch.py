@@ -74,6 +74,11 @@ _LISTEN = "127.0.0.1:8080"
 @click.option(
     "--image", metavar="IMAGE", help="With --manifests: its image.  [default: etcompile:VERSION]"
 )
+@click.option(
+    "--read-logs",
+    is_flag=True,
+    help="With --manifests: let it read logs, for jobs that say how long a Pod may be silent.",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Also log every single action.")
 @click.option("-q", "--quiet", is_flag=True, help="Log warnings only.")
 @click.pass_context
@@ -98,6 +103,8 @@ def command(ctx: click.Context, /, **given: Any) -> None:
         return
     if given["image"]:
         raise click.UsageError("--image needs --manifests")
+    if given["read_logs"]:
+        raise click.UsageError("--read-logs needs --manifests")
     # It runs for months: the command line turns this off for commands that end soon.
     gc.enable()
     _log_to_standard_error(given)
@@ -195,7 +202,8 @@ def _installation(given: dict[str, Any]) -> "Installation":
         raise click.UsageError("--manifests needs --namespace NS or --all-namespaces")
     home = given["home"] or (namespaces[0] if namespaces else NAME)
     image = {"image": given["image"]} if given["image"] else {}
-    return Installation(home, namespaces, selector=given["selector"], **image)
+    chosen = {"selector": given["selector"], "logs": given["read_logs"]}
+    return Installation(home, namespaces, **chosen, **image)
 
 
 def _write_manifests(installation: "Installation") -> None:

@@ -436,6 +436,19 @@ class Cluster:
         self._watches.add(watch)
         return watch
 
+    def last_line(self, name: str, container: str, namespace: str | None = None) -> str:
+        """The last line that a container has written, after the time (RFC 3339); may be empty.
+
+        Args:
+            name: The Pod's name.
+            container: The container's.
+            namespace: The Pod's namespace; the cluster's own if None.
+        """
+        pods = self.resource("v1", "Pod")
+        path = pods.path(namespace or self.namespace, name, "log")
+        query = {"container": container, "tailLines": "1", "timestamps": "true"}
+        return self._session.text(path, {**query, "limitBytes": "512"}).strip()
+
     def events(self, object: Mapping[str, Any]) -> Sequence[Object]:  # noqa: A002
         """What components say about an object, the oldest first.
 

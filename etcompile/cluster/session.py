@@ -98,6 +98,15 @@ class Session:
                 request=f"{method} {path}",
             ) from None
 
+    def text(self, path: str, query: Query) -> str:
+        """The text that a GET is answered with.
+
+        Raises:
+            ClusterError: the request was refused, or not answered.
+        """
+        answer = self._answer("GET", path, query, None, JSON, "text/plain, */*", "always")
+        return answer.body.decode(errors="replace")
+
     def stream(
         self, path: str, query: Query, quiet: float, accept: str
     ) -> urllib3.BaseHTTPResponse:

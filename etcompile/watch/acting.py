@@ -6,6 +6,8 @@ it is answered with is seen at once, as if an event had told it. Nothing is sent
 a failure the next decision starts from what is there then.
 """
 
+import logging
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
@@ -23,7 +25,9 @@ from etcompile.watch.actions import (
     DeletePod,
     EmitEvent,
     EndPod,
+    ReadLog,
     ReplacePod,
+    Requeue,
     TouchPod,
     WriteHosts,
     WriteStatus,
@@ -34,13 +38,16 @@ from etcompile.watch.metrics import Metrics
 from etcompile.watch.observing import Observations, SeenJob, SeenMap
 from etcompile.watch.queueing import JobKey
 from etcompile.watch.remaking import StoredRun
-from etcompile.watch.state import TOUCHED
+from etcompile.watch.state import TOUCHED, Heard, seconds
 from etcompile.watch.telling import Events
 
 Outcome = Literal["nothing", "some", "all"]
 """Of actions: none of them wrote anything, some were left for later, or all were carried out."""
 
 PodAction = ReplacePod | CreatePod | DeletePod | TouchPod | EndPod
+_LATE = 0.5
+"""Seconds that host lists make way for Pods of other jobs, at most."""
+_log = logging.getLogger("etcompile.watch")
 _Made = Mapping[tuple[str, int | None], Mapping[str, Any]]
 
 
@@ -80,7 +87,7 @@ class Acting:
         metrics: What counts.
         events: Who tells people.
         beside: Where requests about several Pods of a job run side by side.
-        hurry: Whether other jobs wait.
+        hurry: Whether other jobs than this one wait for a look.
     """
 
     def __init__(
@@ -91,7 +98,7 @@ class Acting:
         metrics: Metrics,
         events: Events,
         beside: Executor,
-        hurry: Callable[[], bool],
+        hurry: Callable[[JobKey], bool],
     ) -> None:
         self._cluster = cluster
         self._observations = observations
@@ -100,12 +107,16 @@ class Acting:
         self._events = events
         self._beside = beside
         self._hurry = hurry
+        self._making = 0
+        self._counting = threading.Lock()
+        self._late: dict[JobKey, float] = {}
 
     def act(self, case: Case, actions: Sequence[Action]) -> Outcome:
         """Carries out actions, in their order; those on Pods that stand together side by side.
 
-        While other jobs wait, what comes after Pods were made is left to a later look: a host
-        list may be a moment late, and by then it may be one write and not two.
+        Host lists are left to a later look while Pods of other jobs are to be made: they may be a
+        moment late, and by then they may be one write and not two. They do not wait for a Pod that
+        the API server refuses, which may be for hours.
 
         Args:
             case: What they were decided on.
@@ -121,23 +132,61 @@ class Acting:
             NameTakenError: a Pod of somebody else is in the way.
         """
         outcome: Outcome = "nothing"
-        for urgent, group in groupby(actions, key=lambda one: isinstance(one, PodAction)):
-            if urgent and outcome != "some":
+        late = False
+        refused: Exception | None = None
+        for part, group in groupby(actions, key=_part):
+            these = [*group]
+            if part == "telling":
+                self._tell(case, these)
+            elif part == "lists" and self._makes_way(case.key):
+                late = True
+            else:
                 outcome = "all"
-                these = [one for one in group if isinstance(one, PodAction)]
-                self._on_pods(case, these)
-                if any(isinstance(one, ReplacePod | CreatePod) for one in these) and self._hurry():
-                    outcome = "some"
-                continue
-            for action in group:
-                if isinstance(action, EmitEvent):
-                    config = case.seen.config
-                    about = config.value["metadata"] if config else {}
-                    self._events.tell(case.key[0], action, about)
-                elif isinstance(action, WriteStatus | WriteHosts) and outcome != "some":
-                    self._write_map(case, action)
-                    outcome = "all"
-        return outcome
+                try:
+                    self._carry_out(case, these)
+                except (ClusterError, NameTakenError) as error:
+                    if part != "pods" or not _is_final(error):
+                        raise
+                    refused = error
+        if refused is not None:
+            raise refused
+        return "some" if late else outcome
+
+    def _carry_out(self, case: Case, actions: Sequence[Action]) -> None:
+        """Writes ConfigMaps, and then does what is to be done with Pods."""
+        for action in actions:
+            if isinstance(action, WriteStatus | WriteHosts):
+                self._write_map(case, action)
+        about_pods = [one for one in actions if isinstance(one, PodAction)]
+        made = sum(isinstance(one, ReplacePod | CreatePod) for one in about_pods)
+        self._count(made)
+        try:
+            if about_pods:
+                self._on_pods(case, about_pods)
+        finally:
+            self._count(-made)
+
+    def _tell(self, case: Case, actions: Sequence[Action]) -> None:
+        config = case.seen.config
+        for action in actions:
+            if isinstance(action, EmitEvent):
+                self._events.tell(case.key[0], action, config.value["metadata"] if config else {})
+            elif isinstance(action, ReadLog):
+                self._ask(case.key, action)
+
+    def _makes_way(self, key: JobKey) -> bool:
+        """Whether a job's host lists wait for Pods of other jobs, which they do not do for long."""
+        if self._making or self._hurry(key):
+            now = time.monotonic()
+            if now < self._late.setdefault(key, now) + _LATE:
+                return True
+        self._late.pop(key, None)
+        return False
+
+    def _count(self, pods: int) -> None:
+        if pods:
+            with self._counting:
+                self._making += pods
 
     def make_secrets(self, case: Case) -> None:
         """Creates the Secrets that a job's Pods wait for, if they are not there.
@@ -189,7 +238,7 @@ class Acting:
     # ---- Pods ----------------------------------------------------------------------------------
 
     def _on_pods(self, case: Case, actions: Sequence[PodAction]) -> None:
-        made = _made(case.run, actions)
+        made = _made(case, actions)
         if len(actions) == 1:
             self._on_pod(case, actions[0], made)
             return
@@ -246,7 +295,8 @@ class Acting:
             return
         self._observations.saw_pod(live)
         self._metrics.replacements.labels(action.reason).inc()
-        if (lost := _lost_at(case.seen, action.name)) is not None:
+        before = action.lost if isinstance(action, CreatePod) and action.lost else action.name
+        if (lost := _lost_at(case.seen, before)) is not None:
             self._metrics.replacement_seconds.observe(max(0.0, time.time() - lost))
 
     def _judge(self, case: Case, wanted: Mapping[str, Any]) -> None:
@@ -292,6 +342,24 @@ class Acting:
             return  # that Pod is gone
         self._observations.saw_pod(live)
 
+    # ---- logs ----------------------------------------------------------------------------------
+
+    def _ask(self, key: JobKey, action: ReadLog) -> None:
+        """Asks for the end of a log, and does not wait: its node may not answer."""
+        asked = time.time()
+        self._observations.heard(key, action.name, action.uid, Heard(asked))
+
+        def listen() -> None:
+            try:
+                line = self._cluster.last_line(action.name, action.container, key[0])
+                at = seconds(line.partition(" ")[0]) if line else 0.0
+            except (ClusterError, ValueError) as error:
+                _log.warning("%s/%s: cannot read the log of %s: %s", *key, action.name, error)
+                return
+            self._observations.heard(key, action.name, action.uid, Heard(asked, at))
+
+        self._beside.submit(listen)
+
     # ---- requests ------------------------------------------------------------------------------
 
     @property
@@ -321,17 +389,39 @@ class Acting:
         return answer
 
 
-def _made(run: StoredRun, actions: Sequence[PodAction]) -> _Made:
+def _is_final(problem: ClusterError | NameTakenError) -> bool:
+    """Whether a write was answered, and trying again at once is no use: a quota, a name."""
+    return isinstance(problem, NameTakenError) or problem.status == 403 or problem.invalid
+
+
+def _part(action: Action) -> str:
+    """What may be carried out together."""
+    match action:
+        case EmitEvent() | ReadLog() | Requeue():
+            return "telling"
+        case WriteHosts() | TouchPod():
+            return "lists"
+        case WriteStatus():
+            return "record"
+    return "pods"
+
+
+def _made(case: Case, actions: Sequence[PodAction]) -> _Made:
     """The Pods that actions create, by role and index; a role's are made together."""
     wanted: dict[str, list[int | None]] = {}
+    made: dict[tuple[str, int | None], Mapping[str, Any]] = {}
     for action in actions:
-        if isinstance(action, ReplacePod | CreatePod):
+        if isinstance(action, CreatePod) and action.follower is not None:
+            pod = case.run.follower(action.role, action.follower)
+            if pod is not None:
+                # No tool knows it: it goes when the job goes.
+                made[action.role, action.index] = owned(pod, case.seen.config)
+        elif isinstance(action, ReplacePod | CreatePod):
             wanted.setdefault(action.role, []).append(action.index)
-    return {
-        (role, index): pod
-        for role, indexes in wanted.items()
-        for index, pod in run.pods(role, indexes)
-    }
+    for role, indexes in wanted.items():
+        remade = case.run.pods(role, indexes, case.seen.tracking)
+        made.update({(role, index): pod for index, pod in remade})
+    return made
 
 
 def _pod_named(namespace: str, name: str) -> Mapping[str, Any]:

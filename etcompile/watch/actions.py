@@ -1,13 +1,15 @@
 """What the watcher may do, as values.
 
 Rules decide on actions and nothing else does anything. Actions are carried out in the order in
-which they stand; if one fails, the rest is left, and the next decision starts from what is there
-then. Each may be carried out twice without harm: those on Pods name the UID, and what must not
-happen twice is written down before it happens (`WriteStatus` comes first).
+which they stand; if one fails, the rest is left (but for the host lists, if a Pod is refused), and
+the next decision starts from what is there then. Each may be carried out twice without harm: those
+on Pods name the UID, and what must not happen twice is written down before it happens
+(`WriteStatus` comes first).
 """
 
 from msgspec import Struct
 
+from etcompile.model import Member
 from etcompile.watch.state import HostsRecord, RunRecord
 
 
@@ -75,12 +77,16 @@ class CreatePod(Struct, frozen=True):
         role: Its role.
         index: Its number in the role.
         reason: Why, in one word.
+        follower: The replica, where it is none that the job declares: who follows one.
+        lost: The name of the Pod that it comes instead of, if that is another one.
     """
 
     name: str
     role: str
     index: int | None
     reason: str
+    follower: Member | None = None
+    lost: str = ""
 
 
 class DeletePod(Struct, frozen=True):
@@ -109,6 +115,20 @@ class EndPod(Struct, frozen=True):
     name: str
     uid: str
     reason: str
+
+
+class ReadLog(Struct, frozen=True):
+    """See when a container last said something. Nobody waits for the answer.
+
+    Args:
+        name: The Pod's name.
+        uid: Its UID.
+        container: The container.
+    """
+
+    name: str
+    uid: str
+    container: str
 
 
 class EmitEvent(Struct, frozen=True):
@@ -147,6 +167,7 @@ Action = (
     | CreatePod
     | DeletePod
     | EndPod
+    | ReadLog
     | EmitEvent
     | Requeue
 )

@@ -10,10 +10,12 @@ from etcompile.watch.rules import (
     cleaning,
     expiring,
     gang,
+    hanging,
     hostnames,
     hosts,
     noticing,
     replacing,
+    rivals,
     scaling,
     suspending,
     verdict,
@@ -62,6 +64,8 @@ def _ruling(around: Standing, record: RunRecord, now: float) -> Ruling:
         taken = stock(around, more.record)
     if more.record.phase == "Restarting":
         actions += gang.carried_out(taken, more.record, now)
+    actions += hanging.listened(taken, now)
+    actions += rivals.leave(around, more.record, now)
     leaving = scaling.scaled_in(around, more.record, now)
     actions += leaving.actions
     actions += hosts.listed(taken, leaving.record, now)

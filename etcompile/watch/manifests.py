@@ -35,6 +35,8 @@ RULES: tuple[Object, ...] = (
     {"apiGroups": [""], "resources": ["events"], "verbs": ["create"]},
 )
 """What the watcher may do in each namespace that it watches."""
+LOGS: Object = {"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]}
+"""The same, for jobs that limit how long a Pod may be silent (docs/watcher.md)."""
 
 
 def lease_rules(name: str = NAME) -> tuple[Object, ...]:
@@ -56,6 +58,7 @@ class Installation(Struct, frozen=True):
         image: Its image.
         selector: Which jobs it looks after, as a label selector; empty for all.
         replicas: How many of it run, of which one acts.
+        logs: It may read logs, to see who hangs.
     """
 
     home: str
@@ -63,6 +66,12 @@ class Installation(Struct, frozen=True):
     image: str = f"etcompile:{__version__}"
     selector: str = ""
     replicas: int = 2
+    logs: bool = False
+
+    @property
+    def rules(self) -> tuple[Object, ...]:
+        """What the watcher may do in each namespace."""
+        return (*RULES, LOGS) if self.logs else RULES
 
 
 def manifests(installation: Installation) -> list[Object]:
@@ -92,14 +101,14 @@ def _rights(installation: Installation) -> list[Object]:
         return [
             one
             for namespace in installation.namespaces
-            for one in _role(namespace, RULES, NAME, account_in=installation.home)
+            for one in _role(namespace, installation.rules, NAME, account_in=installation.home)
         ]
     return [
         {
             "apiVersion": _RBAC,
             "kind": "ClusterRole",
             "metadata": _metadata(None),
-            "rules": [*RULES],
+            "rules": [*installation.rules],
         },
         {
             "apiVersion": _RBAC,

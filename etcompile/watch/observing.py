@@ -15,7 +15,16 @@ from msgspec import Struct, field, structs
 
 from etcompile.model.protocol import JOB_LABEL, STORED_JOB
 from etcompile.watch.queueing import JobKey
-from etcompile.watch.state import BatchView, Gone, PodView, batch_view, pod_view
+from etcompile.watch.state import (
+    BatchView,
+    Gone,
+    Heard,
+    PodView,
+    batch_view,
+    pod_view,
+    seconds,
+)
+from etcompile.watch.tracking import Tracking
 
 Object = Mapping[str, Any]
 _Name = tuple[str, str]
@@ -28,11 +37,13 @@ class SeenPod(Struct):
         version: Its resource version.
         since: When its view last changed, in seconds since 1970.
         view: What the rules see of it.
+        heard: What is known of its log, if somebody has asked.
     """
 
     version: int
     since: float
     view: PodView
+    heard: Heard | None = None
 
 
 class SeenBatch(Struct, frozen=True):
@@ -48,10 +59,12 @@ class SeenMap(Struct, frozen=True):
     Args:
         version: Its resource version, as a number to compare.
         value: Its metadata, without what is long, and its data.
+        written: When it was last written, in seconds since 1970; None if it does not say.
     """
 
     version: int
     value: Object
+    written: float | None = None
 
     @property
     def name(self) -> str:
@@ -80,6 +93,7 @@ class SeenJob(Struct):
         pods: Its Pods by name.
         gone: Pods that vanished, by name, until one of that name is there again.
         since: When its ConfigMap was first seen, in seconds since 1970.
+        tracking: What a tool puts on its Pods; None if it puts nothing there.
     """
 
     config: SeenMap | None = None
@@ -89,6 +103,7 @@ class SeenJob(Struct):
     pods: dict[str, SeenPod] = field(default_factory=dict)
     gone: dict[str, Gone] = field(default_factory=dict)
     since: float = 0.0
+    tracking: Tracking | None = None
 
     @property
     def empty(self) -> bool:
@@ -161,6 +176,17 @@ class Observations:
                 self._leaving.add(uid)
                 pod.view = structs.replace(pod.view, deleting=True)
 
+    def heard(self, key: JobKey, name: str, uid: str, heard: Heard) -> None:
+        """Somebody has asked for the log of a Pod, or been answered."""
+        with self._lock:
+            seen = self._jobs.get(key)
+            pod = seen.pods.get(name) if seen else None
+            told = pod is not None and pod.view.uid == uid
+            if pod is not None and told:
+                pod.heard = heard
+        if told and heard.at is not None:
+            self._changed(key)
+
     def saw_map(self, value: Object, *, gone: bool = False) -> None:
         """A ConfigMap as an event or an answer shows it.
 
@@ -183,7 +209,7 @@ class Observations:
             else:
                 told = newer
                 if told:
-                    setattr(seen, slot, SeenMap(version, _slim(value)))
+                    setattr(seen, slot, SeenMap(version, _slim(value), _written(value)))
                 if known is None and slot == "config":
                     seen.since = time.time()
             self._drop(key)
@@ -224,7 +250,7 @@ class Observations:
                 if place is None or key[0] == place
                 for name, pod in [*seen.pods.items()]
                 if (key[0], name) not in listed and pod.version <= version
-                if self._forget_pod(key, name, version)
+                if self._forget_pod(key, name, version, unseen=True)
             }
         for key in told:
             self._changed(key)
@@ -268,6 +294,9 @@ class Observations:
         known = seen.pods.get(name)
         if known is not None and known.version >= version:
             return False
+        tracking = Tracking.of(value["metadata"])
+        if tracking.marked and tracking != seen.tracking:
+            seen.tracking = tracking
         view = pod_view(value)
         if view.uid in self._leaving:
             view = structs.replace(view, deleting=True)
@@ -276,18 +305,19 @@ class Observations:
         if known is not None and known.view == view:
             known.version = version
             return False
-        seen.pods[name] = SeenPod(version, time.time(), view)
+        heard = known.heard if known is not None and known.view.uid == view.uid else None
+        seen.pods[name] = SeenPod(version, time.time(), view, heard)
         seen.gone.pop(name, None)
         return True
 
-    def _forget_pod(self, key: JobKey, name: str, version: int) -> bool:
+    def _forget_pod(self, key: JobKey, name: str, version: int, *, unseen: bool = False) -> bool:
         seen = self._jobs.get(key)
         known = seen.pods.get(name) if seen else None
         if seen is None or known is None or known.version > version:
             return False
         del seen.pods[name]
         self._leaving.discard(known.view.uid)
-        seen.gone[name] = Gone(known.view, time.time())
+        seen.gone[name] = Gone(known.view, time.time(), unseen)
         self._drop(key)
         return True
 
@@ -346,6 +376,11 @@ def _slot(value: Object) -> str | None:
     if not job:
         return None
     return {f"{job}-hosts": "hosts", f"{job}-status": "status"}.get(name)
+
+
+def _written(value: Object) -> float | None:
+    managers = value["metadata"].get("managedFields") or ()
+    return max(filter(None, (seconds(one.get("time")) for one in managers)), default=None)
 
 
 def _slim(value: Object) -> Object:

@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 from etcompile import backend, emit, overlays
 from etcompile.backend import pods, secrets
 from etcompile.load import parse
-from etcompile.model import Job, Role, Settings
+from etcompile.model import Job, Member, Role, Settings
 from etcompile.model.protocol import STORED_JOB
 from etcompile.stored import StoredJobError, read_declared, read_patches, read_stored
 from etcompile.watch.tracking import Tracking
@@ -47,7 +47,8 @@ class StoredRun:
         self.namespace: str = metadata["namespace"]
         self.tracking = Tracking.of(metadata)
         self._value = _value(config["data"][STORED_JOB])
-        self.job, self.settings = _read(self._value)
+        job, self.settings = _read(self._value)
+        self.job = backend.gang.suited(job, self.settings)
         self.spec_hash = backend.spec_hash(self.job)
 
     @cached_property
@@ -58,12 +59,16 @@ class StoredRun:
         edits = read_patches(self._value)
         return _Lowered(resolved, situation, edits, backend.own_labels(resolved))
 
-    def pods(self, role: str, indexes: Iterable[int | None]) -> list[tuple[int | None, Object]]:
+    def pods(
+        self, role: str, indexes: Iterable[int | None], tracking: Tracking | None = None
+    ) -> list[tuple[int | None, Object]]:
         """The Pods of replicas, as they are to be created.
 
         Args:
             role: The role's name.
             indexes: The replicas' numbers; None for that of a role without numbers.
+            tracking: What a tool puts on the job's Pods, if any has been seen: the same as on the
+                ConfigMap, unless two parts of Git declare them.
 
         Returns:
             Those that the job has, each with its number.
@@ -75,15 +80,42 @@ class StoredRun:
             return []
         members = tuple(member for member in found.members if member.index in wanted)
         some = structs.replace(found, members=members)
-        made: Sequence[Mapping[str, Any]] = pods.objects(lowered.job, some, self.settings)
-        made = overlays.patched_objects(made, lowered.edits, own_labels=lowered.own_labels).objects
+        made = self._patched(some)
         if self.settings.profiles:
             beside = self._beside(some)
             made = backend.annotated(
                 (*made, *beside), self.settings.profiles, emit.wave, lowered.situation
             )[: len(made)]
-        marked = (self.tracking.on(value, self.namespace) for value in made)
+        marks = self.tracking.as_on(tracking) if tracking else self.tracking
+        marked = (marks.on(value, self.namespace) for value in made)
         return [(member.index, pod) for member, pod in zip(members, marked, strict=True)]
+
+    def follower(self, role: str, member: Member) -> Object | None:
+        """The Pod of a replica that follows a lost one and that the job does not declare.
+
+        It carries no marks of a tool that syncs Git: the tool would remove what Git does not have
+        (reference/gitops.md 1.5).
+
+        Args:
+            role: The role's name.
+            member: The replica.
+
+        Returns:
+            The Pod; None if the job has no such role.
+        """
+        found = self._lowered.job.role(role)
+        if found is None:
+            return None
+        [pod] = self._patched(structs.replace(found, members=(member,)))
+        return {**pod, "metadata": {**pod["metadata"], "namespace": self.namespace}}
+
+    def _patched(self, role: Role) -> Sequence[Mapping[str, Any]]:
+        """A role's Pods, as members of their gang and with what overlays change of them."""
+        lowered = self._lowered
+        made: Sequence[Mapping[str, Any]] = pods.objects(lowered.job, role, self.settings)
+        if self.settings.gang != "none":
+            made = _ganged(lowered.job, role, self.settings, made)
+        return overlays.patched_objects(made, lowered.edits, own_labels=lowered.own_labels).objects
 
     def secrets(self) -> list[Object]:
         """The Secrets that are made in the cluster, without their keys."""
@@ -98,6 +130,34 @@ class StoredRun:
             return ()
         job = structs.replace(self._lowered.job, roles=(structs.replace(role, members=()),))
         return backend.lower(job, self.settings, backend.Texts(None), "")
+
+
+def _ganged(
+    job: Job, role: Role, settings: Settings, made: Sequence[Mapping[str, Any]]
+) -> Sequence[Mapping[str, Any]]:
+    """Pods of a role with the marks of their gang.
+
+    A Pod of each role goes with them, and of each size: what the gang asks for depends on all.
+    """
+    ranks = {member.place: member for member in role.members}
+    members = {one.name: one.members for one in job.roles}
+    # Who follows a replica has its place in the gang.
+    members[role.name] = tuple(ranks.get(one.place, one) for one in members[role.name])
+    roles = tuple(structs.replace(one, members=members[one.name]) for one in job.roles)
+    samples = [
+        value
+        for one in job.roles
+        for value in pods.objects(job, structs.replace(one, members=_sizes(one)), settings)
+    ]
+    whole = structs.replace(job, roles=roles)
+    marked = backend.gang.ganged(whole, settings, [*samples, *map(dict, made)])
+    return marked[len(marked) - len(made) :]
+
+
+def _sizes(role: Role) -> tuple[Member, ...]:
+    """A replica of each size that there is in a role, the first one first."""
+    found = {tuple(sorted(one.resources.items())): one for one in reversed(role.members)}
+    return tuple(member for member in role.members if any(member is one for one in found.values()))
 
 
 class _Lowered(Struct, frozen=True):

@@ -5,6 +5,7 @@ they say, and asks again until there is nothing to do. Only this module knows al
 """
 
 import logging
+import math
 import random
 import threading
 import time
@@ -39,6 +40,8 @@ _LONGEST_WAIT = 30.0
 _AFTER_A_BUG = 60.0
 _LOOKS = 8
 """Looks at one job in a row; then others have their turn."""
+_SHORTLY = 0.05
+"""Seconds until a look at what was left because others were in a hurry."""
 _TRIES = 5
 """Looks at a job that fail before `--once` gives it up."""
 _STOPPING = 10.0
@@ -58,8 +61,8 @@ class Choices(Struct, frozen=True):
 
     namespaces: tuple[str, ...] | None
     selector: Selector = Selector()
-    threads: int = 4
-    beside: int = 8
+    threads: int = 8
+    beside: int = 24
     patience: Patience = Patience()
 
 
@@ -110,7 +113,7 @@ class Watcher:
             self.metrics,
             self._events,
             self._beside,
-            lambda: self._queue.depth > 0,
+            self._queue.others_wait,
         )
         self._streams = self._made_streams()
         self._threads: list[threading.Thread] = []
@@ -205,18 +208,13 @@ class Watcher:
         except OutdatedError:
             return self._later(key, None), "again"
         except NameTakenError as error:
-            self._tell(
-                key,
-                EmitEvent(
-                    warning=True,
-                    reason="NameTaken",
-                    message=f"a Pod of another run or owner is named {error}",
-                ),
-            )
+            self._tell_once(key, "NameTaken", f"a Pod of another run or owner is named {error}")
             return self._later(key, f"a Pod of somebody else is named {error}"), "again"
         except ClusterError as error:
             if error.reason == "Interrupted" or self._stop.is_set():
                 return None, "stopped"
+            if error.status is not None and 400 <= error.status < 500:
+                self._tell_once(key, "Refused", str(error))
             return max(
                 self._later(key, str(error)), time.time() + (error.retry_after or 0)
             ), "again"
@@ -246,7 +244,7 @@ class Watcher:
             if outcome == "nothing":
                 return again
             if outcome == "some":
-                break
+                return min(again or math.inf, time.time() + _SHORTLY)
         return time.time()
 
     def _view(self, case: Case) -> JobView:
@@ -266,7 +264,9 @@ class Watcher:
             batch=known.view if known else None,
             git_managed=run.tracking.synced or bool({"argocd", "flux"} & {*run.settings.profiles}),
             watched_since=max(seen.since, self._synced_at),
+            declared_at=seen.config.written if seen.config else None,
             patience=self._choices.patience,
+            heard={one.view.uid: one.heard for one in seen.pods.values() if one.heard},
         )
 
     def _stored(self, key: JobKey, seen: SeenJob) -> StoredRun | None:
@@ -320,6 +320,11 @@ class Watcher:
         if problem:
             _log.warning("%s/%s: %s; again in %.1f s", *key, problem, wait)
         return time.time() + wait
+
+    def _tell_once(self, key: JobKey, reason: str, message: str) -> None:
+        """Tells of a problem that another look may meet again, when it is met first."""
+        if key not in self._failed:
+            self._tell(key, EmitEvent(reason, message, warning=True))
 
     def _tell(self, key: JobKey, event: EmitEvent) -> None:
         seen = self._observations.job(key)

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct, field
 
 from etcompile.model import Job, Settings
-from etcompile.model.protocol import INDEX_LABEL, ROLE_LABEL, SPEC_HASH
+from etcompile.model.protocol import INDEX_LABEL, RANK_LABEL, ROLE_LABEL, SPEC_HASH
 
 TOUCHED = "etcompile.dev/touched"
 """Annotation of a Pod: which host lists its kubelet was last told to fetch."""
@@ -59,6 +59,9 @@ class PodView(Struct, frozen=True, gc=False):
         ready_since: When it became Ready.
         touched: Which host lists its kubelet was last told to fetch.
         ending: It was given a deadline of a second.
+        rank: Its rank, where its role tells ranks from indexes.
+        due: By when one that was asked to go should have gone; 0 while that is not known.
+        reasons: Why containers ended, where that is more than an exit code: `OOMKilled`.
     """
 
     name: str
@@ -78,6 +81,9 @@ class PodView(Struct, frozen=True, gc=False):
     ready_since: float | None = None
     touched: str = ""
     ending: bool = False
+    rank: int | None = None
+    due: float = 0.0
+    reasons: tuple[str, ...] = ()
 
     @property
     def ended(self) -> bool:
@@ -93,7 +99,7 @@ def pod_view(pod: Mapping[str, Any]) -> PodView:
     """
     metadata, status = pod["metadata"], pod.get("status") or {}
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
-    index = labels.get(INDEX_LABEL, "")
+    index, rank = labels.get(INDEX_LABEL, ""), labels.get(RANK_LABEL, "")
     conditions = {one["type"]: one for one in status.get("conditions") or ()}
     ready = conditions.get("Ready", {})
     is_ready = ready.get("status") == "True"
@@ -117,6 +123,9 @@ def pod_view(pod: Mapping[str, Any]) -> PodView:
         ready_since=seconds(ready.get("lastTransitionTime")) if is_ready else None,
         touched=annotations.get(TOUCHED, ""),
         ending=(pod.get("spec") or {}).get("activeDeadlineSeconds") == 1,
+        rank=int(rank) if rank.isdecimal() else None,
+        due=seconds(metadata.get("deletionTimestamp")) or 0.0,
+        reasons=tuple(_reasons(status)),
     )
 
 
@@ -125,6 +134,13 @@ def _exits(status: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
         ended = (one.get("state") or {}).get("terminated")
         if ended is not None:
             yield one["name"], ended.get("exitCode", 0)
+
+
+def _reasons(status: Mapping[str, Any]) -> Iterator[str]:
+    for one in status.get("containerStatuses") or ():
+        ended = (one.get("state") or {}).get("terminated") or {}
+        if ended.get("reason") not in (None, "Completed", "Error"):
+            yield str(ended["reason"])
 
 
 def _restarts(status: Mapping[str, Any], kind: str) -> int:
@@ -173,10 +189,24 @@ class Gone(Struct, frozen=True):
         pod: What was last seen of it *before* it vanished. Not what the event of its deletion
             says: that always looks as if it had been asked to go, however it went.
         at: When it vanished, in seconds since 1970.
+        unseen: Nobody saw it go: a list did not have it any more.
     """
 
     pod: PodView
     at: float
+    unseen: bool = False
+
+
+class Heard(Struct, frozen=True, gc=False):
+    """What is known of a Pod's log.
+
+    Args:
+        asked: When it was last asked for, in seconds since 1970.
+        at: When the last line was written; None if that is not known.
+    """
+
+    asked: float
+    at: float | None = None
 
 
 # What is written down --------------------------------------------------------------------------
@@ -196,6 +226,22 @@ class Trial(Struct, frozen=True, omit_defaults=True):
     left: bool = False
     count: int = 0
     at: float = 0.0
+
+
+class Line(Struct, frozen=True, omit_defaults=True):
+    """Those who have had a rank, one after the other.
+
+    Args:
+        index: The number of the one that has it now; None for the one that is declared.
+        relaunches: How often somebody has followed.
+        counted: How many of these times count against the limit.
+        memory: What the main container may have, where one before ran out of memory.
+    """
+
+    index: int | None = None
+    relaunches: int = 0
+    counted: int = 0
+    memory: str = ""
 
 
 class Leaving(Struct, frozen=True, omit_defaults=True):
@@ -233,6 +279,10 @@ class RunRecord(Struct, frozen=True, omit_defaults=True):
         launcher: The UID of the launcher that knows hosts by other names.
         names: Which name replicas go by as hosts, where not the first.
         leaving: Workers that the job does not have any more.
+        lines: Who has had a rank, where somebody has followed the one that is declared.
+        numbers: Of each role in which others follow, the highest number that was ever seen or
+            given.
+        failures: Of each role in which others follow, how many Pods have failed.
     """
 
     run: str
@@ -252,6 +302,9 @@ class RunRecord(Struct, frozen=True, omit_defaults=True):
     launcher: str = ""
     names: dict[str, int] = field(default_factory=dict)
     leaving: dict[str, Leaving] = field(default_factory=dict)
+    lines: dict[str, Line] = field(default_factory=dict)
+    numbers: dict[str, int] = field(default_factory=dict)
+    failures: dict[str, int] = field(default_factory=dict)
 
     @property
     def ended(self) -> bool:
@@ -345,6 +398,8 @@ class Patience(Struct, frozen=True):
 
     Args:
         settle: Until a Pod that vanished is made again: its whole job may be about to go.
+        prune: The same where a tool syncs Git and somebody deleted the Pod: it may be the tool,
+            whose next step is the job that does without it.
         verdict: Until a Pod that vanished counts as lost for good: Git may bring it back.
         backoff: Until a replica that failed a third time comes back; each further time twice as
             long. The first two times it comes back at once.
@@ -355,6 +410,7 @@ class Patience(Struct, frozen=True):
     """
 
     settle: float = 2.0
+    prune: float = 15.0
     verdict: float = 10.0
     backoff: float = 1.0
     longest: float = 300.0
@@ -379,7 +435,9 @@ class JobView(Struct, frozen=True):
         batch: The Job of Kubernetes that makes the launcher's Pod, where there is one.
         git_managed: A tool brings back what is deleted, and deletes what Git does not declare.
         watched_since: When the watcher first had the whole picture of the job.
+        declared_at: When the job in its ConfigMap was last written; None if nothing says it.
         patience: How long the watcher waits.
+        heard: What is known of the logs of Pods, by UID, where the job limits their silence.
     """
 
     job: Job
@@ -393,4 +451,6 @@ class JobView(Struct, frozen=True):
     batch: BatchView | None = None
     git_managed: bool = False
     watched_since: float = 0.0
+    declared_at: float | None = None
     patience: Patience = Patience()
+    heard: Mapping[str, Heard] = field(default_factory=dict)

@@ -1,8 +1,9 @@
 """How a tool that syncs Git marks the objects that it declares, and whether there is one.
 
 A Pod that is made again must carry the marks that its predecessor had, or pruning would never find
-it. They are read from the job's ConfigMap, which the same tool declares: the Pod itself may be
-gone. The keys are those of reference/gitops.md 1.1, 2.1 and 3.
+it. They are read from whatever Pod of the job was seen last, else from the job's ConfigMap: the
+two may be declared by two Kustomizations (docs/flux.md), and the Pods may all be gone. The keys
+are those of reference/gitops.md 1.1, 2.1 and 3.
 """
 
 from collections.abc import Mapping
@@ -27,7 +28,7 @@ _NOT_SYNCED = frozenset({"applyset.kubernetes.io/part-of"})
 
 
 class Tracking(Struct, frozen=True):
-    """The marks of whoever declares a job's objects.
+    """The marks of whoever declares a job's objects, or its Pods.
 
     Args:
         labels: Labels that all of them have.
@@ -41,7 +42,7 @@ class Tracking(Struct, frozen=True):
 
     @classmethod
     def of(cls, metadata: Mapping[str, Any]) -> "Tracking":
-        """The marks on the job's ConfigMap.
+        """The marks on the job's ConfigMap, or on a Pod.
 
         Args:
             metadata: The live metadata.
@@ -57,10 +58,28 @@ class Tracking(Struct, frozen=True):
         )
 
     @property
+    def marked(self) -> bool:
+        """Whether there are any."""
+        return bool(self.labels or self.annotations or self.application)
+
+    @property
     def synced(self) -> bool:
         """Whether a tool brings back what is deleted."""
         marks = {*self.labels, *self.annotations} - _NOT_SYNCED
         return bool(marks or self.application)
+
+    def as_on(self, pod: "Tracking") -> "Tracking":
+        """The same marks, with the values that they have on a Pod of the job.
+
+        Args:
+            pod: The marks on that Pod. What only looks like one, because the job's own template
+                has it, is on the Pod and not here: it is left out.
+        """
+        return Tracking(
+            {key: pod.labels.get(key, value) for key, value in self.labels.items()},
+            {key: pod.annotations.get(key, value) for key, value in self.annotations.items()},
+            pod.application if self.application and pod.application else self.application,
+        )
 
     def on(self, value: Mapping[str, Any], namespace: str) -> dict[str, Any]:
         """The object of that namespace with these marks; marks it has stay."""

@@ -10,6 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
 from msgspec import Struct, structs
 
@@ -101,7 +102,13 @@ def listed_hosts(hosts: HostsRecord | None) -> frozenset[str]:
 
 def touch_value(data: Mapping[str, str]) -> str:
     """What a Pod is annotated with that is to fetch these lists."""
-    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:12]
+    return _digest(tuple(sorted(data.items())))
+
+
+@lru_cache(maxsize=64)
+def _digest(lists: tuple[tuple[str, str], ...]) -> str:
+    """Asked for at every look, and nearly always for the same lists."""
+    return hashlib.sha256(json.dumps(dict(lists)).encode()).hexdigest()[:12]
 
 
 # Who is listed ---------------------------------------------------------------------------------
@@ -211,9 +218,8 @@ def _touched(standing: Standing, lists: _Lists, hosts: HostsRecord) -> Iterator[
 
 def _knows_them(pod: PodView, lists: _Lists, hosts: HostsRecord) -> bool:
     """Whether a Pod has had the same hosts from Git ever since it started."""
-    seeds = lists.seeds()
     return not pod.touched and all(
-        _names(hosts.data.get(key, "")) == seed for key, seed in seeds.items()
+        _names(hosts.data.get(key, "")) == seed for key, seed in lists.seeds().items()
     )
 
 

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 
 from msgspec import structs
 
+from etcompile.watch.rules import following
 from etcompile.watch.rules.places import Place, Standing, sets, texts
+from etcompile.watch.rules.ranks import noted
 from etcompile.watch.rules.returning import comes_back
 from etcompile.watch.state import PodView, RunRecord
 
@@ -57,7 +59,27 @@ def noticed(standing: Standing, record: RunRecord) -> RunRecord:
     )
     if filled and record.phase in ("Pending", "Restarting"):
         record = structs.replace(record, phase="Running", reason="", message="", gang=())
-    return _renamed(standing, record)
+    return _ranked(standing, _renamed(standing, record))
+
+
+def _ranked(standing: Standing, record: RunRecord) -> RunRecord:
+    """The record, with who has each rank that others have followed to, and the highest number."""
+    if not any(role.relaunch for role in standing.job.roles):
+        return record
+    lines = dict(record.lines)
+    for place in standing.places:
+        if place.rank is None:
+            continue
+        line = lines.get(place.key)
+        if line is not None or place.follower is not None:
+            declared = following.declared_member(place).index
+            lines[place.key] = noted(place.index, line, declared, place.follower)
+    numbers = dict(record.numbers)
+    ranked = {role.name for role in standing.job.roles if role.relaunch}
+    for pod in standing.of_this_run:
+        if pod.role in ranked and (pod.index or 0) > numbers.get(pod.role, -1):
+            numbers[pod.role] = pod.index or 0
+    return structs.replace(record, lines=lines, numbers=numbers)
 
 
 def worth_writing(before: RunRecord | None, record: RunRecord) -> bool:
@@ -73,7 +95,9 @@ def worth_writing(before: RunRecord | None, record: RunRecord) -> bool:
     if before is None or before.run != record.run:
         # A mark of the run before must stand until its workers have seen it.
         before = RunRecord(record.run)
-    quiet = structs.replace(record, seen=before.seen, started=before.started)
+    quiet = structs.replace(
+        record, seen=before.seen, started=before.started, numbers=before.numbers
+    )
     return quiet != before or (record.phase == "Running" and record != before)
 
 

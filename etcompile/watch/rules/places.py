@@ -1,15 +1,17 @@
 """The declared replicas of a job, each with the Pod that has its place.
 
-Pods are found by the name that the compiler gives them, and only those of this run: a Pod of an
-earlier run that ended well says nothing about this one.
+Pods are found by the name that the compiler gives them, where others may follow a replica by its
+rank; and only those of this run: a Pod of an earlier run that ended well says nothing about this
+one.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
-from etcompile.model import Job, Role
-from etcompile.watch.state import Gone, JobView, PodView
+from etcompile.model import Job, Member, Role
+from etcompile.watch.rules.ranks import holders
+from etcompile.watch.state import Gone, JobView, PodView, RunRecord
 
 
 class Place(Struct, frozen=True, gc=False):
@@ -22,7 +24,10 @@ class Place(Struct, frozen=True, gc=False):
         name: Its Pod's name.
         pod: Its Pod, if that is of this run.
         gone: Its last Pod, while the place is empty and somebody saw it vanish.
-        taken: A Pod of another run has the name.
+        taken: A Pod of another run or rank has the name.
+        rank: Its rank, where others may follow it.
+        follower: The replica that has the rank, if it is not the one that is declared.
+        others: Other Pods of the rank that have not ended.
     """
 
     role: Role
@@ -32,11 +37,14 @@ class Place(Struct, frozen=True, gc=False):
     pod: PodView | None = None
     gone: Gone | None = None
     taken: bool = False
+    rank: int | None = None
+    follower: Member | None = None
+    others: tuple[PodView, ...] = ()
 
     @property
     def number(self) -> int:
-        """Its number in the role; 0 where it has none."""
-        return self.index or 0
+        """Its number in the role, which of those who follow is the rank; 0 where it has none."""
+        return self.rank if self.rank is not None else self.index or 0
 
 
 class Standing(Struct, frozen=True):
@@ -47,12 +55,16 @@ class Standing(Struct, frozen=True):
         places: The declared replicas whose Pods are not made by a Job of Kubernetes.
         batch: The Pods of this run that are.
         surplus: The Pods of this run that no replica is declared for.
+        kept: Pods that have ended and that somebody has followed: their logs stay.
+        astray: Pods that have the name of a declared replica of another rank.
     """
 
     view: JobView
     places: tuple[Place, ...]
     batch: tuple[PodView, ...]
     surplus: tuple[PodView, ...]
+    kept: tuple[PodView, ...] = ()
+    astray: tuple[PodView, ...] = ()
 
     @property
     def job(self) -> Job:
@@ -62,9 +74,13 @@ class Standing(Struct, frozen=True):
     @property
     def of_this_run(self) -> Iterator[PodView]:
         """All Pods of this run."""
-        yield from (place.pod for place in self.places if place.pod is not None)
+        for place in self.places:
+            if place.pod is not None:
+                yield place.pod
+            yield from place.others
         yield from self.batch
         yield from self.surplus
+        yield from self.kept
 
     @property
     def readers(self) -> list[PodView]:
@@ -84,36 +100,77 @@ def standing(view: JobView) -> Standing:
     Args:
         view: What is known of the job.
     """
-    places = tuple(_places(view))
+    own = [pod for pod in view.pods.values() if pod.spec_hash == view.spec_hash]
+    places = tuple(_places(view, own))
     names = {place.name for place in places}
+    names.update(pod.name for place in places for pod in place.others)
     batch = {role.name for role in view.job.roles if role.batch}
     known = {role.name for role in view.job.roles}
-    own = [pod for pod in view.pods.values() if pod.spec_hash == view.spec_hash]
+    followed = {role.name for role in view.job.roles if role.relaunch}
+    rest = [
+        pod for pod in own if pod.name not in names and pod.role in known and pod.role not in batch
+    ]
+    # Of those who can be followed, who has ended says why, and is in nobody's way.
+    kept = [pod for pod in rest if pod.role in followed and pod.ended]
+    surplus = [pod for pod in rest if pod.role not in followed or not pod.ended]
     return Standing(
         view,
         places,
         tuple(pod for pod in own if pod.role in batch),
-        tuple(
-            pod
-            for pod in own
-            if pod.name not in names and pod.role in known and pod.role not in batch
-        ),
+        tuple(surplus),
+        tuple(kept),
+        tuple(_astray(view, own)) if followed else (),
     )
 
 
-def _places(view: JobView) -> Iterator[Place]:
+def _astray(view: JobView, own: Iterable[PodView]) -> Iterator[PodView]:
+    ranks = {
+        role.pod_name(member): member.place
+        for role in view.job.roles
+        if role.relaunch
+        for member in role.members
+    }
+    for pod in own:
+        if pod.rank is not None and ranks.get(pod.name, pod.rank) != pod.rank:
+            yield pod
+
+
+def _ranked(view: JobView, role: Role, own: Iterable[PodView]) -> Iterator[Place]:
+    """The ranks of a role in which others follow who is lost."""
+    record = view.record if view.record and view.record.run == view.spec_hash else None
+    for one in holders(role, own, record or RunRecord(view.spec_hash)):
+        name = role.pod_name(one.member)
+        pod, last = view.pods.get(name), view.gone.get(name)
+        ours = pod if pod is not None and one.has(pod) else None
+        yield Place(
+            role,
+            one.member.index,
+            one.key,
+            name,
+            ours,
+            last if pod is None and last and last.pod.spec_hash == view.spec_hash else None,
+            taken=pod is not None and ours is None,
+            rank=one.rank,
+            follower=None if one.declared else one.member,
+            others=one.others,
+        )
+
+
+def _places(view: JobView, own: Iterable[PodView]) -> Iterator[Place]:
     pods, gone, run = view.pods, view.gone, view.spec_hash
     for role in view.job.roles:
         if role.batch:
+            continue
+        if role.relaunch:
+            yield from _ranked(view, role, own)
             continue
         for member in role.members:
             name = role.pod_name(member)
             key = role.name if member.index is None else f"{role.name}/{member.index}"
             pod = pods.get(name)
             if pod is not None:
-                own = pod.spec_hash == run
-                ours = pod if own else None
-                yield Place(role, member.index, key, name, ours, taken=not own)
+                ours = pod if pod.spec_hash == run else None
+                yield Place(role, member.index, key, name, ours, taken=ours is None)
                 continue
             last = gone.get(name)
             if last is not None and last.pod.spec_hash != run:

@@ -9,9 +9,9 @@ from typing import Literal
 from etcompile.model import Role
 from etcompile.watch.state import PodView
 
-Cause = Literal["failed", "succeeded", "unknown", "deleted", "erased", "vanished"]
+Cause = Literal["failed", "succeeded", "unknown", "deleted", "erased", "vanished", "stuck"]
 """How a replica lost its Pod: it failed; it ended well; its node does not answer; somebody deleted
-it; somebody deleted it by force; nobody saw how."""
+it; somebody deleted it by force; nobody saw how; it runs and does nothing."""
 
 _ANY: frozenset[Cause] = frozenset(
     {"failed", "succeeded", "unknown", "deleted", "erased", "vanished"}
@@ -73,10 +73,15 @@ def exit_code(role: Role, pod: PodView) -> int | None:
 def why(role: Role, cause: Cause, pod: PodView | None) -> str:
     """A loss in a few words: `exit code 137`, `Evicted`, `deleted`."""
     if cause != "failed" or pod is None:
-        return {"unknown": "its node does not answer", "erased": "deleted by force"}.get(
-            cause, cause
-        )
+        words = {
+            "unknown": "its node does not answer",
+            "erased": "deleted by force",
+            "stuck": "its log has not grown",
+        }
+        return words.get(cause, cause)
     code = exit_code(role, pod)
     if pod.reason:
         return pod.reason
+    if pod.reasons:
+        return pod.reasons[0]
     return "failed" if code is None else f"exit code {code}"

@@ -1,8 +1,9 @@
 """Workers that a job does not have any more: out of the host list first, then gone.
 
-Where a tool syncs Git, it removes their Pods; elsewhere the watcher does, after they had time to
-end what they do. The removal is written down by UID before it happens, so that nobody is chosen
-twice (reference/et-operator.md 6, defect 50: there one ScaleIn may remove two workers).
+Where a tool syncs Git, it removes their Pods, as far as it knew them; elsewhere the watcher does,
+after they had time to end what they do. The removal is written down by UID before it happens, so
+that nobody is chosen twice (reference/et-operator.md 6, defect 50: there one ScaleIn may remove two
+workers).
 """
 
 from collections.abc import Iterator
@@ -25,7 +26,12 @@ def scaled_in(standing: Standing, record: RunRecord, now: float) -> Ruling:
         now: The time.
     """
     view = standing.view
-    surplus = () if view.git_managed else standing.surplus
+    surplus = [
+        pod
+        for pod in standing.surplus
+        # Who followed another is in no tool's inventory.
+        if (not view.git_managed or pod.rank is not None) and not _comes(standing, record, pod)
+    ]
     leaving = {pod.name: _leaving(record.leaving.get(pod.name), pod, now) for pod in surplus}
     told = [
         EmitEvent("WorkerLeaves", "scaled in", pod.name, pod.uid)
@@ -34,6 +40,18 @@ def scaled_in(standing: Standing, record: RunRecord, now: float) -> Ruling:
     ]
     removed = [action for pod in surplus for action in _removed(standing, leaving, pod, now)]
     return Ruling(structs.replace(record, leaving=leaving), (*removed, *told))
+
+
+def _comes(standing: Standing, record: RunRecord, pod: PodView) -> bool:
+    """Whether a worker is yet to be declared.
+
+    A scale-out makes the Pod first, and changes the job once that is Ready; who was scaled in is
+    older than the change of the job.
+    """
+    if pod.name in record.leaving and record.leaving[pod.name].uid == pod.uid:
+        return False
+    declared_at = standing.view.declared_at
+    return declared_at is not None and pod.created > declared_at
 
 
 def _leaving(before: Leaving | None, pod: PodView, now: float) -> Leaving:

@@ -9,9 +9,11 @@ from typing import Literal
 
 from msgspec import Struct
 
+from etcompile.watch.rules.following import may_follow
 from etcompile.watch.rules.places import Place, Standing, sets
 from etcompile.watch.rules.returning import Cause, comes_back
-from etcompile.watch.state import PodView, RunRecord
+from etcompile.watch.rules.silence import hangs
+from etcompile.watch.state import JobView, PodView, RunRecord
 
 State = Literal["there", "awaited", "done", "returning", "left", "lost", "restarting"]
 """`there`: its Pod may be at work, or is on its way out. `awaited`: nobody has created it yet.
@@ -76,6 +78,7 @@ def stock(standing: Standing, record: RunRecord) -> Stock:
 
 def _replicas(standing: Standing, record: RunRecord) -> Iterator[Replica]:
     done, seen = sets(record.completed), sets(record.seen)
+    pruned = _pruned(standing.view)
     nobody: set[int] = set()
     gang = frozenset(record.gang)
     all_anew = record.phase == "Restarting"
@@ -87,7 +90,7 @@ def _replicas(standing: Standing, record: RunRecord) -> Iterator[Replica]:
             elif place.number in done.get(role, nobody):
                 yield Replica(place, "done")
             else:
-                yield _present(place, place.pod, record)
+                yield _present(standing, place, place.pod, record)
         elif place.taken:
             yield Replica(place, "there")
         elif place.number in done.get(role, nobody) and not all_anew:
@@ -95,31 +98,52 @@ def _replicas(standing: Standing, record: RunRecord) -> Iterator[Replica]:
         elif all_anew and (place.gone or place.number in seen.get(role, nobody)):
             yield Replica(place, "returning")
         elif place.gone is not None:
-            yield _vanished(place, place.gone.pod, place.gone.at, record)
+            yield _vanished(place, place.gone.pod, place.gone.at, record, pruned)
         elif place.number in seen.get(role, nobody):
-            yield _missing(place, standing.view.watched_since, record)
+            yield _missing(place, max(standing.view.watched_since, pruned), record)
         else:
             yield Replica(place, "awaited")
 
 
-def _present(place: Place, pod: PodView, record: RunRecord) -> Replica:
+def _present(standing: Standing, place: Place, pod: PodView, record: RunRecord) -> Replica:
     trial = record.trials.get(place.key)
     if trial is not None and trial.uid == pod.uid:
         return Replica(place, "left" if trial.left else "returning")
+    if pod.deleting and pod.due and place.role.relaunch:
+        # Who follows has another name, and need not wait for a node that does not answer.
+        since = pod.due + standing.view.patience.verdict
+        return _lost(place, "deleted", pod, record, since)
     if pod.deleting:
         # Whatever its containers make of the signal is no failure of theirs
         # (reference/training-operator.md 7, defects 5 and 48).
         return Replica(place, "there")
     if pod.phase == "Failed":
-        return _lost(place, "failed", pod)
+        return _lost(place, "failed", pod, record)
     if pod.phase == "Succeeded" and comes_back(place.role, "succeeded", pod):
-        return _lost(place, "succeeded", pod)
+        return _lost(place, "succeeded", pod, record)
     if pod.phase == "Unknown" and comes_back(place.role, "unknown", pod):
-        return _lost(place, "unknown", pod)
+        return _lost(place, "unknown", pod, record)
+    if place.role.relaunch and hangs(place.role, pod, standing.view.heard.get(pod.uid)):
+        return _lost(place, "stuck", pod, record)
     return Replica(place, "there")
 
 
-def _vanished(place: Place, pod: PodView, at: float, record: RunRecord) -> Replica:
+def _pruned(view: JobView) -> float:
+    """Until when a tool may be taking Pods away that Git no longer declares; 0 if none is.
+
+    Argo CD prunes before it applies: the Pods are gone, all of them, before the job that does
+    without them is there (reference/gitops.md 1.1). Nothing tells that from a Pod that somebody
+    deleted, but that an evicted one carries a condition.
+    """
+    if not view.git_managed:
+        return 0.0
+    leaving = (pod.due for pod in view.pods.values() if pod.deleting and not pod.disrupted)
+    went = (gone.at for gone in view.gone.values() if gone.pod.deleting and not gone.pod.disrupted)
+    last = max((*leaving, *went), default=0.0)
+    return last + view.patience.prune if last else 0.0
+
+
+def _vanished(place: Place, pod: PodView, at: float, record: RunRecord, pruned: float) -> Replica:
     trial = record.trials.get(place.key)
     decided = trial is not None and trial.uid == pod.uid
     if trial is not None and decided and not trial.left:
@@ -127,12 +151,15 @@ def _vanished(place: Place, pod: PodView, at: float, record: RunRecord) -> Repli
     if decided and place.role.comes_back == "policy":
         return Replica(place, "left")
     if pod.deleting:
-        return _lost(place, "deleted", pod, at)
+        since = at if pod.disrupted else max(at, pruned)
+        return _lost(place, "deleted", pod, record, since)
     if pod.phase == "Failed" and not decided:
-        return _lost(place, "failed", pod, at)
+        return _lost(place, "failed", pod, record, at)
     if pod.phase == "Succeeded":
-        return _lost(place, "succeeded", pod, at)
-    return _lost(place, "erased", pod, at)
+        return _lost(place, "succeeded", pod, record, at)
+    # By force, if it was seen to go; a list that does not have it says nothing of how it went.
+    unseen = place.gone is not None and place.gone.unseen
+    return _lost(place, "vanished" if unseen else "erased", pod, record, at)
 
 
 def _missing(place: Place, since: float, record: RunRecord) -> Replica:
@@ -141,10 +168,14 @@ def _missing(place: Place, since: float, record: RunRecord) -> Replica:
         return Replica(place, "returning")
     if trial is not None and place.role.comes_back == "policy":
         return Replica(place, "left")
-    return _lost(place, "vanished", None, since)
+    return _lost(place, "vanished", None, record, since)
 
 
-def _lost(place: Place, cause: Cause, pod: PodView | None, since: float = 0.0) -> Replica:
+def _lost(
+    place: Place, cause: Cause, pod: PodView | None, record: RunRecord, since: float = 0.0
+) -> Replica:
+    if place.role.relaunch is not None:
+        return Replica(place, "lost", cause, pod, since, may_follow(place, cause, pod, record))
     back = comes_back(place.role, cause, pod) or (
         # Its Pod failed and is gone already: there is nothing to leave alone.
         bool(since) and cause == "failed" and place.role.comes_back != "policy"

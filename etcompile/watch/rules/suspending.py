@@ -46,6 +46,7 @@ def _suspended(record: RunRecord) -> RunRecord:
         restarted_at=record.restarted_at,
         replaced=record.replaced,
         lost_restarts=record.lost_restarts,
+        numbers=record.numbers,
     )
 
 
@@ -57,12 +58,13 @@ def _told(record: RunRecord) -> Iterator[Action]:
 def _removed(standing: Standing) -> Iterator[Action]:
     """The removal of its Pods.
 
-    Where Git declares them it has stopped to, and its tool removes them; those of a Job of
-    Kubernetes are the Job's, which is suspended too.
+    Where Git declares them it has stopped to, and its tool removes them, but for those who followed
+    others, which it never knew; those of a Job of Kubernetes are the Job's, which is suspended too.
     """
-    if standing.view.git_managed:
-        return
     batch = {pod.name for pod in standing.batch}
+    declared = {role.pod_name(member) for role in standing.job.roles for member in role.members}
     for pod in standing.of_this_run:
+        if standing.view.git_managed and (pod.rank is None or pod.name in declared):
+            continue
         if pod.name not in batch and not pod.deleting:
             yield DeletePod(pod.name, pod.uid, "Suspended")

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 
 from msgspec import Struct, structs
 
+from etcompile.model import Role
 from etcompile.watch.actions import Action, EmitEvent, Requeue
-from etcompile.watch.rules import gang, limits
+from etcompile.watch.rules import following, gang, limits
 from etcompile.watch.rules.returning import why
 from etcompile.watch.rules.ruling import Ruling
 from etcompile.watch.rules.stock import Replica, Stock
@@ -45,7 +46,7 @@ def judged(stock: Stock, record: RunRecord, now: float) -> Ruling:
     job = stock.standing.job
     end = _end(stock, record, now)
     if end is None:
-        return Ruling(record, tuple(_next_look(stock, record)))
+        return Ruling(record, tuple(_next_look(stock, record, now)))
     again = not end.succeeded and not end.final and job.run.restart == "OnFailure"
     if again and not limits.is_used_up(job, record):
         return gang.restarted(stock, record, now, end.message, end.loss, anew=True)
@@ -75,6 +76,8 @@ def _end(stock: Stock, record: RunRecord, now: float) -> End | None:
         name = stock.standing.view.batch.name
         return End(reason, f"the Job {name} failed: {reason}", final=True)
     losses = stock.new_losses(now, stock.standing.view.patience.settle)
+    if (end := _worn_out(stock, record, losses) or _waited(stock, now)) is not None:
+        return end
     failed = _fatal(stock, record, now)
     if failed is not None:
         what = why(failed.place.role, failed.cause or "failed", failed.last)
@@ -107,6 +110,10 @@ def _success(stock: Stock) -> str:
         return ""
     first = [one for one in done_ones if one.place.number == 0]
     needs = standing.job.run.success.needs
+    least = standing.job.run.success.least
+    settled = len(done_ones) + sum(one.state == "left" for one in replicas)
+    if least is not None and settled == len(replicas) and len(done_ones) >= least:
+        return f"{len(done_ones)} of {len(replicas)} replicas succeeded"
     if len(done_ones) == len(replicas) or needs == "any" or (needs == "first" and first):
         name = (first or done_ones)[0].place.name
         more = len(done_ones) - 1
@@ -132,7 +139,8 @@ def _is_hopeless(stock: Stock) -> bool:
         return bool(replicas) and len(out) == len(replicas)
     if needs == "first":
         return any(one.place.number == 0 for one in out)
-    return bool(out)
+    least = stock.standing.job.run.success.least
+    return bool(out) if least is None else len(replicas) - len(out) < least
 
 
 # Failure ---------------------------------------------------------------------------------------
@@ -159,9 +167,78 @@ def _fatal(stock: Stock, record: RunRecord, now: float) -> Replica | None:
     """The loss that the run cannot get over."""
     patience = stock.standing.view.patience.verdict
     for one in stock.new_losses(now, patience):
-        if one.place.role.vital and not (one.returns and _may_return(stock, record, one)):
+        role = one.place.role
+        if role.vital and not (one.returns and _may_return(stock, record, one)):
+            if is_spared(stock, one):
+                continue
             return one
     return None
+
+
+def is_spared(stock: Stock, loss: Replica) -> bool:
+    """Whether a run goes on without a replica that does not come back.
+
+    It does while as many are left as are enough (reference/dlrover.md 4.3).
+
+    Args:
+        stock: What has become of the replicas.
+        loss: The replica.
+    """
+    success = stock.standing.job.run.success
+    if success.least is None or loss.place.role.name not in success.roles:
+        return False
+    out = [one for one in _deciding(stock) if one.state == "lost" and not one.returns]
+    out += [one for one in _deciding(stock) if one.state == "left"]
+    return len(_deciding(stock)) - len(out) >= success.least
+
+
+def _worn_out(stock: Stock, record: RunRecord, losses: list[Replica]) -> End | None:
+    """The end of a run in which too many Pods of a role have failed."""
+    for role in stock.standing.job.roles:
+        if role.relaunch is None or role.relaunch.budget is None:
+            continue
+        new = [
+            one
+            for one in losses
+            if one.place.role.name == role.name
+            and following.is_failure(one.cause or "failed", one.last)
+        ]
+        failures = record.failures.get(role.name, 0) + len(new)
+        if new and failures > role.relaunch.budget:
+            limit = role.relaunch.budget
+            message = f"{failures} Pods of {role.name} have failed, {limit} may"
+            return End("TooManyFailures", message, loss=new[0])
+    return None
+
+
+def _waited(stock: Stock, now: float) -> End | None:
+    """The end of a run whose Pods wait too long to start (reference/dlrover.md 4.3)."""
+    for role, since in _waiting(stock):
+        rules = role.relaunch
+        if rules is None or rules.pending is None or now < since + rules.pending:
+            continue
+        others = [one for one in stock.replicas if one.place.role is role]
+        running = sum(one.place.pod is not None and one.place.pod.ready for one in others)
+        least = role.bounds.minimum if role.bounds else len(role.members)
+        if rules.tolerance == "any" or running < least:
+            message = f"a Pod of {role.name} did not start within {rules.pending} s"
+            return End("PendingTimeout", f"{message}, and {running} run")
+    return None
+
+
+def _waiting(stock: Stock) -> Iterator[tuple[Role, float]]:
+    """Roles with a Pod that is Pending, and since when.
+
+    Not where a gang scheduler makes them wait: its queue may be as long as it is.
+    """
+    if stock.standing.view.settings.gang != "none":
+        return
+    for one in stock.those("there"):
+        pod, rules = one.place.pod, one.place.role.relaunch
+        if rules is None or rules.pending is None or rules.tolerance == "never":
+            continue
+        if pod is not None and pod.phase == "Pending" and not pod.deleting:
+            yield one.place.role, pod.created
 
 
 def _may_return(stock: Stock, record: RunRecord, loss: Replica) -> bool:
@@ -179,10 +256,14 @@ def _may_return(stock: Stock, record: RunRecord, loss: Replica) -> bool:
     return run.backoff_limit is None or record.replaced.get(role.name, 0) < run.backoff_limit
 
 
-def _next_look(stock: Stock, record: RunRecord) -> Iterator[Action]:
+def _next_look(stock: Stock, record: RunRecord, now: float) -> Iterator[Action]:
     deadline = _deadline(stock, record)
     if deadline is not None:
         yield Requeue(deadline)
+    for role, since in _waiting(stock):
+        rules = role.relaunch
+        if rules is not None and rules.pending is not None and now < since + rules.pending:
+            yield Requeue(since + rules.pending)
     patience = stock.standing.view.patience
     for one in stock.those("lost"):
         if one.since and not one.returns and one.place.role.vital:

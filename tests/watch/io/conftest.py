@@ -32,8 +32,13 @@ def place(control_plane, namespace) -> Iterator[Place]:
 def granted(control_plane, namespace) -> Callable[..., str]:
     """`granted(without=(resource, verb))`: a token with the watcher's rights, and one less."""
 
-    def grant(without: tuple[str, str] | None = None, namespace: str = namespace) -> str:
-        for value in manifests(Installation(namespace, (namespace,))):
+    def grant(
+        without: tuple[str, str] | None = None,
+        namespace: str = namespace,
+        *,
+        logs: bool = False,
+    ) -> str:
+        for value in manifests(Installation(namespace, (namespace,), logs=logs)):
             if value["kind"] not in PATHS:
                 continue
             if value["kind"] == "Role" and without:
@@ -68,8 +73,9 @@ def watching(control_plane, namespace, granted) -> Iterator[Callable[..., Runnin
         leads: bool = True,
         patience: Patience = QUICK,
         chosen: Selector = ALL,
+        logs: bool = False,
     ) -> Running:
-        token = granted(without)
+        token = granted(without, logs=logs)
         kubeconfig = control_plane.kubeconfig(token=token, namespace=namespace, server=server)
         started.append(
             Running(kubeconfig, namespace, leads=leads, patience=patience, chosen=chosen)

@@ -7,7 +7,7 @@ import pytest
 from watched import training_job
 
 from etcompile.compiler import Options, compile  # noqa: A004
-from etcompile.model import PROFILES, Settings
+from etcompile.model import GANGS, PROFILES, Member, Settings
 from etcompile.stored import StoredJobError
 from etcompile.watch.remaking import StoredRun
 from etcompile.watch.tracking import Tracking
@@ -31,10 +31,20 @@ def made_again(run: StoredRun) -> dict[str, dict]:
     }
 
 
-@pytest.mark.parametrize("profiles", [(), PROFILES], ids=["plain", "every-profile"])
+@pytest.mark.parametrize(
+    ("profiles", "gang"),
+    [((), "none"), (PROFILES, "none"), *(((), one) for one in GANGS if one != "none")],
+    ids=lambda value: value if isinstance(value, str) else f"{len(value)}-profiles",
+)
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: f"{path.parent.name}-{path.name}")
-def test_each_pod_of_each_example_can_be_made_again_alone(folder, profiles):
-    found = compile([folder], Options(settings=Settings(profiles=profiles)))
+def test_each_pod_of_each_example_can_be_made_again_alone(folder, profiles, gang):
+    # Kueue has room only for Pods of other names than before.
+    name = "a" if gang == "kueue" else None
+    settings = Settings(profiles=profiles, gang=gang, run=name)
+    found = compile([folder], Options(settings=settings))
+    if not found.ok:
+        assert gang != "none"
+        pytest.skip(f"{gang} does not take it")
     for group in found.groups:
         configs = [v for v in group.objects if v["kind"] == "ConfigMap" and "job.yaml" in v["data"]]
         for config in configs:
@@ -64,6 +74,59 @@ def test_marks_of_a_tool_come_from_the_config_map_that_it_declares():
     assert pod["labels"]["kustomize.toolkit.fluxcd.io/name"] == "ml"
     assert "somebody/else" not in pod["labels"]
     assert run.tracking.synced
+
+
+def test_a_pod_made_again_carries_the_marks_of_pods_where_another_part_of_git_declares_them():
+    (group,) = compile([training_job()], Options(namespace="ml")).groups
+    config = next(value for value in group.objects if value["kind"] == "ConfigMap")
+    key = "kustomize.toolkit.fluxcd.io/name"
+    labels = {key: "ml-prereqs", **config["metadata"]["labels"]}
+    run = StoredRun(live(config, labels=labels))
+    # What only the template of some Pods has is no mark, even if a tool might have set it.
+    seen = Tracking.of({"labels": {key: "ml", "app.kubernetes.io/instance": "mine"}})
+    [(_, pod)] = run.pods("worker", [1], seen)
+    assert pod["metadata"]["labels"][key] == "ml"
+    assert "app.kubernetes.io/instance" not in pod["metadata"]["labels"]
+
+
+@pytest.mark.parametrize("overlays", [(), ("spot",)], ids=["plain", "overlaid"])
+@pytest.mark.parametrize("gang", ["none", "volcano"])
+def test_who_follows_a_worker_differs_in_its_number_and_is_no_tools(gang, overlays):
+    options = Options(settings=Settings(profiles=PROFILES, gang=gang), overlays=overlays)
+    (group,) = compile([EXAMPLES / "elasticjob" / "all-reduce" / "job.yaml"], options).groups
+    config = next(value for value in group.objects if value["kind"] == "ConfigMap")
+    marks = {"argocd.argoproj.io/tracking-id": "app:/ConfigMap:ml/mnist-config"}
+    labels = {"kustomize.toolkit.fluxcd.io/name": "ml", **config["metadata"]["labels"]}
+    run = StoredRun(live(config, annotations=marks, labels=labels))
+    member = Member(7, rank=1, relaunches=2)
+    follower = json.loads(json.dumps(run.follower("worker", member)))
+    (declared,) = [
+        json.loads(json.dumps(one))
+        for one in group.objects
+        if (one["kind"], one["metadata"]["name"]) == ("Pod", "mnist-edljob-worker-1")
+    ]
+    assert follower["metadata"].pop("name") == "mnist-edljob-worker-7"
+    assert declared["metadata"].pop("name") == "mnist-edljob-worker-1"
+    changed = {
+        "elasticjob.dlrover/replica-index": "7",
+        "elasticjob.dlrover/relaunch-count": "2",
+        "etcompile.dev/index": "7",
+    }
+    assert follower["metadata"]["labels"] == {**declared["metadata"]["labels"], **changed}
+    tools = ("argocd.argoproj.io/", "kustomize.toolkit", "kapp.k14s.io/", "config.kubernetes.io/")
+    for kept in (follower["metadata"]["labels"], follower["metadata"].get("annotations", {})):
+        assert not [name for name in kept if name.startswith(tools)]
+    assert numbered(declared, "7") == numbered(follower, "7")
+    assert {**follower["spec"], "containers": []} == {**declared["spec"], "containers": []}
+
+
+def numbered(pod: dict, number: str) -> list[dict]:
+    """Its containers, as if it had this number."""
+    for container in pod["spec"]["containers"]:
+        for one in container["env"]:
+            if one["name"] in ("NODE_ID", "WORKER_ID"):
+                one["value"] = number
+    return pod["spec"]["containers"]
 
 
 @pytest.mark.parametrize(

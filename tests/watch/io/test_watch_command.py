@@ -26,6 +26,13 @@ def test_the_manifests_of_a_namespace_hold_no_right_beyond_it():
     assert {"Deployment", "NetworkPolicy", "PodDisruptionBudget", "ServiceAccount"} <= {*kinds}
 
 
+def test_logs_may_be_read_only_if_somebody_asks_for_that():
+    for arguments, reads in ((), False), (("--read-logs",), True):
+        roles = [one for one in written("-n", "nlp", *arguments) if one["kind"] == "Role"]
+        resources = {name for role in roles for rule in role["rules"] for name in rule["resources"]}
+        assert ("pods/log" in resources) == reads
+
+
 def test_the_manifests_for_all_namespaces_bring_their_own():
     objects = written("--all-namespaces", "--selector", "team=nlp", "--image", "here/etcompile:1")
     kinds = [value["kind"] for value in objects]
@@ -93,6 +100,7 @@ def test_a_check_that_fails_is_answered_with_503():
         (["--selector", "a b"], "no requirement of a label selector"),
         (["--manifests"], "needs --namespace NS or --all-namespaces"),
         (["--image", "x"], "needs --manifests"),
+        (["--read-logs"], "needs --manifests"),
     ],
 )
 def test_what_makes_no_sense_is_refused(arguments, words):

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from etcompile.watch.selecting import Selector
 from etcompile.watch.state import Patience
 
 QUICK = Patience(
-    settle=0.3, verdict=1.5, backoff=0.2, longest=1.0, forget=600, overlap=0.5, drain=0.5
+    settle=0.3, prune=0.6, verdict=1.5, backoff=0.2, longest=1.0, forget=600, overlap=0.5, drain=0.5
 )
 ALL = Selector()
 ONCE = Retries(attempts=1)
@@ -113,11 +114,23 @@ class Place:
         while self.holding.is_set():
             time.sleep(0.01)
         if (pod.get("status") or {}).get("phase") == "Pending":
-            self.becomes(pod["metadata"]["name"], "Running")
+            # Only what is still as it was seen: what has failed meanwhile does not run again.
+            version = pod["metadata"]["resourceVersion"]
+            self.becomes(pod["metadata"]["name"], "Running", version=version)
 
-    def becomes(self, name: str, phase: str, code: int | None = None, reason: str = "") -> None:
-        """Writes the status of a Pod, as its kubelet would."""
-        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    def becomes(
+        self,
+        name: str,
+        phase: str,
+        code: int | None = None,
+        reason: str = "",
+        since: str = "",
+        *,
+        uid: str = "",
+        version: str = "",
+    ) -> bool:
+        """Writes the status of a Pod, as its kubelet would; false if that Pod is not there."""
+        now = since or time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         ready = "True" if phase == "Running" else "False"
         status: dict[str, Any] = {
             "phase": phase,
@@ -136,10 +149,13 @@ class Place:
                     "imageID": "",
                 }
             ]
-        with contextlib.suppress(ClusterError):
-            self.cluster.patch(
-                self._pods, name, {"status": status}, self.namespace, subresource="status"
-            )
+        pinned = {"uid": uid, "resourceVersion": version}
+        change = {"metadata": {k: v for k, v in pinned.items() if v}, "status": status}
+        try:
+            self.cluster.patch(self._pods, name, change, self.namespace, subresource="status")
+        except ClusterError:
+            return False
+        return True
 
     def fails(self, name: str, code: int = 1) -> None:
         """The main container of a Pod ends with a code."""
@@ -211,13 +227,12 @@ class Running:
     ) -> None:
         self.cluster = connect(kubeconfig=kubeconfig, namespace=namespace, retries=ONCE, timeout=5)
         self.leading = None
+        identity = f"test-{os.getpid()}-{id(self)}"
         if leads:
             electing = connect(kubeconfig=kubeconfig, namespace=namespace, retries=ONCE, timeout=2)
-            self.leading = Leading(electing, namespace, NAME, f"test-{id(self)}", terms=TERMS)
+            self.leading = Leading(electing, namespace, NAME, identity, terms=TERMS)
         choices = Choices((namespace,), chosen, patience=patience)
-        self.watcher = Watcher(
-            self.cluster, choices, identity=f"test-{id(self)}", leading=self.leading
-        )
+        self.watcher = Watcher(self.cluster, choices, identity=identity, leading=self.leading)
         self._ended = threading.Event()
         self._electing = None
 

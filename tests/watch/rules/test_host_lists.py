@@ -214,6 +214,7 @@ def rescaled(world: World, *intents: dict[str, Any]) -> None:
     job = training_job(replicas=3)
     worker(job)["restartPolicy"] = "Always"
     world.job, world.settings = stored_job(job, *intents)
+    world.declared_at = world.now
 
 
 @pytest.mark.parametrize("git", [False, True])
@@ -268,6 +269,31 @@ def test_new_workers_are_listed_when_they_are_ready_and_not_made_by_the_watcher(
     world.settle()
     assert world.listed[-1] == "mnist-worker-4"
     assert len(world.listed) == 4
+
+
+def test_a_worker_that_is_made_before_the_job_tells_of_it_is_not_one_that_leaves() -> None:
+    """As `etcompile apply` scales out: however long the new Pod takes to become Ready."""
+    world = et_world()
+    rescaled(world)
+    world.wait(10)
+    before = world.declared_at
+    rescaled(world, scale_out("more", 1))
+    world.sync()
+    rescaled(world)
+    world.declared_at = before
+    world.wait(600)
+    world.restart_watcher()
+    world.wait(600)
+    assert world.told("WorkerLeaves") == []
+    assert "mnist-worker-3" in world.pods
+    world.get_ready("mnist-worker-3")
+    rescaled(world, scale_out("more", 1))
+    world.settle()
+    assert world.listed[-1] == "mnist-worker-3"
+    rescaled(world)
+    world.wait(120)
+    assert len(world.told("WorkerLeaves")) == 1
+    assert "mnist-worker-3" not in world.pods
 
 
 def test_the_number_of_a_scaled_in_worker_can_be_used_again() -> None:

@@ -1,0 +1,47 @@
+"""Two Pods of one rank, or in one another's name: who leaves.
+
+The one that is declared stays, and whoever followed it goes: the other way round a tool that syncs
+Git would bring the declared one back for ever. One that goes had better go at once, because both
+would join the rendezvous under the same rank (reference/dlrover.md 4.5). A moment is left for what
+is known of the job to arrive: its ConfigMap and its Pods are watched apart. One that hangs and is
+to be followed is ended, so that its log stays.
+"""
+
+from collections.abc import Iterator
+
+from etcompile.watch.actions import Action, DeletePod, EmitEvent, EndPod, Requeue
+from etcompile.watch.rules.places import Standing
+from etcompile.watch.state import PodView, RunRecord
+
+
+def leave(standing: Standing, record: RunRecord, now: float) -> Iterator[Action]:
+    """The removal of Pods whose rank or name another one has.
+
+    Args:
+        standing: Who is there.
+        record: The run record.
+        now: The time.
+    """
+    for place in standing.places:
+        trial = record.trials.get(place.key)
+        for pod in place.others:
+            if trial is not None and trial.uid == pod.uid:
+                if not pod.ending and not pod.deleting:
+                    yield EndPod(pod.name, pod.uid, "Stuck")
+                continue
+            newer = max(pod.created, place.pod.created if place.pod else 0.0)
+            yield from _gone(standing, pod, newer, now, f"{place.name} has its rank")
+    for pod in standing.astray:
+        # Whoever applies the job could not make the declared one.
+        yield from _gone(standing, pod, pod.created, now, "its name is another replica's now")
+
+
+def _gone(standing: Standing, pod: PodView, since: float, now: float, why: str) -> Iterator[Action]:
+    due = since + standing.view.patience.settle
+    if pod.deleting:
+        return
+    if now < due:
+        yield Requeue(due)
+        return
+    yield DeletePod(pod.name, pod.uid, "RankTaken")
+    yield EmitEvent("PodMakesRoom", why, pod.name, pod.uid)

@@ -1,0 +1,625 @@
+"""DLRover's rule: a lost worker is followed by another one, of the same rank and a new number."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, note, settings
+from hypothesis import strategies as st
+
+from etcompile.model import Settings
+from etcompile.watch.actions import CreatePod, DeletePod, EndPod, ReadLog, ReplacePod
+from etcompile.watch.state import Line
+from specs import dlrover_type, elastic_job, scale_plan
+from world import World, stored_job
+
+MASTER = "elasticjob-mnist-dlrover-master-0"
+PENDING = 900
+
+
+def named(index: int) -> str:
+    return f"mnist-edljob-worker-{index}"
+
+
+WORKER = named(1)
+
+
+def torch(
+    nnodes: str = "3:4", workers: int = 4, annotations: dict[str, str] | None = None, **worker: Any
+) -> dict[str, Any]:
+    command = ["dlrover-run", f"--nnodes={nnodes}", "train.py"]
+    spec = {**dlrover_type(workers, command=command), **worker}
+    return elastic_job({"worker": spec}, annotations=annotations)
+
+
+def servers(restart: str = "Never", **types: Any) -> dict[str, Any]:
+    """Parameter servers without a master."""
+    memory = {"requests": {"memory": "4Gi"}, "limits": {"memory": "4Gi"}}
+    worker = dlrover_type(3, command=["python", "train.py"], resources=memory)
+    worker["template"]["spec"]["restartPolicy"] = restart
+    given = {"ps": dlrover_type(2, command=["python", "train.py"]), "worker": worker, **types}
+    return elastic_job(
+        given,
+        annotations={"etcompile.dev/parameter-servers": "static"},
+        distributionStrategy="ParameterServerStrategy",
+    )
+
+
+def out_of_memory(world: World, name: str) -> None:
+    world.fail(name, 137, reasons=("OOMKilled",))
+
+
+LOSSES: dict[str, Callable[[World, str], None]] = {
+    "exit 1": lambda it, name: it.fail(name, 1),
+    "exit 2": lambda it, name: it.fail(name, 2),
+    "exit 14": lambda it, name: it.fail(name, 14),
+    "exit 134": lambda it, name: it.fail(name, 134),
+    "exit 137": lambda it, name: it.fail(name, 137),
+    "exit 139": lambda it, name: it.fail(name, 139),
+    "exit 143": lambda it, name: it.fail(name, 143),
+    "exit 201": lambda it, name: it.fail(name, 201),
+    "exit 247": lambda it, name: it.fail(name, 247),
+    "OOMKilled": out_of_memory,
+    "evicted": lambda it, name: it.evict(name),
+    "evicted, 137": lambda it, name: it.evict(name, 137),
+    "no exit code": lambda it, name: it.fail(name, None),
+    "deleted": lambda it, name: it.delete(name),
+    "erased": lambda it, name: it.vanish(name),
+    "Succeeded": lambda it, name: it.succeed(name),
+}
+
+# reference/dlrover.md 4.2. R: followed, and counted; r: followed, and not counted; -: not followed;
+# F: not followed, and the run fails. A deletion counts upstream and does not here, nor does an
+# eviction; a worker that succeeds is done.
+TABLE = """
+allreduce       R R R R r R r R - - r r R r r -
+static          F R R F r R r R R R r r R r r -
+static, Always  R R R R r R r R R R r r R r r -
+"""
+JOBS = {
+    "allreduce": torch(),
+    "static": servers(),
+    "static, Always": servers("Always"),
+}
+ROWS = [(line[:15].strip(), line[15:].split()) for line in TABLE.strip().splitlines()]
+CASES = [(job, loss, mark) for job, marks in ROWS for loss, mark in zip(LOSSES, marks, strict=True)]
+
+
+@pytest.mark.parametrize(("job", "loss", "mark"), CASES)
+def test_a_lost_worker_is_followed_as_the_table_of_exit_codes_says(
+    job: str, loss: str, mark: str
+) -> None:
+    world = World(JOBS[job])
+    LOSSES[loss](world, WORKER)
+    world.wait(60)
+    followers = sorted(world.followers)
+    assert bool(followers) == (mark in "Rr")
+    assert world.record.phase == ("Failed" if mark == "F" else "Running")
+    line = world.record.lines.get("worker/1", Line())
+    assert (line.relaunches, line.counted) == {"R": (1, 1), "r": (1, 0)}.get(mark, (0, 0))
+    if followers:
+        follower = world.pods[followers[0]]
+        assert follower.rank == 1
+        assert follower.index == {"allreduce": 4}.get(job, 2)
+    assert not world.deleted or mark == "F"
+    lost = LOSSES[loss] not in (LOSSES["deleted"], LOSSES["erased"])
+    assert (WORKER in world.pods) == lost, "who failed stays, for the sake of its log"
+
+
+@pytest.mark.parametrize(("loss", "counted"), [("exit 1", True), ("exit 137", False)])
+def test_a_rank_is_followed_as_often_as_the_job_says_and_whoever_was_killed_does_not_count(
+    loss: str, counted: bool
+) -> None:
+    world = World(servers("Always"))
+    for number in range(2, 12):
+        name = WORKER if number == 2 else named(number - 1)
+        if name not in world.pods:
+            break
+        LOSSES[loss](world, name)
+        world.wait(400)
+    assert len(world.followers) == (3 if counted else 10)
+    assert (world.record.phase == "Failed") == counted
+
+
+@pytest.mark.parametrize(("given", "most"), [(None, 3), (0, 0), (1, 1), (9, 5)])
+def test_restart_count_is_the_limit_and_five_is_the_most(given: int | None, most: int) -> None:
+    worker = {} if given is None else {"restartCount": given}
+    world = World(torch("1:12", 12, **worker))
+    name = WORKER
+    for _ in range(12):
+        world.fail(name, 1)
+        world.wait(400)
+        line = world.record.lines.get("worker/1", Line())
+        if line.index is None or named(line.index) == name:
+            break
+        name = named(line.index)
+    assert len(world.followers) == most
+    assert world.record.phase == "Running", "eleven others are more than the least"
+
+
+def test_no_more_pods_may_fail_in_all_than_the_job_has_workers() -> None:
+    world = World(torch())
+    for name in (named(0), named(1), named(2)):
+        world.fail(name, 137)
+        world.wait(60)
+    assert world.record.phase == "Running"
+    world.fail(named(3), 1)
+    world.settle()
+    assert (world.record.phase, world.record.reason) == ("Failed", "TooManyFailures")
+    assert len(world.followers) == 3
+
+
+def test_deletions_and_evictions_are_nobodys_fault() -> None:
+    world = World(torch())
+    for number in range(4, 16):
+        name = WORKER if number == 4 else named(number - 1)
+        world.evict(name) if number % 2 else world.delete(name)
+        world.wait(60)
+    assert world.record.phase == "Running"
+    assert world.record.lines["worker/1"] == Line(15, relaunches=12)
+
+
+# Numbers -----------------------------------------------------------------------------------------
+
+
+def test_numbers_begin_where_scaling_in_git_ends() -> None:
+    world = World(torch("2:8", 3))
+    world.fail(WORKER, 1)
+    world.fail(named(2), 1)
+    world.wait(10)
+    assert [(world.pods[one].index, world.pods[one].rank) for one in sorted(world.followers)] == [
+        (8, 1),
+        (9, 2),
+    ]
+
+
+def test_a_number_is_given_once_although_its_pod_is_long_gone() -> None:
+    world = World(torch())
+    for number in range(4, 8):
+        name = WORKER if number == 4 else named(number - 1)
+        world.vanish(name)
+        world.wait(10)
+        world.restart_watcher()
+        assert max(world.followers) == named(number)
+
+
+def test_a_lost_run_record_brings_nobody_twice() -> None:
+    world = World(torch())
+    world.fail(WORKER, 1)
+    world.wait(10)
+    world.status = None
+    world.restart_watcher()
+    world.wait(60)
+    assert world.followers == {named(4)}
+    assert world.record.lines["worker/1"].index == 4
+    world.delete(named(4))
+    world.wait(10)
+    assert world.followers == {named(4), named(5)}
+
+
+def test_the_decision_outlives_a_watcher_that_dies_after_writing_it_down() -> None:
+    world = World(torch())
+    world.fail(WORKER, 1)
+    world.settle(until=lambda action: isinstance(action, CreatePod))
+    world.restart_watcher()
+    world.wait(10)
+    assert world.followers == {named(4)}
+    assert world.record.lines["worker/1"] == Line(4, relaunches=1, counted=1)
+
+
+# Two of one rank ---------------------------------------------------------------------------------
+
+
+def test_nobody_follows_while_the_one_before_may_still_be_at_work() -> None:
+    world = World(torch())
+    world.change(WORKER, deleting=True, due=world.now + 30)
+    world.wait(25, ready=False)
+    assert not world.followers
+    world.vanish(WORKER)
+    world.wait(10)
+    assert world.followers == {named(4)}
+
+
+def test_who_is_on_a_dead_node_is_followed_once_it_should_have_gone() -> None:
+    world = World(torch())
+    world.change(WORKER, deleting=True, due=world.now + 30)
+    world.wait(60, ready=False)
+    assert world.followers == {named(4)}
+    assert world.pods[WORKER].deleting
+
+
+def test_under_git_a_deleted_worker_comes_back_under_its_own_name() -> None:
+    world = World(torch(), git=True)
+    world.delete(WORKER)
+    world.wait(30)
+    assert not world.followers
+    assert world.pods[WORKER].ready
+    assert world.record.lines["worker/1"] == Line(relaunches=1)
+
+
+def test_under_git_a_failed_worker_stays_and_a_follower_stands_beside_it() -> None:
+    world = World(torch(), git=True)
+    world.fail(WORKER, 1)
+    for _ in range(5):
+        world.wait(10)
+        world.sync()
+    assert world.pods[WORKER].phase == "Failed"
+    assert world.followers == {named(4)}
+    assert world.pods[named(4)].ready
+    assert world.deleted == []
+
+
+def test_when_the_declared_worker_is_back_the_one_that_followed_it_leaves() -> None:
+    world = World(torch(), git=True)
+    world.fail(WORKER, 1)
+    world.wait(10)
+    follower = world.pods[named(4)]
+    world.vanish(WORKER)  # somebody clears up
+    world.sync()
+    world.wait(10)
+    assert world.deleted == [follower.uid]
+    assert named(4) not in world.pods
+    assert world.pods[WORKER].ready
+    assert world.record.lines["worker/1"].index is None
+    world.wait(100)
+    world.fail(WORKER, 1)
+    world.wait(10)
+    assert world.pods[named(5)].rank == 1, "and numbers are not given twice"
+
+
+def test_a_follower_makes_room_for_a_declared_worker_with_its_number() -> None:
+    job = torch()
+    world = World(job, git=True)
+    world.fail(WORKER, 1)
+    world.wait(10)
+    assert world.pods[named(4)].rank == 1
+    # A plan in Git moves worker 0: its next number there is 4, too.
+    plan = scale_plan(migratePods=[{"name": named(0), "resource": {"memory": "2Gi"}}])
+    world.job, world.settings = stored_job(job, plan)
+    for _ in range(5):
+        world.sync()
+        world.wait(30)
+    ranks = {
+        pod.rank: name for name, pod in world.pods.items() if pod.ready and pod.rank is not None
+    }
+    assert ranks == {0: named(4), 1: named(5), 2: named(2), 3: named(3)}
+
+
+@pytest.mark.parametrize("git", [True, False])
+def test_a_moved_worker_leaves_when_the_one_that_takes_its_rank_is_there(git: bool) -> None:
+    job = torch("2:8", 3)
+    world = World(job, git=git)
+    plan = scale_plan(migratePods=[{"name": WORKER, "resource": {"memory": "2Gi"}}])
+    world.job, world.settings = stored_job(job, plan)
+    world.wait(60)
+    assert world.pods[WORKER].ready, "the new one is not there yet"
+    world.create(named(3))
+    world.wait(10)
+    assert WORKER not in world.pods
+    assert not world.followers
+    assert world.pods[named(3)].rank == 1
+
+
+@pytest.mark.parametrize("git", [True, False])
+def test_scaling_in_takes_followers_of_the_rank_along(git: bool) -> None:
+    job = torch("2:4")
+    world = World(job, git=git)
+    world.fail(named(3), 1)
+    world.wait(10)
+    assert world.pods[named(4)].rank == 3
+    plan = scale_plan(replicaResourceSpecs={"worker": {"replicas": 3}})
+    world.job, world.settings = stored_job(job, plan)
+    world.sync()
+    world.wait(100)
+    assert named(4) not in world.pods
+    assert world.record.phase == "Running"
+
+
+# The end -----------------------------------------------------------------------------------------
+
+
+def test_a_run_has_succeeded_when_all_ranks_have_whoever_holds_them() -> None:
+    world = World(torch())
+    world.fail(WORKER, 1)
+    world.wait(10)
+    for name in (named(0), named(2), named(3), named(4)):
+        assert world.record.phase == "Running"
+        world.succeed(name)
+        world.settle()
+    assert world.record.phase == "Succeeded"
+    assert (world.status or {})["done"] == world.spec_hash, "which ends the master"
+    assert world.pods[WORKER].phase == "Failed"
+    assert world.deleted == []
+
+
+def test_as_many_as_meet_are_enough_when_others_can_not_be_followed() -> None:
+    world = World(torch())
+    LOSSES["OOMKilled"](world, WORKER)
+    world.settle()
+    assert "OOMKilled: nobody follows" in world.told("PodLost")[0].message
+    for name in (named(0), named(2), named(3)):
+        world.succeed(name)
+    world.settle()
+    assert world.record.phase == "Succeeded"
+
+
+def test_a_run_fails_with_fewer_than_meet() -> None:
+    world = World(torch())
+    LOSSES["OOMKilled"](world, WORKER)
+    world.settle()
+    assert world.record.phase == "Running"
+    LOSSES["OOMKilled"](world, named(2))
+    world.settle()
+    assert world.record.phase == "Failed"
+
+
+def test_once_a_worker_is_done_nobody_joins_any_more() -> None:
+    world = World(torch())
+    world.succeed(named(0))
+    world.settle()
+    world.fail(WORKER, 1)
+    world.wait(60)
+    assert not world.followers
+    for name in (named(2), named(3)):
+        world.succeed(name)
+    world.settle()
+    assert world.record.phase == "Succeeded", "three of four, and three are enough"
+
+
+def test_a_failed_run_ends_who_still_works_and_keeps_what_has_ended() -> None:
+    for git in (True, False):
+        world = World(torch("4:4"), git=git)
+        world.fail(WORKER, 247)
+        world.settle()
+        assert world.record.phase == "Failed"
+        ended = {one.name for one in world.of(EndPod if git else DeletePod)}
+        assert ended == {named(0), named(2), named(3)}
+        assert WORKER in world.pods
+        assert MASTER in world.pods, "it ends by the done marker"
+
+
+def test_a_lost_master_comes_back_as_itself_and_fails_nothing() -> None:
+    for loss in ("deleted", "erased", "evicted"):
+        world = World(torch())
+        before = world.pods[MASTER].uid
+        LOSSES[loss](world, MASTER)
+        world.wait(10)
+        assert world.pods[MASTER].uid != before
+        assert world.record.phase == "Running"
+        assert not world.followers
+
+
+# Time --------------------------------------------------------------------------------------------
+
+
+def waiting(job: dict[str, Any], running: int, **options: Any) -> World:
+    world = World(job, start=False, **options)
+    world.sync()
+    world.get_ready(MASTER, *[named(index) for index in range(running)])
+    world.wait(PENDING - 1, ready=False)
+    assert not world.record.ended
+    world.wait(2, ready=False)
+    return world
+
+
+@pytest.mark.parametrize(
+    ("strategy", "running", "ends"),
+    [
+        (None, 2, True),
+        (None, 3, False),
+        ("2", 3, True),
+        ("1", 2, True),
+        ("0", 2, False),
+        ("-1", 0, False),
+    ],
+)
+def test_a_worker_that_never_starts_fails_the_run(
+    strategy: str | None, running: int, ends: bool
+) -> None:
+    given = {"pending_fail_strategy": strategy} if strategy else {}
+    world = waiting(torch(annotations=given), running)
+    assert world.record.phase == ("Failed" if ends else "Running")
+    assert not ends or world.record.reason == "PendingTimeout"
+
+
+def test_in_the_queue_of_a_gang_scheduler_a_worker_may_wait() -> None:
+    world = waiting(torch(), 0, settings=Settings(gang="volcano"))
+    assert not world.record.ended
+
+
+SILENT = 1800.0
+
+
+def silent(**options: Any) -> World:
+    """A job whose workers may be silent for half an hour; all speak but the second one."""
+    world = World(torch(annotations={"etcompile.dev/stuck-after": "1800"}), **options)
+    world.words = {named(index): world.now + 1e9 for index in (0, 2, 3)}
+    return world
+
+
+@pytest.mark.parametrize("git", [True, False])
+def test_who_is_silent_for_too_long_is_ended_and_followed(git: bool) -> None:
+    world = silent(git=git)
+    before = world.pods[WORKER].uid
+    world.wait(SILENT - 1)
+    assert not world.of(ReadLog), "nobody is asked before it matters"
+    world.wait(60)
+    assert [one.name for one in world.of(EndPod)] == [WORKER]
+    assert world.pods[WORKER].uid == before, "its log stays"
+    assert world.followers == {named(4)}
+    assert world.pods[named(4)].ready
+    assert world.record.lines["worker/1"] == Line(4, relaunches=1, counted=1)
+    assert world.deleted == []
+
+
+def test_whose_log_can_not_be_read_is_left_alone() -> None:
+    world = silent()
+    world.words[WORKER] = None
+    world.wait(10 * SILENT)
+    assert not world.followers
+    assert len(world.of(ReadLog)) < 1000
+
+
+def test_who_speaks_now_and_then_is_asked_no_more_often_than_that() -> None:
+    world = World(torch(annotations={"etcompile.dev/stuck-after": "1800"}))
+    world.done.clear()
+    for _ in range(20):
+        world.words = {named(index): world.now for index in range(4)}
+        world.wait(SILENT / 2)
+    assert not world.followers
+    assert len(world.of(ReadLog)) <= 4 * 20
+
+
+def test_nobody_is_followed_for_ever_for_its_silence() -> None:
+    world = silent()
+    world.wait(20 * SILENT)
+    assert world.record.phase in ("Running", "Failed")
+    assert len(world.followers) == 3
+    assert not [pod for pod in world.pods.values() if pod.rank == 1 and not pod.ended]
+
+
+# Memory ------------------------------------------------------------------------------------------
+
+
+def test_without_a_master_who_ran_out_of_memory_is_followed_with_more() -> None:
+    world = World(servers())
+    name, sizes = WORKER, []
+    for _ in range(3):
+        LOSSES["OOMKilled"](world, name)
+        world.wait(60)
+        line = world.record.lines["worker/1"]
+        sizes.append(line.memory)
+        [made] = [one for one in world.of(CreatePod) if one.index == line.index]
+        assert made.follower is not None
+        assert made.follower.resources == {"memory": line.memory}
+        name = made.name
+    assert sizes == ["8192Mi", "16384Mi", "24576Mi"]
+
+
+def test_nobody_gets_more_memory_than_upstream_would_give() -> None:
+    memory = {"requests": {"memory": "64Gi"}}
+    worker = dlrover_type(3, command=["python", "train.py"], resources=memory)
+    world = World(servers(worker=worker))
+    LOSSES["OOMKilled"](world, WORKER)
+    world.settle()
+    assert not world.followers
+    assert world.record.phase == "Failed"
+
+
+# Whatever happens --------------------------------------------------------------------------------
+
+POD = st.integers(0, 6)
+OPERATIONS = st.one_of(
+    st.tuples(st.just("fail"), POD, st.sampled_from([1, 2, 137, 247])),
+    st.tuples(st.just("evict"), POD),
+    st.tuples(st.just("delete"), POD),
+    st.tuples(st.just("erase"), POD),
+    st.tuples(st.just("vanish unseen"), POD),
+    st.tuples(st.just("watcher restarts")),
+    st.tuples(st.just("watcher dies before action"), st.integers(0, 4)),
+    st.tuples(st.just("decides on an old view")),
+    st.tuples(st.just("status lost")),
+    st.tuples(st.just("syncs")),
+    st.tuples(st.just("plan"), st.integers(2, 5)),
+    st.tuples(st.just("wait"), st.sampled_from([0.5, 3.0, 20.0, 700.0])),
+)
+
+
+class Watched(World):
+    """A world in which no rank ever has two Pods at work for longer than it takes to see."""
+
+    @property
+    def over(self) -> bool:
+        """Whether the run has ended, as far as it is written down."""
+        return self.status is not None and self.record.ended
+
+    def act(self, action: Any) -> None:
+        note(f"  {self.now:.1f} {action}")
+        assert not isinstance(action, ReplacePod) or action.role == "dlrover-master", action
+        if isinstance(action, CreatePod) and action.follower is not None:
+            rank = action.follower.place
+            at_work = [pod for pod in self.pods.values() if pod.rank == rank and not pod.ended]
+            assert not at_work, f"{action} beside {at_work}"
+        if isinstance(action, DeletePod) and not self.over:
+            pod = self.pods.get(action.name)
+            if pod is not None and pod.uid == action.uid:
+                assert not pod.ended or pod.name in self.declared, f"{action}: its log"
+        super().act(action)
+
+
+def operate(world: Watched, operation: tuple[Any, ...]) -> None:
+    name, *facts = operation
+    workers = sorted(one for one, pod in world.pods.items() if pod.rank is not None)
+    which = facts[0] if facts and isinstance(facts[0], int) else 0
+    pod = workers[which % len(workers)] if workers else ""
+    lives = bool(pod) and not world.pods[pod].ended and not world.pods[pod].deleting
+    match name:
+        case "fail" if lives:
+            world.fail(pod, facts[1])
+        case "evict" if lives:
+            world.evict(pod)
+        case "delete" if lives:
+            world.change(pod, deleting=True, due=world.now + 30)
+        case "erase" if pod:
+            world.vanish(pod)
+        case "vanish unseen" if pod:
+            world.vanish(pod)
+            world.restart_watcher()
+        case "watcher restarts":
+            world.restart_watcher()
+        case "watcher dies before action":
+            left = [facts[0]]
+
+            def dies(_action: Any) -> bool:
+                left[0] -= 1
+                return left[0] < 0
+
+            world.settle(until=dies)
+            world.restart_watcher()
+        case "decides on an old view":
+            old = world.decide()
+            world.settle()
+            for action in old:
+                if isinstance(action, DeletePod):
+                    world.act(action)
+        case "status lost" if not world.over:
+            world.status = None
+            world.restart_watcher()
+        case "syncs":
+            world.sync()
+        case "plan":
+            plan = scale_plan(replicaResourceSpecs={"worker": {"replicas": facts[0]}})
+            world.job, world.settings = stored_job(torch("2:5", 3), plan)
+        case "wait":
+            world.wait(facts[0])
+
+
+@settings(
+    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+@given(st.booleans(), st.lists(st.tuples(OPERATIONS, st.booleans()), max_size=14))
+def test_whatever_happens_each_rank_ends_up_with_one_pod_or_the_run_has_a_verdict(
+    git: bool, script: list[tuple[tuple[Any, ...], bool]]
+) -> None:
+    world = Watched(torch("2:5", 3), git=git)
+    for operation, look in script:
+        note(f"{world.now:.1f} {operation}")
+        operate(world, operation)
+        if look:
+            world.settle()
+    note("quiet")
+    for _ in range(4):
+        world.wait(1000.0)
+        world.sync()
+    world.wait(4000.0)
+    if world.over:
+        assert world.record.phase == "Failed"
+        return
+    [role] = [one for one in world.job.roles if one.relaunch]
+    left = {key for key, trial in world.record.trials.items() if trial.left}
+    for member in role.members:
+        ready = [pod for pod in world.pods.values() if pod.rank == member.place and pod.ready]
+        # Of whom nobody follows, whoever applies the job again may make another try.
+        assert len(ready) == 1 or (not ready and f"worker/{member.place}" in left)
+    ranks = {member.place for member in role.members}
+    assert not [pod for pod in world.pods.values() if pod.rank not in {None, *ranks} and pod.ready]

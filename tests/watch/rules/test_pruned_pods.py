@@ -1,0 +1,80 @@
+"""Pods that somebody deletes where a tool syncs Git: it may be the tool, and more is to come."""
+
+from etcompile.watch.actions import CreatePod
+from specs import scale_in, training_job, worker
+from world import World, stored_job
+
+WORKERS = [f"mnist-worker-{number}" for number in range(4)]
+
+
+def job(replicas: int = 4) -> dict:
+    document = training_job(replicas=replicas)
+    worker(document)["restartPolicy"] = "Always"
+    return document
+
+
+def made(world: World) -> list[str]:
+    """The Pods that were made again."""
+    return [one.name for one in world.of(CreatePod)]
+
+
+def test_who_is_deleted_by_hand_comes_back_if_the_tool_has_not_brought_it_back() -> None:
+    world = World(job(), git=True)
+    world.delete(WORKERS[1])
+    world.wait(10)
+    assert made(world) == []
+    world.wait(10)
+    assert made(world) == [WORKERS[1]]
+
+
+def test_who_is_evicted_comes_back_at_once() -> None:
+    world = World(job(), git=True)
+    world.change(WORKERS[1], disrupted=True)
+    world.delete(WORKERS[1])
+    world.wait(3)
+    assert made(world) == [WORKERS[1]]
+
+
+def test_without_a_tool_who_is_deleted_comes_back_at_once() -> None:
+    world = World(job())
+    world.delete(WORKERS[1])
+    world.wait(3)
+    assert made(world) == [WORKERS[1]]
+
+
+def test_who_is_pruned_before_the_job_does_without_it_stays_away() -> None:
+    world = World(job(), git=True)
+    world.delete(WORKERS[2])
+    world.wait(9)
+    world.delete(WORKERS[3])  # it took its time to end
+    world.wait(9)
+    world.job, world.settings = stored_job(job(), scale_in("less", 2))
+    world.wait(100)
+    assert made(world) == []
+
+
+def test_nobody_comes_back_while_others_of_the_job_are_still_on_their_way_out() -> None:
+    world = World(job(), git=True)
+    for name in (*WORKERS, "mnist-launcher"):
+        world.change(name, deleting=True, due=world.now + 30)
+    world.vanish(WORKERS[0])
+    world.wait(29, ready=False)
+    assert made(world) == []
+
+
+def test_who_is_on_a_node_that_does_not_answer_keeps_nobody_away_for_long() -> None:
+    world = World(job(), git=True)
+    world.change(WORKERS[0], deleting=True, due=world.now + 30)
+    world.change(WORKERS[1], deleting=True)
+    world.vanish(WORKERS[1])
+    world.wait(60, ready=False)
+    assert made(world) == [WORKERS[1]]
+
+
+def test_a_watcher_that_begins_while_pods_are_pruned_brings_none_back() -> None:
+    world = World(job(), git=True)
+    world.change(WORKERS[0], deleting=True, due=world.now + 30)
+    world.vanish(WORKERS[1])
+    world.restart_watcher()
+    world.wait(29, ready=False)
+    assert made(world) == []
