@@ -1,0 +1,55 @@
+"""Flux, one Kustomization, and a Pod whose account comes with it: a warning at render."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from specs import kubeflow_job, launcher, training_job
+
+
+def render(folder: Path, document: dict[str, Any], *words: str) -> subprocess.CompletedProcess[str]:
+    jobs = folder / "jobs.yaml"
+    jobs.write_text(yaml.safe_dump(document))
+    command = [sys.executable, "-m", "etcompile", "render", str(jobs), *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_flux_would_sync_neither_the_account_nor_the_pod(tmp_path: Path) -> None:
+    words = ("--profile", "flux", "-o", str(tmp_path / "out"))
+    done = render(tmp_path, training_job(), *words)
+    assert done.returncode == 0
+    assert "ET4015" in done.stderr
+    assert "'mnist-launcher'" in done.stderr
+    assert "--layout staged" in done.stderr
+    done = render(tmp_path, training_job(), *words, "--check", "--strict")
+    assert done.returncode == 2, "in CI a warning may count"
+
+
+@pytest.mark.parametrize(
+    "words", [("--profile", "flux", "--layout", "staged"), ("--profile", "argocd")]
+)
+def test_two_stages_or_another_tool_are_no_reason_to_warn(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    done = render(tmp_path, training_job(), *words, "-o", str(tmp_path / "out"))
+    assert (done.returncode, "ET4015" in done.stderr) == (0, False)
+
+
+def own_account() -> dict[str, Any]:
+    document = training_job()
+    launcher(document)["template"]["spec"]["serviceAccountName"] = "mine"
+    return document
+
+
+@pytest.mark.parametrize(
+    "document", [kubeflow_job("PyTorchJob", {"Worker": 2}), own_account()], ids=["none", "theirs"]
+)
+def test_a_job_without_an_account_of_its_making_is_no_reason_to_warn(
+    tmp_path: Path, document: dict[str, Any]
+) -> None:
+    done = render(tmp_path, document, "--profile", "flux", "-o", str(tmp_path / "out"))
+    assert (done.returncode, "ET4015" in done.stderr) == (0, False)

@@ -1,0 +1,235 @@
+"""A namespace, the application that syncs it, and what a user does there: edit, render, commit."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import yaml
+from gitops_changes import Changes
+from gitops_nodes import SCHEDULER, Nodes
+from gitops_tools import Status, Tool
+
+import etcompile
+from etcompile import Options
+from etcompile.cluster import Cluster
+
+Object = dict[str, Any]
+
+ABOUT = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {"name": "about"},
+    "data": {"about": "what is left when the job is gone: render refuses to render nothing"},
+}
+_SCHEDULER = {"schedulerName": SCHEDULER}
+
+
+def eventually(
+    check: Callable[[], Any], seconds: float = 150.0, why: Callable[[], Any] = str
+) -> Any:
+    """What `check` returns once it is true; fails the test, saying why, if that takes too long."""
+    end = time.monotonic() + seconds
+    while not (found := check()):
+        assert time.monotonic() < end, f"not within {seconds} s: {why()}"
+        time.sleep(0.2)
+    return found
+
+
+class Place:
+    """A namespace with an application.
+
+    Attributes:
+        namespace: Its name, and that of the application and of its path in Git.
+        tool: Who syncs.
+        nodes: Who plays its nodes.
+        changes: What changed in it.
+        kubectl: Runs kubectl.
+        rendered_pods: How many Pods there are to be, by what was rendered last.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        tool: Tool,
+        nodes: Nodes,
+        changes: Changes,
+        namespace: str,
+        folder: Path,
+        kubectl: Callable[..., str],
+        profile: str = "plain",
+    ) -> None:
+        self.cluster = cluster
+        self.tool = tool
+        self.nodes = nodes
+        self.changes = changes
+        self.namespace = namespace
+        self.kubectl = kubectl
+        self._folder = folder
+        self._inputs = folder / "jobs"
+        self.rendered_pods = 0
+        self._profile = profile
+        self._layout = "jobs"
+        self._known = False
+        self._pods = cluster.resource("v1", "Pod")
+        self._maps = cluster.resource("v1", "ConfigMap")
+
+    # ---- what a user does ----------------------------------------------------------------------
+
+    def copy(self, example: Path) -> None:
+        """Takes the files of an example for the inputs."""
+        shutil.rmtree(self._inputs, ignore_errors=True)
+        shutil.copytree(example, self._inputs)
+        (self._inputs / "about.yaml").write_text(yaml.safe_dump(ABOUT))
+
+    def render(self, *flags: str) -> Path:
+        """Renders the inputs for this namespace, as a user does; the folder that comes of it."""
+        objects = etcompile.compile([self._inputs], Options()).objects
+        kinds = [one["kind"] for one in objects]
+        self.rendered_pods = kinds.count("Pod") + kinds.count("Job")
+        if self.tool.name == "flux" and "ServiceAccount" in kinds:
+            self._layout = "staged"  # for good: docs/flux.md
+        overlay = self._folder / "overlay.yaml"
+        overlay.write_text(json.dumps(_overlay(self.namespace, kinds)))
+        out = self._folder / "out"
+        command = [sys.executable, "-m", "etcompile", "render", str(self._inputs), "-o", str(out)]
+        command += ["--overlay", str(overlay), "--profile", self._profile]
+        command += ["--layout", self._layout, *flags]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return out
+
+    def commit(self, *documents: Object, flags: tuple[str, ...] = ()) -> None:
+        """Renders documents, with one beside them, and pushes what comes of it."""
+        shutil.rmtree(self._inputs, ignore_errors=True)
+        self._inputs.mkdir(parents=True)
+        for number, document in enumerate((*documents, ABOUT)):
+            (self._inputs / f"{number}.yaml").write_text(yaml.safe_dump(document))
+        self.push(self.render(*flags))
+
+    def push(self, folder: Path) -> None:
+        """Pushes a folder, and has the tool look at it."""
+        self.tool.push(folder, self.namespace)
+        if not self._known:
+            self.tool.application(self.namespace, self.namespace, self.namespace)
+            self._known = True
+        self.tool.refresh(self.namespace)
+
+    def delete(self, name: str) -> None:
+        """Deletes a Pod by hand."""
+        self.kubectl("-n", self.namespace, "delete", "pod", name, "--wait=false")
+
+    def close(self) -> None:
+        """Has the tool forget the application."""
+        if self._known:
+            self.tool.remove(self.namespace)
+
+    # ---- what is there -------------------------------------------------------------------------
+
+    def status(self) -> Status:
+        """What the tool says."""
+        return self.tool.status(self.namespace)
+
+    def synced(self, *healths: str, seconds: float = 150.0) -> Status:
+        """Waits until the tool says that all is synced, and well."""
+        wanted = healths or ("Healthy", "Progressing", "Ready")
+        again = time.monotonic() + 15
+
+        def is_synced() -> Status | None:
+            nonlocal again
+            if time.monotonic() > again:
+                again = time.monotonic() + 15
+                self.tool.refresh(self.namespace)
+            found = self.status()
+            return found if found.synced and found.health in wanted else None
+
+        found: Status = eventually(is_synced, seconds, lambda: (self.status(), self.phases()))
+        return found
+
+    def pods(self) -> dict[str, Object]:
+        """The live Pods by name."""
+        listed = self.cluster.list(self._pods, self.namespace).items
+        return {one["metadata"]["name"]: one for one in listed}
+
+    def uids(self) -> dict[str, str]:
+        """The UIDs of the live Pods that stay, by name."""
+        return {
+            name: pod["metadata"]["uid"]
+            for name, pod in self.pods().items()
+            if "deletionTimestamp" not in pod["metadata"]
+        }
+
+    def phases(self) -> dict[str, str]:
+        """The phases of the live Pods, by name."""
+        return {name: pod["status"].get("phase", "") for name, pod in self.pods().items()}
+
+    def run(self, *names: str) -> bool:
+        """Whether exactly these Pods are there, and run."""
+        return self.phases() == dict.fromkeys(names, "Running")
+
+    def data(self, name: str) -> dict[str, str]:
+        """The data of a ConfigMap; empty if there is none."""
+        found = self.cluster.get(self._maps, name, self.namespace)
+        return (found or {}).get("data") or {}
+
+    def hosts(self, job: str) -> list[str]:
+        """The Pods in the live host list, whatever form of their names it has."""
+        lines = next(iter(self.data(f"{job}-hosts").values()), "").splitlines()
+        return [re.split("[.: ]", line)[0] for line in lines]
+
+    def made(self, name: str, since: float) -> list[str]:
+        """Who made a Pod of this name, as often as one was made."""
+        return [
+            one.manager
+            for one in self.changes.of(self.namespace, since)
+            if one.kind == "Pod" and one.name == name and one.verb == "ADDED"
+        ]
+
+    def untracked(self) -> list[str]:
+        """The declared Pods that do not carry the tool's marks."""
+        return [
+            name
+            for name, pod in self.pods().items()
+            if not self.tool.tracks(self.namespace, pod)
+            and not pod["metadata"].get("ownerReferences")
+        ]
+
+    def records(self) -> list[str]:
+        """The run records."""
+        found = self.cluster.list(self._maps, self.namespace, labels="etcompile.dev/job").items
+        names = [one["metadata"]["name"] for one in found]
+        return sorted(name for name in names if name.endswith("-status"))
+
+    def finished(self) -> bool:
+        """Whether the watcher has written down that each run is over."""
+        return all("done" in self.data(name) for name in self.records())
+
+    def left(self) -> list[str]:
+        """What is there of jobs, `Kind/name`."""
+        kinds = "pods,services,configmaps,secrets,serviceaccounts,roles,rolebindings,jobs,pvc"
+        found = json.loads(
+            self.kubectl(
+                "-n", self.namespace, "get", kinds, "-o", "json", "-l", "etcompile.dev/job"
+            )
+        )
+        return sorted(f"{one['kind']}/{one['metadata']['name']}" for one in found["items"])
+
+
+def _overlay(namespace: str, kinds: list[str]) -> Object:
+    """What makes jobs ones of this namespace, whose Pods the test's nodes run."""
+    patches = {"Pod": _SCHEDULER, "Job": {"template": {"spec": _SCHEDULER}}}
+    return {
+        "apiVersion": "etcompile.dev/v1alpha1",
+        "kind": "Overlay",
+        "namespace": namespace,
+        "patches": [
+            {"target": {"kind": kind}, "patch": {"spec": spec}}
+            for kind, spec in patches.items()
+            if kind in kinds  # a patch for a kind that is not there is refused
+        ],
+    }

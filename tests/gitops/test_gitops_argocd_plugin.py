@@ -1,0 +1,187 @@
+"""Argo CD compiles jobs itself: its repo server runs our plugin, and its controller syncs that.
+
+Needs the plugin installed (docs/argocd.md): `ETCOMPILE_E2E_ARGOCD_PLUGIN=etcompile-v1` says so.
+"""
+
+import json
+import os
+import secrets
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from gitops_nodes import SCHEDULER
+from gitops_place import eventually
+from gitops_tools import TOOL_NAMESPACES, ArgoCD
+
+import etcompile
+from etcompile.cluster import Cluster
+from specs import training_job, worker
+
+pytestmark = pytest.mark.gitops
+
+OWN = "https://kubernetes.default.svc"
+Object = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def plugin() -> str:
+    """The name by which Applications know the plugin."""
+    name = "ETCOMPILE_E2E_ARGOCD_PLUGIN"
+    return os.environ.get(name) or pytest.skip(f"needs {name}: see the head of {__file__}")
+
+
+class Source:
+    """A path of the repository with jobs, and an Application that has the plugin compile them."""
+
+    def __init__(
+        self, argocd: ArgoCD, cluster: Cluster, kubectl: Callable[..., str], folder: Path
+    ) -> None:
+        self.name = f"etcompile-e2e-plugin-{secrets.token_hex(3)}"
+        self.jobs = folder / "jobs"
+        self.jobs.mkdir()
+        self._folder = folder
+        self._argocd = argocd
+        self._cluster = cluster
+        self._kubectl = kubectl
+        self._applications = cluster.resource("argoproj.io/v1alpha1", "Application")
+        kubectl("create", "namespace", self.name)
+
+    def close(self) -> None:
+        """Removes the Application and the namespace."""
+        self._cluster.delete(self._applications, self.name, TOOL_NAMESPACES["argocd"])
+        self._kubectl("delete", "namespace", self.name, "--wait=false")
+
+    def commit(self, document: Object, file: str = "bert.yaml") -> None:
+        """Commits a job. No node takes its Pods, which are there all the same."""
+        for role in document["spec"]["etReplicaSpecs"].values():
+            role["template"]["spec"]["schedulerName"] = SCHEDULER
+        (self.jobs / file).write_text(yaml.safe_dump(document))
+        self._argocd.push(self._folder, self.name)
+        if self.application():
+            self._argocd.refresh(self.name)
+
+    def ask(self, plugin: Object | None) -> None:
+        """Creates or changes the Application, as `etcompile argocd application` writes it."""
+        words = ["--repository", os.environ["ETCOMPILE_E2E_ARGOCD_REPO"], "-n", self.name]
+        command = [sys.executable, "-m", "etcompile", "argocd", "application", self.name, *words]
+        command += ["--path", f"{self.name}/jobs", "--plugin"]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        value = yaml.safe_load(done.stdout)
+        destination = os.environ.get("ETCOMPILE_E2E_ARGOCD_DESTINATION", OWN)
+        where = "server" if "://" in destination else "name"
+        value["spec"]["destination"] = {where: destination, "namespace": self.name}
+        value["spec"]["source"].pop("plugin")
+        if plugin is not None:
+            value["spec"]["source"]["plugin"] = plugin
+        value["metadata"]["namespace"] = TOOL_NAMESPACES["argocd"]
+        self._kubectl("apply", "-f", "-", given=json.dumps(value))
+        self._argocd.refresh(self.name)
+
+    def application(self) -> Object:
+        """The Application as it is."""
+        found = self._cluster.get(self._applications, self.name, TOOL_NAMESPACES["argocd"])
+        return found or {}
+
+    def synced(self, *pods: str) -> None:
+        """Waits until these Pods, and no others, are there and Argo CD is content."""
+        eventually(lambda: self.pods() == sorted(pods), why=lambda: (self.pods(), self.told()))
+        eventually(lambda: self._status("sync") == "Synced", why=self.told)
+        assert self.application()["status"]["sourceType"] == "Plugin"
+
+    def pods(self) -> list[str]:
+        """The names of the Pods."""
+        listed = self._cluster.list(self._cluster.resource("v1", "Pod"), self.name).items
+        return sorted(one["metadata"]["name"] for one in listed)
+
+    def config(self) -> Object:
+        """The settings that the job in the cluster was compiled with."""
+        resource = self._cluster.resource("v1", "ConfigMap")
+        found = self._cluster.get(resource, "bert-config", self.name) or {}
+        return yaml.safe_load(found["data"]["job.yaml"])["settings"]
+
+    def told(self) -> str:
+        """What Argo CD complains about."""
+        conditions = (self.application().get("status") or {}).get("conditions") or ()
+        return "\n".join(one["message"] for one in conditions)
+
+    def _status(self, what: str) -> str:
+        return str((self.application().get("status") or {}).get(what, {}).get("status", ""))
+
+
+@pytest.fixture
+def source(plugin, argocd, gitops_cluster, gitops_kubectl, tmp_path) -> Iterator[Source]:
+    """A source of its own."""
+    found = Source(argocd, gitops_cluster, gitops_kubectl, tmp_path)
+    yield found
+    found.close()
+
+
+def named(plugin: str, *parameters: Object) -> Object:
+    return {"name": plugin, "parameters": [*parameters]}
+
+
+def bert(workers: int = 2, run: str = "") -> list[str]:
+    first = f"bert-{run}-" if run else "bert-"
+    return [f"{first}launcher", *(f"{first}worker-{number}" for number in range(workers))]
+
+
+def test_jobs_in_git_become_what_render_makes_of_them(source, plugin):
+    source.commit(training_job("bert"))
+    source.ask(named(plugin))
+    source.synced(*bert())
+    settings = etcompile.Settings(profiles=("argocd",))
+    made = etcompile.compile(
+        [source.jobs], etcompile.Options(namespace=source.name, settings=settings)
+    )
+    wanted = {(one["kind"], one["metadata"]["name"]) for one in made.objects}
+    found = {(one["kind"], one["name"]) for one in source.application()["status"]["resources"]}
+    assert found == wanted
+    assert source.config()["profiles"] == ["argocd"]
+
+
+def test_a_commit_scales_out_and_a_parameter_begins_a_new_run(source, plugin):
+    source.commit(training_job("bert"))
+    source.ask(named(plugin, {"name": "services", "string": "shared"}))
+    source.synced(*bert())
+    source.commit(training_job("bert", replicas=4))
+    source.synced(*bert(4))
+    images = {"name": "images", "map": {"horovod/horovod": ":0.29.0"}}
+    source.ask(named(plugin, {"name": "run", "string": "two"}, images))
+    source.synced(*bert(4, "two"))
+    assert source.config()["run"] == "two"
+
+
+def test_a_mistake_is_shown_and_nothing_is_pruned(source, plugin):
+    source.commit(training_job("bert"))
+    source.ask(named(plugin))
+    source.synced(*bert())
+    document = training_job("bert", replicas=12)
+    worker(document)["maxReplicas"] = 8
+    source.commit(document)
+    eventually(lambda: "error[ET2003]" in source.told(), why=source.told)
+    source.ask(named(plugin, {"name": "secrt", "string": "external"}))
+    eventually(lambda: "did you mean 'secret'?" in source.told(), why=source.told)
+    time.sleep(5)
+    assert source.pods() == sorted(bert())
+    source.commit(training_job("bert", replicas=3))
+    source.ask(named(plugin))
+    source.synced(*bert(3))
+
+
+def test_an_application_need_not_name_the_plugin(source):
+    source.commit(training_job("bert"))
+    source.ask({"env": [{"name": "ETCOMPILE_RUN", "value": "r-$ARGOCD_APP_REVISION_SHORT"}]})
+    eventually(lambda: len(source.pods()) == 3, why=source.told)
+    assert {name.split("-")[1] for name in source.pods()} == {"r"}
+
+
+def test_a_file_name_is_enough(source):
+    source.commit(training_job("bert"), "bert.etjob.yaml")
+    source.ask(None)
+    source.synced(*bert())
