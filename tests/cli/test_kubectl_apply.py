@@ -1,0 +1,96 @@
+"""What render writes, applied by the real kubectl: `apply -k` of each layout, and `apply -f`."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import etcompile
+from etcompile import Options
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = sorted(
+    path.parent
+    for path in (ROOT / "examples").glob("*/*/job.yaml")
+    if path.parent.name != "parameter-servers-master"  # which needs DLRover's definitions
+)
+LAYOUTS = {"jobs": (), "split": ("--split",), "staged": ("--layout", "staged")}
+
+Kubectl = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def kubectl(control_plane, namespace, require) -> Kubectl:
+    """Runs kubectl in a namespace of its own; returns how it ended."""
+    named = os.environ.get("ETCOMPILE_KUBECTL") or control_plane.kubectl
+    program = named or shutil.which("kubectl")
+    require("kubectl", present=program is not None, why="there is no kubectl")
+    kubeconfig = control_plane.kubeconfig(token="admin-token", namespace=namespace)
+
+    def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(program), *map(str, arguments)],
+            env={**os.environ, "KUBECONFIG": str(kubeconfig)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return run
+
+
+def rendered(example: Path, folder: Path, namespace: str, *more: str) -> list[str]:
+    """Renders an example into a namespace; the names of what it compiles to."""
+    shutil.copytree(example, folder / "jobs")
+    for file in (folder / "jobs").iterdir():
+        text = file.read_text()
+        for usual in ("ml", "nlp"):
+            text = text.replace(f"namespace: {usual}", f"namespace: {namespace}")
+        file.write_text(text)
+    command = [sys.executable, "-m", "etcompile", "render", folder / "jobs", "-q"]
+    subprocess.run([*command, "--namespace", namespace, "-o", folder / "out", *more], check=True)
+    compiled = etcompile.compile([folder / "jobs"], Options(namespace=namespace))
+    return [f"{one['kind'].lower()}/{one['metadata']['name']}" for one in compiled.objects]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_kubectl_applies_a_folder_and_finds_no_difference_then(
+    kubectl: Kubectl, namespace: str, tmp_path: Path, layout: str
+) -> None:
+    example = ROOT / "examples" / "trainingjob" / "elastic-mnist"
+    wanted = rendered(example, tmp_path, namespace, *LAYOUTS[layout])
+    out = tmp_path / "out"
+    for folder in [out / "prereqs", out / "pods"] if layout == "staged" else [out]:
+        applied = kubectl("apply", "--server-side", "-k", folder)
+        assert applied.returncode == 0, applied.stderr
+    for name in wanted:
+        assert kubectl("get", name).returncode == 0, name
+    for folder in [out / "prereqs", out / "pods"] if layout == "staged" else [out]:
+        differs = kubectl("diff", "--server-side", "-k", folder)
+        assert differs.returncode == 0, differs.stdout + differs.stderr
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: f"{path.parent.name}-{path.name}")
+def test_kubectl_applies_the_folder_of_every_example(
+    kubectl: Kubectl, namespace: str, tmp_path: Path, example: Path
+) -> None:
+    wanted = rendered(example, tmp_path, namespace)
+    applied = kubectl("apply", "-k", tmp_path / "out")
+    assert applied.returncode == 0, applied.stderr
+    assert len(applied.stdout.splitlines()) == len(wanted)
+
+
+def test_numbered_files_are_in_the_right_order_for_plain_apply(
+    kubectl: Kubectl, namespace: str, tmp_path: Path
+) -> None:
+    example = ROOT / "examples" / "trainingjob" / "elastic-mnist"
+    wanted = rendered(example, tmp_path, namespace)
+    (folder,) = (path for path in (tmp_path / "out").iterdir() if path.is_dir())
+    (folder / "kustomization.yaml").unlink()  # which -f would take for an object
+    applied = kubectl("apply", "-f", folder)
+    assert applied.returncode == 0, applied.stderr
+    assert len(applied.stdout.splitlines()) == len(wanted)
