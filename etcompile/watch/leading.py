@@ -118,8 +118,13 @@ class Leading:
             self.problem = "" if error.conflict or error.already_exists else str(error)
             self._version = None
             held = False
+        before = self._until
         if held:
             self._until = begun + self._terms.renew
+        if self._leads and clock() >= before:
+            # Renewed, but late: whoever asked in between was told not to act, and gave up.
+            self._leads = False
+            self.changed(self._leads)
         leads = self.valid
         if leads != self._leads:
             self._leads = leads

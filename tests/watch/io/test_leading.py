@@ -1,6 +1,7 @@
 """Who may act: the Lease, on a real API server, with two that want it."""
 
 import threading
+import time
 
 import pytest
 from watched import ONCE, TERMS, eventually
@@ -86,6 +87,18 @@ def test_who_cannot_reach_the_cluster_leads_no_more_and_says_why(contender, prox
     eventually(lambda: not leading.attempt())
     assert told == [True, False]
     assert "503" in leading.problem
+
+
+def test_who_renews_late_leads_anew(contender, proxy):
+    told: list[bool] = []
+    leading = contender("slow", proxy.url)
+    leading.changed = told.append
+    assert leading.attempt()
+    # Begun in time and answered too late: for a moment nobody led, and looks were given up.
+    time.sleep(TERMS.renew * 0.6)
+    proxy.add("delay", path="leases", seconds=TERMS.renew * 0.6)
+    assert leading.attempt()
+    assert told == [True, False, True]
 
 
 def test_a_holder_that_reads_that_it_lost_the_lease_stops_at_once(
