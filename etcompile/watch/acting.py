@@ -7,7 +7,6 @@ a failure the next decision starts from what is there then.
 """
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
@@ -45,8 +44,6 @@ Outcome = Literal["nothing", "some", "all"]
 """Of actions: none of them wrote anything, some were left for later, or all were carried out."""
 
 PodAction = ReplacePod | CreatePod | DeletePod | TouchPod | EndPod
-_LATE = 0.5
-"""Seconds that host lists make way for Pods of other jobs, at most."""
 _log = logging.getLogger("etcompile.watch")
 _Made = Mapping[tuple[str, int | None], Mapping[str, Any]]
 
@@ -107,16 +104,13 @@ class Acting:
         self._events = events
         self._beside = beside
         self._hurry = hurry
-        self._making = 0
-        self._counting = threading.Lock()
-        self._late: dict[JobKey, float] = {}
 
     def act(self, case: Case, actions: Sequence[Action]) -> Outcome:
         """Carries out actions, in their order; those on Pods that stand together side by side.
 
-        Host lists are left to a later look while Pods of other jobs are to be made: they may be a
-        moment late, and by then they may be one write and not two. They do not wait for a Pod that
-        the API server refuses, which may be for hours.
+        While other jobs wait, the host lists of one whose Pods were made are left to a later look:
+        they may be a moment late, and by then they may be one write and not two. They do not wait
+        for a Pod that the API server refuses, which may be for hours.
 
         Args:
             case: What they were decided on.
@@ -132,16 +126,17 @@ class Acting:
             NameTakenError: a Pod of somebody else is in the way.
         """
         outcome: Outcome = "nothing"
-        late = False
+        made = late = False
         refused: Exception | None = None
         for part, group in groupby(actions, key=_part):
             these = [*group]
             if part == "telling":
                 self._tell(case, these)
-            elif part == "lists" and self._makes_way(case.key):
+            elif part == "lists" and made and self._hurry(case.key):
                 late = True
             else:
                 outcome = "all"
+                made = made or part == "pods"
                 try:
                     self._carry_out(case, these)
                 except (ClusterError, NameTakenError) as error:
@@ -158,13 +153,8 @@ class Acting:
             if isinstance(action, WriteStatus | WriteHosts):
                 self._write_map(case, action)
         about_pods = [one for one in actions if isinstance(one, PodAction)]
-        made = sum(isinstance(one, ReplacePod | CreatePod) for one in about_pods)
-        self._count(made)
-        try:
-            if about_pods:
-                self._on_pods(case, about_pods)
-        finally:
-            self._count(-made)
+        if about_pods:
+            self._on_pods(case, about_pods)
 
     def _tell(self, case: Case, actions: Sequence[Action]) -> None:
         config = case.seen.config
@@ -173,20 +163,6 @@ class Acting:
                 self._events.tell(case.key[0], action, config.value["metadata"] if config else {})
             elif isinstance(action, ReadLog):
                 self._ask(case.key, action)
-
-    def _makes_way(self, key: JobKey) -> bool:
-        """Whether a job's host lists wait for Pods of other jobs, which they do not do for long."""
-        if self._making or self._hurry(key):
-            now = time.monotonic()
-            if now < self._late.setdefault(key, now) + _LATE:
-                return True
-        self._late.pop(key, None)
-        return False
-
-    def _count(self, pods: int) -> None:
-        if pods:
-            with self._counting:
-                self._making += pods
 
     def make_secrets(self, case: Case) -> None:
         """Creates the Secrets that a job's Pods wait for, if they are not there.
@@ -371,9 +347,9 @@ class Acting:
         return self._cluster.resource("v1", "ConfigMap")
 
     def _create(self, value: Mapping[str, Any], *, dry: bool = False) -> Any:
-        # What was accepted from Git once must be accepted again, with its warnings.
+        # What was accepted from Git once must be accepted again, and nobody reads its warnings.
         return self._cluster.create(
-            value, field_manager=MANAGER, field_validation="Warn", dry_run=dry
+            value, field_manager=MANAGER, field_validation="Ignore", dry_run=dry
         )
 
     def _write(self, verb: str, value: Mapping[str, Any], request: Callable[[], Any]) -> Any:

@@ -5,7 +5,6 @@ they say, and asks again until there is nothing to do. Only this module knows al
 """
 
 import logging
-import math
 import random
 import threading
 import time
@@ -40,8 +39,6 @@ _LONGEST_WAIT = 30.0
 _AFTER_A_BUG = 60.0
 _LOOKS = 8
 """Looks at one job in a row; then others have their turn."""
-_SHORTLY = 0.05
-"""Seconds until a look at what was left because others were in a hurry."""
 _TRIES = 5
 """Looks at a job that fail before `--once` gives it up."""
 _STOPPING = 10.0
@@ -61,8 +58,8 @@ class Choices(Struct, frozen=True):
 
     namespaces: tuple[str, ...] | None
     selector: Selector = Selector()
-    threads: int = 8
-    beside: int = 24
+    threads: int = 6
+    beside: int = 16
     patience: Patience = Patience()
 
 
@@ -244,7 +241,7 @@ class Watcher:
             if outcome == "nothing":
                 return again
             if outcome == "some":
-                return min(again or math.inf, time.time() + _SHORTLY)
+                break
         return time.time()
 
     def _view(self, case: Case) -> JobView:
