@@ -7,6 +7,7 @@ fault is chosen by method and path, happens a number of times, and the proxy not
 import contextlib
 import http.client
 import json
+import queue
 import re
 import socket
 import socketserver
@@ -14,7 +15,7 @@ import ssl
 import struct
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Self
@@ -31,7 +32,7 @@ class Fault:
         kind: `status` (answered by us; the server sees nothing), `lost` (the server does it, the
             answer is replaced by a status), `reset-before`, `reset-after` (the connection breaks
             before or after the server has done it), `delay` (the server does it, late),
-            `cut` (a stream ends after some bytes).
+            `cut` (a stream ends after some bytes), `lag` (all that a stream tells comes late).
         method: The HTTP method; empty for any.
         path: A regular expression that the path with its query must contain.
         authorization: The header that the request must have; empty for any.
@@ -40,7 +41,7 @@ class Fault:
         status: For `status` and `lost`.
         body: Of that answer, if it is not to be a Status.
         headers: Of that answer.
-        seconds: For `delay`.
+        seconds: For `delay` and `lag`.
         after: For `cut`: how many lines still pass.
     """
 
@@ -80,6 +81,7 @@ class FaultProxy:
         self.seen: list[Seen] = []
         self._faults: list[Fault] = []
         self._lock = threading.Lock()
+        self._streams: dict[ssl.SSLSocket, str] = {}
         target = urlsplit(server)
         self._target = (target.hostname or "", target.port or 443)
         self._upstream = ssl.create_default_context(cafile=str(trusted))
@@ -119,6 +121,16 @@ class FaultProxy:
         with self._lock:
             self._faults.insert(0 if before_others else len(self._faults), Fault(kind, **given))
 
+    def hang_up(self, path: str) -> int:
+        """Breaks the connections over which answers to such requests are coming now; how many."""
+        with self._lock:
+            found = [one for one, asked in self._streams.items() if re.search(path, asked)]
+        for client in found:
+            with contextlib.suppress(OSError):
+                # Below TLS, which would say goodbye.
+                socket.socket.shutdown(client, socket.SHUT_RDWR)
+        return len(found)
+
     def count(self, method: str, path: str = "") -> int:
         """How many such requests came."""
         return sum(
@@ -134,7 +146,10 @@ class FaultProxy:
         while line := reader.readline():
             method, path, _ = line.decode().split(" ", 2)
             headers = http.client.parse_headers(reader)
-            body = reader.read(int(headers.get("Content-Length") or 0))
+            length = int(headers.get("Content-Length") or 0)
+            body = reader.read(length)
+            if len(body) < length:
+                return None  # whoever asked was killed in the middle of it
             fault = self._next(method, path, headers.get("Authorization") or "")
             if fault and fault.kind == "status":
                 self._answer(client, fault)
@@ -155,10 +170,16 @@ class FaultProxy:
                 if fault and fault.kind == "reset-after":
                     answer.read()
                     return _reset(client)
-                _pass_on(client, answer, fault.after if fault and fault.kind == "cut" else None)
+                with self._lock:
+                    self._streams[client] = path
+                cut = fault.after if fault and fault.kind == "cut" else None
+                late = fault.seconds if fault and fault.kind == "lag" else 0.0
+                _pass_on(client, answer, cut, late)
                 if fault and fault.kind == "cut":
                     return _reset(client)
             finally:
+                with self._lock:
+                    self._streams.pop(client, None)
                 upstream.close()
         return None
 
@@ -197,18 +218,42 @@ class FaultProxy:
         client.sendall(head.encode() + body)
 
 
-def _pass_on(client: ssl.SSLSocket, answer: http.client.HTTPResponse, lines: int | None) -> None:
-    """Sends an answer on as it comes; only so many lines of it, if a number is given."""
+def _pass_on(
+    client: ssl.SSLSocket, answer: http.client.HTTPResponse, lines: int | None, late: float
+) -> None:
+    """Sends an answer on as it comes, or later; only so many lines of it, if a number is given."""
     head = [f"HTTP/1.1 {answer.status} {answer.reason}"]
     head += [f"{k}: {v}" for k, v in answer.getheaders() if k.lower() not in HOP_BY_HOP]
     client.sendall("\r\n".join([*head, "Transfer-Encoding: chunked", "", ""]).encode())
-    while data := (answer.read1(65536) if lines is None else answer.readline()):
+    for data in _late(answer, late) if late else _chunks(answer, lines):
         client.sendall(f"{len(data):x}\r\n".encode() + data + b"\r\n")
         if lines is not None:
             lines -= 1
             if lines <= 0:
                 return
     client.sendall(b"0\r\n\r\n")
+
+
+def _chunks(answer: http.client.HTTPResponse, lines: int | None) -> Iterator[bytes]:
+    while data := (answer.read1(65536) if lines is None else answer.readline()):
+        yield data
+
+
+def _late(answer: http.client.HTTPResponse, seconds: float) -> Iterator[bytes]:
+    """All of an answer, each part of it so many seconds after it came."""
+    come: queue.SimpleQueue[tuple[float, bytes]] = queue.SimpleQueue()
+
+    def read() -> None:
+        # Whoever reads this ends it under our hands, at the end.
+        with contextlib.suppress(OSError, ValueError, AttributeError, http.client.HTTPException):
+            for data in _chunks(answer, None):
+                come.put((time.monotonic() + seconds, data))
+        come.put((0.0, b""))
+
+    threading.Thread(target=read, daemon=True).start()
+    while (part := come.get())[1]:
+        time.sleep(max(0.0, part[0] - time.monotonic()))
+        yield part[1]
 
 
 def _reset(client: ssl.SSLSocket) -> None:

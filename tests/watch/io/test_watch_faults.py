@@ -76,25 +76,44 @@ def test_a_failure_while_the_watch_is_cut_is_seen_all_the_same(place, watching, 
     # Whatever each watch tells next is its last word, three times.
     proxy.add("cut", path=r"/pods\?.*watch=true", times=3, after=1)
     proxy.add("reset-before", path=r"/pods\?.*watch=true", times=2)
+    proxy.hang_up(r"/pods\?.*watch=true")
     replaced(place, ["bert-worker-1"])
     replaced_again = place.uid("bert-worker-2")
     place.fails("bert-worker-2")
     eventually(lambda: place.uid("bert-worker-2") not in ("", replaced_again))
 
 
+EXPIRED = json.dumps(
+    {
+        "kind": "Status",
+        "status": "Failure",
+        "reason": "Expired",
+        "message": "too old",
+        "code": 410,
+    }
+)
+
+
+def test_a_worker_that_is_deleted_while_nobody_looks_comes_back(place, watching, proxy):
+    watching(server=proxy.url)
+    started(place)
+    eventually(lambda: listed(place, 3))
+    # No events for a while, and then a list that does not have the Pod.
+    watch = r"/pods\?.*watch=true"
+    proxy.add("status", path=watch, status=503, times=3)
+    proxy.add("status", path=watch, status=410, body=EXPIRED)
+    proxy.hang_up(watch)
+    eventually(lambda: any(seen.fault == "status" for seen in proxy.seen))
+    uid = place.uid("bert-worker-1")
+    place.cluster.delete(place.cluster.resource("v1", "Pod"), "bert-worker-1")
+    eventually(lambda: place.uid("bert-worker-1") not in ("", uid))
+    eventually(lambda: listed(place, 3))
+
+
 def test_an_expired_watch_begins_anew_with_a_list(place, watching, proxy):
-    expired = json.dumps(
-        {
-            "kind": "Status",
-            "status": "Failure",
-            "reason": "Expired",
-            "message": "too old",
-            "code": 410,
-        }
-    )
     # The first thing that the first watch tells is its last word, and the next two are refused.
     proxy.add("cut", path=r"/pods\?.*watch=true", times=1, after=1)
-    proxy.add("status", path=r"/pods\?.*watch=true", status=410, body=expired, times=2)
+    proxy.add("status", path=r"/pods\?.*watch=true", status=410, body=EXPIRED, times=2)
     running = watching(server=proxy.url)
     started(place)
     eventually(lambda: listed(place, 3))
@@ -149,10 +168,11 @@ def test_a_stream_lists_again_when_etcd_has_forgotten_where_it_was(control_plane
         thread = threading.Thread(target=stream.run, args=(stop,))
         thread.start()
         assert stream.synced.wait(10)
-        proxy.add("cut", path="podtemplates.*watch=true", times=1, after=1)
-        proxy.add("status", path="podtemplates.*watch=true", status=503, times=4)
         cluster.create(template("one"))
-        eventually(lambda: "error" in restarts or "one" in keeper.names)
+        eventually(lambda: "one" in keeper.names)
+        proxy.add("status", path="podtemplates.*watch=true", status=503, times=4)
+        assert proxy.hang_up("podtemplates.*watch=true") == 1
+        eventually(lambda: "error" in restarts)
         for number in range(3):
             cluster.create(template(f"unseen-{number}"))
         control_plane.compact()
