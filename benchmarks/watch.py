@@ -141,6 +141,9 @@ class Bench:
                 made = compile([document], Options(namespace=self.namespace))
                 assert made.ok, made.diagnostics
                 wanted = [v for v in made.objects if v["kind"] in ("ConfigMap", "Pod")]
+                for value in made.objects:
+                    if value["kind"] == "ServiceAccount":
+                        self.cluster.create(value)  # no Pod is admitted before
                 done = [pool.submit(self.cluster.create, value) for value in wanted]
                 for one in done:
                     one.result()
@@ -184,7 +187,7 @@ class Bench:
             now = self.metric("etcompile_watch_api_writes_total")
             if now != last:
                 last, since = now, time.monotonic()
-            time.sleep(0.1)
+            time.sleep(0.5)  # being asked costs the watcher something, too
 
     def metric(self, name: str) -> float:
         text = urllib.request.urlopen(f"{self.url}/metrics").read().decode()
@@ -225,10 +228,35 @@ class Bench:
                 time.sleep(MARGIN)
         self.quiet()
         told = self.told(title, set(names), marker)
-        spent = {name: used - before[name] for name, used in self.processor().items()}
-        each = ", ".join(f"{name} {used * 1000 / len(names):.1f}" for name, used in spent.items())
-        print(f"  processor, ms per failure: {each}", flush=True)
+        self.say_spent(before, len(names))
         return told
+
+    def bare(self, count: int) -> dict:
+        """What the API server alone takes to delete and create so many Pods, with this client."""
+        made = compile([spec(f"bare-{count}", count)], Options(namespace=self.namespace))
+        pods = [v for v in made.objects if v["kind"] == "Pod" and "worker" in v["metadata"]["name"]]
+        for pod in pods:
+            pod["metadata"]["labels"] = {}  # nobody watches them
+        resource = self.cluster.resource("v1", "Pod")
+
+        def replace(pod: dict) -> None:
+            self.cluster.delete(resource, pod["metadata"]["name"], self.namespace)
+            self.cluster.create(pod)
+
+        with ThreadPoolExecutor(16) as pool:
+            [*pool.map(self.cluster.create, pods)]
+            before, begun = self.processor(), time.monotonic()
+            [*pool.map(replace, pods)]
+        took = time.monotonic() - begun
+        print(f"bare, {count} at once: all in {took * 1000:.0f} ms")
+        self.say_spent(before, count)
+        return {"title": f"bare, {count} at once", "all": took}
+
+    def say_spent(self, before: dict[str, float], count: int) -> None:
+        """Prints the processor time since then."""
+        spent = {name: used - before[name] for name, used in self.processor().items()}
+        each = ", ".join(f"{name} {used * 1000 / count:.1f}" for name, used in spent.items())
+        print(f"  processor, ms per failure: {each}", flush=True)
 
     def told(self, title: str, names: set[str], marker: float) -> dict:
         failed: dict[str, float] = {}
@@ -290,6 +318,7 @@ def main() -> None:
             told = [bench.run("one at a time", bench.names(given.alone), at_once=False)]
             offset = -(-given.alone // given.jobs)
             for count in given.kill:
+                told.append(bench.bare(count))
                 told.append(bench.run(f"{count} at once", bench.names(count, offset), at_once=True))
                 offset += -(-count // given.jobs)
             if given.output:
