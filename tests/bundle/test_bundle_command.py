@@ -164,8 +164,10 @@ def test_a_registry_takes_the_image_and_gives_the_files_back(registry, jobs, tmp
     assert pushed == index["manifests"][0]["digest"]
     assert manifest["layers"][0]["digest"] == made.stdout.strip()
     ask("validate", "--insecure", "--remote", name)
-    with tarfile.open(fileobj=io.BytesIO(ask("export", "--insecure", name, "-"))) as archive:
-        archive.extractall(tmp_path / "pulled", filter="data")
+    (tmp_path / "pulled").mkdir()
+    # Which Python unpacks without a warning depends on its version.
+    unpack = ["tar", "-x", "-C", str(tmp_path / "pulled")]
+    subprocess.run(unpack, input=ask("export", "--insecure", name, "-"), check=True)
     assert files_in(tmp_path / "pulled") == files_in(tmp_path / "out")
 
 
