@@ -19,7 +19,13 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def at(namespace: str, values: Any) -> list[dict[str, Any]]:
-    return [{**one, "metadata": {**one["metadata"], "namespace": namespace}} for one in values]
+    """The objects in a namespace, as far as they are of one."""
+    return [
+        one
+        if one["kind"] == "CustomResourceDefinition"
+        else {**one, "metadata": {**one["metadata"], "namespace": namespace}}
+        for one in values
+    ]
 
 
 def planned(live: Live, values: list[Any]) -> Plan:
