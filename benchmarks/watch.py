@@ -247,9 +247,11 @@ class Bench:
             [*pool.map(self.cluster.create, pods)]
             before, begun = self.processor(), time.monotonic()
             [*pool.map(replace, pods)]
-        took = time.monotonic() - begun
-        print(f"bare, {count} at once: all in {took * 1000:.0f} ms")
-        self.say_spent(before, count)
+            took = time.monotonic() - begun
+            print(f"bare, {count} at once: all in {took * 1000:.0f} ms")
+            self.say_spent(before, count)
+            names = [pod["metadata"]["name"] for pod in pods]
+            [*pool.map(lambda name: self.cluster.delete(resource, name, self.namespace), names)]
         return {"title": f"bare, {count} at once", "all": took}
 
     def say_spent(self, before: dict[str, float], count: int) -> None:
