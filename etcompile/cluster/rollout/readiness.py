@@ -63,6 +63,7 @@ class Readiness:
         self._deleted: set[str | None] = set()
         self._uids: dict[Key, str] = {}
         self._dependents = _dependents(plan)
+        self._after = {step.id: step.after for step in plan.steps if step.action in _MAKING}
         self._bare = {self._place(ref) for ref in _unlabelled(plan)}
         self._watches = Watches(cluster, post, self._selector)
 
@@ -202,7 +203,12 @@ class Readiness:
     def _look(self, target: Target, found: Standing) -> None:
         if self.targets.is_over(target.job) and target.ref.kind in _WORKLOADS:
             return
-        if target.see(found, time.monotonic()):
+        held_up = target.state == "failed"
+        turned = target.see(found, time.monotonic())
+        failed = self._failed_before(target)
+        if target.state == "waiting" and failed is not None:
+            self._hold_up(target, failed, again=held_up)
+        elif turned:
             self._turned(target)
         elif target.state == "waiting":
             self._watches.need(target.ref)
@@ -220,13 +226,23 @@ class Readiness:
 
     def _hold_up_others(self, failed: Target) -> None:
         """What was to come after an object that failed is not going to be ready either."""
-        for id_ in self._dependents.get(failed.step, ()):
-            one = self.targets.of_step(id_)
+        for one in map(self.targets.of_step, self._dependents.get(failed.step, ())):
             if one is not None and one.state == "waiting":
-                one.state = "failed"
-                one.reason = f"it waits for {failed.ref.kind} {failed.ref.name}, which failed"
-                self._say(one, "failed", one.reason)
-                self._hold_up_others(one)
+                self._hold_up(one, failed)
+
+    def _hold_up(self, one: Target, failed: Target, *, again: bool = False) -> None:
+        one.state = "failed"
+        one.reason = f"it waits for {failed.ref.kind} {failed.ref.name}, which failed"
+        if not again:
+            self._say(one, "failed", one.reason)
+            self._hold_up_others(one)
+
+    def _failed_before(self, target: Target) -> Target | None:
+        """An object that failed, and that this one was to come after."""
+        for one in map(self.targets.of_step, self._after.get(target.step, ())):
+            if one is not None and one.state == "failed":
+                return one
+        return None
 
     def _hint(self, hint: Hint) -> None:
         for version in ("v1", "batch/v1"):
