@@ -4,9 +4,7 @@ Those of PodGroups are in tests/data/crds, as their projects publish them; Pods 
 own PodGroups are held against Kubernetes' schema.
 """
 
-import copy
 from pathlib import Path
-from typing import Any
 
 import jsonschema
 import kubernetes_validate
@@ -14,46 +12,18 @@ import pytest
 import yaml
 
 import etcompile
+from definitions import CRDS, asked_until_served, install, structural_schemas
 from etcompile import Options, Settings
 from etcompile.check.kubernetes import check_value
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*/*/job.yaml"))
-DEFINITIONS = sorted((ROOT / "tests" / "data" / "crds").glob("*.yaml"))
+DEFINITIONS = sorted(CRDS.glob("*.yaml"))
 SCHEDULERS = ("volcano", "coscheduling", "kueue", "native", "yunikorn", "kai", "koordinator")
 VERSIONS = {"native": ("1.35", "1.36", "1.37")}
 
 
-def closed(schema: Any) -> Any:
-    """A structural schema that takes no field it does not name, as a strict API server."""
-    if isinstance(schema, list):
-        return [closed(one) for one in schema]
-    if not isinstance(schema, dict):
-        return schema
-    made = {key: closed(value) for key, value in schema.items()}
-    is_open = schema.get("x-kubernetes-preserve-unknown-fields")
-    if isinstance(made.get("properties"), dict) and not is_open:
-        made.setdefault("additionalProperties", False)
-    return made
-
-
-def schemas() -> dict[tuple[str, str], Any]:
-    """The schema of each kind, by apiVersion and kind."""
-    found = {}
-    for path in DEFINITIONS:
-        definition = yaml.safe_load(path.read_text())["spec"]
-        for version in definition["versions"]:
-            schema = copy.deepcopy(version["schema"]["openAPIV3Schema"])
-            schema["properties"]["metadata"] = {
-                "type": "object",
-                "x-kubernetes-preserve-unknown-fields": True,
-            }
-            key = f"{definition['group']}/{version['name']}", definition["names"]["kind"]
-            found[key] = closed(schema)
-    return found
-
-
-SCHEMAS = schemas()
+SCHEMAS = structural_schemas(DEFINITIONS)
 
 
 def compiled(example: Path, gang: str, version: str) -> etcompile.Compilation:
@@ -101,10 +71,7 @@ def test_a_group_with_a_field_that_its_schema_lacks_is_refused(path: Path) -> No
 
 def test_a_real_api_server_takes_every_group(control_plane, namespace) -> None:
     """With the third parties' definitions installed, and unknown fields refused."""
-    crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    for path in DEFINITIONS:
-        definition = yaml.safe_load(path.read_text())
-        control_plane.ask("POST", crds, definition)
+    install(control_plane, DEFINITIONS)
     for path in DEFINITIONS:
         definition = yaml.safe_load(path.read_text())["spec"]
         for example in EXAMPLES:
@@ -116,18 +83,3 @@ def test_a_real_api_server_takes_every_group(control_plane, namespace) -> None:
                 how = "?dryRun=All&fieldValidation=Strict"
                 made = asked_until_served(control_plane, url + how, placed)
                 assert made["spec"].items() >= value["spec"].items(), definition["group"]
-
-
-def asked_until_served(plane: Any, url: str, value: Any) -> Any:
-    """The answer of an API server that may need a moment before it serves a new kind."""
-    import time
-    import urllib.error
-
-    for _ in range(100):
-        try:
-            return plane.ask("POST", url, value)
-        except urllib.error.HTTPError as error:
-            if error.code != 404:
-                raise AssertionError(error.read().decode()) from error
-            time.sleep(0.1)
-    raise AssertionError(f"{url} is not served")

@@ -5,7 +5,6 @@ are their CustomResourceDefinitions in tests/data/crds, made as strict. An Elast
 is held against etcompile's own schema.
 """
 
-import copy
 import functools
 import json
 from importlib.resources import files
@@ -15,9 +14,9 @@ from typing import Any
 import jsonschema_rs
 import yaml
 
+from definitions import CRDS, structural_schemas
 from etcompile.check.bundled import bundled_schema
 
-CRDS = Path(__file__).parents[1] / "data" / "crds"
 DEFINITIONS = sorted(CRDS.rglob("*.yaml"))
 
 
@@ -59,32 +58,12 @@ def releases() -> dict[str, str]:
     return found
 
 
-def closed(schema: Any) -> Any:
-    """A structural schema that takes no field it does not name, as a strict API server."""
-    if isinstance(schema, list):
-        return [closed(one) for one in schema]
-    if not isinstance(schema, dict):
-        return schema
-    made = {key: closed(value) for key, value in schema.items()}
-    is_open = schema.get("x-kubernetes-preserve-unknown-fields")
-    if isinstance(made.get("properties"), dict) and not is_open:
-        made.setdefault("additionalProperties", False)
-    return made
-
-
 @functools.cache
 def _of_others() -> dict[tuple[str, str], jsonschema_rs.Validator]:
-    found = {}
-    for path in DEFINITIONS:
-        definition = yaml.safe_load(path.read_text("utf-8"))["spec"]
-        for version in definition["versions"]:
-            schema = copy.deepcopy(version["schema"]["openAPIV3Schema"])
-            schema["properties"]["metadata"] = {
-                "type": "object",
-                "x-kubernetes-preserve-unknown-fields": True,
-            }
-            key = f"{definition['group']}/{version['name']}", definition["names"]["kind"]
-            found[key] = jsonschema_rs.Draft202012Validator(closed(schema))
+    found = {
+        kind: jsonschema_rs.Draft202012Validator(schema)
+        for kind, schema in structural_schemas(DEFINITIONS).items()
+    }
     # What DLRover publishes of its kind says little; ours says all that its master reads.
     own = jsonschema_rs.Draft202012Validator(bundled_schema(Path("ElasticJob.json")))
     return {**found, ("elastic.iml.github.io/v1alpha1", "ElasticJob"): own}

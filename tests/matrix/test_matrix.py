@@ -5,7 +5,6 @@ found. Pairs of options are compiled in full, for three versions of Kubernetes, 
 """
 
 import itertools
-import urllib.error
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +27,9 @@ from matrix_cells import (
     one_of_each,
 )
 from matrix_page import page
-from matrix_schemas import CRDS, DEFINITIONS, faults, of_others, releases
+from matrix_schemas import DEFINITIONS, faults, of_others, releases
 
+from definitions import CRDS, asked_until_served, install
 from etcompile import Compilation
 from etcompile.check.kubernetes import versions
 from etcompile.model import GANGS
@@ -266,11 +266,7 @@ def test_a_real_api_server_takes_the_objects_that_bring_keys(
     control_plane: Any, namespace: str, means: Means
 ) -> None:
     """With the third parties' definitions installed, and unknown fields refused."""
-    for path in sorted((CRDS / "secrets").glob("*.yaml")):
-        definition = yaml.safe_load(path.read_text())
-        control_plane.ask(
-            "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition
-        )
+    install(control_plane, sorted((CRDS / "secrets").glob("*.yaml")))
     taken = set()
     for kind, secret in itertools.product(("TrainingJob", "MPIJob v2beta1"), SECRETS):
         for value in compiled(FIRST._replace(kind=kind, secret=secret), means).in_order():
@@ -284,17 +280,3 @@ def test_a_real_api_server_takes_the_objects_that_bring_keys(
                 assert made["kind"] == value["kind"]
                 taken.add(value["kind"])
     assert taken == {"SSHKey", "ExternalSecret", "SealedSecret", "SecretProviderClass"}
-
-
-def asked_until_served(plane: Any, url: str, value: Any) -> Any:
-    """The answer of an API server that may need a moment before it serves a new kind."""
-    import time
-
-    for _ in range(100):
-        try:
-            return plane.ask("POST", url, value)
-        except urllib.error.HTTPError as error:
-            if error.code != 404:
-                raise AssertionError(error.read().decode()) from error
-            time.sleep(0.1)
-    raise AssertionError(f"{url} is not served")

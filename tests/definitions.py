@@ -1,0 +1,60 @@
+"""The CustomResourceDefinitions of third parties, as schemas and in a real API server."""
+
+import copy
+import time
+import urllib.error
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+CRDS = Path(__file__).parent / "data" / "crds"
+
+
+def closed(schema: Any) -> Any:
+    """A structural schema that takes no field it does not name, as a strict API server."""
+    if isinstance(schema, list):
+        return [closed(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {key: closed(value) for key, value in schema.items()}
+    is_open = schema.get("x-kubernetes-preserve-unknown-fields")
+    if isinstance(made.get("properties"), dict) and not is_open:
+        made.setdefault("additionalProperties", False)
+    return made
+
+
+def structural_schemas(files: Iterable[Path]) -> dict[tuple[str, str], Any]:
+    """The closed schema of each kind that files define, by apiVersion and kind."""
+    found = {}
+    for path in files:
+        definition = yaml.safe_load(path.read_text("utf-8"))["spec"]
+        for version in definition["versions"]:
+            schema = copy.deepcopy(version["schema"]["openAPIV3Schema"])
+            schema["properties"]["metadata"] = {
+                "type": "object",
+                "x-kubernetes-preserve-unknown-fields": True,
+            }
+            key = f"{definition['group']}/{version['name']}", definition["names"]["kind"]
+            found[key] = closed(schema)
+    return found
+
+
+def install(plane: Any, files: Iterable[Path]) -> None:
+    """Creates definitions in an API server."""
+    for path in files:
+        definition = yaml.safe_load(path.read_text("utf-8"))
+        plane.ask("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
+
+
+def asked_until_served(plane: Any, url: str, value: Any) -> Any:
+    """The answer of an API server that may need a moment before it serves a new kind."""
+    for _ in range(100):
+        try:
+            return plane.ask("POST", url, value)
+        except urllib.error.HTTPError as error:
+            if error.code != 404:
+                raise AssertionError(error.read().decode()) from error
+            time.sleep(0.1)
+    raise AssertionError(f"{url} is not served")
