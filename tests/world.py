@@ -288,6 +288,26 @@ class World:
             elif pod.phase == "Pending":
                 self.get_ready(name)
 
+    def dies_before(self, count: int) -> None:
+        """The watcher is killed after so many actions, and another one starts."""
+        left = count
+
+        def dies(_action: Action) -> bool:
+            nonlocal left
+            left -= 1
+            return left < 0
+
+        self.settle(until=dies)
+        self.restart_watcher()
+
+    def acts_late(self, *kinds: type[Any]) -> None:
+        """Actions of these kinds are carried out once more, which were decided on an old view."""
+        old = self.decide()
+        self.settle()
+        for action in old:
+            if isinstance(action, kinds):
+                self.act(action)
+
     def act(self, action: Action) -> None:
         self.done.append(action)
         match action:

@@ -568,20 +568,9 @@ def operate(world: Watched, operation: tuple[Any, ...]) -> None:
         case "watcher restarts":
             world.restart_watcher()
         case "watcher dies before action":
-            left = [facts[0]]
-
-            def dies(_action: Any) -> bool:
-                left[0] -= 1
-                return left[0] < 0
-
-            world.settle(until=dies)
-            world.restart_watcher()
+            world.dies_before(facts[0])
         case "decides on an old view":
-            old = world.decide()
-            world.settle()
-            for action in old:
-                if isinstance(action, DeletePod):
-                    world.act(action)
+            world.acts_late(DeletePod)
         case "status lost" if not world.over:
             world.status = None
             world.restart_watcher()
