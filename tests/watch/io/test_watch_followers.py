@@ -216,7 +216,8 @@ def bound(place: Place, objects: list[dict]) -> None:
             place.plane.ask("POST", path, {**body, "target": target})
 
 
-def test_a_worker_whose_log_stands_still_is_ended_and_followed(place, watching, node):
+def running_while_one_is_silent(place, node) -> None:
+    """A job whose Pods run for ten minutes, one of which has said nothing for an hour."""
     old = (datetime.now(UTC) - timedelta(hours=1)).isoformat().replace("+00:00", "Z")
     node.words[named(1)] = old
     objects = place.submit(job(place, {"etcompile.dev/stuck-after": "60"}))
@@ -224,6 +225,10 @@ def test_a_worker_whose_log_stands_still_is_ended_and_followed(place, watching, 
     longer = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - 600))
     for name in place.pods():
         place.becomes(name, "Running", since=longer)
+
+
+def test_a_worker_whose_log_stands_still_is_ended_and_followed(place, watching, node):
+    running_while_one_is_silent(place, node)
     watching(logs=True)
     eventually(lambda: (place.pod(named(1)) or {})["spec"].get("activeDeadlineSeconds") == 1)
     assert sorted(set(node.asked)) == [named(0), named(1), named(2)]
@@ -234,13 +239,7 @@ def test_a_worker_whose_log_stands_still_is_ended_and_followed(place, watching, 
 
 
 def test_without_the_right_to_read_logs_nobody_is_ended(place, watching, node):
-    old = (datetime.now(UTC) - timedelta(hours=1)).isoformat().replace("+00:00", "Z")
-    node.words[named(1)] = old
-    objects = place.submit(job(place, {"etcompile.dev/stuck-after": "60"}))
-    bound(place, objects)
-    longer = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - 600))
-    for name in place.pods():
-        place.becomes(name, "Running", since=longer)
+    running_while_one_is_silent(place, node)
     watching()
     eventually(
         lambda: [
