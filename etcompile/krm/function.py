@@ -13,7 +13,7 @@ from etcompile import emit, frontends
 from etcompile.compiler import Compilation, compile  # noqa: A004
 from etcompile.diagnostics import Diagnostic, has_errors
 from etcompile.krm.config import work
-from etcompile.krm.places import PATHS, annotations, document
+from etcompile.krm.places import PATHS, annotations, document, metadata
 from etcompile.krm.resource_list import Item, ResourceList, resource_list, written
 from etcompile.krm.results import results
 from etcompile.load import Document
@@ -104,12 +104,7 @@ def _is_echo(item: Item, given: ResourceList) -> bool:
         return False
     return all(
         item.value.get(field) == config.get(field) for field in ("apiVersion", "kind")
-    ) and _name(item.value) == _name(config)
-
-
-def _name(value: Object) -> Any:
-    metadata = value.get("metadata")
-    return metadata.get("name") if isinstance(metadata, dict) else None
+    ) and metadata(item.value).get("name") == metadata(config).get("name")
 
 
 def _noted(value: Object, item: Object) -> Object:
@@ -117,6 +112,6 @@ def _noted(value: Object, item: Object) -> Object:
     notes = {name: note for name in _FILES if (note := annotations(item).get(name))}
     if not notes:
         return value
-    metadata = value["metadata"]
-    own = metadata.get("annotations") or {}
-    return {**value, "metadata": {**metadata, "annotations": {**own, **notes}}}
+    about = value["metadata"]
+    own = about.get("annotations") or {}
+    return {**value, "metadata": {**about, "annotations": {**own, **notes}}}

@@ -67,10 +67,9 @@ def document(item: Mapping[str, Any], *, in_file: bool = True) -> Document:
             the function runs, and not from beside that file.
     """
     data = dict(item)
-    metadata = data.get("metadata")
-    if isinstance(metadata, dict) and isinstance(metadata.get("annotations"), dict):
-        own = {k: v for k, v in metadata["annotations"].items() if not k.startswith(_PIPELINES)}
-        rest = {name: value for name, value in metadata.items() if name != "annotations"}
+    if isinstance(metadata(item).get("annotations"), dict):
+        own = {k: v for k, v in annotations(item).items() if not k.startswith(_PIPELINES)}
+        rest = {name: value for name, value in metadata(item).items() if name != "annotations"}
         data["metadata"] = {**rest, "annotations": own} if own else rest
     name = (in_file and file_of(item)) or _label(item, qualified=in_file)
     return Document(name, name, 0, data, ItemPlaces(name, item))
@@ -81,15 +80,19 @@ def file_of(item: Mapping[str, Any]) -> str | None:
     return next((found for one in PATHS if (found := annotations(item).get(one))), None)
 
 
+def metadata(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    """An item's metadata; empty where it has none, or something else in its place."""
+    found = item.get("metadata")
+    return found if isinstance(found, dict) else {}
+
+
 def annotations(item: Mapping[str, Any]) -> Mapping[str, Any]:
     """All of an item's annotations."""
-    metadata = item.get("metadata")
-    found = metadata.get("annotations") if isinstance(metadata, dict) else None
+    found = metadata(item).get("annotations")
     return found if isinstance(found, dict) else {}
 
 
 def _label(item: Mapping[str, Any], *, qualified: bool) -> str:
-    metadata = item.get("metadata")
-    metadata = metadata if isinstance(metadata, dict) else {}
-    names = (qualified and metadata.get("namespace"), metadata.get("name"))
+    own = metadata(item)
+    names = (qualified and own.get("namespace"), own.get("name"))
     return f"{item.get('kind')} {'/'.join(str(name) for name in names if name) or '(no name)'}"

@@ -9,7 +9,7 @@ from typing import Any
 
 from etcompile.check.explain import dotted
 from etcompile.diagnostics import RULES, Diagnostic, Location
-from etcompile.krm.places import INDEXES, ItemLocation, annotations, file_of
+from etcompile.krm.places import INDEXES, ItemLocation, annotations, file_of, metadata
 from etcompile.krm.resource_list import NAME
 
 
@@ -40,8 +40,7 @@ def _result(diagnostic: Diagnostic) -> dict[str, Any]:
 
 
 def _reference(item: Mapping[str, Any]) -> dict[str, str]:
-    metadata = item.get("metadata")
-    named = metadata if isinstance(metadata, dict) else {}
+    named = metadata(item)
     whole = {
         "apiVersion": item.get("apiVersion"),
         "kind": item.get("kind"),
