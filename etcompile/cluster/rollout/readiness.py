@@ -205,8 +205,8 @@ class Readiness:
             return
         held_up = target.state == "failed"
         turned = target.see(found, time.monotonic())
-        failed = self._failed_before(target)
-        if target.state == "waiting" and failed is not None:
+        failed = self._failed_before(target) if target.state == "waiting" else None
+        if failed is not None:
             self._hold_up(target, failed, again=held_up)
         elif turned:
             self._turned(target)
