@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct, structs
 
-from etcompile.model import Role
+from etcompile.model import Relaunch, Role
 from etcompile.watch.actions import Action, EmitEvent, Requeue
 from etcompile.watch.rules import following, gang, limits
 from etcompile.watch.rules.returning import why
@@ -187,9 +187,12 @@ def is_spared(stock: Stock, loss: Replica) -> bool:
     success = stock.standing.job.run.success
     if success.least is None or loss.place.role.name not in success.roles:
         return False
-    out = [one for one in _deciding(stock) if one.state == "lost" and not one.returns]
-    out += [one for one in _deciding(stock) if one.state == "left"]
-    return len(_deciding(stock)) - len(out) >= success.least
+    remaining = [
+        one
+        for one in _deciding(stock)
+        if one.state != "left" and (one.state != "lost" or one.returns)
+    ]
+    return len(remaining) >= success.least
 
 
 def _worn_out(stock: Stock, record: RunRecord, losses: list[Replica]) -> End | None:
@@ -213,9 +216,8 @@ def _worn_out(stock: Stock, record: RunRecord, losses: list[Replica]) -> End | N
 
 def _waited(stock: Stock, now: float) -> End | None:
     """The end of a run whose Pods wait too long to start (reference/dlrover.md 4.3)."""
-    for role, since in _waiting(stock):
-        rules = role.relaunch
-        if rules is None or rules.pending is None or now < since + rules.pending:
+    for role, rules, due in _waiting(stock):
+        if now < due:
             continue
         others = [one for one in stock.replicas if one.place.role is role]
         running = sum(one.place.pod is not None and one.place.pod.ready for one in others)
@@ -226,8 +228,8 @@ def _waited(stock: Stock, now: float) -> End | None:
     return None
 
 
-def _waiting(stock: Stock) -> Iterator[tuple[Role, float]]:
-    """Roles with a Pod that is Pending, and since when.
+def _waiting(stock: Stock) -> Iterator[tuple[Role, Relaunch, float]]:
+    """Roles with a Pod that is Pending, their limits, and until when it may be.
 
     Not where a gang scheduler makes them wait: its queue may be as long as it is.
     """
@@ -238,7 +240,7 @@ def _waiting(stock: Stock) -> Iterator[tuple[Role, float]]:
         if rules is None or rules.pending is None or rules.tolerance == "never":
             continue
         if pod is not None and pod.phase == "Pending" and not pod.deleting:
-            yield one.place.role, pod.created
+            yield one.place.role, rules, pod.created + rules.pending
 
 
 def _may_return(stock: Stock, record: RunRecord, loss: Replica) -> bool:
@@ -260,10 +262,9 @@ def _next_look(stock: Stock, record: RunRecord, now: float) -> Iterator[Action]:
     deadline = _deadline(stock, record)
     if deadline is not None:
         yield Requeue(deadline)
-    for role, since in _waiting(stock):
-        rules = role.relaunch
-        if rules is not None and rules.pending is not None and now < since + rules.pending:
-            yield Requeue(since + rules.pending)
+    for _, _, due in _waiting(stock):
+        if now < due:
+            yield Requeue(due)
     patience = stock.standing.view.patience
     for one in stock.those("lost"):
         if one.since and not one.returns and one.place.role.vital:
