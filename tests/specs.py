@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import etcompile
@@ -19,6 +20,16 @@ HOROVOD = [
     "python",
     "train.py",
 ]
+
+
+def copy_example(example: Path, folder: Path, namespace: str) -> None:
+    """Copies the files of an example into a new folder, with its jobs in another namespace."""
+    folder.mkdir()
+    for file in example.glob("*.yaml"):
+        text = file.read_text()
+        for usual in ("ml", "nlp"):
+            text = text.replace(f"namespace: {usual}", f"namespace: {namespace}")
+        (folder / file.name).write_text(text)
 
 
 def training_job(name: str = "mnist", *, replicas: int = 2, **spec: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from apply.kubelet import ready
-from specs import scale_in, scale_out
+from specs import copy_example, scale_in, scale_out
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("*/*/job.yaml"))
@@ -22,13 +22,7 @@ def place(found: list[str], wanted: str) -> int:
 def test_every_example_is_accepted_applied_in_order_and_then_left_alone(
     run, writes, kubelet, objects, tmp_path, namespace, example
 ):
-    folder = tmp_path / "example"
-    folder.mkdir()
-    for file in example.glob("*.yaml"):
-        text = file.read_text()
-        for usual in ("ml", "nlp"):
-            text = text.replace(f"namespace: {usual}", f"namespace: {namespace}")
-        (folder / file.name).write_text(text)
+    copy_example(example, tmp_path / "example", namespace)
     tried = run("apply", "example", "--dry-run", "server")
     assert tried.returncode == 0, tried.stderr
     assert writes() == []

@@ -11,6 +11,7 @@ import pytest
 
 import etcompile
 from etcompile import Options
+from specs import copy_example
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(
@@ -45,12 +46,7 @@ def kubectl(control_plane, namespace, require) -> Kubectl:
 
 def rendered(example: Path, folder: Path, namespace: str, *more: str) -> list[str]:
     """Renders an example into a namespace; the names of what it compiles to."""
-    shutil.copytree(example, folder / "jobs")
-    for file in (folder / "jobs").iterdir():
-        text = file.read_text()
-        for usual in ("ml", "nlp"):
-            text = text.replace(f"namespace: {usual}", f"namespace: {namespace}")
-        file.write_text(text)
+    copy_example(example, folder / "jobs", namespace)
     command = [sys.executable, "-m", "etcompile", "render", folder / "jobs", "-q"]
     subprocess.run([*command, "--namespace", namespace, "-o", folder / "out", *more], check=True)
     compiled = etcompile.compile([folder / "jobs"], Options(namespace=namespace))
