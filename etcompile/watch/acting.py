@@ -128,6 +128,7 @@ class Acting:
         outcome: Outcome = "nothing"
         made = late = False
         refused: Exception | None = None
+        told = [one for one in actions if isinstance(one, EmitEvent)]
         for part, group in groupby(actions, key=_part):
             these = [*group]
             if part == "telling":
@@ -140,6 +141,8 @@ class Acting:
                 try:
                     self._carry_out(case, these)
                 except (ClusterError, NameTakenError) as error:
+                    if part == "record" and _may_be_done(error):
+                        self._tell(case, told)
                     if part != "pods" or not _is_final(error):
                         raise
                     refused = error
@@ -157,10 +160,12 @@ class Acting:
             self._on_pods(case, about_pods)
 
     def _tell(self, case: Case, actions: Sequence[Action]) -> None:
-        config = case.seen.config
+        config, status = case.seen.config, case.seen.status
+        metadata = config.value["metadata"] if config else {}
+        version = str(status.version if status else 0)
         for action in actions:
             if isinstance(action, EmitEvent):
-                self._events.tell(case.key[0], action, config.value["metadata"] if config else {})
+                self._events.tell(case.key[0], action, metadata, version)
             elif isinstance(action, ReadLog):
                 self._ask(case.key, action)
 
@@ -368,6 +373,11 @@ class Acting:
 def _is_final(problem: ClusterError | NameTakenError) -> bool:
     """Whether a write was answered, and trying again at once is no use: a quota, a name."""
     return isinstance(problem, NameTakenError) or problem.status == 403 or problem.invalid
+
+
+def _may_be_done(problem: ClusterError | NameTakenError) -> bool:
+    """Whether a write may have been carried out, though nobody said so."""
+    return isinstance(problem, ClusterError) and (problem.status or 500) >= 500
 
 
 def _part(action: Action) -> str:

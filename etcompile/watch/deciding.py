@@ -5,7 +5,14 @@ The one place that knows all rules and their order; each of them can be read alo
 
 from collections.abc import Iterable, Iterator
 
-from etcompile.watch.actions import Action, DeletePod, ReplacePod, Requeue, WriteStatus
+from etcompile.watch.actions import (
+    Action,
+    DeletePod,
+    EmitEvent,
+    ReplacePod,
+    Requeue,
+    WriteStatus,
+)
 from etcompile.watch.rules import (
     cleaning,
     expiring,
@@ -39,11 +46,14 @@ def decide(view: JobView, now: float) -> tuple[Action, ...]:
     """
     around = standing(view)
     ruling = _ruling(around, noticing.begun(around), now)
-    write = noticing.worth_writing(view.record, ruling.record)
-    return (
-        *([WriteStatus(ruling.record)] if write else []),
-        *_in_order(ruling.actions),
-    )
+    actions = [*_in_order(ruling.actions)]
+    if not noticing.worth_writing(view.record, ruling.record):
+        return tuple(actions)
+    # What is written down is not decided again. So it is told of at once: the requests after it
+    # may fail, and would take an Event that comes after them along.
+    told = [one for one in actions if isinstance(one, EmitEvent)]
+    others = [one for one in actions if not isinstance(one, EmitEvent)]
+    return (WriteStatus(ruling.record), *told, *others)
 
 
 def _ruling(around: Standing, record: RunRecord, now: float) -> Ruling:

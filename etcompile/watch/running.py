@@ -210,7 +210,7 @@ class Watcher:
         except ClusterError as error:
             if error.reason == "Interrupted" or self._stop.is_set():
                 return None, "stopped"
-            if error.status is not None and 400 <= error.status < 500:
+            if _is_refused(error):
                 self._tell_once(key, "Refused", str(error))
             return max(
                 self._later(key, str(error)), time.time() + (error.retry_after or 0)
@@ -377,3 +377,8 @@ class Watcher:
         gauge("queue_depth", "Jobs that want a look now.", lambda: self._queue.depth)
         gauge("jobs", "Jobs that are known.", lambda: self._observations.counts()[0])
         gauge("pods", "Pods that are known.", lambda: self._observations.counts()[1])
+
+
+def _is_refused(error: ClusterError) -> bool:
+    """Whether the API server said no, rather than nothing or later."""
+    return error.status is not None and 400 <= error.status < 500 and error.status != 429

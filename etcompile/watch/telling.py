@@ -4,6 +4,7 @@ Apart from the other writes because an Event may be late, and may be lost: it ne
 replacement, and a thousand failures at once are not a thousand more requests in the same second.
 """
 
+import hashlib
 import threading
 import time
 import uuid
@@ -55,13 +56,18 @@ class Events:
         self._some = threading.Event()
         self._closed = False
 
-    def tell(self, namespace: str, event: EmitEvent, config: Mapping[str, Any]) -> None:
+    def tell(
+        self, namespace: str, event: EmitEvent, config: Mapping[str, Any], version: str = ""
+    ) -> None:
         """Tells people, soon.
 
         Args:
             namespace: The job's.
             event: What to tell.
             config: The live metadata of the job's ConfigMap, which it is about if no Pod is named.
+            version: The version of the run record that it was decided on. What is decided on it
+                again, by this watcher or by the next, makes no second Event. Empty for what may be
+                told again.
         """
         if event.pod is not None:
             about = {"kind": "Pod", "name": event.pod, "uid": event.uid}
@@ -73,7 +79,7 @@ class Events:
                 "apiVersion": "v1",
                 "kind": "Event",
                 "metadata": {
-                    "name": f"{about['name']}.{uuid.uuid4().hex[:16]}",
+                    "name": f"{about['name']}.{_suffix(about, event, version)}",
                     "namespace": namespace,
                 },
                 "involvedObject": {
@@ -128,3 +134,11 @@ class Events:
             self._counted("ok")
         except ClusterError as error:
             self._counted(str(error.status or "none"))
+
+
+def _suffix(about: Mapping[str, Any], event: EmitEvent, version: str) -> str:
+    """What tells apart the Events about one object; the same for what is told twice."""
+    if not version:
+        return uuid.uuid4().hex[:16]
+    what = (about["uid"], event.reason, event.message, version)
+    return hashlib.sha256("\0".join(map(str, what)).encode()).hexdigest()[:16]

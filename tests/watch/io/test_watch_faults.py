@@ -44,6 +44,12 @@ def once_each(place, names: list[str]) -> None:
     assert counts == {f"worker/{name.rpartition('-')[2]}": 1 for name in names}
 
 
+def told(place) -> list[tuple[str, str]]:
+    """Whom each Event is about, and its reason."""
+    events = place.cluster.list(place.cluster.resource("v1", "Event"), place.namespace).items
+    return [(event["involvedObject"]["name"], event["reason"]) for event in events]
+
+
 WRITES = {
     "pods": ("DELETE|POST", r"/pods(/bert-worker-1)?\?"),
     "record": ("PATCH", r"/configmaps/bert-status"),
@@ -67,6 +73,8 @@ def test_a_write_that_fails_is_decided_anew(place, watching, proxy, what, kind, 
     eventually(lambda: any(seen.fault == kind for seen in proxy.seen))
     eventually(lambda: listed(place, 3))
     once_each(place, ["bert-worker-1"])
+    eventually(lambda: told(place), why="nobody was told")
+    assert told(place) == [("bert-worker-1", "PodReplaced")]
 
 
 def test_a_failure_while_the_watch_is_cut_is_seen_all_the_same(place, watching, proxy):
