@@ -214,7 +214,7 @@ class Acting:
                 raise
             # What is there now is on its way here: the stream tells of every change.
             raise OutdatedError(name) from error
-        self._observations.saw_map(live)
+        self._observations.saw_map(live, answer=True)
 
     # ---- Pods ----------------------------------------------------------------------------------
 
@@ -274,7 +274,7 @@ class Acting:
                 raise
             self._judge(case, value)
             return
-        self._observations.saw_pod(live)
+        self._observations.saw_pod(live, answer=True)
         self._metrics.replacements.labels(action.reason).inc()
         before = action.lost if isinstance(action, CreatePod) and action.lost else action.name
         if (lost := _lost_at(case.seen, before)) is not None:
@@ -294,7 +294,7 @@ class Acting:
     def _look(self, namespace: str, name: str) -> Mapping[str, Any] | None:
         found = self._cluster.get(self._pods, name, namespace)
         if found is not None:
-            self._observations.saw_pod(found)
+            self._observations.saw_pod(found, answer=True)
         return found
 
     def _patch(
@@ -321,7 +321,7 @@ class Acting:
             if not error.not_found:
                 raise
             return  # that Pod is gone
-        self._observations.saw_pod(live)
+        self._observations.saw_pod(live, answer=True)
 
     # ---- logs ----------------------------------------------------------------------------------
 

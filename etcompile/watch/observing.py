@@ -124,6 +124,7 @@ class Observations:
         self._jobs: dict[JobKey, SeenJob] = {}
         # Asked to go, and not yet seen to: an older event must not bring them back.
         self._leaving: set[str] = set()
+        self._told_pods, self._told_maps = _Told(), _Told()
         self.pods = _Keeper(self.saw_pod, self._left_pods)
         self.maps = _Keeper(self.saw_map, self._left_maps)
         self.batch = _Keeper(self.saw_batch, self._left_batch)
@@ -153,16 +154,21 @@ class Observations:
 
     # ---- what was seen -------------------------------------------------------------------------
 
-    def saw_pod(self, value: Object, *, gone: bool = False) -> None:
+    def saw_pod(self, value: Object, *, gone: bool = False, answer: bool = False) -> None:
         """A Pod as an event or an answer shows it.
 
         Args:
             value: The Pod.
             gone: Whether it is there no more.
+            answer: Whether a request was answered with it, and no stream has told of it.
         """
         key, name = _job_key(value), value["metadata"]["name"]
         version = _version(value)
         with self._lock:
+            if answer and (not key[1] or self._told_pods.reached(key[0], version)):
+                return
+            if not answer:
+                self._told_pods.tells(key[0], version)
             told = self._forget_pod(key, name, version) if gone else self._put_pod(key, value)
         if told:
             self._changed(key)
@@ -187,17 +193,22 @@ class Observations:
         if told and heard.at is not None:
             self._changed(key)
 
-    def saw_map(self, value: Object, *, gone: bool = False) -> None:
+    def saw_map(self, value: Object, *, gone: bool = False, answer: bool = False) -> None:
         """A ConfigMap as an event or an answer shows it.
 
         Args:
             value: The ConfigMap.
             gone: Whether it is there no more.
+            answer: Whether a request was answered with it, and no stream has told of it.
         """
         key, slot = _job_key(value), _slot(value)
         if slot is None:
             return
         with self._lock:
+            if answer and self._told_maps.reached(key[0], _version(value)):
+                return
+            if not answer:
+                self._told_maps.tells(key[0], _version(value))
             seen = self._jobs.setdefault(key, SeenJob())
             known: SeenMap | None = getattr(seen, slot)
             version = _version(value)
@@ -244,6 +255,7 @@ class Observations:
     def _left_pods(self, place: str | None, listed: set[_Name], version: int) -> None:
         """Forgets Pods that a complete list does not have."""
         with self._lock:
+            self._told_pods.tells(place, version)
             told = {
                 key
                 for key, seen in [*self._jobs.items()]
@@ -274,6 +286,7 @@ class Observations:
         """Forgets ConfigMaps that a complete list does not have."""
         told = set()
         with self._lock:
+            self._told_maps.tells(place, version)
             for key, seen in [*self._jobs.items()]:
                 if place is not None and key[0] != place:
                     continue
@@ -324,6 +337,25 @@ class Observations:
     def _drop(self, key: JobKey) -> None:
         if self._jobs[key].empty:
             del self._jobs[key]
+
+
+class _Told:
+    """How far the streams of a kind have told.
+
+    An answer that is not newer has nothing to add, and must not: what it shows may have vanished
+    since, which is told once.
+    """
+
+    def __init__(self) -> None:
+        self._reached: dict[str | None, int] = {}
+
+    def tells(self, place: str | None, version: int) -> None:
+        """A stream has told of a version in a namespace; in all of them if None."""
+        self._reached[place] = max(version, self._reached.get(place, 0))
+
+    def reached(self, namespace: str, version: int) -> bool:
+        """Whether all changes of a namespace up to a version were told of."""
+        return version <= max(self._reached.get(namespace, 0), self._reached.get(None, 0))
 
 
 class _Keeper:

@@ -39,10 +39,41 @@ def view(seen: Observations):
 
 def test_an_older_event_does_not_undo_a_newer_answer(seen):
     seen.saw_pod(pod(5, "a", "Failed"))
-    seen.saw_pod(pod(9, "b", "Pending"))  # the answer to its replacement being created
+    seen.saw_pod(pod(9, "b", "Pending"), answer=True)  # its replacement is created
     seen.saw_pod(pod(7, "a", "Failed"))
     seen.saw_pod(pod(8, "a", "Failed"), gone=True)
     assert (view(seen).uid, view(seen).phase) == ("b", "Pending")
+
+
+def test_a_late_answer_does_not_bring_back_what_has_vanished(seen):
+    seen.saw_map(config_map(1))
+    seen.saw_map(config_map(2, "bert-hosts", hostfile="a\n"))
+    seen.saw_pod(pod(5))
+    seen.saw_pod(pod(6), gone=True)
+    seen.saw_pod(pod(5, deletionTimestamp="2026-01-01T00:00:00Z"), answer=True)
+    assert seen.job(KEY).pods == {}
+    seen.saw_map(config_map(7, "bert-hosts"), gone=True)
+    seen.saw_map(config_map(4, "bert-hosts", hostfile="b\n"), answer=True)
+    assert seen.job(KEY).hosts is None
+
+
+def test_a_late_answer_does_not_bring_back_what_a_list_did_not_have(seen):
+    seen.saw_map(config_map(1))
+    seen.saw_pod(pod(5))
+    for place in ("ml", None):
+        seen.pods.begin(place)
+        seen.pods.complete(place, "10")
+        seen.saw_pod(pod(9, "b"), answer=True)
+        assert seen.job(KEY).pods == {}
+    seen.saw_pod(pod(11, "b"), answer=True)
+    assert view(seen).uid == "b"
+
+
+def test_a_pod_of_no_job_that_had_the_name_is_not_kept(seen):
+    stranger = pod(5)
+    del stranger["metadata"]["labels"]
+    seen.saw_pod(stranger, answer=True)
+    assert seen.known() == []
 
 
 def test_a_pod_that_was_asked_to_go_stays_so_until_it_has(seen):

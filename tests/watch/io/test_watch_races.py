@@ -90,6 +90,23 @@ def let_go(place, name: str) -> None:
     place.cluster.patch(pods(place), name, {"metadata": {"finalizers": None}})
 
 
+# answers ----------------------------------------------------------------------------------------
+
+
+def test_a_late_answer_hides_no_pod_that_has_vanished_since(place, watching, proxy):
+    watching(server=proxy.url)
+    begun(place, training_job(workers=2), workers=2)
+    eventually(lambda: whole(place, 2))
+    hold(place, "bert-worker-1")
+    # Its name is still taken, and the answer to who has it comes after it is gone.
+    proxy.add("lag", method="GET", path="/pods/bert-worker-1", seconds=1.0)
+    place.fails("bert-worker-1")
+    eventually(lambda: any(seen.fault for seen in proxy.seen))
+    time.sleep(0.2)
+    let_go(place, "bert-worker-1")
+    eventually(lambda: whole(place, 2))
+
+
 # et-operator ------------------------------------------------------------------------------------
 
 
