@@ -121,14 +121,11 @@ class Leading:
         before = self._until
         if held:
             self._until = begun + self._terms.renew
-        if self._leads and clock() >= before:
+        if clock() >= before:
             # Renewed, but late: whoever asked in between was told not to act, and gave up.
-            self._leads = False
-            self.changed(self._leads)
+            self._turn(leads=False)
         leads = self.valid
-        if leads != self._leads:
-            self._leads = leads
-            self.changed(leads)
+        self._turn(leads=leads)
         return leads
 
     def release(self) -> None:
@@ -141,9 +138,13 @@ class Leading:
         except ClusterError:
             return  # it ends by itself
         finally:
-            if self._leads:
-                self._leads = False
-                self.changed(self._leads)
+            self._turn(leads=False)
+
+    def _turn(self, *, leads: bool) -> None:
+        """Whether it leads from now on: tells of it if that is new."""
+        if leads != self._leads:
+            self._leads = leads
+            self.changed(leads)
 
     def _tried(self, begun: float) -> bool:
         if self._leads and self._version is not None:

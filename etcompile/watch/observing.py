@@ -162,13 +162,12 @@ class Observations:
             gone: Whether it is there no more.
             answer: Whether a request was answered with it, and no stream has told of it.
         """
-        key, name = _job_key(value), value["metadata"]["name"]
-        version = _version(value)
+        key, name, version = _job_key(value), value["metadata"]["name"], _version(value)
+        if answer and not key[1]:
+            return  # it is no job's, and no stream will tell when it goes
         with self._lock:
-            if answer and (not key[1] or self._told_pods.reached(key[0], version)):
+            if not self._told_pods.is_news(key[0], version, answer=answer):
                 return
-            if not answer:
-                self._told_pods.tells(key[0], version)
             told = self._forget_pod(key, name, version) if gone else self._put_pod(key, value)
         if told:
             self._changed(key)
@@ -201,17 +200,14 @@ class Observations:
             gone: Whether it is there no more.
             answer: Whether a request was answered with it, and no stream has told of it.
         """
-        key, slot = _job_key(value), _slot(value)
+        key, slot, version = _job_key(value), _slot(value), _version(value)
         if slot is None:
             return
         with self._lock:
-            if answer and self._told_maps.reached(key[0], _version(value)):
+            if not self._told_maps.is_news(key[0], version, answer=answer):
                 return
-            if not answer:
-                self._told_maps.tells(key[0], _version(value))
             seen = self._jobs.setdefault(key, SeenJob())
             known: SeenMap | None = getattr(seen, slot)
-            version = _version(value)
             newer = known is None or version > known.version
             if gone:
                 told = newer and known is not None and known.name == value["metadata"]["name"]
@@ -353,9 +349,12 @@ class _Told:
         """A stream has told of a version in a namespace; in all of them if None."""
         self._reached[place] = max(version, self._reached.get(place, 0))
 
-    def reached(self, namespace: str, version: int) -> bool:
-        """Whether all changes of a namespace up to a version were told of."""
-        return version <= max(self._reached.get(namespace, 0), self._reached.get(None, 0))
+    def is_news(self, namespace: str, version: int, *, answer: bool) -> bool:
+        """Whether a version may be new; if it is no answer, a stream tells of it by this."""
+        if answer:
+            return version > max(self._reached.get(namespace, 0), self._reached.get(None, 0))
+        self.tells(namespace, version)
+        return True
 
 
 class _Keeper:
