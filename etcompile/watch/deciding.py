@@ -46,14 +46,13 @@ def decide(view: JobView, now: float) -> tuple[Action, ...]:
     """
     around = standing(view)
     ruling = _ruling(around, noticing.begun(around), now)
-    actions = [*_in_order(ruling.actions)]
+    actions = tuple(_in_order(ruling.actions))
     if not noticing.worth_writing(view.record, ruling.record):
-        return tuple(actions)
+        return actions
     # What is written down is not decided again. So it is told of at once: the requests after it
     # may fail, and would take an Event that comes after them along.
-    told = [one for one in actions if isinstance(one, EmitEvent)]
-    others = [one for one in actions if not isinstance(one, EmitEvent)]
-    return (WriteStatus(ruling.record), *told, *others)
+    told_first = sorted(actions, key=lambda one: not isinstance(one, EmitEvent))
+    return (WriteStatus(ruling.record), *told_first)
 
 
 def _ruling(around: Standing, record: RunRecord, now: float) -> Ruling:
