@@ -21,33 +21,27 @@ def started(place, workers: int = 3) -> None:
     eventually(lambda: len(place.ready()) == workers)
 
 
-def listed(place, count: int) -> bool:
-    hosts = [host.split(".")[0] for host in place.hosts()]
-    return len(hosts) == count and hosts == place.ready()
-
-
 def replaced(place, names: list[str]) -> None:
     """Lets workers fail; each must come back, once, and be counted once."""
     before = {name: place.uid(name) for name in names}
     for name in names:
         place.fails(name)
     eventually(lambda: all(place.uid(name) not in ("", uid) for name, uid in before.items()), 30)
-    eventually(lambda: listed(place, len(place.ready())), 30)
+    eventually(lambda: place.whole(len(place.ready())), 30)
     once_each(place, names)
 
 
 def once_each(place, names: list[str]) -> None:
     made = [name for verb, kind, name in place.writes(NAME) if (verb, kind) == ("create", "pods")]
     assert sorted(made) == sorted(names)
-    record = json.loads(place.data("bert-status")["record"])
-    counts = {key: trial.get("count", 0) for key, trial in record["trials"].items()}
+    trials = place.record()["trials"]
+    counts = {key: trial.get("count", 0) for key, trial in trials.items()}
     assert counts == {f"worker/{name.rpartition('-')[2]}": 1 for name in names}
 
 
 def told(place) -> list[tuple[str, str]]:
     """Whom each Event is about, and its reason."""
-    events = place.cluster.list(place.cluster.resource("v1", "Event"), place.namespace).items
-    return [(event["involvedObject"]["name"], event["reason"]) for event in events]
+    return [(event["involvedObject"]["name"], event["reason"]) for event in place.events()]
 
 
 WRITES = {
@@ -65,13 +59,13 @@ FAULTS = [("status", 429), ("status", 500), ("lost", 500), ("reset-before", 0), 
 def test_a_write_that_fails_is_decided_anew(place, watching, proxy, what, kind, status):
     watching(server=proxy.url)
     started(place)
-    eventually(lambda: listed(place, 3))
+    eventually(lambda: place.whole(3))
     methods, path = WRITES[what]
     for method in methods.split("|"):
         proxy.add(kind, method=method, path=path, status=status, times=2)
     replaced(place, ["bert-worker-1"])
     eventually(lambda: any(seen.fault == kind for seen in proxy.seen))
-    eventually(lambda: listed(place, 3))
+    eventually(lambda: place.whole(3))
     once_each(place, ["bert-worker-1"])
     eventually(lambda: told(place), why="nobody was told")
     assert told(place) == [("bert-worker-1", "PodReplaced")]
@@ -80,7 +74,7 @@ def test_a_write_that_fails_is_decided_anew(place, watching, proxy, what, kind, 
 def test_a_failure_while_the_watch_is_cut_is_seen_all_the_same(place, watching, proxy):
     watching(server=proxy.url)
     started(place)
-    eventually(lambda: listed(place, 3))
+    eventually(lambda: place.whole(3))
     # Whatever each watch tells next is its last word, three times.
     proxy.add("cut", path=r"/pods\?.*watch=true", times=3, after=1)
     proxy.add("reset-before", path=r"/pods\?.*watch=true", times=2)
@@ -105,7 +99,7 @@ EXPIRED = json.dumps(
 def test_a_worker_that_is_deleted_while_nobody_looks_comes_back(place, watching, proxy):
     watching(server=proxy.url)
     started(place)
-    eventually(lambda: listed(place, 3))
+    eventually(lambda: place.whole(3))
     # No events for a while, and then a list that does not have the Pod.
     watch = r"/pods\?.*watch=true"
     proxy.add("status", path=watch, status=503, times=3)
@@ -115,7 +109,7 @@ def test_a_worker_that_is_deleted_while_nobody_looks_comes_back(place, watching,
     uid = place.uid("bert-worker-1")
     place.cluster.delete(place.cluster.resource("v1", "Pod"), "bert-worker-1")
     eventually(lambda: place.uid("bert-worker-1") not in ("", uid))
-    eventually(lambda: listed(place, 3))
+    eventually(lambda: place.whole(3))
 
 
 def test_an_expired_watch_begins_anew_with_a_list(place, watching, proxy):
@@ -124,7 +118,7 @@ def test_an_expired_watch_begins_anew_with_a_list(place, watching, proxy):
     proxy.add("status", path=r"/pods\?.*watch=true", status=410, body=EXPIRED, times=2)
     running = watching(server=proxy.url)
     started(place)
-    eventually(lambda: listed(place, 3))
+    eventually(lambda: place.whole(3))
     replaced(place, ["bert-worker-1"])
     restarts = {"kind": "Pod", "reason": "expired"}
     assert running.value("etcompile_watch_stream_restarts_total", **restarts) == 2
@@ -206,7 +200,7 @@ def test_of_two_watchers_one_acts_and_the_other_takes_over(place, watching, prox
     eventually(lambda: second.leading.valid)
     assert not first.leading.valid
     eventually(lambda: place.uid("bert-worker-2") not in ("", uid))
-    eventually(lambda: listed(place, 3))
+    eventually(lambda: place.whole(3))
     once_each(place, ["bert-worker-1", "bert-worker-2"])
 
 
@@ -214,7 +208,7 @@ def test_two_watchers_that_both_believe_to_lead_still_replace_each_once(place, w
     watching(leads=False)
     watching(leads=False)
     started(place, 12)
-    eventually(lambda: listed(place, 12))
+    eventually(lambda: place.whole(12))
     replaced(place, [f"bert-worker-{number}" for number in range(1, 11)])
 
 
@@ -241,7 +235,7 @@ def process(place, granted, control_plane):
 def test_a_watcher_that_is_killed_in_the_middle_goes_on_where_it_was(place, process):
     first = process()
     started(place, 12)
-    eventually(lambda: listed(place, 12), 30)
+    eventually(lambda: place.whole(12), 30)
     names = [f"bert-worker-{number}" for number in range(1, 11)]
     before = {name: place.uid(name) for name in names}
     for name in names[:5]:
@@ -252,14 +246,14 @@ def test_a_watcher_that_is_killed_in_the_middle_goes_on_where_it_was(place, proc
         place.fails(name)
     process()
     eventually(lambda: all(place.uid(name) not in ("", uid) for name, uid in before.items()), 40)
-    eventually(lambda: listed(place, 12), 30)
+    eventually(lambda: place.whole(12), 30)
     once_each(place, names)
 
 
 def test_a_watcher_that_is_told_to_stop_gives_its_lease_away(place, process):
     first = process()
     started(place)
-    eventually(lambda: listed(place, 3), 30)
+    eventually(lambda: place.whole(3), 30)
     first.terminate()
     _, said = first.communicate(timeout=15)
     assert first.returncode == 0, said

@@ -1,6 +1,5 @@
 """Workers of DLRover's, followed by others: what a real API server makes of it."""
 
-import json
 import ssl
 import threading
 import time
@@ -44,10 +43,6 @@ def tracked(value: dict) -> None:
     group = value["apiVersion"].rpartition("/")[0]
     ours = f"app:{group}/{value['kind']}:{metadata['namespace']}/{metadata['name']}"
     metadata.setdefault("annotations", {})[ARGO] = ours
-
-
-def record(place: Place) -> dict:
-    return json.loads(place.data("mnist-status").get("record", "{}"))
 
 
 def test_a_failed_worker_stays_and_one_with_its_rank_and_the_next_number_follows(place, watching):
@@ -100,7 +95,7 @@ def test_a_follower_is_not_argo_cds_and_leaves_when_argo_cd_brings_the_worker_ba
     place.cluster.create(pod)
     eventually(lambda: "deletionTimestamp" in (place.pod(named(4)) or declared_gone())["metadata"])
     assert place.ready()[:2] == [named(0), named(1)]
-    assert record(place)["lines"]["worker/1"].get("index") is None
+    assert place.record("mnist")["lines"]["worker/1"].get("index") is None
 
 
 def declared_gone() -> dict:
@@ -127,7 +122,7 @@ def test_the_verdict_ends_the_master_and_a_watcher_that_was_killed_goes_on(place
     place.fails(named(4), 2)
     watching(leads=False)
     eventually(lambda: named(5) in place.ready())
-    line = record(place)["lines"]["worker/1"]
+    line = place.record("mnist")["lines"]["worker/1"]
     assert line == {"index": 5, "relaunches": 2, "counted": 2}
     for name in (named(0), named(2), named(5)):
         place.becomes(name, "Succeeded", 0)

@@ -46,15 +46,6 @@ def is_running(pod: dict) -> bool:
     return pod["status"]["phase"] == "Running"
 
 
-def record(place, job: str = "bert") -> dict[str, Any]:
-    return json.loads(place.data(f"{job}-status").get("record", "{}"))
-
-
-def whole(place, count: int) -> bool:
-    hosts = [host.split(".")[0] for host in place.hosts()]
-    return len(hosts) == count and hosts == place.ready()
-
-
 def apply_config(place, *documents: dict) -> None:
     """What a commit changes of a job whose Pods stay as they are."""
     for value in place.compiled(*documents):
@@ -86,25 +77,21 @@ def hold(place, name: str) -> None:
     place.cluster.patch(pods(place), name, {"metadata": {"finalizers": ["test.example/hold"]}})
 
 
-def let_go(place, name: str) -> None:
-    place.cluster.patch(pods(place), name, {"metadata": {"finalizers": None}})
-
-
 # answers ----------------------------------------------------------------------------------------
 
 
 def test_a_late_answer_hides_no_pod_that_has_vanished_since(place, watching, proxy):
     watching(server=proxy.url)
     begun(place, training_job(workers=2), workers=2)
-    eventually(lambda: whole(place, 2))
+    eventually(lambda: place.whole(2))
     hold(place, "bert-worker-1")
     # Its name is still taken, and the answer to who has it comes after it is gone.
     proxy.add("lag", method="GET", path="/pods/bert-worker-1", seconds=1.0)
     place.fails("bert-worker-1")
     eventually(lambda: any(seen.fault for seen in proxy.seen))
     time.sleep(0.2)
-    let_go(place, "bert-worker-1")
-    eventually(lambda: whole(place, 2))
+    place.let_go("bert-worker-1")
+    eventually(lambda: place.whole(2))
 
 
 # et-operator ------------------------------------------------------------------------------------
@@ -114,7 +101,7 @@ def test_et_operator_48_what_is_there_already_fails_no_job(place, late):
     late()
     worker = {"restartPolicy": "Always", "replicas": 3}
     objects = begun(place, training_job(workers=3, worker=worker), workers=3)
-    eventually(lambda: whole(place, 3))
+    eventually(lambda: place.whole(3))
     for _ in range(3):
         uid = place.uid("bert-worker-1")
         place.cluster.delete(pods(place), "bert-worker-1")
@@ -125,16 +112,16 @@ def test_et_operator_48_what_is_there_already_fails_no_job(place, late):
                 next(v for v in objects if v["metadata"]["name"] == "bert-worker-1")
             )
         eventually(lambda uid=uid: place.uid("bert-worker-1") not in ("", uid))
-        eventually(lambda: whole(place, 3))
-    assert record(place)["phase"] == "Running"
+        eventually(lambda: place.whole(3))
+    assert place.record()["phase"] == "Running"
     assert not [one for one in place.writes(NAME) if one[:2] == ("delete", "pods")]
 
 
 def test_et_operator_49_an_old_status_does_not_overwrite_a_newer_one(place, late):
     late("configmaps.*watch=true", 3.0)
     begun(place, training_job(workers=3), workers=3)
-    eventually(lambda: whole(place, 3))
-    run = record(place)["run"]
+    eventually(lambda: place.whole(3))
+    run = place.record()["run"]
     uid = place.uid("bert-worker-1")
     # Somebody ends the run, and the watcher has not heard of that when a worker fails.
     maps = place.cluster.resource("v1", "ConfigMap")
@@ -150,15 +137,15 @@ def test_et_operator_49_no_worker_is_forgotten_or_kept_for_ever(place, late, pro
     late()
     job = training_job(workers=4)
     begun(place, job, workers=4)
-    eventually(lambda: whole(place, 4))
+    eventually(lambda: place.whole(4))
     # The answers to what it writes get lost as well.
     proxy.add("lost", path="configmaps/bert-status", method="PATCH", status=500, times=2)
     apply_config(place, job, scale_in("less", 1, job="bert"))
     eventually(lambda: "bert-worker-3" not in place.pods(), 30)
     place.fails("bert-worker-1")
-    eventually(lambda: whole(place, 3), 30)
+    eventually(lambda: place.whole(3), 30)
     time.sleep(QUIET)
-    assert record(place).get("leaving", {}) == {}
+    assert place.record().get("leaving", {}) == {}
     assert made(place) == ["bert-worker-1"]
     assert sorted(place.pods()) == ["bert-launcher", *(f"bert-worker-{n}" for n in range(3))]
 
@@ -210,14 +197,14 @@ def test_training_operator_47_gaps_below_a_worker_that_leaves_are_not_filled(pla
     late()
     place.kubelets()
     place.submit(elastic(4))
-    eventually(lambda: record(place, "mnist").get("phase") == "Running")
+    eventually(lambda: place.record("mnist").get("phase") == "Running")
     hold(place, "mnist-worker-3")
     apply_config(place, elastic(1))
     for number in (3, 2, 1):
         place.cluster.delete(pods(place), f"mnist-worker-{number}")
         time.sleep(0.3)
     time.sleep(QUIET)
-    let_go(place, "mnist-worker-3")
+    place.let_go("mnist-worker-3")
     time.sleep(QUIET)
     assert [*place.pods()] == ["mnist-worker-0"]
     assert made(place) == []
@@ -228,20 +215,20 @@ def test_training_operator_48_how_a_pod_ends_that_was_asked_to_go_fails_no_job(p
     late()
     place.kubelets()
     place.submit(elastic(3, "ExitCode"))
-    eventually(lambda: record(place, "mnist").get("phase") == "Running")
+    eventually(lambda: place.record("mnist").get("phase") == "Running")
     hold(place, "mnist-worker-2")
     if how == "scaled in":
         apply_config(place, elastic(2, "ExitCode"))
     place.cluster.delete(pods(place), "mnist-worker-2")
     place.fails("mnist-worker-2", 1)
     time.sleep(QUIET)
-    let_go(place, "mnist-worker-2")
+    place.let_go("mnist-worker-2")
     count = 2 if how == "scaled in" else 3
     eventually(lambda: len(place.ready()) == count)
     time.sleep(QUIET)
     assert sorted(place.pods()) == [f"mnist-worker-{n}" for n in range(count)]
-    assert record(place, "mnist")["phase"] == "Running"
-    assert record(place, "mnist").get("replaced", {}) == {}
+    assert place.record("mnist")["phase"] == "Running"
+    assert place.record("mnist").get("replaced", {}) == {}
 
 
 def test_training_operator_49_a_pod_that_is_refused_is_told_of_and_made_once_it_may(
@@ -261,25 +248,22 @@ def test_training_operator_49_a_pod_that_is_refused_is_told_of_and_made_once_it_
     )
     place.fails("bert-worker-1")
     eventually(lambda: place.hosts() == ["bert-worker-0"])
-    eventually(lambda: whole(place, 2) and "bert-worker-1" in made(place), 30)
-    events = place.cluster.resource("v1", "Event")
+    eventually(lambda: place.whole(2) and "bert-worker-1" in made(place), 30)
     told = eventually(
-        lambda: [
-            one["message"] for one in place.cluster.list(events).items if one["reason"] == "Refused"
-        ]
+        lambda: [one["message"] for one in place.events() if one["reason"] == "Refused"]
     )
     assert len(told) == 1
     assert "exceeded quota: gpus" in told[0]
-    assert record(place)["phase"] == "Running"
+    assert place.record()["phase"] == "Running"
 
 
 def test_training_operator_50_no_status_write_conflicts_with_the_watchers_own(place, late):
     late()
     begun(place, training_job(workers=8), workers=8)
-    eventually(lambda: whole(place, 8))
+    eventually(lambda: place.whole(8))
     for number in range(8):
         place.fails(f"bert-worker-{number}")
         time.sleep(0.1)
     eventually(lambda: sorted(made(place)) == [f"bert-worker-{n}" for n in range(8)], 30)
-    eventually(lambda: whole(place, 8), 30)
+    eventually(lambda: place.whole(8), 30)
     assert conflicts(place) == []

@@ -47,17 +47,11 @@ def failures(place: Place) -> None:
         place.fails(name)
 
 
-def let_go(place: Place) -> None:
-    pods = place.cluster.resource("v1", "Pod")
-    place.cluster.patch(pods, "bert-worker-2", {"metadata": {"finalizers": None}})
-
-
 def served(place: Place) -> bool:
     """Whether the watcher has done all of it."""
     hosts = [host.split(".")[0] for host in place.hosts()]
     secrets = place.cluster.resource("v1", "Secret")
-    events = place.cluster.list(place.cluster.resource("v1", "Event"), place.namespace).items
-    told = {event["involvedObject"]["name"] for event in events}
+    told = {event["involvedObject"]["name"] for event in place.events()}
     return (
         hosts == ["bert-worker-0", "bert-worker-1", "bert-worker-2"] == place.ready()
         and place.cluster.get(secrets, "bert") is not None
@@ -71,7 +65,7 @@ def test_the_rendered_rights_are_enough(place, watching):
     eventually(lambda: len(place.hosts()) == 3)
     failures(place)
     eventually(lambda: "deletionTimestamp" in (place.pod("bert-worker-2") or {})["metadata"])
-    let_go(place)
+    place.let_go("bert-worker-2")
     eventually(lambda: served(place))
     assert refused(place) == set()
 

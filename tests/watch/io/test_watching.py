@@ -21,12 +21,6 @@ def started(place, workers: int = 2, **spec) -> None:
     eventually(lambda: len(place.ready()) == workers)
 
 
-def listed(place, count: int) -> bool:
-    """Whether the live list names the Pods that are Ready, by whatever name."""
-    hosts = [host.split(".")[0] for host in place.hosts()]
-    return len(hosts) == count and hosts == place.ready()
-
-
 def manifest(pod: dict) -> dict:
     """What of a live Pod came from whoever created it."""
     kept = ("name", "namespace", "labels", "annotations", "ownerReferences", "finalizers")
@@ -43,7 +37,7 @@ def without_lots(pod: dict) -> str:
 def test_a_failed_worker_comes_back_as_it_was(place, watching):
     watching()
     started(place)
-    eventually(lambda: listed(place, 2))
+    eventually(lambda: place.whole(2))
     before = place.pod("bert-worker-1")
     place.fails("bert-worker-1", 137)
     after = eventually(
@@ -54,18 +48,18 @@ def test_a_failed_worker_comes_back_as_it_was(place, watching):
         )
     )
     assert without_lots(after) == without_lots(before)
-    eventually(lambda: listed(place, 2))
+    eventually(lambda: place.whole(2))
 
 
 def test_only_hosts_that_are_ready_are_listed(place, watching):
     watching()
     started(place, 3)
-    eventually(lambda: listed(place, 3))
+    eventually(lambda: place.whole(3))
     place.holding.set()  # no Pod starts from here on
     place.fails("bert-worker-1")
     eventually(lambda: place.hosts() == ["bert-worker-0", "bert-worker-2"])
     place.holding.clear()
-    eventually(lambda: listed(place, 3))
+    eventually(lambda: place.whole(3))
 
 
 def test_two_workers_that_fail_together_both_come_back_and_each_once(place, watching):
@@ -73,7 +67,7 @@ def test_two_workers_that_fail_together_both_come_back_and_each_once(place, watc
     started(place, 4)
     place.fails("bert-worker-1")
     place.fails("bert-worker-2")
-    eventually(lambda: len(place.ready()) == 4 and listed(place, 4))
+    eventually(lambda: len(place.ready()) == 4 and place.whole(4))
     done = place.writes(NAME)
     for name in ("bert-worker-1", "bert-worker-2"):
         assert done.count(("delete", "pods", name)) == 1
@@ -90,7 +84,7 @@ def test_forty_workers_that_fail_at_once_all_come_back_and_each_once(place, watc
         thread.start()
     for thread in threads:
         thread.join()
-    eventually(lambda: listed(place, 45), 40)
+    eventually(lambda: place.whole(45), 40)
     after = {name: pod["metadata"]["uid"] for name, pod in place.pods().items()}
     assert {name for name in before if after[name] != before[name]} == set(names)
     made = [write for write in place.writes(NAME) if write[0] == "create"]
@@ -105,7 +99,7 @@ def test_a_worker_that_somebody_deletes_comes_back(place, watching):
     before = place.uid("bert-worker-0")
     place.cluster.delete(place.cluster.resource("v1", "Pod"), "bert-worker-0")
     eventually(lambda: place.uid("bert-worker-0") not in ("", before))
-    eventually(lambda: listed(place, 2))
+    eventually(lambda: place.whole(2))
 
 
 def test_a_worker_that_git_brings_back_first_is_not_touched(place, watching):
@@ -116,7 +110,7 @@ def test_a_worker_that_git_brings_back_first_is_not_touched(place, watching):
     place.cluster.delete(place.cluster.resource("v1", "Pod"), "bert-worker-0")
     place.cluster.create({"apiVersion": "v1", "kind": "Pod", **pod})
     mine = place.uid("bert-worker-0")
-    eventually(lambda: listed(place, 2))
+    eventually(lambda: place.whole(2))
     time.sleep(1)
     assert place.uid("bert-worker-0") == mine
     assert not [one for one in place.writes(NAME) if one[1:] == ("pods", "bert-worker-0")]
@@ -161,7 +155,7 @@ def test_the_key_pair_is_made_once_and_never_again(place, watching):
 def test_people_are_told_by_events_of_the_pod(place, watching):
     watching()
     started(place)
-    eventually(lambda: listed(place, 2))
+    eventually(lambda: place.whole(2))
     failed = {**place.pod("bert-worker-1"), "apiVersion": "v1", "kind": "Pod"}
     place.fails("bert-worker-1", 137)
     told = eventually(lambda: place.cluster.events(failed))
@@ -176,7 +170,7 @@ def test_a_job_that_cannot_be_read_is_told_of_and_harms_no_other(place, watching
     place.cluster.create(config)
     started(place)
     place.fails("bert-worker-1")
-    eventually(lambda: listed(place, 2))
+    eventually(lambda: place.whole(2))
     about = {**config, "metadata": {"name": "broken-config", "namespace": place.namespace}}
     eventually(
         lambda: [one for one in place.cluster.events(about) if one["reason"] == "UnreadableJob"]
@@ -227,7 +221,7 @@ def test_a_replaced_pod_belongs_to_the_part_of_git_that_declares_pods(place, wat
     watching()
     place.kubelets()
     place.submit(training_job(), marks=staged)
-    eventually(lambda: listed(place, 2))
+    eventually(lambda: place.whole(2))
     before = place.uid("bert-worker-1")
     place.fails("bert-worker-1")
     eventually(lambda: place.uid("bert-worker-1") not in ("", before))
@@ -239,7 +233,7 @@ def test_who_applies_git_every_second_and_the_watcher_do_not_fight(place, watchi
     watching()
     place.kubelets()
     declared = place.submit(training_job(workers=3), profiles=("argocd", "flux"), marks=marks)
-    eventually(lambda: listed(place, 3))
+    eventually(lambda: place.whole(3))
     stop = threading.Event()
     refused: list[ClusterError] = []
 
@@ -260,9 +254,9 @@ def test_who_applies_git_every_second_and_the_watcher_do_not_fight(place, watchi
             uid = place.uid(name)
             place.fails(name)
             eventually(lambda name=name, uid=uid: place.uid(name) not in ("", uid))
-            eventually(lambda: listed(place, 3))
+            eventually(lambda: place.whole(3))
         place.cluster.delete(place.cluster.resource("v1", "Pod"), "bert-worker-0")
-        eventually(lambda: listed(place, 3))
+        eventually(lambda: place.whole(3))
         # From here on nothing happens, so nobody has anything to write.
         time.sleep(1.5)
         quiet = len(writes_but_leases(place))
@@ -290,7 +284,7 @@ def test_what_git_declares_is_never_written(place, watching):
     watching()
     started(place)
     place.fails("bert-worker-1")
-    eventually(lambda: listed(place, 2))
+    eventually(lambda: place.whole(2))
     declared = {"bert-config", "bert-worker-0", "bert-worker-1", "bert-launcher"}
     for event in place.plane.writes(place.namespace):
         about = event["objectRef"]
@@ -307,7 +301,7 @@ def test_what_git_declares_is_never_written(place, watching):
 def test_workers_that_git_does_not_declare_any_more_are_drained_and_go(place, watching):
     watching()
     started(place, 4)
-    eventually(lambda: listed(place, 4))
+    eventually(lambda: place.whole(4))
     scale_in = {
         "apiVersion": "kai.alibabacloud.com/v1alpha1",
         "kind": "ScaleIn",

@@ -92,6 +92,10 @@ class Place:
             self.cluster.create(value)
         return objects
 
+    def let_go(self, name: str) -> None:
+        """Takes the finalizers off a Pod that waits for somebody before it goes."""
+        self.cluster.patch(self._pods, name, {"metadata": {"finalizers": None}})
+
     # ---- what kubelets do ----------------------------------------------------------------------
 
     def kubelets(self) -> None:
@@ -186,6 +190,19 @@ class Place:
         """The hosts of the live host list."""
         lines = self.data(f"{job}-hosts").get("hostfile", "").split()
         return [line.split(":")[0] for line in lines]
+
+    def whole(self, count: int) -> bool:
+        """Whether the live list of `bert` has so many hosts: those that are Ready, in order."""
+        hosts = [host.split(".")[0] for host in self.hosts()]
+        return len(hosts) == count and hosts == self.ready()
+
+    def record(self, job: str = "bert") -> dict[str, Any]:
+        """The run record; empty if there is none."""
+        return json.loads(self.data(f"{job}-status").get("record", "{}"))
+
+    def events(self) -> list[dict]:
+        """The Events of the namespace."""
+        return self.cluster.list(self.cluster.resource("v1", "Event"), self.namespace).items
 
     def ready(self, role: str = "worker", job: str = "") -> list[str]:
         """The names of the Pods of a role that are Ready, in the order of their numbers."""
