@@ -28,11 +28,7 @@ from etcompile.cluster import Cluster, ClusterError, connect  # noqa: E402
 from etcompile.compiler import Options, compile  # noqa: A004, E402
 from etcompile.watch.manifests import NAME, Installation, manifests  # noqa: E402
 
-PATHS = {
-    "ServiceAccount": "/api/v1/namespaces/{}/serviceaccounts",
-    "Role": "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/roles",
-    "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/rolebindings",
-}
+RIGHTS = ("ServiceAccount", "Role", "RoleBinding")
 STARTING = 1.0
 """Seconds that a kubelet takes to start a Pod, about as on a real node."""
 MARGIN = 0.4
@@ -70,7 +66,7 @@ def spec(name: str, workers: int) -> dict:
 
 
 def at_once(count: int, kubelets: int) -> str:
-    """The title of that."""
+    """The title of so many failures at once that so many kubelets tell of."""
     return f"{count} at once, told by {kubelets} kubelet{'s' * (kubelets > 1)}"
 
 
@@ -164,8 +160,8 @@ class Bench:
 
     def watch(self) -> None:
         for value in manifests(Installation(self.namespace, (self.namespace,))):
-            if value["kind"] in PATHS:
-                self.plane.ask("POST", PATHS[value["kind"]].format(self.namespace), value)
+            if value["kind"] in RIGHTS:
+                self.cluster.create(value)
         token = self.plane.service_account(self.namespace, NAME)
         kubeconfig = self.plane.kubeconfig(token=token, namespace=self.namespace)
         port = 18080 + os.getpid() % 1000
@@ -199,9 +195,9 @@ class Bench:
             told = [self.run("one at a time", self.names(alone))]
             offset = -(-alone // self.jobs)
             for count, kubelets in kill:
-                title = at_once(count, kubelets)
                 told.append(self.bare(count))
-                told.append(self.run(title, self.names(count, offset), kubelets))
+                names = self.names(count, offset)
+                told.append(self.run(at_once(count, kubelets), names, kubelets))
                 offset += -(-count // self.jobs)
             return {"failures": told, "megabytes": self.rss()[1]}
         finally:
@@ -299,7 +295,7 @@ class Bench:
                 continue
             about = event["objectRef"]
             name, verb = about.get("name"), event["verb"]
-            if event["verb"] not in ("create", "patch", "delete", "update"):
+            if verb not in ("create", "patch", "delete", "update"):
                 continue
             if self.user in event["user"]["username"]:
                 if about["resource"] == "leases":
@@ -318,7 +314,7 @@ class Bench:
             ):
                 failed[name] = parsed(event["stageTimestamp"])
         took = sorted(made[name] - failed[name] for name in failed if name in made)
-        missing = len(names) - len(took)
+        assert len(took) == len(names), f"{len(names) - len(took)} were not replaced"
         spread = {
             "median": statistics.median(took),
             "p99": took[min(len(took) - 1, int(len(took) * 0.99))],
@@ -326,8 +322,8 @@ class Bench:
         }
         figures = ", ".join(f"{key} {value * 1000:.0f} ms" for key, value in spread.items())
         cost = ", ".join(f"{what} {n / len(names):.2f}" for what, n in sorted(writes.items()))
-        assert not missing, f"{missing} were not replaced"
+        each = sum(writes.values()) / len(names)
         print(f"{title}: {figures}")
-        print(f"  writes per failure: {sum(writes.values()) / len(names):.2f} ({cost})")
+        print(f"  writes per failure: {each:.2f} ({cost})")
         print("  memory: {:.0f} MB now, {:.0f} MB at most".format(*self.rss()), flush=True)
-        return {"title": title, **spread, "writes": sum(writes.values()) / len(names)}
+        return {"title": title, **spread, "writes": each}

@@ -1,28 +1,27 @@
 """The Training Operator 1.9.4 as the peer of the watcher: built from its source, and run as it is.
 
-`go.mod` beside this file says what is built; the cache folder carries a digest of it. Its defaults
-allow it 20 requests a second, with which 200 failures take it more than half a minute: it is tuned.
+`go.mod` beside this file says what is built. Its defaults allow it 20 requests a second, with which
+200 failures take it more than half a minute: it is tuned.
 """
 
 import base64
-import hashlib
+import json
 import os
-import shutil
 import subprocess
 import threading
 import time
 from pathlib import Path
 
-import yaml
 from failing import Bench, spec
 
-from controlplane.binaries import go
+import definitions
+from gobuilds import built, run_go
+from specs import kubeflow_job
 
 MODULE = Path(__file__).parent
 SOURCE = "github.com/kubeflow/training-operator"
 HOME = "kubeflow"
 """Its own namespace."""
-CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 MOUNTED = Path("/tmp/k8s-webhook-server/serving-certs")
 """Where it looks for its certificate, whatever it is told."""
@@ -35,10 +34,10 @@ class TrainingOperator(Bench):
 
     def fill(self) -> None:
         """Starts it; it makes the Pods itself."""
-        program = built()
+        program = built(MODULE, self.title, f"{SOURCE}/cmd/training-operator.v1", print)
+        source = Path(json.loads(run_go(MODULE, "mod", "download", "-json", SOURCE))["Dir"])
+        definitions.install(self.plane, source.glob("manifests/base/crds/kubeflow.org_*.yaml"))
         ask = self.plane.ask
-        for file in sorted((program.parent / "crds").glob("kubeflow.org_*.yaml")):
-            ask("POST", CRDS, yaml.safe_load(file.read_text()))
         ask("POST", "/api/v1/namespaces", {"metadata": {"name": HOME}})
         # It wants to keep its webhook's certificate here; none is registered, for want of a need.
         secret = {"metadata": {"name": "training-operator-webhook-cert"}}
@@ -95,38 +94,5 @@ def pytorch_job(name: str, workers: int) -> dict:
     template = spec(name, workers)["spec"]["etReplicaSpecs"]["worker"]["template"]
     template["spec"]["containers"][0]["name"] = "pytorch"
     replica = {"restartPolicy": "OnFailure", "template": template}
-    return {
-        "apiVersion": "kubeflow.org/v1",
-        "kind": "PyTorchJob",
-        "metadata": {"name": name},
-        "spec": {
-            "pytorchReplicaSpecs": {
-                "Master": {**replica, "replicas": 1},
-                "Worker": {**replica, "replicas": workers},
-            }
-        },
-    }
-
-
-def built() -> Path:
-    """Its program; the folder `crds` beside it has its definitions."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    sums = b"".join((MODULE / name).read_bytes() for name in ("go.mod", "go.sum"))
-    folder = Path(base, "etcompile", "peers", hashlib.sha256(sums).hexdigest()[:8])
-    program = folder / "training-operator"
-    if program.exists():
-        return program
-    print(f"building the Training Operator into {folder}: minutes, but only once", flush=True)
-    folder.mkdir(parents=True, exist_ok=True)
-    partial = folder / "partial"
-    _go("build", "-o", str(partial), f"{SOURCE}/cmd/training-operator.v1")
-    source = _go("list", "-m", "-f", "{{.Dir}}", SOURCE)
-    shutil.copytree(Path(source, "manifests/base/crds"), folder / "crds", dirs_exist_ok=True)
-    return partial.rename(program)
-
-
-def _go(*arguments: str) -> str:
-    done = subprocess.run(
-        [go(), *arguments], cwd=MODULE, check=True, stdout=subprocess.PIPE, text=True
-    )
-    return done.stdout.strip()
+    types = {"Master": {**replica, "replicas": 1}, "Worker": {**replica, "replicas": workers}}
+    return kubeflow_job("PyTorchJob", types) | {"metadata": {"name": name}}

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from consumers.programs import NoProgramError, program
+from consumers.programs import program
 from controlplane.fixtures import teller
+from gobuilds import NoProgramError
 
 
 @pytest.fixture(scope="session")

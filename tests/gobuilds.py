@@ -1,0 +1,76 @@
+"""Go programs that are built here, once: a module pins them, a cache keeps them.
+
+The cache folder carries a digest of `go.mod` and `go.sum`, so that another version is another
+folder.
+"""
+
+import fcntl
+import hashlib
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from controlplane.binaries import NoBinariesError, go
+
+
+class NoProgramError(Exception):
+    """A program is not here; the message says why, in one line."""
+
+
+def built(module: Path, name: str, package: str, tell: Callable[[str], None]) -> Path:
+    """A program of a module, from the cache or built now.
+
+    Args:
+        module: The folder of the module; the cache is named like it.
+        name: What to call the program.
+        package: What to build.
+        tell: Is told, once, that a build begins.
+
+    Raises:
+        NoProgramError: it cannot be built.
+    """
+    folder = _cache(module)
+    file = folder / name
+    if file.exists():
+        return file
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f".{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # a run beside this one may be building
+        if not file.exists():
+            tell(f"building {name} into {folder}: minutes, but only once")
+            # Beside, so that a build that was killed leaves nothing that looks done.
+            fresh = file.with_name(f"{name}.partial")
+            run_go(module, "build", "-trimpath", "-ldflags", "-s -w", "-o", str(fresh), package)
+            fresh.rename(file)
+    return file
+
+
+def run_go(module: Path, *arguments: str) -> str:
+    """What a go command prints in the folder of a module.
+
+    Raises:
+        NoProgramError: there is no go, or it failed.
+    """
+    try:
+        done = subprocess.run(
+            [go(), *arguments],
+            cwd=module,
+            # What the machine sets for its own builds (-mod=vendor ...) is not for this one.
+            env={**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "", "GOWORK": "off"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except NoBinariesError as error:
+        raise NoProgramError(str(error)) from error
+    if done.returncode:
+        said = " ".join(done.stderr.split())[-300:]
+        raise NoProgramError(f"go {arguments[0]} failed in {module}: {said}")
+    return done.stdout.strip()
+
+
+def _cache(module: Path) -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    sums = b"".join((module / name).read_bytes() for name in ("go.mod", "go.sum"))
+    return Path(base, "etcompile", module.name, hashlib.sha256(sums).hexdigest()[:8])
