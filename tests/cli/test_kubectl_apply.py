@@ -60,12 +60,13 @@ def test_kubectl_applies_a_folder_and_finds_no_difference_then(
     example = ROOT / "examples" / "trainingjob" / "elastic-mnist"
     wanted = rendered(example, tmp_path, namespace, *LAYOUTS[layout])
     out = tmp_path / "out"
-    for folder in [out / "prereqs", out / "pods"] if layout == "staged" else [out]:
+    folders = [out / "prereqs", out / "pods"] if layout == "staged" else [out]
+    for folder in folders:
         applied = kubectl("apply", "--server-side", "-k", folder)
         assert applied.returncode == 0, applied.stderr
     for name in wanted:
         assert kubectl("get", name).returncode == 0, name
-    for folder in [out / "prereqs", out / "pods"] if layout == "staged" else [out]:
+    for folder in folders:
         differs = kubectl("diff", "--server-side", "-k", folder)
         assert differs.returncode == 0, differs.stdout + differs.stderr
 
