@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from watched import Place, eventually, training_job
+from watched import Place, eventually, is_ready, training_job
 
 from etcompile.cluster import ClusterError, connect
 from etcompile.watch.manifests import NAME
@@ -266,7 +266,7 @@ class Storm:
             job = f"job-{number}"
             workers = [worker_name(number, one) for one in range(WORKERS)]
             wanted |= {f"{job}-launcher", *workers}
-            ready = [name for name in workers if name in pods and _is_ready(pods[name])]
+            ready = [name for name in workers if name in pods and is_ready(pods[name])]
             lines = maps.get(f"{job}-hosts", {}).get("data", {}).get("hostfile", "").split()
             hosts = [line.split(":")[0].split(".")[0] for line in lines]
             if hosts != ready or ready != workers:
@@ -307,11 +307,6 @@ def _kill(process: subprocess.Popen) -> None:
     process.kill()
     process.wait()
     process.stdin.close()
-
-
-def _is_ready(pod: dict) -> bool:
-    conditions = pod["status"].get("conditions", [])
-    return {"Ready": "True"}.items() <= {one["type"]: one["status"] for one in conditions}.items()
 
 
 @pytest.fixture

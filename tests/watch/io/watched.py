@@ -58,6 +58,12 @@ def training_job(name: str = "bert", workers: int = 2, **spec: Any) -> dict[str,
     }
 
 
+def is_ready(pod: dict) -> bool:
+    """Whether a Pod's condition Ready is true."""
+    conditions = pod["status"].get("conditions", [])
+    return any((one["type"], one["status"]) == ("Ready", "True") for one in conditions)
+
+
 class Place:
     """A namespace, its jobs, and who plays the kubelets of its Pods."""
 
@@ -211,8 +217,7 @@ class Place:
             for pod in self.pods().values()
             if pod["metadata"]["labels"].get("etcompile.dev/role") == role
             and job in ("", pod["metadata"]["labels"].get("etcompile.dev/job"))
-            and {"type": "Ready", "status": "True"}.items()
-            <= {k: v for one in pod["status"].get("conditions", []) for k, v in one.items()}.items()
+            and is_ready(pod)
         ]
         found.sort(key=lambda pod: int(pod["metadata"]["labels"]["etcompile.dev/index"]))
         return [pod["metadata"]["name"] for pod in found]
