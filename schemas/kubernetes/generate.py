@@ -42,6 +42,10 @@ _DROPPED = {"description", "default"}
 _KEPT = {"additionalProperties", "enum", "items", "oneOf", "properties", "required", "type"}
 _FORMATS = {"int32", "int64", "byte", "double", "date-time"}
 
+_DAY = r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
+_TIME = r"([01]?[0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"
+_ZONE = r"(Z|[+-]([01][0-9]|2[0-4]):[0-5][0-9])"
+
 _SHARED: Definitions = {
     "int32": {"type": "integer", "minimum": -(2**31), "maximum": 2**31 - 1},
     "byte": {
@@ -54,6 +58,25 @@ _SHARED: Definitions = {
     },
 }
 """Definitions of ours, for formats that the API server enforces and JSON Schema does not."""
+
+_TEXTS: Definitions = {
+    "api.resource.Quantity": {
+        "title": "a quantity such as 500m, 2 or 4Gi",
+        "minLength": 1,
+        "maxLength": 128,  # what etcompile reads; the server keeps 18 digits
+        # resource.ParseQuantity: it reads a text without a digit as zero.
+        "pattern": r"^[+-]?[0-9]*\.?[0-9]*([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,3})?$",
+    },
+    "meta.v1.MicroTime": {
+        "title": "a time with six decimals, such as 2026-01-31T12:00:00.000000Z",
+        "pattern": rf"^{_DAY}T{_TIME}[.,][0-9]{{6}}{_ZONE}$",
+    },
+    "meta.v1.Time": {
+        "title": "a time such as 2026-01-31T12:00:00Z",
+        "pattern": rf"^{_DAY}T{_TIME}([.,][0-9]+)?{_ZONE}$",
+    },
+}
+"""What a text must be that the API server reads as something else."""
 
 _PULL = ("Always", "IfNotPresent", "Never", "")
 _PROTOCOL = ("TCP", "UDP", "SCTP", "")
@@ -104,6 +127,88 @@ default in its place.
 """
 
 
+_FILLED: dict[str, tuple[str, ...]] = {
+    "core.v1.AWSElasticBlockStoreVolumeSource": ("volumeID",),
+    "core.v1.AzureDiskVolumeSource": ("diskName", "diskURI"),
+    "core.v1.AzureFileVolumeSource": ("secretName", "shareName"),
+    "core.v1.CSIVolumeSource": ("driver",),
+    "core.v1.CephFSVolumeSource": ("monitors",),
+    "core.v1.CinderVolumeSource": ("volumeID",),
+    "core.v1.DownwardAPIVolumeFile": ("path",),
+    "core.v1.FlexVolumeSource": ("driver",),
+    "core.v1.GCEPersistentDiskVolumeSource": ("pdName",),
+    "core.v1.GitRepoVolumeSource": ("repository",),
+    "core.v1.GlusterfsVolumeSource": ("endpoints", "path"),
+    "core.v1.HostPathVolumeSource": ("path",),
+    "core.v1.ISCSIVolumeSource": ("iqn", "targetPortal"),
+    "core.v1.KeyToPath": ("key", "path"),
+    "core.v1.NFSVolumeSource": ("path", "server"),
+    "core.v1.PersistentVolumeClaimVolumeSource": ("claimName",),
+    "core.v1.PhotonPersistentDiskVolumeSource": ("pdID",),
+    "core.v1.PortworxVolumeSource": ("volumeID",),
+    "core.v1.QuobyteVolumeSource": ("registry", "volume"),
+    "core.v1.RBDVolumeSource": ("image", "monitors"),
+    "core.v1.ScaleIOVolumeSource": ("gateway", "system"),
+    "core.v1.ServiceAccountTokenProjection": ("path",),
+    "core.v1.VsphereVirtualDiskVolumeSource": ("volumePath",),
+}
+"""Texts and lists that must not be empty, in all versions."""
+
+_NEEDED: dict[str, tuple[str, ...]] = {
+    "autoscaling.v1.HorizontalPodAutoscaler": ("spec",),
+    "core.v1.Pod": ("spec",),
+}
+"""Fields that the API server demands and the OpenAPI document does not."""
+
+_OPTIONAL: dict[str, tuple[str, ...]] = {
+    "batch.v1.PodFailurePolicy": ("rules",),
+    "batch.v1.PodFailurePolicyOnPodConditionsPattern": ("status",),
+    "core.v1.LimitRangeSpec": ("limits",),
+    "core.v1.PodCertificateProjection": ("keyType", "signerName"),
+    "core.v1.HTTPHeader": ("value",),
+    "core.v1.ISCSIVolumeSource": ("lun",),
+    "core.v1.PreferredSchedulingTerm": ("preference",),
+    "core.v1.ScaleIOVolumeSource": ("secretRef",),
+    "core.v1.SleepAction": ("seconds",),
+    "core.v1.Sysctl": ("value",),
+    "rbac.v1.RoleRef": ("apiGroup",),
+    "resource.v1.ResourceClaim": ("spec",),
+    "discovery.v1.EndpointSlice": ("endpoints",),
+    "resource.v1.ResourceClaimTemplate": ("spec",),
+    "resource.v1.ResourceClaimTemplateSpec": ("spec",),
+    "scheduling.v1.PriorityClass": ("value",),
+    "storage.v1.CSIDriver": ("spec",),
+}
+"""Fields that the OpenAPI document requires and the API server does not: it takes the zero."""
+
+_ID = (0, 2**31 - 1)
+_MODE = (0, 0o777)
+_WEIGHT = (1, 100)
+_BOUNDS: dict[str, dict[str, tuple[int, int | None]]] = {
+    "core.v1.AWSElasticBlockStoreVolumeSource": {"partition": (0, 255)},
+    "core.v1.ConfigMapVolumeSource": {"defaultMode": _MODE},
+    "core.v1.DownwardAPIVolumeFile": {"mode": _MODE},
+    "core.v1.DownwardAPIVolumeSource": {"defaultMode": _MODE},
+    "core.v1.GCEPersistentDiskVolumeSource": {"partition": (0, 255)},
+    "core.v1.ISCSIVolumeSource": {"lun": (0, 255)},
+    "core.v1.KeyToPath": {"mode": _MODE},
+    "core.v1.PodSecurityContext": {"fsGroup": _ID, "runAsGroup": _ID, "runAsUser": _ID},
+    "core.v1.PodSpec": {"activeDeadlineSeconds": (1, 2**31 - 1)},
+    "core.v1.PreferredSchedulingTerm": {"weight": _WEIGHT},
+    "core.v1.Probe": {
+        **dict.fromkeys(("failureThreshold", "initialDelaySeconds", "periodSeconds"), (0, None)),
+        **dict.fromkeys(("successThreshold", "timeoutSeconds"), (0, None)),
+        "terminationGracePeriodSeconds": (1, None),
+    },
+    "core.v1.ProjectedVolumeSource": {"defaultMode": _MODE},
+    "core.v1.SecretVolumeSource": {"defaultMode": _MODE},
+    "core.v1.SecurityContext": {"runAsGroup": _ID, "runAsUser": _ID},
+    "core.v1.TopologySpreadConstraint": {"maxSkew": (1, None), "minDomains": (1, None)},
+    "core.v1.WeightedPodAffinityTerm": {"weight": _WEIGHT},
+}
+"""The least and the most of numbers, in all versions."""
+
+
 class BundleError(Exception):
     """The source is not what this script understands, or the bundle is not what it should be."""
 
@@ -137,12 +242,38 @@ def read(name: str) -> Version:
         # Some definitions came after 1.25.
         if definition in definitions:
             definitions[definition]["properties"][field]["enum"] = list(values)
+    _bound(definitions)
     kinds: dict[str, str] = {}
     for long, schema in full.items():
         kinds |= {kind: _short(long) for kind in _kinds(schema)}
     version = Version(name, {**definitions, **_SHARED}, kinds)
     _verify(version, full)
     return version
+
+
+def _bound(definitions: Definitions) -> None:
+    """Adds what the API server demands of texts, lists and numbers."""
+    for definition, keywords in _TEXTS.items():
+        definitions[definition] |= keywords
+    definitions["util.intstr.IntOrString"] |= {"minimum": -(2**31), "maximum": 2**31 - 1}
+    for definition, fields in _FILLED.items():
+        for field in fields:
+            schema = definitions[definition]["properties"][field]
+            schema["minItems" if schema["type"] == "array" else "minLength"] = 1
+    for definition, fields in _NEEDED.items():
+        definitions[definition]["required"] = sorted(fields)
+    for definition, fields in _OPTIONAL.items():
+        if definition in definitions:  # some came after 1.25
+            required = set(definitions[definition].get("required", ())) - set(fields)
+            definitions[definition]["required"] = sorted(required)
+    for definition, bounds in _BOUNDS.items():
+        for field, (least, most) in bounds.items():
+            schema = definitions[definition]["properties"].get(field)
+            if schema is not None:
+                schema["minimum"] = least
+                schema |= {} if most is None else {"maximum": most}
+    groups = definitions["core.v1.PodSecurityContext"]["properties"]["supplementalGroups"]
+    groups["items"] |= {"minimum": _ID[0], "maximum": _ID[1]}
 
 
 def _schemas() -> Any:
@@ -287,8 +418,12 @@ def _verify(version: Version, full: Definitions) -> None:
     """
     for long, schema in full.items():
         small = version.definitions[_short(long)]
-        for part in ("properties", "required"):
-            if sorted(schema.get(part, ())) != sorted(small.get(part, ())):
+        optional = {"properties": (), "required": _OPTIONAL.get(_short(long), ())}
+        added = {"required": _NEEDED.get(_short(long), ())}
+        for part, left_out in optional.items():
+            kept = [name for name in schema.get(part, ()) if name not in left_out]
+            kept = sorted({*kept, *added.get(part, ())})
+            if kept != sorted(small.get(part, ())):
                 raise BundleError(f"{version.name}: {long} lost some of its {part}")
     for name, small in version.definitions.items():
         if "properties" in small and small.get("additionalProperties") is not False:

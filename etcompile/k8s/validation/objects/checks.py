@@ -1,0 +1,441 @@
+"""Rows that several kinds of objects share, made from a path.
+
+Apart from the tables, so that a selector, a number or a choice is worded in one place.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from msgspec import structs
+
+from etcompile.k8s.validation import forms, nodes
+from etcompile.k8s.validation.rule import Broken, Rule, Subject
+
+_EXPRESSION = "needs a list of values, as its operator is {operator}"
+_NO_VALUES = "must not be there: the operator is {operator}"
+SEGMENT_ADVICE = "use any name that is not '.' or '..' and has no '/' and no '%'"
+CONFIG_KEY_ADVICE = "use letters, digits, '-', '_' and '.', at most 253, not '.' or '..'"
+
+
+def choice(path: str, *choices: str, empty: bool = False) -> Rule:
+    """A text that must be one of some.
+
+    Args:
+        path: Its place.
+        choices: Those that are allowed; the first is the correction of the example.
+        empty: Whether an empty text stands for none.
+    """
+    allowed = frozenset({*choices, ""} if empty else choices)
+    named = ", ".join(choices)
+    return Rule(
+        path,
+        lambda value, _: value not in allowed,
+        f"must be {'one of ' if len(choices) > 1 else ''}{named}, not '{{value}}'",
+        breaks="wrong",
+        takes=choices[0],
+        on=str,
+    )
+
+
+def at_least(path: str, least: int) -> Rule:
+    """A number with a lower bound.
+
+    Args:
+        path: Its place.
+        least: The bound.
+    """
+    return Rule(
+        path,
+        lambda value, _: value < least,
+        f"must be at least {least}, not {{value}}",
+        breaks=str(least - 1),
+        takes=str(least),
+        on=int,
+    )
+
+
+def at_most(path: str, most: int) -> Rule:
+    """A number with an upper bound.
+
+    Args:
+        path: Its place.
+        most: The bound.
+    """
+    return Rule(
+        path,
+        lambda value, _: value > most,
+        f"must be at most {most}, not {{value}}",
+        breaks=str(most + 1),
+        takes=str(most),
+        on=int,
+    )
+
+
+def label(path: str) -> Rule:
+    """A text that must be a DNS label.
+
+    Args:
+        path: Its place.
+    """
+    return Rule(
+        path,
+        forms.unless(forms.is_label),
+        "'{value}' is not a DNS label",
+        breaks="A b",
+        takes="ab",
+        advice=forms.LABEL_ADVICE,
+        on=str,
+    )
+
+
+def subdomain(path: str, *, empty: bool = False) -> Rule:
+    """A text that must be a DNS subdomain.
+
+    Args:
+        path: Its place.
+        empty: Whether an empty text stands for none.
+    """
+    check = forms.unless_empty_or if empty else forms.unless
+    return Rule(
+        path,
+        check(forms.is_subdomain),
+        "'{value}' is not a DNS subdomain",
+        breaks="A b",
+        takes="a.b",
+        advice=forms.SUBDOMAIN_ADVICE,
+        on=str,
+    )
+
+
+def filled(path: str, takes: str) -> Rule:
+    """A text or list that must not be empty.
+
+    Args:
+        path: Its place.
+        takes: A value that is not.
+    """
+    listed = takes.startswith("[")
+    return Rule(
+        path,
+        forms.empty,
+        "must not be empty",
+        breaks="[]" if listed else '""',
+        takes=takes,
+        on=list if listed else str,
+    )
+
+
+def labels(path: str) -> tuple[Rule, ...]:
+    """Labels, or a selector that is made of them alone.
+
+    Args:
+        path: Their place.
+    """
+    return (
+        Rule(
+            path,
+            _bad_keys,
+            "'{key}' is not a valid key",
+            breaks="{a: b, A b: x}",
+            takes="{a: b}",
+            advice=forms.KEY_ADVICE,
+        ),
+        Rule(
+            path,
+            _bad_values,
+            "'{value}' is not a label value",
+            breaks="{a: b c}",
+            takes="{a: b}",
+            advice=forms.VALUE_ADVICE,
+        ),
+    )
+
+
+def _bad_keys(value: Mapping[str, Any], _: Subject) -> Iterator[Broken]:
+    for key in value:
+        if not forms.is_key(key):
+            yield Broken((key,), {"key": key}, at_key=True)
+
+
+def _bad_values(value: Mapping[str, Any], _: Subject) -> Iterator[Broken]:
+    for key, text in value.items():
+        if isinstance(text, str) and not forms.is_label_value(text):
+            yield Broken((key,))
+
+
+def selector(path: str) -> tuple[Rule, ...]:
+    """A label selector.
+
+    Args:
+        path: Its place.
+    """
+    expressions = f"{path}.matchExpressions[*]"
+    example = "{{key: a, operator: {}, values: {}}}".format
+    return (
+        *labels(f"{path}.matchLabels"),
+        choice(f"{expressions}.operator", "Exists", "In", "NotIn", "DoesNotExist"),
+        Rule(
+            f"{expressions}.key",
+            forms.unless(forms.is_key),
+            "'{value}' is not a valid key",
+            breaks="A b",
+            takes="a",
+            advice=forms.KEY_ADVICE,
+            on=str,
+        ),
+        Rule(
+            expressions,
+            _lacks_values,
+            _EXPRESSION,
+            breaks="{key: a, operator: In}",
+            takes=example("In", "[b]"),
+        ),
+        Rule(
+            expressions,
+            _has_values,
+            _NO_VALUES,
+            breaks=example("Exists", "[b]"),
+            takes="{key: a, operator: Exists}",
+        ),
+        Rule(
+            expressions,
+            _values_of_expression,
+            "'{value}' is not a label value",
+            breaks=example("In", "[b, b c]"),
+            takes=example("In", "[b]"),
+            advice=forms.VALUE_ADVICE,
+        ),
+    )
+
+
+def _lacks_values(value: Mapping[str, Any], _: Subject) -> Iterator[Broken]:
+    if value.get("operator") in ("In", "NotIn") and not value.get("values"):
+        yield Broken((), {"operator": value["operator"]})
+
+
+def _has_values(value: Mapping[str, Any], _: Subject) -> Iterator[Broken]:
+    if value.get("operator") in ("Exists", "DoesNotExist") and value.get("values"):
+        yield Broken(("values",), {"operator": value["operator"]}, at_key=True)
+
+
+def _values_of_expression(value: Mapping[str, Any], _: Subject) -> Iterator[Broken]:
+    for index, text in forms.texts(value, "values"):
+        if not forms.is_label_value(text):
+            yield Broken(("values", index))
+
+
+def node_terms(path: str) -> tuple[Rule, ...]:
+    """Terms that select nodes (ValidateNodeSelector).
+
+    Args:
+        path: The place of their list.
+    """
+    labels_, fields = f"{path}[*].matchExpressions[*]", f"{path}[*].matchFields[*]"
+    return (
+        filled(path, "[{}]"),
+        *(
+            one
+            for one in selector(f"{path}[*]")
+            if one.path.startswith(labels_) and "operator" not in one.path
+        ),
+        choice(f"{labels_}.operator", "Exists", "In", "NotIn", "DoesNotExist", "Gt", "Lt"),
+        Rule(
+            labels_,
+            nodes.compares_several,
+            "needs exactly one value, because its operator is Gt or Lt",
+            breaks="{key: a, operator: Gt, values: ['1', '2']}",
+            takes="{key: a, operator: Gt, values: ['1']}",
+        ),
+        Rule(
+            fields,
+            nodes.operator_of_labels,
+            "must have the operator In or NotIn, because it is about a field",
+            breaks="{key: metadata.name, operator: Exists}",
+            takes="{key: metadata.name, operator: In, values: [a]}",
+        ),
+        Rule(
+            fields,
+            nodes.no_single_name,
+            "needs exactly one value, because it is about a field",
+            breaks="{key: metadata.name, operator: In, values: [a, b]}",
+            takes="{key: metadata.name, operator: In, values: [a]}",
+        ),
+        Rule(
+            fields,
+            nodes.unknown_field,
+            "must be metadata.name, not '{value}'",
+            breaks="{key: metadata.uid, operator: In, values: [a]}",
+            takes="{key: metadata.name, operator: In, values: [a]}",
+        ),
+        Rule(
+            fields,
+            nodes.bad_name,
+            "'{value}' is not the name of a node",
+            breaks="{key: metadata.name, operator: In, values: [A_b]}",
+            takes="{key: metadata.name, operator: In, values: [a-b]}",
+            advice=forms.SUBDOMAIN_ADVICE,
+        ),
+    )
+
+
+def selects(selected: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
+    """Whether a label selector matches labels.
+
+    Args:
+        selected: The selector.
+        found: The labels.
+    """
+    wanted = forms.mapping(selected, "matchLabels")
+    if any(found.get(key) != value for key, value in wanted.items()):
+        return False
+    return all(_fits(one, found) for _, one in forms.mappings(selected, "matchExpressions"))
+
+
+def _fits(expression: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
+    key, values = (
+        str(expression.get("key")),
+        [text for _, text in forms.texts(expression, "values")],
+    )
+    match expression.get("operator"):
+        case "In":
+            return key in found and found[key] in values
+        case "NotIn":
+            return key not in found or found[key] not in values
+        case "Exists":
+            return key in found
+        case "DoesNotExist":
+            return key not in found
+    return True  # said of the operator itself
+
+
+def needs(*path: str) -> Rule:
+    """A field without which an object is refused, although its schema can do without it.
+
+    Args:
+        path: The fields that lead to it.
+    """
+
+    def check(value: Any, _: Subject) -> bool:
+        for name in path:
+            if not isinstance(value, dict):
+                return False  # the schema says so
+            value = value.get(name)
+            if value is None:
+                return True
+        return False
+
+    return Rule(
+        "",
+        check,
+        f"needs '{'.'.join(path)}'",
+        breaks=f"{{{path[0]}: null}}",
+        takes="{}",
+    )
+
+
+def percent(value: Any) -> int | None:
+    """The number of a percentage, such as `25%`; None if it is none."""
+    if isinstance(value, str) and value.endswith("%") and _is_digits(value[:-1]):
+        return int(value[:-1]) if len(value) < 12 else 1_000_000_000
+    return None
+
+
+def _is_digits(text: str) -> bool:
+    return text.isascii() and text.isdigit()
+
+
+def amount(value: Any) -> int | None:
+    """What a number or a percentage comes to, to tell whether it is zero."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    return percent(value)
+
+
+def share(path: str) -> Rule:
+    """A number or a percentage.
+
+    Args:
+        path: Its place.
+    """
+
+    def check(value: Any, _: Subject) -> bool:
+        return percent(value) is None if isinstance(value, str) else value < 0
+
+    return Rule(
+        path,
+        check,
+        "must be a number of at least 0, or a percentage such as 25%, not {value}",
+        breaks="many",
+        takes="25%",
+        on=(int, str),
+    )
+
+
+def share_up_to_all(path: str) -> Rule:
+    """A percentage that must not be above 100.
+
+    Args:
+        path: Its place.
+    """
+    return Rule(
+        path,
+        lambda value, _: (percent(value) or 0) > 100,
+        "must be at most 100%, not {value}",
+        breaks="101%",
+        takes="100%",
+        on=str,
+    )
+
+
+def is_segment(text: str) -> bool:
+    """Whether a text can be a part of a URL's path, as names of Roles must."""
+    return text not in ("", ".", "..") and "/" not in text and "%" not in text
+
+
+def is_config_key(text: str) -> bool:
+    """Whether a text can be a key of a ConfigMap or Secret."""
+    if not text or len(text) > 253 or text == "." or text.startswith(".."):
+        return False
+    return text.isascii() and all(one.isalnum() or one in "-_." for one in text)
+
+
+def is_ip(text: str) -> bool:
+    """Whether a text is an IP address, with leading zeros as Go had them."""
+    return address(text) is not None
+
+
+def address(text: str) -> Any:
+    """The IP address that a text stands for; None if it is none."""
+    import ipaddress  # noqa: PLC0415 - most runs need none
+
+    parts = text.split(".")
+    if len(parts) == 4 and all(_is_digits(part) and len(part) < 20 for part in parts):
+        text = ".".join(str(int(part)) for part in parts)
+    try:
+        return None if "%" in text else ipaddress.ip_address(text)
+    except ValueError:
+        return None
+
+
+def network(text: str) -> Any:
+    """The network that a CIDR stands for; None if it is none."""
+    import ipaddress  # noqa: PLC0415
+
+    base, slash, bits = text.partition("/")
+    found = address(base)
+    if found is None or not slash or not _is_digits(bits) or len(bits) > 3:
+        return None
+    try:
+        return ipaddress.ip_network((found, int(bits)), strict=False)
+    except ValueError:
+        return None
+
+
+def moved(rules: Iterable[Rule], prefix: str) -> tuple[Rule, ...]:
+    """The same rules for a value that stands inside another one.
+
+    Args:
+        rules: The rules.
+        prefix: Where the value stands.
+    """
+    return tuple(structs.replace(one, path=f"{prefix}.{one.path}".rstrip(".")) for one in rules)

@@ -1,0 +1,1 @@
+"""The tables of rules for objects that are no Pods, row by row."""
