@@ -5,7 +5,8 @@ tell everything that is wrong. The package knows nothing of YAML or Kubernetes: 
 in a `Location`, and `output` turns diagnostics into what people and machines read.
 """
 
-from etcompile.diagnostics.catalogue import RULES, Rule, Severity
+from typing import Any
+
 from etcompile.diagnostics.diagnostic import (
     Diagnostic,
     Location,
@@ -14,6 +15,7 @@ from etcompile.diagnostics.diagnostic import (
     diagnose,
     has_errors,
 )
+from etcompile.diagnostics.rule import Rule, Severity
 
 __all__ = [
     "RULES",
@@ -26,3 +28,12 @@ __all__ = [
     "diagnose",
     "has_errors",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The catalogue, which is read only when somebody asks for it."""
+    if name == "RULES":
+        from etcompile.diagnostics.catalogue import RULES  # noqa: PLC0415
+
+        return RULES
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,41 +6,7 @@ which stage speaks: 1 loading, 2 the job's specification, 3 scale intents, 4 Kub
 `explain` prints the rest.
 """
 
-import enum
-
-from msgspec import Struct
-
-
-class Severity(enum.Enum):
-    """How much a diagnostic weighs."""
-
-    ERROR = "error"
-    """The input is refused; nothing is written."""
-    WARNING = "warning"
-    """The input compiles; somebody should know this. Refused too under `--strict`."""
-
-
-class Rule(Struct, frozen=True):
-    """An entry of the catalogue.
-
-    Args:
-        code: `ET` and four digits.
-        name: Short name in kebab case, for people and SARIF.
-        severity: Error or warning.
-        message: One line; facts in braces.
-        hint: What to do; facts in braces; empty when the message says it all.
-        why: The long form: what is behind the rule, for `etcompile explain`.
-        example: A small input that provokes it, and what to write instead.
-    """
-
-    code: str
-    name: str
-    severity: Severity
-    message: str
-    hint: str
-    why: str
-    example: str
-
+from etcompile.diagnostics.rule import Rule, Severity
 
 _ERROR = Severity.ERROR
 _WARNING = Severity.WARNING
@@ -111,7 +77,7 @@ _RULES = (
         "file-too-large",
         _ERROR,
         "this file is larger than {limit} MiB",
-        "split it",
+        "split it into several files",
         "A job specification is a few kilobytes. The limit protects a build from reading a data"
         " set, or /dev/zero, by mistake.",
         "etcompile render dataset.bin",
@@ -242,7 +208,7 @@ _RULES = (
         "ET1021",
         "no-resource-list",
         _ERROR,
-        "standard input is no ResourceList: {problem}",
+        "standard input is not a ResourceList: {problem}",
         "have kustomize or kpt run this program, or use etcompile render",
         "`etcompile krm` is a function in a pipeline of objects: it reads the list that the"
         " pipeline hands over (`kind: ResourceList` of config.kubernetes.io/v1 or v1beta1) and"
@@ -259,6 +225,91 @@ _RULES = (
         " EtcompileGenerator compiles the files it names, and an EtcompileTransformer what it finds"
         " among the items.",
         "apiVersion: v1\nkind: ConfigMap            # kind: EtcompileTransformer",
+    ),
+    Rule(
+        "ET1023",
+        "alias-bytes",
+        _ERROR,
+        "the aliases of this file repeat more than {limit} MiB of text",
+        "write out fewer copies of the long text, or put it into a ConfigMap that several"
+        " containers mount",
+        "An alias stands for the whole text of its anchor. A few lines can stand for gigabytes"
+        " that way, and the output would hold every copy of it. The bytes that all aliases of a"
+        " file stand for are counted before anything is built.",
+        'a: &text "...64 KiB..."\nb: [*text, *text, ...]',
+    ),
+    Rule(
+        "ET1024",
+        "more-problems",
+        _ERROR,
+        "{what} has more than {limit} problems; the others are not listed",
+        "correct those that are listed, and check again",
+        "The problems of one document are listed up to a limit: nobody reads thousands of them,"
+        " and they mostly have one cause, such as a wrong indentation or a generated key.",
+        'labels: {"a b0": x, "a b1": x, ...}   # thousands of them',
+    ),
+    Rule(
+        "ET1033",
+        "outside-the-boundary",
+        _ERROR,
+        "this path leads out of {root}; files outside of that folder are not read here",
+        "keep a copy of it inside that folder; a link must lead to a file inside, too",
+        "The Argo CD plugin and the KRM function run on a machine that is not that of"
+        " the repository's authors. So they open nothing outside of the repository, whatever a"
+        " path, a link, an overlay or a setting names, and nothing in its `.git` folder. Files that"
+        " the installation itself names on the command line are exempt. `etcompile render` on a"
+        " workstation has no such boundary.",
+        "settings: {secret: csi:/etc/passwd}   # in an overlay that the plugin renders",
+    ),
+    Rule(
+        "ET1040",
+        "unused-ignore",
+        _WARNING,
+        "unused ignore comment: there is no {found} {where}",
+        "remove {found} from the comment",
+        "A comment that silences nothing hides the next warning of its code that comes to this"
+        " place. A warning may also depend on options: `# etcompile: ignore-file[ET1040]` keeps"
+        " the comments of such a file.",
+        "image: trainer:1.4    # etcompile: ignore[ET2040]",
+    ),
+    Rule(
+        "ET1041",
+        "unknown-ignore-code",
+        _WARNING,
+        "this ignore comment names {found}, which is not a diagnostic code",
+        "{advice}",
+        "A misspelt code silences nothing. `etcompile explain --all` lists the codes.",
+        "image: trainer:latest    # etcompile: ignore[ET204]",
+    ),
+    Rule(
+        "ET1042",
+        "ignored-error",
+        _WARNING,
+        "{found} is an error and cannot be ignored",
+        "correct what {found} reports, and remove it from the comment",
+        "An error means that no correct output exists. Only warnings can be ignored.",
+        "replicas: 12    # etcompile: ignore[ET2003]",
+    ),
+    Rule(
+        "ET1043",
+        "malformed-ignore",
+        _WARNING,
+        "this comment does not name the codes to ignore",
+        "write # etcompile: ignore[ET2040] for one line, or # etcompile: ignore-file[ET2040] for"
+        " the whole file",
+        "A comment that ignored every code would also hide warnings that nobody has seen yet. So"
+        " each code is named, in brackets.",
+        "image: trainer:latest    # etcompile: ignore",
+    ),
+    Rule(
+        "ET1044",
+        "ignore-option",
+        _ERROR,
+        "{found} cannot be ignored: {problem}",
+        "{advice}",
+        "`--ignore`, `spec.ignore` of a KRM function, the parameter `ignore` of the Argo CD plugin"
+        " and `Options.ignore` take the codes of warnings.",
+        "etcompile check --ignore ET2003 jobs/",
     ),
     # 2xxx: the job's specification -------------------------------------------------------------
     Rule(
@@ -361,9 +412,10 @@ _RULES = (
         "ET2011",
         "unknown-version",
         _ERROR,
-        "{kind} has no version {version} that etcompile knows",
-        "use {known}",
-        "The kind is known, but not in this API version; its fields may mean other things.",
+        "etcompile does not know version {version} of {kind}",
+        "{advice}",
+        "The kind is known, but not in this API version; its fields may mean other things. The hint"
+        " names what reads differently in versions that an operator once had.",
         "apiVersion: kai.alibabacloud.com/v2\nkind: TrainingJob",
     ),
     Rule(
@@ -379,8 +431,8 @@ _RULES = (
         "ET2013",
         "unknown-kind",
         _ERROR,
-        "{group} has no kind '{kind}' that etcompile knows",
-        "its kinds are {known}; they are written exactly so",
+        "etcompile does not know a kind '{kind}' of {group}",
+        "the kinds of this group are {known}; upper and lower case matter",
         "A misspelt kind of a group that is compiled would otherwise pass through as somebody"
         " else's object, and the job or intent would be missing.",
         "apiVersion: kai.alibabacloud.com/v1alpha1\nkind: Scaleout      # ScaleOut",
@@ -389,7 +441,7 @@ _RULES = (
         "ET2014",
         "accelerators-none",
         _ERROR,
-        "{where} is {found}, which is no number of slots",
+        "{where} is {found}: a worker needs at least one slot",
         "ask for at least one GPU, or set slotsPerWorker",
         "Without slotsPerWorker the GPU limit of a worker is its number of slots; a host with no"
         " slots takes no process, and the launcher waits for ever.",
@@ -409,7 +461,7 @@ _RULES = (
         "ET2021",
         "name-too-long",
         _ERROR,
-        "'{name}' has {length} characters, {limit} are allowed",
+        "'{name}' has {length} characters; at most {limit} are allowed",
         "shorten {what} by {excess}{advice}",
         "Pod and Service names of workers are DNS labels of at most 63 characters, also for the"
         " highest index that a scale-out may ever allocate.",
@@ -459,7 +511,8 @@ _RULES = (
         _WARNING,
         "{where} '{name}' is overwritten: {reason}",
         "{advice}",
-        "The job's own identity wins over the template's, as with the operator.",
+        "The labels by which a job finds its Pods replace those of the template, as with the"
+        " operator.",
         "labels: {training-job-role: mine}",
     ),
     Rule(
@@ -477,7 +530,7 @@ _RULES = (
         "no-run-once-guard",
         _WARNING,
         "{where} has no command, so a finished run starts again if its Pod is deleted",
-        "write the command out",
+        "write the command into the container's spec",
         "The command that trains is wrapped to end at once when the run is already done. With only"
         " the image's entrypoint there is nothing to wrap.",
         "containers: [{name: main, image: trainer:1}]",
@@ -486,7 +539,7 @@ _RULES = (
         "ET2045",
         "non-root-ssh",
         _ERROR,
-        "{where} runs as another user than root and cannot use keys in {path}",
+        "{where} does not run as root, so ssh cannot use the keys in {path}",
         "annotate the job: etcompile.dev/ssh-mount-path: /home/USER/.ssh",
         "ssh reads keys from the home directory of the user it runs as, and refuses keys that"
         " others can read. et-operator always mounts them for root.",
@@ -506,7 +559,7 @@ _RULES = (
         "ET2047",
         "reserved-name",
         _ERROR,
-        "{where} '{name}' is taken by the compiled job",
+        "{where} '{name}' is reserved: the compiled Pods use it",
         "choose another {what}",
         "The compiled Pod adds volumes, mounts and init containers of these names or paths; the"
         " API server would refuse the Pod.",
@@ -525,7 +578,7 @@ _RULES = (
         "ET2049",
         "probably-sidecar",
         _WARNING,
-        "container '{first}' is taken for the trainer, but '{other}' runs {program}",
+        "container '{first}' is assumed to be the trainer, but '{other}' runs {program}",
         "annotate the template: kubectl.kubernetes.io/default-container: {other}",
         "The first container is the trainer unless the template says otherwise; with a sidecar"
         " first, et-operator sets up the wrong container.",
@@ -537,14 +590,14 @@ _RULES = (
         _ERROR,
         "annotation {name} must be {expected}, not '{found}'",
         "{advice}",
-        "The annotation steers the compiler and takes a value of this form only.",
+        "The annotation changes how the job is compiled, and only a value of this form is valid.",
         "annotations: {etcompile.dev/gate-timeout: soon}",
     ),
     Rule(
         "ET2051",
         "variable-too-long",
         _WARNING,
-        "variable {variable} of {role} has {size} KiB; Linux starts no program with one above 128",
+        "environment variable {variable} of {role} has {size} KiB; Linux allows at most 128 KiB",
         "{advice}",
         "Kubernetes takes a variable of any length, and Linux does not: with pages of 4 KiB, one"
         " may have 128 KiB with its name, else the container fails to start, with `argument list"
@@ -552,20 +605,36 @@ _RULES = (
         "kind: TFJob with tfReplicaSpecs: {Worker: {replicas: 4000, …}}",
     ),
     Rule(
+        "ET2136",
+        "plain-credential",
+        _WARNING,
+        "{where} holds {what}, in plain text",
+        "{advice}",
+        "What stands in a job's specification stands in Git, in its history, in every Pod and in"
+        " whatever logs either. A credential is known by its form (`ghp_…`, `hf_…`, `AKIA…`: the"
+        " patterns of detect-secrets, and those of Hugging Face) or by the name of what holds it"
+        " (`AWS_SECRET_ACCESS_KEY`, `WANDB_API_KEY`, `--password`). References such as `$(TOKEN)`,"
+        " placeholders and paths of files are none. The value is not shown. Revoke one that was"
+        " pushed: it stays in the history.",
+        "env: [{name: HF_TOKEN, value: hf_...}]"
+        "   # valueFrom: {secretKeyRef: {name: hf, key: token}}",
+    ),
+    Rule(
         "ET2060",
         "foreign-manager",
         _ERROR,
         "this job is managed by '{manager}', and not by {own}",
-        "remove managedBy, or pass --ignore-managed-by to compile it all the same",
-        "runPolicy.managedBy names the controller that looks after a job. One for another"
-        " controller would run twice: as that one's and as the compiled one.",
+        "remove managedBy, pass --skip-managed-by to leave such jobs out, or --ignore-managed-by"
+        " to compile them anyway",
+        "runPolicy.managedBy names the controller that manages a job. A job of another controller"
+        " would run twice: once under that controller, and once as compiled.",
         "runPolicy: {managedBy: kueue.x-k8s.io/multikueue}",
     ),
     Rule(
         "ET2061",
         "replica-type-twice",
         _ERROR,
-        "replica type '{name}' is there already, as '{first}'",
+        "replica type '{name}' is defined twice: first as '{first}'",
         "keep one of them",
         "The casing of this type does not count. The operator keeps one of the two, silently.",
         "tfReplicaSpecs: {Worker: …, worker: …}",
@@ -574,8 +643,8 @@ _RULES = (
         "ET2062",
         "no-such-container",
         _ERROR,
-        "{kind} needs a container '{container}', and here are: {names}",
-        "rename the container that trains",
+        "{kind} needs a container named '{container}'; the containers here are: {names}",
+        "rename the container that runs the training",
         "The operator finds the container that trains by its name, and so does its webhook.",
         "kind: TFJob with containers: [{name: main, …}]",
     ),
@@ -583,9 +652,11 @@ _RULES = (
         "ET2063",
         "two-chiefs",
         _ERROR,
-        "a TFJob has a Chief or a Master, not both",
+        "a TFJob can have a Chief or a Master, not both",
         "remove one of the two types",
-        "Both names mean the replica that decides when the job is done; the webhook refuses two.",
+        "Both names mean the replica that decides when the job is done; the operator's webhook"
+        " refuses"
+        " a job with both.",
         "tfReplicaSpecs: {Chief: …, Master: …}",
     ),
     Rule(
@@ -631,7 +702,7 @@ _RULES = (
         "nobody-trains",
         _ERROR,
         "job '{job}' would run nothing: its end is up to {where}, which has no replicas",
-        "give it replicas, or let the job rest with runPolicy.suspend: true",
+        "give it replicas, or suspend the job with runPolicy.suspend: true",
         "Without a replica of the type that decides, the operator either calls such a job a success"
         " at once, or makes Pods and deletes them until it has failed.",
         "jaxReplicaSpecs: {Worker: {replicas: 0, …}}",
@@ -640,17 +711,17 @@ _RULES = (
         "ET2069",
         "no-rendezvous",
         _WARNING,
-        "elasticPolicy.{field} leaves the workers without each other: {reason}",
+        "elasticPolicy.{field} keeps the workers from finding each other: {reason}",
         "{advice}",
-        "Torchrun finds the other workers at the rendezvous. A rendezvous of its own for each, or"
-        " one that nobody serves, makes as many jobs as there are workers, or none.",
+        "Torchrun finds the other workers at the rendezvous. If each worker has a rendezvous of"
+        " its own, each trains alone; if nobody serves the rendezvous, none starts.",
         "elasticPolicy: {standalone: true, maxReplicas: 4}",
     ),
     Rule(
         "ET2070",
         "assumed-dlrover-version",
         _WARNING,
-        "job '{job}' does not say its version of DLRover: {version} is assumed",
+        "the DLRover version of job '{job}' is not given: {version} is assumed",
         "tag its image with the version, annotate it with etcompile.dev/dlrover-version, or pass"
         " --dlrover-version",
         "What DLRover's master reads, is told and sets differs from version to version. The version"
@@ -662,7 +733,7 @@ _RULES = (
         "priority-class",
         _WARNING,
         "{where} needs {names} in the cluster",
-        "make what is missing, or name an existing one in the template's priorityClassName",
+        "create what is missing, or name an existing one in the template's priorityClassName",
         "DLRover writes the words high and low as they are into the Pods. Where such a class is"
         " missing the API server refuses the Pods, which upstream's master tries for ever without"
         " a word.",
@@ -672,10 +743,10 @@ _RULES = (
         "ET2072",
         "rendezvous-unknown",
         _WARNING,
-        "how many nodes meet cannot be read from the worker's command: it {seen}",
-        "write --nnodes out, or annotate the job, for example {name}: '3:4'",
+        "the number of nodes cannot be read from the worker's command: it {seen}",
+        "give --nnodes as numbers, or annotate the job, for example {name}: '3:4'",
         "A master that was started again knows nothing of --nnodes until an agent starts, and may"
-        " let a lone survivor go on as a world of one. So it is told by a"
+        " let a single surviving worker go on alone. So it is told by a"
         " script of its own, if the number is known. The bounds of scaling are not known either.",
         "command: [bash, -c, 'dlrover-run --nnodes=$NODES train.py']",
     ),
@@ -683,8 +754,8 @@ _RULES = (
         "ET2073",
         "type-of-other-strategy",
         _ERROR,
-        "AllreduceStrategy has workers only, and here is also '{where}'",
-        "remove it, or use ParameterServerStrategy",
+        "a job with AllreduceStrategy can only have workers; remove '{where}'",
+        "or use distributionStrategy: ParameterServerStrategy",
         "Parameter servers, chief and evaluator belong to TensorFlow's ParameterServerStrategy.",
         "distributionStrategy: AllreduceStrategy with replicaSpecs: {worker: …, ps: …}",
     ),
@@ -692,10 +763,11 @@ _RULES = (
         "ET2074",
         "parameter-servers-how",
         _WARNING,
-        "job '{job}' keeps DLRover's master, which reads it from the cluster: the kind ElasticJob"
-        " must be defined there",
-        "annotate the job, etcompile.dev/parameter-servers: master to say that this is meant, or"
-        " static where the script does without DLRover's scaling",
+        "job '{job}' needs DLRover's own master, which reads the ElasticJob from the cluster: its"
+        " CRD must be installed there",
+        "annotate the job with etcompile.dev/parameter-servers: master to confirm this, or static"
+        " if"
+        " the script does not use DLRover's scaling",
         "With parameter servers, scaling and the recovery of data shards are the work of DLRover's"
         " own master, which wants a custom resource and rights on Pods in its namespace. A script"
         " that asks for none of it needs no master: its Pods are rendered, with a TF_CONFIG.",
@@ -705,7 +777,7 @@ _RULES = (
         "ET2075",
         "no-parameter-servers",
         _ERROR,
-        "ParameterServerStrategy {said}, and there is no 'ps' in replicaSpecs",
+        "ParameterServerStrategy {said}, but there is no 'ps' in replicaSpecs",
         "write distributionStrategy: AllreduceStrategy, or add the parameter servers",
         "DLRover's master takes a job without distributionStrategy for one with parameter servers,"
         " and ends with a KeyError when there are none.",
@@ -716,7 +788,7 @@ _RULES = (
         "needs-dlrover-master",
         _ERROR,
         "{where} runs with {flag}, which waits for DLRover's master for ever",
-        "leave the flag out, or annotate the job with etcompile.dev/parameter-servers: master",
+        "remove the flag, or annotate the job with etcompile.dev/parameter-servers: master",
         "Scripts with this flag ask the master for the parameter servers until it knows them; a"
         " static job has no master.",
         "annotations: {etcompile.dev/parameter-servers: static} with --enable_auto_scaling=True",
@@ -726,9 +798,9 @@ _RULES = (
         "sized-by-dlrover",
         _WARNING,
         "{where}.autoScale lets DLRover's master size the Pods, and it gives them no memory",
-        "set autoScale: false and write replicas and resources out",
+        "set autoScale: false, and set replicas and resources in the job",
         "Its first plan divides resourceLimits in bytes where megabytes are meant: the Pods get"
-        " 0Mi. Of parameter servers, requests from 2 cpu and 1024Mi on stay.",
+        " 0Mi. Only parameter servers keep their requests, from 2 CPUs and 1024Mi on.",
         "ps: {autoScale: true, …}",
     ),
     Rule(
@@ -745,7 +817,7 @@ _RULES = (
         "ET2081",
         "gang-name",
         _ERROR,
-        "{what} '{name}' is no name that {scheduler} takes",
+        "{scheduler} does not accept the {what} '{name}'",
         "it must be {expected}",
         "Names of gangs and queues end up in labels and in objects, which have forms of their own.",
         "schedulingPolicy: {queue: research}   # with YuniKorn, which wants root.research",
@@ -754,29 +826,32 @@ _RULES = (
         "ET2082",
         "gang-mixed",
         _ERROR,
-        "Pods of one gang differ in {field}: {values}",
-        "give all of them the same",
-        "A gang is in one namespace and one scheduler's hands, and it has one priority: else each"
-        " scheduler sees a part of it, and waits for the rest.",
+        "the Pods of one gang have different values of {field}: {values}",
+        "give all of them the same value",
+        "A gang is in one namespace and has one scheduler. With several, each of them sees a part"
+        " of"
+        " the gang, and waits for the rest. Kubernetes' own gangs have one priority too, and are"
+        " rejected"
+        " with several; other schedulers take them (ET2100).",
         "a launcher with schedulerName: default-scheduler, and workers without one",
     ),
     Rule(
         "ET2083",
         "gang-no-requests",
         _WARNING,
-        "these containers do not say what they need: {where}",
+        "these containers have no resource requests: {where}",
         "set their requests, or limits",
         "A scheduler that reserves room for a whole gang counts requests. A Pod without any needs"
-        " no room, so that the gang starts where it does not fit; Volcano even takes such a Pod"
-        " that waits for one that runs.",
+        " no room, so that the gang starts where it does not fit; Volcano even counts such a Pod"
+        " as running while it is pending.",
         "containers: [{name: main, image: example.com/trainer:1}]   # with --gang volcano",
     ),
     Rule(
         "ET2084",
         "gang-shapes",
         _WARNING,
-        "Pod '{pod}' is not like the others of its role {role}",
-        "give all Pods of the role the same requests, ports and places to be",
+        "Pod '{pod}' differs from the other Pods of its role {role}",
+        "give all Pods of the role the same requests, ports, node selectors and affinities",
         "These schedulers look at one Pod of a role and take the others to be like it: one that"
         " needs more may wait for ever in a gang that has started, or keep one from starting that"
         " fits.",
@@ -796,7 +871,7 @@ _RULES = (
         "ET2086",
         "gang-volcano",
         _ERROR,
-        "PodGroup '{group}' does not mean what it says: {problem}",
+        "PodGroup '{group}' would not work as written: {problem}",
         "change it in the overlay that patches it",
         "Volcano skips the minima of all roles, without a word, unless they add up to minMember.",
         "patches: [{target: {kind: PodGroup}, patch: {spec: {minMember: 2}}}]",
@@ -818,15 +893,16 @@ _RULES = (
         _ERROR,
         "YuniKorn would not keep this gang together: {problem}",
         "leave its annotations to etcompile, or patch all Pods alike",
-        "Every Pod tells YuniKorn of the whole gang. It believes the first, makes a placeholder of"
-        " that size for each Pod, and lets it go for a Pod that is larger.",
+        "Every Pod tells YuniKorn of the whole gang. It takes the sizes from the first Pod,"
+        " creates a placeholder of that size for each Pod, and does not keep the room for a Pod"
+        " that is larger.",
         "patches: [{target: {kind: Pod, role: worker}, patch: …}]   # more memory than it says",
     ),
     Rule(
         "ET2089",
         "gang-kai",
         _ERROR,
-        "PodGroup '{group}' does not mean what it says: {problem}",
+        "PodGroup '{group}' would not work as written: {problem}",
         "change it in the overlay that patches it",
         "KAI counts the minima of subgroups only, and leaves out Pods of a subgroup it does not"
         " know.",
@@ -860,7 +936,7 @@ _RULES = (
         "gang-field",
         _WARNING,
         "{field} has no effect with {scheduler}: {reason}",
-        "remove it, if no other cluster needs it",
+        "remove it, unless another cluster needs it",
         "Schedulers differ in what they can be told. The operators ignore what theirs cannot use.",
         "schedulingPolicy: {queue: research}   # with --gang coscheduling",
     ),
@@ -874,6 +950,168 @@ _RULES = (
         " them it gives quota to some Pods of a job and none to others, which then wait for each"
         " other.",
         "template: {metadata: {labels: {kueue.x-k8s.io/queue-name: research}}}",
+    ),
+    Rule(
+        "ET2094",
+        "ssh-ports-disagree",
+        _WARNING,
+        "the ssh ports of job '{job}' are not the same: {ports}",
+        "use one port everywhere, or name it in the annotation {name}: the launcher waits for port"
+        " {port} of each worker now",
+        "The launcher starts when every worker's sshd accepts connections. Its port is read from"
+        " the annotation, else from the workers' sshd command, from the arguments that the launcher"
+        " gives to ssh, and from the port that the workers probe or expose, in this order. A"
+        " launcher that waits for a port on which nothing listens fails after"
+        " etcompile.dev/gate-timeout.",
+        "command: [/usr/sbin/sshd, -D, -p, '2222']   # and: mpirun -mca plm_rsh_args '-p 2022'",
+    ),
+    Rule(
+        "ET2095",
+        "too-large-for-client-side-apply",
+        _WARNING,
+        "{what} is too large for kubectl apply without --server-side: its annotations would have"
+        " {size} KiB of at most {limit} KiB",
+        "apply it with 'kubectl apply --server-side', with 'etcompile apply', or with Flux; for"
+        " Argo CD compile with --profile argocd, which sets ServerSideApply=true on it",
+        "Client-side apply keeps a copy of each object, as JSON, in its annotation"
+        " kubectl.kubernetes.io/last-applied-configuration, and Kubernetes refuses an object with"
+        " more than 256 KiB of annotations. The ConfigMap of a job names its hosts, so the job's"
+        " grows beyond that with some thousands of workers. Server-side apply keeps no copy.",
+        "worker: {replicas: 10000}",
+    ),
+    Rule(
+        "ET2096",
+        "too-large-to-store",
+        _ERROR,
+        "{what} has {size} KiB: the API server stores objects of at most {limit} KiB",
+        "make the job smaller, or the object itself",
+        "Kubernetes stores each object in one request to etcd, which takes 1.5 MiB unless it is"
+        " configured otherwise. A larger object is refused when it is applied.",
+        "kind: Role   # whose rules name 100,000 Pods",
+    ),
+    Rule(
+        "ET2100",
+        "gang-priorities",
+        _WARNING,
+        "the Pods of one gang have different PriorityClasses: {values}",
+        "give all of them the same, unless {scheduler} is meant to order the Pods inside the gang",
+        "A gang starts as a whole, and then its Pods are preempted one by one: those of a lower"
+        " priority go first, and the others cannot go on without them. Volcano and coscheduling"
+        " order the Pods inside a group by their own priority, and the operators make such jobs.",
+        "a launcher with priorityClassName: urgent, and workers with priorityClassName: usual",
+    ),
+    Rule(
+        "ET2101",
+        "gang-other-scheduler",
+        _WARNING,
+        "schedulerName '{found}' of {roles} is not the name of {scheduler}: these Pods are not"
+        " scheduled as a gang",
+        "{advice}",
+        "Only the scheduler that schedulerName names looks at a Pod. The Training Operator leaves"
+        " the name of a Pod template alone and writes a Warning event, and so the Pods start one by"
+        " one beside a PodGroup that nobody waits for.",
+        "template: {spec: {schedulerName: default-scheduler}}   # with --gang volcano",
+    ),
+    Rule(
+        "ET2102",
+        "gang-scheduler-replaced",
+        _WARNING,
+        "schedulerName '{found}' of {role} is replaced by '{wanted}'",
+        "remove schedulerName from the Pod template, or compile without --gang",
+        "With a gang scheduler the MPI Operator overwrites the schedulerName of every Pod template,"
+        " and tells only its log. All Pods of a gang must have the same scheduler.",
+        "template: {spec: {schedulerName: default-scheduler}}   # of an MPIJob v2beta1",
+    ),
+    Rule(
+        "ET2103",
+        "gang-queues",
+        _WARNING,
+        "{where} names the queue '{queue}', but the gang waits in '{used}', which {by} names",
+        "name the same queue in both places, or remove one of them",
+        "A gang waits in one queue. An annotation of etcompile's own counts first, then what the"
+        " scheduler itself reads from the job, then schedulingPolicy.queue, then the Pod templates;"
+        " for Volcano, schedulingPolicy.queue counts before its annotation.",
+        "labels: {kai.scheduler/queue: research}   # and schedulingPolicy: {queue: other}",
+    ),
+    Rule(
+        "ET2104",
+        "scheduled-one-by-one",
+        _WARNING,
+        "the Pods of {role} have the {key}, and no PodGroup: {scheduler} schedules each of them on"
+        " its own",
+        "compile with --gang {gang}, or remove it together with schedulerName",
+        "KAI and Volcano group Pods by the object that owns them. These Pods have no owner, so that"
+        " each of them is a group of its own, unless --gang writes a PodGroup for all.",
+        "template: {metadata: {labels: {kai.scheduler/queue: a}}, spec: {schedulerName:"
+        " kai-scheduler}}",
+    ),
+    Rule(
+        "ET2105",
+        "gang-marks-replaced",
+        _WARNING,
+        "{what} of {role}, '{found}', is replaced by '{wanted}'",
+        "remove it from the Pod template: --gang makes the gang of this job and its marks",
+        "A Pod is in one gang. With --gang that is the gang of its job, whose marks replace those"
+        " of another one on the Pod template, as the operators replace them.",
+        "template: {metadata: {annotations: {scheduling.k8s.io/group-name: mine}}}",
+    ),
+    Rule(
+        "ET2110",
+        "misplaced-policy",
+        _WARNING,
+        "{fields} {verb} where the {operator} does not look: it would drop {them}",
+        "{advice}",
+        "Older operators read the fields of the run policy directly under `spec`, and some tools"
+        " still write them there. The API of the Training Operator has them in `runPolicy`, and"
+        " drops what it does not know: kubectl refuses such a file unless told not to, other"
+        " clients lose the field without a word. etcompile puts each field where it belongs; what"
+        " stands there already counts.",
+        "kind: PyTorchJob with spec: {cleanPodPolicy: All}  # spec: {runPolicy: {cleanPodPolicy}}",
+    ),
+    Rule(
+        "ET2111",
+        "misspelt-group",
+        _ERROR,
+        "{kind} is not a kind of '{version}'",
+        "did you mean apiVersion: {meant}?",
+        "A job whose API group has a slip would otherwise pass through as somebody else's object,"
+        " and no Pod of it would ever be made.",
+        "apiVersion: kubeflow.com/v1\nkind: PyTorchJob      # kubeflow.org/v1",
+    ),
+    Rule(
+        "ET2112",
+        "managed-job-skipped",
+        _WARNING,
+        "{what} is skipped: it is managed by '{manager}', and nothing is rendered of it",
+        "what an earlier render -o wrote for it leaves the folder, and a tool that syncs the folder"
+        " then deletes its Pods; --ignore-managed-by compiles it anyway",
+        "With --skip-managed-by a job of MultiKueue is left to the clusters that run it, and the"
+        " rest of the folder compiles. apply never prunes objects of a job that is not compiled; a"
+        " folder that render -o writes holds only what is compiled.",
+        "runPolicy: {managedBy: kueue.x-k8s.io/multikueue}   # with --skip-managed-by",
+    ),
+    Rule(
+        "ET2130",
+        "too-many-pods",
+        _ERROR,
+        "{what} is {count}, and a job may have at most {limit} Pods",
+        "lower the number; at most 150000 Pods run well in a whole cluster",
+        "Kubernetes is made for clusters of at most 150,000 Pods. A larger number is a typing"
+        " mistake, or an attempt to occupy the machine that compiles: it is refused before"
+        " anything is built. The number counts in every field that says how many Pods there are,"
+        " as a sum over the types of replicas, and after scale intents.",
+        "Worker:\n  replicas: 2147483647    # replicas: 8",
+    ),
+    Rule(
+        "ET2131",
+        "too-large-output",
+        _ERROR,
+        "the Pods of this job would take about {size} GiB of output, and at most {limit} GiB are"
+        " made",
+        "move long texts of the Pod template into a ConfigMap, or lower the replicas",
+        "Each Pod is written out in full. A long text in a template is written once for every"
+        " replica, which no repository and no API server can keep.",
+        'replicas: 100000\ntemplate: {spec: {containers: [{args: ["...100 KiB..."]}]}}',
     ),
     # 3xxx: scale intents -----------------------------------------------------------------------
     Rule(
@@ -900,8 +1138,8 @@ _RULES = (
         "ET3003",
         "same-sequence",
         _ERROR,
-        "{intent} has sequence {sequence}, as {other} has",
-        "number the intents of a job differently",
+        "{intent} has the same sequence {sequence} as {other}",
+        "give each intent of a job another sequence number",
         "The annotation etcompile.dev/sequence orders the intents of a job; two equal numbers"
         " leave the order open.",
         'annotations: {etcompile.dev/sequence: "2"}',
@@ -910,7 +1148,7 @@ _RULES = (
         "ET3004",
         "above-max",
         _ERROR,
-        "{intent} would make {replicas} workers, and {limit} is {maximum}",
+        "{intent} would make {replicas} workers, but {limit} is {maximum}",
         "raise {limit} in the job, or add fewer",
         "et-operator never reads maxReplicas.",
         "toAdd: {count: 9} with maxReplicas: 4",
@@ -919,7 +1157,7 @@ _RULES = (
         "ET3005",
         "below-min",
         _ERROR,
-        "{intent} would leave {replicas} workers, and {floor}",
+        "{intent} would leave {replicas} workers, but {floor}",
         "{advice}",
         "et-operator never reads minReplicas, and by names it can remove"
         " every worker. Horovod needs one surviving host to go on.",
@@ -939,9 +1177,9 @@ _RULES = (
         "ET3007",
         "count-ignored",
         _WARNING,
-        "toDelete.count has no effect beside podNames",
+        "toDelete.count has no effect when podNames is given",
         "remove one of the two",
-        "Names win over a count, as with the operator.",
+        "If both are given, podNames decides which workers are removed, as with the operator.",
         "toDelete: {count: 1, podNames: [a-worker-1]}",
     ),
     Rule(
@@ -976,7 +1214,9 @@ _RULES = (
         "ET3011",
         "intent-name",
         _ERROR,
-        "{intent} has a name of {length} characters; its Pods carry it as a label of at most 63",
+        "the name of {intent} has {length} characters; it becomes a label of its Pods, which may"
+        " have at"
+        " most 63",
         "shorten the name",
         "The Pods of a ScaleOut carry its name in the label scaleout-name; the API server refuses"
         " a longer label value.",
@@ -987,7 +1227,7 @@ _RULES = (
         "anchored-worker",
         _ERROR,
         "{intent} cannot remove {pod}: {reason}",
-        "remove others, or by count",
+        "{advice}",
         "An elastic PyTorch job meets at its first worker unless elasticPolicy.rdzvHost names"
         " another place; without it all others would lose each other.",
         "toDelete: {podNames: [echo-worker-0]}",
@@ -1039,7 +1279,7 @@ _RULES = (
         "plan-without-job",
         _ERROR,
         "this ScalePlan names no job",
-        "label it, {label}: JOB",
+        "add the label {label}: JOB",
         "DLRover's master finds plans by this label.",
         "kind: ScalePlan without metadata.labels",
     ),
@@ -1077,7 +1317,7 @@ _RULES = (
         "ET4003",
         "kubernetes-unknown-kind",
         _WARNING,
-        "{kind} ({version}) is unknown to Kubernetes {kubernetes}: passed through unchecked",
+        "Kubernetes {kubernetes} has no kind {kind} ({version}): it is passed through unchecked",
         "",
         "A custom resource, or a kind of another Kubernetes version. It is rendered as it is.",
         "apiVersion: example.com/v1\nkind: Widget",
@@ -1089,14 +1329,14 @@ _RULES = (
         "{where}: environment variable '{name}' is set twice",
         "remove one of the two",
         "Server-side apply refuses two entries of one name, and which one a container sees is"
-        " a matter of luck.",
+        " not defined.",
         "env: [{name: A, value: x}, {name: A, value: y}]",
     ),
     Rule(
         "ET4005",
         "name-clash",
         _ERROR,
-        "{what} is also made by job '{job}'",
+        "{what} is also created by job '{job}'",
         "rename the object or the job",
         "An object among the inputs has the name of a compiled one; one would overwrite the other.",
         "kind: Service\nmetadata: {name: mnist-worker-0}",
@@ -1114,7 +1354,7 @@ _RULES = (
         "ET4007",
         "plain-secret",
         _ERROR,
-        "{what} carries data in the clear",
+        "{what} holds its data in plain text",
         "use an ExternalSecret or a SealedSecret, encrypt it with SOPS, or pass"
         " --allow-plain-secrets",
         "Base64 is not encryption: anyone who reads the repository reads the Secret.",
@@ -1153,7 +1393,7 @@ _RULES = (
         "annotations-too-large",
         _ERROR,
         "{what} would have {size} KiB of annotations; the API server allows 256",
-        "leave --profile kpt out: the launcher's gate waits for the workers anyway",
+        "remove --profile kpt: the launcher's gate waits for the workers anyway",
         "The kpt profile names each worker in an annotation of the launcher.",
         "a job with thousands of workers and long names, and --profile kpt",
     ),
@@ -1164,14 +1404,14 @@ _RULES = (
         "the Pods of job '{job}' are in several waves of Argo CD: {pods}",
         "remove argocd.argoproj.io/sync-wave from the Pod templates",
         "Argo CD begins a wave when the Pods of the one before have ended, or are healthy. A"
-        " worker that waits for its launcher and a launcher that waits for its wave never meet.",
+        " worker that waits for its launcher and a launcher that waits for its wave wait for ever.",
         'template: {metadata: {annotations: {argocd.argoproj.io/sync-wave: "5"}}}',
     ),
     Rule(
         "ET4013",
         "jobs-clash",
         _ERROR,
-        "{job} would make {what}, which {other} makes already",
+        "{job} would create {what}, which {other} creates already",
         "rename one of the two jobs",
         "Jobs of two kinds may have one name, but their Pods, Services and ConfigMaps cannot: one"
         " would overwrite the other. With the operators one of the two would never start.",
@@ -1192,12 +1432,23 @@ _RULES = (
         "ET4015",
         "account-in-the-same-stage",
         _WARNING,
-        "Flux will not sync '{pod}': its ServiceAccount '{account}' comes with the same folder",
+        "Flux cannot apply Pod '{pod}': its ServiceAccount '{account}' is in the same folder",
         "add --layout staged",
         "Flux tries all objects of a Kustomization out before it creates the first one, and the API"
         " server refuses a Pod whose ServiceAccount is not there yet. So neither is ever created."
         " With two Kustomizations, one after the other, the account comes first.",
         "etcompile render job.yaml --profile flux -o out/   # with a TrainingJob",
+    ),
+    Rule(
+        "ET4020",
+        "image-not-pullable",
+        _ERROR,
+        "image '{image}' can never be pulled: {problem}",
+        "{advice}",
+        "The API server takes any text for the name of an image, but no container runtime can read"
+        " this one: the Pod would stay in InvalidImageName until it is deleted. A name is"
+        " [REGISTRY[:PORT]/]PATH[:TAG][@DIGEST], in lower case up to the tag, without blanks.",
+        "image: pytorch/pytorch: 2.5.1   # write pytorch/pytorch:2.5.1",
     ),
     # 5xxx: output ------------------------------------------------------------------------------
     Rule(
@@ -1224,7 +1475,7 @@ _RULES = (
         _ERROR,
         "cannot write {path}: {reason}",
         "",
-        "The operating system refused; what stood there before is untouched.",
+        "The operating system refused to write. The files that were there before are unchanged.",
         "a full disk",
     ),
     Rule(
@@ -1254,6 +1505,16 @@ _RULES = (
         "An empty render would, with pruning on, delete everything.",
         "etcompile render scale-out.yaml   # without its job",
     ),
+    Rule(
+        "ET5018",
+        "impossible-choice",
+        _ERROR,
+        "{option} cannot be '{value}': {problem}",
+        "choose another value",
+        "A program that embeds etcompile chooses how to compile. A value that no option can have"
+        " is refused before anything is compiled, as it is on the command line.",
+        'Settings(kubernetes_version="9.9")    # Settings(kubernetes_version="1.34")',
+    ),
     # 6xxx: overlays ----------------------------------------------------------------------------
     Rule(
         "ET6001",
@@ -1262,7 +1523,8 @@ _RULES = (
         "{entry} of the overlay matches nothing: there is no {what}",
         "{advice}",
         "An entry that applies to nothing is mostly a typo, or was written for a job that has been"
-        " renamed since; left alone it would look as if it worked. One that is meant for some"
+        " renamed since; without this error it would look as if it worked. One that is meant for"
+        " some"
         " jobs only says `optional: true`.",
         "patches: [{target: {kind: TrainingJob, name: brt}, patch: {...}}]   # the job is bert",
     ),
@@ -1271,7 +1533,8 @@ _RULES = (
         "no-such-overlay",
         _ERROR,
         "there is no overlay of this name, and no such file",
-        "give a file, a folder with an overlay.yaml, or one that ships with etcompile: {known}",
+        "{near}give a file, a folder with an overlay.yaml, or the name of a built-in overlay:"
+        " {known}",
         "`--overlay` takes the path of an overlay, or the name of one of etcompile's own.",
         "etcompile render jobs/ --overlay prd",
     ),
@@ -1283,6 +1546,19 @@ _RULES = (
         "give it as an input, or begin it with 'apiVersion: {version}' and 'kind: Overlay'",
         "A file given with --overlay holds overlays and nothing else.",
         "etcompile render jobs/ --overlay kustomization.yaml",
+    ),
+    Rule(
+        "ET6010",
+        "kustomization-overlay",
+        _ERROR,
+        "this is a kustomization of kustomize, not an overlay of etcompile",
+        "render the jobs first and name the output in the kustomization's resources; or write an"
+        " overlay: apiVersion: {version}, kind: Overlay",
+        "kustomize calls a folder with a kustomization.yaml an overlay, too. etcompile's overlays"
+        " change jobs before they are compiled, and are files of a kind of their own"
+        " (docs/overlays.md). A kustomization changes objects: it can have the output folder among"
+        " its resources, or run etcompile as a function (docs/kustomize.md).",
+        "etcompile render jobs/ --overlay overlays/prod/kustomization.yaml",
     ),
     Rule(
         "ET6004",
@@ -1328,8 +1604,8 @@ _RULES = (
         "ET6008",
         "overlay-gang",
         _ERROR,
-        "'{gang}' is no gang scheduler",
-        "known are {known}",
+        "'{gang}' is not a known gang scheduler",
+        "the known ones are {known}",
         "The setting names the scheduler of the cluster, in the spelling of `--gang`.",
         "settings: {gang: vulcano}",
     ),
@@ -1369,8 +1645,8 @@ _RULES = (
         _WARNING,
         "{what}: {field} changes from {old} to {new}, which restarts that container in place",
         "{advice}",
-        "An image is nearly the only field of a Pod that may change. Each container starts anew"
-        " when its node notices, so for a while old and new versions train together.",
+        "An image is nearly the only field of a Pod that may change. Each container restarts when"
+        " its node sees the change, so for a while old and new versions train together.",
         "image: trainer:2   # was trainer:1",
     ),
     Rule(
@@ -1379,8 +1655,8 @@ _RULES = (
         _WARNING,
         "{what} must be deleted before this is applied: {field} changes from {old} to {new}",
         "",
-        "With --replace a change is rendered that a live object refuses. Nobody deletes the object"
-        " for you.",
+        "With --replace a change is rendered that the API server refuses for an existing object."
+        " etcompile does not delete the object in the cluster.",
         "etcompile render jobs/ -o out/ --replace",
     ),
     Rule(
@@ -1418,8 +1694,9 @@ _RULES = (
         "ET5014",
         "encrypted-needs-folder",
         _ERROR,
-        "the key pair of job '{job}' would be another one every time: --secret {kind} needs the"
-        " folder of the last output",
+        "job '{job}' would get a new key pair each time: --secret {kind} needs the folder of the"
+        " last"
+        " output",
         "render to a folder with -o DIR, and apply or compare that folder",
         "A key pair that the output holds encrypted is made once and then kept as it stands: what"
         " was encrypted cannot be read again here, and another pair would cut a running job in two."
@@ -1453,10 +1730,21 @@ _RULES = (
         "ET5017",
         "scaffold-in-the-way",
         _ERROR,
-        "{file} is there already, and says something else",
+        "{file} exists already with other content",
         "move it away, or pass --keep to leave it as it is",
-        "init writes nothing over what is there: a file that it would make is yours from then on.",
+        "init never overwrites a file whose content differs from what it would write.",
         "etcompile init .   # twice, and a file was edited in between",
+    ),
+    Rule(
+        "ET5023",
+        "link-in-output",
+        _ERROR,
+        "{path} is not written: {reason}, and nothing is written outside of {folder}",
+        "remove it, or name the place that it leads to as the output",
+        "The folder that a command is told to write to may itself be a link. A link inside of it,"
+        " and a link in the place of a file, would let whoever made the link choose which file"
+        " elsewhere is written over, so none is followed.",
+        "etcompile schema --all -o schemas   # where schemas/kai.alibabacloud.com is a link",
     ),
     # 7xxx: plan ----------------------------------------------------------------------------------
     Rule(
@@ -1475,8 +1763,8 @@ _RULES = (
         _ERROR,
         "cannot compare with {side}: it does not compile",
         "compare with another revision, or with a folder of manifests: --against REV:DIR",
-        "Two states are compared by what they compile to. The mistakes that are told before this"
-        " one are in the older state, and have to be mended nowhere if that is history.",
+        "Two states are compared by what they compile to. The errors above this one are in the"
+        " older state; nothing has to be corrected if that is an old commit.",
         "etcompile diff jobs/ --against v0.1   # whose jobs/ had a mistake",
     ),
     # 8xxx: the cluster ----------------------------------------------------------------------
@@ -1535,9 +1823,9 @@ _RULES = (
         _ERROR,
         "{object}: {problem}",
         "{advice}",
-        "Somebody else looks after the object, or after a field that is to change. Two who write"
-        " one field undo each other for ever, so nothing at all was changed. Leave the field out,"
-        " or take it over for good and see that the other stops.",
+        "Somebody else manages the object, or a field that is to change. Two writers of one field"
+        " would undo each other's changes for ever, so nothing was changed. Remove the field from"
+        " the job, or take it over and make sure that the other writer stops.",
         "kubectl label pod bert-worker-0 team=b --overwrite   # and the template says team: a",
     ),
     Rule(
@@ -1546,8 +1834,8 @@ _RULES = (
         _ERROR,
         "{object}: {problem}",
         "{advice}",
-        "The API refuses this change on an object that exists. With --replace it is deleted, waited"
-        " for until it is gone, and made anew: a Pod loses what it was doing. A run of its own"
+        "The API refuses this change on an object that exists. With --replace it is deleted and,"
+        " once it is gone, created again: a Pod loses its progress. A run of its own"
         " (--run auto) has new names instead, and prunes the old Pods.",
         "etcompile apply jobs/   # after the command of a running worker was changed",
     ),
@@ -1557,8 +1845,9 @@ _RULES = (
         _ERROR,
         "{object}: {problem}",
         "{advice}",
-        "The API server, or a policy of the cluster, does not accept the object; found by a dry run"
-        " before anything is written, unless it says so only when asked in earnest.",
+        "The API server, or a policy of the cluster, does not accept the object; found by a dry"
+        " run before anything is written. Some policies answer only when the object is really"
+        " written.",
         "a Pod without resource requests in a namespace whose quota demands them",
     ),
     Rule(
@@ -1566,7 +1855,7 @@ _RULES = (
         "changed-world",
         _ERROR,
         "{plan}: {object}: {problem}",
-        "make the plan anew with `etcompile diff -o`, and look at it",
+        "make a new plan with `etcompile diff -o`, and review it",
         "A plan is approved for the objects that it was made for. If they have changed since, doing"
         " it would do something that nobody has seen.",
         "etcompile diff jobs/ -o plan.json; kubectl delete pod bert-worker-0;"
@@ -1577,20 +1866,85 @@ _RULES = (
         "unusable-plan",
         _ERROR,
         "{plan}: {problem}",
-        "",
+        "{advice}",
         "The file is no plan of this version, was changed after it was written, or was made"
-        " against something else than a cluster.",
+        " for something else: a folder, a revision, another cluster's context or namespace than"
+        " the one that an option names.",
         "etcompile diff jobs/ --against main -o plan.json; etcompile apply plan.json",
     ),
     Rule(
         "ET8011",
         "no-name-to-apply",
         _ERROR,
-        "{object} has generateName and no name: each apply would make another one",
+        "{object} has generateName and no name: each apply would create another object",
         "give it a name, or create it with `kubectl create`",
         "To apply is to make an object what a file says, so the file must say which object. A"
         " generated name is another one every time.",
         "metadata: {generateName: eval-}",
+    ),
+    Rule(
+        "ET8012",
+        "no-such-target",
+        _ERROR,
+        "--target {target} names no object of the plan",
+        "{advice}",
+        "A run with --target changes the objects that are named, and nothing else. A name that"
+        " matches nothing is most likely misspelt, so nothing is done at all.",
+        "etcompile apply jobs/ --target Pod/bret-worker-0",
+    ),
+    Rule(
+        "ET8013",
+        "not-confirmed",
+        _ERROR,
+        "the question was not answered with yes: nothing was changed",
+        "answer y to go on, or pass --yes",
+        "Objects that are deleted or replaced are listed before anything is written, and on a"
+        " terminal somebody has to agree. In scripts, where nobody can answer, --yes or the option"
+        " that allows the deletion (--prune, --replace) is the answer.",
+        "etcompile apply jobs/ --prune   # and then n",
+    ),
+    Rule(
+        "ET8014",
+        "cannot-be-restarted",
+        _ERROR,
+        "{job} cannot be run again: {problem}",
+        "{advice}",
+        "A job is run again as its ConfigMap in the cluster holds it. One that is suspended has no"
+        " Pods to run, and one that another version of etcompile wrote has to be applied first.",
+        "etcompile restart bert   # and its file says suspend: true",
+    ),
+    Rule(
+        "ET8021",
+        "admission-not-asked",
+        _WARNING,
+        "the cluster {cluster} was not asked what admission makes of the differences: {problem}",
+        "whoever makes the plan needs the verb patch for the objects; a dry run writes nothing",
+        "Admission plugins and policies change objects when they are written. Whether a difference"
+        " is one, the API server's dry run tells, which needs the right to write. Without it the"
+        " differences are worked out from the live objects, and what a policy has changed may be"
+        " among them.",
+        "etcompile diff jobs/   # by somebody who may only read",
+    ),
+    Rule(
+        "ET8022",
+        "no-room-in-quota",
+        _ERROR,
+        "{object} cannot be created: {problem}",
+        "raise the quota, make the run smaller, or end what else uses it",
+        "A run that takes the place of another needs room in the quotas of its namespace: beside"
+        " the old Pods, or once they are deleted. Where it would fit in neither way, the old Pods"
+        " are not deleted, and nothing is changed.",
+        "etcompile apply jobs/ --run auto --prune   # with more workers than the quota allows",
+    ),
+    Rule(
+        "ET8023",
+        "not-tried",
+        _WARNING,
+        "{object} could not be tried, as a quota is full: {problem}",
+        "the plan deletes Pods that use the quota before it creates this object",
+        "A dry run changes nothing, so what the plan deletes still uses the quota while new objects"
+        " are tried. Whether they are accepted otherwise is known when the plan is done.",
+        "etcompile apply jobs/ --run auto --prune --dry-run server   # under a full quota",
     ),
 )
 

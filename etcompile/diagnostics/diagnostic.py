@@ -4,12 +4,18 @@ Apart from the catalogue because the catalogue is data: this module is the small
 every stage uses (make one, ask whether any is an error).
 """
 
+import re
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
-from etcompile.diagnostics.catalogue import RULES, Severity
+from etcompile.diagnostics.rule import Severity
+
+Suppression = Literal["inSource", "external"]
+"""What silenced a warning, in the words of SARIF 2.1.0, 3.35.2: a comment, or an option."""
+
+_LONG_WORD = r"[A-Za-z0-9+/=]{24,}"
 
 ValuePath = tuple[str | int, ...]
 """A place inside a document: mapping keys and list indexes, outermost first."""
@@ -24,6 +30,7 @@ class Location(Struct, frozen=True):
         column: Column in characters, from 1; None when the whole line or file is meant.
         text: That source line without its line break, when there is one to show.
         width: How many characters the caret underlines, at least 1.
+        hidden: The line holds a private key or a credential and is not shown.
     """
 
     file: str
@@ -31,6 +38,7 @@ class Location(Struct, frozen=True):
     column: int | None = None
     text: str | None = None
     width: int = 1
+    hidden: bool = False
 
     @property
     def end_column(self) -> int | None:
@@ -69,6 +77,7 @@ class Diagnostic(Struct, frozen=True):
         message: What is wrong, in one line, with the values that matter.
         location: Where; None when no input file is to blame.
         hint: What to do about it.
+        suppressed: What silenced it; None if it is told.
     """
 
     code: str
@@ -76,6 +85,7 @@ class Diagnostic(Struct, frozen=True):
     message: str
     location: Location | None
     hint: str | None
+    suppressed: Suppression | None = None
 
 
 def diagnose(code: str, location: Location | None, **facts: object) -> Diagnostic:
@@ -93,14 +103,26 @@ def diagnose(code: str, location: Location | None, **facts: object) -> Diagnosti
         KeyError: the catalogue has no such code, or the entry names a fact that is missing:
             a mistake in etcompile, never in its input.
     """
+    from etcompile.diagnostics.catalogue import RULES  # noqa: PLC0415 - many runs need none
+
     rule = RULES[code]
+    hidden = location is not None and location.hidden
     return Diagnostic(
         code=code,
         severity=rule.severity,
-        message=rule.message.format_map(facts),
+        message=_shown(rule.message.format_map(facts), hidden=hidden),
         location=location,
-        hint=rule.hint.format_map(facts) or None,
+        hint=_shown(rule.hint.format_map(facts), hidden=hidden) or None,
     )
+
+
+def _shown(words: str, *, hidden: bool) -> str:
+    """The words of a message without a private key or a credential that they quote."""
+    from etcompile.diagnostics.redaction import HIDDEN, redacted  # noqa: PLC0415 - few need it
+
+    words = redacted(words)
+    # A line of a key says nothing of itself; what is about one quotes no long word.
+    return re.sub(_LONG_WORD, HIDDEN, words) if hidden else words
 
 
 def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:

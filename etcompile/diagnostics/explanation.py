@@ -8,7 +8,9 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator
 
-from etcompile.diagnostics.catalogue import Rule
+from etcompile.diagnostics.diagnostic import Diagnostic, diagnose
+from etcompile.diagnostics.rule import Rule
+from etcompile.diagnostics.samples import SAMPLES
 
 _STAGES = {
     "1": "Loading",
@@ -28,36 +30,44 @@ _PREAMBLE = """\
 Everything that etcompile can say about an input. An error is refused: nothing is written. A
 warning compiles, unless `--strict` is given. A code keeps its meaning for ever.
 
-`etcompile explain CODE` prints one of these sections. What stands in braces is filled in from the
-input. What it says of operators and other tools is as [sources.md](sources.md) has it. This page is
-generated:
+`etcompile explain CODE` prints one of these sections. A message with names and numbers is the one
+for the example below it, or for an input like it. What is said of operators and other tools is as
+[sources.md](sources.md) has it. This page is generated:
 `etcompile explain --all --format markdown > docs/diagnostics.md`.
 """
 
 
 def as_text(rule: Rule) -> str:
     """The long form of a rule for a terminal, without a line break at its end."""
+    told = sample(rule)
     parts = [
         f"{rule.code} {rule.name} ({rule.severity.value})",
-        f"Message: {rule.message}",
-        textwrap.fill(rule.why, 80),
+        f"{_label(rule)}: {told.message}",
+        textwrap.fill(rule.why, 80, break_on_hyphens=False),
         "Example:\n\n" + textwrap.indent(rule.example, "    "),
     ]
-    if _advises(rule):
-        parts.append(f"What to do: {rule.hint}")
+    if told.hint:
+        parts.append(f"What to do: {told.hint}")
     return "\n\n".join(parts)
 
 
 def as_markdown(rule: Rule) -> str:
     """The long form of a rule in GitHub's Markdown, without heading or final line break."""
+    told = sample(rule)
     parts = [
-        f"{rule.severity.value.capitalize()} **{rule.name}**: {_code(rule.message)}",
+        f"{rule.severity.value.capitalize()} **{rule.name}**.",
+        f"{_label(rule)}: {_code(told.message)}",
         _prose(rule.why),
         f"```\n{rule.example}\n```",
     ]
-    if _advises(rule):
-        parts.append(f"What to do: {_prose(rule.hint)}")
+    if told.hint:
+        parts.append(f"What to do: {_prose(told.hint)}")
     return "\n\n".join(parts)
+
+
+def sample(rule: Rule) -> Diagnostic:
+    """A diagnostic of a rule as it is told for the rule's example, or for an input like it."""
+    return diagnose(rule.code, None, **SAMPLES.get(rule.code, {}))
 
 
 def page(rules: Iterable[Rule]) -> str:
@@ -84,9 +94,8 @@ def _sections(rules: Iterable[Rule]) -> Iterator[str]:
         yield f"### {rule.code}\n\n{as_markdown(rule)}\n"
 
 
-def _advises(rule: Rule) -> bool:
-    """Whether the hint says something before its facts are known."""
-    return rule.hint.strip("{}") not in ("", "advice")
+def _label(rule: Rule) -> str:
+    return "Message, for example" if rule.code in SAMPLES else "Message"
 
 
 def _code(words: str) -> str:

@@ -12,12 +12,15 @@ from typing import Literal
 from etcompile.diagnostics.diagnostic import Diagnostic
 from etcompile.diagnostics.output.audience import Audience, repository
 
-__all__ = ["FORMATS", "Audience", "Format", "render", "repository"]
+__all__ = ["FORMATS", "SUPPRESSION_FORMS", "Audience", "Format", "render", "repository"]
 
 Format = Literal["text", "json", "sarif", "github"]
 
 FORMATS: tuple[Format, ...] = ("text", "json", "sarif", "github")
 """The forms by name; each is the module of that name."""
+
+SUPPRESSION_FORMS: tuple[Format, ...] = ("json", "sarif")
+"""The forms that also hold what a comment or an option suppresses, marked as such."""
 
 
 def render(form: Format, diagnostics: Sequence[Diagnostic], audience: Audience) -> str:

@@ -8,10 +8,11 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from etcompile.diagnostics.catalogue import RULES, Severity
+from etcompile.diagnostics.catalogue import RULES
 from etcompile.diagnostics.diagnostic import Diagnostic, Location
 from etcompile.diagnostics.output.audience import Audience
 from etcompile.diagnostics.output.characters import well_formed
+from etcompile.diagnostics.rule import Severity
 
 VERSION = 1
 """Raised when a field changes its meaning or goes; a new field may come at any time."""
@@ -19,13 +20,15 @@ VERSION = 1
 
 def render(diagnostics: Sequence[Diagnostic], audience: Audience) -> str:  # noqa: ARG001
     """The diagnostics as a JSON document, in their order."""
+    told = [one for one in diagnostics if one.suppressed is None]
+    suppressed = [one for one in diagnostics if one.suppressed is not None]
     document = {
         "version": VERSION,
-        "diagnostics": [_entry(one) for one in diagnostics],
+        "diagnostics": [_entry(one) for one in told],
         "counts": {
-            severity.value: sum(one.severity is severity for one in diagnostics)
-            for severity in Severity
+            severity.value: sum(one.severity is severity for one in told) for severity in Severity
         },
+        "suppressed": [_entry(one) for one in suppressed],
     }
     return json.dumps(document, indent=2) + "\n"
 

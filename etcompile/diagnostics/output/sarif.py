@@ -15,10 +15,11 @@ from urllib.parse import quote
 
 from etcompile._version import __version__
 from etcompile.diagnostics import explanation
-from etcompile.diagnostics.catalogue import RULES, Rule
+from etcompile.diagnostics.catalogue import RULES
 from etcompile.diagnostics.diagnostic import Diagnostic, Location, has_errors
 from etcompile.diagnostics.output.audience import Audience
 from etcompile.diagnostics.output.characters import well_formed
+from etcompile.diagnostics.rule import Rule
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _ROOT = "%SRCROOT%"
@@ -32,7 +33,8 @@ def render(diagnostics: Sequence[Diagnostic], audience: Audience) -> str:
     """The diagnostics as a SARIF log, in their order."""
     used = sorted({one.code for one in diagnostics})
     index = {code: number for number, code in enumerate(used)}
-    homeless = [one for one in diagnostics if one.location is None]
+    # A notification has no word for what is suppressed.
+    homeless = [one for one in diagnostics if one.location is None and one.suppressed is None]
     run = {
         "tool": {
             "driver": {
@@ -88,6 +90,8 @@ def _results(
         told = "\n".join((one.code, artifact["uri"], _PLACES.sub("", well_formed(one.message))))
         digest = hashlib.sha256(told.encode()).hexdigest()[:32]
         seen[digest] += 1
+        # SARIF 2.1.0, 3.27.23: a scanner closes what is suppressed, and opens nothing for it.
+        by = {"suppressions": [{"kind": one.suppressed}]} if one.suppressed else {}
         yield {
             "ruleId": one.code,
             "ruleIndex": index[one.code],
@@ -103,6 +107,7 @@ def _results(
             ],
             # The same words twice in a file are told apart by their order.
             "partialFingerprints": {_FINGERPRINT: f"{digest}:{seen[digest]}"},
+            **by,
         }
 
 

@@ -1,0 +1,234 @@
+# ruff: noqa: E501 - a row a form
+"""Credentials in plain text, known by their form or by the name of what holds them.
+
+The forms are facts about who issues them. They are those of Yelp's detect-secrets 1.5.0 (Apache-2.0;
+the plugins of https://github.com/Yelp/detect-secrets), and of Hugging Face and of GitHub's
+fine-grained tokens, which it does not know. The patterns are carried here as data: importing that
+package brings an HTTP client along, for checks against the issuers that a compiler must not make.
+Apart from the check of documents, because nothing that is said of a file may quote one either.
+"""
+
+import functools
+import re
+from collections.abc import Iterator
+
+Span = tuple[int, int]
+"""From the first character to the one after the last."""
+
+_FORMS = (
+    # what it is, what each holds, its form
+    ("an AWS access key", ("AKIA", "ASIA", "ABIA", "A3T"), r"\b(?:A3T[A-Z0-9]|ABIA|AKIA|ASIA)[0-9A-Z]{16}\b"),
+    ("an Artifactory token", ("AKC",), r"(?:(?<=[\s=:\"])|^)AKC[a-zA-Z0-9]{10,}(?=[\s\"]|$)"),
+    ("an Azure storage key", ("AccountKey=",), r"AccountKey=[a-zA-Z0-9+/=]{88}"),
+    ("a password in a URL", ("://",), r"://[^\s:/?#\[\]@!$&'()*+,;={}<>\"]+:(?P<value>[^\s:/?#\[\]@!$&'()*+,;={}<>\"]+)@"),
+    ("a Discord token", (".",), r"\b[MNO][a-zA-Z\d_-]{23,25}\.[a-zA-Z\d_-]{6}\.[a-zA-Z\d_-]{27}\b"),
+    ("a GitHub token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"\bgh[pousr]_[A-Za-z0-9_]{36}"),
+    ("a GitHub token", ("github_pat_",), r"\bgithub_pat_[A-Za-z0-9]{22}_[A-Za-z0-9]{59}"),
+    ("a GitLab token", ("glpat-", "gldt-", "glft-", "glsoat-", "glrt-"), r"\b(?:glpat|gldt|glft|glsoat|glrt)-[A-Za-z0-9_-]{20,50}(?!\w)"),
+    ("a GitLab token", ("GR1348941",), r"GR1348941[A-Za-z0-9_-]{20,50}(?!\w)"),
+    ("a GitLab token", ("glcbt-",), r"glcbt-(?:[0-9a-fA-F]{2}_)?[A-Za-z0-9_-]{20,50}(?!\w)"),
+    ("a GitLab token", ("glimt-", "glptt-", "glagent-", "gloas-"), r"(?:glimt-[A-Za-z0-9_-]{25}|glptt-[A-Za-z0-9_-]{40}|glagent-[A-Za-z0-9_-]{50,1024}|gloas-[A-Za-z0-9_-]{64})(?!\w)"),
+    ("a Hugging Face token", ("hf_",), r"\bhf_[A-Za-z0-9]{34,}\b"),
+    ("a JSON Web Token", ("eyJ",), r"\beyJ[A-Za-z0-9_=-]{8,}\.eyJ[A-Za-z0-9_=-]{8,}\.[A-Za-z0-9_.+/=-]*"),
+    ("a Mailchimp key", ("-us",), r"\b[0-9a-z]{32}-us[0-9]{1,2}\b"),
+    ("an npm token", (":_authToken=",), r"//[^\s]+/:_authToken=\s*(?P<value>npm_\w+|[A-Fa-f0-9-]{36})"),
+    ("an OpenAI key", ("T3BlbkFJ",), r"\bsk-[A-Za-z0-9_-]*[A-Za-z0-9]{20}T3BlbkFJ[A-Za-z0-9]{20}"),
+    ("a PyPI token", ("pypi-AgE",), r"pypi-AgE(?:IcHlwaS5vcmc|NdGVzdC5weXBpLm9yZw)[A-Za-z0-9_-]{70,}"),
+    ("a SendGrid key", ("SG.",), r"\bSG\.[a-zA-Z0-9_-]{22}\.[a-zA-Z0-9_-]{43}"),
+    ("a Slack token", ("xox",), r"\b(?i:xox[abpors]-(?:\d+-)+[a-z0-9]+)"),
+    ("a Slack webhook", ("hooks.slack.com",), r"(?i:https://hooks\.slack\.com/services/T\w+/B\w+/\w+)"),
+    ("a Square secret", ("sq0csp-",), r"\bsq0csp-[0-9A-Za-z\\_-]{43}"),
+    ("a Stripe key", ("k_live_",), r"\b[rs]k_live_[0-9a-zA-Z]{24}"),
+    ("a Telegram token", (":",), r"\b\d{8,10}:[0-9A-Za-z_-]{35}\b"),
+    ("a Twilio key", ("AC", "SK"), r"\b(?:AC|SK)[a-f0-9]{32}\b"),
+)  # fmt: skip
+
+_WORDS = (
+    "TOKEN",
+    "SECRET",
+    "PASSWORD",
+    "PASSWD",
+    "PASSPHRASE",
+    "API_?KEY",
+    "ACCESS_?KEY",
+    "SECRET_?KEY",
+    "PRIVATE_?KEY",
+    "AUTH_?KEY",
+)
+_SIGNS = (
+    "TOKEN",
+    "SECRET",
+    "PASSW",
+    "PASSPHRASE",
+    *(f"{word}{sep}KEY" for word in ("API", "ACCESS", "PRIVATE", "AUTH") for sep in ("", "_")),
+)
+"""What a name that says so has in it, in capitals."""
+_VOCABULARY = frozenset(
+    {
+        "BOS",
+        "CLS",
+        "END",
+        "EOS",
+        "IMAGE",
+        "MASK",
+        "MAX",
+        "MIN",
+        "NEXT",
+        "NUM",
+        "PAD",
+        "PER",
+        "SEP",
+        "SPECIAL",
+        "START",
+        "STOP",
+        "UNK",
+    }
+)
+"""What stands in front of the tokens that are words to a language model."""
+
+_RARE = tuple(sign for _, signs, _ in _FORMS for sign in signs if len(sign) > 2)
+"""Signs of a form that few texts hold by chance."""
+_LONGEST = 64 * 1024
+"""Characters of a value; whoever keeps more in a variable keeps no credential there."""
+
+
+def may_hold_credential(data: bytes) -> bool:
+    """Whether it is worth looking closer at texts, given as bytes; False for most there are."""
+    upper = data.upper()
+    return any(sign.encode() in upper for sign in _SIGNS) or any(
+        sign.encode() in data for sign in _RARE
+    )
+
+
+def form_of(text: str) -> str | None:
+    """What credential stands in a text, by its form: `a GitHub token`; None if none does."""
+    return next((what for what, _ in _by_form(text)), None)
+
+
+def is_credential(name: str, value: str) -> bool:
+    """Whether a value is a credential by the name of what holds it.
+
+    Args:
+        name: Of a variable, an option, an annotation or a key.
+        value: Its value, which may be a reference or a placeholder and so no credential.
+    """
+    if not any(sign in name.upper() for sign in _SIGNS) or len(value) > _LONGEST:
+        return False
+    found = _name().search(name)
+    if found is None:
+        return False
+    before = re.split(r"[_.-]+", name[: found.start()].strip("_.-").upper())[-1]
+    if found["word"].upper() == "TOKEN" and before in _VOCABULARY:
+        return False
+    word, value = found["word"].upper(), value.strip()
+    if "PASS" not in word and re.fullmatch(r"[-+]?\d{1,6}", value):
+        return False  # a count
+    # The name of a Secret is none: `TLS_SECRET: ingress-certificates`.
+    refers = word == "SECRET" and re.fullmatch(r"[a-z]+(?:-[a-z]+)+", value)
+    return not refers and not _stands_for_another(value)
+
+
+def credential_spans(text: str) -> list[Span]:
+    """Where credentials stand in a text, such as a file or a message."""
+    found = [span for _, span in _by_form(text)]
+    upper = text.upper()
+    if any(sign in upper for sign in _SIGNS):
+        found += _by_name(text)
+    return found
+
+
+def _by_form(text: str) -> Iterator[tuple[str, Span]]:
+    for number, (what, signs, _) in enumerate(_FORMS):
+        if not any(sign in text for sign in signs):
+            continue
+        for found in _form(number).finditer(text):
+            group = "value" if "value" in found.re.groupindex else 0
+            yield what, found.span(group)
+
+
+@functools.cache
+def _form(number: int) -> re.Pattern[str]:
+    return re.compile(_FORMS[number][2])
+
+
+@functools.cache
+def _name() -> re.Pattern[str]:
+    return re.compile(rf"(?:^|(?<=[_.-]))(?P<word>{'|'.join(_WORDS)})$", re.IGNORECASE)
+
+
+@functools.cache
+def _placeholder() -> re.Pattern[str]:
+    words = "change[-_ ]?me|replace[-_ ]?me|to[-_ ]?do|tbd|redacted|example|placeholder|dummy"
+    return re.compile(
+        rf"""
+        (?:true|false|yes|no|on|off|none|null|nil|~|auto|default|file|env)?
+        | <.* | [\[(].*[\])]                        # <token>, (hidden)
+        | (?:file:|~|\.{{0,2}})(?:/[\w.@-]+)+/?       # a path
+        | \$\w+ | .*(?:\$[({{]|\{{\{{|<[\w\ -]+>).*    # $VAR, $(VAR), {{{{ .Values.x }}}}, <token>
+        | (.)\1*                                    # xxxx, ****
+        | (?:.*[-_\ ])?(?:{words})(?:[-_\ ].*)?
+        | (?:your|insert|enter|put)[-_\ ].*
+        | ENC\[.*                                   # SOPS
+        """,
+        re.IGNORECASE | re.DOTALL | re.VERBOSE,
+    )
+
+
+def _stands_for_another(value: str) -> bool:
+    """Whether a value is a reference, a placeholder, a path or no text that could be a secret."""
+    return _placeholder().fullmatch(value) is not None
+
+
+@functools.cache
+def _named() -> tuple[re.Pattern[str], ...]:
+    """Names and values as they stand beside each other in files and in commands."""
+    name = rf"(?P<name>[A-Za-z0-9_.-]*(?i:{'|'.join(_WORDS)}))(?![\w.-])"
+    plain, rest = (
+        r"(?P<value>[^\s\"',;}\]]+)",
+        r"(?P<value>[^\n]*(?:\n(?:(?P=in)[ \t]|[ \t]*[\"']?value[\"']?[ \t]*:)[^\n]*)*)",
+    )
+    quote = r"[\"']?"
+    # A misspelt `value` is one, too.
+    word, others = "[A-Za-z]+", r"(?:valueFrom|key|optional|image|mountPath|namespace|kind|type)\b"
+    return (
+        # - name: HF_TOKEN
+        #   value: …
+        re.compile(
+            rf"name{quote}[ \t]*:[ \t]*{quote}{name}{quote}[ \t]*,?[ \t]*(?:\#[^\n]*)?(?:\n[ \t]*\#[^\n]*)*"
+            rf"\n(?P<in>[ \t]*){quote}(?!{others}){word}{quote}[ \t]*:[ \t]*{rest}"
+        ),
+        # - value: …
+        #   name: HF_TOKEN
+        re.compile(
+            rf"{quote}value{quote}[ \t]*:[ \t]*(?P<value>[^\n]*)\n"
+            rf"[ \t]*{quote}name{quote}[ \t]*:[ \t]*{quote}{name}{quote}"
+        ),
+        # {name: HF_TOKEN, value: …}
+        re.compile(
+            rf"name{quote}[ \t]*:[ \t]*{quote}{name}{quote}[ \t]*,[ \t]*"
+            rf"{quote}value{quote}[ \t]*:[ \t]*{quote}{plain}"
+        ),
+        # HF_TOKEN: … in a ConfigMap, an annotation
+        re.compile(rf"(?:^|\n)(?P<in>[ \t]*)(?:-[ \t]+)?{quote}{name}{quote}[ \t]*:[ \t]+{rest}"),
+        re.compile(rf"[{{,][ \t]*{quote}{name}{quote}[ \t]*:[ \t]+{quote}{plain}"),
+        # HF_TOKEN=…, --token=…
+        re.compile(rf"(?<![\w.-]){name}={quote}{plain}"),
+        # --token … and [--token, …]
+        re.compile(
+            rf"(?<![\w.-])(?=--){name}{quote}(?:[ \t]*,[ \t]*|[ \t]+|[ \t]*\n[ \t]*-[ \t]+){quote}{plain}"
+        ),
+    )
+
+
+def _by_name(text: str) -> Iterator[Span]:
+    for pattern in _named():
+        # Not finditer: what one match takes for a value may hold the next name.
+        start = 0
+        while found := pattern.search(text, start):
+            start = max(found.end("name"), found.start() + 1)
+            name, value = found["name"], found["value"].strip().strip("\"'[]{} ")
+            # A field of the plain name `secret` or `token` refers to one, as our own option does.
+            if name in ("secret", "token", "--secret"):
+                continue
+            if is_credential(name, value.removeprefix("|").removeprefix(">").strip()):
+                yield found.span("value")

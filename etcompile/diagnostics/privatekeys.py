@@ -1,0 +1,74 @@
+"""Private keys in any text: in the clear, in base64, and in base64 of base64.
+
+Apart from the check of objects because no diagnostic may quote one either, whatever it is about;
+and because it has to be quick: nearly every text holds none.
+"""
+
+import base64
+import itertools
+import re
+from collections.abc import Iterator
+
+# Texts: nearly no run needs them compiled.
+_PRIVATE_KEY = r"-{4,5} ?BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)? ?-{4,5}|PuTTY-User-Key-File-\d"
+_RUN = r"[A-Za-z0-9+/]{16,}(?:[ \t]*\r?\n[ \t]*[A-Za-z0-9+/]+)*"
+"""A stretch of base64, lines of it together."""
+_DEEPEST = 2
+_END = r"-{4,5} ?END (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)? ?-{4,5}|Private-(?:MAC|Hash):[^\n]*"
+_LINES = (
+    r"[A-Za-z0-9+/=]{16,}(?:[ \t]*(?:\\n)?\\?[ \t]*\r?\n[ \t]*"
+    r"[A-Za-z0-9+/=]+(?=[ \t]*(?:[\\\"',\r\n]|\Z)))*"
+)
+"""A stretch of base64 as a file has it, lines of a quoted text together too."""
+
+
+def _in_base64(text: bytes) -> Iterator[bytes]:
+    """How a text reads inside base64, at each of its three alignments, without ragged ends."""
+    for before in range(3):
+        written = base64.b64encode(b"\0" * before + text)
+        start = -(-before * 8 // 6)
+        yield written[start : (before + len(text)) * 8 // 6]
+
+
+_PLAIN = (b"PRIVATE KEY", b"PuTTY-User-Key-File")
+_ENCODED = tuple(itertools.chain.from_iterable(map(_in_base64, _PLAIN)))
+_SIGNS = (*_PLAIN, *_ENCODED, *itertools.chain.from_iterable(map(_in_base64, _ENCODED)))
+"""What a text that holds a private key holds too."""
+
+
+def spans(text: str) -> Iterator[tuple[int, int]]:
+    """Where private keys stand in a text; one without an end goes on to that of the text."""
+    if not is_suspicious(text.encode(errors="replace")):
+        return
+    for begin in re.finditer(_PRIVATE_KEY, text):
+        end = re.compile(_END).search(text, begin.end())
+        yield begin.start(), end.end() if end else len(text)
+    for lines in re.finditer(_LINES, text):
+        # In pieces, or cut short, it is one still: the sign alone counts.
+        if any(sign in lines[0].encode() for sign in _SIGNS):
+            yield lines.span()
+
+
+def holds_key(text: str, depth: int = _DEEPEST) -> bool:
+    """Whether a private key stands in a text, in the clear or in base64."""
+    if not is_suspicious(text.encode(errors="replace")):
+        return False
+    if re.search(_PRIVATE_KEY, text):
+        return True
+    if not depth:
+        return False
+    return any(holds_key(decoded, depth - 1) for decoded in _decoded(text))
+
+
+def is_suspicious(text: bytes) -> bool:
+    """Whether it is worth looking closer; False for nearly all there is."""
+    return any(sign in text for sign in _SIGNS)
+
+
+def _decoded(text: str) -> Iterator[str]:
+    """What the stretches of base64 in a text say; where one begins is not certain."""
+    for run in re.findall(_RUN, text):
+        letters = "".join(run.split())
+        for start in range(4):
+            whole = letters[start : start + (len(letters) - start) // 4 * 4]
+            yield base64.b64decode(whole).decode("latin-1")

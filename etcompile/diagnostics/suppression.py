@@ -1,0 +1,156 @@
+"""Which warnings a run leaves out, because an option or a comment in the file says so.
+
+A comment `# etcompile: ignore[ET2040]` holds for the line it ends, as with ruff and mypy; alone on
+its line it holds for the next one, as with yamllint. `# etcompile: ignore-file[ET2040]` holds for
+its whole file. This module decides; finding the comments is the loader's part, because only it
+knows what is a comment and what is text.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from msgspec import Struct, structs
+
+from etcompile.diagnostics.catalogue import RULES
+from etcompile.diagnostics.diagnostic import Diagnostic, Location, diagnose
+from etcompile.diagnostics.rule import Severity
+from etcompile.diagnostics.spelling import probable_code
+
+_UNUSED = "ET1040"
+_CODES = re.compile(r"[\s,]+")
+
+
+class IgnoreComment(Struct, frozen=True):
+    """A comment that asks for silence.
+
+    Args:
+        location: Where the comment stands.
+        codes: The codes in its brackets, as they are written; empty if it has none.
+        line: The line it holds for; None for the whole file.
+    """
+
+    location: Location
+    codes: tuple[str, ...]
+    line: int | None = None
+
+
+class Suppressed(Struct, frozen=True):
+    """The diagnostics of a run, divided.
+
+    Args:
+        told: Those that are told, what is wrong with the wish for silence among them.
+        silenced: The others, each marked with what silenced it.
+    """
+
+    told: tuple[Diagnostic, ...]
+    silenced: tuple[Diagnostic, ...] = ()
+
+
+def codes_of(given: str | Iterable[str]) -> tuple[str, ...]:
+    """The codes of `--ignore`: each value may hold several, with commas between them."""
+    values = (given,) if isinstance(given, str) else given
+    listed = (code for value in values for code in _CODES.split(value))
+    return tuple(dict.fromkeys(code.upper() for code in listed if code))
+
+
+def problem(code: str) -> tuple[str, str] | None:
+    """Why a code cannot be ignored, and what to do; None if it can."""
+    rule = RULES.get(code.upper())
+    if rule is None:
+        by_name = next((rule.code for rule in RULES.values() if rule.name == code.lower()), None)
+        near = by_name or probable_code(code, RULES)
+        advice = f"did you mean {near}?" if near else "docs/diagnostics.md lists all codes"
+        return "there is no diagnostic with this code", advice
+    if rule.severity is Severity.ERROR:
+        advice = f"correct what {code.upper()} reports; `etcompile explain {code.upper()}` says how"
+        return "it is an error, and only warnings can be ignored", advice
+    return None
+
+
+def option_problems(given: str | Iterable[str]) -> list[Diagnostic]:
+    """An error for each code of an option that cannot be ignored."""
+    found = ((code, problem(code)) for code in codes_of(given))
+    return [
+        diagnose("ET1044", None, found=code, problem=why[0], advice=why[1])
+        for code, why in found
+        if why is not None
+    ]
+
+
+def by_option(
+    diagnostics: Iterable[Diagnostic], ignored: str | Iterable[str]
+) -> Iterator[Diagnostic]:
+    """The diagnostics; those that the option silences are marked."""
+    codes = frozenset(codes_of(ignored))
+    for one in diagnostics:
+        silent = one.code in codes and one.severity is Severity.WARNING
+        yield structs.replace(one, suppressed="external") if silent else one
+
+
+def suppressed(
+    diagnostics: Sequence[Diagnostic],
+    comments: Collection[IgnoreComment],
+    ignored: str | Iterable[str] = (),
+    *,
+    whole: bool,
+) -> Suppressed:
+    """The diagnostics of a run, divided into those that are told and those that are not.
+
+    Args:
+        diagnostics: All of them.
+        comments: The comments of the files that were read.
+        ignored: The codes of `--ignore`.
+        whole: Whether every stage ran, so that a comment that silenced nothing is unused.
+    """
+    wishes = {_key(comment, code) for comment in comments for code in comment.codes}
+    used: set[_Key] = set()
+    marked = [_by_comment(one, wishes, used) for one in diagnostics]
+    more = [one for comment in comments for one in _problems(comment, used, whole=whole)]
+    marked += [_by_comment(one, wishes, used) for one in more]
+    marked = list(by_option(marked, ignored))
+    return Suppressed(
+        told=tuple(one for one in marked if one.suppressed is None),
+        silenced=tuple(one for one in marked if one.suppressed is not None),
+    )
+
+
+_Key = tuple[str, int | None, str]
+"""A file, one of its lines or all of it, and a code."""
+
+
+def _key(comment: IgnoreComment, code: str) -> _Key:
+    return comment.location.file, comment.line, code.upper()
+
+
+def _by_comment(one: Diagnostic, wishes: Collection[_Key], used: set[_Key]) -> Diagnostic:
+    """The diagnostic, marked if a comment silences it; all comments that do are used."""
+    if one.severity is not Severity.WARNING or one.location is None:
+        return one
+    keys = {(one.location.file, line, one.code) for line in (one.location.line, None)}
+    found = keys.intersection(wishes)
+    used |= found
+    return structs.replace(one, suppressed="inSource") if found else one
+
+
+def _problems(
+    comment: IgnoreComment, used: Collection[_Key], *, whole: bool
+) -> Iterator[Diagnostic]:
+    """What is wrong with a comment."""
+    if not comment.codes:
+        yield diagnose("ET1043", comment.location)
+    for written in dict.fromkeys(comment.codes):
+        code = written.upper()
+        if code not in RULES:
+            _, advice = problem(written) or ("", "")
+            yield diagnose("ET1041", comment.location, found=written, advice=advice)
+        elif RULES[code].severity is Severity.ERROR:
+            yield diagnose("ET1042", comment.location, found=code)
+        elif whole and code != _UNUSED and _key(comment, code) not in used:
+            yield diagnose(_UNUSED, comment.location, found=code, where=_where(comment))
+
+
+def _where(comment: IgnoreComment) -> str:
+    if comment.line is None:
+        return "in this file"
+    same = comment.line == comment.location.line
+    return "on this line" if same else f"on line {comment.line}"

@@ -1,0 +1,138 @@
+"""Every diagnostic about an input says where: a file of it, a line within that file, a column.
+
+`inputs/` has a file for each code that an input alone can provoke; one that takes an overlay has
+that after a line `--- # overlay`. What a file is not to blame for (an option, a cluster, an output
+folder) has no place in one.
+"""
+
+import re
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+import yaml
+
+import etcompile
+from etcompile import Options, Settings
+from etcompile.diagnostics import RULES, Diagnostic
+from etcompile.load import parse
+from etcompile.plan.document import PlanError, read_plan
+
+INPUTS = Path(__file__).parent / "inputs"
+FILES = sorted(INPUTS.glob("ET*.yaml"))
+WITHOUT_FILE = re.compile("ET(100[12]|1033|1044|50|7|8)")
+"""Codes of whole files, options, output folders and clusters."""
+JOB = (INPUTS / "ET2130.yaml").read_text().replace("2147483647", "2")
+OVERLAY = "apiVersion: etcompile.dev/v1alpha1\nkind: Overlay\n"
+KEY = "-----BEGIN RSA PRIVATE KEY-----\\nabc\\n"
+
+
+def told(text: str, overlay: str = "", **options: object) -> tuple[Diagnostic, ...]:
+    """What is told of a job's file and an overlay's, each at a place that is in it."""
+    lines = {"-": text.splitlines(), "overlay.yaml": overlay.splitlines()}
+    overlays = parse(overlay, file="overlay.yaml").documents if overlay else ()
+    found = etcompile.compile(
+        "-", Options(overlays=overlays, **options), stdin=BytesIO(text.encode())
+    ).diagnostics
+    for one in found:
+        place = one.location
+        assert place is not None, one
+        assert place.line is not None, one
+        assert 1 <= place.line <= len(lines[place.file]), one
+        assert place.column is not None, one
+        assert 1 <= place.column <= len(lines[place.file][place.line - 1]) + 1, one
+    return found
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_a_diagnostic_about_an_input_has_a_place_in_it(file: Path) -> None:
+    assert file.stem in RULES
+    text, _, overlay = file.read_text().partition("--- # overlay\n")
+    assert file.stem in {one.code for one in told(text, overlay)}
+
+
+def test_most_codes_that_an_input_provokes_have_one() -> None:
+    known = {code for code in RULES if not WITHOUT_FILE.match(code)}
+    assert len({file.stem for file in FILES} & known) > 0.6 * len(known)
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"metadata": {"annotations": {"a": "x" * 270_000}}}, "ET4002"),
+        ({"metadata": {"annotations": {"a": f"{KEY}"}}}, "ET4006"),
+    ],
+)
+def test_what_a_patch_breaks_in_a_jobs_objects_is_told_in_a_file(
+    change: dict[str, object], code: str
+) -> None:
+    patches = [{"target": {"kind": "Pod"}, "patch": change}]
+    overlay = OVERLAY + yaml.safe_dump({"patches": patches})
+    assert code in {one.code for one in told(JOB, overlay)}
+
+
+def test_a_private_key_is_told_at_its_line_which_is_not_shown() -> None:
+    text = JOB.replace("[sleep, inf]", f'["sleep", "{KEY}"]')
+    places = {one.location for one in told(text) if one.code == "ET4006"}
+    line = next(n for n, words in enumerate(text.splitlines(), 1) if "PRIVATE" in words)
+    assert [(place and place.line, place and place.hidden) for place in places] == [(line, True)]
+
+
+@pytest.mark.parametrize(
+    "setting", ["sealed:absent.pem", "csi:absent.yaml", "sops:age1nobody", "sealed:/"]
+)
+def test_a_secret_mode_of_an_overlay_is_told_at_the_overlay(setting: str) -> None:
+    found = told(JOB, f"{OVERLAY}settings:\n  secret: {setting}\n")
+    places = [one.location for one in found if one.code in ("ET5016", "ET6009", "ET1002")]
+    assert [(place and place.file, place and place.line) for place in places] == [
+        ("overlay.yaml", 4)
+    ]
+
+
+def test_a_template_is_told_at_the_line_that_does_not_render(tmp_path: Path) -> None:
+    for name in ("discover_hosts.sh.j2", "kubexec.sh.j2"):
+        (tmp_path / name).write_text("a\nb {{ nothing }}\n")
+    stdin = BytesIO(JOB.encode())
+    found = etcompile.compile("-", Options(templates=tmp_path), stdin=stdin).diagnostics
+    places = [one.location for one in found if one.code == "ET5004"]
+    assert [(place and Path(place.file).parent, place and place.line) for place in places] == [
+        (tmp_path, 2)
+    ]
+
+
+def test_a_large_maximum_of_replicas_is_no_number_of_pods() -> None:
+    text = JOB.replace("replicas: 2", "replicas: 2\n      maxReplicas: 2147483647")
+    assert told(text) == ()
+    assert "ET2130" in {
+        one.code for one in told(JOB.replace("replicas: 2", "replicas: 2147483647"))
+    }
+
+
+def test_an_option_is_in_no_file() -> None:
+    stdin = BytesIO(JOB.encode())
+    made = etcompile.compile("-", Options(settings=Settings(run="A B")), stdin=stdin)
+    assert [(one.code, one.location) for one in made.diagnostics] == [("ET5005", None)]
+
+
+def test_all_that_is_wrong_with_a_plan_is_told_with_its_path() -> None:
+    text = (
+        b'{"apiVersion": "etcompile.dev/v1", "kind": "Plan", "version": 1, "against": 7,'
+        b' "steps": [{"id": "a", "action": "dance", "object": {}}, {"id": 1}]}'
+    )
+    with pytest.raises(PlanError) as caught:
+        read_plan(text)
+    paths = [one.path for one in caught.value.problems]
+    assert paths == [("steps", 0, "action"), ("steps", 1, "id"), ("against",)]
+
+
+@pytest.mark.parametrize(
+    "end",
+    [b'"steps":' + b"[" * 100_000, b'"steps": null}', b'"steps": ["\xff"]}', b'"steps": [1,]}'],
+    ids=["deep", "null", "no text", "no JSON"],
+)
+def test_a_broken_plan_is_refused_in_words(end: bytes) -> None:
+    with pytest.raises(PlanError, match="this is not a plan"):
+        read_plan(
+            b'{"apiVersion": "etcompile.dev/v1", "kind": "Plan", "version": 1,'
+            b' "against": "cluster", ' + end
+        )
