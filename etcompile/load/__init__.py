@@ -4,8 +4,18 @@ The only package that knows how input is written. Bad input never raises: everyt
 wrong with it is a diagnostic, and one run tells all of it.
 """
 
+from etcompile.load.access import Boundary
 from etcompile.load.document import Document, without_nulls
 from etcompile.load.limits import Limits
 from etcompile.load.loading import Loaded, from_values, load, parse
 
-__all__ = ["Document", "Limits", "Loaded", "from_values", "load", "parse", "without_nulls"]
+__all__ = [
+    "Boundary",
+    "Document",
+    "Limits",
+    "Loaded",
+    "from_values",
+    "load",
+    "parse",
+    "without_nulls",
+]

@@ -4,11 +4,14 @@ It is what the rest of the compiler sees of a file, and implements `diagnostics.
 every later stage can point at a line without knowing of YAML.
 """
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct, field
 
 from etcompile.diagnostics import Location, ValuePath
+
+if TYPE_CHECKING:
+    from etcompile.diagnostics.suppression import IgnoreComment
 
 
 class Places(Protocol):
@@ -32,6 +35,7 @@ class Document(Struct, frozen=True, eq=False):
         origin: Where its values were written; None if they never were text.
         path: Where in that text's document it stands: `("items", 3)` for an item of a List.
         digest: The SHA-256 of its file, in hexadecimal; None if it comes from no file.
+        comments: Those of its file that ask for silence about a warning.
     """
 
     file: str
@@ -41,6 +45,7 @@ class Document(Struct, frozen=True, eq=False):
     origin: Places | None = field(default=None)
     path: ValuePath = ()
     digest: str | None = field(default=None)
+    comments: "tuple[IgnoreComment, ...]" = ()
 
     def locate(self, path: ValuePath, *, key: bool = False) -> Location:
         """The place of the value at `path`.

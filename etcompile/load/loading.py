@@ -4,15 +4,15 @@ This module only strings the others together: bytes come from `sources`, JSON va
 `values`, objects from `objects`.
 """
 
-import hashlib
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from msgspec import Struct, field, structs
 
 from etcompile.diagnostics import Diagnostic, Location, diagnose, has_errors
+from etcompile.digest import sha256
 from etcompile.load.document import Document
 from etcompile.load.limits import Limits
 from etcompile.load.objects import Node, documents
@@ -28,7 +28,10 @@ from etcompile.load.sources import (
     too_large,
 )
 from etcompile.load.text import Text, control_character, decoded
-from etcompile.load.values import read
+from etcompile.load.values import Events, read
+
+if TYPE_CHECKING:
+    from etcompile.diagnostics.suppression import IgnoreComment
 
 _STDIN = "-"
 
@@ -39,10 +42,15 @@ class Loaded(Struct, frozen=True):
     Args:
         documents: The documents, in the order of the paths and of the files.
         diagnostics: Everything wrong with the input, in the same order.
+        comments: The comments of the files that ask for silence about a warning.
+        partial: The documents of files that cannot be read as a whole: to be checked, so that
+            all that is wrong is told at once, and never to be built.
     """
 
     documents: tuple[Document, ...]
     diagnostics: tuple[Diagnostic, ...]
+    comments: "tuple[IgnoreComment, ...]" = ()
+    partial: tuple[Document, ...] = ()
 
 
 _DEFAULT = Limits()
@@ -72,7 +80,12 @@ def load(
         run.add(os.fsdecode(path))
     # A shell's glob names files of comments, too: one that says so may stand beside others.
     nothing = [] if any(run.fruitful.values()) else run.comments_only
-    return Loaded(tuple(run.documents), (*run.diagnostics, *nothing))
+    return Loaded(
+        tuple(run.documents),
+        (*run.diagnostics, *nothing),
+        tuple(run.comments),
+        tuple(run.partial),
+    )
 
 
 def parse(
@@ -97,7 +110,7 @@ def parse(
     if loaded.documents or has_errors(loaded.diagnostics):
         return loaded
     nothing = diagnose("ET1011", Location(file), what="this text")
-    return Loaded((), (*loaded.diagnostics, nothing))
+    return Loaded((), (*loaded.diagnostics, nothing), loaded.comments)
 
 
 def from_values(values: Iterable[Mapping[str, Any]], *, file: str = "<python>") -> Loaded:
@@ -128,6 +141,8 @@ class _Run(Struct):
     output: str | None
     documents: list[Document] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
+    comments: "list[IgnoreComment]" = field(default_factory=list)
+    partial: list[Document] = field(default_factory=list)
     # Whether each file that was read held a document, or something to correct.
     fruitful: dict[Identity | str, bool] = field(default_factory=dict)
     # Those that hold not one byte to read: perhaps somebody's job, lost on the way.
@@ -141,7 +156,7 @@ class _Run(Struct):
         if path == _STDIN:
             what, fruitful = "standard input", self._add_stdin()
         else:
-            found = sources(path)
+            found = sources(path, self.limits.boundary)
             what = f"this {found.kind}"
             files = [one for one in found.files if found.kind == "file" or not self._is_output(one)]
             fruitful = any([self._add_source(one) for one in files])  # noqa: C419 - all of them
@@ -174,7 +189,9 @@ class _Run(Struct):
             self.diagnostics.append(source)
             return True
         if source.identity not in self.fruitful:
-            data = file_bytes(source.path, source.shown, self.limits.file_bytes)
+            data = file_bytes(
+                source.path, source.shown, self.limits.file_bytes, self.limits.boundary
+            )
             self._add_text(data, source.shown, source.relative, source.identity)
         return self.fruitful[source.identity]
 
@@ -186,9 +203,11 @@ class _Run(Struct):
             if isinstance(data, Diagnostic)
             else _parsed(data, file, relative, self.limits)
         )
-        found = None if isinstance(data, Diagnostic) else hashlib.sha256(data).hexdigest()
+        found = None if isinstance(data, Diagnostic) else sha256(data)
         self.documents += (structs.replace(one, digest=found) for one in loaded.documents)
         self.diagnostics += loaded.diagnostics
+        self.comments += loaded.comments
+        self.partial += loaded.partial
         if not isinstance(data, Diagnostic) and not data.strip():
             self.blank.add(identity)
         self.fruitful[identity] = bool(loaded.documents) or has_errors(loaded.diagnostics)
@@ -216,9 +235,26 @@ def _documents(text: Text, relative: str, limits: Limits) -> Loaded:
     ]
     found, more = documents(nodes, text.file, relative, limits)
     problems = [*reading.problems, *more]
-    # The documents before the break are whole, but half a file is nobody's intention.
-    kept = () if reading.broken or any(one.code == "ET1010" for one in more) else tuple(found)
-    return Loaded(kept, tuple(sorted(problems, key=_line_and_column)))
+    if reading.broken and reading.broken[0] == "limit":
+        found = []
+    comments = _ignore_comments(text, reading.events)
+    if comments:
+        found = [structs.replace(one, comments=comments) for one in found]
+    # Both brackets of a template are keys that cannot be.
+    told = tuple(dict.fromkeys(sorted(problems, key=_line_and_column)))
+    # Half a file is nobody's intention, though the documents beside the broken one are whole.
+    if reading.broken or any(one.code == "ET1010" for one in more):
+        return Loaded((), told, comments, tuple(found))
+    return Loaded(tuple(found), told, comments)
+
+
+def _ignore_comments(text: Text, events: Events) -> "tuple[IgnoreComment, ...]":
+    """The comments that ask for silence; most files have no comment that speaks to etcompile."""
+    if "etcompile:" not in text.content:
+        return ()
+    from etcompile.load.comments import ignore_comments  # noqa: PLC0415 - few files need it
+
+    return ignore_comments(text, events)
 
 
 def _line_and_column(problem: Diagnostic) -> tuple[int, int]:

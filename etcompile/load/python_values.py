@@ -8,66 +8,159 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
+from msgspec import Struct, field
+
 from etcompile.diagnostics import Diagnostic, Location, diagnose
 from etcompile.load.limits import Limits
 from etcompile.load.scalars import PLAIN, NotJsonError
+from etcompile.load.values import text_bytes
+
+_LONGEST_SHOWN = 40
+"""Characters of a key that a message shows."""
 
 
-class _TooDeepError(Exception):
-    """The value nests deeper than the limit, or contains itself."""
+class _LimitError(Exception):
+    """The value nests too deep, contains itself, or repeats too much."""
+
+    def __init__(self, code: str, limit: int) -> None:
+        super().__init__(code)
+        self.code, self.limit = code, limit
 
 
 def json_value(value: object, file: str, limits: Limits) -> tuple[Any, Diagnostic | None]:
     """A value as JSON.
 
+    A whole number is an integer even when it is a float, as in a file (`2.0` is 2).
+
     Args:
         value: Mappings, lists, tuples, text, numbers, booleans and None.
         file: What diagnostics call its origin.
-        limits: Bound on nesting, and so on values that contain themselves.
+        limits: Bounds on nesting, and on values that stand in several places.
 
     Returns:
         The copy and None, or None and what is wrong.
     """
     try:
-        return _copy(value, "", limits.depth), None
-    except _TooDeepError:
-        return None, diagnose("ET1008", Location(file), limit=limits.depth)
+        return _Copies(limits).copied(value, "", limits.depth)[0], None
+    except _LimitError as error:
+        return None, diagnose(error.code, Location(file), limit=error.limit)
     except NotJsonError as error:
         return None, diagnose("ET1015", Location(file), what=str(error), advice=PLAIN)
 
 
-def _copy(value: object, where: str, levels: int) -> Any:
-    """A copy that may nest `levels` deep; `where` is the value's path, for people."""
+class _Copies(Struct):
+    """The lists and mappings that were copied so far.
+
+    What stands in several places is copied once, as a YAML alias is: nested lists of two equal
+    lists would otherwise take a copy for each path that leads to them.
+    """
+
+    limits: Limits
+    # By identity: the value, which is kept so that no other can have it; its copy, its number of
+    # values and its levels.
+    made: dict[int, tuple[object, Any, int, int]] = field(default_factory=dict)
+    values: int = 0
+    repeated: int = 0
+
+    def copied(self, value: object, where: str, levels: int) -> tuple[Any, int, int]:
+        """A copy that may nest `levels` deep, its number of values, and its levels."""
+        if not isinstance(value, Mapping | list | tuple):
+            return _scalar(value, where), 1, 0
+        if (known := self.made.get(id(value))) is not None:
+            return self._again(known, levels)
+        if levels == 0:
+            raise _LimitError("ET1008", self.limits.depth)
+        copy, size, height = (
+            self._mapping(value, where, levels)
+            if isinstance(value, Mapping)
+            else self._list(value, where, levels)
+        )
+        self.made[id(value)] = (value, copy, size, height)
+        return copy, size, height
+
+    def _again(self, known: tuple[object, Any, int, int], levels: int) -> tuple[Any, int, int]:
+        _, copy, size, height = known
+        if height > levels:
+            raise _LimitError("ET1008", self.limits.depth)
+        self.values += size
+        if self.values > self.limits.alias_values:
+            raise _LimitError("ET1009", self.limits.alias_values)
+        self.repeated += text_bytes(copy)
+        if self.repeated > self.limits.alias_bytes:
+            raise _LimitError("ET1023", self.limits.alias_bytes // 2**20)
+        return copy, size, height
+
+    def _list(
+        self, value: list[Any] | tuple[Any, ...], where: str, levels: int
+    ) -> tuple[list[Any], int, int]:
+        items, size, height = [], 1, 0
+        for number, inner in enumerate(value):
+            copy, below, high = self.copied(inner, f"{where}[{number}]", levels - 1)
+            items.append(copy)
+            size, height = size + below, max(height, high)
+        return items, size, height + 1
+
+    def _mapping(
+        self, value: Mapping[Any, Any], where: str, levels: int
+    ) -> tuple[dict[str, Any], int, int]:
+        fields: dict[str, Any] = {}
+        size, height = 1, 0
+        for key, inner in value.items():
+            if not isinstance(key, str):
+                raise _not_json(where, f"its key {_shown_key(key)}")
+            name = _text(key, where)
+            path = f"{where}.{name[:_LONGEST_SHOWN]}" if where else name[:_LONGEST_SHOWN]
+            copy, below, high = self.copied(inner, path, levels - 1)
+            fields[name] = copy
+            size, height = size + below, max(height, high)
+        return fields, size, height + 1
+
+
+def _shown_key(key: object) -> str:
+    """A key that is no text, as a message shows it; a very long number has no text in Python."""
+    try:
+        return repr(key)[:_LONGEST_SHOWN].encode(errors="backslashreplace").decode()
+    except Exception:
+        return f"of type {type(key).__name__}"
+
+
+def _scalar(value: object, where: str) -> Any:
     match value:
         case str():
             return _text(value, where)
         case None | bool():
             return value
-        case int() | float():
-            if not isfinite(value):
-                raise _not_json(where, f"the number {value}")
-            return value
-    if not isinstance(value, Mapping | list | tuple):
-        raise _not_json(where, type(value).__name__)
-    if levels == 0:
-        raise _TooDeepError
-    if not isinstance(value, Mapping):
-        return [_copy(one, f"{where}[{n}]", levels - 1) for n, one in enumerate(value)]
-    copied = {}
-    for key, one in value.items():
-        if not isinstance(key, str):
-            raise _not_json(where, f"its key {key!r}")
-        path = f"{where}.{key}" if where else key
-        copied[_text(key, where)] = _copy(one, path, levels - 1)
-    return copied
+        case int():
+            return _integer(value, where)
+        case float():
+            return _float(float(value), where)
+    raise _not_json(where, type(value).__name__)
+
+
+def _integer(value: int, where: str) -> int | float:
+    """The integer; one beyond 64 bits is the nearest float, as in a file."""
+    if -(2**63) <= value < 2**64:
+        return int(value)
+    try:
+        return _float(float(value), where)
+    except OverflowError:
+        raise _not_json(where, "an integer that no computer number can hold") from None
+
+
+def _float(value: float, where: str) -> int | float:
+    if not isfinite(value):
+        raise _not_json(where, f"the number {value}")
+    # Kubernetes' parser makes the same of 2.0 and 1e3 in a file (see `scalars`).
+    return int(value) if value.is_integer() and abs(value) < 2.0**63 else value
 
 
 def _text(value: str, where: str) -> str:
+    plain = str.__str__(value)  # of an enumeration, its value
     try:
-        value.encode()
+        plain.encode()
     except UnicodeEncodeError:
         raise _not_json(where, "text with half a surrogate pair") from None
-    return str(value)
+    return plain
 
 
 def _not_json(where: str, found: str) -> NotJsonError:

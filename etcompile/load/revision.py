@@ -2,10 +2,11 @@
 
 The real git is asked for names and contents and for nothing else: no worktree, no checkout, no
 filters, so the repository stays as it is. Files are put where they are in the repository, so that
-paths, globs and names that are relative to each other keep their meaning.
+paths, globs and links that are relative to each other keep their meaning.
 """
 
 import os
+import posixpath
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
@@ -15,7 +16,8 @@ from msgspec import Struct
 _SUFFIXES = (".yaml", ".yml", ".json")
 _LARGEST = 256 * 1024 * 1024
 """Bytes of all files together."""
-_FILES = ("100644", "100755")
+_FILES = ("100644", "100755", "100664")
+_LINK = "120000"
 
 
 class RevisionError(Exception):
@@ -77,30 +79,87 @@ def unpack(of: Revision, paths: Iterable[str], folder: Path, *, every: bool = Fa
         The paths that exist in the revision.
 
     Raises:
-        RevisionError: git fails, or the files are too large.
+        RevisionError: git fails, the files are too large, or a link leads out of the revision.
     """
     there: list[str] = []
     wanted: dict[str, str] = {}
+    links: dict[str, str] = {}
     total = 0
-    for path in dict.fromkeys(paths):
-        start = _start(path)
-        arguments = ["ls-tree", "-r", "-l", "-z", "--full-tree", of.commit]
-        literal = [] if start == "." else ["--", start]
-        found = _git(of.top, "--literal-pathspecs", *arguments, *literal).split(b"\0")
-        entries = [_entry(one) for one in found if one]
-        if entries or start == ".":
+    named = list(dict.fromkeys(paths))
+    waiting = [*named]
+    seen = {*named}
+    for path in waiting:
+        entries = _entries(of, path)
+        if path in named and (entries or _start(path) == "."):
             there.append(path)
         for mode, blob, size, name in entries:
             if mode in _FILES and (every or name == path or name.endswith(_SUFFIXES)):
                 total += 0 if name in wanted else size
                 wanted[name] = blob
-    if total > _LARGEST:
-        raise RevisionError(f"its files have {total // 1024 // 1024} MB: name fewer paths")
+        if total > _LARGEST:
+            raise RevisionError(f"its files have {total // 1024 // 1024} MB: name fewer paths")
+        found = _links(of, path, [entry for entry in entries if entry[0] == _LINK])
+        links |= found
+        waiting += [where for where in dict.fromkeys(found.values()) if where not in seen]
+        seen |= {*found.values()}
     for name, content in zip(wanted, _contents(of.top, wanted.values()), strict=True):
-        file = folder / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(content)
+        _put(folder, name, content)
+    # After the files: nothing is ever written through one.
+    for name, where in links.items():
+        _put(folder, name, PurePosixPath(posixpath.relpath(where, posixpath.dirname(name) or ".")))
     return there
+
+
+def _entries(of: Revision, path: str) -> list[tuple[str, str, int, str]]:
+    """Mode, blob, size and name of what is at a path, or below it."""
+    start = _start(path)
+    arguments = ["ls-tree", "-r", "-l", "-z", "--full-tree", of.commit]
+    literal = [] if start == "." else ["--", start]
+    found = _git(of.top, "--literal-pathspecs", *arguments, *literal).split(b"\0")
+    return [_entry(line) for line in found if line]
+
+
+def _links(of: Revision, path: str, entries: list[tuple[str, str, int, str]]) -> dict[str, str]:
+    """Where links lead, as paths in the repository."""
+    found = {}
+    texts = _contents(of.top, [blob for _, blob, _, _ in entries])
+    for (_, _, _, name), text in zip(entries, map(os.fsdecode, texts), strict=True):
+        where = posixpath.normpath(posixpath.join(posixpath.dirname(name), text))
+        if not posixpath.isabs(where) and where.split("/")[0] != "..":
+            found[name] = where
+        elif name == path or name.endswith(_SUFFIXES) or _is_folder(of, name, text):
+            raise RevisionError(f"its '{name}' is a link to {text}, which is in no revision")
+    return found
+
+
+def _is_folder(of: Revision, name: str, text: str) -> bool:
+    """Whether a link that leads out of the repository leads to a folder, as far as we can see."""
+    return (of.top / posixpath.dirname(name) / text).is_dir()
+
+
+def _put(folder: Path, name: str, content: bytes | PurePosixPath) -> None:
+    """Makes a file, or a link; it may be there from an earlier call."""
+    # Git lets nobody write such names and trees; other programs do.
+    if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
+        raise RevisionError(f"it holds a file of the name '{name}'")
+    file = folder / name
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(content, bytes):
+            _check_plain(file)
+            file.write_bytes(content)
+        elif not file.is_symlink():
+            file.symlink_to(content)
+    except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
+        raise RevisionError(f"it holds several files of the name '{name}'") from error
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise RevisionError(f"its file '{name}' cannot be written: {reason}") from error
+
+
+def _check_plain(file: Path) -> None:
+    if file.is_symlink():
+        raise FileExistsError(file)
 
 
 def _start(path: str) -> str:

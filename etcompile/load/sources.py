@@ -15,6 +15,7 @@ from typing import BinaryIO, Literal
 from msgspec import Struct
 
 from etcompile.diagnostics import Diagnostic, Location, diagnose
+from etcompile.load import access
 from etcompile.naming import natural
 
 _SUFFIXES = (".yaml", ".yml", ".json")
@@ -22,6 +23,7 @@ _LOCK = "etcompile.lock.json"
 """The lock file of an output folder, which holds no objects."""
 _MAGIC = re.compile(r"[*?\[]")
 _MEBIBYTE = 1024 * 1024
+_OUTSIDE = "ET1033"
 
 Identity = tuple[int, int]
 """Device and inode: two paths to one file have the same."""
@@ -55,11 +57,12 @@ class Sources(Struct, frozen=True):
     files: tuple[SourceFile | Diagnostic, ...]
 
 
-def sources(path: str) -> Sources:
+def sources(path: str, boundary: access.Boundary | None = None) -> Sources:
     """The files that a path on the command line names.
 
     Args:
         path: A file, a directory or a glob. A path that exists is not a glob.
+        boundary: Where all of it must lie; None if any place will do.
 
     Returns:
         For a file, itself. For a directory, its YAML and JSON files at any depth, hidden ones
@@ -67,31 +70,34 @@ def sources(path: str) -> Sources:
         and a pattern that ends in `*` or `**` takes YAML and JSON files only.
     """
     if _MAGIC.search(path) and not os.path.lexists(path):
-        return Sources("glob", tuple(_glob_files(path)))
-    status = _status(path)
+        return Sources("glob", tuple(_glob_files(path, boundary)))
+    status = _status(path, boundary)
     if isinstance(status, Diagnostic):
         return Sources("file", (status,))
     if stat.S_ISDIR(status.st_mode):
-        return Sources("directory", tuple(_directory_files(path)))
+        return Sources("directory", tuple(_directory_files(path, boundary)))
     return Sources("file", (_file(path, os.path.basename(path), status),))  # noqa: PTH119
 
 
-def file_bytes(path: str, shown: str, limit: int) -> bytes | Diagnostic:
+def file_bytes(
+    path: str, shown: str, limit: int, boundary: access.Boundary | None = None
+) -> bytes | Diagnostic:
     """The content of a regular file.
 
     Args:
         path: What to open.
         shown: What to call it in messages.
         limit: Most bytes to accept.
+        boundary: Where it must lie; None if any place will do.
 
     Returns:
         The bytes, or why they cannot be had.
     """
     try:
-        with open(path, "rb") as file:  # noqa: PTH123
+        with access.opened(path, boundary) as file:
             return stream_bytes(file, shown, limit)
     except OSError as error:
-        return _unreadable(shown, error)
+        return unreadable(shown, error)
 
 
 def stream_bytes(stream: BinaryIO, shown: str, limit: int) -> bytes | Diagnostic:
@@ -113,7 +119,7 @@ def stream_bytes(stream: BinaryIO, shown: str, limit: int) -> bytes | Diagnostic
             parts.append(part)
             left -= len(part)
     except (OSError, ValueError) as error:
-        return _unreadable(shown, error)
+        return unreadable(shown, error)
     return b"".join(parts) if left else too_large(shown, limit)
 
 
@@ -124,21 +130,29 @@ def too_large(shown: str, limit: int) -> Diagnostic:
 
 def shown_path(path: str) -> str:
     """The path as it can be printed: a byte that is not UTF-8 becomes an escape."""
-    return os.fsencode(path).decode(errors="backslashreplace")
-
-
-def _status(path: str) -> os.stat_result | Diagnostic:
     try:
-        return os.stat(path)  # noqa: PTH116
+        return os.fsencode(path).decode(errors="backslashreplace")
+    except UnicodeEncodeError:  # a text of a program's, which no file is named by
+        return path.encode(errors="backslashreplace").decode()
+
+
+def _status(path: str, boundary: access.Boundary | None) -> os.stat_result | Diagnostic:
+    try:
+        return access.status(path, boundary)
     except (FileNotFoundError, NotADirectoryError) as error:
         if os.path.islink(path):  # noqa: PTH114
-            return _unreadable(shown_path(path), error)
+            return unreadable(shown_path(path), error)
         return diagnose("ET1002", Location(shown_path(path)))
     except (OSError, ValueError) as error:
-        return _unreadable(shown_path(path), error)
+        return unreadable(shown_path(path), error)
 
 
-def _unreadable(shown: str, error: Exception) -> Diagnostic:
+def unreadable(shown: str, error: Exception) -> Diagnostic:
+    """Why a file cannot be read, whichever way the system or the boundary refused it."""
+    if isinstance(error, access.OutsideError):
+        return diagnose(_OUTSIDE, Location(shown), root=shown_path(error.boundary.root))
+    if isinstance(error, access.SpecialFileError):
+        return diagnose("ET1016", Location(shown), what=error.what)
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return diagnose("ET1001", Location(shown), reason=reason[:1].lower() + reason[1:])
 
@@ -147,19 +161,13 @@ def _file(path: str, relative: str, status: os.stat_result) -> SourceFile | Diag
     """The file, unless opening it might block for ever."""
     shown = shown_path(path)
     if not stat.S_ISREG(status.st_mode):
-        return diagnose("ET1016", Location(shown), what=_special(status.st_mode))
+        return diagnose("ET1016", Location(shown), what=access.special(status.st_mode))
     return SourceFile(path, shown, shown_path(relative), (status.st_dev, status.st_ino))
 
 
-def _special(mode: int) -> str:
-    if stat.S_ISFIFO(mode):
-        return "a named pipe"
-    if stat.S_ISSOCK(mode):
-        return "a socket"
-    return "a device"
-
-
-def _directory_files(directory: str) -> Iterator[SourceFile | Diagnostic]:
+def _directory_files(
+    directory: str, boundary: access.Boundary | None
+) -> Iterator[SourceFile | Diagnostic]:
     """The files below a directory, in the order of their names, level by level.
 
     A directory that was already listed under another name is passed over: its files are the
@@ -169,10 +177,11 @@ def _directory_files(directory: str) -> Iterator[SourceFile | Diagnostic]:
     waiting: list[tuple[str, str, tuple[Identity, ...]]] = [(directory, "", ())]
     while waiting:
         path, relative, above = waiting.pop()
-        status = _status(path)
+        status = _status(path, boundary)
         if isinstance(status, Diagnostic):
             # A link to nowhere is no concern of ours unless it would have been read.
-            if path.endswith(_SUFFIXES) or not os.path.islink(path):  # noqa: PTH114
+            leads_out = status.code == _OUTSIDE and os.path.isdir(path)  # noqa: PTH112
+            if path.endswith(_SUFFIXES) or leads_out or not os.path.islink(path):  # noqa: PTH114
                 yield status
             continue
         if not stat.S_ISDIR(status.st_mode):
@@ -184,7 +193,7 @@ def _directory_files(directory: str) -> Iterator[SourceFile | Diagnostic]:
             yield diagnose("ET1012", Location(shown_path(path)))
         elif identity not in listed:
             listed.add(identity)
-            names = _names(path)
+            names = _names(path, boundary)
             if isinstance(names, Diagnostic):
                 yield names
                 continue
@@ -202,33 +211,39 @@ def _is_input(path: str) -> bool:
     return path.endswith(_SUFFIXES) and path.rpartition("/")[2] != _LOCK
 
 
-def _names(directory: str, *, hidden: bool = False) -> list[str] | Diagnostic:
+def _names(
+    directory: str, boundary: access.Boundary | None, *, hidden: bool = False
+) -> list[str] | Diagnostic:
     """The names in a directory that are hidden, or those that are not; digits count as numbers."""
     try:
-        names = os.listdir(directory)  # noqa: PTH208
+        names = access.names(directory, boundary)
     except OSError as error:
-        return _unreadable(shown_path(directory), error)
+        return unreadable(shown_path(directory), error)
     return sorted((name for name in names if name.startswith(".") == hidden), key=natural)
 
 
-def _glob_files(pattern: str) -> Iterator[SourceFile | Diagnostic]:
+def _glob_files(
+    pattern: str, boundary: access.Boundary | None
+) -> Iterator[SourceFile | Diagnostic]:
     """The files that a pattern matches, sorted by path."""
     last = pattern.rpartition("/")[2]
-    paths, problems = _glob_paths(pattern)
+    paths, problems = _glob_paths(pattern, boundary)
     yield from problems
     if not paths and not problems:
         yield diagnose("ET1002", Location(shown_path(pattern)))
     for path in paths:
-        status = _status(path)
+        status = _status(path, boundary)
         if isinstance(status, Diagnostic):
             yield status
         elif stat.S_ISDIR(status.st_mode):
-            yield from _directory_files(path)
+            yield from _directory_files(path, boundary)
         elif _is_input(path) or last not in ("*", "**"):
             yield _file(path, os.path.basename(path), status)  # noqa: PTH119
 
 
-def _glob_paths(pattern: str) -> tuple[list[str], list[Diagnostic]]:
+def _glob_paths(
+    pattern: str, boundary: access.Boundary | None
+) -> tuple[list[str], list[Diagnostic]]:
     """The paths that a pattern matches, and the directories that could not be listed.
 
     The standard library's glob follows a link that points upwards until the kernel refuses,
@@ -248,8 +263,8 @@ def _glob_paths(pattern: str) -> tuple[list[str], list[Diagnostic]]:
             path = f"{base}{part}/" if rest else f"{base}{part}"
             waiting += [(path, rest)] if os.path.lexists(path) else []
             continue
-        status = _status(base or ".")
-        names = _names(base or ".", hidden=part.startswith("."))
+        status = _status(base or ".", boundary)
+        names = _names(base or ".", boundary, hidden=part.startswith("."))
         if isinstance(status, Diagnostic) or isinstance(names, Diagnostic):
             problems += [one for one in (status, names) if isinstance(one, Diagnostic)][:1]
             continue

@@ -31,6 +31,7 @@ class Text(Struct, eq=False):
     file: str
     content: str
     _line_starts: list[int] = field(default_factory=list)
+    _secrets: tuple[tuple[int, int], ...] | None = field(default=None)
 
     def line(self, offset: int) -> int:
         """The number of the line that holds `offset`, from 1."""
@@ -47,20 +48,31 @@ class Text(Struct, eq=False):
             end: Offset after the last one; the caret stays on the line of `start`.
 
         Returns:
-            Its line and column. A line too long to print is not shown.
+            Its line and column. A line too long to print is not shown, nor one that holds a
+            private key, a part of one, or a credential.
         """
         line = self.line(start)
         begin = self._line_starts[line - 1]
         rest = self._line_starts[line] if line < len(self._line_starts) else len(self.content)
         shown = self.content[begin:rest].rstrip("\r\n")
+        hidden = self._holds_secret(begin, rest)
         stop = min(start if end is None else end, begin + len(shown))
         return Location(
             file=self.file,
             line=line,
             column=start - begin + 1,
-            text=shown if len(shown) <= _LONGEST_SHOWN_LINE else None,
+            text=None if hidden or len(shown) > _LONGEST_SHOWN_LINE else shown,
             width=max(stop - start, 1),
+            hidden=hidden,
         )
+
+    def _holds_secret(self, begin: int, end: int) -> bool:
+        """Whether a private key or a credential stands between two offsets, or around them."""
+        if self._secrets is None:
+            from etcompile.diagnostics.redaction import secret_spans  # noqa: PLC0415 - few need it
+
+            self._secrets = secret_spans(self.content)
+        return any(start < end and begin < stop for start, stop in self._secrets)
 
 
 def decoded(data: bytes, file: str) -> Text | Diagnostic:

@@ -70,13 +70,18 @@ class Reading(Struct):
         events: The reader that the text was made for, needed again to find positions.
         documents: The documents up to the end, or up to where reading broke off.
         problems: What is wrong, in no order.
-        broken: Why reading broke off, and how far it had come; None if all was read.
+        broken: Why reading broke off first, and how far it had come; None if all was read.
     """
 
     events: Events
     documents: list[DocumentValue] = field(default_factory=list)
     problems: list[Diagnostic] = field(default_factory=list)
     broken: Break | None = None
+
+    @property
+    def end(self) -> int:
+        """Offset after the last document that could be read."""
+        return self.documents[-1].end if self.documents else 0
 
 
 # What the next node of a container is, where it is not the value of a key.
@@ -87,6 +92,12 @@ _DROP: Final = object()
 _MAPPING_TAGS: Final = ("!", "!!map")
 _LIST_TAGS: Final = ("!", "!!seq")
 # What may begin a key or value of YAML where JSON has none.
+# Texts, which `re` compiles for those who need them.
+_MARKER = r"(?m)^---(?=\s|\Z)"
+_OWN_MARKER = r"(?:[ \t]*(?:[#%][^\r\n]*)?(?:\r\n|\r|\n))*---(?=\s|\Z)"
+"""The marker that a document begins with, after blank lines, comments and directives."""
+_MOST_BROKEN = 20
+"""Documents of a text of which each is told that it is not YAML; reading on costs its length."""
 _ONLY_YAML = re.compile(r"[A-Za-z_'#&*!|>?~-]|(?<=\{)\{")
 
 
@@ -101,7 +112,10 @@ def read(text: Text, limits: Limits) -> Reading:
         The values and the problems.
     """
     if not looks_like_json(text.content):
-        return _read(text, limits, yaml_events)
+        reading = _read(text, limits, yaml_events)
+        if reading.broken is not None and reading.broken[0] == "syntax":
+            _read_on(reading, text, limits)
+        return reading
     as_json = _read(text, limits, json_events)
     if as_json.broken is None or as_json.broken[0] == "limit":
         return as_json
@@ -114,6 +128,28 @@ def read(text: Text, limits: Limits) -> Reading:
     if _ONLY_YAML.match(text.content, here) or text.line(there) > text.line(here):
         return as_yaml
     return as_json
+
+
+def _read_on(reading: Reading, text: Text, limits: Limits) -> None:
+    """Reads the documents after one that is not YAML, for what else is wrong with the text.
+
+    Nothing goes on across `---` at the beginning of a line, not even a text in quotes (YAML 1.1,
+    4.3.1), so the next document begins at the next one, whatever is wrong with this one.
+    """
+    behind = reading.end
+    own_marker, next_marker = re.compile(_OWN_MARKER), re.compile(_MARKER)
+    for _ in range(_MOST_BROKEN):
+        own = own_marker.match(text.content, behind)
+        marker = next_marker.search(text.content, own.end() if own else behind)
+        if marker is None:
+            return
+        behind = marker.start()
+        more = _read(text, limits, reading.events, behind)
+        reading.documents += more.documents
+        reading.problems += more.problems
+        if more.broken is None or more.broken[0] == "limit":
+            return
+        behind = max(more.end, behind)
 
 
 def mapping_key(event: Any) -> str:
@@ -164,13 +200,13 @@ def merged_in(written: dict[Any, Any], merges: list[tuple[int, list[dict[Any, An
     return value
 
 
-def _read(text: Text, limits: Limits, events: Events) -> Reading:
+def _read(text: Text, limits: Limits, events: Events, begin: int = 0) -> Reading:
     reading = Reading(events)
     try:
-        _read_into(reading, text, limits, note_keys=False)
+        _read_into(reading, text, limits, begin, note_keys=False)
     except _DuplicateKeyError:
         reading = Reading(events)
-        _read_into(reading, text, limits, note_keys=True)
+        _read_into(reading, text, limits, begin, note_keys=True)
     return reading
 
 
@@ -196,10 +232,14 @@ class _DuplicateKeyError(Exception):
     """The text has duplicate keys: read it again, this time noting where keys stand."""
 
 
-def _read_into(reading: Reading, text: Text, limits: Limits, *, note_keys: bool) -> None:
-    """Reads the text into `reading`, up to where it can be read."""
+def _read_into(
+    reading: Reading, text: Text, limits: Limits, begin: int, *, note_keys: bool
+) -> None:
+    """Reads the text from `begin` on into `reading`, up to where it can be read."""
+    # Blank lines in the place of what is left out keep all offsets as they are.
+    content = "\n" * begin + text.content[begin:] if begin else text.content
     try:
-        _read_events(reading, text, limits, note_keys=note_keys)
+        _read_events(reading, text, content, limits, note_keys=note_keys)
     except _LimitError as error:
         place = text.location(error.start, error.end)
         problem = diagnose(error.code, place, limit=error.limit)
@@ -221,7 +261,9 @@ def _read_into(reading: Reading, text: Text, limits: Limits, *, note_keys: bool)
     reading.problems.append(problem)
 
 
-def _read_events(reading: Reading, text: Text, limits: Limits, *, note_keys: bool) -> None:
+def _read_events(
+    reading: Reading, text: Text, content: str, limits: Limits, *, note_keys: bool
+) -> None:
     """The one loop over all events: most of the time of loading is spent here.
 
     It is long because a call per event would cost as much as the event. `target` is the
@@ -236,9 +278,10 @@ def _read_events(reading: Reading, text: Text, limits: Limits, *, note_keys: boo
     keys: dict[str, int] | None = None
     stack: list[tuple[Any, ...]] = []
     anchors: dict[str, tuple[Any, int, int] | None] = {}
-    size = height = expanded = documents = start = refused = refused_before = 0
+    lengths: dict[str, tuple[Any, int]] = {}
+    size = height = expanded = repeated = documents = start = refused = refused_before = 0
 
-    for event in reading.events(text.content):
+    for event in reading.events(content):
         kind = event.__class__
         if kind is ScalarEvent:
             value = event.value
@@ -301,6 +344,9 @@ def _read_events(reading: Reading, text: Text, limits: Limits, *, note_keys: boo
             value, values, levels = _aliased(event, anchors)
             size += values
             expanded += values
+            repeated += _text_bytes(value, event.anchor, lengths)
+            if repeated > limits.alias_bytes:
+                raise _LimitError(event, "ET1023", limits.alias_bytes // 2**20)
             height = max(height, levels)
             if expanded > limits.alias_values:
                 raise _LimitError(event, "ET1009", limits.alias_values)
@@ -376,6 +422,26 @@ def _aliased(event: Any, anchors: dict[str, tuple[Any, int, int] | None]) -> tup
     return found
 
 
+def _text_bytes(value: Any, anchor: str, known: dict[str, tuple[Any, int]]) -> int:
+    """The bytes of all texts and keys in a value, counted once for each anchor.
+
+    Asked of aliases alone, so that a text without any pays nothing.
+    """
+    found = known.get(anchor)
+    if found is None or found[0] is not value:
+        found = known[anchor] = (value, text_bytes(value))
+    return found[1]
+
+
+def text_bytes(value: Any) -> int:
+    """The length of all texts and keys in a JSON value, about its size when it is written out."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, dict):
+        return sum(len(key) + text_bytes(inner) for key, inner in value.items())
+    return sum(map(text_bytes, value)) if isinstance(value, list) else 0
+
+
 def _merge_bases(value: Any, *, aliased: bool) -> list[dict[str, Any]] | None:
     """The mappings that a merge key merges; None if it cannot.
 
@@ -394,8 +460,10 @@ def _not_json(text: Text, event: Any, what: str) -> Diagnostic:
 
 def _template(text: Text, event: Any) -> Diagnostic | None:
     """What a template is: `{{ .Values.x }}` is a mapping with a mapping for a key."""
-    start = event.start_mark.index - 1
-    if not text.content.startswith("{{", max(start, 0)):
+    start = event.start_mark.index
+    if not text.content.startswith("{{", start):
+        start -= 1  # the event may be that of the second bracket
+    if start < 0 or not text.content.startswith("{{", start):
         return None
     end = text.content.find("}}", start)
     line = text.content.find("\n", start)

@@ -1,6 +1,7 @@
 """Paths, directories, globs and standard input to documents."""
 
 import contextlib
+import errno
 import io
 import os
 import shutil
@@ -268,11 +269,25 @@ def test_an_unreadable_file_and_directory_are_told_by_name(public):
 
 
 def test_an_error_while_reading_is_told():
-    if not Path("/proc/self/mem").exists():
-        pytest.skip("needs Linux's /proc")
-    (problem,) = load(["/proc/self/mem"]).diagnostics
+    class Broken(io.RawIOBase):
+        def readable(self):
+            return True
+
+        def readinto(self, buffer):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    (problem,) = load(["-"], stdin=Broken()).diagnostics
     assert (problem.code, problem.message) == (
         "ET1001", "cannot read this file: input/output error",
+    )  # fmt: skip
+
+
+def test_a_file_of_the_kernel_is_no_input():
+    if not Path("/proc/self/environ").exists():
+        pytest.skip("needs Linux's /proc")
+    (problem,) = load(["/proc/self/environ"]).diagnostics
+    assert (problem.code, problem.message) == (
+        "ET1016", "this is a file of the kernel, not a file or a directory",
     )  # fmt: skip
 
 

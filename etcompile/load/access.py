@@ -1,0 +1,199 @@
+"""The one function that decides what may be opened, and what opens it.
+
+Who renders on a workstation names files of their own, so there any regular file may be read. The
+Argo CD plugin and the KRM function run for whoever can write to a repository: they have a
+`Boundary`, and nothing is read that lies outside of it once links are resolved. Every reader of
+inputs asks here; the writers of output folders and the clients of a cluster have modules of their
+own (`tests/load/test_access.py` lists each with its reason).
+"""
+
+import errno
+import functools
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import PurePath
+from typing import BinaryIO
+
+from msgspec import Struct
+
+_NAME_ONLY = getattr(os, "O_PATH", os.O_RDONLY)
+"""A folder on the way is passed through, and need not be listed."""
+_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+_KERNEL = ("/proc", "/sys")
+_CLOSED = ".git"
+"""The folder of a repository that holds credentials and hooks, and never an input."""
+
+
+class Boundary(Struct, frozen=True):
+    """Where everything must lie that a run opens.
+
+    Args:
+        root: A folder, such as the working tree of a repository.
+        besides: Files and folders elsewhere that whoever runs the program has named.
+    """
+
+    root: str
+    besides: tuple[str, ...] = ()
+
+
+class OutsideError(PermissionError):
+    """A path leads out of the boundary, by its name or by a link.
+
+    Args:
+        boundary: The boundary.
+    """
+
+    def __init__(self, boundary: Boundary) -> None:
+        super().__init__(errno.EACCES, f"it leads out of {boundary.root}")
+        self.boundary = boundary
+
+
+class SpecialFileError(OSError):
+    """A path names something that is no regular file.
+
+    Args:
+        what: What it is, in words.
+    """
+
+    def __init__(self, what: str) -> None:
+        super().__init__(errno.EINVAL, f"it is {what}")
+        self.what = what
+
+
+def resolved(path: str, boundary: Boundary | None) -> str:
+    """Where a path leads, if that may be opened: the decision itself.
+
+    Args:
+        path: A path; it need not exist.
+        boundary: Where it must lie; None if any place will do.
+
+    Returns:
+        The path without links; the path as it is if there is no boundary.
+
+    Raises:
+        OutsideError: it leads out of the boundary, or into the `.git` folder of its root.
+        OSError: links lead nowhere.
+    """
+    if boundary is None:
+        return path
+    real = PurePath(os.path.realpath(path))
+    root = PurePath(os.path.realpath(boundary.root))
+    if real.is_relative_to(root) and _CLOSED not in real.relative_to(root).parts:
+        return str(real)
+    if any(real.is_relative_to(os.path.realpath(one)) for one in boundary.besides):
+        return str(real)
+    raise OutsideError(boundary)
+
+
+def status(path: str, boundary: Boundary | None = None) -> os.stat_result:
+    """What a path names, if that may be opened.
+
+    Raises:
+        OutsideError: it leads out of the boundary.
+        OSError: there is nothing, or the system does not tell.
+    """
+    return os.stat(resolved(path, boundary))  # noqa: PTH116
+
+
+@contextmanager
+def opened(path: str, boundary: Boundary | None = None) -> Iterator[BinaryIO]:
+    """A regular file, open for reading.
+
+    Args:
+        path: What to open.
+        boundary: Where it must lie; None if any place will do.
+
+    Raises:
+        OutsideError: it leads out of the boundary.
+        SpecialFileError: it is a folder, a pipe, a device, a socket or a file of the kernel.
+        OSError: the system refuses.
+    """
+    real = resolved(path, boundary)
+    # Opening some devices does something; whoever swaps the file now is caught below.
+    _check_regular(os.stat(real))  # noqa: PTH116
+    descriptor = _descriptor(real, boundary, _READ)
+    try:
+        _check_regular(os.fstat(descriptor))
+    except OSError:
+        os.close(descriptor)
+        raise
+    with os.fdopen(descriptor, "rb") as file:
+        yield file
+
+
+def content(path: str, boundary: Boundary | None = None, limit: int = -1) -> bytes:
+    """The bytes of a regular file, or as many of them as the limit says.
+
+    Raises:
+        OSError: as `opened` does.
+    """
+    with opened(path, boundary) as file:
+        return file.read(limit)
+
+
+def names(directory: str, boundary: Boundary | None = None) -> list[str]:
+    """The names in a folder.
+
+    Raises:
+        OutsideError: it leads out of the boundary.
+        OSError: the system refuses.
+    """
+    real = resolved(directory, boundary)
+    descriptor = _descriptor(real, boundary, _READ | os.O_DIRECTORY)
+    try:
+        return os.listdir(descriptor)  # noqa: PTH208 - a descriptor has no path
+    finally:
+        os.close(descriptor)
+
+
+def special(mode: int) -> str:
+    """What a file is that is no regular one, in words."""
+    if stat.S_ISDIR(mode):
+        return "a folder"
+    if stat.S_ISFIFO(mode):
+        return "a named pipe"
+    if stat.S_ISSOCK(mode):
+        return "a socket"
+    return "a device"
+
+
+def _descriptor(real: str, boundary: Boundary | None, flags: int) -> int:
+    """The open file that a resolved path names.
+
+    Inside a boundary the path is walked folder by folder and no link is followed: it had none when
+    it was resolved, so one that is there now was put there since.
+    """
+    if boundary is None:
+        return os.open(real, flags)
+    folder = os.open(os.sep, _NAME_ONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    parts = PurePath(real).parts[1:]
+    try:
+        for part in parts[:-1]:
+            way = _NAME_ONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+            below = os.open(part, way, dir_fd=folder)
+            os.close(folder)
+            folder = below
+        return os.open(parts[-1] if parts else ".", flags | os.O_NOFOLLOW, dir_fd=folder)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENOTDIR):
+            raise OutsideError(boundary) from error
+        raise
+    finally:
+        os.close(folder)
+
+
+def _check_regular(found: os.stat_result) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise SpecialFileError(special(found.st_mode))
+    if found.st_dev in _kernel_devices():
+        raise SpecialFileError("a file of the kernel")
+
+
+@functools.cache
+def _kernel_devices() -> frozenset[int]:
+    """The devices of `/proc` and `/sys`, whose files are regular by name only."""
+    own = os.stat(os.sep).st_dev  # noqa: PTH116
+    found = {os.stat(path).st_dev for path in _KERNEL if os.path.isdir(path)}  # noqa: PTH112, PTH116
+    return frozenset(found - {own})
