@@ -5,9 +5,9 @@ objects; they meet nowhere else. All are frozen; a change is a new value.
 """
 
 from etcompile.model.job import (
+    DLROVER_NEWEST,
     DLROVER_VERSION,
     DOMAIN,
-    KUEUE_QUEUE,
     BatchJob,
     Bounds,
     ClusterAccess,
@@ -18,6 +18,7 @@ from etcompile.model.job import (
     Env,
     FieldEnv,
     Gang,
+    GangOperator,
     Gate,
     HostList,
     IndexedEnv,
@@ -40,14 +41,15 @@ from etcompile.model.job import (
     Variable,
     Volume,
 )
-from etcompile.model.scaling import Intent, Planned, ScaleIn, ScaleOut, ScalePlan
+from etcompile.model.scaling import MOST_PODS, Intent, Planned, ScaleIn, ScaleOut, ScalePlan
 from etcompile.model.settings import GANGS, PROFILES, Profile, SecretMode, Services, Settings
 
 __all__ = [
+    "DLROVER_NEWEST",
     "DLROVER_VERSION",
     "DOMAIN",
     "GANGS",
-    "KUEUE_QUEUE",
+    "MOST_PODS",
     "PROFILES",
     "BatchJob",
     "Bounds",
@@ -59,6 +61,7 @@ __all__ = [
     "Env",
     "FieldEnv",
     "Gang",
+    "GangOperator",
     "Gate",
     "HostList",
     "IndexedEnv",

@@ -5,14 +5,13 @@ Frontends and rules both ask, and neither may ask the other.
 
 import shlex
 from collections.abc import Mapping
-from pathlib import PurePosixPath
 from typing import Any
+
+from etcompile.model.shell import file_name, given_words, script_of
 
 LAUNCHERS = ("horovodrun", "mpirun", "mpiexec", "deepspeed", "torchrun")
 """Programs that start a training on other hosts."""
-
 _LEAST = ("--min-np", "--min-num-proc")
-_SHELLS = ("sh", "bash", "dash")
 
 
 def command_words(container: Mapping[str, Any]) -> list[str]:
@@ -24,23 +23,25 @@ def command_words(container: Mapping[str, Any]) -> list[str]:
     Returns:
         The words; none if the script cannot be split into words.
     """
-    words: list[str] = [*container.get("command", ()), *container.get("args", ())]
-    is_shell = bool(words) and PurePosixPath(words[0]).name in _SHELLS
-    if not (len(words) > 2 and is_shell and words[1].startswith("-") and words[1].endswith("c")):
+    words = given_words(container)
+    script = script_of(words)
+    if script is None:
         return words
     try:
-        return shlex.split(words[2], comments=True)
+        return shlex.split(script, comments=True)
     except ValueError:
         return []
 
 
-def launch_program(container: Mapping[str, Any]) -> tuple[str, list[str]] | None:
-    """The launcher program that a container runs, with the words after it; None if none is seen."""
-    words = command_words(container)
-    for place, word in enumerate(words):
-        if (program := PurePosixPath(word).name) in LAUNCHERS:
-            return program, words[place + 1 :]
-    return None
+def launch_program(container: Mapping[str, Any]) -> str | None:
+    """The launcher that a container's words name; None if there is none among them."""
+    programs = (file_name(word) for word in command_words(container))
+    return next((program for program in programs if program in LAUNCHERS), None)
+
+
+def may_launch(container: Mapping[str, Any]) -> bool:
+    """Whether a container may run mpirun, mpiexec or horovodrun; quick, and unsure of a yes."""
+    return any(name in word for word in given_words(container) for name in LAUNCHERS[:3])
 
 
 def discovers_hosts(container: Mapping[str, Any]) -> bool:
@@ -69,15 +70,17 @@ def least_workers(
         Fewer than all only for an elastic horovodrun, and for a launcher of which nothing can be
         seen where the document states a number.
     """
-    found = launch_program(launcher)
-    if found is None:
-        return replicas if stated is None else min(stated, replicas)
-    program, words = found
-    if program != "horovodrun" or not discovers_hosts(launcher):
+    program = launch_program(launcher)
+    if program is not None and (program != "horovodrun" or not discovers_hosts(launcher)):
         return replicas
-    for word, following in zip(words, [*words[1:], ""], strict=True):
-        flag, equals, value = word.partition("=")
-        value = value if equals else following
-        if flag in _LEAST and value.isdecimal() and slots > 0:
-            return min(max(-(-int(value) // slots) - others, 1), replicas)
+    from etcompile.model.launchers import launches  # noqa: PLC0415 - most jobs have no launcher
+
+    least = (
+        value
+        for launch in (launches(launcher) if program else ())
+        if launch.program == "horovodrun"
+        for _, value in launch.numbers(*_LEAST)
+    )
+    if slots > 0 and (value := next(least, None)) is not None:
+        return min(max(-(-value // slots) - others, 1), replicas)
     return replicas if stated is None else min(stated, replicas)

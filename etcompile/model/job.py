@@ -89,6 +89,9 @@ class Port(Struct, frozen=True):
 DLROVER_VERSION = "etcompile.dev/dlrover-version"
 """Annotation of an ElasticJob: which version of DLRover runs in its images."""
 
+DLROVER_NEWEST = (0, 6)
+"""The newest version of DLRover that was recorded, which is assumed if nothing says another."""
+
 DOMAIN = "{domain}"
 """In a variable or a line of a host list: where a host name needs its domain. Filled in late,
 because it depends on the namespace and on how Services are laid out: `.NS.svc`."""
@@ -467,7 +470,7 @@ class SshCredentials(Struct, frozen=True):
         files: Key in the Secret, file under the mount path.
         mount_path: Where `ssh` looks for them: the home's `.ssh`.
         port: Where sshd listens; None where that is up to the image.
-        owned: The job's own: created with it. Else somebody else looks after it.
+        owned: The job's own: created with it. Else somebody else manages it.
         copied: The main containers do not run as root, so the keys are copied for their user.
         config: The client configuration that belongs into a created Secret; None for none.
         secret_type: The type of a created Secret.
@@ -587,8 +590,22 @@ class SharedService(Struct, frozen=True):
     name: str
 
 
-KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
-"""The label by which Kueue knows what to queue: the operators' jobs, or Pods."""
+class GangOperator(Struct, frozen=True):
+    """What the operator of a kind does when it makes a gang of a job's Pods.
+
+    The default is for kinds whose operators make no gangs.
+
+    Args:
+        copies_annotations: All annotations of the job are on its PodGroup.
+        replaces_scheduler: Its scheduler's name replaces the one of a Pod template; else the
+            template keeps its own.
+        leading_class: Without a priority class of its own, a PodGroup has that of the first role
+            that has one, the leading roles first; else only one that all roles have.
+    """
+
+    copies_annotations: bool = False
+    replaces_scheduler: bool = False
+    leading_class: bool = True
 
 
 class Gang(Struct, frozen=True):
@@ -607,7 +624,9 @@ class Gang(Struct, frozen=True):
         on_timeout: What happens then: the Pods fail, or start as they fit.
         queue_priority: Its priority in the queue, where that is another class than its Pods'.
         extra_queue_priority: The same of Pods beyond the minimum.
-        kueue_queue: The queue of a job that names none, where the scheduler is Kueue.
+        labels: The labels of the job, of which a scheduler may read its own.
+        annotations: The annotations of the job.
+        operator: What the operator of the kind does when it makes a gang.
         origins: Where those of these fields stand that the document has.
     """
 
@@ -619,7 +638,9 @@ class Gang(Struct, frozen=True):
     on_timeout: Literal["fail", "best-effort"] | None = None
     queue_priority: str | None = None
     extra_queue_priority: str | None = None
-    kueue_queue: str | None = None
+    labels: Labels = field(default_factory=dict)
+    annotations: Labels = field(default_factory=dict)
+    operator: GangOperator = field(default_factory=GangOperator)
     origins: Mapping[str, Origin] = field(default_factory=dict)
 
 

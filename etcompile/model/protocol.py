@@ -4,6 +4,9 @@ They stand in the model because the backend writes them into Pods and the watche
 objects behind them. Why there are three ConfigMaps, and who writes which: docs/protocol.md.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from etcompile.model.job import Job
 
 SCRIPTS = "etcompile-scripts"
@@ -39,9 +42,33 @@ INDEX_LABEL = "etcompile.dev/index"
 RANK_LABEL = "etcompile.dev/rank"
 """Of a Pod whose role tells ranks from indexes: the rank, which whoever follows it has, too."""
 RUN_LABEL = "etcompile.dev/run"
+OWN_LABELS = (JOB_LABEL, ROLE_LABEL, INDEX_LABEL, RANK_LABEL, RUN_LABEL)
+"""What the watcher reads of a Pod: a template may not have any of them."""
+
+WATCHER = "etcompile-watcher"
+"""The field manager of all that the watcher writes (reference/gitops.md 2.4)."""
 
 STORED_JOB = "job.yaml"
 """The key of the job's ConfigMap that holds the job itself."""
+
+
+def config_name(job: str) -> str:
+    """The ConfigMap that declares a job.
+
+    Args:
+        job: The job's name.
+    """
+    return f"{job}-config"
+
+
+def is_config(metadata: Mapping[str, Any]) -> bool:
+    """Whether a ConfigMap declares the job that its label names: by its name, whatever it holds.
+
+    Args:
+        metadata: That of the ConfigMap.
+    """
+    job: str = (metadata.get("labels") or {}).get(JOB_LABEL) or ""
+    return bool(job) and metadata["name"] == config_name(job)
 
 
 def hosts_name(job: Job) -> str:

@@ -7,8 +7,12 @@ need not know how they are written.
 import re
 from decimal import Decimal
 
+_LONGEST = 128
+"""Characters of a quantity. The longest that the API server keeps as it is has 18 digits."""
+_MOST_DIGITS = 18
 _FORM = re.compile(
-    r"(?P<number>[+-]?\d*\.?\d*)"
+    # No digit is tried twice: every other choice would take time by the square of their number.
+    r"(?P<number>[+-]?\d*+(?:\.\d*+)?)"
     r"(?:(?P<suffix>[numkMGTPE]|[KMGTPE]i)|[eE](?P<exponent>[+-]?\d{1,3}))?",
     re.ASCII,
 )
@@ -26,10 +30,10 @@ def number(quantity: str | float) -> Decimal | None:
         quantity: Text, or a number as YAML has it.
 
     Returns:
-        The number; None if this is no quantity.
+        The number; None if this is no quantity, or so long a text that nobody means one by it.
     """
     text = str(quantity)
-    match = _FORM.fullmatch(text)
+    match = _FORM.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None or not text:
         return None
     digits = match["number"]
@@ -40,8 +44,14 @@ def number(quantity: str | float) -> Decimal | None:
     return value.scaleb(_DECIMAL.get(suffix, 0) + int(match["exponent"] or 0))
 
 
+def whole_number(text: str) -> int | None:
+    """The number that decimal digits spell; None for any other text, and for endless digits."""
+    is_number = text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
+    return int(text) if is_number else None
+
+
 def probably(text: str) -> str | None:
     """The quantity that was probably meant by a text that is none: `2Gi` for `2GB`."""
-    if match := _LOOSE.fullmatch(text.strip()):
+    if len(text) <= _LONGEST and (match := _LOOSE.fullmatch(text.strip())):
         return f"{match['number']}{match['unit'].upper()}i"
     return None

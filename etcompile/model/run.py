@@ -5,13 +5,54 @@ if no tool is to delete the old ones by force (reference/gitops.md 1.3). Hosts k
 they are Services, and those follow the run by its label.
 """
 
+from collections.abc import Mapping
+
 from msgspec import structs
 
 from etcompile.model.job import Job, Role
 from etcompile.model.protocol import RUN_LABEL
+from etcompile.model.settings import Settings
 
 LONGEST_RUN = 16
 """Characters of a run's ID: it is in the name of each Pod."""
+
+
+_FIRST: Mapping[str, object] = {
+    "services": "per-replica",
+    "secret": None,
+    "initImage": None,
+    "kubectlImage": "alpine/kubectl:1.34.1",
+    "clusterDomain": "cluster.local",
+}
+"""The defaults of the first version of the spec hash. They stay as they are when a default changes:
+else the same job would be another run for another version of etcompile."""
+_SAME_PODS = frozenset({"runtime", "external", "sealed", "sops"})
+"""Sources of keys that make the same Secret: its Pods need not be others."""
+
+
+def with_settings(job: Job, settings: Settings) -> Job:
+    """The job as a run of its own, if the settings change what its Pods do.
+
+    Not the version of Kubernetes and the profiles, with which the same Pods are written down in
+    other ways; nor the gang scheduler: a run that is done must not train again because its cluster
+    has another one.
+
+    Args:
+        job: The job.
+        settings: How it is compiled.
+    """
+    secret = settings.secret.stored
+    values = {
+        "services": settings.services,
+        "secret": None if secret.kind in _SAME_PODS else str(secret),
+        "initImage": settings.init_image,
+        "kubectlImage": settings.kubectl_image,
+        "clusterDomain": settings.cluster_domain,
+    }
+    changing = {key: value for key, value in values.items() if value != _FIRST[key]}
+    if not changing:
+        return job
+    return structs.replace(job, identity={**job.identity, "settings": changing})
 
 
 def in_run(job: Job, run: str | None) -> Job:

@@ -10,6 +10,10 @@ from msgspec import Struct, field
 
 from etcompile.model.job import CustomResource, Labels, Origin
 
+MOST_PODS = 150_000
+"""Pods that one job may have: Kubernetes is made for no more in a whole cluster
+(kubernetes.io/docs/setup/best-practices/cluster-large)."""
+
 
 class Intent(Struct, frozen=True):
     """What both kinds of intent share.

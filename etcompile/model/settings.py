@@ -10,6 +10,8 @@ from typing import Literal, get_args
 
 from msgspec import Struct
 
+from etcompile.diagnostics.spelling import probably
+
 SECRET_NAME = r"[a-z0-9](?:[-.a-z0-9]{0,251}[a-z0-9])?"  # noqa: S105 - a form, no secret
 """The form of a Secret's name: a DNS subdomain."""
 _STORE = rf"(?:cluster:)?{SECRET_NAME}(?:/.+)?"
@@ -115,7 +117,9 @@ def secret_mode(text: str) -> SecretMode:
     found = next((known for known in SECRET_KINDS if known == kind), None)
     named = bool(name) if found in _NAMED else not colon or (found == "external" and bool(name))
     if found is None or not named:
-        raise ValueError(f"'{text}' is none of {_FORMS}")
+        near = None if found else probably(kind, SECRET_KINDS)
+        meant = f"; did you mean {near}?" if near else ""
+        raise ValueError(f"'{text}' is not one of {_FORMS}{meant}")
     mode = SecretMode(found, name or None)
     is_name = found == "existing" or (found == "csi" and not mode.file)
     if is_name and not re.fullmatch(SECRET_NAME, name):

@@ -1,0 +1,29 @@
+"""SHA-256, without what `hashlib` loads besides.
+
+hashlib binds all of OpenSSL, which takes 3 % of the time of a small render. Python's `random`
+takes its hash from the same lean module, and for the same reason.
+"""
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+
+def _lean() -> Callable[[bytes], Any]:
+    """The constructor of the first module that there is; `_sha2` since CPython 3.12."""
+    for name in ("_sha2", "_sha256", "hashlib"):
+        try:
+            found: Callable[[bytes], Any] = import_module(name).sha256
+        except ImportError:
+            continue
+        return found
+    raise ImportError("hashlib")
+
+
+_SHA256 = _lean()
+
+
+def sha256(content: bytes) -> str:
+    """The SHA-256 of bytes, 64 hexadecimal digits."""
+    digest: str = _SHA256(content).hexdigest()
+    return digest

@@ -1,0 +1,154 @@
+"""When a run has succeeded, and who has a rank: said once, for `status` and for the watcher.
+
+Both ask the same of the same replicas, one of what Pods add up to and the other of what it has
+decided and written down. What they must never do is to come to different ends.
+"""
+
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+from msgspec import Struct
+
+from etcompile.model.job import Success
+
+Outcome = Literal["done", "out", "open"]
+"""Of a replica: it has succeeded; it has not and will not; neither is known yet."""
+End = Literal["succeeded", "hopeless", "open"]
+"""Of a run: it has succeeded; it cannot any more; neither is known yet."""
+
+
+class Decider(Struct, frozen=True):
+    """A replica that decides about the run.
+
+    Args:
+        name: Its name, for people.
+        first: It is the first of its role, or the only one.
+        outcome: What has become of it.
+    """
+
+    name: str
+    first: bool
+    outcome: Outcome
+
+
+class Completion(Struct, frozen=True):
+    """Whether a run is complete.
+
+    Args:
+        end: How it has ended, if it has.
+        why: By what it has succeeded, in words; empty if it has not.
+        names: The replicas that decided it.
+    """
+
+    end: End
+    why: str = ""
+    names: tuple[str, ...] = ()
+
+
+_OPEN = Completion("open")
+
+
+def completion(success: Success, deciders: Sequence[Decider]) -> Completion:
+    """Whether a run has succeeded, or cannot any more.
+
+    Args:
+        success: The job's rule (`reference/training-operator.md` 5.5, `reference/dlrover.md` 4.3).
+        deciders: All replicas of the roles that decide.
+    """
+    done = [one for one in deciders if one.outcome == "done"]
+    out = [one for one in deciders if one.outcome == "out"]
+    if done and (why := _succeeded(success, deciders, done, out)):
+        first = [one for one in done if one.first] if success.needs == "first" else []
+        return Completion("succeeded", why, tuple(one.name for one in first or done))
+    if not _is_hopeless(success, deciders, out):
+        return _OPEN
+    fatal = [one for one in out if one.first] if success.needs == "first" else out
+    return Completion("hopeless", names=tuple(one.name for one in fatal))
+
+
+def _succeeded(
+    success: Success,
+    deciders: Sequence[Decider],
+    done: Sequence[Decider],
+    out: Sequence[Decider],
+) -> str:
+    first = [one for one in done if one.first]
+    if success.needs == "any" or (success.needs == "first" and first):
+        return f"{(first or done)[0].name} succeeded"
+    if len(done) == len(deciders):
+        return f"{named([one.name for one in (*first, *done)])} succeeded"
+    settled = len(done) + len(out) == len(deciders)
+    if success.least is not None and settled and len(done) >= success.least:
+        return f"{len(done)} of {len(deciders)} replicas succeeded"
+    return ""
+
+
+def _is_hopeless(success: Success, deciders: Sequence[Decider], out: Sequence[Decider]) -> bool:
+    """Whether those who decide can not succeed any more (reference/training-operator.md 7, 32)."""
+    if success.needs == "any":
+        return bool(deciders) and len(out) == len(deciders)
+    if success.needs == "first":
+        return any(one.first for one in out)
+    if success.least is None:
+        return bool(out)
+    return len(deciders) - len(out) < success.least
+
+
+def named(names: Sequence[str]) -> str:
+    """Names of replicas in a sentence, each once: one, two, or one and how many more."""
+    names = [*dict.fromkeys(names)]
+    if len(names) > 2:
+        return f"{names[0]} and {len(names) - 1} more"
+    return " and ".join(names)
+
+
+def attempt_name(first: str, attempt: int) -> str:
+    """The name of a replica's Pod where each of them has another one.
+
+    Args:
+        first: The name of the first.
+        attempt: How many there were before it.
+    """
+    return f"{first}-a{attempt}" if attempt else first
+
+
+class Ranked(Protocol):
+    """A Pod that has a rank."""
+
+    @property
+    def index(self) -> int | None:
+        """Its number."""
+
+    @property
+    def created(self) -> float:
+        """When it was created, in seconds since 1970."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether none of its containers runs or will run again."""
+
+    @property
+    def deleting(self) -> bool:
+        """Whether somebody has asked it to go."""
+
+
+def holder(declared: int | None, recorded: int | None, pods: Sequence[Ranked]) -> int | None:
+    """The number of who has a rank: the replica that is declared, or one that has followed it.
+
+    The declared Pod has precedence, because a tool that syncs Git brings it back whenever it is
+    gone; then the one that the run record names; then whoever lives; of those that have ended, the
+    last (docs/watcher.md).
+
+    Args:
+        declared: The number of the replica that the job declares for the rank.
+        recorded: The number that the run record has, if another one has followed.
+        pods: The Pods of the rank, but for one of which it was decided that another follows it.
+    """
+    living = [pod for pod in pods if not (pod.ended or pod.deleting)]
+    if any(pod.index == declared for pod in living):
+        return declared
+    if recorded is not None:
+        return recorded
+    # Nothing is written down of it: one from before a move, or the run record is lost.
+    newest = max(living or pods, key=lambda pod: (pod.created, pod.index or 0), default=None)
+    return declared if newest is None else newest.index

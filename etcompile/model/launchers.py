@@ -1,0 +1,213 @@
+"""Commands that start a training on other hosts, and their options up to the program they run.
+
+mpirun of Open MPI (orterun, prterun), of MPICH and of Intel MPI (Hydra), and horovodrun. Apart from
+the shell, which knows words and no options. Where an option is not known, what stands behind it
+cannot be told from the program's own arguments, and the launch says so.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from msgspec import Struct
+
+from etcompile.model.quantity import whole_number
+from etcompile.model.shell import Command, Word, commands
+
+
+class Option(NamedTuple):
+    """An option of a launcher, as it is written.
+
+    Args:
+        name: With its dashes.
+        values: Its values, in order.
+    """
+
+    name: str
+    values: tuple[Word, ...] = ()
+
+    @property
+    def number(self) -> int | None:
+        """Its value, where that is a number that is written out."""
+        return whole_number(self.values[0].text) if self.values and self.values[0].literal else None
+
+
+class Launch(Struct, frozen=True):
+    """A launcher's command, read.
+
+    Args:
+        program: The launcher: mpirun, mpiexec or horovodrun.
+        contexts: The options in front of each program; mpirun takes several programs, `:` between.
+        sure: Whether the launcher runs whatever happens, and all its options are understood.
+    """
+
+    program: str
+    contexts: tuple[tuple[Option, ...], ...]
+    sure: bool
+
+    @property
+    def options(self) -> Iterator[Option]:
+        """The options of all contexts."""
+        return (option for options in self.contexts for option in options)
+
+    def numbers(self, *names: str) -> Iterator[tuple[str, int]]:
+        """Options of these names whose values are numbers, with these.
+
+        Args:
+            names: The names, with their dashes.
+        """
+        for option in self.options:
+            if option.name in names and (value := option.number) is not None:
+                yield option.name, value
+
+    def has(self, *names: str) -> bool:
+        """Whether any option of these names is given.
+
+        Args:
+            names: The names, with their dashes.
+        """
+        return any(option.name in names for option in self.options)
+
+
+def launches(container: Mapping[str, Any]) -> tuple[Launch, ...]:
+    """What a container's command line starts on other hosts, as far as it can be read.
+
+    Args:
+        container: A container, JSON.
+
+    Returns:
+        The launches by mpirun, mpiexec and horovodrun, in the order of the text.
+    """
+    return tuple(
+        launch
+        for command in commands(container)
+        if command.words[0].literal and command.program in _OPTIONS
+        if (launch := _launch(command))
+    )
+
+
+def _launch(command: Command) -> Launch:
+    program = command.program
+    contexts: list[tuple[Option, ...]] = []
+    sure = command.sure
+    for words in _contexts(command.words[1:], splits=program != "horovodrun"):
+        options, understood = _options(words, _OPTIONS[program])
+        contexts.append(options)
+        sure = sure and understood
+    return Launch(program, tuple(contexts), sure)
+
+
+def _contexts(words: Sequence[Word], *, splits: bool) -> Iterator[Sequence[Word]]:
+    start = 0
+    for place, word in enumerate(words):
+        if splits and word.text == ":":
+            yield words[start:place]
+            start = place + 1
+    yield words[start:]
+
+
+def _options(
+    words: Sequence[Word], values: Mapping[str, int | None]
+) -> tuple[tuple[Option, ...], bool]:
+    """The options up to the program, and whether all of them are understood."""
+    found: list[Option] = []
+    understood, place = True, 0
+    while place < len(words):
+        text = words[place].text
+        if not words[place].literal and not text.startswith("-"):
+            # A variable may hold options, or be the program.
+            return tuple(found), False
+        if not text.startswith("-") or text in ("-", "--"):
+            return tuple(found), understood
+        name, equals, value = text.partition("=")
+        count = values.get(name)
+        understood = understood and count is not None
+        place += 1
+        if equals:
+            found.append(Option(name, (Word(value, words[place - 1].literal),)))
+            continue
+        if count is None:
+            count = _guessed(words[place : place + 1])
+        if len(words) < place + count:
+            return tuple(found), False
+        found.append(Option(name, tuple(words[place : place + count])))
+        place += count
+    return tuple(found), understood
+
+
+def _guessed(following: Sequence[Word]) -> int:
+    """How many values an unknown option has: numbers are values, so that `-f 5` ends nothing."""
+    return int(bool(following) and following[0].text.isdecimal())
+
+
+def _table(values: Mapping[int | None, str]) -> dict[str, int | None]:
+    """Options by their names with one dash and with two, as all implementations take them."""
+    return {
+        f"{dashes}{name}": count
+        for count, names in values.items()
+        for name in names.split()
+        for dashes in ("-", "--")
+    }
+
+
+_MPI = _table(
+    {
+        # Open MPI 4 (orterun) and 5 (prterun), then Hydra, as MPICH and Intel MPI have it.
+        0: "allow-run-as-root oversubscribe nooversubscribe nolocal no-local q quiet v verbose"
+        " V version h bynode byslot bycore bysocket byboard bind-to-core bind-to-socket"
+        " bind-to-none report-bindings tag-output timestamp-output merge-stderr-to-stdout"
+        " display-map display-devel-map display-allocation display-topo display-diffable-map"
+        " do-not-launch leave-session-attached debug-daemons debug-daemons-file d debug-devel"
+        " noprefix use-hwthread-cpus use-hwthreads-as-cpus get-stack-traces"
+        " report-state-on-timeout enable-recovery disable-recovery continuous report-events"
+        " pernode xml preload-binary index-argv-by-rank show-progress overload-allowed"
+        " do-not-resolve novm enable-instant-on-support stop-on-exec autorestart"
+        " genvall genvnone envall envnone verbose info print-all-exitcodes print-rank-map"
+        " disable-auto-cleanup disable-hostname-propagation enable-x disable-x l prepend-rank"
+        " ordered-output silent-abort noconf rr localroot localonly rdma RDMA ib IB psm psm2 PSM"
+        " tmi TMI mx MX dapl DAPL ofi OFI envuser genvuser",
+        1: "n np c H host hostfile machinefile default-hostfile x map-by rank-by bind-to N npernode"
+        " npersocket rf rankfile wd wdir path prefix output-filename stdin timeout tmpdir xterm"
+        " cpus-per-proc cpus-per-rank cpu-set cpu-list slot-list preload-files cartofile cf"
+        " ompi-server server-wait-time report-uri report-pid max-restarts personality hnp am"
+        " output display runtime-options with-ft launch-agent pset dvm-uri stream-buffering"
+        " forward-signals mca-base-param-file debugger keepalive set-cwd-to-session-dir ppr"
+        " gpu-support memory-alloc-kinds"
+        " ppn perhost grr hosts f machine hosts-group genvlist genvexcl envlist envexcl launcher"
+        " launcher-exec bootstrap bootstrap-exec rmk iface binding membind topolib demux"
+        " order-nodes usize outfile-pattern outfile errfile-pattern errfile prepend-pattern"
+        " nameserver gtool gtoolfile branch-count gpus-per-proc umask arch pmi-connect",
+        2: "mca gmca prtemca gprtemca pmixmca gpmixmca omca gomca env genv",
+    }
+)
+
+_HOROVOD: Mapping[str, int | None] = {
+    option: count
+    for count, options in {
+        0: "-v --version -cb --check-build --disable-cache --verbose --autotune --no-autotune"
+        " --hierarchical-allreduce --no-hierarchical-allreduce --hierarchical-allgather"
+        " --no-hierarchical-allgather --timeline-mark-cycles --no-timeline-mark-cycles"
+        " --no-stall-check --stall-check --tcp --log-with-timestamp --log-without-timestamp"
+        " --log-hide-timestamp --gloo --use-gloo --mpi --use-mpi --jsrun --use-jsrun"
+        " --mpi-threads-disable --no-mpi-threads-disable --prefix-output-with-timestamp"
+        " --output-with-timestamp --torque --no-torque",
+        1: "-np --num-proc -p --ssh-port -i --ssh-identity-file --network-interfaces"
+        " --network-interface --nics --start-timeout --output-filename --config-file"
+        " --fusion-threshold-mb --cycle-time-ms --cache-capacity --autotune-log-file"
+        " --autotune-warmup-samples --autotune-steps-per-sample --autotune-bayes-opt-max-samples"
+        " --autotune-gaussian-process-noise --min-np --min-num-proc --max-np --max-num-proc"
+        " --slots-per-host --slots --elastic-timeout --reset-limit --host-discovery-script"
+        " --timeline-filename --stall-check-warning-time-seconds"
+        " --stall-check-shutdown-time-seconds --mpi-args --num-nccl-streams --thread-affinity"
+        " --gloo-timeout-seconds"
+        " --binding-args --log-level -H --hosts -hostfile --hostfile",
+        2: "--blacklist-cooldown-range --cooldown-range",
+    }.items()
+    for option in options.split()
+}
+
+_OPTIONS: Mapping[str, Mapping[str, int | None]] = {
+    "mpirun": _MPI,
+    "mpiexec": _MPI,
+    "mpiexec.hydra": _MPI,
+    "horovodrun": _HOROVOD,
+}

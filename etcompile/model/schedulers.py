@@ -1,0 +1,78 @@
+"""The labels and annotations by which gang schedulers are spoken to, and who reads each of them.
+
+A table, apart from the schedulers' modules: frontends keep these keys with the stored job, and a
+job that carries keys of a scheduler that nobody chose is told so, without importing that
+scheduler (reference/gang-scheduling.md 2 to 8).
+"""
+
+from collections.abc import Iterator, Mapping
+
+KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
+"""The label by which Kueue knows what to queue: the operators' jobs, or Pods."""
+
+_OWNERS = {
+    "volcano.sh": "volcano",
+    # Volcano's plugin sla reads the key without a domain, too.
+    "sla-waiting-time": "volcano",
+    "scheduling.x-k8s.io": "coscheduling",
+    "kueue.x-k8s.io": "kueue",
+    "yunikorn.apache.org": "yunikorn",
+    "kai.scheduler": "kai",
+    "koordinator.sh": "koordinator",
+}
+"""The domain of a key to the scheduler, one of `GANGS`, that alone reads it."""
+
+SCHEDULER_NAMES = {
+    "volcano": "volcano",
+    "coscheduling": "scheduler-plugins-scheduler",
+    "yunikorn": "yunikorn",
+    "kai": "kai-scheduler",
+    "koordinator": "koord-scheduler",
+}
+"""The `schedulerName` that each scheduler has unless its administrator chose another."""
+
+
+QUEUE_LABELS = {
+    KUEUE_QUEUE: "kueue",
+    "yunikorn.apache.org/queue": "yunikorn",
+    "kai.scheduler/queue": "kai",
+    "quota.scheduling.koordinator.sh/name": "koordinator",
+}
+"""The labels that name a queue, each with the scheduler that reads it."""
+QUEUE_ANNOTATIONS = {
+    "scheduling.volcano.sh/queue-name": "volcano",
+    # Where both are there, YuniKorn takes the label.
+    "yunikorn.apache.org/queue": "yunikorn",
+}
+"""The annotations that name a queue."""
+
+
+def names_queue(labels: Mapping[str, str], annotations: Mapping[str, str]) -> bool:
+    """Whether an object names a queue of any scheduler.
+
+    Args:
+        labels: Its labels.
+        annotations: Its annotations.
+    """
+    return not (
+        labels.keys().isdisjoint(QUEUE_LABELS) and annotations.keys().isdisjoint(QUEUE_ANNOTATIONS)
+    )
+
+
+def reader_of(key: str) -> str | None:
+    """The scheduler that alone reads a label or annotation; None if no scheduler owns the key.
+
+    Args:
+        key: The key, with its domain: `gang.scheduling.koordinator.sh/mode`.
+    """
+    domain = key.partition("/")[0]
+    while domain:
+        if domain in _OWNERS:
+            return _OWNERS[domain]
+        domain = domain.partition(".")[2]
+    return None
+
+
+def scheduler_keys(given: Mapping[str, str]) -> Iterator[str]:
+    """The keys of labels or annotations that only one gang scheduler reads, in their order."""
+    return (key for key in given if reader_of(key))

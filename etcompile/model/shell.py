@@ -1,0 +1,427 @@
+"""A container's command line to the simple commands that it runs, scripts of `sh -c` included.
+
+A reader of POSIX shell grammar that executes nothing: what only the shell knows (variables,
+substitutions, branches) is marked as not known, so that a rule can say nothing instead of guessing.
+Apart from what the commands mean, which `launchers` and `commands` know.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any
+
+from msgspec import Struct
+
+SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh", "zsh"})
+
+_DEEPEST = 4
+"""Scripts within scripts that are read."""
+
+_OPERATORS = ("&&", "||", ";;", "|&", ";", "|", "&", "(", ")", "\n")
+_REDIRECTS = ("<<<", "<<-", "<<", "<>", "<&", ">>", ">&", ">|", "<", ">")
+_ORDINARY = re.compile(r"[^ \t\r\n;&|()<>'\"\\$`*?{]+")
+"""Characters of a word that mean nothing to the shell."""
+_OPENING = frozenset({"if", "while", "until", "for", "case", "select", "function"})
+_CLOSING = frozenset({"fi", "done", "esac"})
+_CLAUSES = frozenset({"then", "else", "elif", "do", "{", "}", "!"})
+_HEADERS = frozenset({"for", "case", "select", "function"})
+"""Reserved words whose line is no command."""
+_TESTS = frozenset({"[", "[[", "test", "grep", "command", "which", "type", "!"})
+"""Commands that decide whether what stands behind `&&` runs."""
+
+_WRAPPERS: Mapping[str, tuple[frozenset[str], int]] = {
+    # Program: its options with a value of their own, and its arguments before the command.
+    "env": (frozenset({"-u", "--unset", "-C", "--chdir"}), 0),
+    "exec": (frozenset({"-a"}), 0),
+    "time": (frozenset({"-f", "-o", "--format", "--output"}), 0),
+    "nohup": (frozenset(), 0),
+    "setsid": (frozenset(), 0),
+    "command": (frozenset(), 0),
+    "builtin": (frozenset(), 0),
+    "unbuffer": (frozenset(), 0),
+    "catchsegv": (frozenset(), 0),
+    "stdbuf": (frozenset({"-i", "-o", "-e"}), 0),
+    "nice": (frozenset({"-n", "--adjustment"}), 0),
+    "ionice": (frozenset({"-c", "-n", "--class", "--classdata"}), 0),
+    "sudo": (frozenset({"-u", "-g", "-h", "-p", "-C", "-D", "-R", "-T", "--user", "--group"}), 0),
+    "timeout": (frozenset({"-k", "-s", "--kill-after", "--signal"}), 1),
+    "tini": (frozenset({"-p", "-e"}), 0),
+    "docker-init": (frozenset({"-p", "-e"}), 0),
+    "dumb-init": (frozenset({"-r", "--rewrite"}), 0),
+    "gosu": (frozenset(), 1),
+    "su-exec": (frozenset(), 1),
+    "numactl": (frozenset({"-i", "-m", "-N", "-C", "-p"}), 0),
+    "xvfb-run": (frozenset({"-n", "-e", "-f", "-s", "-w", "-p"}), 0),
+}
+_LOOKS_UP = {"command": ("-v", "-V"), "env": ("-S", "--split-string")}
+"""Options with which a wrapper runs no command that could be read."""
+
+
+class Word(Struct, frozen=True):
+    """A word of a command line.
+
+    Args:
+        text: The word without its quotes; expansions stand in it as they are written.
+        literal: Whether the program gets exactly this text.
+    """
+
+    text: str
+    literal: bool = True
+
+
+class Command(Struct, frozen=True):
+    """A simple command.
+
+    Args:
+        words: The program and its arguments, behind wrappers such as `env` and `timeout`.
+        sure: Whether it runs whatever happens: not in a branch, a loop or a function.
+    """
+
+    words: tuple[Word, ...]
+    sure: bool = True
+
+    @property
+    def program(self) -> str:
+        """The program's file name."""
+        return file_name(self.words[0].text)
+
+
+class _Token(Struct, frozen=True):
+    text: str
+    is_word: bool
+    literal: bool = True
+    quoted: bool = False
+
+
+def file_name(path: str) -> str:
+    """The last part of a program's path."""
+    return PurePosixPath(path).name
+
+
+def given_words(container: Mapping[str, Any]) -> list[str]:
+    """The words of a container's command and arguments, as the kubelet runs them."""
+    return [*container.get("command", ()), *container.get("args", ())]
+
+
+def commands(container: Mapping[str, Any]) -> tuple[Command, ...]:
+    """The simple commands that a container runs, in the order of the text.
+
+    Args:
+        container: A container, JSON.
+
+    Returns:
+        The commands; none of a script that cannot be read.
+    """
+    # The kubelet puts variables into $(NAME) before anything runs.
+    words = tuple(Word(text, "$(" not in text) for text in given_words(container))
+    return tuple(_unwrapped(Command(words), _DEEPEST)) if words else ()
+
+
+def script_of(words: Sequence[str]) -> str | None:
+    """The script that a shell is given with `-c`; None for any other command line.
+
+    Args:
+        words: A command line. `bash -euo pipefail -c SCRIPT` and `sh -lc -- SCRIPT` count.
+    """
+    if not words or file_name(words[0]) not in SHELLS:
+        return None
+    has_script = False
+    rest = iter(words[1:])
+    for word in rest:
+        if word == "--" or not word.startswith(("-", "+")):
+            script = next(rest, None) if word == "--" else word
+            return script if has_script else None
+        if not word.startswith("--"):
+            has_script = has_script or "c" in word
+            if word.endswith(("o", "O")):
+                next(rest, None)
+    return None
+
+
+def script_commands(script: str, depth: int = _DEEPEST) -> Iterator[Command]:
+    """The simple commands of a shell script; none if its quotes do not match.
+
+    Args:
+        script: The text of the script.
+        depth: How many scripts within it are read as well.
+    """
+    tokens = _Lexer(script).tokens()
+    for command in _simple_commands(tokens) if tokens is not None else ():
+        yield from _unwrapped(command, depth)
+
+
+# Wrappers ---------------------------------------------------------------------------------------
+
+
+def _unwrapped(command: Command, depth: int) -> Iterator[Command]:
+    """The command behind its wrappers; where it is a shell with a script, the script's."""
+    words = command.words
+    while words and words[0].literal:
+        name = file_name(words[0].text)
+        if name not in _WRAPPERS:
+            break
+        behind = _behind(name, words[1:])
+        if behind is None:
+            break
+        words = behind
+    if not words:
+        return
+    script = _nested(words) if depth else None
+    if script is None:
+        yield Command(words, command.sure)
+        return
+    for inner in script_commands(script.text, depth - 1):
+        yield Command(inner.words, command.sure and inner.sure and script.literal)
+
+
+def _nested(words: Sequence[Word]) -> Word | None:
+    """The script that a command hands to a shell."""
+    texts = [word.text for word in words]
+    name = file_name(texts[0])
+    if name == "eval":
+        return Word(" ".join(texts[1:]), all(word.literal for word in words))
+    if name == "su" and "-c" in texts[:-1]:
+        return words[texts.index("-c") + 1]
+    script = script_of(texts)
+    return next((word for word in words if word.text == script), None)
+
+
+def _behind(wrapper: str, words: tuple[Word, ...]) -> tuple[Word, ...] | None:
+    """What a wrapper runs; None if it runs nothing that can be read."""
+    valued, arguments = _WRAPPERS[wrapper]
+    place = 0
+    while place < len(words) and words[place].text.startswith("-"):
+        text = words[place].text
+        if text in _LOOKS_UP.get(wrapper, ()):
+            return None
+        place += 2 if text in valued else 1
+        if text == "--":
+            break
+    place += arguments
+    while place < len(words) and wrapper in ("env", "sudo") and _is_assignment(words[place].text):
+        place += 1
+    return words[place:]
+
+
+def _is_assignment(text: str) -> bool:
+    name, equals, _ = text.partition("=")
+    return bool(equals) and name.isidentifier() and name.isascii()
+
+
+# Grammar ----------------------------------------------------------------------------------------
+
+
+def _simple_commands(tokens: Sequence[_Token]) -> Iterator[Command]:
+    """The commands between the operators of a script."""
+    depth, doubtful = 0, False
+    for line, operator in _between_operators(tokens):
+        words = list(line)
+        tests = False
+        is_header = False
+        while words and not words[0].quoted and not is_header:
+            first = words[0].text
+            if first in _OPENING:
+                depth += 1
+                is_header = first in _HEADERS
+            elif first in _CLOSING:
+                depth = max(depth - 1, 0)
+            elif first not in _CLAUSES:
+                break
+            tests = tests or first == "!"
+            del words[0]
+        while words and not words[0].quoted and _is_assignment(words[0].text):
+            del words[0]
+        if words and not is_header:
+            found = tuple(Word(word.text, word.literal) for word in words)
+            yield Command(found, sure=depth == 0 and not doubtful)
+            tests = tests or file_name(words[0].text) in _TESTS
+        if operator in ("(", ")"):  # a subshell, a function, a pattern of `case`
+            depth += 1
+        doubtful = _is_doubtful(operator, before=doubtful, tests=tests)
+
+
+def _is_doubtful(operator: str, *, before: bool, tests: bool) -> bool:
+    """Whether the command behind this operator may not run."""
+    if operator in ("||", "(", ")"):
+        return True
+    return operator in ("&&", "|", "|&") and (before or (operator == "&&" and tests))
+
+
+def _between_operators(tokens: Sequence[_Token]) -> Iterator[tuple[Sequence[_Token], str]]:
+    line: list[_Token] = []
+    for token in tokens:
+        if token.is_word:
+            line.append(token)
+        else:
+            yield line, token.text
+            line = []
+    yield line, "\n"
+
+
+class _Lexer:
+    """The words and operators of a script, read once from its first character to its last."""
+
+    def __init__(self, script: str) -> None:
+        self._text = script
+        self._at = 0
+        self._here_documents: list[str] = []
+
+    def tokens(self) -> list[_Token] | None:
+        """All tokens without redirections and comments; None if a quote is never closed."""
+        found: list[_Token] = []
+        try:
+            while self._at < len(self._text):
+                self._token(found)
+        except EOFError:
+            return None
+        return found
+
+    def _token(self, found: list[_Token]) -> None:
+        text, at = self._text, self._at
+        if text.startswith("\\\n", at):
+            self._at += 2
+        elif text[at] in " \t\r":
+            self._at += 1
+        elif text[at] == "#":
+            end = text.find("\n", at)
+            self._at = len(text) if end < 0 else end
+        elif redirect := self._redirect():
+            self._at += len(redirect)
+            self._target(redirect)
+        elif operator := self._starts(_OPERATORS):
+            self._at += len(operator)
+            if operator == "\n":
+                self._skip_here_documents()
+            found.append(_Token(operator, is_word=False))
+        else:
+            found.append(self._word())
+            # In `2> file` the number is the redirection's.
+            after = text[self._at : self._at + 1]
+            if after in ("<", ">") and found[-1].text.isdecimal() and not found[-1].quoted:
+                found.pop()
+
+    def _starts(self, texts: Sequence[str]) -> str | None:
+        return next((one for one in texts if self._text.startswith(one, self._at)), None)
+
+    def _redirect(self) -> str | None:
+        if self._text.startswith(("&>>", "&>"), self._at):
+            return "&>>" if self._text.startswith("&>>", self._at) else "&>"
+        if self._text.startswith(("<(", ">("), self._at):
+            return None
+        return self._starts(_REDIRECTS)
+
+    def _target(self, redirect: str) -> None:
+        """Reads what a redirection is about, and remembers a here-document's last line."""
+        while self._text[self._at : self._at + 1] in (" ", "\t"):
+            self._at += 1
+        if self._at < len(self._text) and not self._starts(_OPERATORS):
+            word = self._word()
+            if redirect in ("<<", "<<-"):
+                self._here_documents.append(word.text)
+
+    def _skip_here_documents(self) -> None:
+        for delimiter in self._here_documents:
+            while self._at < len(self._text):
+                end = self._text.find("\n", self._at)
+                end = len(self._text) if end < 0 else end
+                line = self._text[self._at : end].strip()
+                self._at = end + 1
+                if line == delimiter:
+                    break
+        self._here_documents = []
+
+    def _word(self) -> _Token:
+        parts: list[str] = []
+        literal, quoted = True, False
+        text = self._text
+        while self._at < len(text):
+            char = text[self._at]
+            if ordinary := _ORDINARY.match(text, self._at):
+                part, known = ordinary[0], True
+                self._at = ordinary.end()
+            elif char in "'\"":
+                quoted = True
+                part, known = self._single() if char == "'" else self._double()
+            elif char == "\\":
+                part, known = text[self._at + 1 : self._at + 2], True
+                part = "" if part == "\n" else part
+                self._at += 2
+            elif char in "$`" or text.startswith(("<(", ">("), self._at):
+                part, known = self._expansion(), False
+            elif char in " \t\r\n;&|()<>":
+                break
+            else:
+                part, known = char, char not in "*?" and not (char == "{" and bool(parts))
+                self._at += 1
+            parts.append(part)
+            literal = literal and known
+        return _Token("".join(parts), is_word=True, literal=literal, quoted=quoted)
+
+    def _single(self) -> tuple[str, bool]:
+        start = self._at + 1
+        self._at = self._closing("'", start) + 1
+        return self._text[start : self._at - 1], True
+
+    def _double(self) -> tuple[str, bool]:
+        parts: list[str] = []
+        known = True
+        self._at += 1
+        while (char := self._char()) != '"':
+            if char == "\\" and self._text[self._at + 1 : self._at + 2] in ("$", "`", '"', "\\"):
+                parts.append(self._text[self._at + 1])
+                self._at += 2
+            elif self._text.startswith("\\\n", self._at):
+                self._at += 2
+            elif char in "$`":
+                parts.append(self._expansion())
+                known = known and parts[-1] == "$"
+            else:
+                parts.append(char)
+                self._at += 1
+        self._at += 1
+        return "".join(parts), known
+
+    def _expansion(self) -> str:
+        """The text of `$NAME`, `${...}`, `$(...)` or backquotes."""
+        start, text = self._at, self._text
+        after = text[start + 1 : start + 2]
+        if text[start] == "`":
+            self._at = self._closing("`", start + 1) + 1
+        elif after in ("(", "{") or text[start] in "<>":
+            self._at += 1
+            self._balanced(after, {"(": ")", "{": "}"}[after])
+        elif after == "'":
+            self._at += 1
+            self._single()
+        else:
+            self._at += 1
+            while self._at < len(text) and (text[self._at].isalnum() or text[self._at] == "_"):
+                self._at += 1
+            if self._at == start + 1 and after and after in "@*#?-$!":
+                self._at += 1
+        return text[start : self._at]
+
+    def _balanced(self, opening: str, closing: str) -> None:
+        depth = 0
+        while True:
+            char = self._char()
+            self._at += 1
+            if char == "\\":
+                self._at += 1
+            elif char == "'":
+                self._at = self._closing("'", self._at) + 1
+            elif char in (opening, closing):
+                depth += 1 if char == opening else -1
+                if depth == 0:
+                    return
+
+    def _char(self) -> str:
+        if self._at >= len(self._text):
+            raise EOFError
+        return self._text[self._at]
+
+    def _closing(self, mark: str, start: int) -> int:
+        end = self._text.find(mark, start)
+        if end < 0:
+            raise EOFError
+        return end

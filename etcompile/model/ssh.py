@@ -1,0 +1,232 @@
+"""The ssh port of a job's hosts, as far as its containers tell.
+
+Workers say where their sshd listens, a launcher says where its ssh connects to. Who waits for the
+workers must try that port and no other. Apart from the frontends, because those of MPI and Horovod
+read it alike.
+"""
+
+import re
+import shlex
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from etcompile.model.launchers import Launch, launches
+from etcompile.model.quantity import whole_number
+from etcompile.model.shell import Command, commands, given_words, script_of
+
+_SSHD_VALUES = frozenset("CEcfghkopu")
+_SSH_VALUES = frozenset("BbcDEeFIiJLlmOopQRSWw")
+"""Letters of sshd's and of ssh's options that have a value: sshd(8), ssh(1)."""
+_PARAMETERS = frozenset({"plm_rsh_args", "plm_ssh_args", "pls_rsh_args"})
+"""Parameters of Open MPI, before and since version 5, with arguments for ssh."""
+_VARIABLES = frozenset(
+    {
+        *(f"{prefix}{name}" for prefix in ("OMPI_MCA_", "PRTE_MCA_") for name in _PARAMETERS),
+        "HYDRA_LAUNCH_EXTRA_ARGS",
+        "HYDRA_LAUNCHER_EXTRA_ARGS",
+        "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS",
+        "PDSH_SSH_ARGS",
+        "PDSH_SSH_ARGS_APPEND",
+    }
+)
+"""Variables with arguments for ssh: of Open MPI, MPICH and Intel MPI, and of DeepSpeed's pdsh."""
+# Texts, which `re` compiles and keeps for the few jobs that have something to look through.
+_ASSIGNMENT = rf"""(?a)\b({"|".join(sorted(_VARIABLES))})=("[^"]*"|'[^']*'|[^\s;&|]*)"""
+_CONFIGURED = r"(?a)(?<![A-Za-z])[Pp]ort[ =]+([0-9]{1,5})(?![0-9])"
+_USE = r"(?a)\$(?:\((\w+)\)|\{(\w+)\}|(\w+))"
+_HIGHEST = 65535
+
+
+class SshPort(Struct, frozen=True):
+    """A port that a container names for ssh.
+
+    Args:
+        number: The port.
+        where: What says so, in words.
+        path: The field of the container that says so.
+    """
+
+    number: int
+    where: str
+    path: tuple[str | int, ...]
+
+
+def listening_ports(container: Mapping[str, Any]) -> tuple[SshPort, ...]:
+    """Where the sshd that a container's own command starts listens; none if it does not say.
+
+    Args:
+        container: The main container of a worker, JSON.
+    """
+    known = _with_values(container)
+    field = ("command",) if container.get("command") else ("args",)
+    found = tuple(
+        SshPort(port, "the workers' sshd listens on", field)
+        for command in commands(known)
+        for port in _of_sshd(command)
+    )
+    return found or _configured(known, "sshd_config", "the workers' sshd listens on", field)
+
+
+def declared_ports(container: Mapping[str, Any]) -> tuple[SshPort, ...]:
+    """The ports of a container that can only be ssh's: probed by TCP, or exposed.
+
+    Args:
+        container: The main container of a worker, JSON.
+    """
+    ports = container.get("ports") or ()
+    named = {port.get("name"): port["containerPort"] for port in ports}
+    found = []
+    for kind in ("startupProbe", "readinessProbe", "livenessProbe"):
+        wanted = ((container.get(kind) or {}).get("tcpSocket") or {}).get("port")
+        port = named.get(wanted, wanted)
+        if isinstance(port, int) and _is_for_ssh(wanted, port):
+            found.append(SshPort(port, f"the workers' {kind} tries", (kind, "tcpSocket", "port")))
+    for place, entry in enumerate(ports):
+        port = entry["containerPort"]
+        if (entry.get("protocol") or "TCP") == "TCP" and _is_for_ssh(entry.get("name"), port):
+            path = ("ports", place, "containerPort")
+            found.append(SshPort(port, "the workers expose", path))
+    return tuple(found)
+
+
+def connecting_ports(container: Mapping[str, Any]) -> tuple[SshPort, ...]:
+    """Where the ssh of a launcher connects to; none if the container leaves that to its image.
+
+    Args:
+        container: The main container of a launcher, JSON.
+    """
+    known = _with_values(container)
+    field: tuple[str | int, ...] = ("command",) if container.get("command") else ("args",)
+    texts = [text for launch in launches(known) for text in _arguments(launch)]
+    texts += [value for value in _assigned(known) if value]
+    numbers = [port for text in texts for port in _of_arguments(text)]
+    numbers += [
+        port
+        for launch in launches(known)
+        if launch.program == "horovodrun"
+        for _, port in launch.numbers("-p", "--ssh-port")
+    ]
+    numbers += [port for command in commands(known) for port in _of_client(command)]
+    told = "the launcher connects to"
+    found = [SshPort(port, told, field) for port in numbers if 0 < port <= _HIGHEST]
+    for place, env in enumerate(container.get("env") or ()):
+        if env["name"] in _VARIABLES:
+            text = _filled(str(env.get("value") or ""), container)
+            where = f"the launcher's {env['name']} names"
+            found += [SshPort(p, where, ("env", place)) for p in _of_arguments(text)]
+    return tuple(found) or _configured(known, "ssh_config", told, field)
+
+
+def _is_for_ssh(name: object, port: int) -> bool:
+    """Whether a port is ssh's: by its name, or as all that people choose end in 22."""
+    return "ssh" in str(name).lower() or port % 100 == 22
+
+
+# Words ------------------------------------------------------------------------------------------
+
+
+def _of_sshd(command: Command) -> Iterator[int]:
+    words = [word.text for word in command.words]
+    if command.program == "sshd":
+        yield from _options(words[1:], _SSHD_VALUES)
+
+
+def _of_client(command: Command) -> Iterator[int]:
+    words = [word.text for word in command.words]
+    if command.program in ("ssh", "pdsh"):
+        yield from _options(words[1:], _SSH_VALUES, stops=True)
+    elif command.program == "deepspeed":
+        for word, following in zip(words, [*words[1:], ""], strict=True):
+            flag, equals, value = word.partition("=")
+            if flag == "--ssh_port" and (port := _port(value if equals else following)):
+                yield port
+
+
+def _arguments(launch: Launch) -> Iterator[str]:
+    """What a launcher's options tell ssh."""
+    for option in launch.options:
+        name, values = option.name.lstrip("-"), [word.text for word in option.values]
+        if len(values) > 1 and (values[0] in _PARAMETERS or values[0] in _VARIABLES):
+            yield values[1]
+        elif name == "x" and values:
+            variable, _, value = values[0].partition("=")
+            if variable in _VARIABLES:
+                yield value
+
+
+def _assigned(container: Mapping[str, Any]) -> Iterator[str]:
+    """What a script assigns to the variables of ssh's arguments."""
+    script = script_of(given_words(container))
+    for match in re.finditer(_ASSIGNMENT, script) if script else ():
+        yield match[2].strip("\"'")
+
+
+def _of_arguments(text: str) -> Iterator[int]:
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        return
+    yield from _options(words, _SSH_VALUES)
+
+
+def _options(
+    words: Sequence[str], valued: Collection[str], *, stops: bool = False
+) -> Iterator[int]:
+    """The ports that options of sshd or ssh name: `-p 2222`, `-Dp2222`, `-o Port=2222`.
+
+    Args:
+        words: The words behind the program.
+        valued: The letters with a value.
+        stops: The first word that is no option ends them.
+    """
+    rest = iter(words)
+    for word in rest:
+        if not word.startswith("-") or word.startswith("--"):
+            if stops:
+                return
+            continue
+        for place, letter in enumerate(word[1:], 2):
+            if letter not in valued:
+                continue
+            value = word[place:] or next(rest, "")
+            match = re.fullmatch(_CONFIGURED, value.strip()) if letter == "o" else None
+            if port := _port(match[1] if match else value if letter == "p" else ""):
+                yield port
+            break
+
+
+def _port(text: str) -> int | None:
+    port = whole_number(text)
+    return port if port is not None and 0 < port <= _HIGHEST else None
+
+
+def _configured(
+    container: Mapping[str, Any], file: str, where: str, field: tuple[str | int, ...]
+) -> tuple[SshPort, ...]:
+    """The port that a script writes into a configuration of ssh, the last where it edits one."""
+    script = script_of(given_words(container)) or ""
+    found = re.findall(_CONFIGURED, script) if file in script else []
+    port = _port(found[-1]) if found else None
+    return (SshPort(port, where, field),) if port else ()
+
+
+def _with_values(container: Mapping[str, Any]) -> dict[str, Any]:
+    """The container's command line, with its own variables that are numbers filled in."""
+    return {
+        field: [_filled(str(word), container) for word in container.get(field) or ()]
+        for field in ("command", "args")
+    }
+
+
+def _filled(text: str, container: Mapping[str, Any]) -> str:
+    if "$" not in text:
+        return text
+    values = {env["name"]: str(env.get("value") or "") for env in container.get("env") or ()}
+
+    def value(match: re.Match[str]) -> str:
+        found = values.get(match[1] or match[2] or match[3], "")
+        return found if whole_number(found) is not None else match[0]
+
+    return re.sub(_USE, value, text) if "$" in text else text
