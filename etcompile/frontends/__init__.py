@@ -13,7 +13,11 @@ from collections.abc import Iterable
 
 from etcompile.frontends.kind import Kind, Lowered
 
-__all__ = ["Kind", "Lowered", "find", "kinds", "kinds_of", "served_versions"]
+__all__ = ["Kind", "Lowered", "find", "kinds", "kinds_of", "meant_version", "served_versions"]
+
+
+_NEAR = 0.75
+"""How alike two API groups are of which one is a slip for the other."""
 
 
 @functools.cache
@@ -31,6 +35,28 @@ def served_versions(api_version: str, name: str) -> tuple[str, ...]:
     """The API versions in which a kind of this group is known, for a message about another."""
     group = _group(api_version)
     return tuple(k.api_version for k in _named(name) if _group(k.api_version) == group)
+
+
+def meant_version(api_version: str, name: str) -> str | None:
+    """The API version that was probably meant, for a kind of ours in a group that is not.
+
+    Another project may have a kind of the same name: only a group that resembles ours, or none
+    at all, counts as a slip.
+
+    Args:
+        api_version: The version as written.
+        name: The kind.
+    """
+    import difflib  # noqa: PLC0415 - only a complaint needs it
+
+    group, slash, version = api_version.lower().rpartition("/")
+    for kind in sorted(_named(name), key=lambda kind: not kind.api_version.endswith(f"/{version}")):
+        own = _group(kind.api_version)
+        brand = max(own.split("."), key=len)
+        near = difflib.SequenceMatcher(None, group, own).ratio() >= _NEAR
+        if not slash or near or brand in group.split("."):
+            return kind.api_version
+    return None
 
 
 def kinds_of(group: str) -> tuple[str, ...]:

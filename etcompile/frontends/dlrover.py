@@ -11,7 +11,8 @@ from typing import Any
 from msgspec import Struct
 
 from etcompile.diagnostics import Diagnostic, Source, diagnose
-from etcompile.model import DLROVER_VERSION, Origin
+from etcompile.digest import sha256
+from etcompile.model import DLROVER_NEWEST, DLROVER_VERSION, Origin
 
 API_VERSION = "elastic.iml.github.io/v1alpha1"
 JOB_LABEL = "elasticjob.dlrover/name"
@@ -20,10 +21,14 @@ INDEX_LABEL = "elasticjob.dlrover/replica-index"
 RANK_LABEL = "elasticjob.dlrover/rank-index"
 RELAUNCH_LABEL = "elasticjob.dlrover/relaunch-count"
 APP = {"app": "dlrover"}
+CRASHING = ("app.kubernetes.io/name", "elasticjob")
+"""A label on which an operator that still runs crashes, on a Pod without an owner (defect d)."""
 
 MASTER = "dlrover-master"
 """The master's type, and its role."""
 MASTER_PORT = 50001
+_LONGEST_SERVICE = 63
+_DIGEST = 8
 ALLREDUCE = "AllreduceStrategy"
 
 PARAMETER_SERVERS = "etcompile.dev/parameter-servers"
@@ -34,7 +39,7 @@ ANNOTATIONS = (DLROVER_VERSION, PARAMETER_SERVERS, NNODES, STUCK)
 
 Version = tuple[int, int]
 """Major and minor: what decides what a master does (reference 0)."""
-NEWEST: Version = (0, 6)
+NEWEST: Version = DLROVER_NEWEST
 """The newest that was recorded."""
 _OLDEST: Version = (0, 3)
 
@@ -43,13 +48,49 @@ _IN_TAG = re.compile(r"(?:^|[-_])v?(0\.\d{1,3})(?:\.\d{1,3})?(?=$|[-_.])", re.AS
 
 
 def master_name(job: str) -> str:
-    """The name of the master's Service, and what its Pod's begins with."""
+    """The name of the master's Service.
+
+    Upstream's, `elasticjob-JOB-dlrover-master`, where a Service may have it. Of a longer one the
+    API server refuses the Service, upstream's operator ignores that, and workers are told the
+    address of the master's Pod (reference 7, defect 21). Nobody knows that address before the Pod
+    is there, so the Service gets a shorter name: the job's first characters and a digest of all.
+    """
+    name = master_pod_stem(job)
+    if len(name) <= _LONGEST_SERVICE:
+        return name
+    digest = sha256(job.encode())[:_DIGEST]
+    rest = len(f"elasticjob--{digest}-{MASTER}")
+    start = job[: _LONGEST_SERVICE - rest].rstrip("-")
+    return f"elasticjob-{start}-{digest}-{MASTER}"
+
+
+def master_pod_stem(job: str) -> str:
+    """What the name of the master's Pod begins with; a Pod's name may be long."""
     return f"elasticjob-{job}-{MASTER}"
 
 
 def pod_stem(job: str, role: str) -> str:
     """What the names of a type's Pods and Services begin with."""
     return f"{job}-edljob-{role}"
+
+
+def pod_labels(labels: Mapping[str, str]) -> dict[str, str]:
+    """Labels for a Pod, without the one on which DLRover's operator crashes."""
+    return {name: value for name, value in labels.items() if (name, value) != CRASHING}
+
+
+def crash_notes(origin: Origin, metadata: Mapping[str, Any]) -> Iterator[Diagnostic]:
+    """A warning for the label that `pod_labels` leaves out.
+
+    Args:
+        origin: Where the metadata stand.
+        metadata: Those of a Pod template, or of the job, whose labels the master's Pod gets.
+    """
+    name, value = CRASHING
+    if metadata.get("labels", {}).get(name) == value:
+        reason = "on a Pod without an owner it makes a DLRover operator that still runs crash"
+        facts = {"where": "label", "name": f"{name}: {value}", "reason": reason}
+        yield diagnose("ET2042", origin.locate("labels", name), **facts, advice="remove it")
 
 
 class Spec(Struct, frozen=True):

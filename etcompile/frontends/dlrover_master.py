@@ -14,15 +14,11 @@ from msgspec import Struct
 from etcompile.diagnostics import Diagnostic, diagnose
 from etcompile.frontends import dlrover
 from etcompile.frontends.dlrover import MASTER, MASTER_PORT, Spec
-from etcompile.model import Env, FieldEnv, Member, PodTemplate, Port, Role, Variable
+from etcompile.model import Env, FieldEnv, Member, Origin, PodTemplate, Port, Role, Variable
+from etcompile.model.bookkeeping import PREFIXES
 
 PROGRAM = ("python", "-m", "dlrover.python.master.main")
 _RESOURCES = {"cpu": "1", "memory": "2Gi", "ephemeral-storage": "2Gi"}
-_OTHERS = (
-    *("etcompile.dev/", "kubectl.kubernetes.io/", "argocd.argoproj.io/"),
-    *("kustomize.toolkit.fluxcd.io/", "helm.toolkit.fluxcd.io/", "kapp.k14s.io/"),
-)
-"""What labels and annotations begin with that are about the job's object, not for its Pods."""
 
 
 class Option(Struct, frozen=True):
@@ -121,10 +117,11 @@ def role(
         env: Its variables besides POD_IP.
     """
     numbered = spec.version >= (0, 5)
-    service = dlrover.master_name(spec.name)
+    service, pod = dlrover.master_name(spec.name), dlrover.master_pod_stem(spec.name)
     return Role(
         name=MASTER,
         stem=service,
+        pod_stem=None if pod == service else pod,
         service=service,
         stable_address=True,
         members=(Member(0 if numbered else None),),
@@ -172,10 +169,11 @@ def _template(spec: Spec, command: Sequence[str], *, token: bool) -> PodTemplate
     pod = {**rest, **given["spec"]}
     pod["containers"] = [made if one is main else one for one in containers]
     metadata = given.get("metadata", {})
-    taken = (dlrover.JOB_LABEL, dlrover.TYPE_LABEL, dlrover.INDEX_LABEL, "app.kubernetes.io/name")
+    taken = (dlrover.JOB_LABEL, dlrover.TYPE_LABEL, dlrover.INDEX_LABEL)
+    labels = {**metadata.get("labels", {}), **_without(spec, "labels", taken)}
     return PodTemplate(
         # As the operator copies them, but for those by which its Service finds it (defect 22).
-        labels={**metadata.get("labels", {}), **_without(spec, "labels", taken)},
+        labels=dlrover.pod_labels(labels),
         annotations={**metadata.get("annotations", {}), **_without(spec, "annotations")},
         spec=pod,
         main=name,
@@ -185,7 +183,7 @@ def _template(spec: Spec, command: Sequence[str], *, token: bool) -> PodTemplate
 
 def _without(spec: Spec, field: str, names: Sequence[str] = ()) -> dict[str, str]:
     given: Mapping[str, str] = spec.source.data["metadata"].get(field, {})
-    return {k: v for k, v in given.items() if k not in names and not k.startswith(_OTHERS)}
+    return {k: v for k, v in given.items() if k not in names and not k.startswith(PREFIXES)}
 
 
 def template_notes(spec: Spec) -> Iterator[Diagnostic]:
@@ -205,6 +203,11 @@ def template_notes(spec: Spec) -> Iterator[Diagnostic]:
 
 def label_notes(spec: Spec) -> Iterator[Diagnostic]:
     """Warnings about labels of the job that its master's Pod does not get."""
+    metadata = Origin(spec.source, ("metadata",))
+    yield from dlrover.crash_notes(metadata, spec.source.data["metadata"])
+    if MASTER in spec.types:
+        given = spec.types[MASTER]["template"].get("metadata", {})
+        yield from dlrover.crash_notes(spec.origin(MASTER).at("template", "metadata"), given)
     for label in (dlrover.JOB_LABEL, dlrover.TYPE_LABEL, dlrover.INDEX_LABEL):
         if label in spec.source.data["metadata"].get("labels", {}):
             at = spec.source.locate(("metadata", "labels", label), key=True)

@@ -169,12 +169,29 @@ def _template(spec: Spec, name: str) -> PodTemplate:
     template = spec.types[name]["template"]
     metadata = template.get("metadata", {})
     return PodTemplate(
-        labels=metadata.get("labels", {}),
+        labels=dlrover.pod_labels(metadata.get("labels", {})),
         annotations=metadata.get("annotations", {}),
-        spec=template["spec"],
+        spec=_limited(template["spec"], spec.mains[name]),
         main=spec.mains[name],
         origin=spec.origin(name).at("template"),
     )
+
+
+def _limited(pod: Mapping[str, Any], main: str) -> Mapping[str, Any]:
+    """A PodSpec whose main container has each request for a limit, where it has no limit.
+
+    DLRover's master makes limits of all requests (reference 3.3): quotas count them, and a
+    namespace's default limit may be below the request. A limit that is written down stays
+    (defect 1).
+    """
+    container = next(one for one in pod["containers"] if one["name"] == main)
+    resources = container.get("resources") or {}
+    requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
+    if requests.keys() <= limits.keys():
+        return pod
+    made = {**container, "resources": {**resources, "limits": {**requests, **limits}}}
+    containers = [made if one is container else one for one in pod["containers"]]
+    return {**pod, "containers": containers}
 
 
 # Priorities ---------------------------------------------------------------------------------------

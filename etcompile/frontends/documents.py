@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from etcompile.diagnostics import Source
-from etcompile.model import KUEUE_QUEUE
+from etcompile.model.schedulers import scheduler_keys
 
 
 def clean_document(source: Source, annotations: Iterable[str]) -> dict[str, Any]:
@@ -19,10 +19,13 @@ def clean_document(source: Source, annotations: Iterable[str]) -> dict[str, Any]
     if namespace := data["metadata"].get("namespace"):
         metadata["namespace"] = namespace
     given = data["metadata"].get("annotations", {})
-    if kept := {name: given[name] for name in annotations if name in given}:
+    # A scheduler's own keys steer Pods too: the watcher's must be in the same queue.
+    wanted = dict.fromkeys((*annotations, *scheduler_keys(given)))
+    if kept := {name: given[name] for name in wanted if name in given}:
         metadata["annotations"] = kept
-    if (queue := data["metadata"].get("labels", {}).get(KUEUE_QUEUE)) is not None:
-        metadata["labels"] = {KUEUE_QUEUE: queue}
+    labels = data["metadata"].get("labels", {})
+    if own := {name: labels[name] for name in scheduler_keys(labels)}:
+        metadata["labels"] = own
     return {
         "apiVersion": data["apiVersion"],
         "kind": data["kind"],

@@ -25,6 +25,7 @@ from etcompile.frontends.kind import Kind, Lowered
 from etcompile.frontends.operators import DLROVER
 from etcompile.frontends.podtemplates import MAIN_CONTAINER, template_notes
 from etcompile.model import DLROVER_VERSION, Job, Origin, RunPolicy, Success
+from etcompile.model.protocol import config_name
 
 _MAIN = "main"
 _FIXED = (
@@ -84,7 +85,7 @@ def _job(spec: Spec) -> Job:
         labels={},
         selector={dlrover.JOB_LABEL: spec.name},
         run=_run_policy(spec, Success((MASTER,))),
-        config_name=f"{spec.name}-config",
+        config_name=config_name(spec.name),
         files=(),
         host_lists=(),
         slots=1,
@@ -201,6 +202,7 @@ def _template_notes(spec: Spec, name: str, template: Mapping[str, Any]) -> Itera
     origin = spec.origin(name).at("template")
     policy = template["spec"].get("restartPolicy", "Never")
     yield from template_notes(origin, template, restart_policy=policy)
+    yield from dlrover.crash_notes(origin.at("metadata"), template.get("metadata", {}))
     if policy != "Never" and (spec.is_allreduce or name != "worker"):
         place = origin.locate("spec", "restartPolicy")
         reason = "DLRover's Pods have Never; another Pod follows one that failed"

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from etcompile.diagnostics import Diagnostic, Source, diagnose
-from etcompile.model import KUEUE_QUEUE, Gang, Origin
+from etcompile.model import Gang, GangOperator, Origin
 from etcompile.model.quantity import number
 
 _PREFIX = "etcompile.dev/gang-"
@@ -47,7 +47,12 @@ _POLICY = {
     "priorityClass": "priority_class",
     "scheduleTimeoutSeconds": "timeout",
 }
-VOLCANO_QUEUE = "scheduling.volcano.sh/queue-name"
+
+TRAINING_OPERATOR = GangOperator(copies_annotations=True, leading_class=False)
+"""A template that names another scheduler keeps it (reference/training-operator.md 2.5)."""
+MPI_OPERATOR = GangOperator(replaces_scheduler=True)
+"""reference/mpi-operator-v2.md 3.8."""
+NO_OPERATOR = GangOperator()
 
 
 class Asked(Struct, frozen=True):
@@ -57,28 +62,21 @@ class Asked(Struct, frozen=True):
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
-def by_policy(source: Source, *, volcano_queue: bool = False) -> Asked:
+def by_policy(source: Source, operator: GangOperator = TRAINING_OPERATOR) -> Asked:
     """What the `schedulingPolicy` of a document asks, and its annotations beyond that.
 
     Args:
         source: The document.
-        volcano_queue: Volcano's own annotation names the queue where the policy names none, as
-            the MPI Operator has it (reference/mpi-operator-v2.md 3.8).
+        operator: What the operator of its kind does when it makes a gang.
     """
-    asked = by_annotation(source, BEYOND_POLICY)
+    values, origins, problems = _annotated(source, BEYOND_POLICY)
     path = ("spec", "runPolicy", "schedulingPolicy")
     policy = source.data["spec"].get("runPolicy", {}).get("schedulingPolicy") or {}
-    values: dict[str, Any] = _values(asked.gang)
-    origins = dict(asked.gang.origins)
     for name, field in _POLICY.items():
         # The empty text is what the operators' own clients write for "none".
         if (value := policy.get(name)) not in (None, "", {}):
             values[field], origins[field] = value, Origin(source, (*path, name))
-    annotations = _annotations(source)
-    if volcano_queue and "queue" not in values and annotations.get(VOLCANO_QUEUE):
-        values["queue"] = annotations[VOLCANO_QUEUE]
-        origins["queue"] = Origin(source, ("metadata", "annotations", VOLCANO_QUEUE))
-    return Asked(Gang(**values, origins=origins), asked.diagnostics)
+    return Asked(_gang(source, values, origins, operator), tuple(problems))
 
 
 def by_annotation(source: Source, names: tuple[str, ...] = ANNOTATIONS) -> Asked:
@@ -88,6 +86,24 @@ def by_annotation(source: Source, names: tuple[str, ...] = ANNOTATIONS) -> Asked
         source: The document.
         names: Those that count.
     """
+    values, origins, problems = _annotated(source, names)
+    return Asked(_gang(source, values, origins, NO_OPERATOR), tuple(problems))
+
+
+def _gang(
+    source: Source, values: Mapping[str, Any], origins: Mapping[str, Origin], operator: GangOperator
+) -> Gang:
+    labels: Mapping[str, str] = source.data["metadata"].get("labels", {})
+    annotations = _annotations(source)
+    return Gang(
+        **values, labels=labels, annotations=annotations, operator=operator, origins=origins
+    )
+
+
+def _annotated(
+    source: Source, names: tuple[str, ...]
+) -> tuple[dict[str, Any], dict[str, Origin], list[Diagnostic]]:
+    """The fields that annotations of ours set, where these stand, and what is wrong with them."""
     values: dict[str, Any] = {}
     origins: dict[str, Origin] = {}
     problems: list[Diagnostic] = []
@@ -103,10 +119,7 @@ def by_annotation(source: Source, names: tuple[str, ...] = ANNOTATIONS) -> Asked
             problems.append(diagnose("ET2050", origin.locate(), **facts))
         else:
             values[field], origins[field] = value, origin
-    if queue := source.data["metadata"].get("labels", {}).get(KUEUE_QUEUE):
-        values["kueue_queue"] = queue
-        origins["kueue_queue"] = Origin(source, ("metadata", "labels", KUEUE_QUEUE))
-    return Asked(Gang(**values, origins=origins), tuple(problems))
+    return values, origins, problems
 
 
 def _read(field: str, text: str) -> tuple[Any, str]:
@@ -129,10 +142,6 @@ def _resources(text: str) -> dict[str, str] | None:
             return None
         found[match["name"]] = match["quantity"]
     return found
-
-
-def _values(gang: Gang) -> dict[str, Any]:
-    return {field: getattr(gang, field) for field in gang.origins}
 
 
 def _annotations(source: Source) -> Mapping[str, str]:

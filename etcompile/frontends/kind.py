@@ -13,6 +13,10 @@ from etcompile.diagnostics import Diagnostic, Source, ValuePath
 from etcompile.frontends.operators import Operator
 from etcompile.model import Intent, Job
 
+MANAGED_BY: ValuePath = ("spec", "runPolicy", "managedBy")
+MULTIKUEUE = "kueue.x-k8s.io/multikueue"
+"""The one manager besides operators that their APIs admit."""
+
 
 class Lowered(Struct, frozen=True):
     """What a document became.
@@ -40,6 +44,8 @@ class Kind(Struct, frozen=True):
             template may mount them.
         operator: Who runs it elsewhere, for a hand-over; None if nothing is known of that.
         elastic: The field that lets its jobs scale; empty if all of them do, or none.
+        managers: Values of `spec.runPolicy.managedBy` that mean the operator whose work this is;
+            none for a kind without that field.
         completed: Types whose template may leave out what a Pod needs: the job fills it in.
     """
 
@@ -53,6 +59,19 @@ class Kind(Struct, frozen=True):
     operator: Operator | None = None
     elastic: str = ""
     completed: tuple[str, ...] = ()
+    managers: tuple[str, ...] = ()
+
+    def other_manager(self, data: Any) -> str | None:
+        """The controller that a document gives its job to, if it is another than the operator.
+
+        Args:
+            data: The document, JSON; it need not be valid.
+        """
+        value = data
+        for step in MANAGED_BY:
+            value = value.get(step) if isinstance(value, Mapping) else None
+        is_other = isinstance(value, str) and bool(self.managers) and value not in self.managers
+        return value if is_other else None
 
     def templates_of(self, data: Any) -> Iterator[ValuePath]:
         """The paths of the Pod templates that a document of this kind has.

@@ -20,6 +20,7 @@ from etcompile.frontends.podtemplates import main_container, template_notes
 from etcompile.model import (
     ConfigMapVolume,
     Gang,
+    GangOperator,
     HostList,
     Job,
     Member,
@@ -31,6 +32,7 @@ from etcompile.model import (
     Success,
     Variable,
 )
+from etcompile.model.protocol import config_name
 
 API_VERSION = "kubeflow.org/v1"
 _PREFIX = "training.kubeflow.org"
@@ -75,6 +77,7 @@ class Framework(Struct, frozen=True):
         none: Types of which there are none, not one, where the document gives no number.
         keeps_finalizers: Its Pods get their template's finalizers.
         elastic: The field that lets its jobs scale; empty if all of them do, or none.
+        gangs: What its operator does when it makes a gang.
     """
 
     kind: str
@@ -92,6 +95,7 @@ class Framework(Struct, frozen=True):
     flags: tuple[str, ...] = ()
     managers: tuple[str, ...] = (_MANAGER,)
     run_by: Operator = TRAINING_OPERATOR
+    gangs: GangOperator = gang.TRAINING_OPERATOR
     none: tuple[str, ...] = ()
     keeps_finalizers: bool = True
     elastic: str = ""
@@ -199,6 +203,7 @@ def kind(framework: Framework, describe: Callable[[Spec], Described]) -> Kind:
         pod_templates=(("spec", framework.types, "*", "template"),),
         operator=framework.run_by,
         elastic=framework.elastic,
+        managers=framework.managers,
     )
 
 
@@ -206,7 +211,7 @@ def _lowered(
     framework: Framework, source: Source, describe: Callable[[Spec], Described]
 ) -> Lowered:
     known = (*_ANNOTATIONS, *gang.BEYOND_POLICY, *framework.flags, *framework.annotations)
-    notes = [*unknown_annotations(source, known), *_managed(framework, source)]
+    notes = [*unknown_annotations(source, known)]
     notes += flag_errors(source, (*_ANNOTATIONS, *framework.flags))
     replicas, problems = _replicas(framework, source)
     notes += problems
@@ -215,7 +220,7 @@ def _lowered(
     spec = Spec(framework, source, replicas)
     described = describe(spec)
     notes += [*described.diagnostics, *_idle(spec, described.success), *_policy_notes(source)]
-    asked = gang.by_policy(source, volcano_queue=gang.VOLCANO_QUEUE in framework.annotations)
+    asked = gang.by_policy(source, framework.gangs)
     return Lowered(_job(spec, described, asked.gang), (*notes, *asked.diagnostics))
 
 
@@ -317,7 +322,7 @@ def _replica(
     declared = template.main_container.get("ports", ())
     own = next((p for p in declared if p.get("name") == framework.port.name), None)
     missing = () if own else (framework.port,)
-    taken = {(port["containerPort"], port.get("protocol", "TCP")) for port in declared}
+    taken = {(port["containerPort"], port.get("protocol") or "TCP") for port in declared}
     return structs.replace(
         made,
         port=own["containerPort"] if own else framework.port.number,
@@ -335,12 +340,12 @@ def _service_ports(
     With two ports or more the API server wants names, so that one unnamed port beside the
     default one makes the operator's Service impossible (reference 7, defect 6).
     """
-    named = {(p["containerPort"], p.get("protocol", "TCP")) for p in declared if p.get("name")}
+    named = {(p["containerPort"], p.get("protocol") or "TCP") for p in declared if p.get("name")}
     named |= {(port.number, port.protocol) for port in missing}
     names = {port["name"] for port in declared if port.get("name")}
     seen = set()
     for port in declared:
-        number, protocol = port["containerPort"], port.get("protocol", "TCP")
+        number, protocol = port["containerPort"], port.get("protocol") or "TCP"
         if (number, protocol) in seen or (not port.get("name") and (number, protocol) in named):
             continue
         seen.add((number, protocol))
@@ -417,7 +422,7 @@ def _job(spec: Spec, described: Described, asked: Gang) -> Job:
         labels={},
         selector={OPERATOR_LABEL: spec.framework.operator, JOB_LABEL: spec.name},
         run=_run_policy(spec, described.success),
-        config_name=f"{spec.name}-config",
+        config_name=config_name(spec.name),
         files=(),
         host_lists=(),
         slots=1,
@@ -474,14 +479,6 @@ def _identity(spec: Spec, roles: Sequence[Role], document: Mapping[str, Any]) ->
 
 
 # What means less than it seems to ---------------------------------------------------------------
-
-
-def _managed(framework: Framework, source: Source) -> Iterator[Diagnostic]:
-    """An error for a job that is another controller's (reference 1.2, managedBy)."""
-    manager = source.data["spec"].get("runPolicy", {}).get("managedBy")
-    if manager is not None and manager not in framework.managers:
-        place = source.locate(("spec", "runPolicy", "managedBy"))
-        yield diagnose("ET2060", place, manager=manager, own=framework.managers[0])
 
 
 def _idle(spec: Spec, success: Success) -> Iterator[Diagnostic]:

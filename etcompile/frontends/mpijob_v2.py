@@ -5,8 +5,7 @@ end with; sshd and its port are the image's business.
 """
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from msgspec import structs
 
@@ -16,6 +15,7 @@ from etcompile.frontends.annotations import GATE_TIMEOUT, gate_timeout
 from etcompile.frontends.kubeflow import Described, Framework, Replica, Spec
 from etcompile.frontends.operators import MPI_OPERATOR
 from etcompile.frontends.podtemplates import MOUNTED_HOME
+from etcompile.frontends.sshports import SSH_PORT, ssh_port
 from etcompile.model import (
     DOMAIN,
     BatchJob,
@@ -34,7 +34,6 @@ from etcompile.model.protocol import SCRIPTS_PATH
 
 API_VERSION = "kubeflow.org/v2beta1"
 _LAUNCHER = "etcompile.dev/launcher"
-_SSH_PORT = "etcompile.dev/ssh-port"
 _ROOT_SSH = "/root/.ssh"
 
 FRAMEWORK = Framework(
@@ -51,9 +50,10 @@ FRAMEWORK = Framework(
     restarts={"Launcher": "OnFailure"},
     keeps_finalizers=False,
     api_version=API_VERSION,
-    annotations=(_LAUNCHER, _SSH_PORT, GATE_TIMEOUT, gang.VOLCANO_QUEUE),
+    annotations=(_LAUNCHER, SSH_PORT, GATE_TIMEOUT),
     managers=("kubeflow.org/mpi-operator",),
     run_by=MPI_OPERATOR,
+    gangs=gang.MPI_OPERATOR,
 )
 
 _RETRIES = "-o ConnectionAttempts=10"
@@ -66,6 +66,7 @@ def describe(spec: Spec) -> Described:
     if launcher is None:  # the schema wants one
         return Described((), Success(()))
     roles = (*([_worker(spec, worker)] if worker else []), _launcher(spec, launcher, timeout))
+    port, disagreements = _port(spec, launcher, worker)
     line = "{name} slots={slots}" if _implementation(spec) == "OpenMPI" else "{name}:{slots}"
     return Described(
         roles=roles,
@@ -80,11 +81,11 @@ def describe(spec: Spec) -> Described:
                 slots=_tells_slots(spec, launcher),
             ),
             "slots": _slots(spec),
-            "credentials": _credentials(spec),
+            "credentials": _credentials(spec, port),
             "service": SharedService(spec.name),
             "names_namespace": "its host names contain it",
         },
-        diagnostics=(*problems, *_problems(spec)),
+        diagnostics=(*problems, *_problems(spec), *disagreements),
     )
 
 
@@ -212,9 +213,17 @@ def _variables(spec: Spec, launcher: Replica) -> Iterator[Env]:
         )
 
 
-def _credentials(spec: Spec) -> SshCredentials:
+def _port(
+    spec: Spec, launcher: Replica, worker: Replica | None
+) -> tuple[int | None, list[Diagnostic]]:
+    main = worker.template.main_container if worker else {}
+    serves = not (main.get("command") or main.get("args"))
+    template = worker.template if worker else None
+    return ssh_port(spec.source, launcher.template, template, serves=serves)
+
+
+def _credentials(spec: Spec, port: int | None) -> SshCredentials:
     path = str(spec.fields.get("sshAuthMountPath") or _ROOT_SSH)
-    port = spec.annotation(_SSH_PORT)
     return SshCredentials(
         secret=f"{spec.name}-ssh",
         files=(
@@ -223,7 +232,7 @@ def _credentials(spec: Spec) -> SshCredentials:
             ("ssh-publickey", "authorized_keys"),
         ),
         mount_path=path,
-        port=int(port) if port and _is_port(port) else None,
+        port=port,
         owned=True,
         copied=False,
         config=None,
@@ -249,22 +258,11 @@ def _problems(spec: Spec) -> Iterator[Diagnostic]:
             expected="a plain absolute path that the job does not use itself",
             advice="",
         )
-    for name, allowed, expected in (
-        (_LAUNCHER, ("job", "pod"), "job or pod"),
-        (_SSH_PORT, None, "a port number, quoted"),
-    ):
-        found = spec.annotation(name)
-        if found is None:
-            continue
-        good = found in allowed if allowed else _is_port(found)
-        if not good:
-            place = spec.source.locate(("metadata", "annotations", name))
-            facts: Mapping[str, Any] = {"name": name, "expected": expected, "found": found}
-            yield diagnose("ET2050", place, **facts, advice="")
-
-
-def _is_port(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) <= 5 and 0 < int(text) < 65536
+    found = spec.annotation(_LAUNCHER)
+    if found not in (None, "job", "pod"):
+        place = spec.source.locate(("metadata", "annotations", _LAUNCHER))
+        facts = {"name": _LAUNCHER, "expected": "job or pod", "found": found}
+        yield diagnose("ET2050", place, **facts, advice="")
 
 
 KINDS = (

@@ -49,6 +49,8 @@ def _role(spec: Spec, replica: Replica) -> Role:
         pod_labels=kubeflow.MASTER if is_server else {},
         # They leave when the scheduler says so; without one nobody does.
         serves=replica.type in ("TunerTracker", "TunerServer"),
+        # A failure that no retry mends is left to the scheduler to judge (reference 3).
+        vital=replica.restart != "ExitCode",
     )
 
 

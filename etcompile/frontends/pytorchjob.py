@@ -15,6 +15,7 @@ from etcompile.frontends.kubeflow import Described, Framework, Replica, Spec
 from etcompile.model import Bounds, Env, Gate, IndexedEnv, Port, Role, Success, Variable
 from etcompile.model.commands import command_words
 from etcompile.model.protocol import SCRIPTS_PATH
+from etcompile.model.quantity import whole_number
 
 _GATED = "etcompile.dev/wait-for-master"
 _PEERS = "peers"
@@ -146,8 +147,8 @@ def _addresses(spec: Spec, replica: Replica) -> Iterator[Variable]:
     default = master is None
     host, port = spec.host(first.role, 0), str(first.port)
     before = first.replicas if first.type != replica.type else 0
-    count = _processes(spec)
-    world = spec.total * (int(count) if count.isdecimal() else 1)
+    count = whole_number(_processes(spec))
+    world = spec.total * (1 if count is None else count)
     yield Env("MASTER_PORT", port, default=default)
     yield Env("PET_MASTER_PORT", port, default=default)
     yield Env("MASTER_ADDR", host, default=default)

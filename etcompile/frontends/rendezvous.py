@@ -6,12 +6,14 @@ be told (reference/dlrover.md 4.5). So what they will report has to be read from
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 from pathlib import PurePosixPath
 from typing import Any
 
 from msgspec import Struct
 
 from etcompile.model.commands import command_words
+from etcompile.model.quantity import whole_number
 
 _PROGRAM = "dlrover-run"
 _MODULE = "dlrover.trainer.torch.elastic_run"
@@ -66,14 +68,15 @@ def rendezvous(container: Mapping[str, Any], workers: int) -> Rendezvous | None:
         given = "$NODE_NUM"
     sizes = parsed(given or "1:1", workers)
     unit = options.get("node_unit") or _variable(container, "PET_NODE_UNIT") or "1"
-    if sizes is None or not unit.isdecimal() or int(unit) < 1:
+    multiple = whole_number(unit)
+    if sizes is None or not multiple:
         return None
     settings = dict(
         pair.split("=", 1) for pair in options.get("rdzv_conf", "").split(",") if "=" in pair
     )
     return Rendezvous(
         *sizes,
-        int(unit),
+        multiple,
         _seconds(settings.get("lastcall_timeout"), _LASTCALL),
         _seconds(settings.get("join_timeout"), _JOIN),
     )
@@ -107,7 +110,7 @@ def _arguments(container: Mapping[str, Any]) -> Sequence[str] | None:
 
 def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
     """The flags with their values, names as with underscores."""
-    for word, following in zip(words, [*words[1:], ""], strict=True):
+    for word, following in zip_longest(words, words[1:], fillvalue=""):
         if word.endswith(".py") or word in ("&&", "||", ";", "|"):
             return  # what follows is the script's
         if word.startswith("--"):
@@ -121,4 +124,5 @@ def _variable(container: Mapping[str, Any], name: str) -> str | None:
 
 
 def _seconds(text: str | None, default: int) -> int:
-    return int(text) if text and text.isdecimal() else default
+    seconds = whole_number(text or "")
+    return default if seconds is None else seconds

@@ -114,7 +114,7 @@ def _notes(source: Source) -> Iterator[Diagnostic]:
         yield _refused(source, place, reason=reason, advice="correct one of the two")
     if spec.get("psHosts"):
         place = source.locate(("spec", "psHosts"), key=True)
-        reason = "no reader of a plan of people's has ever heeded psHosts"
+        reason = "no version of DLRover reads psHosts of a plan that a person wrote"
         yield _refused(source, place, reason=reason, advice="remove it")
     for name, given in spec.get("replicaResourceSpecs", {}).items():
         at: ValuePath = ("spec", "replicaResourceSpecs", name)

@@ -5,6 +5,7 @@ reference/training-operator-tfjob.md 1 and 2.
 
 import json
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from msgspec import structs
@@ -122,11 +123,11 @@ def _success(spec: Spec, chiefs: tuple[str, ...]) -> Success:
 
 
 def _problems(spec: Spec, chiefs: tuple[str, ...]) -> Iterator[Diagnostic]:
-    place = spec.source.locate(("spec", FRAMEWORK.types), key=True)
+    place = partial(spec.source.locate, ("spec", FRAMEWORK.types), key=True)
     if len(chiefs) > 1:
-        yield diagnose("ET2063", place)
+        yield diagnose("ET2063", place())
     if not chiefs and spec.of("Worker") is None:
-        yield diagnose("ET2064", place, job=spec.name)
+        yield diagnose("ET2064", place(), job=spec.name)
 
 
 KINDS = (kubeflow.kind(FRAMEWORK, describe),)

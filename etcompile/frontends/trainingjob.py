@@ -24,6 +24,7 @@ from etcompile.frontends.podtemplates import (
     template_notes,
 )
 from etcompile.frontends.rights import launcher_access, own_account
+from etcompile.frontends.sshports import SSH_PORT, ssh_port
 from etcompile.model import (
     Bounds,
     ConfigFile,
@@ -48,7 +49,7 @@ from etcompile.model import (
     quantity,
 )
 from etcompile.model.commands import least_workers
-from etcompile.model.protocol import HOSTS_PATH
+from etcompile.model.protocol import HOSTS_PATH, config_name
 from etcompile.model.settings import SECRET_NAME
 
 API_VERSION = "kai.alibabacloud.com/v1alpha1"
@@ -57,8 +58,12 @@ _GROUP = "kai.alibabacloud.com"
 _SUSPEND = "job-supervisor.kube-ai.io/job-suspended"
 _SSH_SECRET = "arena.kubeflow.org/ssh-secret"  # noqa: S105 - the name of an annotation
 _SSH_MOUNT_PATH = "etcompile.dev/ssh-mount-path"
-_ANNOTATIONS = (_SUSPEND, _SSH_SECRET, _SSH_MOUNT_PATH, GATE_TIMEOUT, *gang.ANNOTATIONS)
+_ANNOTATIONS = (
+    *(_SUSPEND, _SSH_SECRET, _SSH_MOUNT_PATH, SSH_PORT, GATE_TIMEOUT),
+    *gang.ANNOTATIONS,
+)
 
+_MOST_SLOTS = 2**31 - 1
 _GPU = "nvidia.com/gpu"
 _ROOT_SSH = "/root/.ssh"
 _NON_ROOT_PORT = 2222
@@ -152,7 +157,7 @@ def _job(
             suspended=_annotations(source).get(_SUSPEND) == "true",
             keeps=("launcher",),
         ),
-        config_name=f"{name}-config",
+        config_name=config_name(name),
         files=_files(templates["worker"].main),
         host_lists=(
             HostList("hostfile", ("worker",), "{host}:{slots}"),
@@ -321,13 +326,15 @@ def _slots(spec: Mapping[str, Any], worker: PodTemplate) -> int:
     if (given := spec.get("slotsPerWorker")) is not None:
         return int(given)
     limit = worker.main_container.get("resources", {}).get("limits", {}).get(_GPU)
-    return 1 if limit is None else int(quantity.number(str(limit)) or 0)
+    if limit is None:
+        return 1
+    return int(min(quantity.number(str(limit)) or 0, _MOST_SLOTS + 1))
 
 
 def _no_slots(job: Job) -> Iterator[Diagnostic]:
-    """An error for a GPU limit that gives no slots."""
+    """An error for a GPU limit that gives no slots, or more than a hostfile can tell."""
     worker = job.roles[0].template
-    if job.slots < 1:
+    if not 1 <= job.slots <= _MOST_SLOTS:
         limit = worker.main_container["resources"]["limits"][_GPU]
         names = [container["name"] for container in worker.spec["containers"]]
         place = ("spec", "containers", names.index(worker.main), "resources", "limits", _GPU)
@@ -354,6 +361,10 @@ def _credentials(
             for role in others
         ]
     named = annotations.get(_SSH_SECRET)
+    worker = templates["worker"]
+    serves = not worker.main_container.get("command")
+    port, disagreements = ssh_port(source, templates["launcher"], worker, serves=serves)
+    problems += disagreements
     credentials = SshCredentials(
         secret=named or source.data["metadata"]["name"],
         files=(
@@ -363,7 +374,7 @@ def _credentials(
             ("config", "config"),
         ),
         mount_path=path,
-        port=_NON_ROOT_PORT if "worker" in others else 22,
+        port=port or (_NON_ROOT_PORT if "worker" in others else 22),
         owned=not named,
         copied=bool(others),
         config=_SSH_CONFIG,

@@ -9,6 +9,7 @@ refused: unknown names (defect 1), bounds (defect 5), counts of workers that are
 
 import re
 from collections.abc import Sequence
+from functools import partial
 
 from msgspec import Struct, structs
 
@@ -16,6 +17,7 @@ from etcompile.diagnostics import Diagnostic, diagnose
 from etcompile.intents import plans
 from etcompile.intents.order import ordered
 from etcompile.model import (
+    MOST_PODS,
     Bounds,
     Intent,
     Job,
@@ -102,6 +104,10 @@ def _unfolded(job: Job, intents: Sequence[Intent]) -> Folded:
 
 def _scale_out(state: _State, intent: ScaleOut) -> list[Diagnostic]:
     replicas = len(state.members) + intent.count
+    if replicas > MOST_PODS:
+        what = f"the number of workers after {intent.title}"
+        place = intent.origin.locate("spec", "toAdd", "count")
+        return [diagnose("ET2130", place, what=what, count=replicas, limit=MOST_PODS)]
     maximum = _bounds(state).maximum
     if maximum is not None and replicas > maximum:
         place = intent.origin.locate("spec", "toAdd", "count")
@@ -115,9 +121,9 @@ def _scale_out(state: _State, intent: ScaleOut) -> list[Diagnostic]:
     if labels and len(name) > _LABEL_LIMIT:
         place = intent.origin.locate("metadata", "generateName" if intent.generated else "name")
         return [diagnose("ET3011", place, intent=intent.kind, length=len(name))]
-    for index in range(first, first + intent.count):
-        state.members[index] = plans.joining(state.role, state.members, index, labels)
-        state.removed.pop(_called(state, state.members[index]), None)
+    for member in [*plans.joining(state.role, state.members, intent.count, labels)]:
+        state.members[member.index or 0] = member
+        state.removed.pop(_called(state, member), None)
     return []
 
 
@@ -125,11 +131,11 @@ def _scale_in(state: _State, intent: ScaleIn) -> list[Diagnostic]:
     if intent.pods:
         chosen, problems = _named(state, intent)
         count = len(chosen)
-        place = intent.origin.locate("spec", "toDelete", "podNames", key=True)
+        place = partial(intent.origin.locate, "spec", "toDelete", "podNames", key=True)
     else:
         count = intent.count or 0
         chosen, problems = sorted(state.members, reverse=True)[:count], []
-        place = intent.origin.locate("spec", "toDelete", "count")
+        place = partial(intent.origin.locate, "spec", "toDelete", "count")
     problems += _anchored(state, intent, chosen)
     left, minimum = len(state.members) - count, _bounds(state).minimum
     if not problems and left < minimum:
@@ -141,7 +147,7 @@ def _scale_in(state: _State, intent: ScaleIn) -> list[Diagnostic]:
             else "delete the job instead, or remove fewer"
         )
         facts = {"intent": intent.title, "replicas": max(left, 0), "floor": floor}
-        problems = [diagnose("ET3005", place, **facts, advice=advice)]
+        problems = [diagnose("ET3005", place(), **facts, advice=advice)]
     if problems:
         return problems
     for index in chosen:
@@ -151,6 +157,7 @@ def _scale_in(state: _State, intent: ScaleIn) -> list[Diagnostic]:
 
 def _named(state: _State, intent: ScaleIn) -> tuple[list[int], list[Diagnostic]]:
     names = {_called(state, member): index for index, member in state.members.items()}
+    workers = _shortened([name for name, _ in sorted(names.items(), key=lambda n: n[1])])
     problems = []
     hosts = [(pod, _host(state, pod)) for pod in intent.pods]
     for pod, host in hosts:
@@ -161,7 +168,7 @@ def _named(state: _State, intent: ScaleIn) -> tuple[list[int], list[Diagnostic]]
             "intent": intent.title,
             "pod": pod,
             "problem": f"{before} has removed already" if before else "is no worker of the job",
-            "workers": _shortened([name for name, _ in sorted(names.items(), key=lambda n: n[1])]),
+            "workers": workers,
         }
         problems.append(diagnose("ET3002", intent.pod_origins[pod].locate(), **facts))
     # A worker may be named twice: as a host, and as a Pod of a run.
@@ -169,18 +176,35 @@ def _named(state: _State, intent: ScaleIn) -> tuple[list[int], list[Diagnostic]]
 
 
 def _anchored(state: _State, intent: ScaleIn, chosen: Sequence[int]) -> list[Diagnostic]:
-    """An error for each worker that must stay although it is named."""
+    """An error for each worker that must stay although it is named, or counted."""
     if state.role.anchored is None:
         return []
     count, reason = state.role.anchored
+    named = {_host(state, pod): origin for pod, origin in intent.pod_origins.items()}
     problems = []
     for index in chosen:
         if index < count:
             pod = _called(state, state.members[index])
-            origin = intent.pod_origins.get(pod, intent.origin)
-            facts = {"intent": intent.title, "pod": pod, "reason": reason}
-            problems.append(diagnose("ET3012", origin.locate(), **facts))
+            field = "podNames" if intent.pods else "count"
+            place = intent.origin.locate("spec", "toDelete", field)
+            if origin := named.get(pod):
+                place = origin.locate()
+            advice = _movable(state, intent, count)
+            facts = {"intent": intent.title, "pod": pod, "reason": reason, "advice": advice}
+            problems.append(diagnose("ET3012", place, **facts))
     return problems
+
+
+def _movable(state: _State, intent: ScaleIn, anchored: int) -> str:
+    """What an intent that takes a worker which must stay can remove instead."""
+    free = [index for index in sorted(state.members) if index >= anchored]
+    most = min(len(free), len(state.members) - _bounds(state).minimum)
+    if most < 1:
+        return "no other worker can go either: delete the job instead"
+    if not intent.pods:
+        return f"remove at most {most}"
+    names = _shortened([_called(state, state.members[index]) for index in free])
+    return f"name at most {most} of the others: {names}"
 
 
 def _run_names(job: Job, role: Role) -> re.Pattern[str]:

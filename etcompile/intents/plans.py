@@ -6,6 +6,7 @@ than the others do; it counts as a whole or not at all. Where a master of the jo
 they are not folded but checked and kept.
 """
 
+import itertools
 from collections.abc import Iterator, Mapping
 
 from msgspec import Struct, structs
@@ -56,19 +57,21 @@ def carried_out(role: Role, members: Members, sizes: Labels, plan: ScalePlan) ->
     return Planning(then, sizes_then)
 
 
-def joining(role: Role, members: Members, index: int, labels: Labels) -> Member:
-    """A replica that comes: of a number that is given, and the first rank that is free.
+def joining(role: Role, members: Members, count: int, labels: Labels) -> Iterator[Member]:
+    """The replicas that come: of the numbers after the last, and the first ranks that are free.
 
     Args:
         role: The role; ranks are its replicas' numbers unless it tells them apart.
         members: Its replicas.
-        index: The number.
-        labels: Labels of its Pod.
+        count: How many come.
+        labels: Labels of their Pods.
     """
+    first = _next_index(members)
     if role.rank_label is None:
-        return Member(index, labels)
-    rank = _free_rank(members)
-    return Member(index, labels, rank=None if rank == index else rank)
+        yield from (Member(index, labels) for index in range(first, first + count))
+        return
+    for index, rank in zip(range(first, first + count), _free_ranks(members), strict=False):
+        yield Member(index, labels, rank=None if rank == index else rank)
 
 
 def kept(job: Job, plan: ScalePlan) -> tuple[Job, list[Diagnostic]]:
@@ -92,9 +95,13 @@ def _next_index(members: Members) -> int:
     return max(members, default=-1) + 1
 
 
-def _free_rank(members: Members) -> int:
+def _free_ranks(members: Members) -> Iterator[int]:
     taken = {member.place for member in members.values()}
-    return next(rank for rank in range(len(taken) + 1) if rank not in taken)
+    return (rank for rank in itertools.count() if rank not in taken)
+
+
+def _free_rank(members: Members) -> int:
+    return next(_free_ranks(members))
 
 
 def _joined(members: dict[int, Member], rank: int, sizes: Labels, index: int | None = None) -> None:
@@ -103,10 +110,12 @@ def _joined(members: dict[int, Member], rank: int, sizes: Labels, index: int | N
 
 
 def _resized(members: dict[int, Member], count: int, sizes: Labels) -> None:
-    while len(members) > count:
-        members.pop(max(members))
-    while len(members) < count:
-        _joined(members, _free_rank(members), sizes)
+    for index in sorted(members, reverse=True)[: max(len(members) - count, 0)]:
+        members.pop(index)
+    first, more = _next_index(members), max(count - len(members), 0)
+    numbers = range(first, first + more)
+    for number, rank in zip(numbers, _free_ranks(members), strict=False):
+        _joined(members, rank, sizes, number)
 
 
 def _removed(
@@ -188,16 +197,16 @@ def _beyond(role: Role, then: Members, before: Members, plan: ScalePlan) -> Iter
     bounds, count = role.bounds, len(then)
     if bounds is None or count == len(before):
         return
-    place = plan.origin.locate("spec", "replicaResourceSpecs", role.name, "replicas")
+    path = ("spec", "replicaResourceSpecs", role.name, "replicas")
     least, most = bounds.names
     if bounds.maximum is not None and count > bounds.maximum:
         facts = {"replicas": count, "limit": most, "maximum": bounds.maximum}
-        yield diagnose("ET3004", place, intent=plan.title, **facts)
+        yield diagnose("ET3004", plan.origin.locate(*path), intent=plan.title, **facts)
     elif count < bounds.minimum:
         floor = f"{least} is {bounds.minimum}"
         advice = f"leave {bounds.minimum} at least, or lower {least}"
         facts = {"replicas": count, "floor": floor, "advice": advice}
-        yield diagnose("ET3005", place, intent=plan.title, **facts)
+        yield diagnose("ET3005", plan.origin.locate(*path), intent=plan.title, **facts)
 
 
 def _refused(plan: ScalePlan, place: Location, reason: str, advice: str) -> Diagnostic:

@@ -237,9 +237,66 @@ def test_dlrover_20_the_main_container_has_its_own_resources() -> None:
     assert main(pod)["resources"]["requests"]["cpu"] == "8"
 
 
-@pytest.mark.parametrize(("length", "codes"), [(37, []), (38, ["ET2021"])])
-def test_dlrover_21_a_name_fits_the_masters_service(length: int, codes: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("length", "codes"), [(37, []), (38, []), (47, []), (48, ["ET2021"]), (63, ["ET2021"])]
+)
+def test_dlrover_21_a_name_fits_the_services_of_the_workers(length: int, codes: list[str]) -> None:
     assert errors(elastic_job(name="m" * length)) == codes
+
+
+@pytest.mark.parametrize("length", [*range(36, 48)])
+@pytest.mark.parametrize("end", ["", "-a", "-b"])
+def test_dlrover_21_the_masters_service_has_a_name_that_workers_find(length: int, end: str) -> None:
+    name = "m-" * 30
+    name = name[: length - len(end)].rstrip("-") + end
+    made = objects(elastic_job(name=name))
+    [service] = [n for k, n in made if k == "Service" and n.endswith("dlrover-master")]
+    whole = f"elasticjob-{name}-dlrover-master"
+    assert service == whole if len(whole) <= 63 else len(service) <= 63
+    assert ("Pod", f"{whole}-0") in made
+    worker = made["Pod", f"{name}-edljob-worker-0"]
+    variables = {one["name"]: one.get("value") for one in main(worker)["env"]}
+    assert variables["DLROVER_MASTER_ADDR"] == f"{service}:50001"
+    assert made["ConfigMap", f"{name}-config"]["data"]["peers"] == f"{service}\n"
+    pod = made["Pod", f"{whole}-0"]
+    selector = made["Service", service]["spec"]["selector"]
+    assert selector.items() <= pod["metadata"]["labels"].items()
+
+
+def test_dlrover_21_jobs_with_the_same_beginning_have_masters_of_their_own() -> None:
+    jobs = [elastic_job(name="m" * 40 + end) for end in ("a", "b")]
+    services = {n for k, n in objects(*jobs) if k == "Service" and n.endswith("dlrover-master")}
+    assert len(services) == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "limits"),
+    [
+        ({"requests": {"cpu": "4", "memory": "16Gi"}}, {"cpu": "4", "memory": "16Gi"}),
+        ({"requests": {"cpu": "4"}, "limits": {"memory": "1Gi"}}, {"cpu": "4", "memory": "1Gi"}),
+        ({"requests": {"cpu": "4"}, "limits": {"cpu": "8"}}, {"cpu": "8"}),
+        ({"limits": {"cpu": "8"}}, {"cpu": "8"}),
+        (
+            {"requests": {"cpu": "1", "ephemeral-storage": "5Gi"}},
+            {"cpu": "1", "ephemeral-storage": "5Gi"},
+        ),
+    ],
+)
+def test_dlrover_1_a_request_without_a_limit_is_the_limit(
+    given: dict[str, Any], limits: dict[str, str]
+) -> None:
+    allreduce = elastic_job({"worker": dlrover_type(2, resources=given)})
+    types = {name: dlrover_type(2, resources=given) for name in ("ps", "worker")}
+    static = elastic_job(
+        types,
+        distributionStrategy="ParameterServerStrategy",
+        annotations={"etcompile.dev/parameter-servers": "static"},
+    )
+    for job in (allreduce, static):
+        for (kind, name), pod in objects(job).items():
+            if kind == "Pod" and "dlrover-master" not in name:
+                assert main(pod)["resources"]["limits"] == limits
+                assert main(pod)["resources"].get("requests") == given.get("requests")
 
 
 def test_dlrover_22_a_label_does_not_hide_the_master() -> None:

@@ -39,8 +39,8 @@ def test_jobs_of_two_kinds_that_make_the_same_objects_are_refused():
     found = told(*jobs).diagnostics
     assert [one.code for one in found] == ["ET4013"]
     assert found[0].message == (
-        "JAXJob 'mnist' would make ConfigMap 'mnist-config',"
-        " which PyTorchJob 'mnist' of kubeflow.org/v1 makes already"
+        "JAXJob 'mnist' would create ConfigMap 'mnist-config',"
+        " which PyTorchJob 'mnist' of kubeflow.org/v1 creates already"
     )
 
 

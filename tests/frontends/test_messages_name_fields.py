@@ -87,7 +87,7 @@ def test_a_list_of_all_replicas_that_linux_does_not_take_is_told_of() -> None:
     job = kubeflow_job("TFJob", {"Worker": 1000})
     job["metadata"] = {"name": name, "namespace": namespace}
     [(said, hint)] = too_long(job)
-    assert said.startswith("variable TF_CONFIG of worker has 1")
+    assert said.startswith("environment variable TF_CONFIG of worker has 1")
     assert "spec.enableDynamicWorker" in hint
     job["spec"]["enableDynamicWorker"] = True
     assert too_long(job) == []

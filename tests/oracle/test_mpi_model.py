@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import gang_model
 import test_mpi_recordings as recorded
 from differences import Difference, Row
 from recordings import all_at_hand, identity, unlisted
@@ -245,6 +246,17 @@ SHAPES = {
 }
 
 
+GANGS = {
+    "training-operator": gang_model.job("MPIJob"),
+    "mpi-operator": gang_model.job("MPIJob", "kubeflow.org/v2beta1"),
+}
+
+
+@pytest.mark.parametrize("operator", GANGS)
+def test_the_group_of_a_gang_differs_only_as_listed(operator: str) -> None:
+    assert not unlisted(gang_model.differences(GANGS[operator]), recorded.LISTED[operator])
+
+
 @pytest.mark.parametrize("operator", SHAPES)
 def test_a_shape_without_a_recording_differs_only_as_listed(operator: str) -> None:
     for job in SHAPES[operator]:
@@ -261,6 +273,7 @@ def test_each_listed_difference_occurs(operator: str, row: Row) -> None:
     cases = [case for own, case in recorded.COMPARED if own == operator]
     everywhere = [d for case in cases for d in recorded.differences_of(case)]
     everywhere += [d for job in SHAPES[operator] for d in differences_of(job)]
+    everywhere += gang_model.differences(GANGS[operator])
     if any(row.lists(difference) for difference in everywhere):
         return
     if not all_at_hand(operator):

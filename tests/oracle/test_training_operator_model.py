@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import etcompile
+import gang_model
 import test_training_operator_recordings as recorded
 import training_operator
 from differences import ABSENT, Difference
@@ -277,4 +278,10 @@ def test_each_listed_difference_occurs(row: Any) -> None:
 @functools.cache
 def everywhere() -> frozenset[Difference]:
     found = {one for case in recorded.CREATED for one in recorded.differences_of(case)}
+    found |= {*gang_model.differences(gang_model.job("PyTorchJob"))}
     return frozenset(found.union(*map(differences_of, SHAPES.values())))
+
+
+def test_the_group_of_a_gang_differs_only_as_listed() -> None:
+    found = gang_model.differences(gang_model.job("PyTorchJob"))
+    assert not unlisted(found, recorded.LISTED)

@@ -1,0 +1,77 @@
+"""The ssh port of a job: what its annotation says, else what its templates agree on.
+
+Apart from the kinds, so that all whose launcher comes by ssh decide in the same way.
+"""
+
+from etcompile.diagnostics import Diagnostic, Source, diagnose
+from etcompile.frontends.annotations import PREFIX
+from etcompile.model import Origin, PodTemplate
+from etcompile.model.ssh import SshPort, connecting_ports, declared_ports, listening_ports
+
+SSH_PORT = f"{PREFIX}ssh-port"
+
+_HIGHEST = 65535
+
+
+def ssh_port(
+    source: Source, launcher: PodTemplate, worker: PodTemplate | None, *, serves: bool
+) -> tuple[int | None, list[Diagnostic]]:
+    """The port on which the workers' sshd is reached.
+
+    Args:
+        source: The document.
+        launcher: The launcher's template.
+        worker: The workers' template, if there are any.
+        serves: The workers run etcompile's sshd, which listens where the launcher connects to.
+
+    Returns:
+        The port, None where the images decide, and what is to be said about it.
+    """
+    given = source.data["metadata"].get("annotations", {}).get(SSH_PORT)
+    if given is not None:
+        if _is_port(str(given)):
+            return int(given), []
+        place = source.locate(("metadata", "annotations", SSH_PORT))
+        facts = {"name": SSH_PORT, "expected": "a port number, quoted", "found": given}
+        return None, [diagnose("ET2050", place, **facts, advice="")]
+    if worker is None:
+        return None, []
+    listens = () if serves else listening_ports(worker.main_container)
+    declared = declared_ports(worker.main_container)
+    connects = connecting_ports(launcher.main_container)
+    # The nearest to the program comes first. What is only exposed moves no sshd of etcompile's.
+    said = (*listens, *connects, *(() if serves else declared))
+    if not said:
+        return None, []
+    open_ports = {port.number for port in listens}
+    others = (*connects, *declared)
+    port = next((one.number for one in others if one.number in open_ports), said[0].number)
+    wanted = open_ports or {port}
+    if all(one.number in wanted for one in others):
+        return port, []
+    return port, [_disagreement(source, (*listens, *others), port, launcher, worker)]
+
+
+def _disagreement(
+    source: Source,
+    said: tuple[SshPort, ...],
+    port: int,
+    launcher: PodTemplate,
+    worker: PodTemplate,
+) -> Diagnostic:
+    told = dict.fromkeys(f"{one.where} {one.number}" for one in said)
+    odd = next(one for one in said if one.number != port)
+    template = launcher if "launcher" in odd.where else worker
+    place = _main(template).locate(*odd.path)
+    facts = {"job": source.data["metadata"]["name"], "name": SSH_PORT, "port": port}
+    return diagnose("ET2094", place, ports=", ".join(told), **facts)
+
+
+def _main(template: PodTemplate) -> Origin:
+    names = [container["name"] for container in template.spec["containers"]]
+    return template.origin.at("spec", "containers", names.index(template.main))
+
+
+def _is_port(text: str) -> bool:
+    plain = text.isascii() and text.isdecimal() and len(text) <= len(str(_HIGHEST))
+    return plain and 0 < int(text) <= _HIGHEST

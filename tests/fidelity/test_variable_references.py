@@ -1,0 +1,173 @@
+"""`$(VAR)` in the variables of a container comes to what it comes to with the source operator.
+
+The operators append their variables to the template's; a name may stand twice then, and the kubelet
+takes the list as it stands. Ours has each name once, and must come to the same.
+"""
+
+import copy
+from typing import Any
+
+import hypothesis.strategies as st
+import pytest
+from every_job import JOBS, changed, pod_templates
+from hypothesis import HealthCheck, Phase, given, settings
+
+from etcompile.backend.variables import merged_variables
+from kubelet_rule import environment, expanded
+from specs import compiled, kubeflow_job, launcher, replicas, training_job
+
+NAMES = ("A", "B", "C", "D", "E")
+SECRET = {"secretKeyRef": {"name": "s", "key": "k"}}
+PIECES = st.sampled_from(
+    ("x", "$", "$$", "(", ")", "$(", *(f"$({name})" for name in (*NAMES, "NOBODY")))
+)
+VALUES = st.lists(PIECES, max_size=4).map("".join)
+
+
+def plain(*names: str) -> st.SearchStrategy[list[dict[str, Any]]]:
+    """Variables of a job: those that refer to others refer to the job's own."""
+    chosen = st.lists(st.sampled_from(names), unique=True)
+    return chosen.map(
+        lambda found: [
+            {"name": name, "value": "".join(f"$({one})" for one in found[:place]) or name.lower()}
+            for place, name in enumerate(found)
+        ]
+    )
+
+
+def entries(*names: str) -> st.SearchStrategy[list[dict[str, Any]]]:
+    def entry(name: str) -> st.SearchStrategy[dict[str, Any]]:
+        written = VALUES.map(lambda value: {"name": name, "value": value})
+        return written | st.just({"name": name, "valueFrom": SECRET}) | st.just({"name": name})
+
+    chosen = st.lists(st.sampled_from(names), unique=True)
+    return chosen.flatmap(lambda found: st.tuples(*map(entry, found)).map(list))
+
+
+@settings(max_examples=500, deadline=None)
+@given(template=entries(*NAMES), job=plain(*NAMES), brought=st.sets(st.sampled_from(NAMES)))
+def test_each_name_once_comes_to_what_the_appended_list_comes_to(template, job, brought) -> None:
+    before = {name: f"from-{name}" for name in brought}
+    made = merged_variables(template, job)
+    names = [entry["name"] for entry in made]
+    assert len(names) == len(set(names))
+    assert shared(environment(made, before)) == environment([*template, *job], before)
+
+
+def shared(found: dict[str, str]) -> dict[str, str]:
+    """The variables that are not there for other variables only."""
+    return {k: v for k, v in found.items() if not k.startswith("ETCOMPILE_TEMPLATE_")}
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("$(A)", "1"),
+        ("$$(A)", "$(A)"),
+        ("$(X)", "$(X)"),
+        ("a$", "a$"),
+        ("$$$(A)", "$1"),
+        ("$(A", "$(A"),
+    ],
+)
+def test_the_rule_that_this_is_held_against_is_the_kubelets(text: str, found: str) -> None:
+    assert expanded(text, {"A": "1"}) == found
+
+
+def test_a_text_takes_the_place_of_a_reference_to_it() -> None:
+    env = [
+        {"name": "MASTER_PORT", "value": "29400"},
+        {"name": "STORE", "value": "tcp://rendezvous:$(MASTER_PORT)"},
+    ]
+    job = kubeflow_job("PyTorchJob", {"Master": replicas("PyTorchJob", 1, env=env)})
+    (pod,) = pod_templates(compiled(job).objects)
+    made = pod["spec"]["containers"][0]["env"]
+    assert made[0] == {"name": "STORE", "value": "tcp://rendezvous:29400"}
+    assert environment(made)["MASTER_PORT"] == "23456"
+
+
+def test_a_secret_that_something_refers_to_stays_under_another_name() -> None:
+    env = [{"name": "RANK", "valueFrom": SECRET}, {"name": "KEY", "value": "key-$(RANK)"}]
+    job = kubeflow_job("PyTorchJob", {"Master": replicas("PyTorchJob", 1, env=env)})
+    (pod,) = pod_templates(compiled(job).objects)
+    first, second = pod["spec"]["containers"][0]["env"][:2]
+    assert first == {"name": "ETCOMPILE_TEMPLATE_RANK", "valueFrom": SECRET}
+    assert second["value"] == "key-$(ETCOMPILE_TEMPLATE_RANK)"
+
+
+def names_of(pod: dict[str, Any]) -> list[str]:
+    return [e["name"] for c in pod["spec"]["containers"] for e in c.get("env", ())]
+
+
+@pytest.mark.parametrize("job", JOBS.values(), ids=JOBS)
+@settings(
+    max_examples=6,
+    deadline=None,
+    derandomize=True,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+@given(data=st.data())
+def test_every_kind_resolves_as_with_the_appended_list(job, data) -> None:
+    bare_pods = list(pod_templates(compiled(changed(job, without_env)).objects))
+    known = sorted({name for pod in bare_pods for name in names_of(pod)} | {"MINE", "OTHER"})
+    pieces = st.sampled_from(("x-", "$$", *(f"$({name})" for name in known)))
+    values = st.lists(pieces, max_size=3).map("".join)
+    chosen = data.draw(st.lists(st.sampled_from(known), unique=True, max_size=5))
+    env = [{"name": name, "value": data.draw(values)} for name in chosen]
+
+    def with_env(template: dict[str, Any]) -> None:
+        for container in template["spec"].get("containers", ()):
+            container["env"] = copy.deepcopy(env)
+
+    compilation = compiled(changed(job, with_env))
+    told = " ".join(d.message for d in compilation.diagnostics if d.code == "ET2042")
+    overridden = {name for name in chosen if f"variable '{name}'" in told}
+    for before, after in zip(bare_pods, pod_templates(compilation.objects), strict=True):
+        if after["metadata"]["labels"]["etcompile.dev/role"] == "dlrover-master":
+            continue
+        for bare, whole in zip(
+            before["spec"]["containers"], after["spec"]["containers"], strict=True
+        ):
+            # Some variables the job leaves to a template that has them, or their neighbours.
+            left = {one["name"] for one in whole.get("env", ())}
+            ours = [
+                one
+                for one in bare.get("env", ())
+                if (one["name"] not in chosen and one["name"] in left) or one["name"] in overridden
+            ]
+            # The command and its arguments are expanded with the whole environment.
+            assert shared(environment(whole.get("env", ()))) == environment([*env, *ours])
+
+
+def without_env(template: dict[str, Any]) -> None:
+    for container in template["spec"].get("containers", ()):
+        container.pop("env", None)
+
+
+def test_an_init_container_keeps_its_own_list() -> None:
+    env = [{"name": "RANK", "value": "1"}, {"name": "X", "value": "$(RANK)"}]
+    worker = replicas("PyTorchJob", 1)
+    worker["template"]["spec"]["initContainers"] = [
+        {"name": "get", "image": "busybox:1", "env": copy.deepcopy(env)}
+    ]
+    (pod,) = pod_templates(compiled(kubeflow_job("PyTorchJob", {"Master": worker})).objects)
+    (init,) = (one for one in pod["spec"]["initContainers"] if one["name"] == "get")
+    assert init["env"] == env
+
+
+def test_the_launcher_of_kubexec_mode_resolves_what_upstream_resolves() -> None:
+    job = training_job(launcherAttachMode="kubexec")
+    env = [
+        {"name": "OMPI_MCA_plm_rsh_agent", "value": "/mine.sh"},
+        {"name": "AGENT", "value": "$(OMPI_MCA_plm_rsh_agent)"},
+    ]
+    launcher(job)["template"]["spec"]["containers"][0]["env"] = env
+    made = next(
+        pod
+        for pod in pod_templates(compiled(job).objects)
+        if pod["metadata"]["labels"]["etcompile.dev/role"] == "launcher"
+    )
+    found = environment(made["spec"]["containers"][0]["env"])
+    assert found["AGENT"] == "/mine.sh"
+    assert found["OMPI_MCA_plm_rsh_agent"] == "/etc/mpi/kubexec.sh"

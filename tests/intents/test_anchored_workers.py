@@ -1,0 +1,61 @@
+"""The worker that all others meet at: what an intent that takes it is told, and that it works."""
+
+from typing import Any
+
+import pytest
+
+import etcompile
+from etcompile.load import parse
+from specs import kubeflow_job
+
+JOB = kubeflow_job("PyTorchJob", {"Worker": 4}, elasticPolicy={"minReplicas": 1, "maxReplicas": 6})
+
+
+def intent(**what: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "etcompile.dev/v1alpha1",
+        "kind": "ScaleIn",
+        "metadata": {"name": "less"},
+        "spec": {"selector": {"kind": "PyTorchJob", "name": "mnist"}, "toDelete": what},
+    }
+
+
+def problems(**what: Any) -> list[etcompile.Diagnostic]:
+    found = etcompile.compile([JOB, intent(**what)]).diagnostics
+    return [one for one in found if one.severity is etcompile.Severity.ERROR]
+
+
+def test_the_names_that_can_go_are_told_and_can_go() -> None:
+    (problem,) = problems(podNames=["mnist-worker-0"])
+    names = ["mnist-worker-1", "mnist-worker-2", "mnist-worker-3"]
+    assert (problem.code, problem.hint) == (
+        "ET3012",
+        f"name at most 3 of the others: {', '.join(names)}",
+    )
+    assert problems(podNames=names) == []
+
+
+def test_the_number_that_can_go_is_told_and_can_go() -> None:
+    (problem,) = problems(count=4)
+    assert (problem.code, problem.hint) == ("ET3012", "remove at most 3")
+    assert problems(count=3) == []
+
+
+@pytest.mark.parametrize(
+    ("field", "place"), [("count: 4", (7, 21)), ("podNames: [mnist-worker-0]", (7, 25))]
+)
+def test_the_field_that_takes_it_is_shown(field: str, place: tuple[int, int]) -> None:
+    text = (
+        "apiVersion: etcompile.dev/v1alpha1\n"
+        "kind: ScaleIn\n"
+        "metadata:\n"
+        "  name: less\n"
+        "spec:\n"
+        "  selector: {kind: PyTorchJob, name: mnist}\n"
+        f"  toDelete: {{{field}}}\n"
+    )
+    (document,) = parse(text, file="in.yaml").documents
+    found = etcompile.compile([JOB, document]).diagnostics
+    (where,) = [one.location for one in found if one.code == "ET3012"]
+    assert where is not None
+    assert (where.line, where.column) == place

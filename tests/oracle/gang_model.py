@@ -1,0 +1,87 @@
+"""What each operator's PodGroup for Volcano looks like, and how ours differs from it.
+
+A model beside the recordings, which have few gangs: reference/training-operator.md 2.5 and 2.6,
+reference/mpi-operator-v2.md 3.8. Quantities of a job are whole numbers here.
+"""
+
+import copy
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import etcompile
+from differences import Difference, compare
+from etcompile import Options, Settings
+
+TYPES = {
+    "PyTorchJob": "pytorchReplicaSpecs",
+    "MPIJob": "mpiReplicaSpecs",
+}
+
+
+def job(kind: str, api_version: str = "kubeflow.org/v1") -> dict[str, Any]:
+    """A job of which everything differs: init containers, limits, classes, and annotations."""
+    leading = "Launcher" if kind == "MPIJob" else "Master"
+    name = "pytorch" if kind == "PyTorchJob" else "main"
+    own = {"requests": {"cpu": "2"}, "limits": {"cpu": "3", "memory": "4"}}
+    pod = {
+        "priorityClassName": "urgent",
+        "initContainers": [
+            {"name": "load", "image": "a:1", "resources": {"requests": {"cpu": "9", "memory": "9"}}}
+        ],
+        "containers": [{"name": name, "image": "a:1", "command": ["train"], "resources": own}],
+    }
+    types = {
+        leading: {"replicas": 1, "template": {"spec": pod}},
+        "Worker": {"replicas": 2, "template": {"spec": pod}},
+    }
+    annotations = {
+        "example.com/team": "vision",
+        "argocd.argoproj.io/tracking-id": "a:b/c:d/e",
+        "volcano.sh/preemptable": "true",
+    }
+    return {
+        "apiVersion": api_version,
+        "kind": kind,
+        "metadata": {"name": "spare", "namespace": "ml", "annotations": annotations},
+        "spec": {TYPES[kind]: types},
+    }
+
+
+def pod_group(value: Mapping[str, Any]) -> dict[str, Any]:
+    """The PodGroup that the operator of a job makes of it."""
+    mpi_operator = value["apiVersion"] == "kubeflow.org/v2beta1"
+    types = value["spec"][TYPES[value["kind"]]]
+    total: dict[str, int] = {}
+    for replicas in types.values():
+        for one in replicas["template"]["spec"]["containers"]:
+            given = one["resources"]
+            asked = given.get("requests") or given["limits"]
+            if mpi_operator:
+                asked = {**given["limits"], **given["requests"]}
+            for name, amount in asked.items():
+                total[name] = total.get(name, 0) + int(amount) * replicas["replicas"]
+    classes = [one["template"]["spec"].get("priorityClassName") for one in types.values()]
+    policy = {"priorityClassName": classes[0]} if mpi_operator else {"queue": "default"}
+    annotations = {} if mpi_operator else {"annotations": value["metadata"]["annotations"]}
+    return {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": value["metadata"]["name"], "namespace": "ml", **annotations},
+        "spec": {
+            "minMember": sum(one["replicas"] for one in types.values()),
+            "minResources": {name: str(amount) for name, amount in total.items()},
+            **policy,
+        },
+    }
+
+
+def differences(value: Mapping[str, Any]) -> Iterator[Difference]:
+    """The differences of our PodGroup from the operator's."""
+    options = Options(settings=Settings(gang="volcano"))
+    compilation = etcompile.compile([copy.deepcopy(dict(value))], options)
+    assert compilation.ok, compilation.diagnostics
+    [ours] = [one for one in compilation.objects if one["kind"] == "PodGroup"]
+    theirs = pod_group(value)
+    # The API server fills in the queue that the MPI Operator leaves out.
+    theirs["spec"].setdefault("queue", "default")
+    yield from compare("PodGroup", theirs, ours)

@@ -1,0 +1,98 @@
+"""What programs find in their environment, held against the models of the operators.
+
+Variables of a template that refer to each other and to the job's, and that the job sets too: the
+values must be those that upstream's list comes to.
+"""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+
+import training_operator
+import upstream
+import upstream_mpi
+from kubelet_rule import environment
+from specs import compiled, kubeflow_job, training_job
+
+JOBS: dict[str, tuple[dict[str, Any], Callable[..., list[Any]]]] = {
+    "TFJob": (kubeflow_job("TFJob", {"PS": 1, "Worker": 2}), training_operator.children),
+    "PyTorchJob": (
+        kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 2}),
+        training_operator.children,
+    ),
+    "XGBoostJob": (
+        kubeflow_job("XGBoostJob", {"Master": 1, "Worker": 2}),
+        training_operator.children,
+    ),
+    "PaddleJob": (kubeflow_job("PaddleJob", {"Worker": 2}), training_operator.children),
+    "JAXJob": (kubeflow_job("JAXJob", {"Worker": 2}), training_operator.children),
+    "MXJob": (
+        kubeflow_job("MXJob", {"Scheduler": 1, "Server": 1, "Worker": 2}, jobMode="MXTrain"),
+        training_operator.children,
+    ),
+    "TrainingJob": (training_job(launcherAttachMode="kubexec"), upstream.children),
+}
+for version in ("v1", "v2beta1"):
+    role = {"template": {"spec": {"containers": [{"name": "mpi", "image": "mpi:5"}]}}}
+    main = copy.deepcopy(role)
+    main["template"]["spec"]["containers"][0]["command"] = ["mpirun", "train"]  # type: ignore[index]
+    JOBS[f"MPIJob {version}"] = (
+        {
+            "apiVersion": f"kubeflow.org/{version}",
+            "kind": "MPIJob",
+            "metadata": {"name": "mnist"},
+            "spec": {"mpiReplicaSpecs": {"Launcher": main, "Worker": {**role, "replicas": 2}}},
+        },
+        upstream_mpi.children,
+    )
+OWN_ADDITIONS = ("JAX_", "PRTE_", "OMPI_MCA_plm_rsh_no_tree_spawn", "ETCOMPILE_TEMPLATE_")
+"""Variables that only etcompile sets (docs/differences.md)."""
+
+
+def containers(job: dict[str, Any]) -> list[dict[str, Any]]:
+    (roles,) = (value for key, value in job["spec"].items() if key.endswith("ReplicaSpecs"))
+    return [one for role in roles.values() for one in role["template"]["spec"]["containers"]]
+
+
+def pods(objects: Any) -> dict[str, Any]:
+    found = {}
+    for value in objects:
+        if value["kind"] in ("Pod", "Job"):
+            template = value["spec"]["template"] if value["kind"] == "Job" else value
+            found[value["metadata"]["name"]] = template["spec"]["containers"][0].get("env", [])
+    return found
+
+
+@pytest.mark.parametrize("name", JOBS)
+@settings(
+    max_examples=25,
+    deadline=None,
+    derandomize=True,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+@given(data=st.data())
+def test_references_come_to_what_they_come_to_upstream(name: str, data: st.DataObject) -> None:
+    job, model = JOBS[name]
+    theirs = pods(model(copy.deepcopy(job), "ml"))
+    known = sorted({one["name"] for env in theirs.values() for one in env} | {"MINE", "OTHER"})
+    pieces = st.sampled_from(("x-", "$$", *(f"$({one})" for one in known)))
+    chosen = data.draw(st.lists(st.sampled_from(known), unique=True, max_size=5))
+    values = st.lists(pieces, max_size=3).map("".join)
+    env = [{"name": one, "value": data.draw(values)} for one in chosen]
+    given_job = copy.deepcopy(job)
+    for container in containers(given_job):
+        container["env"] = copy.deepcopy(env)
+    theirs = pods(model(copy.deepcopy(given_job), "ml"))
+    ours = pods(compiled(given_job, namespace="ml").objects)
+    assert theirs.keys() == ours.keys()
+    for pod, expected in theirs.items():
+        wanted = environment(expected)
+        found = environment(ours[pod])
+        assert {
+            k: v for k, v in found.items() if k in wanted or not k.startswith(OWN_ADDITIONS)
+        } == wanted, pod
