@@ -5,6 +5,7 @@ should be and what they may have meant. Apart from `schema` and `kubernetes`, wh
 differ in the codes they give.
 """
 
+import itertools
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,6 +32,11 @@ _BOOLEANS = {"true", "false", "yes", "no", "on", "off"}
 _PLAIN = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*", re.ASCII)
 _WIDEST = 60
 """Characters of a value that a message shows."""
+MOST_FAULTS = 200
+"""Faults of one value that are told."""
+_KEYS_AT_A_TIME = 100
+_LABELLINGS = frozenset({"labels", "annotations"})
+"""Fields whose keys have a form, in the schemas of etcompile's own."""
 _LISTED = 8
 """Fields that a hint names when none of them resembles the unknown one."""
 
@@ -47,6 +53,7 @@ class Fault(Struct, frozen=True):
         definition: The schema's definition that says so, by its name; None outside of any.
         fields: Of an unknown field, the known one it resembles; of a missing one, those any of
             which would do.
+        options: Values that would do, where there are few.
     """
 
     problem: Problem
@@ -55,6 +62,7 @@ class Fault(Struct, frozen=True):
     at_key: bool = False
     definition: str | None = None
     fields: tuple[str, ...] = ()
+    options: tuple[Any, ...] = ()
 
     @property
     def place(self) -> tuple[ValuePath, bool]:
@@ -86,18 +94,80 @@ def faults(
     Returns:
         The faults, in the validator's order; none if the value is valid.
     """
-    errors = list(validator.iter_errors(value))
+    errors = list(itertools.islice(_errors(validator, value), MOST_FAULTS + 1))
     # A value of the wrong type breaks other rules too; only the type is worth saying.
     mistyped = {tuple(error.instance_path) for error in errors if error.kind.name == "type"}
     found = [
         fault
         for error in errors
         if error.kind.name == "type" or tuple(error.instance_path) not in mistyped
-        for fault in _faults(error, _View(schema, root, at))
+        for fault in _faults(error, _View(schema, root, at, value))
     ]
     # Of two bounds that a number breaks, that of the form that was meant is the narrower.
     bounds = {fault.path: fault for fault in found if fault.problem == "range"}
     found = [fault for fault in found if fault.problem != "range" or bounds[fault.path] is fault]
+    return without_echoes(found)
+
+
+def _errors(
+    validator: jsonschema_rs.Validator, value: object
+) -> Iterator[jsonschema_rs.ValidationError]:
+    """The errors of a value, each once.
+
+    An error about a key holds a copy of the whole mapping: those of thousands of labels would need
+    gigabytes. So long mappings of labels are looked at a few keys at a time.
+    """
+    longest = max(map(len, _labellings(value)), default=0)
+    if longest <= _KEYS_AT_A_TIME:
+        yield from validator.iter_errors(value)
+        return
+    told: set[tuple[object, ...]] = set()
+    for start in range(0, longest, _KEYS_AT_A_TIME):
+        for error in validator.iter_errors(_sliced(value, start)):
+            what = (*error.instance_path, None, *error.schema_path, None, _key_meant(error))
+            if what not in told:
+                told.add(what)
+                yield error
+
+
+def _key_meant(error: jsonschema_rs.ValidationError) -> str:
+    """The key that an error is about; empty if it is about a value."""
+    match error.kind:
+        case _Kind.PropertyNames(error=inner):
+            return str(inner.instance)
+    return ""
+
+
+def _labellings(value: object) -> Iterator[Mapping[str, Any]]:
+    """The mappings of labels and annotations in a value."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            if key in _LABELLINGS and isinstance(inner, Mapping):
+                yield inner
+            yield from _labellings(inner)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _labellings(item)
+
+
+def _sliced(value: Any, start: int) -> Any:
+    """The value with some of the keys of each mapping of labels or annotations."""
+    if isinstance(value, Mapping):
+        return {
+            key: dict(itertools.islice(inner.items(), start, start + _KEYS_AT_A_TIME))
+            if key in _LABELLINGS and isinstance(inner, Mapping)
+            else _sliced(inner, start)
+            for key, inner in value.items()
+        }
+    return [_sliced(item, start) for item in value] if isinstance(value, list) else value
+
+
+def without_echoes(found: Sequence[Fault]) -> list[Fault]:
+    """Faults without those that are another one, seen again.
+
+    Args:
+        found: The faults of one document, of one schema or of several that describe parts of it.
+    """
     # A misspelt field is missing too, under its right name; only the misspelling is worth saying.
     misspelt = {
         (fault.path[:-1], field)
@@ -136,6 +206,16 @@ def value_at(value: Any, path: ValuePath) -> Any:
     return value
 
 
+def _steps(value: Any, path: Iterable[str | int]) -> Iterator[str | int]:
+    """A path as the value has it: to the validator, the key '30' of a mapping is a number."""
+    for step in path:
+        if isinstance(value, dict) and isinstance(step, int):
+            same = (key for key in value if key.isdecimal() and int(key) == step)
+            step = str(step) if str(step) in value else next(same, str(step))  # noqa: PLW2901
+        value = value_at(value, (step,))
+        yield step
+
+
 def closest(word: str, known: Iterable[str]) -> str | None:
     """The known word that was probably meant, whatever its case; None if none is near."""
     import difflib  # noqa: PLC0415 - only a complaint needs it
@@ -167,9 +247,10 @@ class _View(Struct, frozen=True):
     schema: Mapping[str, Any]
     root: str
     at: ValuePath
+    value: Any
 
     def path(self, error: jsonschema_rs.ValidationError) -> ValuePath:
-        return (*self.at, *error.instance_path)
+        return (*self.at, *_steps(self.value, error.instance_path))
 
     def where(self, error: jsonschema_rs.ValidationError) -> str:
         return dotted(self.path(error)) or self.root
@@ -211,7 +292,24 @@ def _fault(
 ) -> Fault:
     facts = {"where": view.where(error), "advice": "", **facts}
     path, definition = view.path(error), _definition(error)
-    return Fault(problem, path, facts, definition=definition, fields=tuple(fields))
+    options = _options(error, view)
+    return Fault(problem, path, facts, definition=definition, fields=tuple(fields), options=options)
+
+
+def _options(error: jsonschema_rs.ValidationError, view: _View) -> tuple[Any, ...]:
+    """Values that would do in the place of the one that is wrong or missing."""
+    match error.kind:
+        case _Kind.Enum(options=options):
+            return tuple(options)
+        case _Kind.Constant(expected_value=only):
+            return (only,)
+        case _Kind.Minimum(limit=limit) | _Kind.Maximum(limit=limit):
+            return (limit,)
+        case _Kind.Required(property=name):
+            rules: Mapping[str, Any] = view.rules(error).get("properties", {}).get(name, {})
+            const = (rules["const"],) if "const" in rules else ()
+            return (*const, *rules.get("enum", ()), *rules.get("examples", ()))
+    return ()
 
 
 def _unknown(

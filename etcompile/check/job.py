@@ -5,12 +5,11 @@ still points into the document the value came from.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from etcompile.check import launch
-from etcompile.diagnostics import Diagnostic, diagnose
+from etcompile.diagnostics import Diagnostic, Location, diagnose
 from etcompile.model import FieldEnv, Job, Member, Role, protocol
-from etcompile.model.commands import launch_program
+from etcompile.model.commands import launch_program, may_launch
 from etcompile.model.run import LONGEST_RUN
 
 _LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?", re.ASCII)
@@ -35,7 +34,7 @@ def check_spec(job: Job) -> list[Diagnostic]:
         *(problem for role in job.roles for problem in _role(job, role)),
         *_unguarded(job),
         # Held against the workers it starts with: scaled in later, a launcher runs on.
-        *launch.check_launch(job),
+        *_launch_problems(job),
     ]
 
 
@@ -49,13 +48,27 @@ def check_folded(job: Job, highest_index: int) -> list[Diagnostic]:
     return list(_longest_name(job, highest_index))
 
 
-def check_run(run: str | None) -> list[Diagnostic]:
-    """What is wrong with the ID of a run."""
+def check_run(run: str | None, place: Location | None) -> list[Diagnostic]:
+    """What is wrong with the ID of a run.
+
+    Args:
+        run: The ID; None if there is none.
+        place: Where an overlay says it; None if whoever runs the program did.
+    """
     if run is None or (_RUN.fullmatch(run) and len(run) <= LONGEST_RUN):
         return []
     problem = f"the ID of a run is at most {LONGEST_RUN} lower-case letters, digits and '-'"
     advice = "name it after what changed, such as lr2, or say auto"
-    return [diagnose("ET5005", None, option=f"--run '{run}'", problem=problem, advice=advice)]
+    return [diagnose("ET5005", place, option=f"--run '{run}'", problem=problem, advice=advice)]
+
+
+def _launch_problems(job: Job) -> Iterable[Diagnostic]:
+    """What a launcher asks of the workers; a job without a launcher asks nothing."""
+    if not any(map(may_launch, (role.template.main_container for role in job.roles))):
+        return ()
+    from etcompile.check.launch import check_launch  # noqa: PLC0415 - few jobs need it
+
+    return check_launch(job)
 
 
 def _name(job: Job) -> Iterator[Diagnostic]:
@@ -194,19 +207,35 @@ def _reserved(job: Job, role: Role) -> Iterator[Diagnostic]:
 
 def _overwritten(job: Job, role: Role) -> Iterator[Diagnostic]:
     origin = role.template.origin
-    own = {**job.selector, **role.labels, **role.pod_labels}
-    names = {*own, *([role.index_label] if role.index_label else [])}
+    own = _identity(job, role)
     for label, value in role.template.labels.items():
-        if label in names and own.get(label) != value:
+        if label in own and own[label] != value:
             place = origin.locate("metadata", "labels", label)
             facts = {"name": label, "reason": "it is how the job finds its Pods"}
             yield diagnose("ET2042", place, where="label", advice="use another label", **facts)
+    if protocol.SPEC_HASH in role.template.annotations:
+        place = origin.locate("metadata", "annotations", protocol.SPEC_HASH)
+        facts = {"name": protocol.SPEC_HASH, "reason": "it says which run a Pod belongs to"}
+        yield diagnose("ET2042", place, where="annotation", advice="remove it", **facts)
     added = {env.name for env in role.env if isinstance(env, FieldEnv) or not env.default}
     for index, env in enumerate(role.template.main_container.get("env", ())):
         if env["name"] in added:
             place = origin.locate(*_main_place(role), "env", index)
             facts = {"name": env["name"], "reason": "the job sets it"}
             yield diagnose("ET2042", place, where="environment variable", advice="", **facts)
+
+
+def _identity(job: Job, role: Role) -> dict[str, str | None]:
+    """The labels of a role's Pods that replace a template's; None for a value of each replica."""
+    numbered = (role.index_label, role.rank_label, role.relaunch_label)
+    return {
+        **dict.fromkeys(label for label in (*numbered, *protocol.OWN_LABELS) if label),
+        **job.selector,
+        **role.labels,
+        **role.object_labels,
+        **role.pod_labels,
+        **role.leader_labels,
+    }
 
 
 def _sidecar_first(role: Role) -> Iterator[Diagnostic]:
@@ -217,7 +246,7 @@ def _sidecar_first(role: Role) -> Iterator[Diagnostic]:
     for index, container in enumerate(containers):
         if found := launch_program(container):
             place = role.template.origin.locate("spec", "containers", index, "name")
-            facts = {"other": container["name"], "program": found[0]}
+            facts = {"other": container["name"], "program": found}
             yield diagnose("ET2049", place, first=role.template.main, **facts)
             return
 

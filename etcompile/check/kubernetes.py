@@ -17,6 +17,7 @@ from etcompile import data
 from etcompile.check.explain import Fault, Problem, faults, value_at
 from etcompile.diagnostics import Diagnostic, Location, Source, ValuePath, diagnose
 from etcompile.load import without_nulls
+from etcompile.model import quantity
 
 _POD_TEMPLATE = "core.v1.PodTemplateSpec"
 _PROBLEMS: dict[Problem, str] = {
@@ -52,11 +53,23 @@ def check_pod_template(source: Source, path: ValuePath, version: str) -> list[Di
     Raises:
         ValueError: the version is unknown.
     """
-    value = value_at(source.data, path)
-    if value is None:
+    return [
+        diagnostic(source, fault, version) for fault in template_faults(source.data, path, version)
+    ]
+
+
+def template_faults(value: Any, path: ValuePath, version: str) -> list[Fault]:
+    """The same, as faults.
+
+    Args:
+        value: The document that holds the template, JSON.
+        path: Where.
+        version: One of `versions()`.
+    """
+    template = value_at(value, path)
+    if template is None:
         return []
-    found = _faults(value, version, _POD_TEMPLATE, root="the Pod template", at=path)
-    return [_diagnostic(source, fault, version) for fault in found]
+    return _faults(template, version, _POD_TEMPLATE, root="the Pod template", at=path)
 
 
 def check_object(source: Source, version: str) -> list[Diagnostic]:
@@ -74,6 +87,31 @@ def check_object(source: Source, version: str) -> list[Diagnostic]:
         ValueError: the version is unknown.
     """
     return _object(source.data, version, source)
+
+
+def check_types(source: Source, version: str) -> list[Diagnostic]:
+    """Where an object of a cluster has values of other types than the API gives them.
+
+    What a server of any version gave out has none, though it may have fields and choices that
+    this version does not know.
+
+    Args:
+        source: The object: a mapping with apiVersion and kind.
+        version: One of `versions()`.
+
+    Returns:
+        An error for each fault, at its place; none for a kind that this version does not have.
+    """
+    value: dict[str, Any] = dict(source.data)
+    status = value.pop("status", None)
+    found: list[Diagnostic] = []
+    if status is not None and not isinstance(status, dict):
+        facts = {"where": "status", "problem": "must be a mapping", "advice": ""}
+        found.append(diagnose("ET4002", source.locate(("status",)), **facts))
+    if definition := _definition(version, value["apiVersion"], value["kind"]):
+        faults = _faults(value, version, definition, root=value["kind"])
+        found += [diagnostic(source, one, version) for one in faults if one.problem == "type"]
+    return found
 
 
 def check_value(value: dict[str, Any], version: str) -> list[Diagnostic]:
@@ -103,7 +141,7 @@ def _object(value: dict[str, Any], version: str, source: Source | None) -> list[
         hidden |= {"sops", "data", "stringData"}  # what it holds, only SOPS can tell
     declared = {field: part for field, part in value.items() if field not in hidden}
     found = _faults(declared, version, definition, root=value["kind"])
-    problems = [_diagnostic(source, fault, version) for fault in found]
+    problems = [diagnostic(source, fault, version) for fault in found]
     return problems or list(_nameless(value, source))
 
 
@@ -129,7 +167,8 @@ def _faults(
     return faults(validator, schema, without_nulls(value), root=root, at=at)
 
 
-def _diagnostic(source: Source | None, fault: Fault, version: str) -> Diagnostic:
+def diagnostic(source: Source | None, fault: Fault, version: str) -> Diagnostic:
+    """The error that a fault of a Pod template or an object is."""
     path, at_key = fault.place
     place = _place(source, path, at_key=at_key)
     facts = dict(fault.facts)
@@ -141,7 +180,15 @@ def _diagnostic(source: Source | None, fault: Fault, version: str) -> Diagnostic
     if fault.definition == "byte":
         facts["advice"] = _BASE64_ADVICE
     problem = _PROBLEMS[fault.problem].format_map(facts)
+    if fault.definition == "api.resource.Quantity" and fault.problem == "form":
+        problem = f"'{facts['found']}' is not a quantity"
+        facts["advice"] = _meant_quantity(facts["found"])
     return diagnose("ET4002", place, where=facts["where"], problem=problem, advice=facts["advice"])
+
+
+def _meant_quantity(found: str) -> str:
+    meant = quantity.probably(found)
+    return f"did you mean '{meant}'?" if meant else "for example 500m, 2, 4Gi"
 
 
 def _place(source: Source | None, path: ValuePath, *, at_key: bool = False) -> Location | None:

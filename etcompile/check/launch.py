@@ -1,33 +1,51 @@
 """The launcher's command line held against the workers it will find.
 
-Only what can be read with certainty: a horovodrun or mpirun whose numbers are written out.
-Shell variables and scripts are left alone. What horovodrun does with the numbers is in
-reference/et-operator.md 9.
+Only what can be read with certainty: a horovodrun or mpirun whose numbers are written out and
+which runs whatever happens. Shell variables, branches and options that say otherwise are left
+alone. What horovodrun does with the numbers is in reference/et-operator.md 9.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 
 from msgspec import Struct
 
 from etcompile.diagnostics import Diagnostic, Location, diagnose
-from etcompile.model import Job, Role
-from etcompile.model.commands import launch_program
+from etcompile.model import Job, Origin, Role
+from etcompile.model.launchers import Launch, launches
+from etcompile.model.shell import given_words
 
-_HOROVOD = {
-    "np": ("-np", "--num-proc"),
-    "min": ("--min-np", "--min-num-proc"),
-    "max": ("--max-np", "--max-num-proc"),
-}
-_MPI = {"np": ("-np", "-n", "--np", "-c")}
+_PROCESSES = ("-np", "--np", "-n", "--n", "-c", "--c")
+_HOROVOD_PROCESSES = ("-np", "--num-proc")
+_LEAST = ("--min-np", "--min-num-proc")
+_MOST = ("--max-np", "--max-num-proc")
 _NETWORK = ("--network-interfaces", "--network-interface", "--nics")
+
+_OWN_HOSTS = ("-H", "--H", "-host", "--host", "-hosts", "--hosts", "-app", "--app")
+"""Options that name other hosts, or other slots, than the job's hostfile does."""
+_HOST_FILES = (
+    "-hostfile",
+    "--hostfile",
+    "-machinefile",
+    "--machinefile",
+    "-f",
+    "--default-hostfile",
+)
+_OWN_FILE = "/hostfile"
+"""How the path of the hostfile ends that the job itself brings."""
+_HYDRA = frozenset({"genv", "genvlist", "genvall", "genvnone", "env", "envlist", "ppn", "perhost"})
+_HYDRA_ONLY = _HYDRA | {"f", "iface", "launcher", "bootstrap", "rmk", "hosts", "print-rank-map"}
+"""Options that only Hydra has: it starts more processes than there are slots without a word."""
 
 
 class _Command(Struct, frozen=True):
-    program: str
-    numbers: Mapping[str, tuple[str, int]]
-    """What is asked for (np, min, max) to the flag as written and its value."""
-    words: Sequence[str]
-    place: Location
+    launch: Launch
+    origin: Origin
+    path: tuple[str | int, ...]
+
+    @property
+    def place(self) -> Location:
+        """Where it stands, which takes a while to look up."""
+        return self.origin.locate(*self.path)
 
 
 def check_launch(job: Job) -> list[Diagnostic]:
@@ -38,37 +56,66 @@ def check_launch(job: Job) -> list[Diagnostic]:
     problems: list[Diagnostic] = []
     for role in job.roles:
         if role is not workers and (command := _command(role)):
-            problems += _fits(command, job, workers)
+            problems += _fits(command, role, job, workers)
     return problems
 
 
 def _command(role: Role) -> _Command | None:
+    """The launch of a role's trainer, if there is one alone and nothing about it is in doubt."""
     container = role.template.main_container
-    match launch_program(container):
-        case (("horovodrun" | "mpirun" | "mpiexec") as program, words):
-            names = [c["name"] for c in role.template.spec["containers"]]
-            field = "command" if container.get("command") else "args"
-            place = ("spec", "containers", names.index(role.template.main), field)
-            flags = _HOROVOD if program == "horovodrun" else _MPI
-            where = role.template.origin.locate(*place)
-            return _Command(program, _numbers(words, flags), words, where)
-    return None
+    found = launches(container)
+    if len(found) != 1 or not found[0].sure:
+        return None
+    names = [c["name"] for c in role.template.spec["containers"]]
+    field = "command" if container.get("command") else "args"
+    path = ("spec", "containers", names.index(role.template.main), field)
+    return _Command(found[0], role.template.origin, path)
 
 
-def _numbers(
-    words: Sequence[str], flags: Mapping[str, Sequence[str]]
-) -> dict[str, tuple[str, int]]:
-    found: dict[str, tuple[str, int]] = {}
-    for meaning, names in flags.items():
-        for word, following in zip(words, [*words[1:], ""], strict=False):
-            flag, equals, value = word.partition("=")
-            value = value if equals else following
-            if flag in names and value.isdecimal():
-                found.setdefault(meaning, (flag, int(value)))
-    return found
+def _processes(launch: Launch) -> tuple[str, int] | None:
+    """How many processes it asks for, over all its programs, with the option that says so."""
+    names = _HOROVOD_PROCESSES if launch.program == "horovodrun" else _PROCESSES
+    total, flag = 0, ""
+    for options in launch.contexts:
+        given = [option for option in options if option.name in names]
+        if len(given) != 1 or (value := given[0].number) is None:
+            return None
+        total, flag = total + value, given[0].name
+    return flag, total
 
 
-def _fits(command: _Command, job: Job, workers: Role) -> Iterator[Diagnostic]:
+def _keeps_to_slots(launch: Launch, job: Job, role: Role) -> bool:
+    """Whether a launch refuses more processes than the job's hosts have slots.
+
+    Open MPI and horovodrun do; Hydra starts what it is told to. Other hosts than the job's own, or
+    leave to start more than there are slots, make it nobody's business here.
+    """
+    if launch.has(*_OWN_HOSTS, "--slots-per-host"):
+        return False
+    for option in launch.options:
+        if option.name in _HOST_FILES and not option.values[0].text.endswith(_OWN_FILE):
+            return False
+    return not (_is_hydra(launch, job) or _oversubscribes(role))
+
+
+def _is_hydra(launch: Launch, job: Job) -> bool:
+    if launch.program == "horovodrun":
+        return False
+    if launch.program == "mpiexec.hydra":
+        return True
+    named = job.document["spec"].get("mpiImplementation", "OpenMPI")
+    return named != "OpenMPI" or any(o.name.lstrip("-") in _HYDRA_ONLY for o in launch.options)
+
+
+def _oversubscribes(role: Role) -> bool:
+    """Whether a word or a variable lets Open MPI start more processes than there are slots."""
+    container = role.template.main_container
+    variables = container.get("env", ())
+    texts = [*given_words(container), *(f"{e['name']}={e.get('value', '')}" for e in variables)]
+    return any("oversubscribe" in text.lower() for text in texts)
+
+
+def _fits(command: _Command, role: Role, job: Job, workers: Role) -> Iterator[Diagnostic]:
     count, slots = len(workers.members), job.slots
     # A launcher with a GPU, or one that is told to, is a host like the workers.
     hosts = {name for lines in job.host_lists if lines.live for name in lines.roles}
@@ -77,23 +124,24 @@ def _fits(command: _Command, job: Job, workers: Role) -> Iterator[Diagnostic]:
     capacity = (count + others) * slots
     ceiling = workers.bounds.maximum if workers.bounds else None
     most = (ceiling + others) * slots if ceiling else None
-    available = f"{count + others} {_plural(noun, count + others)} of {slots}"
-    available += f" {_plural('slot', slots)}"
-    numbers = command.numbers
-    np, low, high = (numbers.get(meaning) for meaning in ("np", "min", "max"))
+    launch = command.launch
+    np = _processes(launch)
+    low, high = (next(launch.numbers(*names), None) for names in (_LEAST, _MOST))
 
     def misfit(which: tuple[str, int], problem: str, advice: str) -> Diagnostic:
         flag, value = which
-        facts = {"program": command.program, "flag": flag, "value": value}
+        facts = {"program": launch.program, "flag": flag, "value": value}
         return diagnose("ET2030", command.place, **facts, problem=problem, advice=advice)
 
-    if np and np[1] > capacity:
+    if np and np[1] > capacity and _keeps_to_slots(launch, job, role):
+        available = f"{count + others} {_plural(noun, count + others)} of {slots}"
+        available += f" {_plural('slot', slots)}"
         yield misfit(
             np,
             f"the job starts with {available}, {capacity} in all",
             "lower it, or start with more workers or slotsPerWorker",
         )
-    if command.program != "horovodrun":
+    if launch.program != "horovodrun":
         return
     if np and low and low[1] > np[1]:
         yield misfit(low, f"it is above {np[0]} {np[1]}", f"use at most {np[1]}")
@@ -112,9 +160,7 @@ def _fits(command: _Command, job: Job, workers: Role) -> Iterator[Diagnostic]:
             f"scaled in to minReplicas {workers.bounds.minimum} only {floor} are left",
             "raise minReplicas, or lower it",
         )
-    if count + others == 1 and not any(
-        word.partition("=")[0] in _NETWORK for word in command.words
-    ):
+    if count + others == 1 and not launch.has(*_NETWORK):
         yield diagnose("ET2031", command.place, replicas=count)
 
 

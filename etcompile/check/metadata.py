@@ -25,10 +25,11 @@ def check_metadata(source: Source) -> list[Diagnostic]:
 
 
 def _fields(source: Source, metadata: dict[str, Any]) -> Iterator[Diagnostic]:
-    if not any(isinstance(metadata.get(n), str) and metadata[n] for n in ("name", "generateName")):
+    if not any(metadata.get(name) for name in ("name", "generateName")):
         yield _wrong(source, ("metadata", "name"), "needs a name, as text")
-    if not isinstance(metadata.get("namespace", ""), str):
-        yield _wrong(source, ("metadata", "namespace"), "must be text")
+    for field in ("name", "generateName", "namespace"):
+        if not isinstance(metadata.get(field, ""), str):
+            yield _wrong(source, ("metadata", field), "must be text")
     for field in ("labels", "annotations"):
         values = metadata.get(field, {})
         if not isinstance(values, dict):
@@ -37,6 +38,13 @@ def _fields(source: Source, metadata: dict[str, Any]) -> Iterator[Diagnostic]:
         for key, value in values.items():
             if not isinstance(value, str):
                 yield _wrong(source, ("metadata", field, key), "must be text: put it in quotes")
+    for field, item, words in _LISTS:
+        values = metadata.get(field) or []
+        if not isinstance(values, list) or not all(isinstance(one, item) for one in values):
+            yield _wrong(source, ("metadata", field), f"must be a list of {words}")
+
+
+_LISTS = (("finalizers", str, "texts"), ("ownerReferences", dict, "mappings"))
 
 
 def _wrong(source: Source, path: ValuePath, problem: str) -> Diagnostic:

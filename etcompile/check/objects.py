@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from etcompile.check.keys import contains_private_key, may_contain_private_key
-from etcompile.diagnostics import Diagnostic, Source, diagnose
+from etcompile.check.keys import contains_private_key, may_contain_private_key, path_of_key
+from etcompile.diagnostics import Diagnostic, Location, Source, diagnose
 from etcompile.model import Job
 
 _CONFIG_MAP_LIMIT = 1024 * 1024
@@ -25,11 +25,11 @@ Identity = tuple[str, str, str, str]
 """Group, kind, namespace and name."""
 
 
-def check_compiled(job: str, objects: Sequence[Object]) -> list[Diagnostic]:
+def check_compiled(job: Job, objects: Sequence[Object]) -> list[Diagnostic]:
     """What must not leave, or should not, of a job's objects.
 
     Args:
-        job: The job's name.
+        job: The job.
         objects: Its compiled objects.
     """
     return [*_pod_waves(job, objects), *_compiled(job, objects)]
@@ -124,18 +124,28 @@ def identity(value: Object) -> Identity:
     return group, value["kind"], metadata.get("namespace") or "default", metadata["name"]
 
 
-def _compiled(job: str, objects: Sequence[Object]) -> Iterator[Diagnostic]:
+def _compiled(job: Job, objects: Sequence[Object]) -> Iterator[Diagnostic]:
     suspicious = may_contain_private_key(objects)
     seen: set[int] = set()
     for value in objects:
         if suspicious and contains_private_key(_unseen(value, seen)):
-            what = f"{value['kind']} {value['metadata']['name']} of job '{job}'"
-            yield diagnose("ET4006", None, what=what)
+            what = f"{value['kind']} {value['metadata']['name']} of job '{job.name}'"
+            yield diagnose("ET4006", _place_of_key(job), what=what)
         if (size := _annotations_size(value)) > _ANNOTATIONS_LIMIT:
-            what = f"{value['kind']} {value['metadata']['name']} of job '{job}'"
-            yield diagnose("ET4011", None, what=what, size=size // 1024)
+            what = f"{value['kind']} {value['metadata']['name']} of job '{job.name}'"
+            yield diagnose("ET4011", _name_of(job), what=what, size=size // 1024)
         if value["kind"] == "ConfigMap":
-            yield from _config_size(value)
+            yield from _config_size(job, value)
+
+
+def _name_of(job: Job) -> Location:
+    return job.origin.locate("metadata", "name")
+
+
+def _place_of_key(job: Job) -> Location:
+    """Where a private key stands in the job's document, or else its name: a patch adds it."""
+    path = path_of_key(job.origin.source.data)
+    return _name_of(job) if path is None else job.origin.source.locate(path)
 
 
 def _unseen(value: Object, seen: set[int]) -> list[Any]:
@@ -148,10 +158,10 @@ def _unseen(value: Object, seen: set[int]) -> list[Any]:
     return parts
 
 
-def _config_size(value: Object) -> Iterator[Diagnostic]:
+def _config_size(job: Job, value: Object) -> Iterator[Diagnostic]:
     if (size := _size(value.get("data"))) > _CONFIG_MAP_LIMIT:
         name = value["metadata"]["name"]
-        yield diagnose("ET4008", None, name=name, size=size // 1024)
+        yield diagnose("ET4008", _name_of(job), name=name, size=size // 1024)
 
 
 def _annotations_size(value: Object) -> int:
@@ -164,7 +174,7 @@ def _size(texts: object) -> int:
     return sum(len(k.encode()) + len(v.encode()) for k, v in pairs if isinstance(v, str))
 
 
-def _pod_waves(job: str, objects: Iterable[Object]) -> Iterator[Diagnostic]:
+def _pod_waves(job: Job, objects: Iterable[Object]) -> Iterator[Diagnostic]:
     """Argo CD starts no wave before the Pods of the last one end (reference/gitops.md 0, 1)."""
     waves: dict[str, str] = {}
     for value in objects:
@@ -173,14 +183,14 @@ def _pod_waves(job: str, objects: Iterable[Object]) -> Iterator[Diagnostic]:
             waves.setdefault(wave, value["metadata"]["name"])
     if len(waves) > 1:
         pods = " and ".join(f"{pod} in {wave}" for wave, pod in waves.items())
-        yield diagnose("ET4012", None, job=job, pods=pods)
+        yield diagnose("ET4012", _name_of(job), job=job.name, pods=pods)
 
 
 def _neighbour(source: Source, *, allow: bool) -> Iterator[Diagnostic]:
     value = source.data
     what = f"{value['kind']} '{value.get('metadata', {}).get('name', '')}'"
-    if contains_private_key(value):
-        yield diagnose("ET4006", source.locate(("metadata", "name")), what=what)
+    if (key := path_of_key(value)) is not None:
+        yield diagnose("ET4006", source.locate(key), what=what)
     elif value["kind"] == "Secret" and not allow:
         for field in ("data", "stringData"):
             if value.get(field) and not _is_encrypted(value, field):

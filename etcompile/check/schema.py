@@ -6,6 +6,7 @@ the frontends, which then read the document without looking twice.
 """
 
 import functools
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,13 +45,30 @@ def check_document(source: Source, schema: str | Path) -> list[Diagnostic]:
         OSError: the schema cannot be read.
         ValueError: it is not a JSON Schema.
     """
+    return [diagnostic(source, fault) for fault in document_faults(source.data, schema)]
+
+
+def document_faults(value: Any, schema: str | Path) -> list[Fault]:
+    """The same, as faults.
+
+    Args:
+        value: The document, JSON.
+        schema: As for `check_document`.
+    """
     validator, rules = _compiled(Path(schema))
-    value = source.data
     # Valid with its nulls is valid without: no schema of ours has a type that null is of.
     if validator.is_valid(value):
         return []
-    found = faults(validator, rules, without_nulls(value), root=_name(value))
-    return [_diagnostic(source, fault) for fault in found]
+    return faults(validator, rules, without_nulls(value), root=_name(value))
+
+
+def rules(schema: str | Path) -> Mapping[str, Any]:
+    """A schema with all it refers to, as documents are held against it; not to be changed.
+
+    Args:
+        schema: A file name in `schemas/`, or the path of a schema.
+    """
+    return _compiled(Path(schema))[1]
 
 
 @functools.cache
@@ -64,6 +82,7 @@ def _name(value: object) -> str:
     return kind if isinstance(kind, str) and kind else "the document"
 
 
-def _diagnostic(source: Source, fault: Fault) -> Diagnostic:
+def diagnostic(source: Source, fault: Fault) -> Diagnostic:
+    """The error that a fault of a document is."""
     path, at_key = fault.place
     return diagnose(_CODES[fault.problem], source.locate(path, key=at_key), **fault.facts)

@@ -4,26 +4,33 @@ Apart from the other checks of objects because it depends on how the folder is l
 whoever writes it knows.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from etcompile.diagnostics import Diagnostic, diagnose
+from etcompile.model import Origin
 
 
-def unstaged(objects: Sequence[Mapping[str, Any]]) -> Iterator[Diagnostic]:
+def unstaged(
+    groups: Sequence[tuple[Origin | None, Iterable[Mapping[str, Any]]]],
+) -> Iterator[Diagnostic]:
     """Warnings about Pods that run as an account which is created beside them.
 
     Flux dry-runs all objects of a stage before it applies the first of them, and accounts and Pods
     are in one stage (reference/gitops.md 2.2, 2.3).
 
     Args:
-        objects: What is rendered into the folder.
+        groups: What is rendered into the folder, by the job that it is made of.
     """
-    accounts = {_key(one) for one in objects if one["kind"] == "ServiceAccount"}
-    for one in objects if accounts else ():
-        account = one["spec"].get("serviceAccountName") if one["kind"] == "Pod" else None
-        if account and (_key(one)[0], account) in accounts:
-            yield diagnose("ET4015", None, pod=one["metadata"]["name"], account=account)
+    accounts = {
+        _key(one) for _, objects in groups for one in objects if one["kind"] == "ServiceAccount"
+    }
+    for origin, objects in groups if accounts else ():
+        for one in objects:
+            account = one["spec"].get("serviceAccountName") if one["kind"] == "Pod" else None
+            if account and (_key(one)[0], account) in accounts:
+                place = origin.locate("metadata", "name") if origin else None
+                yield diagnose("ET4015", place, pod=one["metadata"]["name"], account=account)
 
 
 def _key(value: Mapping[str, Any]) -> tuple[str, str]:

@@ -122,7 +122,7 @@ def spoilt(whole, path, how):
         parent = parent[step]
     match how:
         case "add":
-            parent[path[-1]] = "x"
+            parent[path[-1]] = "1"  # among limits it is an amount
         case "drop":
             del parent[path[-1]]
         case "retype":
@@ -151,11 +151,17 @@ def test_good_objects_are_accepted(kind, version):
     assert the_full_schema_accepts(value(kind), version)
 
 
+UNLIKE_THE_SERVER = (
+    ("Pod", ("spec",), "drop"),  # the full schemas allow it
+    ("RoleBinding", ("roleRef", "apiGroup"), "drop"),  # the API server fills it in
+)
+
+
 @pytest.mark.parametrize("version", CHECKED)
 @pytest.mark.parametrize("kind", ["Pod", "Service", "RoleBinding", "Deployment", "NetworkPolicy"])
 def test_the_bundle_decides_as_the_full_schemas_do(kind, version):
     whole = value(kind)
-    cases = list(changes(whole))
+    cases = [one for one in changes(whole) if (kind, *one) not in UNLIKE_THE_SERVER]
     decided = {True: 0, False: 0}
     for path, how in cases:
         bad = spoilt(whole, path, how)

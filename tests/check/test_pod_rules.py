@@ -1,9 +1,13 @@
 """What the API server refuses in a Pod although the schema allows it, told with its line."""
 
+import json
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from etcompile.check import kubernetes
 from etcompile.check.pods import check_images, check_pod_template
 from etcompile.load import from_values, parse
 
@@ -130,10 +134,8 @@ def test_a_volume_that_the_compiler_adds_may_be_mounted():
         ),
         ("name: ssh", "name: Ssh", "ports[0].name", "'Ssh' is not a port name"),
         ("name: ssh", "name: 22", "", None),
-        ("cpu: 2,", "cpu: two,", "resources.limits.cpu", "'two' is not a quantity"),
         ("cpu: 2,", "cpu: -2,", "resources.limits.cpu", "must not be negative: -2"),
         ("cpu: 500m", "cpu: 2500m", "resources.requests.cpu", "2500m is above the limit 2"),
-        ("sizeLimit: 1Gi", "sizeLimit: 1GB", "emptyDir.sizeLimit", "'1GB' is not a quantity"),
         (
             "livenessProbe: {tcpSocket: {port: 22}}",
             "livenessProbe: {periodSeconds: 1}",
@@ -213,8 +215,19 @@ def test_what_the_api_server_refuses_is_told_before_it_is_asked(old, new, where,
     assert only(found).location.line in range(changed_line - 2, changed_line + added + 3)
 
 
-def test_a_quantity_with_a_wrong_unit_suggests_the_right_one():
-    assert only(changed("memory: 4Gi", "memory: 4GB")).hint == "did you mean '4Gi'?"
+@pytest.mark.parametrize(
+    ("old", "new", "where", "hint"),
+    [
+        ("cpu: 2,", "cpu: two,", "resources.limits.cpu", "for example 500m, 2, 4Gi"),
+        ("memory: 4Gi", "memory: 4GB", "resources.limits.memory", "did you mean '4Gi'?"),
+        ("sizeLimit: 1Gi", "sizeLimit: 1 gb", "emptyDir.sizeLimit", "did you mean '1Gi'?"),
+    ],
+)
+def test_a_quantity_with_a_wrong_unit_suggests_the_right_one(old, new, where, hint):
+    (document,) = parse(TEMPLATE.replace(old, new)).documents
+    told = only(kubernetes.check_pod_template(document, AT, "1.34"))
+    assert re.fullmatch(rf".*{where}: '.*' is not a quantity", told.message)
+    assert told.hint == hint
 
 
 @pytest.mark.parametrize(
@@ -235,6 +248,8 @@ def test_a_quantity_with_a_wrong_unit_suggests_the_right_one():
 def test_requests_are_held_against_limits_as_the_scheduler_would(name, limit, wanted, problem):
     amounts = {"limits": {name: limit}, "requests": {name: wanted}}
     resources = {key: value for key, value in amounts.items() if value[name] is not None}
+    if name.startswith("hugepages-"):
+        resources["limits"]["memory"] = "1Gi"
     found = [one.message for one in main_with(resources=resources)]
     assert [problem is not None and problem in one for one in found] == [True] * bool(problem)
 
@@ -243,7 +258,15 @@ def test_requests_are_held_against_limits_as_the_scheduler_would(name, limit, wa
     "fields",
     [
         {"env": [{"name": "relaxed since 1.30: a/b", "value": "x"}]},
-        {"env": [{"name": "A", "value": "", "valueFrom": {"fieldRef": {"fieldPath": "spec.x"}}}]},
+        {
+            "env": [
+                {
+                    "name": "A",
+                    "value": "",
+                    "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}},
+                }
+            ]
+        },
         {"ports": [{"containerPort": 1}, {"containerPort": 1, "protocol": "UDP", "hostPort": 0}]},
         {"ports": [{"containerPort": 1, "name": ""}, {"containerPort": 2, "name": ""}]},
         {"image": "x y"},
@@ -253,6 +276,25 @@ def test_requests_are_held_against_limits_as_the_scheduler_would(name, limit, wa
 )
 def test_what_the_api_server_lets_pass_passes(fields):
     assert main_with(**fields) == []
+
+
+def test_a_rule_holds_for_the_versions_that_have_it():
+    value = {"template": {"spec": {"containers": [{"name": "m", "image": "a:1"}]}}}
+    value["template"]["spec"]["containers"][0]["env"] = [{"name": "a/b", "value": "c"}]
+    (document,) = from_values([{"apiVersion": "v1", "kind": "PodTemplate", **value}]).documents
+    assert len(check_pod_template(document, AT, "1.31")) == 1
+    assert check_pod_template(document, AT, "1.32") == []
+    assert check_pod_template(document, AT) == []
+
+
+def test_thousands_of_bad_mounts_get_short_advice():
+    volumes = [{"name": f"volume-{index}", "emptyDir": {}} for index in range(200)]
+    mounts = [{"name": f"none-{index}", "mountPath": f"/{index}"} for index in range(200)]
+    main = {"name": "main", "image": "a:1", "volumeMounts": mounts}
+    found = with_spec(containers=[main], volumes=volumes)
+    assert len(found) == 200
+    assert found[0].hint.endswith("volume-7 and 192 more")
+    assert sum(len(one.hint or "") for one in found) < 10_000
 
 
 def test_a_volume_without_a_source_is_an_empty_directory():
@@ -274,8 +316,8 @@ def test_a_sidecar_may_have_probes():
         ("registry.example.com:5000/ml/trainer:latest", True),
         ("registry.example.com:5000/ml/trainer:2.1", False),
         ("trainer:1", False),
-        ("trainer@sha256:0123", False),
-        ("trainer:latest@sha256:0123", False),
+        (f"trainer@sha256:{64 * '0'}", False),
+        (f"trainer:latest@sha256:{64 * '0'}", False),
     ],
 )
 def test_an_image_that_can_change_under_its_name_is_a_warning(image, mutable):
@@ -283,6 +325,56 @@ def test_an_image_that_can_change_under_its_name_is_a_warning(image, mutable):
     found = check_images(document, AT)
     expected = [("ET2040", f"image '{image}' can change under the same name", 13)]
     assert [(one.code, one.message, one.location.line) for one in found] == expected * mutable
+
+
+@pytest.mark.parametrize(
+    ("image", "problem", "hint"),
+    [
+        (
+            "pytorch/pytorch: 2.5.1",
+            "it contains a blank",
+            "did you mean 'pytorch/pytorch:2.5.1'?",
+        ),
+        ("ghcr.io/x//y:1", "it has a '/' too many", "did you mean 'ghcr.io/x/y:1'?"),
+        (
+            "ghcr.io/Org/App:V1",
+            "'Org' has upper-case letters",
+            "did you mean 'ghcr.io/org/app:V1'?",
+        ),
+        (
+            "PyTorch/pytorch:2.5.1",
+            "has upper-case letters",
+            "did you mean 'pytorch/pytorch:2.5.1'?",
+        ),
+        ("https://ghcr.io/x/y:1", "it begins with 'https://'", "did you mean 'ghcr.io/x/y:1'?"),
+        ("trainer:", "its tag is empty", "did you mean 'trainer'?"),
+        ("trainer:v1,", "'v1,' is not a tag", "write [REGISTRY/]PATH[:TAG][@DIGEST]"),
+        ("trainer@sha256:0123", "'sha256:0123' is not a digest", "write [REGISTRY/]PATH"),
+        ("-trainer", "'-trainer' is not a name", "write [REGISTRY/]PATH"),
+    ],
+)
+def test_an_image_that_no_runtime_can_pull_is_an_error(image, problem, hint):
+    (document,) = parse(TEMPLATE.replace("trainer:1", json.dumps(image))).documents
+    found = only(check_images(document, AT))
+    assert (found.code, found.location.line) == ("ET4020", 13)
+    assert found.message.startswith(f"image '{image}' can never be pulled: ")
+    assert problem in found.message
+    assert found.hint.startswith(hint)
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        "localhost/trainer:1",
+        "registry:5000/ml/trainer:V1.2_3-x",
+        "Registry.example.com/ml/a__b.c--d:1",
+        "[fd00::1]:5000/trainer:1",
+        "${REGISTRY}/trainer:1",
+    ],
+)
+def test_an_image_that_a_runtime_may_pull_is_none(image):
+    (document,) = parse(TEMPLATE.replace("trainer:1", json.dumps(image))).documents
+    assert check_images(document, AT) == []
 
 
 def test_images_of_init_containers_count_too():

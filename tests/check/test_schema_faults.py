@@ -1,6 +1,8 @@
 """What a user reads when a TrainingJob, ScaleOut or ScaleIn is not valid, and where."""
 
 import json
+import subprocess
+import sys
 
 import jsonschema
 import pytest
@@ -418,3 +420,22 @@ def objects(schema, path):
             yield from objects(inner, f"{path}.{name}")
     if isinstance(items := schema.get("items"), dict):
         yield from objects(items, f"{path}[]")
+
+
+def test_thousands_of_bad_label_keys_need_no_memory_by_the_square_of_their_number():
+    """Each is told about with a copy of the whole mapping, if the validator is left alone."""
+    program = (
+        "import resource, sys\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))\n"
+        "import etcompile\n"
+        "labels = {f'a b{n}': 'x' for n in range(4000)}\n"
+        "worker = {'template': {'spec': {'containers': [{'name': 'main', 'image': 'x:1'}]}}}\n"
+        f"job = {{'apiVersion': {GROUP!r}, 'kind': 'TrainingJob',\n"
+        "       'metadata': {'name': 'mnist', 'labels': labels},\n"
+        "       'spec': {'etReplicaSpecs': {'launcher': worker, 'worker': worker}}}\n"
+        "codes = [found.code for found in etcompile.compile([job]).diagnostics]\n"
+        "print(codes.count('ET2009'), codes[-1])\n"
+    )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["199", "ET1024"], done.stderr[-500:]

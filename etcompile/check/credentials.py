@@ -1,0 +1,112 @@
+"""Credentials that stand in plain text in a document: a warning each, with the way out.
+
+Apart from the check for private keys, which refuses: what looks like a password may be none, and a
+job that runs with one today is not to break. No value is shown.
+"""
+
+import marshal
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from msgspec import structs
+
+from etcompile.diagnostics import Diagnostic, Source, ValuePath, diagnose
+from etcompile.diagnostics.credentials import (
+    credential_spans,
+    form_of,
+    is_credential,
+    may_hold_credential,
+)
+
+_ENCRYPTED = ("Secret", "SealedSecret", "SecretProviderClass")
+"""Kinds that have rules of their own, or hold ciphertext."""
+_OPTION = re.compile(r"--?[\w-]+")
+_BY_NAME = "a credential, by its name"
+_KEYED = ("annotations", "data")
+"""Mappings whose keys are names of values."""
+
+
+def check_credentials(sources: Iterable[Source]) -> Iterator[Diagnostic]:
+    """A warning for each credential in plain text.
+
+    Args:
+        sources: Documents as they are written, overlays among them.
+    """
+    for source in sources:
+        if source.data.get("kind") in _ENCRYPTED or "sops" in source.data:
+            continue
+        if may_hold_credential(marshal.dumps(source.data)):
+            for path, where, what, advice in _found((), source.data):
+                place = structs.replace(source.locate(path), text=None, hidden=True)
+                yield diagnose("ET2136", place, where=where, what=what, advice=advice)
+
+
+_Found = tuple[ValuePath, str, str, str]
+"""Where a credential stands, that place in words, what it is, and what to do about it."""
+
+
+def _found(path: ValuePath, value: Any) -> Iterator[_Found]:
+    if isinstance(value, Mapping):
+        yield from _in_mapping(path, value)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            here = (*path, index)
+            if isinstance(item, str) and index and _is_option_value(value[index - 1], item):
+                yield here, _where(path), f"a credential, by the name of {value[index - 1]}", _ARGS
+            else:
+                yield from _found(here, item)
+    elif isinstance(value, str):
+        what = form_of(value) or (credential_spans(value) and _BY_NAME)
+        if what:
+            yield path, _where(path), what, _ARGS if _is_command(path) else _OTHER
+
+
+def _in_mapping(path: ValuePath, value: Mapping[str, Any]) -> Iterator[_Found]:
+    name, text = value.get("name"), value.get("value")
+    variable = isinstance(name, str) and isinstance(text, str)
+    if variable:
+        what = form_of(str(text)) or (_BY_NAME if is_credential(str(name), str(text)) else None)
+        if what:
+            advice = _ENV.format(name=name)
+            yield (*path, "value"), f"the environment variable '{name}'", what, advice
+    for key, inner in value.items():
+        here = (*path, key)
+        if variable and key == "value":
+            continue
+        named = path and path[-1] in _KEYED and isinstance(inner, str)
+        if named and not form_of(inner) and is_credential(key, inner):
+            yield here, _where(here), _BY_NAME, _OTHER
+        else:
+            yield from _found(here, inner)
+
+
+def _is_option_value(option: object, value: str) -> bool:
+    return (
+        isinstance(option, str)
+        and _OPTION.fullmatch(option) is not None
+        and is_credential(option, value)
+    )
+
+
+def _is_command(path: ValuePath) -> bool:
+    return "args" in path or "command" in path
+
+
+def _where(path: ValuePath) -> str:
+    """A place in words: the field, and the key where a key is somebody's name."""
+    names = [step for step in path if isinstance(step, str)]
+    if len(names) > 1 and names[-2] in _KEYED:
+        return f"'{names[-1]}' in {names[-2]}"
+    return names[-1] if names else "this document"
+
+
+_ENV = (
+    "keep it in a Secret and refer to it: replace value by"
+    " valueFrom: {{secretKeyRef: {{name: SECRET, key: {name}}}}}"
+)
+_ARGS = (
+    "keep it in a Secret, give the container a variable by valueFrom.secretKeyRef, and write"
+    " $(VARIABLE) here"
+)
+_OTHER = "keep it in a Secret, and refer to that by secretKeyRef or mount it"

@@ -1,0 +1,185 @@
+"""Everything that is wrong with a document of a kind of ours, each problem once and with its path.
+
+Several checks look at one document: the schema of its kind, that of Kubernetes for its Pod
+templates, the rules of Pods, the number of replicas. None of them waits for another; what two of
+them find at one place is one problem. Apart from lowering, which needs a document that has none.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct, field, structs
+
+from etcompile.check import counts, kubernetes, pods, schema
+from etcompile.check.explain import MOST_FAULTS, Fault, without_echoes
+from etcompile.diagnostics import Diagnostic, Location, Severity, Source, ValuePath, diagnose
+
+
+class Template(Struct, frozen=True):
+    """A Pod template of a document.
+
+    Args:
+        path: Where it stands.
+        partial: The job fills in what it lacks.
+    """
+
+    path: ValuePath
+    partial: bool
+
+
+class Rules(Struct, frozen=True):
+    """What a document is held against.
+
+    Args:
+        schema: The JSON Schema of its kind.
+        version: The version of Kubernetes whose schema its Pod templates must satisfy.
+        volumes: Volumes that its Pods have besides the template's own.
+    """
+
+    schema: str | Path
+    version: str
+    volumes: tuple[str, ...] = ()
+
+
+class Finding(Struct, frozen=True):
+    """A problem of a document.
+
+    Args:
+        diagnostic: What is told.
+        path: The part that is wrong; of a missing field, the path that it would have.
+        fault: The same as a schema sees it; None for a rule that is in no schema.
+    """
+
+    diagnostic: Diagnostic
+    path: ValuePath
+    fault: Fault | None = None
+
+    @property
+    def is_error(self) -> bool:
+        """Whether the document is refused for it."""
+        return self.diagnostic.severity is Severity.ERROR
+
+
+def findings(source: Source, templates: Sequence[Template], rules: Rules) -> list[Finding]:
+    """What is wrong with a document, and what is to be said about its Pod templates.
+
+    Args:
+        source: The document.
+        templates: Its Pod templates.
+        rules: What it is held against.
+
+    Returns:
+        One finding for each problem: what follows from another problem is left out.
+    """
+    kinds = schema.document_faults(source.data, rules.schema)
+    inside = [
+        fault
+        for one in templates
+        for fault in kubernetes.template_faults(source.data, one.path, rules.version)
+    ]
+    own = {id(fault) for fault in kinds}
+    faults = _apart(without_echoes([*kinds, *inside]))
+    found = [
+        Finding(
+            schema.diagnostic(source, fault)
+            if id(fault) in own
+            else kubernetes.diagnostic(source, fault, rules.version),
+            whole_path(fault),
+            fault,
+        )
+        for fault in faults[:MOST_FAULTS]
+    ]
+    if max(len(kinds), len(faults)) > MOST_FAULTS:
+        found.append(_more(source))
+    taken = {one.path for one in found}
+    found += (one for one in _by_rules(source, templates, rules) if not _within(one.path, taken))
+    return found
+
+
+def _apart(faults: Sequence[Fault]) -> list[Fault]:
+    """Faults without those that another schema has found in the same place, or above it.
+
+    The schema of a kind says no more of a Pod template than Kubernetes' own does, in fewer words;
+    but it is the one that knows the kind.
+    """
+    kept: dict[tuple[ValuePath, str], Fault] = {}
+    for fault in faults:
+        key = (whole_path(fault), "" if fault.problem != "form" else str(fault.at_key))
+        kept.setdefault(key, fault)
+    wrong = {whole_path(fault) for fault in kept.values() if fault.problem == "type"}
+    return [fault for fault in kept.values() if not _within(whole_path(fault)[:-1], wrong)]
+
+
+def _by_rules(source: Source, templates: Sequence[Template], rules: Rules) -> Iterator[Finding]:
+    """What no schema says. Each rule asks the source for the place of what it is about."""
+    asked = Asked(source)
+    told: list[Diagnostic] = []
+    for one in templates:
+        told += pods.check_pod_template(
+            asked,
+            one.path,
+            rules.version,
+            known_volumes=rules.volumes,
+            partial=one.partial,
+        )
+        told += pods.check_images(asked, one.path)
+    told += counts.check_counts(asked, [one.path for one in templates])
+    for diagnostic in told:
+        yield Finding(diagnostic, asked.path_of(diagnostic.location))
+
+
+class Asked(Struct):
+    """A source that remembers for which paths it was asked.
+
+    Args:
+        source: What it answers for; without a source no place is looked up, which is what takes
+            the time.
+        value: The document, if that is another one than the source's.
+    """
+
+    source: Source | None
+    value: Any = None
+    places: dict[int, tuple[Location, ValuePath]] = field(default_factory=dict)
+
+    @property
+    def data(self) -> Any:
+        """The document."""
+        return self.value if self.source is None else self.source.data
+
+    @property
+    def relative(self) -> str:
+        """Its file's name."""
+        return "" if self.source is None else self.source.relative
+
+    def locate(self, path: ValuePath, *, key: bool = False) -> Location:
+        """The place of a value; the question is remembered."""
+        place = Location("") if self.source is None else self.source.locate(path, key=key)
+        # A place may be kept and given again: this one must be nobody else's.
+        place = structs.replace(place)
+        self.places[id(place)] = (place, path)
+        return place
+
+    def path_of(self, place: Location | None) -> ValuePath:
+        """The path for which a place was the answer; that of the whole document for any other."""
+        known = self.places.get(id(place))
+        return known[1] if known else ()
+
+
+def whole_path(fault: Fault) -> ValuePath:
+    """The path of what is wrong: of a field that is missing, the one that it would have."""
+    if fault.problem == "missing":
+        return (*fault.path, fault.fields[0] if fault.fields else fault.facts["field"])
+    return fault.path
+
+
+def _within(path: ValuePath, paths: set[ValuePath]) -> bool:
+    """Whether a path is one of these or leads through one of them."""
+    return any(path[:length] in paths for length in range(len(path), 0, -1))
+
+
+def _more(source: Source) -> Finding:
+    kind = source.data.get("kind") if isinstance(source.data, dict) else None
+    facts = {"what": f"this {kind}" if isinstance(kind, str) else "this document"}
+    place = source.locate(("kind",))
+    return Finding(diagnose("ET1024", place, **facts, limit=MOST_FAULTS), ())

@@ -1,0 +1,65 @@
+"""What the API server refuses in an object that is no job, although its schema allows it.
+
+The rules stand in `etcompile.k8s.validation`; here they get a line and a code. Pod templates are
+told apart because those of a controller are looked at less closely than a Pod itself.
+"""
+
+from collections.abc import Iterable
+
+from etcompile.check import pods
+from etcompile.check.explain import dotted
+from etcompile.diagnostics import Diagnostic, Severity, Source, ValuePath, diagnose
+from etcompile.k8s.validation import forms
+from etcompile.k8s.validation.objects import object_problems, templates_of
+
+
+def check_object(
+    source: Source, version: str, told: Iterable[Diagnostic] = (), *, namespaced: bool = True
+) -> list[Diagnostic]:
+    """What the API server would refuse for certain in an object.
+
+    It may be called whether or not the object passed its schema: what has the wrong type is left
+    to that.
+
+    Args:
+        source: The object, with apiVersion and kind.
+        version: The version of Kubernetes: `1.34`.
+        told: What is wrong with it already; nothing is told twice of one place.
+        namespaced: Whether its namespace means anything.
+
+    Returns:
+        An error for each fault, at its place.
+    """
+    value = source.data
+    minor = int(version.partition(".")[2])
+    found = [
+        diagnose(
+            "ET4002",
+            source.locate(one.path, key=one.at_key),
+            where=dotted(one.path) or value["kind"],
+            problem=one.message,
+            advice=one.advice,
+        )
+        for one in object_problems(value, minor, namespaced=namespaced)
+    ]
+    if value["kind"] == "Pod":
+        found += pods.check_pod_template(source, (), version)
+        found += _impossible_images(source, ())
+    claims = forms.mappings(value.get("spec"), "volumeClaimTemplates")
+    volumes = [forms.mapping(one, "metadata").get("name") for _, one in claims]
+    named = [name for name in volumes if isinstance(name, str)]
+    for path in templates_of(value):
+        found += pods.check_pod_template(source, path, version, known_volumes=named, pod=False)
+        found += _impossible_images(source, path)
+    places = {_where(one) for one in told}
+    return [one for one in found if _where(one) not in places]
+
+
+def _impossible_images(source: Source, path: ValuePath) -> list[Diagnostic]:
+    """Images that no runtime can pull; that others may change is the author's business here."""
+    return [one for one in pods.check_images(source, path) if one.severity is Severity.ERROR]
+
+
+def _where(problem: Diagnostic) -> str:
+    """The place that a message begins with; values of Python have no lines to compare."""
+    return problem.message.partition(": ")[0]

@@ -1,0 +1,279 @@
+"""All problems of a run are told at once: what is wrong in one place hides nothing elsewhere.
+
+Two faults that do not depend on each other are put into one input, for pairs of a list of faults
+over kinds, sections, scale intents and overlays: the diagnostics must be those of the one and of
+the other, each once.
+"""
+
+import copy
+import io
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import yaml
+
+from etcompile import compile as compiled
+from etcompile.diagnostics import Severity
+from etcompile.load import parse
+from etcompile.options import Options
+
+Fault = Callable[[dict[str, Any]], None]
+
+
+def template(container: str) -> dict[str, Any]:
+    main = {
+        "name": container,
+        "image": "registry.example/train:1.2",
+        "command": ["python", "train.py"],
+        "ports": [{"name": "metrics", "containerPort": 9090}],
+        "env": [{"name": "LEVEL", "value": "info"}],
+        "resources": {"limits": {"cpu": "2", "memory": "4Gi"}},
+        "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+    }
+    spec = {"containers": [main], "volumes": [{"name": "data", "emptyDir": {}}]}
+    return {"metadata": {"labels": {"team": "nlp"}}, "spec": spec}
+
+
+def kubeflow(kind: str, types: str, container: str, roles: tuple[str, ...]) -> dict[str, Any]:
+    return {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": kind,
+        "metadata": {"name": "bert", "namespace": "nlp"},
+        "spec": {
+            "runPolicy": {"cleanPodPolicy": "Running", "backoffLimit": 2},
+            types: {
+                role: {"replicas": 1, "restartPolicy": "Never", "template": template(container)}
+                for role in roles
+            },
+        },
+    }
+
+
+def training_job() -> dict[str, Any]:
+    return {
+        "apiVersion": "kai.alibabacloud.com/v1alpha1",
+        "kind": "TrainingJob",
+        "metadata": {"name": "bert", "namespace": "nlp"},
+        "spec": {
+            "cleanPodPolicy": "Running",
+            "backoffLimit": 2,
+            "etReplicaSpecs": {
+                "launcher": {"template": template("main")},
+                "worker": {"replicas": 2, "maxReplicas": 4, "template": template("main")},
+            },
+        },
+    }
+
+
+JOBS = {
+    "TrainingJob": (training_job, ("spec", "etReplicaSpecs"), ("launcher", "worker"), ("spec",)),
+    **{
+        kind: (
+            lambda kind=kind, types=types, main=main, roles=roles: kubeflow(
+                kind, types, main, roles
+            ),
+            ("spec", types),
+            roles,
+            ("spec", "runPolicy"),
+        )
+        for kind, types, main, roles in (
+            ("PyTorchJob", "pytorchReplicaSpecs", "pytorch", ("Master", "Worker")),
+            ("TFJob", "tfReplicaSpecs", "tensorflow", ("Chief", "Worker")),
+            ("XGBoostJob", "xgbReplicaSpecs", "xgboost", ("Master", "Worker")),
+            ("PaddleJob", "paddleReplicaSpecs", "paddle", ("Master", "Worker")),
+            ("MPIJob", "mpiReplicaSpecs", "mpi", ("Launcher", "Worker")),
+            ("JAXJob", "jaxReplicaSpecs", "jax", ("Worker",)),
+        )
+    },
+}
+
+
+def at(value: Any, path: tuple[str | int, ...]) -> Any:
+    for step in path:
+        value = value[step]
+    return value
+
+
+def rename(value: dict[str, Any], old: str, new: str) -> None:
+    value[new] = value.pop(old)
+
+
+def faults(kind: str) -> dict[str, Fault]:
+    """Single faults of a job of this kind, each in a place of its own."""
+    _, types, roles, policy = JOBS[kind]
+    first, last = (*types, roles[0], "template"), (*types, roles[-1], "template")
+    main = (*last, "spec", "containers", 0)
+    found: dict[str, Fault] = {
+        "enum": lambda v: at(v, policy).update(cleanPodPolicy="Runing"),
+        "negative": lambda v: at(v, policy).update(backoffLimit=-1),
+        "type": lambda v: at(v, policy).update(ttlSecondsAfterFinished="soon"),
+        "unknown": lambda v: v["spec"].update(colour="red"),
+        "label": lambda v: v["metadata"].update(labels={"a b": "x"}),
+        "port": lambda v: at(v, main)["ports"][0].update(containerPort=70000),
+        "memory": lambda v: at(v, main)["resources"]["limits"].update(memory="64gb"),
+        "env": lambda v: at(v, main)["env"][0].update(name="A=B"),
+        "mount": lambda v: at(v, main)["volumeMounts"][0].update(name="dta"),
+        "policy": lambda v: at(v, last)["spec"].update(dnsPolicy="Clusterfirst"),
+        "reserved": lambda v: at(v, last)["spec"]["volumes"].append(
+            {"name": "etcompile-scripts", "emptyDir": {}}
+        ),
+        "name": lambda v: v["metadata"].update(name="2bert"),
+        "image": lambda v: at(v, main).update(image=7),
+    }
+    if first != last:
+        begin = (*first, "spec", "containers", 0)
+        found["command"] = lambda v: rename(at(v, begin), "command", "comand")
+        found["containers"] = lambda v: rename(at(v, first)["spec"], "containers", "contaners")
+    if kind == "TrainingJob":
+        found["bounds"] = lambda v: at(v, types)["worker"].update(replicas=9)
+    return found
+
+
+OVERLAYS: dict[str, Fault] = {
+    "setting": lambda v: v["settings"].update(services="sharde"),
+    "version": lambda v: v["settings"].update(kubernetesVersion="1.99"),
+    "gang": lambda v: v["settings"].update(gang="volcanoo"),
+    "unknown": lambda v: v.update(patchs=[]),
+    "target": lambda v: v["images"].append({"name": "nowhere", "newTag": "1"}),
+    "patch": lambda v: v["patches"].append(
+        {"target": {"kind": "Pod"}, "patch": [{"op": "remove", "path": "/spec/nothing"}]}
+    ),
+}
+INTENTS: dict[str, Fault] = {
+    "job": lambda v: v["spec"]["selector"].update(name="bart"),
+    "count": lambda v: v["spec"]["toAdd"].update(count=0),
+    "many": lambda v: v["spec"]["toAdd"].update(count=7),
+    "field": lambda v: rename(v["spec"], "toAdd", "toAd"),
+}
+
+
+def told(*values: dict[str, Any], overlay: dict[str, Any] | None = None) -> list[tuple[str, str]]:
+    """The errors of documents, in the order of their words."""
+    text = "---\n".join(yaml.safe_dump(value, sort_keys=False) for value in values)
+    overlays = ()
+    if overlay is not None:
+        overlays = parse(yaml.safe_dump(overlay), file="overlay.yaml").documents
+    documents = parse(text, file="job.yaml").documents
+    found = compiled(documents, Options(overlays=overlays)).diagnostics
+    errors = [one for one in found if one.severity is Severity.ERROR]
+    lines = {"job.yaml": text.count("\n") + 1, "overlay.yaml": 1000}
+    for one in errors:
+        assert one.location is not None, one
+        assert 1 <= (one.location.line or 0) <= lines[one.location.file], one
+    return sorted((one.code, one.message) for one in errors)
+
+
+def with_fault(value: dict[str, Any], *faults: Fault) -> dict[str, Any]:
+    value = copy.deepcopy(value)
+    for fault in faults:
+        fault(value)
+    return value
+
+
+@pytest.mark.parametrize("kind", JOBS)
+def test_two_faults_of_a_job_are_both_told(kind: str) -> None:
+    job, known = JOBS[kind][0](), faults(kind)
+    assert told(job) == []
+    alone = {name: told(with_fault(job, fault)) for name, fault in known.items()}
+    assert all(alone.values()), [name for name, one in alone.items() if not one]
+    pairs = [*itertools.combinations(known, 2)]
+    # Every pair of one kind; of the others, each fault a few times.
+    for one, other in pairs if kind == "TrainingJob" else pairs[::11]:
+        if "name" in (one, other):
+            continue  # messages name the job
+        both = told(with_fault(job, known[one], known[other]))
+        assert both == sorted({*alone[one], *alone[other]}), (one, other)
+
+
+def test_a_fault_of_a_job_hides_none_of_its_intents() -> None:
+    job = training_job()
+    intent = {
+        "apiVersion": "kai.alibabacloud.com/v1alpha1",
+        "kind": "ScaleOut",
+        "metadata": {"name": "more", "namespace": "nlp"},
+        "spec": {"selector": {"name": "bert"}, "toAdd": {"count": 1}},
+    }
+    assert told(job, intent) == []
+    known = faults("TrainingJob")
+    del known["name"], known["bounds"]  # what an intent makes of too many is another number
+    for (one, fault), (other, wrong) in itertools.product(known.items(), INTENTS.items()):
+        alone = {*told(with_fault(job, fault), intent), *told(job, with_fault(intent, wrong))}
+        both = told(with_fault(job, fault), with_fault(intent, wrong))
+        assert both == sorted(alone), (one, other)
+
+
+def test_a_fault_of_a_job_hides_none_of_another_job() -> None:
+    one, other = (
+        training_job(),
+        kubeflow("PyTorchJob", "pytorchReplicaSpecs", "pytorch", ("Worker",)),
+    )
+    other["metadata"]["name"] = "gpt"
+    mine, theirs = faults("TrainingJob"), faults("PyTorchJob")
+    for name in ("enum", "port", "reserved"):
+        for second in ("negative", "memory", "mount"):
+            first_fault = with_fault(one, mine[name])
+            second_fault = with_fault(other, theirs[second])
+            alone = {*told(first_fault, other), *told(one, second_fault)}
+            assert told(first_fault, second_fault) == sorted(alone), (name, second)
+
+
+def test_faults_of_an_overlay_and_of_a_job_are_all_told() -> None:
+    job = training_job()
+    overlay: dict[str, Any] = {
+        "apiVersion": "etcompile.dev/v1alpha1",
+        "kind": "Overlay",
+        "settings": {},
+        "images": [],
+        "patches": [],
+    }
+    assert told(job, overlay=overlay) == []
+    alone = {name: told(job, overlay=with_fault(overlay, f)) for name, f in OVERLAYS.items()}
+    assert all(alone.values()), [name for name, one in alone.items() if not one]
+    for one, other in itertools.combinations(OVERLAYS, 2):
+        both = told(job, overlay=with_fault(overlay, OVERLAYS[one], OVERLAYS[other]))
+        assert both == sorted({*alone[one], *alone[other]}), (one, other)
+    known = faults("TrainingJob")
+    for one, name in itertools.product(OVERLAYS, ("enum", "port", "command", "bounds", "reserved")):
+        mine = told(with_fault(job, known[name]))
+        both = told(with_fault(job, known[name]), overlay=with_fault(overlay, OVERLAYS[one]))
+        assert both == sorted({*alone[one], *mine}), (one, name)
+
+
+def test_a_misspelt_list_of_containers_is_named_and_read() -> None:
+    job = training_job()
+    spec = job["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"]
+    spec["containers"][0]["ports"][0]["containerPort"] = 70000
+    rename(spec, "containers", "contaners")
+    codes = [code for code, _ in told(job)]
+    assert codes == ["ET4001", "ET4002"]
+
+
+def test_lists_of_all_pods_in_the_variables_of_each_are_refused_before_they_are_written():
+    """A few bytes of input would be many gigabytes of output."""
+    container = {"name": "tensorflow", "image": "x:1", "command": ["train"]}
+    role = {"replicas": 32767, "template": {"spec": {"containers": [container]}}}
+    job = {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "TFJob",
+        "metadata": {"name": "many", "namespace": "ml"},
+        "spec": {"tfReplicaSpecs": {"Worker": role}},
+    }
+    found = [one for one in compiled([job]).diagnostics if one.code == "ET2131"]
+    assert "GiB of output" in found[0].message
+    role["replicas"] = 500
+    assert compiled([job]).ok
+
+
+def test_a_document_that_is_not_yaml_hides_nothing_of_the_others():
+    job = kubeflow("PyTorchJob", "pytorchReplicaSpecs", "pytorch", ("Master",))
+    faulty = copy.deepcopy(job)
+    faulty["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]["contaners"] = []
+    other = copy.deepcopy(job)
+    other["metadata"]["name"] = "Bert"
+    text = "\n---\n".join((yaml.safe_dump(faulty), "a: [", yaml.safe_dump(other)))
+    made = compiled("-", stdin=io.BytesIO(text.encode()))
+    told = [one for one in made.diagnostics if one.severity is Severity.ERROR]
+    assert [one.code for one in told] == ["ET4001", "ET1005", "ET2020"]
+    assert made.groups == ()

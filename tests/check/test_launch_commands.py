@@ -1,0 +1,224 @@
+"""Which numbers of a launcher's command line are its own, as users write these in real files."""
+
+from typing import Any
+
+import pytest
+
+from etcompile.model import commands
+from etcompile.model.launchers import launches
+from etcompile.model.shell import commands as simple_commands
+from specs import errors, launcher, training_job, warnings, worker
+
+BASH = ["/bin/bash", "-c"]
+SH = ["sh", "-c"]
+
+
+def job(command: list[str], env: list[dict[str, str]] | None = None) -> dict[str, Any]:
+    """A TrainingJob of two workers with a slot each."""
+    document = training_job(replicas=2)
+    main = launcher(document)["template"]["spec"]["containers"][0]
+    main["command"] = command
+    if env:
+        main["env"] = env
+    return document
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        # The program's own options.
+        ["mpirun", "-np", "2", "./train", "-n", "64"],
+        ["mpirun", "--allow-run-as-root", "-np", "2", "python", "t.py", "-np", "64"],
+        ["mpirun", "-x", "PATH", "-x", "NCCL_DEBUG=INFO", "gmx_mpi", "mdrun", "-n", "400"],
+        ["mpirun", "--mca", "btl_tcp_if_include", "eth0", "lmp", "-in", "a", "-c", "64"],
+        [*SH, "mpirun -np 2 python benchmark.py --batch_size 64 -n 500"],
+        [*SH, "mpirun -n 2 sh -c 'head -n 500 /data/list'"],
+        ["mpiexec", "-n", "2", "osu_allreduce", "-n", "1000"],
+        # Other commands of the script.
+        [*BASH, "head -n 5 /etc/mpi/hostfile && mpirun -np 2 ./train"],
+        [*BASH, "mpirun -np 2 ./train | tail -n 50"],
+        [*BASH, "sort -n 9 f; mpirun ./train"],
+        [*BASH, "cat > run.sh <<EOF\nmpirun -np 99 ./other\nEOF\nmpirun -np 2 ./train"],
+        [*BASH, "# mpirun -np 64 ./old\nmpirun -np 2 ./train"],
+        [*BASH, "echo 'mpirun -np 64' && mpirun -np 2 ./train"],
+        # Options and variables that let more processes start than there are slots.
+        ["mpirun", "--oversubscribe", "-np", "8", "./train"],
+        ["mpirun", "-oversubscribe", "-np", "8", "./train"],
+        ["mpirun", "-np", "8", "--map-by", "node:OVERSUBSCRIBE", "./train"],
+        ["mpirun", "-mca", "rmaps_base_oversubscribe", "1", "-np", "8", "./train"],
+        [*BASH, "export OMPI_MCA_rmaps_base_oversubscribe=1\nmpirun -np 8 ./train"],
+        # Hosts and slots of its own.
+        ["mpirun", "-H", "a:8,b:8", "-np", "16", "./train"],
+        ["mpirun", "--host", "localhost:8", "-np", "8", "./train"],
+        ["mpirun", "--hostfile", "/data/hosts", "-np", "16", "./train"],
+        ["mpirun", "--app", "/data/appfile"],
+        ["horovodrun", "-np", "16", "-H", "localhost:16", "python", "t.py"],
+        ["horovodrun", "-np", "16", "--hostfile", "/data/hosts", "python", "t.py"],
+        # Hydra starts what it is told to.
+        ["mpirun", "-genv", "I_MPI_DEBUG", "5", "-n", "8", "./train"],
+        ["mpirun", "-ppn", "4", "-n", "8", "./train"],
+        ["mpiexec.hydra", "-n", "8", "./train"],
+        # Numbers that only the shell knows.
+        [*BASH, "mpirun -np $NP ./train"],
+        [*BASH, 'mpirun -np "${WORKERS:-8}" ./train'],
+        [*BASH, "mpirun -np $((8 * 4)) ./train"],
+        [*BASH, "mpirun -np `wc -l < /etc/mpi/hostfile` ./train"],
+        ["mpirun", "-np", "$(NP)", "./train"],
+        [*BASH, "mpirun $MPI_OPTIONS -np 8 ./train"],
+        [*BASH, "mpirun -np 8 $MPI_OPTIONS ./train"],
+        # Branches, loops and functions that may not run.
+        [*BASH, "if [ -f /data/big ]; then mpirun -np 64 ./train; else mpirun -np 2 ./train; fi"],
+        [*BASH, '[ -n "$BIG" ] && mpirun -np 64 ./train'],
+        [*BASH, "mpirun -np 2 ./train || mpirun -np 64 ./train"],
+        [*BASH, "run() { mpirun -np 64 ./train; }\nmpirun -np 2 ./train"],
+        [*BASH, "for n in 1 2 64; do mpirun -np 64 ./train; done"],
+        [*BASH, "case $SIZE in big) mpirun -np 64 ./train;; esac"],
+        # An option of which nothing is known may have a value.
+        ["mpirun", "--frobnicate", "-np", "64", "./train"],
+        ["mpirun", "--frobnicate", "5", "-np", "64", "./train"],
+        # Several programs, of which some tell no number.
+        ["mpirun", "-np", "1", "./ps", ":", "-np", "1", "./worker", "-n", "64"],
+        ["mpirun", "-np", "9", "./ps", ":", "./worker"],
+        # What cannot be split into words.
+        [*BASH, "mpirun -np 64 'unbalanced"],
+        [*BASH, "mpirun -np 64 $(unbalanced"],
+        # Numbers that no program takes.
+        ["mpirun", "-np", "9" * 4301, "./train"],
+        ["mpirun", "-np", "٣", "./train"],
+        ["mpirun", "-np"],
+        ["ssh", "host", "mpirun", "-np", "64"],
+    ],
+)
+def test_numbers_that_are_not_the_launchers_or_not_certain_are_left_alone(
+    command: list[str],
+) -> None:
+    assert warnings(job(command)) == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["mpirun", "-np", "8", "./train", "-n", "2"],
+        ["/usr/local/mpi/bin/mpirun", "--allow-run-as-root", "-np", "8", "./train"],
+        ["mpirun", "-x", "PATH", "--mca", "btl", "^openib", "-n", "8", "./train"],
+        ["mpirun", "--bind-to", "none", "--map-by", "slot", "-np", "8", "./train"],
+        ["mpirun", "--hostfile", "/etc/mpi/hostfile", "-np", "8", "./train"],
+        ["mpiexec", "--np", "8", "./train"],
+        ["mpirun", "-np", "1", "./ps", ":", "-np", "7", "./worker"],
+        ["env", "-u", "X", "A=b", "mpirun", "-np", "8", "./train"],
+        ["timeout", "-k", "5", "3600", "mpirun", "-np", "8", "./train"],
+        ["/usr/bin/tini", "--", "mpirun", "-np", "8", "./train"],
+        [*BASH, "mpirun -np 8 \\\n  --allow-run-as-root \\\n  -x LD_LIBRARY_PATH \\\n  ./train"],
+        [*BASH, "cd /work && OMP_NUM_THREADS=4 exec mpirun -np 8 ./train 2>&1 | tee log"],
+        [*BASH, "set -e; sleep 5\nmpirun -np 8 ./train > out.txt"],
+        [*BASH, 'bash -lc "source env.sh && mpirun -np 8 ./train"'],
+        [*BASH, "su mpiuser -c 'mpirun -np 8 ./train'"],
+        [*BASH, "sudo -E -u mpi mpirun -np 8 ./train"],
+        [*BASH, "if [ -f x ]; then echo y; fi; mpirun -np 8 ./train"],
+        [*BASH, "mpirun -np \"8\" -x 'A=b c' ./train"],
+        ["bash", "-euo", "pipefail", "-c", "mpirun -np 8 ./train"],
+        ["bash", "-l", "-c", "--", "mpirun -np 8 ./train"],
+        ["horovodrun", "--verbose", "-np", "8", "-p", "2222", "python", "t.py", "-np", "1"],
+        ["horovodrun", "--mpi-args=--tag-output", "-np", "8", "python", "t.py"],
+    ],
+)
+def test_the_launchers_own_number_is_held_against_the_slots(command: list[str]) -> None:
+    assert warnings(job(command)) == ["ET2030"]
+
+
+def test_a_variable_of_the_container_may_let_more_processes_start_than_there_are_slots() -> None:
+    env = [{"name": "OMPI_MCA_rmaps_base_oversubscribe", "value": "1"}]
+    assert warnings(job(["mpirun", "-np", "8", "./train"], env)) == []
+
+
+@pytest.mark.parametrize("implementation", ["Intel", "MPICH"])
+def test_an_mpi_that_ignores_slots_is_not_held_to_them(implementation: str) -> None:
+    main = {"name": "mpi", "image": "example.com/mpi:1", "command": ["mpirun", "-n", "64", "x"]}
+    role = {"replicas": 1, "template": {"spec": {"containers": [main]}}}
+    document: dict[str, Any] = {
+        "apiVersion": "kubeflow.org/v2beta1",
+        "kind": "MPIJob",
+        "metadata": {"name": "pi"},
+        "spec": {
+            "mpiImplementation": implementation,
+            "mpiReplicaSpecs": {"Launcher": role, "Worker": role},
+        },
+    }
+    assert "ET2030" not in warnings(document)
+    document["spec"]["mpiImplementation"] = "OpenMPI"
+    assert "ET2030" in warnings(document)
+
+
+def test_an_option_of_the_launcher_is_read_wherever_its_script_puts_it() -> None:
+    script = 'cd /x && mpirun -mca plm_rsh_args "-p 2222" -np 2 ./train -p 9'
+    (launch,) = launches({"command": [*SH, script]})
+    given = [(option.name, [word.text for word in option.values]) for option in launch.options]
+    assert given == [("-mca", ["plm_rsh_args", "-p 2222"]), ("-np", ["2"])]
+    assert launch.sure
+
+
+@pytest.mark.parametrize(
+    ("container", "expected"),
+    [
+        (
+            {"command": ["/usr/sbin/sshd", "-D", "-p", "2222"]},
+            [["/usr/sbin/sshd", "-D", "-p", "2222"]],
+        ),
+        (
+            {"command": ["sh"], "args": ["-c", "mkdir -p /run/sshd; /usr/sbin/sshd -Dp 2222"]},
+            [["mkdir", "-p", "/run/sshd"], ["/usr/sbin/sshd", "-Dp", "2222"]],
+        ),
+        ({"args": ["-c", "sshd -p 22"]}, [["-c", "sshd -p 22"]]),
+        ({}, []),
+        ({"command": [*BASH, "while :; do sleep 1; done"]}, [[":"], ["sleep", "1"]]),
+    ],
+)
+def test_a_command_line_is_taken_apart_as_its_shell_does(
+    container: dict[str, Any], expected: list[list[str]]
+) -> None:
+    found = [[word.text for word in command.words] for command in simple_commands(container)]
+    assert found == expected
+
+
+def test_the_fewest_workers_are_those_that_horovodrun_asks_for_and_not_its_program() -> None:
+    words = ["horovodrun", "--host-discovery-script", "/d.sh", "-np", "8", "--min-np", "4"]
+    container = {"command": [*words, "python", "t.py", "--min-np", "1"]}
+    assert commands.least_workers(container, 8, 1) == 4
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["--host-discovery-script", "/etc/edl/discover_hosts.sh", "horovodrun"],
+        ["horovodrun", "--host-discovery-script", "x", "--min-np", "1" * 4301],
+        ["horovodrun", "--host-discovery-script"],
+        [*BASH, "horovodrun --host-discovery-script x --min-np"],
+        [*BASH, ""],
+        [*BASH],
+        [""],
+        [*SH, "<<"],
+        [*SH, "a <<'EOF"],
+        [*SH, "))((;;&&||"],
+        [*SH, "\\"],
+        [*SH, "$"],
+        [*SH, "${"],
+        [*SH, '"$(("'],
+        [*SH, "eval eval eval eval eval mpirun -np 64"],
+    ],
+)
+def test_no_command_line_is_too_odd_to_read(command: list[str]) -> None:
+    document = job(command)
+    worker(document).update(maxReplicas=8)
+    assert "ET2030" not in warnings(document)
+
+
+@pytest.mark.parametrize(
+    ("limit", "code"),
+    [("9" * 30, "ET2014"), ("9" * 4301, "ET4002"), ("2147483648", "ET2014")],
+    ids=["30 digits", "no quantity", "one too many"],
+)
+def test_more_slots_than_a_hostfile_can_tell_are_refused(limit: str, code: str) -> None:
+    document = job(["mpirun", "-np", "2", "./train"])
+    limits = {"limits": {"nvidia.com/gpu": limit}}
+    worker(document)["template"]["spec"]["containers"][0]["resources"] = limits
+    assert code in errors(document)

@@ -1,0 +1,173 @@
+"""Every row of the table of Pod rules, against the API server whose rule it is."""
+
+import http.client
+import json
+import ssl
+from urllib.parse import urlsplit
+
+import pytest
+
+from controlplane.server import ADMIN_TOKEN
+from etcompile.check import kubernetes
+from etcompile.check.pods import check_pod_template
+from etcompile.k8s.validation.pod import rules
+from etcompile.load import from_values
+from podexamples import pod
+
+SERVED = 34
+"""The minor version of the API server that the tests run."""
+
+REFUSED = (400, 403, 422)
+"""400 is a text that is no quantity, which stops the reading of the request."""
+
+ROWS = [pytest.param(rule, id=f"{index}-{rule.path}") for index, rule in enumerate(rules())]
+
+
+_VOLUMES = {
+    "awsElasticBlockStore": {"volumeID": "a", "partition": 1},
+    "azureDisk": {"diskName": "a", "diskURI": "https://a"},
+    "azureFile": {"secretName": "a", "shareName": "a"},
+    "cephfs": {"monitors": ["a"]},
+    "cinder": {"volumeID": "a"},
+    "configMap": {"name": "a", "defaultMode": 0o644, "items": [{"key": "a", "path": "a"}]},
+    "csi": {"driver": "a"},
+    "flexVolume": {"driver": "a"},
+    "gcePersistentDisk": {"pdName": "a", "partition": 1},
+    "gitRepo": {"repository": "a"},
+    "glusterfs": {"endpoints": "a", "path": "a"},
+    "hostPath": {"path": "/a"},
+    "iscsi": {"targetPortal": "a", "iqn": "iqn.2001-04.com.example:a", "lun": 1},
+    "nfs": {"server": "a", "path": "/a"},
+    "persistentVolumeClaim": {"claimName": "a"},
+    "photonPersistentDisk": {"pdID": "a"},
+    "portworxVolume": {"volumeID": "a"},
+    "projected": {"defaultMode": 0o644, "sources": [{"serviceAccountToken": {"path": "a"}}]},
+    "quobyte": {"registry": "a:1", "volume": "a"},
+    "rbd": {"image": "a", "monitors": ["a"]},
+    "scaleIO": {"gateway": "a", "system": "a", "volumeName": "b"},
+    "secret": {"secretName": "a", "defaultMode": 0o644, "items": [{"key": "a", "path": "a"}]},
+    "vsphereVolume": {"volumePath": "a"},
+}
+_PROBE = dict.fromkeys(
+    (
+        *("failureThreshold", "initialDelaySeconds", "periodSeconds", "successThreshold"),
+        *("timeoutSeconds", "terminationGracePeriodSeconds"),
+    ),
+    1,
+)
+_IDS = {"runAsUser": 1, "runAsGroup": 1}
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+_SPREAD = {"maxSkew": 1, "topologyKey": "a", "whenUnsatisfiable": "DoNotSchedule", "minDomains": 1}
+_MAIN = {"name": "main", "image": "a:1"}
+
+SPECS = {
+    **{name: {"volumes": [{"name": "v", name: source}]} for name, source in _VOLUMES.items()},
+    "probe": {"containers": [{**_MAIN, "livenessProbe": {"exec": {"command": ["a"]}, **_PROBE}}]},
+    "context": {"containers": [{**_MAIN, "securityContext": _IDS}]},
+    "pod context": {"securityContext": {**_IDS, "fsGroup": 1, "supplementalGroups": [1]}},
+    "deadline": {"activeDeadlineSeconds": 1},
+    "node weight": {"affinity": {"nodeAffinity": {_PREFERRED: [{"weight": 1}]}}},
+    "pod weight": {
+        "affinity": {
+            "podAffinity": {_PREFERRED: [{"weight": 1, "podAffinityTerm": {"topologyKey": "a"}}]}
+        }
+    },
+    "spread": {"topologySpreadConstraints": [_SPREAD]},
+    "sysctl": {"securityContext": {"sysctls": [{"name": "a"}]}},
+}
+"""Specs whose texts, lists and numbers the schema bounds."""
+
+
+def leaves(value, at=()):
+    """The texts, numbers and lists of texts in a value, and their paths."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from leaves(inner, (*at, key))
+    elif isinstance(value, list) and any(isinstance(inner, dict) for inner in value):
+        for index, inner in enumerate(value):
+            yield from leaves(inner, (*at, index))
+    else:
+        yield at, value
+
+
+def replaced(value, at, new):
+    if not at:
+        return new
+    copy = dict(value) if isinstance(value, dict) else list(value)
+    copy[at[0]] = replaced(value[at[0]], at[1:], new)
+    return copy
+
+
+def extremes(value):
+    """What is most likely to be refused in the place of a value."""
+    if isinstance(value, str):
+        return [""]
+    if isinstance(value, list):
+        return [[], [-1]] if isinstance(value[0], int) else [[]]
+    return [-1, 0, 101, 256, 512, 2**31]
+
+
+@pytest.fixture(scope="module")
+def create(control_plane):
+    """Whether the API server would create a Pod: its status code and what it says."""
+    parts = urlsplit(control_plane.server)
+    trusted = ssl.create_default_context(cafile=str(control_plane.authority.file))
+    connection = http.client.HTTPSConnection(parts.hostname, parts.port, context=trusted)
+    path = f"/api/v1/namespaces/{control_plane.namespace()}/pods?dryRun=All"
+    headers = {"Authorization": f"Bearer {ADMIN_TOKEN}", "Content-Type": "application/json"}
+
+    def ask(value):
+        connection.request("POST", path, json.dumps(value).encode(), headers)
+        answer = connection.getresponse()
+        return answer.status, json.load(answer).get("message", "")
+
+    yield ask
+    connection.close()
+
+
+def versions_of(rule):
+    """A version that has the rule: the server's, if it has it."""
+    return f"1.{min(max(SERVED, rule.since), rule.until)}"
+
+
+def problems(value, version):
+    (document,) = from_values([value]).documents
+    return check_pod_template(document, (), version)
+
+
+@pytest.mark.parametrize("rule", ROWS)
+def test_a_rule_finds_what_breaks_it_and_nothing_in_its_correction(rule):
+    version = versions_of(rule)
+    (document,) = from_values([pod(rule, rule.breaks)]).documents
+    assert kubernetes.check_object(document, version) == [], "the schema can say it"
+    found = problems(pod(rule, rule.breaks), version)
+    assert {one.code for one in found} == {"ET4002"}
+    assert problems(pod(rule, rule.takes), version) == []
+
+
+@pytest.mark.parametrize("rule", ROWS)
+def test_the_api_server_refuses_what_breaks_a_rule_and_takes_its_correction(create, rule):
+    refused, message = create(pod(rule, rule.breaks))
+    taken, complaint = create(pod(rule, rule.takes))
+    if rule.since <= SERVED <= rule.until:
+        assert refused in REFUSED, message
+        assert taken == 201, complaint
+
+
+@pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
+def test_schema_and_api_server_agree_on_bounds(create, spec):
+    value = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "pod"},
+        "spec": {"containers": [_MAIN], **spec},
+    }
+    changed = [
+        replaced(value, ("spec", *at), new) for at, leaf in leaves(spec) for new in extremes(leaf)
+    ]
+    for pod_ in (value, *changed):
+        status, message = create(pod_)
+        (document,) = from_values([pod_]).documents
+        found = kubernetes.check_object(document, f"1.{SERVED}") + problems(pod_, f"1.{SERVED}")
+        assert (status == 201) == (found == []), (pod_["spec"], message, found)
+    assert create(value)[0] == 201
