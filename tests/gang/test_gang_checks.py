@@ -122,11 +122,20 @@ def test_e2_a_priority_class_has_a_form_too() -> None:
     assert "ET2081" in codes("volcano", job(priorityClass="Very High"))
 
 
-@pytest.mark.parametrize("field", ["schedulerName", "priorityClassName"])
-def test_e3_a_gang_has_one_scheduler_and_one_priority(field: str) -> None:
+@pytest.mark.parametrize("gang", ALL)
+def test_e3_a_gang_has_one_scheduler(gang: str) -> None:
     value = job()
-    value["spec"]["tfReplicaSpecs"]["PS"]["template"]["spec"][field] = "other"
-    assert "ET2082" in codes("volcano", value)
+    value["spec"]["tfReplicaSpecs"]["PS"]["template"]["spec"]["schedulerName"] = "other"
+    assert "ET2082" in codes(gang, value)
+
+
+@pytest.mark.parametrize("gang", ALL)
+def test_e3_different_priorities_are_an_error_for_kubernetes_own_gangs_only(gang: str) -> None:
+    value = job()
+    value["spec"]["tfReplicaSpecs"]["PS"]["template"]["spec"]["priorityClassName"] = "other"
+    found = codes(gang, value)
+    assert ("ET2082" in found) == (gang == "native")
+    assert ("ET2100" in found) == (gang != "native")
 
 
 def test_e3_a_scheduler_that_all_templates_name_is_the_one() -> None:
@@ -144,7 +153,7 @@ def test_e4_a_container_that_says_not_what_it_needs_is_told_of(gang: str) -> Non
     [main] = value["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["containers"]
     main["resources"] = {"limits": {"cpu": "1"}}
     assert told(gang, value) == [
-        ("ET2083", "these containers do not say what they need: worker/tensorflow (memory)")
+        ("ET2083", "these containers have no resource requests: worker/tensorflow (memory)")
     ]
 
 

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from etcompile.diagnostics import Diagnostic
-from etcompile.model import KUEUE_QUEUE, Job, Settings
+from etcompile.diagnostics import Diagnostic, Source
+from etcompile.model import Job, Settings
+from etcompile.model.schedulers import names_queue, scheduler_keys
 
 if TYPE_CHECKING:
     from etcompile.backend.gang.scheduler import Scheduler
@@ -56,7 +57,11 @@ def ganged(job: Job, settings: Settings, objects: Sequence[dict[str, Any]]) -> l
 
 
 def problems(
-    job: Job, settings: Settings, objects: Sequence[Object], wave: Callable[[Object], int]
+    job: Job,
+    settings: Settings,
+    objects: Sequence[Object],
+    wave: Callable[[Object], int],
+    changed: Sequence[Source] = (),
 ) -> list[Diagnostic]:
     """What would keep a gang from starting, or be ignored.
 
@@ -65,22 +70,44 @@ def problems(
         settings: How it is compiled.
         objects: Its objects, as they are written.
         wave: The wave of an object (`etcompile.emit.wave`).
+        changed: Those that overlays changed, one for all that are alike but for their metadata.
     """
-    queued = settings.gang != "kueue" and any(
-        KUEUE_QUEUE in value["metadata"].get("labels", ())
-        for value in objects
-        if value["kind"] == "Pod"
-    )
-    if settings.gang == "none" and not job.gang.origins and not queued:
-        return []
-    from etcompile.backend.gang import group, rules  # noqa: PLC0415 - only a gang needs them
+    found = _unread(job, settings, objects, changed)
+    if settings.gang == "none" and not job.gang.origins:
+        return found
+    from etcompile.backend.gang import assignment, group, rules  # noqa: PLC0415 - only a gang needs them
 
-    found = rules.queued_alone(job, objects) if queued else []
     if settings.gang == "none":
-        return [*found, *(rules.unused_without_scheduler(job) if job.gang.origins else ())]
+        return [*found, *rules.unused_without_scheduler(job)]
     chosen = scheduler_of(settings.gang)
     gang = group.group_of(job, settings, objects, chosen.default_queue)
-    return [*found, *rules.check(gang, chosen, objects, wave)]
+    written = assignment.Written(objects, changed, settings.gang_scheduler)
+    return [*found, *rules.check(gang, chosen, written, wave)]
+
+
+def _unread(
+    job: Job, settings: Settings, objects: Sequence[Object], changed: Sequence[Source]
+) -> list[Diagnostic]:
+    """What other schedulers than the chosen one would have to read."""
+    of_job = any(scheduler_keys(job.gang.labels)) or any(scheduler_keys(job.gang.annotations))
+    templates = (role.template for role in job.roles)
+    # Of thousands of Pods, only those that an overlay changed have other keys than their template.
+    if (
+        not of_job
+        and not changed
+        and not any(names_queue(t.labels, t.annotations) for t in templates)
+    ):
+        return []
+    from etcompile.backend.gang import keys  # noqa: PLC0415 - only such a job needs it
+
+    def title(name: str) -> str:
+        return scheduler_of(name).title
+
+    reads = scheduler_of(settings.gang).reads_job if settings.gang != "none" else None
+    return [
+        *keys.unread_of_pods(job, settings, title, objects, changed),
+        *keys.unread_of_job(job, settings, title, reads),
+    ]
 
 
 def needs(job: Job, settings: Settings, objects: Sequence[Object]) -> tuple[str, ...]:
@@ -99,5 +126,6 @@ def needs(job: Job, settings: Settings, objects: Sequence[Object]) -> tuple[str,
     found = group.group_of(job, settings, objects, chosen.default_queue)
     name = settings.gang_scheduler or chosen.scheduler_name
     called = f" with schedulerName {name}" if name else ""
-    classes = [f"PriorityClass {one}" for one in [found.priority_class] if one]
+    named = (found.priority_class, *(share.spec.get("priorityClassName") for share in found.shares))
+    classes = [f"PriorityClass {one}" for one in dict.fromkeys(named) if one]
     return (f"{chosen.title}{called}", *chosen.needs(found), *classes)

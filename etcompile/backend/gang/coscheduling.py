@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from etcompile.backend.gang.group import Group, Place
+from etcompile.backend.gang.podgroup import group_metadata
 from etcompile.backend.gang.scheduler import NOT_QUEUED, Membership, Scheduler
-from etcompile.backend.identity import job_labels, metadata
+from etcompile.model.schedulers import SCHEDULER_NAMES
 
 
 def _membership(group: Group, _place: Place) -> Membership:
@@ -14,11 +15,12 @@ def _membership(group: Group, _place: Place) -> Membership:
 
 def _objects(group: Group) -> list[dict[str, Any]]:
     timeout = group.asked.timeout
+    everything = group.asked.operator.copies_annotations
     return [
         {
             "apiVersion": "scheduling.x-k8s.io/v1alpha1",
             "kind": "PodGroup",
-            "metadata": metadata(group.job, group.name, job_labels(group.job)),
+            "metadata": group_metadata(group, "coscheduling", all_annotations=everything),
             "spec": {
                 "minMember": group.minimum,
                 **({"minResources": group.resources} if group.resources else {}),
@@ -37,7 +39,7 @@ SCHEDULER = Scheduler(
     membership=_membership,
     objects=_objects,
     needs=_needs,
-    scheduler_name="scheduler-plugins-scheduler",
+    scheduler_name=SCHEDULER_NAMES["coscheduling"],
     unused={
         **NOT_QUEUED,
         "queue": "it has no queues",

@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from etcompile.backend.gang import requests
+from etcompile.backend.gang.queues import QueueClaim, queue_claims
 from etcompile.model import Gang, Job, Member, Role, Settings
 from etcompile.model.protocol import INDEX_LABEL, ROLE_LABEL
 
@@ -59,6 +60,7 @@ class Group(Struct, frozen=True):
         asked: What the job asks.
         shares: Its roles, the leading ones first.
         queue: The queue; None if the scheduler has none.
+        claims: The places that name a queue, the one that counts first.
         version: The version of Kubernetes, `1.37`.
     """
 
@@ -67,6 +69,7 @@ class Group(Struct, frozen=True):
     asked: Gang
     shares: tuple[Share, ...]
     queue: str | None
+    claims: tuple[QueueClaim, ...]
     version: str
 
     @property
@@ -94,11 +97,28 @@ class Group(Struct, frozen=True):
 
     @property
     def priority_class(self) -> str | None:
-        """The PriorityClass of all its Pods; None for none, or if they differ."""
+        """The PriorityClass of the gang; None for none.
+
+        Where its roles have different ones, it is what the operator of the kind makes of them.
+        """
         if self.asked.priority_class is not None:
             return self.asked.priority_class
         found = {share.spec.get("priorityClassName") for share in self.shares}
-        return found.pop() if len(found) == 1 else None
+        if len(found) > 1 and not self.asked.operator.leading_class:
+            return None
+        return self.leading_class
+
+    @property
+    def mixed(self) -> bool:
+        """Whether its Pods have different PriorityClasses."""
+        usual = self.asked.priority_class
+        return len({share.spec.get("priorityClassName") or usual for share in self.shares}) > 1
+
+    @property
+    def leading_class(self) -> str | None:
+        """The PriorityClass of the first role that has one, the leading roles first."""
+        classes = (share.spec.get("priorityClassName") for share in self.shares)
+        return next((name for name in classes if name), None)
 
     def place(self, share: Share, member: Member) -> Place:
         """The place of a replica's Pod."""
@@ -131,7 +151,7 @@ def group_of(
         leading = sum(len(role.members) for role in roles if role is not filled)
         needed = {role.name: len(role.members) for role in roles}
         needed[filled.name] = max(job.gang.minimum - leading, 0)
-    labelled = job.gang.kueue_queue if settings.gang == "kueue" else None
+    claims = queue_claims(job, settings.gang) if default_queue else ()
     return Group(
         name=f"{job.name}-{job.run_id}" if job.run_id else job.name,
         job=job,
@@ -141,7 +161,8 @@ def group_of(
             for role in roles
             if role.name in specs
         ),
-        queue=(job.gang.queue or labelled or default_queue) if default_queue else None,
+        queue=claims[0].queue if claims else default_queue,
+        claims=claims,
         version=settings.kubernetes_version,
     )
 

@@ -4,11 +4,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from etcompile.backend.gang.group import Group, Object, Place, pod_specs
+from etcompile.backend.gang.podgroup import group_metadata
 from etcompile.backend.gang.scheduler import NOT_QUEUED, Membership, Scheduler
-from etcompile.backend.identity import job_labels, metadata
 from etcompile.diagnostics import Diagnostic, diagnose
+from etcompile.model.schedulers import SCHEDULER_NAMES
 
 _API = "scheduling.run.ai/v2alpha2"
+_PRIORITY = "priorityClassName"
+_PREEMPTIBILITY = "kai.scheduler/preemptibility"
+_KINDS = ("preemptible", "non-preemptible")
+_NODE_POOL = "kai.scheduler/node-pool"
+_TOPOLOGY = {
+    "topology": "kai.scheduler/topology",
+    "requiredTopologyLevel": "kai.scheduler/topology-required-placement",
+    "preferredTopologyLevel": "kai.scheduler/topology-preferred-placement",
+}
+"""Annotations of a job that KAI's own grouper makes the group's `topologyConstraint` of."""
 _SUBGROUP = "kai.scheduler/subgroup-name"
 
 
@@ -28,22 +39,56 @@ def _objects(group: Group) -> list[dict[str, Any]]:
         for share in group.shares
         if share.minimum
     ]
+    made = group_metadata(group, "kai", all_annotations=True, all_labels=True)
+    if pool := _label(group, _NODE_POOL):
+        made["labels"][_NODE_POOL] = pool
+    priority, kind = _priority(group), _label(group, _PREEMPTIBILITY)
+    topology = {
+        field: group.asked.annotations[key]
+        for field, key in _TOPOLOGY.items()
+        if group.asked.annotations.get(key)
+    }
     return [
         {
             "apiVersion": _API,
             "kind": "PodGroup",
-            "metadata": metadata(group.job, group.name, job_labels(group.job)),
+            "metadata": made,
             "spec": {
                 "queue": group.queue,
-                **({"priorityClassName": group.priority_class} if group.priority_class else {}),
+                **({"priorityClassName": priority} if priority else {}),
+                **({"preemptibility": kind} if kind in _KINDS else {}),
+                **({"topologyConstraint": topology} if topology else {}),
                 "subGroups": subgroups,
             },
         }
     ]
 
 
+def _priority(group: Group) -> str | None:
+    """The PriorityClass of the gang: KAI's grouper takes that of the first Pod it sees."""
+    origin = group.asked.origins.get("priority_class")
+    if origin is None or origin.path[0] == "spec":
+        return _label(group, _PRIORITY) or group.asked.priority_class or group.leading_class
+    return group.asked.priority_class
+
+
+def _label(group: Group, key: str) -> str | None:
+    """A label as KAI's grouper looks for it: on the job first, then on its Pods."""
+    templates = (share.role.template.labels for share in group.shares)
+    return next(
+        (found for labels in (group.asked.labels, *templates) if (found := labels.get(key))), None
+    )
+
+
 def _problems(group: Group, objects: Sequence[Object]) -> Iterator[Diagnostic]:
     place = group.job.origin.locate("metadata", "name")
+    kind = _label(group, _PREEMPTIBILITY)
+    if kind is not None and kind not in _KINDS:
+        reason = f"it must be {' or '.join(_KINDS)}, and is '{kind}'"
+        at = group.job.origin.locate("metadata", "labels", _PREEMPTIBILITY)
+        yield diagnose(
+            "ET2092", at, field=f"label {_PREEMPTIBILITY}", scheduler="KAI", reason=reason
+        )
     for value in objects:
         if (value["kind"], value["apiVersion"]) != ("PodGroup", _API):
             continue
@@ -87,7 +132,7 @@ SCHEDULER = Scheduler(
     objects=_objects,
     problems=_problems,
     needs=_needs,
-    scheduler_name="kai-scheduler",
+    scheduler_name=SCHEDULER_NAMES["kai"],
     # What its chart makes.
     default_queue="default-queue",
     unused={

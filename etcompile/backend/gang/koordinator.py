@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from etcompile.backend.gang.group import Group, Place
+from etcompile.backend.gang.podgroup import group_metadata
 from etcompile.backend.gang.scheduler import NOT_QUEUED, Membership, Scheduler
-from etcompile.backend.identity import job_labels, metadata
+from etcompile.model.schedulers import SCHEDULER_NAMES
 
 _GANG = "gang.scheduling.koordinator.sh"
 _QUOTA = re.compile(r"(?=.{1,63}\Z)[A-Za-z0-9]([-._A-Za-z0-9]*[A-Za-z0-9])?", re.ASCII)
@@ -17,8 +18,8 @@ _QUOTA = re.compile(r"(?=.{1,63}\Z)[A-Za-z0-9]([-._A-Za-z0-9]*[A-Za-z0-9])?", re
 
 def _membership(group: Group, _place: Place) -> Membership:
     labels = {"pod-group.scheduling.sigs.k8s.io": group.name}
-    if queue := group.asked.queue:
-        labels["quota.scheduling.koordinator.sh/name"] = queue
+    if group.claims:
+        labels["quota.scheduling.koordinator.sh/name"] = str(group.queue)
     return Membership(labels=labels)
 
 
@@ -26,12 +27,11 @@ def _objects(group: Group) -> list[dict[str, Any]]:
     timeout = group.asked.timeout
     # After its first success, who replaces a Pod or comes beyond the minimum is let through.
     policy = {f"{_GANG}/mode": "Strict", f"{_GANG}/match-policy": "once-satisfied"}
-    labels = job_labels(group.job)
     return [
         {
             "apiVersion": "scheduling.sigs.k8s.io/v1alpha1",
             "kind": "PodGroup",
-            "metadata": metadata(group.job, group.name, labels, annotations=policy),
+            "metadata": group_metadata(group, "koordinator", policy),
             "spec": {
                 "minMember": group.minimum,
                 **({"minResources": group.resources} if group.resources else {}),
@@ -42,7 +42,7 @@ def _objects(group: Group) -> list[dict[str, Any]]:
 
 
 def _needs(group: Group) -> Iterator[str]:
-    if group.asked.queue:
+    if group.claims:
         yield f"ElasticQuota {group.queue}"
 
 
@@ -51,7 +51,7 @@ SCHEDULER = Scheduler(
     membership=_membership,
     objects=_objects,
     needs=_needs,
-    scheduler_name="koord-scheduler",
+    scheduler_name=SCHEDULER_NAMES["koordinator"],
     default_queue="default",
     queue_form=(_QUOTA, "the value of a label"),
     unused={**NOT_QUEUED, "on_timeout": "it lets the Pods go and tries again"},

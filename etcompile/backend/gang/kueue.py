@@ -10,13 +10,16 @@ from collections.abc import Iterator, Sequence
 from etcompile.backend.gang.group import Group, Object, Place, pod_specs
 from etcompile.backend.gang.scheduler import LABEL, Membership, Scheduler
 from etcompile.diagnostics import Diagnostic, diagnose
-from etcompile.model import KUEUE_QUEUE, Member
+from etcompile.model import Member
+from etcompile.model.schedulers import KUEUE_QUEUE
 
 _PREFIX = "kueue.x-k8s.io"
 _GROUP = f"{_PREFIX}/pod-group-name"
 _TOTAL = f"{_PREFIX}/pod-group-total-count"
 _ROLE = f"{_PREFIX}/role-hash"
 _INDEX = f"{_PREFIX}/pod-group-pod-index"
+_PRIORITY = f"{_PREFIX}/priority-class"
+_LONGEST = f"{_PREFIX}/max-exec-time-seconds"
 _TOPOLOGY = tuple(
     f"{_PREFIX}/podset-{kind}-topology" for kind in ("required", "preferred", "unconstrained")
 )
@@ -25,11 +28,13 @@ _MOST_ROLES = 8
 
 
 def _membership(group: Group, place: Place) -> Membership:
-    asked = group.asked
-    priority = asked.queue_priority if place.core else asked.extra_queue_priority
+    core = _priority(group)
+    priority = core if place.core else group.asked.extra_queue_priority or core
     labels = {KUEUE_QUEUE: str(group.queue)}
-    if priority or asked.queue_priority:
-        labels[f"{_PREFIX}/priority-class"] = str(priority or asked.queue_priority)
+    if priority:
+        labels[_PRIORITY] = priority
+    if longest := group.asked.labels.get(_LONGEST):
+        labels[_LONGEST] = longest
     if not place.core:
         return Membership(labels=labels)
     # The run ends with the Pod that leads; without this its quota is held by who only served.
@@ -38,6 +43,11 @@ def _membership(group: Group, place: Place) -> Membership:
         labels={**labels, _GROUP: group.name},
         annotations={_TOTAL: str(group.minimum), _ROLE: place.share.role.name, **ends},
     )
+
+
+def _priority(group: Group) -> str | None:
+    """The WorkloadPriorityClass: by our annotation, or the label by which Kueue finds a job's."""
+    return group.asked.queue_priority or group.asked.labels.get(_PRIORITY)
 
 
 def _problems(group: Group, objects: Sequence[Object]) -> Iterator[Diagnostic]:
@@ -92,7 +102,7 @@ def _wrong(group: Group, objects: Sequence[Object]) -> Iterator[str]:
 def _needs(group: Group) -> Iterator[str]:
     yield "its pod integration on, for this namespace"
     yield f"LocalQueue {group.queue} in the job's namespace"
-    for name in dict.fromkeys((group.asked.queue_priority, group.asked.extra_queue_priority)):
+    for name in dict.fromkeys((_priority(group), group.asked.extra_queue_priority)):
         if name:
             yield f"WorkloadPriorityClass {name}"
 
@@ -113,5 +123,6 @@ SCHEDULER = Scheduler(
     roles=True,
     alike=True,
     plain_pods=True,
+    reads_job=frozenset({KUEUE_QUEUE, _PRIORITY, _LONGEST}),
     resizes_since=None,
 )

@@ -64,9 +64,14 @@ class _Marks:
         return self._memberships[key]
 
     def _fields(self, spec: Object, member: Membership) -> Mapping[str, Any]:
-        """The fields of a PodSpec to set. What its author named stays: a rule compares it."""
+        """The fields of a PodSpec to set.
+
+        What its author named stays, unless the operator of the kind replaces it; a rule compares
+        it (`assignment`).
+        """
         fields = dict(member.spec)
-        if self._scheduler_name and not spec.get("schedulerName"):
+        replaces = self._group.asked.operator.replaces_scheduler
+        if self._scheduler_name and (replaces or not spec.get("schedulerName")):
             fields["schedulerName"] = self._scheduler_name
         wanted = self._group.asked.priority_class
         if wanted and not spec.get("priorityClassName"):

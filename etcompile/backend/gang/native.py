@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from etcompile.backend.gang.group import Group, Object, Place, pod_specs
+from etcompile.backend.gang.podgroup import group_metadata
 from etcompile.backend.gang.scheduler import NOT_QUEUED, Membership, Scheduler
-from etcompile.backend.identity import job_labels, metadata
 from etcompile.diagnostics import Diagnostic, diagnose
 
 _WORKLOADS, _GROUPS, _BETA = 35, 36, 37
@@ -43,7 +43,7 @@ def _objects(group: Group) -> list[dict[str, Any]]:
         {
             "apiVersion": f"scheduling.k8s.io/{api}",
             "kind": "Workload" if group.minor == _WORKLOADS else "PodGroup",
-            "metadata": metadata(group.job, group.name, job_labels(group.job)),
+            "metadata": group_metadata(group, "native"),
             "spec": spec,
         }
     ]
@@ -92,6 +92,7 @@ SCHEDULER = Scheduler(
     objects=_objects,
     problems=_problems,
     needs=_needs,
+    usual_name="default-scheduler",
     unused={
         **NOT_QUEUED,
         "queue": "it has no queues",
@@ -101,5 +102,6 @@ SCHEDULER = Scheduler(
     },
     minimum_at=("spec", "schedulingPolicy", "gang", "minCount"),
     declares_version=True,
+    one_priority=True,
     resizes_since=_BETA,
 )

@@ -8,14 +8,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from etcompile.backend.gang import requests
+from etcompile.backend.gang.assignment import Written, priority_problems, scheduler_problems
 from etcompile.backend.gang.group import Group, Object, Share, place_of, pod_specs
 from etcompile.backend.gang.scheduler import LABEL, SUBDOMAIN, Scheduler
 from etcompile.diagnostics import Diagnostic, Location, diagnose
-from etcompile.model import KUEUE_QUEUE, Job
+from etcompile.diagnostics.excerpts import excerpts
+from etcompile.model import Job
 from etcompile.model.protocol import ROLE_LABEL
+from etcompile.model.schedulers import QUEUE_ANNOTATIONS, QUEUE_LABELS
 
 _TOLD = ("cpu", "memory")
 """What every container should ask for: Pods without are counted wrongly, or not at all."""
+_QUEUES = {*QUEUE_LABELS, *QUEUE_ANNOTATIONS}
+"""Keys of which another rule tells."""
+_LONGEST = 60
+"""Characters of a value that a message shows."""
 _SHAPING = ("nodeSelector", "affinity", "tolerations", "runtimeClassName", "overhead")
 _TITLES = {
     "minimum": "minimum",
@@ -26,65 +33,49 @@ _TITLES = {
     "on_timeout": "on-timeout",
     "queue_priority": "queue-priority",
     "extra_queue_priority": "extra-queue-priority",
-    "kueue_queue": "label kueue.x-k8s.io/queue-name",
 }
 
 
 def unused_without_scheduler(job: Job) -> list[Diagnostic]:
     """A warning for a job that asks a gang scheduler for something, where none is chosen."""
-    field, origin = next(iter(job.gang.origins.items()))
+    origin = next(iter(job.gang.origins.values()))
     path = origin.path
-    where = f"{'label' if 'labels' in path else 'annotation'} {path[-1]}"
+    where = f"annotation {path[-1]}"
     if path[0] == "spec":
         path = path[:-1]
         where = ".".join(map(str, path))
     advice = "choose the cluster's with --gang, or in an overlay"
     reason = "no gang scheduler is chosen"
-    if field == "kueue_queue":
-        reason = "Kueue queues Pods, and only --gang kueue gives them its labels"
-        advice = "choose --gang kueue"
     place = origin.source.locate(path, key=True)
     facts = {"where": where, "reason": reason, "advice": advice}
     return [diagnose("ET2041", place, **facts)]
 
 
-def queued_alone(job: Job, objects: Sequence[Object]) -> list[Diagnostic]:
-    """A warning for Pods with a queue of Kueue's, where it does not know that they are a gang.
-
-    Args:
-        job: The job.
-        objects: Its objects.
-    """
-    for value in objects:
-        labels = value["metadata"].get("labels", {})
-        if value["kind"] == "Pod" and KUEUE_QUEUE in labels:
-            name = labels.get(ROLE_LABEL, "")
-            role = job.role(name)
-            own = role and KUEUE_QUEUE in role.template.labels
-            origin = role.template.origin if role and own else job.origin
-            place = origin.locate("metadata", "labels", KUEUE_QUEUE, key=True)
-            return [diagnose("ET2093", place, role=name, label=KUEUE_QUEUE)]
-    return []
-
-
 def check(
-    group: Group, scheduler: Scheduler, objects: Sequence[Object], wave: Callable[[Object], int]
+    group: Group,
+    scheduler: Scheduler,
+    written: Written,
+    wave: Callable[[Object], int],
 ) -> list[Diagnostic]:
     """What is wrong with the gang of a job.
 
     Args:
         group: The gang.
         scheduler: Who is to start it.
-        objects: The objects of the job.
+        written: The objects of the job.
         wave: The wave of an object.
     """
-    problems = [*_ignored(group, scheduler), *_names(group, scheduler)]
+    objects = written.objects
+    problems = [*_ignored(group, scheduler), *_names(group, scheduler), *_queues(group)]
     if group.job.run.suspended:
         return problems
     return [
         *problems,
         *_size(group, scheduler, objects),
-        *_mixed(group, objects),
+        *scheduler_problems(group, scheduler, written),
+        *priority_problems(group, scheduler, written),
+        *_spread(group, objects),
+        *_replaced(group, scheduler, objects),
         *_modest(group),
         *(_unlike(group, objects) if scheduler.alike else ()),
         *(() if scheduler.starts_early else _torn(group, objects, wave)),
@@ -105,7 +96,7 @@ def _names(group: Group, scheduler: Scheduler) -> Iterator[Diagnostic]:
     asked = group.asked
     names = (
         ("gang", group.name, LABEL, "a DNS label of at most 63 characters", None),
-        ("queue", group.queue, form, words, "queue" if asked.queue else "kueue_queue"),
+        ("queue", group.queue, form, words, None),
         ("priority class", asked.priority_class, SUBDOMAIN, "a DNS subdomain", "priority_class"),
         ("priority", asked.queue_priority, LABEL, "a DNS label", "queue_priority"),
         ("priority", asked.extra_queue_priority, LABEL, "a DNS label", "extra_queue_priority"),
@@ -113,7 +104,20 @@ def _names(group: Group, scheduler: Scheduler) -> Iterator[Diagnostic]:
     for what, name, pattern, expected, field in names:
         if name is not None and not pattern.fullmatch(name):
             facts = {"what": what, "name": name, "expected": expected}
-            yield diagnose("ET2081", _place(group, field), **facts, scheduler=scheduler.title)
+            place = _place(group, field)
+            if what == "queue" and group.claims:
+                place = group.claims[0].origin.locate()
+            yield diagnose("ET2081", place, **facts, scheduler=scheduler.title)
+
+
+def _queues(group: Group) -> Iterator[Diagnostic]:
+    """A warning for each place that names another queue than the one that the gang waits in."""
+    first, *others = group.claims or (None,)
+    for claim in others:
+        if first and claim and claim.queue != first.queue:
+            facts = {"where": claim.where, "queue": claim.queue}
+            place = claim.origin.locate()
+            yield diagnose("ET2103", place, **facts, used=first.queue, by=first.where)
 
 
 def _size(group: Group, scheduler: Scheduler, objects: Sequence[Object]) -> Iterator[Diagnostic]:
@@ -155,20 +159,39 @@ def _written(value: Object, scheduler: Scheduler) -> int | None:
     return found if isinstance(found, int) else 0
 
 
-def _mixed(group: Group, objects: Sequence[Object]) -> Iterator[Diagnostic]:
-    """Pods of one gang that a scheduler would not put together."""
-    for field, default in (("schedulerName", "default-scheduler"), ("priorityClassName", "none")):
-        found: dict[str, str] = {}
-        for pod, spec in pod_specs(objects):
-            found.setdefault(spec.get(field) or default, pod["metadata"]["labels"][ROLE_LABEL])
-        if len(found) > 1:
-            which = " and ".join(f"{value} ({role})" for value, role in found.items())
-            yield diagnose("ET2082", _place(group, "priority_class"), field=field, values=which)
+def _spread(group: Group, objects: Sequence[Object]) -> Iterator[Diagnostic]:
+    """Objects of one gang in several namespaces, where no scheduler would put them together."""
     own = ("Pod", "Job", "PodGroup", "Workload")
     spaces = {value["metadata"].get("namespace") for value in objects if value["kind"] in own}
     if len(spaces) > 1:
         which = " and ".join(sorted(str(space or "none") for space in spaces))
         yield diagnose("ET2082", _place(group, None), field="namespace", values=which)
+
+
+def _replaced(
+    group: Group, scheduler: Scheduler, objects: Sequence[Object]
+) -> Iterator[Diagnostic]:
+    """Marks of a gang of its author's own on Pod templates, which those of the job's replace."""
+    told: set[str] = set()
+    for pod, _ in pod_specs(objects):
+        name = pod["metadata"]["labels"][ROLE_LABEL]
+        place = None if name in told else place_of(group, pod)
+        if place is None:
+            continue
+        told.add(name)
+        role = place.share.role
+        membership, template = scheduler.membership(group, place), role.template
+        for field, given, marks in (
+            ("labels", template.labels, membership.labels),
+            ("annotations", template.annotations, membership.annotations),
+        ):
+            for key in sorted(marks.keys() & given.keys() - _QUEUES):
+                if given[key] != marks[key]:
+                    at = template.origin.locate("metadata", field, key)
+                    what = f"{field.removesuffix('s')} {key}"
+                    found, wanted = excerpts(given[key], marks[key], _LONGEST)
+                    facts = {"what": what, "found": found, "role": role.name}
+                    yield diagnose("ET2105", at, **facts, wanted=wanted)
 
 
 def _modest(group: Group) -> Iterator[Diagnostic]:

@@ -24,7 +24,6 @@ SUBDOMAIN = re.compile(
 NOT_QUEUED = {
     "queue_priority": "only Kueue's queues have priorities of their own",
     "extra_queue_priority": "only Kueue's queues have priorities of their own",
-    "kueue_queue": "only Kueue has LocalQueues",
 }
 """Why these fields of `Gang` say nothing to others than Kueue."""
 
@@ -68,6 +67,8 @@ class Scheduler(Struct, frozen=True):
         problems: What its own rules have against the objects of a job, as they are written.
         needs: What must be in the cluster, beside the scheduler itself.
         scheduler_name: The `schedulerName` of its Pods; None if they keep theirs.
+        usual_name: The `schedulerName` that Pods which keep theirs have if none is written; None
+            if it schedules Pods of any.
         default_queue: The queue of a job that names none; None if it has no queues.
         queue_form: What the name of a queue looks like, and in words.
         unused: Fields of `Gang` that it does nothing with, and why.
@@ -77,6 +78,9 @@ class Scheduler(Struct, frozen=True):
         starts_early: It does not wait until all Pods of the minimum are there.
         plain_pods: Its Pods must not be made by Jobs, which it would treat as gangs of their own.
         declares_version: What it gets depends on the version of Kubernetes.
+        reads_job: Those of its own labels and annotations on a job that it is told of, where it
+            has no object that has all of them; None if it has one.
+        one_priority: It rejects a gang of Pods with different priorities.
         resizes_since: The minor version of Kubernetes since which the minimum of a gang that is
             there may change; None for never.
     """
@@ -87,6 +91,7 @@ class Scheduler(Struct, frozen=True):
     problems: Callable[[Group, Sequence[Object]], Iterator[Diagnostic]] = no_problems
     needs: Callable[[Group], Iterator[str]] = no_needs
     scheduler_name: str | None = None
+    usual_name: str | None = None
     default_queue: str | None = None
     queue_form: tuple[re.Pattern[str], str] = (SUBDOMAIN, "a DNS subdomain")
     unused: Mapping[str, str] = field(default_factory=dict)
@@ -96,4 +101,6 @@ class Scheduler(Struct, frozen=True):
     starts_early: bool = False
     plain_pods: bool = False
     declares_version: bool = False
+    reads_job: frozenset[str] | None = None
+    one_priority: bool = False
     resizes_since: int | None = 0

@@ -4,40 +4,40 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from etcompile.backend.gang.group import Group, Object, Place
+from etcompile.backend.gang.podgroup import group_metadata
 from etcompile.backend.gang.scheduler import NOT_QUEUED, Membership, Scheduler
-from etcompile.backend.identity import job_labels, metadata
 from etcompile.diagnostics import Diagnostic, diagnose
+from etcompile.model.schedulers import SCHEDULER_NAMES
 
 _API = "scheduling.volcano.sh/v1beta1"
 _GROUP = "scheduling.k8s.io/group-name"
 """The only key by which the scheduler knows a member."""
+_WAITING = ("volcano.sh/sla-waiting-time", "sla-waiting-time")
+"""How long a gang may wait: the annotation, and its older name, which counts after it."""
+_PRIORITY = "volcano.sh/task-priority"
 _FIRST, _CORE, _EXTRA = "100", "10", "1"
 
 
 def _membership(group: Group, place: Place) -> Membership:
-    # Who is taken first, and whom preemption takes last.
-    priority = _FIRST if place.leads else _CORE if place.core else _EXTRA
-    return Membership(
-        annotations={
-            _GROUP: group.name,
-            "volcano.sh/task-spec": place.share.role.name,
-            "volcano.sh/task-priority": priority,
-        }
-    )
+    marks = {_GROUP: group.name, "volcano.sh/task-spec": place.share.role.name}
+    own = place.share.role.template.annotations
+    # It counts before the priority of the Pod, by which Volcano orders Pods of several classes.
+    if _PRIORITY not in own and not group.mixed:
+        # Who is taken first, and whom preemption takes last.
+        marks[_PRIORITY] = _FIRST if place.leads else _CORE if place.core else _EXTRA
+    return Membership(annotations=marks)
 
 
 def _objects(group: Group) -> list[dict[str, Any]]:
     minima = {share.role.name: share.minimum for share in group.shares if share.minimum}
-    waiting = (
-        {"annotations": {"volcano.sh/sla-waiting-time": f"{group.asked.timeout}s"}}
-        if group.asked.timeout
-        else {}
-    )
+    timeout = group.asked.timeout
+    waiting = {_WAITING[0]: f"{timeout}s"} if timeout and not _waiting(group) else {}
+    everything = group.asked.operator.copies_annotations
     return [
         {
             "apiVersion": _API,
             "kind": "PodGroup",
-            "metadata": metadata(group.job, group.name, job_labels(group.job), **waiting),
+            "metadata": group_metadata(group, "volcano", waiting, all_annotations=everything),
             "spec": {
                 "minMember": group.minimum,
                 "minTaskMember": minima,
@@ -49,7 +49,16 @@ def _objects(group: Group) -> list[dict[str, Any]]:
     ]
 
 
+def _waiting(group: Group) -> str | None:
+    """The annotation by which the job itself says how long it may wait."""
+    return next((name for name in _WAITING if name in group.asked.annotations), None)
+
+
 def _problems(group: Group, objects: Sequence[Object]) -> Iterator[Diagnostic]:
+    if group.asked.timeout and (name := _waiting(group)):
+        reason = f"the annotation {name} of the job says how long it may wait"
+        facts = {"field": "timeout", "scheduler": "Volcano", "reason": reason}
+        yield diagnose("ET2092", group.asked.origins["timeout"].locate(), **facts)
     for value in objects:
         if (value["kind"], value["apiVersion"]) == ("PodGroup", _API):
             for problem in _wrong(value["spec"]):
@@ -74,7 +83,7 @@ def _wrong(spec: Mapping[str, Any]) -> Iterator[str]:
 
 def _needs(group: Group) -> Iterator[str]:
     yield f"Queue {group.queue}, open"
-    if group.asked.timeout:
+    if group.asked.timeout or _waiting(group):
         yield "Volcano's plugin sla"
 
 
@@ -84,7 +93,7 @@ SCHEDULER = Scheduler(
     objects=_objects,
     problems=_problems,
     needs=_needs,
-    scheduler_name="volcano",
+    scheduler_name=SCHEDULER_NAMES["volcano"],
     default_queue="default",
     unused={**NOT_QUEUED, "on_timeout": "it goes on waiting"},
     minimum_at=("spec", "minMember"),

@@ -15,6 +15,7 @@ from etcompile.backend.gang.requests import requested, written
 from etcompile.backend.gang.scheduler import NOT_QUEUED, Membership, Scheduler
 from etcompile.diagnostics import Diagnostic, diagnose
 from etcompile.model import quantity
+from etcompile.model.schedulers import SCHEDULER_NAMES
 
 _PREFIX = "yunikorn.apache.org"
 _GROUPS = f"{_PREFIX}/task-groups"
@@ -79,7 +80,7 @@ def _wrong(objects: Sequence[Object]) -> Iterator[str]:
             groups = {one["name"]: one for one in json.loads(text)}
             asked = {name: _numbers(one["minResource"]) for name, one in groups.items()}
             good = all(int(one["minMember"]) >= 1 for one in groups.values())
-        except (ValueError, TypeError, KeyError, AttributeError):
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             good = False
         if not good:
             yield "its task groups are not a list of names, minMember and minResource"
@@ -122,12 +123,13 @@ SCHEDULER = Scheduler(
     membership=_membership,
     problems=_problems,
     needs=_needs,
-    scheduler_name="yunikorn",
+    scheduler_name=SCHEDULER_NAMES["yunikorn"],
     default_queue="root.default",
     queue_form=(_ROOT, "a full path such as root.research, of 63 characters at most"),
     unused={**NOT_QUEUED, "min_resources": "its placeholders ask for what each Pod asks for"},
     roles=True,
     alike=True,
     starts_early=True,
+    reads_job=frozenset({f"{_PREFIX}/queue"}),
     resizes_since=None,
 )

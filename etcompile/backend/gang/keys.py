@@ -1,0 +1,145 @@
+"""Labels and annotations of a gang scheduler that nobody reads in this output.
+
+A job carries them for the scheduler of the cluster that it was written for; without that
+scheduler in `--gang` they change nothing, or they give Kueue, Volcano and KAI each Pod on its own
+(reference/gang-scheduling.md 2, 4 and 7).
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from etcompile.backend.gang.queues import QUEUE_KEYS, QueueKey
+from etcompile.diagnostics import Diagnostic, Location, Source, diagnose
+from etcompile.model import Job, Settings
+from etcompile.model.protocol import ROLE_LABEL
+from etcompile.model.schedulers import (
+    KUEUE_QUEUE,
+    SCHEDULER_NAMES,
+    names_queue,
+    reader_of,
+)
+
+Object = Mapping[str, Any]
+_GROUPS_ALONE = ("volcano", "kai")
+"""Schedulers that make a group of one for a Pod that is in none and has no owner."""
+_ONLY_KUEUE = "only Kueue has LocalQueues"
+
+
+def unread_of_job(
+    job: Job, settings: Settings, title: Callable[[str], str], reads: frozenset[str] | None
+) -> Iterator[Diagnostic]:
+    """A warning for each label and annotation of a job that its scheduler would have to read.
+
+    Args:
+        job: The job.
+        settings: How it is compiled.
+        title: What people call a scheduler, by its name in `GANGS`.
+        reads: The keys of the job that the chosen scheduler is told of; None for all of its own.
+    """
+    for field, given in (("labels", job.gang.labels), ("annotations", job.gang.annotations)):
+        for key in sorted(given):
+            reader = reader_of(key)
+            if reader is None or (reader == settings.gang and (reads is None or key in reads)):
+                continue
+            place = job.origin.locate("metadata", field, key, key=True)
+            what = f"{field.removesuffix('s')} {key}"
+            if reader == settings.gang:
+                yield _on_pods_only(what, title(reader), place)
+            else:
+                yield _unread(what, reader, settings, title, place)
+
+
+def unread_of_pods(
+    job: Job,
+    settings: Settings,
+    title: Callable[[str], str],
+    objects: Sequence[Object],
+    changed: Sequence[Source],
+) -> Iterator[Diagnostic]:
+    """A warning for queues that Pods name, where their scheduler does not know them as a gang.
+
+    Args:
+        job: The job.
+        settings: How it is compiled.
+        title: What people call a scheduler, by its name in `GANGS`.
+        objects: The objects of the job, as they are written.
+        changed: Those that overlays changed.
+    """
+    told: set[tuple[str, str]] = set()
+    for value in objects:
+        pod = value["spec"]["template"] if value["kind"] == "Job" else value
+        if value["kind"] not in ("Pod", "Job") or not _names_queue(pod["metadata"]):
+            continue
+        role = pod["metadata"]["labels"].get(ROLE_LABEL, "")
+        for key in _others(pod, settings.gang):
+            # Kueue takes a Job by the label of the Job, and leaves the Job's Pod alone.
+            if (role, key.title) not in told and (key.name != KUEUE_QUEUE or pod is value):
+                told.add((role, key.title))
+                place = _place(job, role, key, changed)
+                yield from _unread_of_pod(job, settings, title, role, key, pod, place)
+
+
+def _names_queue(metadata: Mapping[str, Any]) -> bool:
+    return names_queue(metadata.get("labels") or {}, metadata.get("annotations") or {})
+
+
+def _others(pod: Object, gang: str) -> Iterator[QueueKey]:
+    """The keys by which a Pod names queues of other schedulers than the chosen one."""
+    for key in QUEUE_KEYS:
+        if key.scheduler != gang and key.name in (pod["metadata"].get(key.field) or ()):
+            yield key
+
+
+def _unread_of_pod(
+    job: Job,
+    settings: Settings,
+    title: Callable[[str], str],
+    role: str,
+    key: QueueKey,
+    pod: Object,
+    place: Location,
+) -> Iterator[Diagnostic]:
+    if key.name == KUEUE_QUEUE:
+        yield diagnose("ET2093", place, role=role, label=KUEUE_QUEUE)
+        return
+    name = pod["spec"].get("schedulerName")
+    if name == SCHEDULER_NAMES.get(key.scheduler):
+        if settings.gang == "none" and key.scheduler in _GROUPS_ALONE:
+            facts = {"role": role, "key": key.title, "scheduler": title(key.scheduler)}
+            yield diagnose("ET2104", place, **facts, gang=key.scheduler)
+        return
+    if key.name not in getattr(job.gang, key.field):
+        yield _unread(f"{key.title} of {role}", key.scheduler, settings, title, place)
+
+
+def _place(job: Job, role: str, key: QueueKey, changed: Sequence[Source]) -> Location:
+    """Where Pods of a role get a label or annotation: their template, an overlay, or the job."""
+    path = ("metadata", key.field, key.name)
+    known = job.role(role)
+    if known and key.name in getattr(known.template, key.field):
+        return known.template.origin.locate(*path, key=True)
+    for source in changed:
+        if key.name in (source.data["metadata"].get(key.field) or ()):
+            return source.locate(path, key=True)
+    return job.origin.locate(*path, key=True)
+
+
+def _unread(
+    what: str, reader: str, settings: Settings, title: Callable[[str], str], place: Location
+) -> Diagnostic:
+    kueue = what == f"label {KUEUE_QUEUE}"
+    if settings.gang != "none":
+        reason = _ONLY_KUEUE if kueue else f"only {title(reader)} reads it"
+        facts = {"field": what, "scheduler": title(settings.gang), "reason": reason}
+        return diagnose("ET2092", place, **facts)
+    reason = f"only {title(reader)} reads it, and no gang scheduler is chosen"
+    if kueue:
+        reason = "Kueue queues Pods, and only --gang kueue gives them its labels"
+    advice = f"choose --gang {reader}"
+    return diagnose("ET2041", place, where=what, reason=reason, advice=advice)
+
+
+def _on_pods_only(what: str, title: str, place: Location) -> Diagnostic:
+    reason = f"{title} reads it from Pods only"
+    advice = "write it in the metadata of the Pod templates"
+    return diagnose("ET2041", place, where=what, reason=reason, advice=advice)

@@ -1,0 +1,550 @@
+"""Each gang scheduler with each kind: its scheduler's name, annotations, queue and priority.
+
+The rules are the operators' own (reference/training-operator.md 2.5, reference/mpi-operator-v2.md
+3.8, reference/gang-scheduling.md 7 and 10): a row of a table for each, and every cell is compiled.
+"""
+
+import copy
+import itertools
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from msgspec import structs
+
+import etcompile
+from etcompile import Options, Settings
+from etcompile.watch.remaking import StoredRun
+from specs import compiled, container, elastic_job, kubeflow_job, training_job
+
+RESOURCES = {"requests": {"cpu": "1", "memory": "1Gi"}}
+SCHEDULERS = {
+    "volcano": "volcano",
+    "coscheduling": "scheduler-plugins-scheduler",
+    "kueue": None,
+    "native": None,
+    "yunikorn": "yunikorn",
+    "kai": "kai-scheduler",
+    "koordinator": "koord-scheduler",
+}
+"""Each gang scheduler, and the schedulerName that its Pods get."""
+WITH_GROUP = ("volcano", "coscheduling", "native", "kai", "koordinator")
+QUEUES = {
+    "volcano": ("annotations", "scheduling.volcano.sh/queue-name"),
+    "kueue": ("labels", "kueue.x-k8s.io/queue-name"),
+    "yunikorn": ("labels", "yunikorn.apache.org/queue"),
+    "kai": ("labels", "kai.scheduler/queue"),
+    "koordinator": ("labels", "quota.scheduling.koordinator.sh/name"),
+}
+
+
+def mpi_job(version: str) -> dict[str, Any]:
+    command = ["mpirun", "-np", "2", "train"]
+    types = {
+        "Launcher": {"template": {"spec": {"containers": [container(command=command)]}}},
+        "Worker": {"replicas": 2, "template": {"spec": {"containers": [container()]}}},
+    }
+    return {
+        "apiVersion": f"kubeflow.org/{version}",
+        "kind": "MPIJob",
+        "metadata": {"name": "mnist"},
+        "spec": {"mpiReplicaSpecs": types},
+    }
+
+
+KINDS = {
+    "TFJob": kubeflow_job("TFJob", {"PS": 1, "Worker": 2}),
+    "PyTorchJob": kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 2}),
+    "XGBoostJob": kubeflow_job("XGBoostJob", {"Master": 1, "Worker": 2}),
+    "PaddleJob": kubeflow_job("PaddleJob", {"Master": 1, "Worker": 2}),
+    "JAXJob": kubeflow_job("JAXJob", {"Worker": 3}),
+    "MXJob": kubeflow_job("MXJob", {"Scheduler": 1, "Server": 1, "Worker": 1}),
+    "MPIJob v1": mpi_job("v1"),
+    "MPIJob v2beta1": mpi_job("v2beta1"),
+    "TrainingJob": training_job(),
+    "ElasticJob": elastic_job(),
+}
+TRAINING_OPERATOR = tuple(KINDS)[:7]
+SEVERAL_ROLES = tuple(kind for kind in KINDS if kind not in ("JAXJob", "ElasticJob"))
+
+
+def each(schedulers: Iterable[str], kinds: Iterable[str]) -> list[tuple[str, str]]:
+    return list(itertools.product(schedulers, kinds))
+
+
+EVERY = each(SCHEDULERS, KINDS)
+
+
+def job(kind: str, **metadata: dict[str, str]) -> dict[str, Any]:
+    value = copy.deepcopy(KINDS[kind])
+    value["metadata"]["namespace"] = "ml"
+    for field, given in metadata.items():
+        value["metadata"][field] = {**value["metadata"].get(field, {}), **given}
+    for template in templates(value):
+        template["spec"]["containers"][0]["resources"] = RESOURCES
+    return value
+
+
+def templates(value: dict[str, Any]) -> list[dict[str, Any]]:
+    """The Pod templates of a job, the leading one first."""
+    [types] = [one for key, one in value["spec"].items() if key.lower().endswith("replicaspecs")]
+    return [one["template"] for one in types.values()]
+
+
+def options(gang: str, **settings: Any) -> Options:
+    chosen = Settings(gang=gang, run="r1", kubernetes_version="1.37", **settings)
+    return Options(namespace="ml", settings=chosen)
+
+
+def told(value: Any, gang: str, **settings: Any) -> dict[str, str]:
+    found = etcompile.compile([value], options(gang, **settings)).diagnostics
+    return {one.code: one.message for one in found}
+
+
+def made(value: Any, gang: str, **settings: Any) -> list[dict[str, Any]]:
+    chosen = options(gang, **settings)
+    return list(compiled(value, settings=chosen.settings, namespace="ml").objects)
+
+
+def pods(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The Pods, and the Pod templates of Jobs."""
+    return [
+        value["spec"]["template"] if value["kind"] == "Job" else value
+        for value in objects
+        if value["kind"] in ("Pod", "Job")
+    ]
+
+
+def group(objects: list[dict[str, Any]]) -> dict[str, Any]:
+    [found] = [value for value in objects if value["kind"] == "PodGroup"]
+    return found
+
+
+# The scheduler's name --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("gang", "kind"), EVERY)
+def test_a_scheduler_that_all_templates_name_is_replaced_or_told_of(gang: str, kind: str) -> None:
+    value = job(kind)
+    for template in templates(value):
+        template["spec"]["schedulerName"] = "my-scheduler"
+    if kind == "ElasticJob" and gang in ("kueue", "native"):
+        # The Pod of DLRover's master has no template here, and keeps the default one.
+        assert "ET2082" in told(value, gang)
+        return
+    found = told(value, gang)
+    if kind == "ElasticJob":
+        assert "my-scheduler (worker)" in found["ET2082"]
+        return
+    names = {pod["spec"].get("schedulerName") for pod in pods(made(value, gang))}
+    replaces = kind == "MPIJob v2beta1" and SCHEDULERS[gang]
+    assert names == {SCHEDULERS[gang] if replaces else "my-scheduler"}
+    # Kueue admits Pods of any scheduler.
+    expected = {"ET2102"} if replaces else set() if gang == "kueue" else {"ET2101"}
+    assert {code for code in found if code in ("ET2082", "ET2101", "ET2102")} == expected
+    assert "my-scheduler" in "".join(found[code] for code in expected) or not expected
+
+
+@pytest.mark.parametrize(("gang", "kind"), each(SCHEDULERS, SEVERAL_ROLES))
+def test_a_scheduler_that_one_template_names_is_replaced_or_refused(gang: str, kind: str) -> None:
+    value = job(kind)
+    templates(value)[0]["spec"]["schedulerName"] = "my-scheduler"
+    found = told(value, gang)
+    if kind == "MPIJob v2beta1" and SCHEDULERS[gang]:
+        assert "ET2082" not in found
+        assert found["ET2102"].startswith("schedulerName 'my-scheduler' of launcher")
+        names = {pod["spec"]["schedulerName"] for pod in pods(made(value, gang))}
+        assert names == {SCHEDULERS[gang]}
+    else:
+        assert "my-scheduler" in found["ET2082"]
+
+
+@pytest.mark.parametrize(("gang", "kind"), EVERY)
+def test_the_scheduler_of_the_gang_may_be_named(gang: str, kind: str) -> None:
+    value = job(kind)
+    for template in templates(value):
+        template["spec"]["schedulerName"] = SCHEDULERS[gang] or "default-scheduler"
+    assert told(value, gang).keys() & {"ET2082", "ET2101", "ET2102"} == set()
+
+
+@pytest.mark.parametrize(("gang", "kind"), EVERY)
+def test_a_name_that_the_settings_give_the_scheduler_is_the_right_one(gang: str, kind: str) -> None:
+    value = job(kind)
+    for template in templates(value):
+        template["spec"]["schedulerName"] = "my-scheduler"
+    found = told(value, gang, gang_scheduler="my-scheduler")
+    assert found.keys() & {"ET2082", "ET2101", "ET2102"} == set()
+
+
+@pytest.mark.parametrize("name", [name for name in SCHEDULERS.values() if name])
+def test_kueue_is_told_of_a_scheduler_that_takes_its_pods_one_by_one(name: str) -> None:
+    value = job("TFJob")
+    for template in templates(value):
+        template["spec"]["schedulerName"] = name
+    assert name in told(value, "kueue")["ET2101"]
+
+
+def test_what_a_template_names_is_told_at_its_line(tmp_path: Path) -> None:
+    value = job("TFJob")
+    for template in templates(value):
+        template["spec"]["schedulerName"] = "mine"
+    (tmp_path / "job.yaml").write_text(text := yaml.safe_dump(value))
+    found = etcompile.compile([tmp_path / "job.yaml"], options("volcano")).diagnostics
+    [problem] = [one for one in found if one.code == "ET2101"]
+    assert problem.location is not None
+    assert problem.location.line is not None
+    assert "schedulerName: mine" in text.splitlines()[problem.location.line - 1]
+    assert "--gang-scheduler mine" in str(problem.hint)
+
+
+# Annotations of the job ------------------------------------------------------------------------
+
+OWN = {
+    "volcano": {
+        "volcano.sh/preemptable": "true",
+        "volcano.sh/sla-waiting-time": "45m",
+        "volcano.sh/jdb-min-available": "2",
+        "volcano.sh/revocable-zone": "*",
+    },
+    "coscheduling": {"scheduling.x-k8s.io/anything": "a"},
+    "koordinator": {"gang.scheduling.koordinator.sh/mode": "NonStrict"},
+    "kai": {"kai.scheduler/topology": "rack"},
+}
+BOOKKEEPING = {
+    "kubectl.kubernetes.io/last-applied-configuration": "{}",
+    "argocd.argoproj.io/tracking-id": "a:b/c:d/e",
+    "argocd.argoproj.io/sync-options": "Prune=false",
+    "kustomize.toolkit.fluxcd.io/reconcile": "disabled",
+    "kapp.k14s.io/identity": "v1",
+    "meta.helm.sh/release-name": "a",
+    "helm.sh/hook": "pre-install",
+    "config.kubernetes.io/origin": "path: a.yaml",
+    "internal.config.kubernetes.io/index": "0",
+    "etcompile.dev/gate-timeout": "60",
+}
+
+
+@pytest.mark.parametrize(("gang", "kind"), each(OWN, KINDS))
+def test_what_a_scheduler_reads_from_its_group_is_on_it(gang: str, kind: str) -> None:
+    objects = made(job(kind, annotations=OWN[gang]), gang)
+    assert group(objects)["metadata"]["annotations"].items() >= OWN[gang].items()
+    assert told(job(kind, annotations=OWN[gang]), gang) == told(job(kind), gang)
+
+
+@pytest.mark.parametrize(("gang", "kind"), each(WITH_GROUP, KINDS))
+def test_all_annotations_are_on_the_group_where_upstream_copies_them(gang: str, kind: str) -> None:
+    objects = made(job(kind, annotations={"example.com/team": "vision"}), gang)
+    found = group(objects)["metadata"].get("annotations", {})
+    copied = kind in TRAINING_OPERATOR and gang in ("volcano", "coscheduling")
+    assert ("example.com/team" in found) == (copied or gang == "kai")
+
+
+@pytest.mark.parametrize(("gang", "kind"), each(WITH_GROUP, KINDS))
+def test_what_tools_keep_on_the_job_is_on_no_group(gang: str, kind: str) -> None:
+    known = {"etcompile.dev/gate-timeout"} if kind in TRAINING_OPERATOR else set()
+    notes = {name: text for name, text in BOOKKEEPING.items() if name not in known}
+    instance = {"app.kubernetes.io/instance": "argo", "argocd.argoproj.io/instance": "argo"}
+    objects = made(job(kind, annotations=notes, labels=instance), gang)
+    metadata = group(objects)["metadata"]
+    assert BOOKKEEPING.keys().isdisjoint(metadata.get("annotations", {}))
+    assert instance.keys().isdisjoint(metadata["labels"])
+
+
+def test_the_order_of_annotations_changes_no_byte() -> None:
+    first = job("TFJob", annotations=OWN["volcano"])
+    second = job("TFJob", annotations=dict(reversed(OWN["volcano"].items())))
+    found = [group(made(value, "volcano"))["metadata"] for value in (first, second)]
+    assert yaml.safe_dump(found[0], sort_keys=False) == yaml.safe_dump(found[1], sort_keys=False)
+
+
+def test_volcano_waits_as_long_as_the_annotation_says() -> None:
+    value = job("TFJob", annotations={"volcano.sh/sla-waiting-time": "45m"})
+    value["spec"]["runPolicy"] = {"schedulingPolicy": {"scheduleTimeoutSeconds": 60}}
+    notes = group(made(value, "volcano"))["metadata"]["annotations"]
+    assert notes["volcano.sh/sla-waiting-time"] == "45m"
+    assert "timeout has no effect with Volcano" in told(value, "volcano")["ET2092"]
+
+
+def test_koordinators_group_keeps_what_the_job_says_of_it() -> None:
+    value = job(
+        "TFJob", annotations={"gang.scheduling.koordinator.sh/match-policy": "only-waiting"}
+    )
+    notes = group(made(value, "koordinator"))["metadata"]["annotations"]
+    assert notes["gang.scheduling.koordinator.sh/match-policy"] == "only-waiting"
+    assert notes["gang.scheduling.koordinator.sh/mode"] == "Strict"
+
+
+# Queues ----------------------------------------------------------------------------------------
+
+
+def in_queue(objects: list[dict[str, Any]], gang: str) -> set[str]:
+    """The queues that a gang and its Pods are in."""
+    if gang == "volcano":
+        return {group(objects)["spec"]["queue"]}
+    field, key = QUEUES[gang]
+    found = {pod["metadata"][field].get(key) for pod in pods(objects)}
+    return found | ({group(objects)["spec"]["queue"]} if gang == "kai" else set())
+
+
+def queue(gang: str, name: str = "research") -> str:
+    return f"root.{name}" if gang == "yunikorn" else name
+
+
+@pytest.mark.parametrize(("gang", "kind"), each(QUEUES, KINDS))
+def test_a_schedulers_own_key_on_the_job_names_the_queue(gang: str, kind: str) -> None:
+    field, key = QUEUES[gang]
+    value = job(kind, **{field: {key: queue(gang)}})
+    assert in_queue(made(value, gang), gang) == {queue(gang)}
+    assert told(value, gang) == told(job(kind), gang)
+
+
+@pytest.mark.parametrize(("gang", "kind"), each(QUEUES, KINDS))
+def test_a_schedulers_own_key_on_the_templates_names_the_queue(gang: str, kind: str) -> None:
+    field, key = QUEUES[gang]
+    value = job(kind)
+    for template in templates(value):
+        template["metadata"] = {field: {key: queue(gang)}}
+    assert in_queue(made(value, gang), gang) == {queue(gang)}
+
+
+@pytest.mark.parametrize("gang", QUEUES)
+def test_the_job_counts_before_its_templates_and_the_difference_is_told(gang: str) -> None:
+    field, key = QUEUES[gang]
+    value = job("PyTorchJob", **{field: {key: queue(gang)}})
+    templates(value)[1]["metadata"] = {field: {key: queue(gang, "other")}}
+    assert in_queue(made(value, gang), gang) == {queue(gang)}
+    assert key in told(value, gang)["ET2103"]
+    assert queue(gang, "other") in told(value, gang)["ET2103"]
+
+
+@pytest.mark.parametrize("gang", QUEUES)
+def test_the_policy_counts_before_the_annotation_of_volcano_only(gang: str) -> None:
+    field, key = QUEUES[gang]
+    value = job("MPIJob v2beta1", **{field: {key: queue(gang)}})
+    policy = {"queue": queue(gang, "other")}
+    value["spec"]["runPolicy"] = {"schedulingPolicy": policy}
+    first = "other" if gang == "volcano" else "research"
+    assert in_queue(made(value, gang), gang) == {queue(gang, first)}
+    assert "ET2103" in told(value, gang)
+
+
+@pytest.mark.parametrize(("gang", "kind"), each(QUEUES, KINDS))
+def test_without_a_gang_scheduler_a_queue_of_the_job_is_told_of(gang: str, kind: str) -> None:
+    field, key = QUEUES[gang]
+    message = told(job(kind, **{field: {key: "research"}}), "none")["ET2041"]
+    assert key in message
+
+
+@pytest.mark.parametrize(("gang", "kind"), each(QUEUES, KINDS))
+def test_without_a_gang_scheduler_a_queue_of_templates_is_told_of(gang: str, kind: str) -> None:
+    field, key = QUEUES[gang]
+    value = job(kind)
+    for template in templates(value):
+        template["metadata"] = {field: {key: "research"}}
+    found = told(value, "none")
+    assert key in found["ET2093" if gang == "kueue" and "ET2093" in found else "ET2041"]
+
+
+@pytest.mark.parametrize(("gang", "alone"), [("volcano", True), ("kai", True), ("yunikorn", False)])
+def test_pods_that_a_scheduler_takes_one_by_one_are_told_of(gang: str, alone: bool) -> None:
+    field, key = QUEUES[gang]
+    value = job("PyTorchJob")
+    for template in templates(value):
+        template["metadata"] = {field: {key: "research"}}
+        template["spec"]["schedulerName"] = SCHEDULERS[gang]
+    # YuniKorn reads the queue of each Pod, and the operator made no gang for it either.
+    assert set(told(value, "none")) == ({"ET2104"} if alone else set())
+
+
+@pytest.mark.parametrize(
+    ("gang", "other"), [pair for pair in itertools.product(SCHEDULERS, QUEUES) if len({*pair}) > 1]
+)
+def test_a_queue_of_another_scheduler_is_told_of(gang: str, other: str) -> None:
+    field, key = QUEUES[other]
+    assert key in told(job("PyTorchJob", **{field: {key: "research"}}), gang)["ET2092"]
+
+
+def test_an_annotation_that_yunikorn_reads_from_pods_only_is_told_of() -> None:
+    notes = {"yunikorn.apache.org/user.info": "{}"}
+    message = told(job("TFJob", annotations=notes), "yunikorn")["ET2041"]
+    assert "YuniKorn reads it from Pods only" in message
+
+
+def test_kueue_takes_the_priority_of_the_job_as_of_the_operators_jobs() -> None:
+    labels = {
+        "kueue.x-k8s.io/queue-name": "q",
+        "kueue.x-k8s.io/priority-class": "high",
+        "kueue.x-k8s.io/max-exec-time-seconds": "600",
+    }
+    value = job("PyTorchJob", labels=labels)
+    for pod in pods(made(value, "kueue")):
+        assert pod["metadata"]["labels"].items() >= labels.items()
+    assert told(value, "kueue") == {}
+
+
+def test_kai_takes_from_the_job_what_its_own_grouper_takes() -> None:
+    labels = {
+        "kai.scheduler/queue": "research",
+        "kai.scheduler/preemptibility": "non-preemptible",
+        "kai.scheduler/node-pool": "a100",
+        "priorityClassName": "build",
+    }
+    notes = {
+        "kai.scheduler/topology": "cluster",
+        "kai.scheduler/topology-required-placement": "rack",
+    }
+    found = group(made(job("PyTorchJob", labels=labels, annotations=notes), "kai"))
+    assert found["metadata"]["labels"].items() >= labels.items()
+    assert found["spec"]["queue"] == "research"
+    assert found["spec"]["preemptibility"] == "non-preemptible"
+    assert found["spec"]["priorityClassName"] == "build"
+    topology = {"topology": "cluster", "requiredTopologyLevel": "rack"}
+    assert found["spec"]["topologyConstraint"] == topology
+
+
+# Priorities ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("gang", "kind"), each(SCHEDULERS, SEVERAL_ROLES))
+def test_different_priorities_are_refused_by_kubernetes_own_gangs_only(
+    gang: str, kind: str
+) -> None:
+    value = job(kind)
+    first, *others = templates(value)
+    first["spec"]["priorityClassName"] = "urgent"
+    for template in others:
+        template["spec"]["priorityClassName"] = "usual"
+    found = told(value, gang)
+    if gang == "native":
+        assert "urgent" in found["ET2082"]
+        return
+    assert "ET2082" not in found
+    assert "urgent" in found["ET2100"]
+    assert "usual" in found["ET2100"]
+    objects = made(value, gang)
+    assert {pod["spec"]["priorityClassName"] for pod in pods(objects)} == {"urgent", "usual"}
+    if gang == "kai" or (gang == "volcano" and kind not in TRAINING_OPERATOR):
+        assert group(objects)["spec"]["priorityClassName"] == "urgent"
+    elif gang == "volcano":
+        # The Training Operator's PodGroup has that of schedulingPolicy, or none.
+        assert "priorityClassName" not in group(objects)["spec"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "launcher", "worker", "expected"),
+    [
+        ("batch", "urgent", "usual", "batch"),
+        (None, "urgent", "usual", "urgent"),
+        (None, None, "usual", "usual"),
+        (None, "urgent", None, "urgent"),
+        (None, None, None, None),
+    ],
+)
+def test_the_group_of_an_mpijob_has_the_class_that_its_operator_gives_it(
+    policy: str | None, launcher: str | None, worker: str | None, expected: str | None
+) -> None:
+    value = job("MPIJob v2beta1")
+    for template, name in zip(templates(value), (launcher, worker), strict=True):
+        if name:
+            template["spec"]["priorityClassName"] = name
+    if policy:
+        value["spec"]["runPolicy"] = {"schedulingPolicy": {"priorityClass": policy}}
+    assert group(made(value, "volcano"))["spec"].get("priorityClassName") == expected
+
+
+@pytest.mark.parametrize("kind", SEVERAL_ROLES)
+def test_volcano_orders_pods_of_different_priorities_by_these(kind: str) -> None:
+    key = "volcano.sh/task-priority"
+    value = job(kind)
+    assert all(key in pod["metadata"]["annotations"] for pod in pods(made(value, "volcano")))
+    templates(value)[-1]["spec"]["priorityClassName"] = "urgent"
+    assert not any(key in pod["metadata"]["annotations"] for pod in pods(made(value, "volcano")))
+    own = job(kind)
+    templates(own)[-1]["metadata"] = {"annotations": {key: "7"}}
+    assert "7" in {pod["metadata"]["annotations"][key] for pod in pods(made(own, "volcano"))}
+    assert told(own, "volcano") == told(job(kind), "volcano")
+
+
+@pytest.mark.parametrize(
+    ("gang", "field", "key"),
+    [
+        ("volcano", "annotations", "scheduling.k8s.io/group-name"),
+        ("coscheduling", "labels", "scheduling.x-k8s.io/pod-group"),
+        ("kueue", "labels", "kueue.x-k8s.io/pod-group-name"),
+        ("yunikorn", "labels", "yunikorn.apache.org/app-id"),
+        ("kai", "annotations", "pod-group-name"),
+        ("koordinator", "labels", "pod-group.scheduling.sigs.k8s.io"),
+    ],
+)
+def test_marks_of_another_gang_are_replaced_and_told_of(gang: str, field: str, key: str) -> None:
+    value = job("MPIJob v2beta1")
+    templates(value)[1]["metadata"] = {field: {key: "mine"}}
+    found = told(value, gang)["ET2105"]
+    assert key in found
+    assert "'mine'" in found
+    assert {pod["metadata"][field][key] for pod in pods(made(value, gang))} == {"mnist-r1"}
+
+
+def test_kai_is_not_told_of_a_preemptibility_that_it_does_not_know() -> None:
+    value = job("TFJob", labels={"kai.scheduler/preemptibility": "maybe"})
+    assert "preemptibility" not in group(made(value, "kai"))["spec"]
+    assert "preemptible or non-preemptible" in told(value, "kai")["ET2092"]
+
+
+# Pods that the watcher makes -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("gang", "kind"), EVERY)
+def test_a_pod_that_is_made_again_is_the_same_member(gang: str, kind: str) -> None:
+    field, key = QUEUES.get(gang, ("labels", "example.com/none"))
+    value = job(kind, annotations=OWN.get(gang, {}))
+    value["metadata"].setdefault(field, {})[key] = queue(gang)
+    if kind == "MPIJob v2beta1":
+        templates(value)[0]["spec"]["schedulerName"] = SCHEDULERS[gang] or "default-scheduler"
+        templates(value)[1]["spec"]["schedulerName"] = SCHEDULERS[gang] and "my-scheduler"
+    objects = made(value, gang)
+    [config] = [one for one in objects if "job.yaml" in one.get("data", {})]
+    metadata = {**config["metadata"], "uid": "1", "resourceVersion": "1"}
+    run = StoredRun({**config, "metadata": metadata})
+    for one in objects:
+        labels = one["metadata"].get("labels", {})
+        if one["kind"] == "Pod" and "etcompile.dev/role" in labels:
+            index = labels.get("etcompile.dev/index")
+            where = None if index is None else int(index)
+            [(_, again)] = run.pods(labels["etcompile.dev/role"], [where])
+            assert again == one
+
+
+# Overlays --------------------------------------------------------------------------------------
+
+
+def overlaid(folder: Path, gang: str, patch: str) -> dict[str, tuple[str, int]]:
+    """The codes about a job and an overlay of one patch, each with its file and line."""
+    (folder / "job.yaml").write_text(yaml.safe_dump(job("TFJob")))
+    (folder / "overlay.yaml").write_text(
+        "apiVersion: etcompile.dev/v1alpha1\nkind: Overlay\npatches:\n"
+        f"  - target: {{kind: Pod}}\n    patch: {patch}\n"
+    )
+    chosen = structs.replace(options(gang), overlays=(folder / "overlay.yaml",))
+    found = etcompile.compile([folder / "job.yaml"], chosen).diagnostics
+    return {
+        one.code: (Path(one.location.file).name, one.location.line or 0)
+        for one in found
+        if one.location
+    }
+
+
+@pytest.mark.parametrize("gang", [gang for gang in SCHEDULERS if gang != "kueue"])
+def test_a_scheduler_that_an_overlay_names_is_told_of_in_the_overlay(
+    tmp_path: Path, gang: str
+) -> None:
+    found = overlaid(tmp_path, gang, "{spec: {schedulerName: mine}}")
+    assert found["ET2101"] == ("overlay.yaml", 5)
+
+
+@pytest.mark.parametrize(("gang", "code"), [("none", "ET2041"), ("volcano", "ET2092")])
+def test_a_queue_that_an_overlay_names_is_told_of(tmp_path: Path, gang: str, code: str) -> None:
+    found = overlaid(tmp_path, gang, "{metadata: {labels: {kai.scheduler/queue: a}}}")
+    assert found[code] == ("overlay.yaml", 5)
