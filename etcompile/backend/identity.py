@@ -1,9 +1,9 @@
 """What makes two compilations the same run, and the labels that say whose an object is."""
 
-import hashlib
 import json
 from typing import Any
 
+from etcompile.digest import sha256
 from etcompile.model import Job, Member, Role
 from etcompile.model.protocol import INDEX_LABEL, JOB_LABEL, RANK_LABEL, ROLE_LABEL
 
@@ -15,7 +15,7 @@ def spec_hash(job: Job) -> str:
     an accident (reference/gitops.md 7).
     """
     text = json.dumps(job.identity, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-    return hashlib.sha256(f"v1:{text}".encode()).hexdigest()[:12]
+    return sha256(f"v1:{text}".encode())[:12]
 
 
 def run_id(job: Job, wanted: str | None) -> str | None:
@@ -36,17 +36,46 @@ def metadata(job: Job, name: str, labels: dict[str, str], **more: object) -> dic
 
 def job_labels(job: Job) -> dict[str, str]:
     """Labels of an object that belongs to no replica."""
-    return {**job.labels, **_common(job)}
+    return {**job.labels, JOB_LABEL: job.name, **recommended_labels(job)}
 
 
 def role_labels(job: Job, role: Role) -> dict[str, str]:
-    """Labels that a role's Pods and Services share, the kind's own and etcompile's."""
+    """Labels of a role's Services: who they belong to, and the recommended ones."""
+    return {**recommended_labels(job, role), **identity_labels(job, role)}
+
+
+def identity_labels(job: Job, role: Role) -> dict[str, str]:
+    """Labels that a role's Pods and Services share, the kind's own and etcompile's.
+
+    The operators overwrite a template's label of these keys (reference/training-operator.md 2.1,
+    reference/et-operator.md 2.2, reference/dlrover.md 3.1), and objects are selected by them.
+    """
     return {
         **selector(job, role),
-        **_common(job),
-        "app.kubernetes.io/component": role.name,
+        JOB_LABEL: job.name,
         ROLE_LABEL: role.name,
         **role.object_labels,
+    }
+
+
+def recommended_labels(job: Job, role: Role | None = None) -> dict[str, str]:
+    """The labels that Kubernetes recommends, for objects that have none of these keys.
+
+    No operator sets them on Pods, so a Pod template owns them: policies and monitors of its author
+    select by them, and nothing of etcompile may.
+
+    Args:
+        job: The job.
+        role: The role; None for an object that belongs to no replica.
+    """
+    component = {"app.kubernetes.io/component": role.name} if role else {}
+    # No app.kubernetes.io/instance: Argo CD's label tracking claims it
+    # (reference/gitops.md 1.4).
+    return {
+        "app.kubernetes.io/name": job.app or job.kind.lower(),
+        "app.kubernetes.io/part-of": job.name,
+        "app.kubernetes.io/managed-by": "etcompile",
+        **component,
     }
 
 
@@ -82,24 +111,13 @@ def pod_labels(role: Role, member: Member) -> dict[str, str]:
 def own_labels(job: Job) -> frozenset[str]:
     """The keys of the labels by which objects of the job are found."""
     replicas = [
-        {**role_labels(job, role), **index_labels(role, member), **pod_labels(role, member)}
+        {**identity_labels(job, role), **index_labels(role, member), **pod_labels(role, member)}
         for role in job.roles
         for member in role.members[:1]
     ]
-    return frozenset({*_common(job), *(key for labels in replicas for key in labels)})
+    return frozenset({JOB_LABEL, *(key for labels in replicas for key in labels)})
 
 
 def selector(job: Job, role: Role) -> dict[str, str]:
     """The kind's own labels of a role: with its index label, they find a replica's Pod."""
     return {**job.selector, **role.labels}
-
-
-def _common(job: Job) -> dict[str, str]:
-    # No app.kubernetes.io/instance: Argo CD's label tracking claims it
-    # (reference/gitops.md 1.4).
-    return {
-        JOB_LABEL: job.name,
-        "app.kubernetes.io/name": job.app or job.kind.lower(),
-        "app.kubernetes.io/part-of": job.name,
-        "app.kubernetes.io/managed-by": "etcompile",
-    }

@@ -1,27 +1,96 @@
-"""Jinja2 as our templates use it. Apart from `texts`, which imports it only when it is needed."""
+"""Jinja2 as templates of the user's are rendered: in its sandbox, and within bounds.
 
-from collections.abc import Mapping, Sequence
+Apart from `texts`, which imports it only when it is needed. A template is a program, and whoever
+wrote it need not be the one who renders it. Jinja2's immutable sandbox keeps it from everything but
+the values it is given; the bounds here, on steps, on memory and on the length of its text, end it
+if it would not end by itself.
+"""
+
+import contextlib
+import resource
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import jinja2
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+_STEPS = 2_000_000
+"""Lines of Python that a template may come to: a few seconds. Ours need some thousands."""
+_MEMORY = 192 * 1024 * 1024
+"""Bytes that a template may need on top of what the process has."""
+_LONGEST = 4 * 1024 * 1024
+"""Characters of a rendered text; the API server takes a quarter of that in a ConfigMap."""
+_UNNAMED = "<template>"
+"""What Jinja2 calls the file of a template that came as text."""
+_LARGEST_POWER = 4096
+"""Bits of a power."""
 
 
-def environment(folders: Sequence[Path]) -> jinja2.Environment:
+class RenderError(ValueError):
+    """A template that does not render.
+
+    Args:
+        problem: Why not.
+        line: The line of the template; None if it is not known, or is one of another template.
+    """
+
+    def __init__(self, problem: str, line: int | None = None) -> None:
+        super().__init__(problem)
+        self.line = line
+
+
+class _TooMuchError(Exception):
+    """A template went over a bound."""
+
+
+class _Sandbox(ImmutableSandboxedEnvironment):
+    """Jinja2's sandbox, which does not compute powers of any size either."""
+
+    intercepted_binops = frozenset({"**"})
+
+    def call_binop(
+        self, context: jinja2.runtime.Context, operator: str, left: Any, right: Any
+    ) -> Any:
+        whole = isinstance(left, int) and isinstance(right, int)
+        if whole and left.bit_length() * abs(right) > _LARGEST_POWER:
+            raise _TooMuchError(f"a power has more than {_LARGEST_POWER} bits")
+        return super().call_binop(context, operator, left, right)
+
+
+def environment(
+    folder: Path, own: Callable[[str], bytes] | None = None
+) -> ImmutableSandboxedEnvironment:
     """Where templates are looked up and how they are read.
 
     Undefined variables are errors: a script with a hole in it would only fail in the cluster.
 
     Args:
-        folders: The first that has a template of the wanted name counts.
+        folder: The templates that we ship.
+        own: The content of one of the user's, which counts before ours; raises OSError.
     """
-    return jinja2.Environment(
-        loader=jinja2.FileSystemLoader(folders),
+
+    def text(name: str) -> str | None:
+        try:
+            return own(name).decode() if own else None
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise ValueError(f"'{name}' cannot be read: {error.strerror or error}") from error
+        except UnicodeDecodeError as error:
+            raise ValueError(f"'{name}' is not UTF-8") from error
+
+    return _Sandbox(
+        loader=jinja2.ChoiceLoader(
+            [jinja2.FunctionLoader(text), jinja2.FileSystemLoader(folder)],
+        ),
         undefined=jinja2.StrictUndefined,
         keep_trailing_newline=True,
         trim_blocks=True,
         lstrip_blocks=True,
-        autoescape=False,  # noqa: S701 - shell, not HTML
+        autoescape=False,
     )
 
 
@@ -34,11 +103,80 @@ def render(where: jinja2.Environment, file: str, values: Mapping[str, Any]) -> s
         values: Its variables.
 
     Raises:
-        ValueError: it is not there, is no template, or asks for an unknown variable.
+        RenderError: it is not there, is no template, asks for an unknown variable, does what the
+            sandbox does not allow, or does not end within the bounds.
     """
     try:
-        return where.get_template(file).render(values)
+        with _bounded():
+            return _text(where.get_template(file).generate(values))
     except jinja2.TemplateSyntaxError as error:
-        raise ValueError(f"line {error.lineno}: {error.message}") from error
+        line = error.lineno if error.name in (file, None) else None
+        raise RenderError(f"line {error.lineno}: {error.message}", line) from error
+    except jinja2.exceptions.SecurityError as error:
+        raise RenderError(f"the sandbox does not allow it: {error}", _line(error)) from error
+    except MemoryError as error:
+        raise RenderError(f"it needs more than {_MEMORY >> 20} MiB of memory") from error
+    except RecursionError as error:
+        raise RenderError("it calls itself too often") from error
     except Exception as error:  # a template is a program: it may fail in any way
-        raise ValueError(str(error) or type(error).__name__) from error
+        raise RenderError(str(error) or type(error).__name__, _line(error)) from error
+
+
+def _line(error: BaseException) -> int | None:
+    """The line of the outermost template at which rendering failed."""
+    frame = error.__traceback__
+    while frame is not None:
+        if frame.tb_frame.f_code.co_filename == _UNNAMED:
+            return frame.tb_lineno
+        frame = frame.tb_next
+    return None
+
+
+def _text(parts: Iterator[str]) -> str:
+    """The parts of a text, as long as it may be."""
+    found: list[str] = []
+    left = _LONGEST
+    for part in parts:
+        left -= len(part)
+        if left < 0:
+            raise _TooMuchError(f"its text is longer than {_LONGEST >> 20} MiB")
+        found.append(part)
+    return "".join(found)
+
+
+@contextlib.contextmanager
+def _bounded() -> Iterator[None]:
+    """What runs inside ends after so many steps, and with so much memory.
+
+    Steps and not seconds: the same template is refused on every machine, or on none.
+    """
+    steps = 0
+
+    def step(frame: FrameType, event: str, argument: object) -> Any:  # noqa: ARG001
+        nonlocal steps
+        steps += 1
+        if steps > _STEPS:
+            raise _TooMuchError(f"it does not end within {_STEPS:,} steps")
+        return step
+
+    before, limits = sys.gettrace(), resource.getrlimit(resource.RLIMIT_AS)
+    _limit_memory(limits)
+    sys.settrace(step)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+        resource.setrlimit(resource.RLIMIT_AS, limits)
+
+
+def _limit_memory(limits: tuple[int, int]) -> None:
+    """Lets the process have so much more memory than it has, where the system says how much."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123
+            pages = int(file.read().split()[0])
+    except (OSError, ValueError):
+        return
+    wanted = pages * resource.getpagesize() + _MEMORY
+    known = [one for one in limits if one != resource.RLIM_INFINITY]
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_AS, (min([wanted, *known]), limits[1]))

@@ -11,11 +11,12 @@ from typing import Any
 
 from etcompile.backend import config, gates
 from etcompile.backend.identity import (
+    identity_labels,
     index_labels,
     job_labels,
     metadata,
     pod_labels,
-    role_labels,
+    recommended_labels,
     spec_hash,
 )
 from etcompile.backend.services import domain, is_shared, port_entry, service_name
@@ -42,6 +43,7 @@ from etcompile.model import (
 from etcompile.model.protocol import (
     HOSTS,
     HOSTS_PATH,
+    OWN_LABELS,
     SCRIPTS,
     SCRIPTS_PATH,
     SPEC_HASH,
@@ -68,7 +70,10 @@ def objects(job: Job, role: Role, settings: Settings) -> list[dict[str, Any]]:
     """The role's Pods, one for each member, or the Jobs that make them."""
     spec = _spec(job, role, settings)
     annotations = {**role.template.annotations, SPEC_HASH: spec_hash(job)}
-    own = role_labels(job, role)
+    own = identity_labels(job, role)
+    # What its author wrote stays, unless it is an identity: the operators overwrite those, too.
+    written = {k: v for k, v in role.template.labels.items() if k not in OWN_LABELS}
+    given = {**recommended_labels(job, role), **written}
     stamp = _Stamp(role, domain(job, settings))
     made = []
     for member in role.members:
@@ -76,7 +81,7 @@ def objects(job: Job, role: Role, settings: Settings) -> list[dict[str, Any]]:
         # A Pod is its host to itself, too: launchers compare the names.
         named = is_shared(job, settings) or (role.pod_stem and "hostname" not in spec)
         indexes = {**pod_labels(role, member), **index_labels(role, member)}
-        labels = {**role.template.labels, **member.labels, **own, **indexes}
+        labels = {**given, **member.labels, **own, **indexes}
         stamped = stamp.spec(spec, member, host if named else None)
         if role.batch:
             template = {"metadata": {"labels": labels, "annotations": annotations}, "spec": stamped}
@@ -262,16 +267,15 @@ def _env(
     """The user's variables, then ours; one of ours replaces a user's of the same name.
 
     Not one that the source operator would not have set (`defaults`): there the user's counts.
-
-    The operators append a second entry of that name, of which the last wins
-    (reference/et-operator.md 2.5, item 3; reference/training-operator.md 7, defect 26);
-    server-side apply refuses such a list.
     """
     if defaults:
         own = {env["name"] for env in given} & defaults
         ours = [env for env in ours if env["name"] not in own]
-    names = {env["name"] for env in ours}
-    return [*(env for env in given if env["name"] not in names), *ours]
+    if {env["name"] for env in given}.isdisjoint(env["name"] for env in ours):
+        return [*given, *ours]
+    from etcompile.backend.variables import merged_variables  # noqa: PLC0415 - few jobs need it
+
+    return merged_variables(given, ours)
 
 
 def _protocol_mounts(role: Role) -> list[Mount]:

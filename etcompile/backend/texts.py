@@ -7,14 +7,14 @@ shipped one was edited since.
 
 import contextlib
 import functools
-import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from etcompile import data
 from etcompile.backend import shipped
 from etcompile.diagnostics.spelling import probably
+from etcompile.digest import sha256
 
 _Render = Callable[[str, Mapping[str, Any]], str]
 
@@ -25,47 +25,77 @@ class TemplateError(Exception):
     Args:
         template: Its file name.
         problem: Why not.
+        file: The path of the user's own, if it is that.
+        line: The line of it that does not, if it is known.
     """
 
-    def __init__(self, template: str, problem: str) -> None:
-        super().__init__(template, problem)
+    def __init__(
+        self, template: str, problem: str, file: str | None = None, line: int | None = None
+    ) -> None:
+        super().__init__(template, problem, file, line)
         self.template = template
         self.problem = problem
+        self.file = file
+        self.line = line
+
+
+class Sources(Protocol):
+    """The user's own templates, wherever they come from."""
+
+    def names(self) -> Sequence[str]:
+        """Their names, sorted; raises OSError."""
+
+    def content(self, name: str) -> bytes:
+        """The bytes of one of them; raises OSError."""
+
+    def file(self, name: str) -> str:
+        """The path of one of them, for messages."""
 
 
 class Texts:
     """Renders the templates of one compilation.
 
     Args:
-        directory: A folder whose templates replace those of the same name.
+        own: Templates of the user's, which replace those of the same name.
     """
 
-    def __init__(self, directory: Path | None = None) -> None:
-        self._directory = directory
+    def __init__(self, own: Sources | None = None) -> None:
+        self._own = own
 
     def digests(self) -> Iterator[tuple[str, str]]:
         """The user's own templates: `templates/NAME` and the SHA-256 of each."""
-        for file in sorted(self._directory.glob("*.j2")) if self._directory else ():
-            with contextlib.suppress(OSError):
-                yield f"templates/{file.name}", hashlib.sha256(file.read_bytes()).hexdigest()
+        for name, content in self._templates.items():
+            yield f"templates/{name}", sha256(content)
 
-    def unused(self) -> Iterator[tuple[Path, str | None]]:
+    def unused(self) -> Iterator[tuple[str, str | None]]:
         """The user's files that replace no template, each with the one that was probably meant.
 
         A template that another of theirs names is used by that one. What is not called `*.j2` is
         no template, unless only that is missing.
         """
-        folder = self._directory
-        if folder is None:
-            return
+        for name in sorted(set(self._names) - shipped.SOURCES.keys()):
+            if name.endswith(".j2"):
+                others = (text for other, text in self._templates.items() if other != name)
+                if not any(name.encode() in text for text in others):
+                    yield name, _meant(name)
+            elif f"{name}.j2" in shipped.SOURCES:
+                yield name, f"{name}.j2"
+
+    @functools.cached_property
+    def _names(self) -> Sequence[str]:
         with contextlib.suppress(OSError):
-            files = {file.name: file for file in sorted(folder.iterdir()) if file.is_file()}
-            for name in sorted(files.keys() - shipped.SOURCES.keys()):
-                if name.endswith(".j2"):
-                    if not any(_mentions(files[other], name) for other in files.keys() - {name}):
-                        yield files[name], _meant(name)
-                elif f"{name}.j2" in shipped.SOURCES:
-                    yield files[name], f"{name}.j2"
+            return self._own.names() if self._own else ()
+        return ()
+
+    @functools.cached_property
+    def _templates(self) -> dict[str, bytes]:
+        """The user's templates that can be read; rendering tells what is wrong with others."""
+        found: dict[str, bytes] = {}
+        for name in self._names:
+            if self._own and name.endswith(".j2"):
+                with contextlib.suppress(OSError):
+                    found[name] = self._own.content(name)
+        return found
 
     def render(self, name: str, **values: object) -> str:
         """The text of the template `name` (without `.j2`), rendered with `values`.
@@ -77,24 +107,25 @@ class Texts:
         try:
             return self._render(file, values)
         except ValueError as error:
-            raise TemplateError(file, str(error)) from error
+            own = self._own.file(file) if self._own and file in self._names else None
+            raise TemplateError(file, str(error), own, getattr(error, "line", None)) from error
 
     @functools.cached_property
     def _render(self) -> _Render:
         folder = data.folder("templates")
-        if self._directory is None and _translated(folder):
+        if self._own is None and _translated(folder):
             return _render_shipped
         from etcompile.backend import jinja  # noqa: PLC0415 - see the module's docstring
 
-        folders = [self._directory, folder] if self._directory else [folder]
-        return functools.partial(jinja.render, jinja.environment(folders))
+        own = self._own.content if self._own else None
+        return functools.partial(jinja.render, jinja.environment(folder, own))
 
 
 def _translated(folder: Path) -> bool:
     """Whether `shipped` was made from the templates that are there now."""
     try:
         return all(
-            hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest
+            sha256((folder / name).read_bytes()) == digest
             for name, digest in shipped.SOURCES.items()
         )
     except OSError:
@@ -106,10 +137,6 @@ def _meant(name: str) -> str | None:
     stems = {one.partition(".")[0]: one for one in shipped.SOURCES}
     close = probably(name.partition(".")[0], stems)
     return stems[close] if close else None
-
-
-def _mentions(file: Path, name: str) -> bool:
-    return file.name.endswith(".j2") and name.encode() in file.read_bytes()
 
 
 def _render_shipped(file: str, values: Mapping[str, Any]) -> str:

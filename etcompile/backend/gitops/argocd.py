@@ -4,7 +4,7 @@ No Force, no Replace, no hook on anything: each of them restarts a healthy train
 (reference/gitops.md 0, facts 6 and 7, and 1.7).
 """
 
-from etcompile.backend.gitops.situation import Object, Situation
+from etcompile.backend.gitops.situation import Object, Situation, must_not_be_copied
 
 _OPTIONS = "argocd.argoproj.io/sync-options"
 _KEPT = frozenset({"Namespace", "PersistentVolumeClaim"})
@@ -24,4 +24,8 @@ def annotations(value: Object, wave: int, situation: Situation) -> dict[str, str
         # A Pod that only serves is healthy once it is ready; without this it is Progressing to
         # its end, which is right only for the Pod that trains (reference/gitops.md 1.2).
         added["argocd.argoproj.io/ignore-restart-policy"] = "true"
+    if must_not_be_copied(value):
+        # Else Argo CD keeps a copy of it in an annotation, as kubectl does.
+        options = (added.get(_OPTIONS), "ServerSideApply=true")
+        added[_OPTIONS] = ",".join(option for option in options if option)
     return added

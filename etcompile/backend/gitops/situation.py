@@ -11,8 +11,17 @@ from msgspec import Struct, field
 from etcompile.backend.config import UNTIL_DONE, is_resident, wrapper
 from etcompile.backend.gates import waits
 from etcompile.model import Job
+from etcompile.model.sizes import is_copied
 
 Object = Mapping[str, Any]
+
+_SMALL = frozenset({"Pod", "Service", "ServiceAccount", "Namespace"})
+"""Kinds of which there are thousands, and which do not grow with the job."""
+
+
+def must_not_be_copied(value: Object) -> bool:
+    """Whether an object is too large for the copy of it that a tool would keep in an annotation."""
+    return value["kind"] not in _SMALL and not is_copied(value)
 
 
 class Situation(Struct, frozen=True):
