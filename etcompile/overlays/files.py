@@ -7,16 +7,23 @@ are read by the loader, so its limits and diagnostics hold for them too.
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
 from etcompile import data
 from etcompile.diagnostics import Diagnostic, Location, diagnose
+from etcompile.diagnostics.spelling import probably
 from etcompile.load import Document, Limits, Loaded, from_values, load
+from etcompile.load.sources import shown_path
 from etcompile.overlays.overlay import API_VERSION, KIND
 
+if TYPE_CHECKING:
+    from etcompile.diagnostics.suppression import IgnoreComment
+
 _FILE = "overlay.yaml"
+_KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
+_LEFT_OUT = "ET1020"
 
 Given = str | os.PathLike[str] | Mapping[str, Any] | Document
 """A file, a folder with an `overlay.yaml`, the name of a shipped overlay, or a document: as a
@@ -41,12 +48,17 @@ def overlay_documents(given: Iterable[Given], limits: Limits) -> Loaded:
     """
     documents: list[Document] = []
     problems: list[Diagnostic] = []
+    comments: list[IgnoreComment] = []
     for one in given:
         loaded = _loaded(one, limits)
+        if (kustomization := _kustomization(loaded)) is not None:
+            problems.append(kustomization)
+            continue
+        comments += loaded.comments
         documents += (document for document in loaded.documents if is_overlay(document))
         problems += loaded.diagnostics
         problems += (_stranger(other) for other in loaded.documents if not is_overlay(other))
-    return Loaded(tuple(documents), tuple(problems))
+    return Loaded(tuple(documents), tuple(problems), tuple(dict.fromkeys(comments)))
 
 
 def is_overlay(document: Document) -> bool:
@@ -56,22 +68,50 @@ def is_overlay(document: Document) -> bool:
 
 def _loaded(given: Given, limits: Limits) -> Loaded:
     if isinstance(given, Document):
-        return Loaded((given,), ())
+        return Loaded((given,), (), given.comments)
     if isinstance(given, Mapping):
         return from_values([given])
     name = os.fsdecode(given)
     path = Path(name)
+    if not _can_be(name):
+        facts = {"known": ", ".join(shipped())}
+        return Loaded((), (diagnose("ET6002", Location(shown_path(name)), **facts, near=""),))
     if path.is_dir() and (path / _FILE).is_file():
         return load([path / _FILE], limits=limits)
     if name in shipped() and not path.is_file():
-        loaded = load([data.folder("overlays") / name / _FILE], limits=limits)
+        own = structs.replace(limits, boundary=None)  # it is in our package, not among the inputs
+        loaded = load([data.folder("overlays") / name / _FILE], limits=own)
         relative = f"overlays/{name}/{_FILE}"
         found = (structs.replace(one, relative=relative) for one in loaded.documents)
         return structs.replace(loaded, documents=tuple(found))
+    for kustomization in _KUSTOMIZATIONS if path.is_dir() else ():
+        if (path / kustomization).is_file():
+            return load([path / kustomization], limits=limits)
     if name == "-" or path.is_dir() or not os.path.lexists(path):
         known = ", ".join(shipped())
-        return Loaded((), (diagnose("ET6002", Location(name), known=known),))
+        near = probably(name, shipped())
+        meant = f"did you mean {near}? Otherwise " if near else ""
+        return Loaded((), (diagnose("ET6002", Location(name), known=known, near=meant),))
     return load([path], limits=limits)
+
+
+def _can_be(name: str) -> bool:
+    """Whether a file can have this name: too long a name, for example, is an error to ask for."""
+    try:
+        os.lstat(name)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return True
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def _kustomization(loaded: Loaded) -> Diagnostic | None:
+    """ET6010 if what was given is a kustomization, which kustomize calls an overlay, too."""
+    if loaded.documents:
+        return None
+    found = next((one for one in loaded.diagnostics if one.code == _LEFT_OUT), None)
+    return diagnose("ET6010", found.location, version=API_VERSION) if found else None
 
 
 def _stranger(document: Document) -> Diagnostic:

@@ -5,13 +5,15 @@ was compiled. A role's Pods share one spec, and share one after patching too.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from msgspec import Struct, field, structs
 
 from etcompile.diagnostics import Diagnostic, Location, ValuePath, diagnose
 from etcompile.load import without_nulls
-from etcompile.model.protocol import SCRIPTS_PATH, SPEC_HASH, STORED_JOB
+from etcompile.model.protocol import ROLE_LABEL, SCRIPTS_PATH, SPEC_HASH, STORED_JOB
+from etcompile.overlays.alike import Alike, GapRead, filled, filling, grouped
 from etcompile.overlays.documents import failed, patched
 from etcompile.overlays.errors import PatchError
 from etcompile.overlays.overlay import Edit, Patch
@@ -19,6 +21,8 @@ from etcompile.overlays.strategic import merged
 from etcompile.overlays.traced import Step, Traced
 
 Object = Mapping[str, Any]
+
+_NUMBER = itemgetter(0)
 
 
 class PatchedObject(Struct, frozen=True):
@@ -68,11 +72,10 @@ def patched_objects(
     Returns:
         The patched objects.
     """
-    run = _Run(own_labels)
-    edits = [edit for edit in edits if isinstance(edit.change, Patch)]
-    made = tuple(run.patched(value, edits) for value in objects)
-    touched = {edit: frozenset(run.kinds[edit]) for edit in edits if edit in run.kinds}
-    return PatchedObjects(made, tuple(run.changed), touched, tuple(run.diagnostics))
+    run = _Run(own_labels, [edit for edit in edits if isinstance(edit.change, Patch)])
+    made = run.patched(objects) if run.edits else tuple(objects)
+    touched = {edit: frozenset(run.kinds[edit]) for edit in run.edits if edit in run.kinds}
+    return PatchedObjects(made, tuple(run.changed), touched, run.told())
 
 
 class _Made(Struct, frozen=True):
@@ -89,47 +92,118 @@ class _Made(Struct, frozen=True):
         return self.edit.origin.locate()
 
 
+class _State(Struct, frozen=True):
+    """How far objects that are alike have come.
+
+    Args:
+        alike: The objects as they were compiled.
+        traced: What they have become; None if no edit was for them so far.
+        applied: The edits that made it.
+        next: The number of the edit that comes next.
+    """
+
+    alike: Alike
+    traced: Traced | None = None
+    applied: tuple[Edit, ...] = ()
+    next: int = 0
+
+    def now(self, edit: Edit) -> Traced:
+        """The objects as they are, for an edit to work on."""
+        value = self.alike.value
+        return self.traced or Traced(value, _Made(value, edit))
+
+    def of(self, numbers: Iterable[int]) -> "_State":
+        """The same of some of the objects."""
+        return structs.replace(self, alike=self.alike.only(numbers))
+
+    def apart(self) -> "Iterator[_State]":
+        """The same of each object by itself."""
+        own = filling(self.alike.value)
+        for number, texts in self.alike.texts.items():
+            alone = Alike(own.of(texts), {number: ()})
+            traced = self.traced and filled(self.traced, texts)
+            yield structs.replace(self, alike=alone, traced=traced)
+
+
 class _Run(Struct):
-    """A walk over a job's objects: what was found, and the parts that were patched before."""
+    """A walk over a job's objects: what was found, and the parts that were patched before.
+
+    Objects that are alike, such as the Pods of a role, are patched as one.
+    """
 
     own_labels: frozenset[str]
+    edits: Sequence[Edit]
     changed: list[PatchedObject] = field(default_factory=list)
     kinds: dict[Edit, set[str]] = field(default_factory=dict)
-    diagnostics: list[Diagnostic] = field(default_factory=list)
+    # By object and edit.
+    diagnostics: dict[tuple[int, int], list[Diagnostic]] = field(default_factory=dict)
     # By edit, field and identity of its value, which is kept so that no other can have it.
     parts: dict[tuple[Edit, Step, int], tuple[Any, Traced]] = field(default_factory=dict)
     cleaned: dict[int, tuple[Any, Any]] = field(default_factory=dict)
     sound: set[tuple[int, int]] = field(default_factory=set)
     seen: set[tuple[int, tuple[Edit, ...]]] = field(default_factory=set)
 
-    def patched(self, value: Object, edits: Iterable[Edit]) -> Object:
-        """The object after all edits that are for it; itself if there is none."""
-        traced = None
-        applied: tuple[Edit, ...] = ()
-        for edit in edits:
-            now = traced or Traced(value, _Made(value, edit))
-            if not _is_for(edit, now.value):
+    def told(self) -> tuple[Diagnostic, ...]:
+        """The diagnostics, object by object."""
+        return tuple(
+            one for _, found in sorted(self.diagnostics.items(), key=_NUMBER) for one in found
+        )
+
+    def patched(self, objects: Sequence[Object]) -> tuple[Object, ...]:
+        """The objects after all edits that are for them; themselves if there is none."""
+        todo = [_State(alike) for alike in grouped(objects, _sort)]
+        made: dict[int, tuple[Object, _State]] = {}
+        while todo:
+            state = todo.pop()
+            if state.next == len(self.edits):
+                made |= self._made(state)
                 continue
-            self.kinds.setdefault(edit, set()).add(value["kind"])
             try:
-                after = self._patched(now, edit)
-            except PatchError as error:
-                self.diagnostics.append(failed(_label(value), error))
+                todo += self._after(objects, state)
+            except GapRead:
+                todo += state.apart()
+        for _, (data, state) in sorted(made.items(), key=_NUMBER):
+            if state.traced is None:
                 continue
-            broken = self._broken(now, after, edit)
-            self.diagnostics += broken
-            if not broken:
-                traced, applied = after, (*applied, edit)
-        if traced is None:
-            return value
-        fields = traced.value.items()
-        data = {key: self._without_nulls(one) for key, one in fields if one is not None}
-        # Objects that share a spec and were patched alike need one check.
-        alike = id(data.get("spec", data)), applied
-        if alike not in self.seen:
-            self.seen.add(alike)
-            self.changed.append(PatchedObject(data, applied[-1].origin.source.relative, traced))
-        return data
+            # Objects that share a spec and were patched alike need one check.
+            alike = id(data.get("spec", data)), state.applied
+            if alike not in self.seen:
+                self.seen.add(alike)
+                source = state.applied[-1].origin.source
+                self.changed.append(PatchedObject(dict(data), source.relative, state.traced))
+        return tuple(made[number][0] for number in range(len(objects)))
+
+    def _after(self, objects: Sequence[Object], state: _State) -> list[_State]:
+        """What becomes of objects by their next edit; nothing is kept if that reads a gap."""
+        edit, now = self.edits[state.next], state.now(self.edits[state.next])
+        chosen = _chosen(edit, now.value, state.alike)
+        further = structs.replace(state, next=state.next + 1)
+        if not chosen:
+            return [further]
+        if len(chosen) < len(state.alike.texts):
+            return [further.of(state.alike.texts.keys() - chosen), state.of(chosen)]
+        found: Mapping[int, list[Diagnostic]] = {}
+        try:
+            after = self._patched(now, edit)
+        except PatchError as error:
+            found = {number: [failed(_label(objects[number]), error)] for number in chosen}
+        else:
+            if broken := self._broken(now, after, edit):
+                found = dict.fromkeys(chosen, broken)
+            else:
+                further = structs.replace(further, traced=after, applied=(*state.applied, edit))
+        self.kinds.setdefault(edit, set()).add(now.value["kind"])
+        self.diagnostics |= {(number, state.next): told for number, told in found.items()}
+        return [further]
+
+    def _made(self, state: _State) -> dict[int, tuple[Object, _State]]:
+        """What has become of each object."""
+        value = state.alike.value
+        if state.traced is not None:
+            fields = state.traced.value.items()
+            value = {key: self._without_nulls(one) for key, one in fields if one is not None}
+        own = filling(value)
+        return {number: (own.of(texts), state) for number, texts in state.alike.texts.items()}
 
     def _patched(self, value: Traced, edit: Edit) -> Traced:
         change = edit.change
@@ -179,6 +253,21 @@ def _is_for(edit: Edit, value: Object) -> bool:
     if edit.target.kind is None and edit.reach != "objects":
         return False
     return edit.target.selects(value)
+
+
+def _sort(value: Object) -> tuple[Any, ...]:
+    """What edits may be for or not; no two objects that differ in it are patched as one."""
+    labels = value["metadata"].get("labels") or {}
+    return value["apiVersion"], value["kind"], labels.get(ROLE_LABEL)
+
+
+def _chosen(edit: Edit, value: Object, alike: Alike) -> set[int]:
+    """The numbers of the objects that an edit is for, of those that are alike."""
+    read = edit.target.read(value)
+    own = filling(read)
+    if own.shared:
+        return set(alike.texts) if _is_for(edit, read) else set()
+    return {number for number, texts in alike.texts.items() if _is_for(edit, own.of(texts))}
 
 
 def _label(value: Object) -> str:

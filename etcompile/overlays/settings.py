@@ -5,12 +5,12 @@ default. Apart from the edits: settings are about how to compile and not about w
 """
 
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, structs
 
-from etcompile.diagnostics import Diagnostic, diagnose
+from etcompile.diagnostics import Diagnostic, Location, diagnose
 from etcompile.model import GANGS, PROFILES, Settings
 from etcompile.model.settings import secret_mode
 from etcompile.overlays.containers import new_image
@@ -39,11 +39,22 @@ class SettledSettings(Struct, frozen=True):
         settings: What to compile with.
         matched: The edits that changed an image of the settings.
         diagnostics: Values that cannot be.
+        deciding: By the name of a setting, the overlay that decides it.
     """
 
     settings: Settings
     matched: frozenset[Edit]
     diagnostics: tuple[Diagnostic, ...]
+    deciding: Mapping[str, Overlay]
+
+    def place_of(self, setting: str) -> Location | None:
+        """Where an overlay says a setting; None if none decides it.
+
+        Args:
+            setting: Its name in an overlay.
+        """
+        overlay = self.deciding.get(setting)
+        return overlay.source.locate(("settings", setting)) if overlay else None
 
 
 def settled(
@@ -58,17 +69,17 @@ def settled(
         versions: The Kubernetes versions there are.
     """
     values: dict[str, Any] = {}
+    deciding: dict[str, Overlay] = {}
     matched: set[Edit] = set()
     problems: list[Diagnostic] = []
     for overlay in overlays:
-        found = [*_impossible(overlay, versions)]
-        problems += found
-        if found:
-            continue
+        found = dict(_impossible(overlay, versions))
+        problems += found.values()
         folder = os.path.dirname(overlay.source.locate(()).file)  # noqa: PTH120 - may be no path
         for name, value in overlay.settings.items():
-            if (field := _FIELDS[name]) not in explicit:
+            if name not in found and (field := _FIELDS[name]) not in explicit:
                 values[field] = _value(field, value, folder)
+                deciding[name] = overlay
         for edit in overlay.edits:
             change = edit.change
             if not isinstance(change, ImageChange) or edit.target != Target():
@@ -79,7 +90,7 @@ def settled(
                     values[field] = new
                     matched.add(edit)
     settings = structs.replace(given, **values)
-    return SettledSettings(settings, frozenset(matched), tuple(problems))
+    return SettledSettings(settings, frozenset(matched), tuple(problems), deciding)
 
 
 def explicit_settings(given: Settings) -> frozenset[str]:
@@ -105,19 +116,20 @@ def _value(field: str, value: Any, folder: str) -> Any:
     return value
 
 
-def _impossible(overlay: Overlay, versions: Sequence[str]) -> Iterator[Diagnostic]:
+def _impossible(overlay: Overlay, versions: Sequence[str]) -> Iterator[tuple[str, Diagnostic]]:
+    """The settings that no schema can refuse, each with what is wrong with it."""
     version = overlay.settings.get("kubernetesVersion")
     if version is not None and version.removeprefix("v") not in versions:
         place = overlay.source.locate(("settings", "kubernetesVersion"))
         known = f"{versions[0]} to {versions[-1]}"
-        yield diagnose("ET6005", place, version=version, known=known)
+        yield "kubernetesVersion", diagnose("ET6005", place, version=version, known=known)
     if (secret := overlay.settings.get("secret")) is not None:
         try:
             secret_mode(secret)
         except ValueError as error:
             place = overlay.source.locate(("settings", "secret"))
-            yield diagnose("ET6009", place, problem=error)
+            yield "secret", diagnose("ET6009", place, problem=error)
     gang = overlay.settings.get("gang")
     if gang is not None and gang not in GANGS:
         place = overlay.source.locate(("settings", "gang"))
-        yield diagnose("ET6008", place, gang=gang, known=", ".join(GANGS))
+        yield "gang", diagnose("ET6008", place, gang=gang, known=", ".join(GANGS))

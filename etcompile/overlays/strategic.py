@@ -140,10 +140,22 @@ def _merged_list(base: Traced | None, patch: Traced, kind: str, at: ValuePath) -
         old = items[place] if place is not None else None
         new = _merged(old, wish, kind, (*at, 0))
         if place is None:
-            items += [new] if new else []
+            where = len(items) if at[-1:] != ("env",) else _before(items, key, wishes, wish)
+            items[where:where] = [new] if new else []
         else:
             items[place : place + 1] = [new] if new else []
     return (base or patch).with_items(items, by=patch if base and len(items) < before else None)
+
+
+def _before(items: list[Traced], key: str, wishes: list[Traced], wish: Traced) -> int:
+    """Where a new variable goes: before what comes after it in the patch, else to the end.
+
+    A variable can only refer to those before it, so a patch's own order must count.
+    """
+    later = wishes[next(n for n, one in enumerate(wishes) if one is wish) + 1 :]
+    names = [one.value.get(key) for one in later if isinstance(one.value, Mapping)]
+    found = (n for n, item in enumerate(items) if any(_is(item, key, name) for name in names))
+    return next(found, len(items))
 
 
 def _is(item: Traced, key: str, named: object) -> bool:

@@ -20,7 +20,7 @@ class Target(Struct, frozen=True):
         kind: The kind.
         name: A glob over names.
         namespace: The namespace; an object without one is in `default`.
-        labels: Labels that it must have.
+        labels: Labels that it must have, to globs over their values.
         role: The replica's role: of a job document its Pod template, of an object its label.
     """
 
@@ -36,6 +36,20 @@ class Target(Struct, frozen=True):
         labels = (value.get("metadata") or {}).get("labels")
         found = labels.get(ROLE_LABEL) if isinstance(labels, Mapping) else None
         return self.selects_document(value) and self.role in (None, found)
+
+    def read(self, value: Mapping[str, Any]) -> Mapping[str, Any]:
+        """As much of an object as decides whether it is selected."""
+        metadata = value.get("metadata")
+        if not isinstance(metadata, Mapping):
+            return value
+        fields = {"namespace"} if self.name is None else {"namespace", "name"}
+        about = {key: one for key, one in metadata.items() if key in fields}
+        labels = metadata.get("labels")
+        if isinstance(labels, Mapping):
+            keys = {ROLE_LABEL, *self.labels}
+            about["labels"] = {key: one for key, one in labels.items() if key in keys}
+        read = {key: one for key, one in value.items() if key in ("apiVersion", "kind")}
+        return {**read, "metadata": about}
 
     def selects_document(self, value: Mapping[str, Any], default: str | None = None) -> bool:
         """Whether it selects a document, whatever roles that has.
@@ -53,7 +67,7 @@ class Target(Struct, frozen=True):
             and self.kind in (None, value.get("kind"))
             and (self.name is None or fnmatchcase(str(metadata.get("name", "")), self.name))
             and self.namespace in (None, metadata.get("namespace") or default or "default")
-            and all(labels.get(key) == one for key, one in self.labels.items())
+            and all(_matches(labels.get(key), one) for key, one in self.labels.items())
         )
 
     def __str__(self) -> str:
@@ -63,6 +77,10 @@ class Target(Struct, frozen=True):
         words += [f"in namespace '{self.namespace}'"] if self.namespace else []
         words += [f"labelled {key}={one}" for key, one in self.labels.items()]
         return " ".join(words)
+
+
+def _matches(value: object, glob: str) -> bool:
+    return isinstance(value, str) and fnmatchcase(value, glob)
 
 
 def target_of(value: Mapping[str, Any]) -> Target:

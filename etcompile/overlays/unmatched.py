@@ -49,9 +49,9 @@ def _what(edit: Edit) -> str:
     change = edit.change
     if isinstance(change, ImageChange):
         where = f" in {edit.target}" if edit.target.kind or edit.target.role else ""
-        return f"a container with the image '{change.name}'{where}"
+        return f"container with the image '{change.name}'{where}"
     if isinstance(change, ResourceChange):
-        return f"a container '{change.container}' in {edit.target}"
+        return f"container '{change.container}' in {edit.target}"
     return str(edit.target)
 
 

@@ -90,3 +90,12 @@ def test_any_document_is_an_overlay_or_refused(value: Any) -> None:
     given = {"apiVersion": "etcompile.dev/v1alpha1", "kind": "Overlay"}
     compilation({**given, "patches": value, "images": value})
     compilation({**given, "settings": value, "namespace": value, "resources": value})
+
+
+@settings(max_examples=50, deadline=None)
+@example("a" * 300)
+@example("a\0b")
+@example("\ud800")
+@given(st.text(min_size=1))
+def test_any_name_of_an_overlay_is_found_or_refused(name: str) -> None:
+    etcompile.compile([specs.training_job()], Options(overlays=(name,)))

@@ -103,6 +103,27 @@ def test_lists_without_names_are_replaced(field: str) -> None:
     )
 
 
+PORT = {"name": "PORT", "value": "1"}
+URL = {"name": "URL", "value": "tcp://h:$(PORT)"}
+
+
+@pytest.mark.parametrize(
+    ("base", "patch", "names"),
+    [
+        ([{"name": "URL", "value": "x"}, {"name": "Z"}], [PORT, URL], ["PORT", "URL", "Z"]),
+        ([{"name": "A"}, {"name": "URL", "value": "x"}], [PORT, URL], ["A", "PORT", "URL"]),
+        ([{"name": "A"}], [PORT, URL], ["A", "PORT", "URL"]),
+        ([{"name": "URL", "value": "x"}], [PORT], ["URL", "PORT"]),
+    ],
+)
+def test_a_new_variable_stands_before_those_that_follow_it_in_the_patch(
+    base: Any, patch: Any, names: list[str]
+) -> None:
+    given = in_pod({"containers": [{"name": "a", "env": base}]})
+    made = merge(given, in_pod({"containers": [{"name": "a", "env": patch}]}))
+    assert [one["name"] for one in made["spec"]["containers"][0]["env"]] == names
+
+
 def test_words_of_a_command_are_replaced() -> None:
     base = in_pod({"containers": [{"name": "main", "args": ["a", "b"]}]})
     patch = in_pod({"containers": [{"name": "main", "args": ["c"]}]})

@@ -374,10 +374,10 @@ def test_one_pod_can_be_patched_alone() -> None:
 
 
 def test_pods_of_a_role_share_one_spec_after_patching_too() -> None:
-    wish = {"metadata": {"labels": {"a": "b"}}, "spec": {"priority": 1}}
+    wish = {"metadata": {"labels": {"a": "b"}}, "spec": {"activeDeadlineSeconds": 1}}
     objects = compiled(patch(wish, kind="Pod"))
     assert worker(objects, 0)["spec"] is worker(objects, 1)["spec"]
-    assert worker(objects, 0)["spec"]["priority"] == 1
+    assert worker(objects, 0)["spec"]["activeDeadlineSeconds"] == 1
 
 
 def test_a_null_in_a_patch_of_pods_removes_a_field() -> None:
@@ -390,8 +390,8 @@ def test_a_patch_of_what_pods_do_makes_another_run() -> None:
     def run(objects: Any) -> str:
         return str(worker(objects)["metadata"]["annotations"]["etcompile.dev/spec-hash"])
 
-    pods = patch({"spec": {"priority": 1}}, kind="Pod")
-    other = patch({"spec": {"priority": 1}}, kind="Pod", name="somebody-else-*")
+    pods = patch({"spec": {"activeDeadlineSeconds": 1}}, kind="Pod")
+    other = patch({"spec": {"activeDeadlineSeconds": 1}}, kind="Pod", name="somebody-else-*")
     other["patches"][0]["optional"] = True
     notes = patch({"metadata": {"annotations": {"a": "b"}}}, kind="Pod")
     assert run(compiled(pods)) != run(compiled())
@@ -606,9 +606,9 @@ def test_no_entry_is_said_to_match_nothing_while_a_document_is_broken(tmp_path: 
         ("settings:\n  kubernetesVersion: '1.99'\n", "ET6005", "4"),
         ("settings:\n  secret: vault\n", "ET2009", "4"),
         ("patches:\n  - target: {kind: Pod}\n    patch: 'text'\n", "ET2006", "5"),
-        ("patches:\n  - patch:\n      - {op: add, path: /a}\n", "ET2002", "5"),
+        ("patches:\n  - patch:\n      - {op: add, path: /metadata/labels}\n", "ET2002", "5"),
         ("patches:\n  - patch:\n      - {op: put, path: /a, value: 1}\n", "ET2007", "5"),
-        ("images:\n  - name: x\n", "ET2002", "4"),
+        ("images:\n  - name: '*'\n", "ET2002", "4"),
         ("labels:\n  - pairs: {a: 1}\n", "ET2006", "4"),
         ("namespace: [a\n", "ET1005", None),
     ],

@@ -1,0 +1,230 @@
+"""The Pods of a role are patched as one, with the outcome that each by itself would have."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import specs
+from etcompile.load import Document
+from etcompile.overlays import PatchedObjects, objects, overlay_of, patched_objects
+from etcompile.overlays.alike import Gap, GapRead
+from etcompile.overlays.overlay import Edit
+from etcompile.overlays.strategic import merged as really_merged
+
+OWN_LABELS = frozenset({"etcompile.dev/job", "training.kubeflow.org/replica-index"})
+VARIABLES = [{"name": "A", "value": "1"}, {"name": "B", "value": "$(RANK)"}]
+JOBS = {
+    "PyTorchJob": specs.kubeflow_job(
+        "PyTorchJob",
+        {"Master": 1, "Worker": specs.replicas("PyTorchJob", 4, env=VARIABLES)},
+    ),
+    "TFJob": specs.kubeflow_job("TFJob", {"PS": 2, "Worker": 3}),
+    "TrainingJob": specs.training_job(replicas=3),
+}
+MADE = {kind: list(specs.compiled(job).in_order()) for kind, job in JOBS.items()}
+
+LABELS = ["etcompile.dev/job", "etcompile.dev/role", "training.kubeflow.org/replica-index"]
+STEPS = [
+    *("metadata", "name", "labels", "annotations", "spec", "containers", "env", "hostname"),
+    *("value", "ports", "volumes", "selector", "data", "0", "1", "2", "3", "4", "-"),
+    *(label.replace("/", "~1") for label in LABELS),
+]
+TEXTS = ["0", "1", "mnist-worker-1", "mnist-worker-0", "RANK", "A", "pytorch", "main", "x"]
+texts = st.sampled_from(TEXTS)
+pointers = st.one_of(
+    st.lists(st.sampled_from(STEPS), max_size=5).map(lambda steps: "".join(f"/{s}" for s in steps)),
+    st.builds(
+        "/spec/containers/0/env/{}{}".format,
+        st.sampled_from(["-", *range(12)]),
+        st.sampled_from(["", "/value", "/name"]),
+    ),
+    st.sampled_from(
+        ["/metadata/name", "/spec/hostname", *(f"/metadata/labels/{s}" for s in STEPS)]
+    ),
+)
+values = st.one_of(
+    texts,
+    st.none() | st.integers(0, 2),
+    st.fixed_dictionaries({"name": texts, "value": texts}),
+    st.dictionaries(texts, texts, max_size=2),
+)
+operations = st.lists(
+    st.one_of(
+        st.fixed_dictionaries(
+            {"op": st.sampled_from(["add", "replace", "test"]), "path": pointers, "value": values}
+        ),
+        st.fixed_dictionaries({"op": st.just("remove"), "path": pointers}),
+        st.fixed_dictionaries(
+            {"op": st.sampled_from(["move", "copy"]), "path": pointers, "from": pointers}
+        ),
+    ),
+    min_size=1,
+    max_size=3,
+)
+variables = st.lists(
+    st.fixed_dictionaries(
+        {"name": st.sampled_from(["RANK", "A", "B", "NEW", "WORLD_SIZE"])},
+        optional={"value": texts, "$patch": st.sampled_from(["delete", "replace", "merge"])},
+    ),
+    max_size=3,
+)
+containers = st.lists(
+    st.fixed_dictionaries(
+        {"name": st.sampled_from(["pytorch", "tensorflow", "main", "more"])},
+        optional={"env": variables, "command": st.lists(texts, max_size=2), "image": texts},
+    ),
+    max_size=2,
+)
+merges = st.fixed_dictionaries(
+    {},
+    optional={
+        "metadata": st.fixed_dictionaries(
+            {},
+            optional={
+                "name": texts,
+                "labels": st.dictionaries(st.sampled_from(LABELS), st.none() | texts, max_size=2),
+                "annotations": st.dictionaries(texts, st.none() | texts, max_size=2),
+            },
+        ),
+        "spec": st.fixed_dictionaries(
+            {},
+            optional={
+                "hostname": st.none() | texts,
+                "containers": containers,
+                "volumes": st.lists(st.fixed_dictionaries({"name": texts}), max_size=2),
+                "$patch": st.sampled_from(["replace", "merge"]),
+            },
+        ),
+    },
+)
+targets = st.fixed_dictionaries(
+    {"kind": st.sampled_from(["Pod", "Pod", "Service", "ConfigMap"])},
+    optional={
+        "role": st.sampled_from(["worker", "ps", "launcher"]),
+        "name": st.sampled_from(["*", "*-worker-1", "*-worker-*", "mnist-worker-[02]"]),
+        "labels": st.dictionaries(
+            st.sampled_from(LABELS), st.sampled_from(["*", "1", "[02]", "worker"]), max_size=1
+        ),
+    },
+)
+entries = st.fixed_dictionaries({"target": targets, "patch": operations | merges})
+
+
+def edits_of(patches: Sequence[Mapping[str, Any]]) -> Sequence[Edit]:
+    return overlay_of(Document("overlay.yaml", "overlay.yaml", 0, {"patches": patches})).edits
+
+
+def patched_each(made: Sequence[Mapping[str, Any]], edits: Sequence[Edit]) -> list[PatchedObjects]:
+    return [patched_objects([value], edits, own_labels=OWN_LABELS) for value in made]
+
+
+TESTED = {"op": "test", "path": "/metadata/name", "value": "mnist-worker-1"}
+ADDED = {"op": "add", "path": "/spec/priority", "value": 1}
+COPIED = {"op": "copy", "from": "/metadata/name", "path": "/spec/nodeName"}
+ONE_POD = {"kind": "Pod", "name": "*-worker-1"}
+
+
+@example("PyTorchJob", [{"target": {"kind": "Pod"}, "patch": [TESTED, ADDED]}])
+@example("PyTorchJob", [{"target": {"kind": "Pod"}, "patch": [COPIED, ADDED]}])
+@example(
+    "TFJob",
+    [
+        {"target": ONE_POD, "patch": [ADDED]},
+        {"target": {"kind": "Pod"}, "patch": {"metadata": {"annotations": {"a": "b"}}}},
+    ],
+)
+@settings(max_examples=400, deadline=None)
+@given(st.sampled_from(sorted(JOBS)), st.lists(entries, min_size=1, max_size=4))
+def test_patched_as_one_is_patched_each(kind: str, patches: list[dict[str, Any]]) -> None:
+    made, edits = MADE[kind], edits_of(patches)
+    together, apart = patched_objects(made, edits, own_labels=OWN_LABELS), patched_each(made, edits)
+    each = tuple(one for found in apart for one in found.objects)
+    assert together.objects == each
+    assert [list(one) for one in together.objects] == [list(one) for one in each]
+    assert list(together.diagnostics) == [one for found in apart for one in found.diagnostics]
+    kinds: dict[Edit, set[str]] = {}
+    for found in apart:
+        for edit, touched in found.edits.items():
+            kinds.setdefault(edit, set()).update(touched)
+    assert {edit: set(touched) for edit, touched in together.edits.items()} == kinds
+    assert not any(gaps(one) for one in together.objects)
+    own = {label(one.data): one for found in apart for one in found.changed}
+    for one in together.changed:
+        alone = own[label(one.data)]
+        assert (one.data, one.relative) == (alone.data, alone.relative)
+        for path in (("spec",), ("metadata", "labels"), ("spec", "containers", 0, "env", 1)):
+            assert one.locate(path) == alone.locate(path)
+
+
+def label(value: Mapping[str, Any]) -> tuple[str, str]:
+    return value["kind"], value["metadata"]["name"]
+
+
+def gaps(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return any(map(gaps, value.values()))
+    return any(map(gaps, value)) if isinstance(value, list) else type(value) is Gap
+
+
+@pytest.mark.parametrize(
+    ("target", "patch"),
+    [
+        ({}, {"spec": {"containers": [{"name": "pytorch", "env": [{"name": "C", "value": "2"}]}]}}),
+        ({}, {"metadata": {"annotations": {"a": "b"}}}),
+        ({"role": "worker"}, {"spec": {"priorityClassName": "high"}}),
+        ({"name": "*-worker-*"}, {"spec": {"priorityClassName": "high"}}),
+    ],
+)
+def test_a_thousand_replicas_are_patched_as_often_as_ten(
+    target: dict[str, str], patch: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = 0
+
+    def counted(*given: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return really_merged(*given)
+
+    monkeypatch.setattr(objects, "merged", counted)
+    monkeypatch.setattr("etcompile.overlays.documents.merged", counted)
+    found = []
+    for replicas in (10, 1000):
+        job = specs.kubeflow_job("PyTorchJob", {"Master": 1, "Worker": replicas})
+        made = list(specs.compiled(job).in_order())
+        edits = edits_of([{"target": {"kind": "Pod", **target}, "patch": patch}] * 5)
+        calls = 0
+        patched_objects(made, edits, own_labels=OWN_LABELS)
+        found.append(calls)
+    assert found[0] == found[1] > 0
+
+
+@pytest.mark.parametrize(
+    "reading",
+    [
+        lambda gap: gap == "a",
+        lambda gap: "a" == gap,  # noqa: SIM300 - the other way round
+        lambda gap: gap != "a",
+        lambda gap: gap in ("a", "b"),
+        lambda gap: {"name": gap} == {"name": "a"},
+        lambda gap: {gap: 1},
+        {"a": 1}.get,
+        lambda gap: f"'{gap}'",
+        lambda gap: gap < "b",
+        lambda gap: gap.startswith("a"),
+        lambda gap: gap + "a",
+        lambda gap: gap[0],
+        *(str, bool, list, len, hash),
+    ],
+)
+def test_nothing_can_be_learnt_of_a_gap(reading: Any) -> None:
+    with pytest.raises(GapRead):
+        reading(Gap())
+
+
+def test_a_gap_is_a_text_that_equals_itself() -> None:
+    gap = Gap()
+    assert isinstance(gap, str)
+    assert {"name": gap} == {"name": gap}
