@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 from msgspec import Struct, field, structs
 
 from etcompile import backend, emit, intents, overlays, stages
-from etcompile.check import objects
+from etcompile.check import objects, sizes
 from etcompile.diagnostics import Diagnostic, diagnose, has_errors
 from etcompile.load import Document
 from etcompile.model import Settings
@@ -30,6 +30,9 @@ class Compilation(Struct, frozen=True):
         files: The files that were read, as the user named them.
         inputs: The SHA-256 of each of them, by its name independent of the working directory.
         settings: How they were compiled, after overlays.
+        suppressed: The warnings that an option or a comment silences; they are not among the
+            diagnostics.
+        skipped: Documents of jobs that were left to their own controller, as they came.
     """
 
     groups: tuple[JobObjects, ...]
@@ -37,6 +40,13 @@ class Compilation(Struct, frozen=True):
     files: tuple[str, ...] = ()
     inputs: tuple[tuple[str, str], ...] = ()
     settings: Settings = field(default_factory=Settings)
+    suppressed: tuple[Diagnostic, ...] = ()
+    skipped: tuple[Document, ...] = ()
+
+    @property
+    def findings(self) -> tuple[Diagnostic, ...]:
+        """The diagnostics, and the suppressed ones, which are marked, behind them."""
+        return (*self.diagnostics, *self.suppressed)
 
     @property
     def ok(self) -> bool:
@@ -76,29 +86,78 @@ def compile(  # noqa: A001 - it is what it does
         input never raises.
     """
     options = options or Options()
+    if refused := stages.impossible_choices(options):
+        return Compilation((), tuple(refused))
     loaded = stages.loaded(inputs, options, stdin)
+    documents = (*loaded.documents, *loaded.partial)
     environment = stages.environment(options)
-    told = [*loaded.diagnostics, *environment.diagnostics]
+    told = [*stages.ignored_problems(options.ignore), *loaded.diagnostics]
+    told += environment.diagnostics
+    told += stages.credential_notes((*documents, *environment.documents))
     groups: list[JobObjects] = []
-    texts = backend.Texts(options.templates)
+    skipped: tuple[Document, ...] = ()
+    texts, notes = stages.texts_of(options)
     keys = stages.KeySource()
-    told += stages.template_notes(texts)
+    told += notes
+    # What could not be read may have been the job that an intent or an overlay is for.
+    broken = has_errors(loaded.diagnostics)
     if not has_errors(environment.diagnostics):
         options = structs.replace(options, settings=environment.settings)
-        keys = stages.key_source(options)
+        keys = stages.key_source(options, environment.place_of("secret"))
         told += keys.diagnostics
-        groups, problems = _compiled(loaded.documents, options, environment, texts, keys)
-        # What could not be read may have been the job.
-        broken = has_errors(loaded.diagnostics)
-        told += [one for one in problems if not (broken and one.code == "ET5006")]
-    files = tuple(dict.fromkeys((*(one.file for one in loaded.documents), *environment.files)))
+        groups, skipped, problems = _compiled(
+            documents, options, environment, texts, keys, broken=broken
+        )
+        told += problems
+    else:
+        from etcompile.stages.repairs import common  # noqa: PLC0415 - only what is faulty needs it
+
+        ways = (
+            _repaired(documents, options, repair, texts, broken=broken)
+            for repair in environment.repairs
+        )
+        told += common(ways)
+    files = tuple(dict.fromkeys((*(one.file for one in documents), *environment.files)))
+    failed = has_errors(told)
+    comments = [*loaded.comments, *environment.comments]
+    heard, silenced = stages.divided(told, comments, options.ignore, whole=not failed)
     return Compilation(
-        groups=() if has_errors(told) else tuple(groups),
-        diagnostics=stages.in_order(told, files, environment.files),
+        groups=() if failed else tuple(groups),
+        diagnostics=stages.in_order(heard, files, environment.files),
         files=files,
         inputs=_digests((*loaded.documents, *environment.documents), texts, keys),
         settings=options.settings,
+        suppressed=stages.in_order(silenced, files, environment.files),
+        skipped=skipped,
     )
+
+
+def _repaired(
+    documents: Sequence[Document],
+    options: Options,
+    environment: stages.Environment,
+    texts: backend.Texts,
+    *,
+    broken: bool,
+) -> list[Diagnostic]:
+    """What is wrong with the documents and the settings of a repaired environment."""
+    options = structs.replace(options, settings=environment.settings)
+    keys = stages.key_source(options, environment.place_of("secret"))
+    problems = _compiled(documents, options, environment, texts, keys, broken=broken)[2]
+    return [*keys.diagnostics, *problems]
+
+
+class _Given(Struct, frozen=True):
+    """What jobs are built with, the same for all of them and however they are repaired."""
+
+    patched: overlays.PatchedDocuments
+    options: Options
+    environment: stages.Environment
+    texts: backend.Texts
+    keys: stages.KeySource
+    broken: bool
+    twice: bool
+    first: Document | None
 
 
 def _compiled(
@@ -107,24 +166,56 @@ def _compiled(
     environment: stages.Environment,
     texts: backend.Texts,
     keys: stages.KeySource,
-) -> tuple[list[JobObjects], list[Diagnostic]]:
-    """The objects of the documents, by job, those that belong to none first."""
+    *,
+    broken: bool,
+) -> tuple[list[JobObjects], tuple[Document, ...], list[Diagnostic]]:
+    """The objects of the documents, by job, those that belong to none first; what was skipped.
+
+    Args:
+        documents: The documents of the input.
+        options: How to compile.
+        environment: What overlays come to.
+        texts: The templates of scripts.
+        keys: What fills objects with what only the outside has.
+        broken: Something could not be read: what seems to be absent may stand there.
+    """
     patched, told = stages.patched(documents, options, environment)
-    lowered = stages.lowered(patched.documents, options.settings.kubernetes_version)
-    told += [
-        one
-        for one in lowered.diagnostics
-        if not (one.code == "ET2060" and options.ignore_managed_by)
-    ]
+    lowered = stages.lowered(
+        patched.documents, options.settings.kubernetes_version, options.managed
+    )
+    twice = any(one.code == "ET1018" for one in told)
+    told += lowered.diagnostics
+    first = next(iter(documents), None)
+    given = _Given(
+        patched, options, environment, texts, keys, broken=broken, twice=twice, first=first
+    )
+    if not lowered.repairs:
+        groups, problems = _built(lowered, given)
+    else:
+        from etcompile.stages.repairs import common  # noqa: PLC0415 - only what is faulty needs it
+
+        groups = []
+        ways = ([*one.diagnostics, *_built(one, given)[1]] for one in lowered.repairs)
+        problems = common(ways)
+    told += problems
+    return groups, lowered.skipped, told
+
+
+def _built(
+    lowered: stages.LoweredDocuments, given: _Given
+) -> tuple[list[JobObjects], list[Diagnostic]]:
+    """The objects of what documents are, and what is wrong beyond the documents themselves."""
+    environment, options, patched = given.environment, given.options, given.patched
     selected = intents.by_job(lowered.jobs, lowered.intents)
     # An intent may only seem to lack its job, when that one is broken.
-    told += selected.diagnostics if not has_errors(told) else ()
+    absent = given.broken or lowered.lost
+    told: list[Diagnostic] = [] if absent else [*selected.diagnostics]
 
     groups: list[JobObjects] = []
     matched = environment.matched | patched.matched
     for job, wishes in selected.pairs:
         group, edits, problems = stages.job_objects(
-            job, wishes, texts, environment, patched.sources, keys
+            job, wishes, given.texts, environment, patched.sources, given.keys
         )
         groups.append(group)
         matched |= edits
@@ -134,19 +225,21 @@ def _compiled(
 
     made = [(job, one.objects) for (job, _), one in zip(selected.pairs, groups, strict=True)]
     # The same document twice is told of already.
-    told += objects.check_jobs(made) if not has_errors(told) else ()
+    told += objects.check_jobs(made) if not given.twice else ()
     told += objects.check_neighbours(
         lowered.others,
         [(group.name or "", group.objects) for group in groups],
         allow_plain_secrets=options.allow_plain_secrets,
     )
+    told += sizes.check_neighbour_sizes(lowered.others, options.settings.profiles)
     told += objects.check_autoscalers(lowered.others, [job for job, _ in selected.pairs])
-    if not has_errors(told):
+    # What an overlay changes in a job that is skipped cannot be seen.
+    if not (absent or lowered.skipped) and all(one.objects for one in groups):
         values = [document.data for document in patched.documents]
         compiled = (value for group in groups for value in group.objects)
         told += overlays.unmatched(environment.edits, matched, values, compiled)
-    if not has_errors(told) and not groups and not neighbours.objects:
-        told.append(diagnose("ET5006", None))
+    if not (absent or has_errors(told) or groups or neighbours.objects):
+        told.append(diagnose("ET5006", given.first.locate(("kind",)) if given.first else None))
     return [*([neighbours] if neighbours.objects else []), *groups], told
 
 

@@ -1,4 +1,4 @@
-"""Where the data folders are: schemas, templates, overlays, examples, golden.
+"""Where the data folders are: schemas, templates, overlays, examples.
 
 They stand at the top of the repository in a checkout and inside the package in an installed
 wheel. Everything that needs one asks here, so that both are found in the same way.
@@ -13,7 +13,7 @@ def folder(name: str) -> Path:
     """The data folder of that name.
 
     Args:
-        name: One of `schemas`, `templates`, `overlays`, `examples`, `golden`.
+        name: One of `schemas`, `templates`, `overlays`, `examples`.
 
     Returns:
         The folder inside an installed package, else the one of the checkout.

@@ -3,6 +3,7 @@
 They pass through as they are, without what only a cluster can have written.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from etcompile.diagnostics import Diagnostic, Source, diagnose
@@ -85,11 +86,19 @@ def declared(source: Source) -> tuple[dict[str, Any], list[Diagnostic]]:
     return data, [diagnose("ET4010", place, what=what, fields=", ".join(live))]
 
 
-def is_namespaced(data: dict[str, Any]) -> bool:
+def may_have_namespace(data: Mapping[str, Any]) -> bool:
+    """Whether the namespace that an object names may mean anything."""
+    return data["kind"] not in _CLUSTER_SCOPED or not _is_builtin(data)
+
+
+def is_namespaced(data: Mapping[str, Any]) -> bool:
     """Whether an object that names no namespace is known to have one.
 
     Whether a custom resource has cannot be known here, so it counts as having none.
     """
-    group = data["apiVersion"].rpartition("/")[0]
-    builtin = "." not in group or group.endswith(".k8s.io")
-    return builtin and data["kind"] not in _CLUSTER_SCOPED
+    return _is_builtin(data) and data["kind"] not in _CLUSTER_SCOPED
+
+
+def _is_builtin(data: Mapping[str, Any]) -> bool:
+    group: str = data["apiVersion"].rpartition("/")[0]
+    return "." not in group or group.endswith(".k8s.io")

@@ -4,9 +4,9 @@ Apart from the compiler, because each of its stages reads a part of it.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct, field
 
@@ -34,7 +34,10 @@ class Options(Struct, frozen=True):
         templates: A folder whose Jinja2 templates replace those of the same name.
         allow_plain_secrets: Let Secrets with data among the inputs pass.
         ignore_managed_by: Compile jobs that `managedBy` gives to another controller, too.
+        skip_managed_by: Leave such jobs out, each with a warning, instead of refusing them; what
+            `ignore_managed_by` compiles is not left out.
         dlrover_version: The version of DLRover that ElasticJobs run which do not say it themselves.
+        ignore: The codes of warnings that are not told, such as `["ET2040"]`.
         limits: Bounds on what is read.
         output: The folder that the result goes to, so that it is not read as input. Encrypted key
             pairs that stand in it are kept.
@@ -52,9 +55,18 @@ class Options(Struct, frozen=True):
     templates: Path | None = None
     allow_plain_secrets: bool = False
     ignore_managed_by: bool = False
+    skip_managed_by: bool = False
     dlrover_version: str | None = None
+    ignore: Collection[str] = ()
     limits: Limits = field(default_factory=Limits)
     output: Path | None = None
     previous: Path | None = None
     without_keys: bool = False
     default_namespace: str | None = None
+
+    @property
+    def managed(self) -> Literal["refuse", "compile", "skip"]:
+        """What to do with a job that `managedBy` gives to another controller."""
+        if self.ignore_managed_by:
+            return "compile"
+        return "skip" if self.skip_managed_by else "refuse"

@@ -5,7 +5,6 @@ object refuses can be told before anything is merged (reference/gitops.md 1.3). 
 whose text changes are read: after a scale-out that is not one Pod.
 """
 
-import itertools
 import json
 import re
 import sys
@@ -17,8 +16,9 @@ from msgspec import structs
 from etcompile.check import kubernetes
 from etcompile.check.objects import Identity, identity
 from etcompile.diagnostics import Diagnostic, ValuePath, diagnose, has_errors
+from etcompile.diagnostics.excerpts import excerpts
 from etcompile.emit import HEADER, Comparison
-from etcompile.load import Document, Limits, Loaded, parse
+from etcompile.load import Document, Limits, Loaded, access, parse
 from etcompile.model import protocol
 from etcompile.plan.immutable import Change, Verdict, changes
 
@@ -28,8 +28,6 @@ _LIMITS = Limits(file_bytes=sys.maxsize, documents=sys.maxsize)
 
 _LONGEST = 80
 """Characters of a value that a message shows."""
-_BEFORE = 15
-"""Characters in front of the first difference of two long values."""
 
 
 def replacements(
@@ -79,7 +77,7 @@ def replacements(
 
 def _text(file: Path) -> str | None:
     try:
-        return file.read_text(encoding="utf-8")
+        return access.content(str(file)).decode().replace("\r\n", "\n")
     except (OSError, UnicodeDecodeError):
         return None
 
@@ -185,17 +183,7 @@ def _shown(change: Change) -> tuple[str, str]:
         "nothing" if value is None else json.dumps(value, sort_keys=True, ensure_ascii=False)
         for value in (change.old, change.new)
     )
-    start = 0
-    if max(len(old), len(new)) > _LONGEST:
-        pairs = zip(old, new, strict=False)
-        same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
-        start = max(same - _BEFORE, 0)
-    return _cut(old, start), _cut(new, start)
-
-
-def _cut(text: str, start: int) -> str:
-    shown = text[start : start + _LONGEST]
-    return f"{'…' if start else ''}{shown}{'…' if start + _LONGEST < len(text) else ''}"
+    return excerpts(old, new, _LONGEST)
 
 
 def _value_path(value: object, steps: tuple[str, ...]) -> ValuePath:

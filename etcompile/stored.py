@@ -6,23 +6,126 @@ to make any of the job's Pods again.
 """
 
 import itertools
+import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 from msgspec import Struct, structs
 
 from etcompile import frontends, overlays
+from etcompile.check import counts
 from etcompile.diagnostics import Location, ValuePath
-from etcompile.load import without_nulls
-from etcompile.model import Job, Member, Role, SecretMode, Settings
-from etcompile.model.run import in_run
+from etcompile.load import parse, without_nulls
+from etcompile.model import GANGS, MOST_PODS, Job, Member, Role, SecretMode, Settings
+from etcompile.model.protocol import JOB_LABEL, STORED_JOB
+from etcompile.model.run import LONGEST_RUN, in_run, with_settings
+from etcompile.model.settings import SECRET_KINDS, Services
 
 API_VERSION = "etcompile.dev/v1alpha1"
 KIND = "StoredJob"
 
 
+STORED_BYTES = 256 * 1024
+"""Bytes of a stored job: reading more would take seconds."""
+_MOST_NUMBER = 2**63
+"""What no number in a Kubernetes object comes to: they are 64 bits long."""
+_RUN = re.compile(rf"[a-z0-9](?:[-a-z0-9]{{0,{LONGEST_RUN - 2}}}[a-z0-9])?", re.ASCII)
+"""A run's ID."""
+_NAME = re.compile(r"[a-z0-9](?:[-.a-z0-9]{0,251}[a-z0-9])?", re.ASCII)
+"""What objects may be named: a DNS subdomain."""
+
+
 class StoredJobError(Exception):
     """A stored job is not one that this version of etcompile can read."""
+
+
+class Stored(Struct, frozen=True):
+    """A stored job, read.
+
+    Args:
+        value: The stored form, JSON.
+        job: The job, as the run that it is.
+        settings: How it was compiled.
+    """
+
+    value: Mapping[str, Any]
+    job: Job
+    settings: Settings
+
+
+def read_text(text: str) -> Stored:
+    """The job that a text is: `job.yaml` of a ConfigMap, which anybody may have written.
+
+    Args:
+        text: The text.
+
+    Raises:
+        StoredJobError: it is none, or asks for more than anybody can carry out. Nothing else is
+            ever raised.
+    """
+    if len(text) > STORED_BYTES:
+        size, limit = len(text) // 1024, STORED_BYTES // 1024
+        raise StoredJobError(f"{STORED_JOB} has {size} KiB; at most {limit} KiB are read")
+    try:
+        documents = parse(text, file=STORED_JOB).documents
+        if len(documents) != 1 or not isinstance(documents[0].data, Mapping):
+            raise StoredJobError(f"{STORED_JOB} is not a document")
+        value = documents[0].data
+        _check_numbers(value)
+        job, settings = read_stored(value)
+        _check_names(job)
+    except StoredJobError:
+        raise
+    except Exception as error:
+        # Written by hand, by another version, or to break whoever reads it.
+        raise StoredJobError(f"{STORED_JOB} is broken: {error!r:.300}") from error
+    return Stored(value, job, settings)
+
+
+def check_place(job: Job, metadata: Mapping[str, Any]) -> None:
+    """Refuses a stored job that is not in the ConfigMap of its name.
+
+    Else whoever may write any ConfigMap could give any job another content.
+
+    Args:
+        job: The job.
+        metadata: That of the ConfigMap.
+
+    Raises:
+        StoredJobError: the ConfigMap has another name, or another job's label.
+    """
+    name, label = metadata["name"], (metadata.get("labels") or {}).get(JOB_LABEL)
+    if (name, label) != (job.config_name, job.name):
+        raise StoredJobError(
+            f"it holds the job {job.name}, whose ConfigMap is {job.config_name} with the label "
+            f"{JOB_LABEL}={job.name}"
+        )
+
+
+def _check_numbers(value: Any) -> None:
+    """Refuses numbers that no clock, no counter and no object of Kubernetes can hold."""
+    if isinstance(value, Mapping):
+        for inner in value.values():
+            _check_numbers(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            _check_numbers(inner)
+    elif isinstance(value, int | float) and not (
+        math.isfinite(value) and -_MOST_NUMBER <= value < _MOST_NUMBER
+    ):
+        raise StoredJobError(f"{STORED_JOB} has a number that Kubernetes cannot hold")
+
+
+def _check_names(job: Job) -> None:
+    """Refuses names that no object can have: requests name objects by them."""
+    names = [job.name, job.config_name, *([job.credentials.secret] if job.credentials else [])]
+    for role in job.roles:
+        names.append(role.stem)
+        names += [role.pod_name(member) for member in (role.members[:1] + role.members[-1:])]
+    for name in names:
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise StoredJobError(f"{str(name)[:100]!r} is not a valid name")
 
 
 def stored_value(
@@ -101,7 +204,11 @@ def read_stored(value: Mapping[str, Any]) -> tuple[Job, Settings]:
     )
     job = structs.replace(lowered, roles=roles, namespace=value.get("namespace"))
     settings = _settings(value["settings"])
-    return in_run(with_patches(job, read_patches(value)), settings.run), settings
+    total = sum(len(role.members) for role in roles)
+    if total > MOST_PODS:
+        raise StoredJobError(f"it has {total} replicas; at most {MOST_PODS} are possible")
+    job = with_settings(with_patches(job, read_patches(value)), settings)
+    return in_run(job, settings.run), settings
 
 
 def read_declared(value: Mapping[str, Any]) -> Job:
@@ -117,6 +224,8 @@ def read_declared(value: Mapping[str, Any]) -> Job:
         raise StoredJobError(f"not a {KIND} of {API_VERSION}")
     document = value["document"]
     kind = frontends.find(document.get("apiVersion"), document.get("kind"))
+    if problems := counts.check_counts(_Unlocated(document), ()):
+        raise StoredJobError(problems[0].message)
     lowered = kind.lower(_Unlocated(document)).value if kind else None
     if not isinstance(lowered, Job):
         raise StoredJobError(f"its {document.get('kind')} does not compile")
@@ -134,16 +243,20 @@ def read_patches(value: Mapping[str, Any]) -> tuple[overlays.Edit, ...]:
 
 def _settings(value: Mapping[str, Any]) -> Settings:
     kind, _, name = value["secret"].partition(":")
+    run, gang, services = value.get("run"), value.get("gang", "none"), value["services"]
+    known = kind in SECRET_KINDS and gang in GANGS and services in get_args(Services)
+    if not known or (run is not None and not _RUN.fullmatch(run)):
+        raise StoredJobError("its settings are none that this version of etcompile knows")
     return Settings(
-        services=value["services"],
+        services=services,
         secret=SecretMode(kind, name or None),
         kubernetes_version=value["kubernetesVersion"],
         init_image=value.get("initImage"),
         kubectl_image=value.get("kubectlImage"),
         cluster_domain=value["clusterDomain"],
         profiles=tuple(value.get("profiles", ())),
-        run=value.get("run"),
-        gang=value.get("gang", "none"),
+        run=run,
+        gang=gang,
         gang_scheduler=value.get("gangScheduler"),
     )
 
@@ -169,7 +282,11 @@ def _runs(role: Role) -> Iterator[dict[str, Any]]:
 
 
 def _members(runs: list[Mapping[str, Any]]) -> Iterator[Member]:
+    left = MOST_PODS
     for run in runs:
+        left -= max(0, run["to"] - run["from"] + 1)
+        if left < 0:
+            raise StoredJobError(f"it has more than {MOST_PODS} replicas")
         for index in range(run["from"], run["to"] + 1):
             yield Member(
                 index,

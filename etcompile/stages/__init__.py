@@ -5,19 +5,24 @@ know nothing of each other: what a stage does is done there, and what it does in
 here.
 """
 
+from etcompile.stages.choices import impossible_choices
 from etcompile.stages.encrypting import KeySource, key_source
 from etcompile.stages.environment import Environment, environment
-from etcompile.stages.jobs import JobObjects, job_objects, neighbour_objects, template_notes
+from etcompile.stages.jobs import JobObjects, job_objects, neighbour_objects, texts_of
 from etcompile.stages.lowering import LoweredDocuments, lowered
 from etcompile.stages.reading import loaded, patched
-from etcompile.stages.telling import in_order
+from etcompile.stages.telling import credential_notes, divided, ignored_problems, in_order
 
 __all__ = [
     "Environment",
     "JobObjects",
     "KeySource",
     "LoweredDocuments",
+    "credential_notes",
+    "divided",
     "environment",
+    "ignored_problems",
+    "impossible_choices",
     "in_order",
     "job_objects",
     "key_source",
@@ -25,5 +30,5 @@ __all__ = [
     "lowered",
     "neighbour_objects",
     "patched",
-    "template_notes",
+    "texts_of",
 ]

@@ -5,17 +5,18 @@ vault. Apart from the other stages because nothing else in a compilation is ever
 input and the same last output, each of them makes the same bytes, and this one keeps theirs.
 """
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from etcompile import keypair
 from etcompile.backend import secrets
-from etcompile.diagnostics import Diagnostic, diagnose
+from etcompile.diagnostics import Diagnostic, Location, diagnose
+from etcompile.digest import sha256
 from etcompile.encryption import RecipientError
+from etcompile.load import Limits, access
 from etcompile.model import Job, SecretMode
 from etcompile.model.protocol import KEY_PAIR
 from etcompile.options import Options
@@ -43,22 +44,29 @@ class KeySource(Struct, frozen=True):
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
-def key_source(options: Options) -> KeySource:
+def key_source(options: Options, place: Location | None = None) -> KeySource:
     """What fills the objects of a run.
 
     Args:
         options: How to compile, after overlays.
+        place: Where an overlay names the secret mode; None if whoever runs the program did.
     """
+    found = _key_source(options, place)
+    placed = (structs.replace(one, location=one.location or place) for one in found.diagnostics)
+    return structs.replace(found, diagnostics=tuple(placed))
+
+
+def _key_source(options: Options, place: Location | None) -> KeySource:
     mode = options.settings.secret
     if mode.kind == "csi" and mode.file:
         from etcompile.stages.patterns import pattern  # noqa: PLC0415 - few runs need it
 
-        return KeySource(*pattern(mode.file, options.limits))
+        return KeySource(*pattern(mode.file, options.limits, place))
     if not mode.encrypts:
         return KeySource()
     from etcompile.stages.recipients import recipient  # noqa: PLC0415 - few runs need it
 
-    content, problems = _content(mode)
+    content, problems = _content(mode, options.limits, place)
     inputs = _digest(mode.file, content) if mode.file else ()
     reader, more = recipient(mode, content) if not problems else (None, ())
     fill = _filling(reader, options) if reader and not options.without_keys else None
@@ -141,15 +149,19 @@ def _unreadable(value: Object, last: "Kept") -> Diagnostic:
     return diagnose("ET5015", None, what=_what(value), problem=problem, advice=advice)
 
 
-def _content(mode: SecretMode) -> tuple[bytes, list[Diagnostic]]:
+def _content(
+    mode: SecretMode, limits: Limits, place: Location | None
+) -> tuple[bytes, list[Diagnostic]]:
     """The bytes of the mode's file, if it has one."""
     if mode.file is None:
         return b"", []
     option = f"--secret {mode}"
     try:
-        if Path(mode.file).exists() and not Path(mode.file).is_file():
-            return b"", [diagnose("ET5016", None, option=option, problem="it is no file")]
-        return Path(mode.file).read_bytes(), []
+        return access.content(mode.file, limits.boundary, limits.file_bytes), []
+    except access.OutsideError as error:
+        return b"", [diagnose("ET1033", place or Location(mode.file), root=error.boundary.root)]
+    except access.SpecialFileError:
+        return b"", [diagnose("ET5016", None, option=option, problem="it is no file")]
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         problem = f"the file cannot be read: {reason[:1].lower()}{reason[1:]}"
@@ -157,4 +169,4 @@ def _content(mode: SecretMode) -> tuple[bytes, list[Diagnostic]]:
 
 
 def _digest(file: str, content: bytes) -> tuple[tuple[str, str], ...]:
-    return ((PurePath(file).name, hashlib.sha256(content).hexdigest()),)
+    return ((PurePath(file).name, sha256(content)),)

@@ -3,16 +3,26 @@
 Apart from the other stages because it is the only one that reads files other than the jobs'.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from etcompile import backend, overlays
 from etcompile.check import kubernetes, schema
-from etcompile.diagnostics import Diagnostic, diagnose, has_errors
+from etcompile.check.document import Finding, whole_path
+from etcompile.diagnostics import Diagnostic, Location, diagnose, has_errors
 from etcompile.load import Document
 from etcompile.model import Settings
 from etcompile.options import Options
+
+if TYPE_CHECKING:
+    from etcompile.diagnostics.suppression import IgnoreComment
+
+
+def _nowhere(_: str) -> Location | None:
+    return None
 
 
 class Environment(Struct, frozen=True):
@@ -21,44 +31,116 @@ class Environment(Struct, frozen=True):
     Args:
         settings: The settings after overlays.
         settled_by: The relative names of the overlays that have settings.
+        place_of: From the name of a setting to where the overlay says it that decides it.
         edits: What they do to documents and objects, in order.
         matched: The edits that changed an image of the settings.
         files: The overlays' files, as the user named them.
         documents: The overlays.
         diagnostics: What is wrong with the overlays.
+        comments: The comments of their files that ask for silence about a warning.
+        repairs: If something is: what they come to when their faulty parts are repaired in one way
+            and another, to find what else is wrong.
     """
 
     settings: Settings
     settled_by: tuple[str, ...] = ()
+    place_of: Callable[[str], Location | None] = _nowhere
     edits: tuple[overlays.Edit, ...] = ()
     matched: frozenset[overlays.Edit] = frozenset()
     files: tuple[str, ...] = ()
     documents: tuple[Document, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
+    comments: "tuple[IgnoreComment, ...]" = ()
+    repairs: "tuple[Environment, ...]" = ()
 
 
 def environment(options: Options) -> Environment:
     """The overlays of the run, read and checked."""
     if not options.overlays:
-        undeclared = _undeclared(options.settings, options.explicit)
+        undeclared = _undeclared(options.settings, options.explicit, None)
         return Environment(options.settings, diagnostics=tuple(undeclared))
     loaded = overlays.overlay_documents(options.overlays, options.limits)
     problems = [*loaded.diagnostics]
-    for document in loaded.documents:
-        problems += schema.check_document(document, overlays.SCHEMA)
+    found = [_findings(document, document.data) for document in loaded.documents]
+    problems += [one.diagnostic for each in found for one in each]
     files = tuple(dict.fromkeys(document.file for document in loaded.documents))
-    if has_errors(problems):
-        return Environment(options.settings, files=files, diagnostics=tuple(problems))
-    read = [overlays.overlay_of(document) for document in loaded.documents]
+    if not has_errors(problems):
+        made = _settled(loaded.documents, options, kubernetes.versions())
+        made = structs.replace(
+            made,
+            diagnostics=(*problems, *made.diagnostics),
+            files=files,
+            comments=loaded.comments,
+        )
+        # A setting that cannot be counts as if it were not there, and as if it were another.
+        return structs.replace(made, repairs=_other_versions(made)) if _fails(made) else made
+    from etcompile.stages.repairs import WAYS, common  # noqa: PLC0415 - only what is faulty needs it
+
+    repairs = [_repaired(loaded.documents, found, options, way) for way in range(WAYS)]
+    told = common([one.diagnostics for one in repairs if one])
+    return Environment(
+        options.settings,
+        files=files,
+        comments=loaded.comments,
+        diagnostics=(*problems, *told),
+        repairs=tuple(version for one in repairs if one for version in _other_versions(one)[:1]),
+    )
+
+
+def _fails(environment: Environment) -> bool:
+    return has_errors(environment.diagnostics)
+
+
+def _other_versions(made: Environment) -> "tuple[Environment, ...]":
+    """The environment with the oldest and the newest version of Kubernetes.
+
+    Where the settings are in doubt, what holds for both versions holds for the one that was meant.
+    """
+    known = kubernetes.versions()
+    return tuple(
+        structs.replace(made, settings=structs.replace(made.settings, kubernetes_version=version))
+        for version in (known[-1], known[0])
+    )
+
+
+def _findings(document: Document, value: Any) -> list[Finding]:
+    return [
+        Finding(schema.diagnostic(document, fault), whole_path(fault), fault)
+        for fault in schema.document_faults(value, overlays.SCHEMA)
+    ]
+
+
+def _repaired(
+    documents: Sequence[Document], found: Sequence[Sequence[Finding]], options: Options, way: int
+) -> Environment | None:
+    """What overlays come to without their faults; None if one has too many of them."""
+    from etcompile.stages.repairs import repaired  # noqa: PLC0415 - only what is faulty needs it
+
+    whole = []
+    for document, problems in zip(documents, found, strict=True):
+        repair = repaired(document, problems, partial(_findings, document), way)
+        if repair is None:
+            return None
+        whole.append(repair)
+    return _settled(whole, options, kubernetes.versions())
+
+
+def _settled(
+    documents: Sequence[Document], options: Options, versions: Sequence[str]
+) -> Environment:
+    """What overlays come to that their schema accepts."""
+    read = [overlays.overlay_of(document) for document in documents]
     explicit = options.explicit
     if explicit is None:
         explicit = overlays.explicit_settings(options.settings)
-    settled = overlays.settled(options.settings, explicit, read, kubernetes.versions())
-    if not settled.diagnostics and not any("kubernetesVersion" in o.settings for o in read):
-        problems += _undeclared(settled.settings, options.explicit)
+    settled = overlays.settled(options.settings, explicit, read, versions)
+    problems = [*settled.diagnostics]
+    if not problems and not any("kubernetesVersion" in o.settings for o in read):
+        problems += _undeclared(settled.settings, options.explicit, settled.place_of("gang"))
     return Environment(
         settings=settled.settings,
         settled_by=tuple(overlay.source.relative for overlay in read if overlay.settings),
+        place_of=settled.place_of,
         # A namespace asked for wins over an overlay's, as a setting does.
         edits=tuple(
             edit
@@ -67,22 +149,24 @@ def environment(options: Options) -> Environment:
             if options.namespace is None or not isinstance(edit.change, overlays.Placement)
         ),
         matched=settled.matched,
-        files=files,
-        documents=loaded.documents,
-        diagnostics=(*problems, *settled.diagnostics),
+        documents=tuple(documents),
+        diagnostics=tuple(problems),
     )
 
 
-def _undeclared(settings: Settings, explicit: frozenset[str] | None) -> Iterator[Diagnostic]:
+def _undeclared(
+    settings: Settings, explicit: frozenset[str] | None, place: Location | None
+) -> Iterator[Diagnostic]:
     """An error for a gang scheduler that another version of Kubernetes ignores, if none is said.
 
     Args:
         settings: The settings after overlays.
         explicit: The names of those that somebody asked for; None if a program did for all.
+        place: Where an overlay names the gang scheduler.
     """
     if explicit is None or "kubernetes_version" in explicit or settings.gang == "none":
         return
     if backend.gang.scheduler_of(settings.gang).declares_version:
         problem = "nobody said which version of Kubernetes the cluster has"
         advice = "pass --kubernetes-version, or set kubernetesVersion in an overlay"
-        yield diagnose("ET2087", None, problem=problem, advice=advice)
+        yield diagnose("ET2087", place, problem=problem, advice=advice)

@@ -5,19 +5,20 @@ comes first, and what the stored job must know of each.
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, field, structs
 
 from etcompile import backend, emit, intents, overlays
+from etcompile.check import counts, kubernetes, objects, sizes, variables
 from etcompile.check import job as job_rules
-from etcompile.check import kubernetes, objects, pods, variables
 from etcompile.diagnostics import Diagnostic, Location, diagnose, has_errors
 from etcompile.load import Document
-from etcompile.model import Intent, Job, Settings
-from etcompile.model.run import in_run
-from etcompile.neighbours import declared
+from etcompile.load.sources import unreadable
+from etcompile.model import Intent, Job, Origin, Settings
+from etcompile.model.run import in_run, with_settings
+from etcompile.neighbours import declared, may_have_namespace
 from etcompile.options import Options
 from etcompile.stages.encrypting import KeySource, filled
 from etcompile.stages.environment import Environment
@@ -39,6 +40,7 @@ class JobObjects(Struct, frozen=True):
         deciding: Names of Pods, or of Jobs that make them: the run has succeeded when all of one
             of these sets have.
         needs: What must be in the cluster for the job's gang, in words.
+        origin: The job's document; None for other objects of the input.
     """
 
     name: str | None
@@ -49,6 +51,7 @@ class JobObjects(Struct, frozen=True):
     generated: tuple[Mapping[str, Any], ...] = ()
     deciding: tuple[tuple[str, ...], ...] = ()
     needs: tuple[str, ...] = ()
+    origin: Origin | None = None
 
 
 def job_objects(
@@ -85,12 +88,21 @@ def job_objects(
     sources |= _overlays_of([job.origin.source], changed_by)
     made: tuple[Mapping[str, Any], ...] = ()
     matched: frozenset[overlays.Edit] = frozenset()
+    too_large = counts.check_variables(job)
+    problems += too_large
     try:
+        if too_large:
+            job = _without_replicas(job)  # what else is wrong is told all the same
         patched, job = _patched(job, settings, texts, environment.edits)
         made, matched = patched.objects, frozenset(patched.edits)
         sources |= {edit.origin.source.relative for edit in matched}
-        problems += [*patched.diagnostics, *_patched_problems(patched, settings)]
-        problems += backend.gang.problems(job, settings, made, emit.wave)
+        refused = _patched_problems(patched, settings)
+        problems += [*patched.diagnostics, *refused]
+        changed = patched.changed
+        if has_errors(refused):
+            made = _sound(job, settings, texts, _others(environment.edits, refused))
+            changed = ()
+        problems += backend.gang.problems(job, settings, made, emit.wave, changed)
         if keys is not None:
             made, unfilled = filled(made, keys, job)
             problems += unfilled
@@ -102,8 +114,11 @@ def job_objects(
             made = backend.annotated(made, settings.profiles, emit.wave, situation)
     except backend.TemplateError as error:
         facts = {"template": error.template, "problem": error.problem}
-        problems.append(diagnose("ET5004", None, **facts, shipped=f"templates/{error.template}"))
-    problems += [*objects.check_compiled(job.name, made), *variables.check_variables(job, made)]
+        facts["shipped"] = f"templates/{error.template}"
+        own = Location(error.file, error.line) if error.file else None
+        problems.append(diagnose("ET5004", own, **facts))
+    problems += [*objects.check_compiled(job, made), *variables.check_variables(job, made)]
+    problems += sizes.check_sizes(job, made, settings.profiles)
     group = JobObjects(
         job.name,
         job.namespace,
@@ -113,8 +128,15 @@ def job_objects(
         tuple(backend.generated(job, settings.secret)),
         backend.deciding(job),
         backend.gang.needs(job, settings, made),
+        job.origin,
     )
-    return group, matched, problems
+    return group, matched, [_located(problem, job) for problem in problems]
+
+
+def _located(problem: Diagnostic, job: Job) -> Diagnostic:
+    """What is wrong with the objects of a job is told at its name, if nowhere else."""
+    place = problem.location or job.origin.locate("metadata", "name")
+    return structs.replace(problem, location=place)
 
 
 def _patched(
@@ -139,8 +161,45 @@ def _patched(
     return overlays.patched_objects(made, edits, own_labels=own_labels), run
 
 
+def _sound(
+    job: Job, settings: Settings, texts: backend.Texts, edits: Sequence[overlays.Edit]
+) -> tuple[Mapping[str, Any], ...]:
+    """Objects that later stages can read, to find what else is wrong: without faulty patches."""
+    run, run_settings = _as_run(job, settings)
+    made = backend.lower(run, run_settings, texts, emit.to_yaml(stored_value(run, run_settings)))
+    patched = overlays.patched_objects(made, edits, own_labels=backend.own_labels(run))
+    return tuple(made) if has_errors(_patched_problems(patched, settings)) else patched.objects
+
+
+def _others(
+    edits: Sequence[overlays.Edit], problems: Sequence[Diagnostic]
+) -> Sequence[overlays.Edit]:
+    """The edits in whose lines none of these problems stands."""
+    places = [edit.origin.locate() for edit in edits]
+    faulty = set()
+    for place in (one.location for one in problems):
+        if place is None or place.line is None:
+            return ()
+        above = [
+            (found.line, number)
+            for number, found in enumerate(places)
+            if found.file == place.file and found.line and found.line <= place.line
+        ]
+        if not above:
+            return ()
+        faulty.add(max(above)[1])
+    return [edit for number, edit in enumerate(edits) if number not in faulty]
+
+
+def _without_replicas(job: Job) -> Job:
+    """The job with one replica of each role, of which every check is still true."""
+    roles = (structs.replace(role, members=role.members[:1]) for role in job.roles)
+    return structs.replace(job, roles=tuple(roles))
+
+
 def _as_run(job: Job, settings: Settings) -> tuple[Job, Settings]:
     """The job as the run that the settings ask for, and the settings with its ID."""
+    job = with_settings(job, settings)
     run = backend.run_id(job, settings.run)
     return in_run(job, run), structs.replace(settings, run=run)
 
@@ -149,9 +208,15 @@ def _patched_problems(patched: overlays.PatchedObjects, settings: Settings) -> l
     """What Kubernetes has against patched objects."""
     problems: list[Diagnostic] = []
     for value in patched.changed:
+        from etcompile.check import rules  # noqa: PLC0415 - only overlays need it
+
         found = kubernetes.check_object(value, settings.kubernetes_version)
-        if value.data["kind"] == "Pod" and not has_errors(found):
-            found += pods.check_pod_template(value, ())
+        found += rules.check_object(
+            value,
+            settings.kubernetes_version,
+            found,
+            namespaced=may_have_namespace(value.data),
+        )
         # A kind of somebody else's that we made is no news.
         problems += (one for one in found if one.code != "ET4003")
     return problems
@@ -177,11 +242,34 @@ def neighbour_objects(
     return JobObjects(None, None, emit.Packed(made), tuple(sorted(sources))), problems
 
 
-def template_notes(texts: backend.Texts) -> Iterator[Diagnostic]:
-    """A warning for each of the user's templates that is not used."""
-    for file, meant in texts.unused():
-        advice = f"did you mean {meant}?" if meant else ""
-        yield diagnose("ET5012", Location(os.fspath(file)), advice=advice)
+def texts_of(options: Options) -> tuple[backend.Texts, tuple[Diagnostic, ...]]:
+    """What renders the templates of a run, and what is wrong with the user's own.
+
+    Args:
+        options: How to compile.
+
+    Returns:
+        Nothing of the user's is rendered if the folder cannot be read. There is a warning for each
+        template that is not used.
+    """
+    if options.templates is None:
+        return backend.Texts(), ()
+    from etcompile.load.templates import TemplateFolder  # noqa: PLC0415 - few runs have templates
+
+    path = os.fspath(options.templates)
+    folder = TemplateFolder(path, options.limits)
+    try:
+        folder.names()
+    except (OSError, ValueError) as error:
+        return backend.Texts(), (unreadable(path, error),)
+    texts = backend.Texts(folder)
+    notes = [
+        diagnose(
+            "ET5012", Location(folder.file(name)), advice=f"did you mean {meant}?" if meant else ""
+        )
+        for name, meant in texts.unused()
+    ]
+    return texts, tuple(notes)
 
 
 def _overlays_of(sources: Iterable[Any], changed_by: Mapping[Document, Sequence[str]]) -> set[str]:

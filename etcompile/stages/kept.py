@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from etcompile.diagnostics import has_errors
-from etcompile.load import Document, parse
+from etcompile.load import Document, access, parse
 
 Object = Mapping[str, Any]
 
@@ -63,7 +63,7 @@ def _files(folder: Path) -> Iterator[tuple[Path, str]]:
         if path.suffix != ".yaml":
             continue
         try:
-            text = (folder / path).read_text(encoding="utf-8")
+            text = access.content(str(folder / path)).decode().replace("\r\n", "\n")
         except (OSError, UnicodeDecodeError):
             continue
         if any(sign in text for sign in _SIGNS):

@@ -3,17 +3,26 @@
 Apart from building because here every document stands alone: no job meets its intents yet.
 """
 
-from collections.abc import Iterable
+import marshal
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from etcompile import frontends
 from etcompile.check import job as job_rules
-from etcompile.check import kubernetes, metadata, pods, schema
+from etcompile.check import kubernetes, metadata
+from etcompile.check.document import Asked, Finding, Rules, Template, findings
 from etcompile.diagnostics import Diagnostic, diagnose, has_errors
 from etcompile.frontends import Kind
+from etcompile.frontends.kind import MANAGED_BY, MULTIKUEUE
 from etcompile.load import Document
 from etcompile.model import Intent, Job
+from etcompile.neighbours import may_have_namespace
+from etcompile.stages.misplaced import placed
+
+Managed = Literal["refuse", "compile", "skip"]
+"""What to do with a job that `managedBy` gives to another controller."""
 
 
 class LoweredDocuments(Struct, frozen=True):
@@ -24,76 +33,203 @@ class LoweredDocuments(Struct, frozen=True):
         intents: The scale intents, in the order of the input.
         others: Documents that are neither: other Kubernetes objects.
         diagnostics: What is wrong with any of them.
+        skipped: The documents of jobs that are left to their own controller.
+        lost: Some document is a job or an intent of which nothing more is known.
+        repairs: The same with faulty documents repaired in one way and another, to find what else
+            is wrong; empty if no document is faulty. Their diagnostics are those of the repaired
+            documents alone.
     """
 
     jobs: tuple[Job, ...]
     intents: tuple[Intent, ...]
     others: tuple[Document, ...]
     diagnostics: tuple[Diagnostic, ...]
+    skipped: tuple[Document, ...] = ()
+    lost: bool = False
+    repairs: "tuple[LoweredDocuments, ...]" = ()
 
 
-def lowered(documents: Iterable[Document], kubernetes_version: str) -> LoweredDocuments:
+class _Lowered(Struct, frozen=True):
+    """What a document of a kind of ours became; no value if it is none, or faulty."""
+
+    value: Job | Intent | None
+    diagnostics: list[Diagnostic]
+    repairs: "tuple[_Lowered, ...]" = ()
+
+
+def lowered(
+    documents: Iterable[Document], kubernetes_version: str, managed: Managed = "refuse"
+) -> LoweredDocuments:
     """The jobs, intents and other objects that documents hold.
 
     Args:
         documents: The documents, after overlays.
         kubernetes_version: The version whose schema Pod templates and objects must satisfy.
+        managed: What to do with jobs that `managedBy` gives to another controller.
     """
-    values: list[Job | Intent] = []
+    skipped: list[Document] = []
+    values: list[_Lowered] = []
     others: list[Document] = []
     diagnostics: list[Diagnostic] = []
     for document in documents:
         kind = frontends.find(document.api_version, document.kind)
         if kind is not None:
-            value, problems = _lowered(document, kind, kubernetes_version)
-            values += [value] if value else []
+            in_place = placed(document, kind)
+            if managed == "skip" and (problem := _skipped(in_place.document, kind)):
+                skipped.append(document)
+                diagnostics.append(problem)
+                continue
+            made = _lowered(in_place.document, kind, kubernetes_version)
+            values.append(made)
+            problems = [*in_place.diagnostics, *made.diagnostics]
+            # A manager that no schema knows is told of as that, and as nothing else.
+            known = kind.other_manager(in_place.document.data) == MULTIKUEUE and made.repairs
+            if managed == "refuse" and (made.value is not None or known):
+                problems += _managed(in_place.document, kind)
         elif problems := _unknown_version(document):
-            pass
+            values.append(_Lowered(None, problems))
         else:
             problems = metadata.check_metadata(document)
             if not problems:
                 others.append(document)
                 problems = kubernetes.check_object(document, kubernetes_version)
+                from etcompile.check import rules  # noqa: PLC0415 - many inputs hold jobs alone
+
+                problems += rules.check_object(
+                    document,
+                    kubernetes_version,
+                    problems,
+                    namespaced=may_have_namespace(document.data),
+                )
         diagnostics += problems
+    whole = structs.replace(_together(values, others, diagnostics), skipped=tuple(skipped))
+    if not any(one.repairs for one in values):
+        return whole
+    ways = []
+    for way in range(max(len(one.repairs) for one in values)):
+        chosen = [one.repairs[way % len(one.repairs)] if one.repairs else one for one in values]
+        told = [
+            p
+            for one, repair in zip(values, chosen, strict=True)
+            if one is not repair
+            for p in repair.diagnostics
+        ]
+        ways.append(structs.replace(_together(chosen, others, told), skipped=whole.skipped))
+    return structs.replace(whole, repairs=tuple(ways))
+
+
+def _together(
+    values: Iterable[_Lowered], others: Iterable[Document], diagnostics: Iterable[Diagnostic]
+) -> LoweredDocuments:
+    values = list(values)
     return LoweredDocuments(
-        jobs=tuple(value for value in values if isinstance(value, Job)),
-        intents=tuple(value for value in values if isinstance(value, Intent)),
+        jobs=tuple(one.value for one in values if isinstance(one.value, Job)),
+        intents=tuple(one.value for one in values if isinstance(one.value, Intent)),
         others=tuple(others),
         diagnostics=tuple(diagnostics),
+        lost=any(one.value is None and has_errors(one.diagnostics) for one in values),
     )
 
 
-def _lowered(
-    document: Document, kind: Kind, version: str
-) -> tuple[Job | Intent | None, list[Diagnostic]]:
-    """The job or intent of a document; None if the document is not valid."""
-    problems = schema.check_document(document, kind.schema)
+def _skipped(document: Document, kind: Kind) -> Diagnostic | None:
+    """A warning for a job that is left to MultiKueue; None for one that is compiled."""
+    if (manager := kind.other_manager(document.data)) != MULTIKUEUE:
+        return None
+    facts = {"what": document.label, "manager": manager}
+    return diagnose("ET2112", document.locate(MANAGED_BY), **facts)
+
+
+def _managed(document: Document, kind: Kind) -> Iterator[Diagnostic]:
+    """An error for a job that is another controller's (reference 1.2, managedBy)."""
+    if (manager := kind.other_manager(document.data)) is not None:
+        place = document.locate(MANAGED_BY)
+        yield diagnose("ET2060", place, manager=manager, own=kind.managers[0])
+
+
+def _lowered(document: Document, kind: Kind, version: str) -> _Lowered:
+    """The job or intent of a document."""
+    found = findings(document, _templates(document.data, kind), _rules(kind, version))
+    if found and (meant := _respelt(document, found)) is not None:
+        from etcompile.stages.repairs import identity  # noqa: PLC0415 - only what is faulty needs it
+
+        known = {identity(one.diagnostic) for one in found}
+        inside = findings(meant, _templates(meant.data, kind), _rules(kind, version))
+        found += [one for one in inside if identity(one.diagnostic) not in known]
+    problems = [one.diagnostic for one in found]
     if has_errors(problems):
-        return None, problems
-    for path in kind.templates_of(document.data):
-        problems += kubernetes.check_pod_template(document, path, version)
-        partial = path[-2] in kind.completed
-        problems += pods.check_pod_template(
-            document, path, known_volumes=kind.volumes, partial=partial
-        )
-        problems += pods.check_images(document, path)
-    if has_errors(problems):
-        return None, problems
+        return _Lowered(None, problems, _repaired(document, found, kind, version))
+    made = _read(document, kind)
+    return structs.replace(made, diagnostics=[*problems, *made.diagnostics])
+
+
+def _respelt(document: Document, found: Sequence[Finding]) -> Document | None:
+    from etcompile.stages.repairs import respelt  # noqa: PLC0415 - only what is faulty needs it
+
+    return respelt(document, found)
+
+
+def _read(document: Document, kind: Kind) -> _Lowered:
+    """The job or intent of a document in which nothing is wrong by its schemas."""
     lowered = kind.lower(document)
-    problems += lowered.diagnostics
+    problems = [*lowered.diagnostics]
     if isinstance(lowered.value, Job):
         problems += job_rules.check_spec(lowered.value)
-    return lowered.value, problems
+    return _Lowered(lowered.value, problems)
+
+
+def _repaired(
+    document: Document, found: list[Finding], kind: Kind, version: str
+) -> tuple[_Lowered, ...]:
+    """What the document would be without its faults; nothing if they are too many."""
+    # Ways of repairing come by the same values again and again.
+    known: dict[bytes, Sequence[Finding]] = {_key(document.data): found}
+
+    def check(value: Any) -> Sequence[Finding]:
+        key = _key(value)
+        if key not in known:
+            known[key] = _value_findings(kind, version, value)
+        return known[key]
+
+    from etcompile.stages.repairs import WAYS, repaired  # noqa: PLC0415 - only what is faulty needs it
+
+    ways = (repaired(document, found, check, way) for way in range(WAYS))
+    different = {_key(one.data): one for one in ways if one is not None}
+    return tuple(_read(one, kind) for one in different.values())
+
+
+def _key(value: Any) -> bytes:
+    """Bytes that two JSON values share if they are the same."""
+    return marshal.dumps(value, 2)
+
+
+def _value_findings(kind: Kind, version: str, value: Any) -> list[Finding]:
+    source = Asked(None, value)
+    return findings(source, _templates(value, kind), _rules(kind, version))
+
+
+def _rules(kind: Kind, version: str) -> Rules:
+    return Rules(kind.schema, version, kind.volumes)
+
+
+def _templates(value: Any, kind: Kind) -> list[Template]:
+    return [Template(path, path[-2] in kind.completed) for path in kind.templates_of(value)]
 
 
 def _unknown_version(document: Document) -> list[Diagnostic]:
     """An error for a document of a group of ours, but of no version or kind of it that is known."""
     version, name = document.api_version or "", document.kind or ""
+    from etcompile.stages.former import former_version  # noqa: PLC0415 - few inputs need it
+
+    if problems := former_version(document):
+        return problems
     if known := frontends.served_versions(version, name):
-        facts = {"kind": name, "version": version, "known": " or ".join(known)}
+        facts = {"kind": name, "version": version, "advice": f"use {' or '.join(known)}"}
         return [diagnose("ET2011", document.locate(("apiVersion",)), **facts)]
     group = version.partition("/")[0]
     if known := frontends.kinds_of(group):
         facts = {"group": group, "kind": name, "known": ", ".join(known)}
         return [diagnose("ET2013", document.locate(("kind",)), **facts)]
+    if (meant := frontends.meant_version(version, name)) and meant != version:
+        facts = {"kind": name, "version": version, "meant": meant}
+        return [diagnose("ET2111", document.locate(("apiVersion",)), **facts)]
     return []

@@ -8,12 +8,16 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from etcompile.diagnostics import Diagnostic, ValuePath, diagnose, has_errors
-from etcompile.load import Document, Limits, load
+from msgspec import structs
+
+from etcompile.diagnostics import Diagnostic, Location, ValuePath, diagnose, has_errors
+from etcompile.load import Document, Limits, Loaded, load
 from etcompile.model import Job
 
 Object = Mapping[str, Any]
 _KIND = "SecretProviderClass"
+_CLOSED = ("ET1001", "ET1002", "ET1007", "ET1016")
+"""What is said of a file that was not read, which quotes nothing of it."""
 _VARIABLE = re.compile(r"\$\(([A-Za-z]+)\)")
 
 
@@ -21,19 +25,23 @@ Fill = Callable[[Object, Job], tuple[Object, Sequence[Diagnostic]]]
 
 
 def pattern(
-    file: str, limits: Limits
+    file: str, limits: Limits, place: Location | None = None
 ) -> tuple[Fill | None, tuple[tuple[str, str], ...], tuple[Diagnostic, ...]]:
     """The pattern in a file.
 
     Args:
         file: A file with one SecretProviderClass.
         limits: Bounds on what is read.
+        place: Where an overlay names the file; None if whoever runs the program did. Then nothing
+            of a file that is no pattern is quoted: an overlay may name any file.
 
     Returns:
         What fills a SecretProviderClass without a spec, the name and the SHA-256 of the file, and
         what is wrong with it.
     """
     loaded = load([file], limits=limits)
+    if place is not None and not _is_pattern(loaded):
+        return None, (), _unquoted(file, loaded, place)
     inputs = tuple((one.relative, one.digest) for one in loaded.documents if one.digest)
     if has_errors(loaded.diagnostics):
         return None, inputs, loaded.diagnostics
@@ -47,6 +55,24 @@ def pattern(
     if problem:
         return None, inputs, (problem,)
     return lambda value, job: _filled(value, job, document), inputs, loaded.diagnostics
+
+
+def _is_pattern(loaded: Loaded) -> bool:
+    found = loaded.documents
+    return not has_errors(loaded.diagnostics) and len(found) == 1 and found[0].kind == _KIND
+
+
+def _unquoted(file: str, loaded: Loaded, place: Location) -> tuple[Diagnostic, ...]:
+    """Why a file that an overlay names is no pattern, without a word of what is in it."""
+    outside = next((one for one in loaded.diagnostics if one.code == "ET1033"), None)
+    if outside is not None:
+        return (structs.replace(outside, location=place),)
+    closed = [one for one in loaded.diagnostics if one.code in _CLOSED]
+    if closed and not loaded.documents:
+        problem = f"'{file}': {closed[0].message}"
+    else:
+        problem = f"'{file}' must hold one {_KIND} and nothing else; see etcompile check '{file}'"
+    return (diagnose("ET5016", place, option="--secret csi", problem=problem),)
 
 
 def _filled(value: Object, job: Job, document: Document) -> tuple[Object, Sequence[Diagnostic]]:

@@ -5,7 +5,7 @@ Apart from lowering because everything here holds for any document, of our kinds
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from msgspec import structs
 
@@ -18,6 +18,9 @@ from etcompile.neighbours import is_namespaced
 from etcompile.options import Input, Options
 from etcompile.stages.environment import Environment
 
+if TYPE_CHECKING:
+    from etcompile.diagnostics.suppression import IgnoreComment
+
 
 def loaded(inputs: Input | Iterable[Input], options: Options, stdin: BinaryIO | None) -> Loaded:
     """All documents of the input, in its order, without nulls (the API's word for absent)."""
@@ -25,6 +28,8 @@ def loaded(inputs: Input | Iterable[Input], options: Options, stdin: BinaryIO | 
         inputs = [inputs]
     documents: list[Document] = []
     diagnostics: list[Diagnostic] = []
+    comments: list[IgnoreComment] = []
+    partial: list[Document] = []
     paths: list[str | os.PathLike[str]] = []
     values: list[Mapping[str, Any]] = []
     for one in inputs:
@@ -32,6 +37,7 @@ def loaded(inputs: Input | Iterable[Input], options: Options, stdin: BinaryIO | 
             values.append(one)
         elif isinstance(one, Document):
             documents.append(one)
+            comments += one.comments
         else:
             paths.append(one)
     for part in (
@@ -41,9 +47,13 @@ def loaded(inputs: Input | Iterable[Input], options: Options, stdin: BinaryIO | 
         if part is not None:
             documents += part.documents
             diagnostics += part.diagnostics
+            comments += part.comments
+            partial += part.partial
     return Loaded(
         tuple(structs.replace(d, data=without_nulls(d.data)) for d in documents),
         tuple(diagnostics),
+        tuple(dict.fromkeys(comments)),
+        tuple(structs.replace(d, data=without_nulls(d.data)) for d in partial),
     )
 
 
@@ -66,7 +76,7 @@ def patched(
         placed = [_placed(document, default) for document in placed]
     if options.dlrover_version is not None:
         placed = [_of_version(document, options.dlrover_version) for document in placed]
-    problems += [*more, *job_rules.check_run(options.settings.run)]
+    problems += [*more, *job_rules.check_run(options.settings.run, environment.place_of("run"))]
     kinds = overlays.Kinds(_templates, is_namespaced, options.namespace)
     result = overlays.patched_documents(placed, environment.edits, kinds)
     return result, [*problems, *result.diagnostics, *_twice(result.documents)]

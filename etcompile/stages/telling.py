@@ -1,9 +1,16 @@
 """The diagnostics of a run in the order in which a reader wants them, each told once."""
 
+import marshal
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from etcompile.diagnostics import Diagnostic
+from etcompile.diagnostics.credentials import may_hold_credential
+from etcompile.load import Document
+
+if TYPE_CHECKING:
+    from etcompile.diagnostics.suppression import IgnoreComment
 
 _INDEX = re.compile(r"\[[0-9]+\]")
 
@@ -18,6 +25,10 @@ def in_order(
         files: The files that were read, in order.
         overlay_files: Those that are overlays: one mistake there may show in many objects.
     """
+    if not diagnostics:
+        return ()
+    from etcompile.stages.placeholders import with_placeholder_hint  # noqa: PLC0415
+
     places = {file: number for number, file in enumerate(files)}
 
     def place(diagnostic: Diagnostic) -> tuple[int, int, int]:
@@ -27,7 +38,8 @@ def in_order(
         file = places.get(location.file, -1)
         return (file, location.line or 0, location.column or 0)
 
-    return tuple(sorted(_told_once(diagnostics, overlay_files), key=place))
+    told = map(with_placeholder_hint, _told_once(diagnostics, overlay_files))
+    return tuple(sorted(told, key=place))
 
 
 def _told_once(diagnostics: Sequence[Diagnostic], files: Collection[str]) -> list[Diagnostic]:
@@ -43,3 +55,45 @@ def _told_once(diagnostics: Sequence[Diagnostic], files: Collection[str]) -> lis
         words = "" if one.code == "ET6007" else _INDEX.sub("", one.message)
         told.setdefault((one.code, place, words), one)
     return list(told.values())
+
+
+def divided(
+    diagnostics: Sequence[Diagnostic],
+    comments: Sequence["IgnoreComment"],
+    ignored: str | Iterable[str],
+    *,
+    whole: bool,
+) -> tuple[Sequence[Diagnostic], Sequence[Diagnostic]]:
+    """The diagnostics that are told, and those that somebody asked not to be told.
+
+    Args:
+        diagnostics: All diagnostics of a run.
+        comments: The comments of the files that were read.
+        ignored: The codes of `--ignore`.
+        whole: Whether every stage ran.
+    """
+    if not ignored and not comments:
+        return diagnostics, ()
+    from etcompile.diagnostics.suppression import suppressed  # noqa: PLC0415 - few runs need it
+
+    found = suppressed(diagnostics, comments, ignored, whole=whole)
+    return found.told, found.silenced
+
+
+def ignored_problems(ignored: str | Iterable[str]) -> list[Diagnostic]:
+    """An error for each code of `--ignore` that cannot be ignored."""
+    if not ignored:
+        return []
+    from etcompile.diagnostics.suppression import option_problems  # noqa: PLC0415
+
+    return option_problems(ignored)
+
+
+def credential_notes(documents: Sequence[Document]) -> list[Diagnostic]:
+    """A warning for each credential that stands in plain text."""
+    doubtful = [one for one in documents if may_hold_credential(marshal.dumps(one.data))]
+    if not doubtful:
+        return []
+    from etcompile.check.credentials import check_credentials  # noqa: PLC0415
+
+    return [*check_credentials(doubtful)]
