@@ -282,7 +282,7 @@ def test_the_final_scan_still_refuses_a_key_in_the_clear(folder, encrypting, tmp
 def test_what_is_no_mode_is_told(folder, mode):
     result = folder.run("render", folder.jobs, "--secret", mode)
     assert result.exit_code == 2
-    assert "is none of runtime, existing:NAME, external" in result.stderr
+    assert "is not one of runtime, existing:NAME, external" in result.stderr
 
 
 def test_a_secret_that_sops_encrypted_passes_among_the_inputs(folder, owner):

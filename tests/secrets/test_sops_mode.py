@@ -66,7 +66,7 @@ def test_a_changed_label_leaves_ciphertext_and_mac_right(folder, owner, tmp_path
     [
         ("age1nobody", "has a letter that no recipient has"),
         ("ssh-ed25519 AAAA", "is no X25519 recipient of age"),
-        ("age1" + "q" * 58, "is mistyped: its checksum is wrong"),
+        ("age1" + "q" * 58, "is mistyped: its length or its checksum is wrong"),
         ("", "is no X25519 recipient of age"),
     ],
 )
