@@ -6,13 +6,13 @@ which it is to be applied, so that kubectl, Argo CD and Flux all read the same t
 """
 
 import collections
-import hashlib
 import json
 import re
 from collections.abc import Iterable, Sequence
 
 from msgspec import Struct, structs
 
+from etcompile.digest import sha256
 from etcompile.emit import objects
 from etcompile.emit.objects import Manifest
 from etcompile.emit.order import WAVE_CONFIG, WAVE_PODS, ordered, wave
@@ -181,7 +181,7 @@ def _digest(manifest: Manifest) -> str:
         objects.namespace(manifest),
         objects.name(manifest),
     )
-    return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:8]
+    return sha256(json.dumps(identity).encode())[:8]
 
 
 def _free(stem: str, taken: set[str], suffix: str = "") -> str:

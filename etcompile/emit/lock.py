@@ -5,12 +5,13 @@ stands in the folder it speaks of, so that both are replaced at once; nothing th
 folder takes it for a manifest (reference/gitops.md 6.6).
 """
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from msgspec import Struct
+
+from etcompile.digest import sha256
 
 LOCK = "etcompile.lock.json"
 """Its name, at the root of the output folder."""
@@ -72,7 +73,7 @@ def locked_digests(text: bytes) -> dict[str, str]:
     """
     try:
         value = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise LockError("it is no JSON") from error
     if not isinstance(value, dict) or value.get("comment") != _COMMENT:
         raise LockError("it is no lock file of etcompile")
@@ -86,7 +87,7 @@ def locked_digests(text: bytes) -> dict[str, str]:
 
 def digest(content: bytes) -> str:
     """How the lock file writes the SHA-256 of some bytes."""
-    return f"sha256:{hashlib.sha256(content).hexdigest()}"
+    return f"sha256:{sha256(content)}"
 
 
 def _by_name(inputs: Iterable[tuple[str, str]]) -> dict[str, str]:

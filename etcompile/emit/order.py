@@ -4,6 +4,7 @@ A wave says what must exist before what; inside a wave the order only has to be 
 time and easy on the eye. Design and reasons: reference/gitops.md 9.
 """
 
+import functools
 import re
 from collections.abc import Iterable
 
@@ -58,6 +59,9 @@ _POD_KINDS = frozenset(
 _FOREMOST_KINDS = ("Namespace", "CustomResourceDefinition")
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,9}")
+
+_natural_namespace = functools.lru_cache(maxsize=1024)(natural)
+"""Few namespaces hold many objects."""
 
 Place = tuple[int, int, str, Natural, Natural, str]
 """Where an object stands among others: what `ordered` compares."""
@@ -117,7 +121,7 @@ def place(manifest: Manifest) -> Place:
         wave(manifest),
         rank,
         kind,
-        natural(objects.namespace(manifest)),
+        _natural_namespace(objects.namespace(manifest)),
         natural(objects.name(manifest)),
         objects.api_version(manifest),
     )

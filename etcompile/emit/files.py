@@ -1,0 +1,212 @@
+"""Single files to a place that the user named, and never past a link to somewhere else.
+
+The folder that the user names may be a link, as for any program; below it no link is followed,
+because whoever put the link there would choose what is written over. Apart from
+`etcompile.emit.directory`, which replaces a folder of manifests as a whole.
+"""
+
+import contextlib
+import itertools
+import os
+import re
+import secrets
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
+
+from etcompile.diagnostics import Diagnostic, diagnose
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+_STREAMS = ("/dev", "/proc")
+"""Where names such as `/dev/stdout` are links of the kernel to open files."""
+
+
+def write_files(
+    folder: Path, files: Mapping[str, bytes], *, only_new: bool = False
+) -> list[Diagnostic]:
+    """Writes files into a folder; those that are there are replaced.
+
+    Args:
+        folder: The folder, as the user named it; it is made if it is not there.
+        files: Contents by path relative to the folder, with `/`, in the order of writing.
+        only_new: Never replace a file.
+
+    Returns:
+        ET5023 for each link in the way, and then nothing is written; ET5003 if the system
+        refused.
+    """
+    if problems := refused(folder, files):
+        return problems
+    path = folder
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with _opened(folder) as top:
+            for name, content in files.items():
+                path = folder / name
+                _write(top, PurePosixPath(name), content, only_new=only_new)
+    except OSError as error:
+        return [_failed(path, error)]
+    return []
+
+
+def write_file(file: Path, content: bytes, *, only_new: bool = False) -> list[Diagnostic]:
+    """Writes a file that the user named; its folder is there already.
+
+    Args:
+        file: The file; it may also be a device or a pipe, such as `/dev/stdout`.
+        content: What it is to hold.
+        only_new: Never replace a file.
+
+    Returns:
+        ET5023 if it is a link to a file, ET5003 if the system refused.
+    """
+    try:
+        if _is_stream(file):
+            with file.open("wb") as stream:
+                stream.write(content)
+            return []
+        if problems := refused(file.parent, [file.name]):
+            return problems
+        with _opened(file.parent) as top:
+            _write(top, PurePosixPath(file.name), content, only_new=only_new)
+    except OSError as error:
+        return [_failed(file, error)]
+    return []
+
+
+def remove_files(folder: Path, below: str, pattern: str, kept: Iterable[str]) -> list[Diagnostic]:
+    """Removes the files of a folder that have a name of ours, and are not wanted any more.
+
+    Args:
+        folder: The folder, as the user named it.
+        below: The folder in it that they are in.
+        pattern: What all of a file's name matches if it may be removed.
+        kept: The names of those that stay.
+
+    Returns:
+        ET5023 for a link in the way, ET5003 if the system refused.
+    """
+    if problems := refused(folder, [f"{below}/x"]):
+        return problems
+    stays = {*kept}
+    try:
+        with _opened(folder) as top, _entered(top, PurePosixPath(below).parts) as inner:
+            for name in os.listdir(inner):  # noqa: PTH208 - a descriptor has no path
+                mode = os.stat(name, dir_fd=inner, follow_symlinks=False).st_mode
+                if name not in stays and stat.S_ISREG(mode) and re.fullmatch(pattern, name):
+                    os.unlink(name, dir_fd=inner)
+    except OSError as error:
+        return [_failed(folder / below, error)]
+    return []
+
+
+def refused(folder: Path, names: Iterable[str]) -> list[Diagnostic]:
+    """An error for each link that would have to be followed to write some files.
+
+    Args:
+        folder: The folder, as the user named it.
+        names: Paths relative to the folder, with `/`.
+    """
+    found: dict[str, str] = {}
+    for name in names:
+        path = PurePosixPath(name)
+        if path.is_absolute() or ".." in path.parts:
+            found[str(path)] = "its name leads out of the folder"
+        elif link := _link(folder, path):
+            found[str(link)] = "it is a link"
+    return [
+        diagnose("ET5023", None, path=str(folder / path), reason=reason, folder=str(folder))
+        for path, reason in found.items()
+    ]
+
+
+def outside(file: Path, places: Iterable[str]) -> list[Diagnostic]:
+    """An error if links have led from the places that the user named to a folder elsewhere.
+
+    Args:
+        file: What is to be written, beside a file that was found below the places.
+        places: Files, folders and globs.
+    """
+    named = [*places]
+    folder = Path(os.path.realpath(file.parent))
+    if any(folder.is_relative_to(os.path.realpath(_folder_of(place))) for place in named):
+        return []
+    reason = "its folder is reached through a link"
+    return [diagnose("ET5023", None, path=str(file), reason=reason, folder=" and ".join(named))]
+
+
+def _folder_of(place: str) -> Path:
+    """The folder that a path or a glob is about."""
+    path = Path(place)
+    plain = Path(*itertools.takewhile(lambda part: not set(part) & set("*?["), path.parts))
+    return plain if plain.is_dir() else plain.parent
+
+
+def _link(folder: Path, path: PurePosixPath) -> PurePosixPath | None:
+    """The first part of a path that is a link."""
+    parts = [PurePosixPath(*path.parts[: count + 1]) for count in range(len(path.parts))]
+    return next((part for part in parts if (folder / part).is_symlink()), None)
+
+
+def _is_stream(file: Path) -> bool:
+    """Whether a name stands for something that bytes are sent to, and not for a file."""
+    if any(Path(os.path.realpath(file.parent)).is_relative_to(place) for place in _STREAMS):
+        return True
+    return file.exists() and not file.is_file() and not file.is_dir()
+
+
+def _write(top: int, path: PurePosixPath, content: bytes, *, only_new: bool) -> None:
+    """Puts a file into a folder: whole at once, and beside whatever else its old data is."""
+    with _entered(top, path.parts[:-1]) as folder:
+        name = path.name if only_new else f".{path.name}.etcompile-{secrets.token_hex(8)}"
+        descriptor = os.open(name, _NEW, 0o666, dir_fd=folder)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                if not only_new:
+                    _copy_mode(folder, path.name, descriptor)
+                file.write(content)
+            if not only_new:
+                os.replace(name, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(name, dir_fd=folder)
+            raise
+
+
+def _copy_mode(folder: int, name: str, descriptor: int) -> None:
+    """Gives a new file the rights of the one that it replaces."""
+    with contextlib.suppress(FileNotFoundError):
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        if stat.S_ISREG(found.st_mode):
+            os.fchmod(descriptor, stat.S_IMODE(found.st_mode))
+
+
+@contextlib.contextmanager
+def _opened(folder: Path) -> Iterator[int]:
+    descriptor = os.open(folder, _FOLDER)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _entered(top: int, parts: Iterable[str]) -> Iterator[int]:
+    """A folder below another, made where it is not there; no link on the way is followed."""
+    folder = os.dup(top)
+    try:
+        for part in parts:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(part, dir_fd=folder)
+            below = os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=folder)
+            os.close(folder)
+            folder = below
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def _failed(path: Path, error: OSError) -> Diagnostic:
+    """The system's refusal, by the path that the user knows."""
+    return diagnose("ET5003", None, path=str(path), reason=error.strerror or str(error))
