@@ -4,7 +4,7 @@ Apart from the command line because Argo CD's words (parameters, announcements, 
 its own; what they mean is said here in options of `etcompile render`.
 """
 
-from etcompile.argocd.asked import Asked, ParameterError, asked
+from etcompile.argocd.asked import Asked, ParameterError, asked, repository
 from etcompile.argocd.discovery import choices, job_files
 from etcompile.argocd.parameters import PARAMETERS, Parameter, announced
 
@@ -17,4 +17,5 @@ __all__ = [
     "asked",
     "choices",
     "job_files",
+    "repository",
 ]

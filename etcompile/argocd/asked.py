@@ -17,7 +17,7 @@ from typing import Any
 from msgspec import Struct
 
 from etcompile.argocd.parameters import PARAMETERS, Parameter
-from etcompile.load import Document, from_values
+from etcompile.load import Boundary, Document, access, from_values
 from etcompile.model.settings import SecretMode, secret_mode
 from etcompile.overlays.files import shipped
 
@@ -111,8 +111,8 @@ def _parameters(environment: Mapping[str, str]) -> dict[str, Any]:
     try:
         listed = json.loads(environment.get("ARGOCD_APP_PARAMETERS") or "null") or []
         found = {one["name"]: _value(one) for one in listed}
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        problem = "it is no list of parameters as Argo CD writes it"
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        problem = "it is not a list of parameters as Argo CD writes it"
         advice = '[{"name": "secret", "string": "external"}]'
         raise ParameterError("ARGOCD_APP_PARAMETERS", problem, advice) from error
     known = [one.name for one in PARAMETERS]
@@ -201,11 +201,14 @@ def _check_path(parameter: str, path: str, folder: Path, root: Path) -> None:
     """Refuses a path that leads out of the repository, by its name or by a link."""
     if not path or path == "-":
         raise ParameterError(parameter, f"'{path}' names no file", "name files and folders")
-    plain = Path(os.path.normpath(folder / path))
-    real = Path(os.path.realpath(plain))
-    if not (plain.is_relative_to(root) and real.is_relative_to(os.path.realpath(root))):
-        problem = f"'{path}' is not in the repository"
-        raise ParameterError(parameter, problem, "name files of the repository, as seen from path")
+    try:
+        if Path(os.path.normpath(folder / path)).is_relative_to(root):
+            access.resolved(str(folder / path), Boundary(str(root)))
+            return
+    except (OSError, ValueError):  # a name with a NUL leads nowhere
+        pass
+    problem = f"'{path}' is not in the repository"
+    raise ParameterError(parameter, problem, "name files of the repository, as seen from path")
 
 
 def _nearest(text: str, versions: Sequence[str]) -> str | None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from etcompile import frontends
 from etcompile.argocd.asked import repository
 from etcompile.diagnostics import Diagnostic
+from etcompile.load import Boundary, access
 from etcompile.load.sources import sources
 
 _GLANCE = 1024 * 1024
@@ -23,14 +24,15 @@ MARK = ".etjob.yaml"
 """The end of a file name that says: compile this with etcompile."""
 
 
-def job_files(paths: Iterable[str], *, marked: bool) -> Iterator[str]:
+def job_files(paths: Iterable[str], boundary: Boundary, *, marked: bool) -> Iterator[str]:
     """The files that hold a job.
 
     Args:
         paths: Files, folders and globs.
+        boundary: Where all of them must lie.
         marked: Only those whose name says that etcompile compiles them.
     """
-    for path, shown in _files_of({kind.name for kind in frontends.kinds()}, paths):
+    for path, shown in _files_of({kind.name for kind in frontends.kinds()}, paths, boundary):
         if path.endswith(MARK) or not marked:
             yield shown
 
@@ -43,10 +45,14 @@ def choices(folder: Path, environment: Mapping[str, str]) -> dict[str, list[str]
         environment: The variables that Argo CD gives the plugin.
     """
     top = repository(folder, environment)
+    boundary = Boundary(str(top))
     found = {
-        "paths": sorted(shown.removeprefix("./") for shown in job_files(["."], marked=False)),
+        "paths": sorted(
+            shown.removeprefix("./") for shown in job_files(["."], boundary, marked=False)
+        ),
         "overlay": sorted(
-            os.path.relpath(path, folder) for path, _ in _files_of({"Overlay"}, [str(top)])
+            os.path.relpath(path, folder)
+            for path, _ in _files_of({"Overlay"}, [str(top)], boundary)
         ),
     }
     return {name: _first(names) for name, names in found.items()}
@@ -57,19 +63,20 @@ def _first(names: list[str]) -> list[str]:
     return [*names[:_MOST], f"and {more} more"] if more > 0 else names
 
 
-def _files_of(kinds: Iterable[str], paths: Iterable[str]) -> Iterator[tuple[str, str]]:
+def _files_of(
+    kinds: Iterable[str], paths: Iterable[str], boundary: Boundary
+) -> Iterator[tuple[str, str]]:
     """The files that hold an object of these kinds, each with what to call it."""
     names = "|".join(sorted(kinds))
     of_kind = re.compile(
         rf"""(^|[{{,]\s*)["']?kind["']?\s*:\s*["']?({names})["']?\s*([,}}#]|$)""", re.MULTILINE
     )
     for path in paths:
-        for file in sources(path).files:
+        for file in sources(path, boundary).files:
             if isinstance(file, Diagnostic):
                 continue  # told by whoever reads it
             try:
-                with open(file.path, encoding="utf-8", errors="replace") as stream:  # noqa: PTH123
-                    text = stream.read(_GLANCE)
+                text = access.content(file.path, boundary, _GLANCE).decode(errors="replace")
             except OSError:
                 continue
             if of_kind.search(text):

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from etcompile.model import GANGS, PROFILES
+from etcompile.model import DLROVER_NEWEST, GANGS, PROFILES
 
 Form = Literal["string", "boolean", "array", "map"]
 
@@ -57,7 +57,7 @@ PARAMETERS: tuple[Parameter, ...] = (
     Parameter(
         "profile",
         "Profiles",
-        f"What the objects are annotated for. Of {', '.join(PROFILES)}.",
+        f"GitOps tools that the objects are annotated for: {', '.join(PROFILES)}.",
         form="array",
         option="--profile",
         default=("argocd",),
@@ -80,26 +80,26 @@ PARAMETERS: tuple[Parameter, ...] = (
     Parameter(
         "run",
         "Run",
-        "Name the Pods JOB-RUN-worker-0, for a run of its own; auto makes a name of the spec.",
+        "Start a new run: name the Pods JOB-RUN-worker-0. auto derives the ID from the spec.",
         option="--run",
     ),
     Parameter(
         "gang",
         "Gang scheduler",
-        f"What starts all Pods that a job needs or none of them. One of {', '.join(GANGS)}.",
+        f"Scheduler that starts all Pods of a job or none of them. One of {', '.join(GANGS)}.",
         option="--gang",
         default="none",
     ),
     Parameter(
         "gang-scheduler",
         "Gang scheduler's name",
-        "schedulerName by which Pods find the gang scheduler. Empty: its usual one.",
+        "schedulerName of the gang scheduler. Empty: the one of its installation guide.",
         option="--gang-scheduler",
     ),
     Parameter(
         "services",
         "Services",
-        "One headless Service a worker (per-replica) or one a job (shared).",
+        "One headless Service per worker (per-replica), or one per job (shared).",
         option="--services",
         default="per-replica",
     ),
@@ -112,7 +112,7 @@ PARAMETERS: tuple[Parameter, ...] = (
     Parameter(
         "images",
         "Images",
-        "Other images: from a name as it stands in a job to a name, tag or digest.",
+        "Images to replace: from a name in a job to a name, tag or digest.",
         form="map",
     ),
     Parameter("labels", "Labels", "Labels for everything that is rendered.", form="map"),
@@ -125,7 +125,7 @@ PARAMETERS: tuple[Parameter, ...] = (
     Parameter(
         "kubectl-image",
         "kubectl image",
-        "Image that brings kubectl to a launcher that uses it.",
+        "Image that provides kubectl to a launcher that starts its workers with kubectl exec.",
         option="--kubectl-image",
     ),
     Parameter(
@@ -138,21 +138,37 @@ PARAMETERS: tuple[Parameter, ...] = (
     Parameter(
         "dlrover-version",
         "DLRover version",
-        "DLRover in the images of ElasticJobs. Empty: their tag's.",
+        "Version of DLRover in the images of ElasticJobs. Empty: the tag of the image, else"
+        " {}.{}.".format(*DLROVER_NEWEST),
         option="--dlrover-version",
     ),
     Parameter(
         "ignore-managed-by",
         "Compile what another controller manages",
-        "Compile jobs that managedBy gives to another controller, too.",
+        "Also compile jobs whose managedBy names another controller.",
         form="boolean",
         option="--ignore-managed-by",
         default="false",
     ),
     Parameter(
+        "skip-managed-by",
+        "Skip what another controller manages",
+        "Leave jobs out that managedBy gives to MultiKueue, each with a warning.",
+        form="boolean",
+        option="--skip-managed-by",
+        default="false",
+    ),
+    Parameter(
+        "ignore",
+        "Ignored warnings",
+        "Codes of warnings that are not reported, such as ET2040.",
+        form="array",
+        option="--ignore",
+    ),
+    Parameter(
         "strict",
         "Strict",
-        "Refuse warnings too.",
+        "Treat warnings as errors.",
         form="boolean",
         option="--strict",
         default="false",

@@ -14,6 +14,7 @@ from msgspec import Struct, structs
 from etcompile import frontends
 from etcompile.check import schema
 from etcompile.diagnostics import Diagnostic, diagnose, has_errors
+from etcompile.diagnostics.suppression import codes_of
 from etcompile.krm.places import document
 from etcompile.load import Document
 from etcompile.options import Input, Options
@@ -80,8 +81,10 @@ def _options(source: Document, spec: Mapping[str, Any], given: Options) -> Optio
         overlays=(*spec.get("overlays", ()), *_settings(source, spec), *given.overlays),
         templates=given.templates or (Path(templates) if templates else None),
         ignore_managed_by=given.ignore_managed_by or bool(spec.get("ignoreManagedBy")),
+        skip_managed_by=given.skip_managed_by or bool(spec.get("skipManagedBy")),
         allow_plain_secrets=given.allow_plain_secrets or bool(spec.get("allowPlainSecrets")),
         dlrover_version=given.dlrover_version or spec.get("dlroverVersion"),
+        ignore=(*codes_of(given.ignore), *codes_of(spec.get("ignore", ()))),
     )
 
 

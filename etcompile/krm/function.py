@@ -60,7 +60,9 @@ def answer(data: bytes, options: Options, *, strict: bool = False) -> Answer:
     compilation = Compilation((), ())
     if not has_errors(told) and (todo.inputs or sources):
         compilation = compile((*sources.values(), *todo.inputs), todo.options)
-        told += compilation.diagnostics
+        # A list of nothing but skipped jobs goes on as it came.
+        skips = bool(compilation.skipped)
+        told += tuple(d for d in compilation.diagnostics if not (skips and d.code == "ET5006"))
     refused = has_errors(told) or ((strict or todo.strict) and bool(told))
 
     def texts() -> Iterator[str]:
@@ -85,8 +87,9 @@ def _items(
     for group in compilation.groups:
         own = next((places[name] for name in group.sources if name in places), None)
         made.setdefault(own, []).append(group.objects)
+    left = {places[one.relative] for one in compilation.skipped if one.relative in places}
     for number, item in enumerate(given.items):
-        if number in sources:
+        if number in sources and number not in left:
             for objects in made.get(number, ()):
                 yield from (_noted(one, item.value) for one in objects)
         elif not _is_echo(item, given):

@@ -77,7 +77,8 @@ def document(item: Mapping[str, Any], *, in_file: bool = True) -> Document:
 
 def file_of(item: Mapping[str, Any]) -> str | None:
     """The file that an item comes from, if the pipeline says."""
-    return next((found for one in PATHS if (found := annotations(item).get(one))), None)
+    noted = (annotations(item).get(one) for one in PATHS)
+    return next((found for found in noted if isinstance(found, str) and found), None)
 
 
 def metadata(item: Mapping[str, Any]) -> Mapping[str, Any]:

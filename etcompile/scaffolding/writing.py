@@ -5,6 +5,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from etcompile.diagnostics import Diagnostic
+from etcompile.emit.files import write_files
+
 
 class Existing(Struct, frozen=True):
     """What of some files is there already.
@@ -40,21 +43,17 @@ def existing(folder: Path, files: Mapping[str, str]) -> Existing:
     return Existing(frozenset(same), tuple(dict.fromkeys(other)))
 
 
-def write(folder: Path, files: Mapping[str, str]) -> None:
+def write(folder: Path, files: Mapping[str, str]) -> list[Diagnostic]:
     """Writes files that are not there; the folders are made.
 
     Args:
         folder: Where.
         files: Texts by path relative to the folder.
 
-    Raises:
-        OSError: one is there after all, or the system refuses.
+    Returns:
+        ET5023 for each link in the way; ET5003 if one is there after all, or the system refuses.
     """
-    for path, text in files.items():
-        place = folder / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with place.open("x", encoding="utf-8", newline="\n") as file:
-            file.write(text)
+    return write_files(folder, {path: text.encode() for path, text in files.items()}, only_new=True)
 
 
 def _in_the_way(folder: Path, path: str) -> str | None:

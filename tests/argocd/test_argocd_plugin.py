@@ -254,6 +254,7 @@ def test_parameters_are_options_of_render(source):
             {"name": "gang", "string": "volcano"},
             {"name": "strict", "string": "false"},
             {"name": "ignore-managed-by", "string": "true"},
+            {"name": "skip-managed-by", "string": "true"},
             {"name": "init-image", "string": ""},
         )
     )
@@ -338,7 +339,7 @@ def test_paths_name_what_is_compiled(source):
     [
         ({"name": "secrt", "string": "external"}, "did you mean 'secret'?"),
         ({"name": "templates", "string": "."}, "there is no such parameter"),
-        ({"name": "secret", "string": "nonsense"}, "'nonsense' is none of"),
+        ({"name": "secret", "string": "nonsense"}, "'nonsense' is not one of"),
         ({"name": "secret", "array": ["external", "runtime"]}, "it takes one value"),
         ({"name": "services", "string": "many"}, "'many' is not one of"),
         ({"name": "strict", "string": "yes"}, "'yes' is no boolean"),
@@ -356,7 +357,8 @@ def test_paths_name_what_is_compiled(source):
     ],
 )
 def test_a_parameter_that_cannot_be_used_is_an_error(source, parameter, told):
-    (source / "link.yaml").symlink_to(source.parents[2] / "elsewhere.yaml")
+    if "link.yaml" in str(parameter):
+        (source / "link.yaml").symlink_to(source.parents[2] / "elsewhere.yaml")
     assert told in refusal(generate(source, parameter, variables={"COLUMNS": "400"}))
 
 

@@ -179,3 +179,33 @@ def test_the_archive_is_the_same_on_every_other_machine():
     assert packed[:10] == b"\x1f\x8b\x08" + bytes(6) + b"\xff"
     digest = hashlib.sha256(gzip.decompress(packed)).hexdigest()
     assert digest == "0fa83940176a305d3c5b844c19c3cef293615ff5aaf63fd5c91acec2644b8dbf"
+
+
+@pytest.mark.parametrize("name", ["../../x", "/x", "..", "a/../../x"])
+@pytest.mark.parametrize("kind", ["v1 ConfigMap", "rbac.authorization.k8s.io/v1 ClusterRole"])
+def test_no_name_of_an_object_leads_out_of_the_archive_or_the_folder(name, kind, tmp_path):
+    version, _, kind = kind.partition(" ")
+    value = {"apiVersion": version, "kind": kind, "metadata": {"name": name, "namespace": name}}
+    (tmp_path / "in.yaml").write_text(yaml.safe_dump(value))
+    more = ("--split", "--ignore", "ET4002", "--ignore", "ET4003")
+    assert run("bundle", tmp_path / "in.yaml", "-o", tmp_path / "x.tar.gz", *more).exit_code == 2
+    assert run("render", tmp_path / "in.yaml", "-o", tmp_path / "out", *more).exit_code == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["in.yaml"]
+
+
+def test_the_name_of_a_file_begins_in_the_folder_whatever_the_object_is_called(tmp_path):
+    value = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": "system:x..y"},
+        "rules": [],
+    }
+    (tmp_path / "in.yaml").write_text(yaml.safe_dump(value))
+    assert (
+        run("bundle", tmp_path / "in.yaml", "-o", tmp_path / "x.tar.gz", "--split").exit_code == 0
+    )
+    with tarfile.open(tmp_path / "x.tar.gz") as archive:
+        for entry in archive:
+            assert entry.isreg()
+            assert not entry.name.startswith(("/", "."))
+            assert ".." not in Path(entry.name).parts
