@@ -47,6 +47,11 @@ class Fate(Struct, frozen=True):
     why: str = ""
 
 
+def is_pod(value: Object) -> bool:
+    """Whether an object is a Pod, and not of a kind of somebody else's that is called so."""
+    return (value.get("apiVersion"), value.get("kind")) == ("v1", "Pod")
+
+
 def fates(
     rendered: Iterable[Object], live: Sequence[Object], owner: Document, job: Job
 ) -> tuple[Fate, ...]:
@@ -63,7 +68,7 @@ def fates(
     """
     namespace = job.namespace or owner.namespace or "default"
     there = {_key(value, namespace): value for value in live}
-    pods = [value for value in live if value["kind"] == "Pod" and _is_running(value)]
+    pods = [value for value in live if is_pod(value) and _is_running(value)]
     found = []
     for value in rendered:
         one = there.pop(_key(value, namespace), None)

@@ -68,7 +68,7 @@ def _last_applied(metadata: Mapping[str, Any]) -> Any:
     text = annotations.get(LAST_APPLIED) if isinstance(annotations, Mapping) else None
     try:
         found = json.loads(text) if isinstance(text, str) else None
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return found if isinstance(found, Mapping) else None
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from etcompile.diagnostics import Diagnostic, diagnose
+from etcompile.emit.files import refused, write_files
 
 _MARK = "Written by etcompile migrate"
 _FIRST = re.compile(rf"(?:# |<!-- ){_MARK}; digest (?P<digest>[0-9a-f]{{12}})(?: -->)?")
@@ -36,23 +37,12 @@ def written(folder: Path, files: Mapping[str, str]) -> list[Diagnostic]:
     Returns:
         An error for each file that is in the way, or cannot be written.
     """
-    problems = []
+    problems = refused(folder, files)
     for name in files:
         path = folder / name
-        if path.is_symlink() or (path.exists() and not _is_ours(path)):
+        if path.exists() and not path.is_symlink() and not _is_ours(path):
             problems.append(diagnose("ET5001", None, path=str(path)))
-    if problems:
-        return problems
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, text in files.items():
-            new = folder / f".{name}.new"
-            new.write_bytes(text.encode())
-            new.replace(folder / name)
-    except OSError as error:
-        where, reason = str(error.filename or folder), error.strerror or str(error)
-        return [diagnose("ET5003", None, path=where, reason=reason)]
-    return []
+    return problems or write_files(folder, {name: text.encode() for name, text in files.items()})
 
 
 def _is_ours(path: Path) -> bool:

@@ -4,18 +4,20 @@ The one function that strings the parts together: `cleaning` and `history` say w
 for, `workers` what runs, `adoption` what becomes of each object, `handover` what to do.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, structs
 
 from etcompile import frontends, intents, stages
+from etcompile.check import kubernetes, metadata
 from etcompile.compiler import Compilation, Options, compile  # noqa: A004
 from etcompile.diagnostics import Diagnostic, diagnose, has_errors
 from etcompile.emit import to_yaml
 from etcompile.frontends import Kind
+from etcompile.frontends.conversion import NotConvertibleError
 from etcompile.load import Document
-from etcompile.migrate.adoption import fates
+from etcompile.migrate.adoption import fates, is_pod
 from etcompile.migrate.cleaning import cleaned
 from etcompile.migrate.files import marked
 from etcompile.migrate.handover import instructions
@@ -23,7 +25,7 @@ from etcompile.migrate.history import History, history
 from etcompile.migrate.subject import Handover
 from etcompile.migrate.workers import workers
 from etcompile.model import Intent, Job
-from etcompile.stages import JobObjects
+from etcompile.stages import JobObjects, former
 
 OVERLAY = "overlay.yaml"
 HANDOVER = "HANDOVER.md"
@@ -75,19 +77,23 @@ def migrated(documents: Iterable[Document], options: Options | None = None) -> M
         The files, and what is to be said. Bad input never raises.
     """
     options = options or Options()
-    known = [(one, frontends.find(one.api_version, one.kind)) for one in documents]
+    live = list(documents)
+    current, changes, problems = _current(live)
+    if problems:
+        return Migrated({}, problems)
+    known = [(one, frontends.find(one.api_version, one.kind)) for one in current]
+    lives = {id(now): (one, more) for now, one, more in zip(current, live, changes, strict=True)}
     jobs = [(one, kind) for one, kind in known if kind is not None and kind.pod_templates]
     scalers = [(one, kind) for one, kind in known if kind is not None and not kind.pod_templates]
-    others = [
-        one.data
-        for one, kind in known
-        if kind is None and isinstance(one.data.get("metadata"), dict)
-    ]
+    made = [one for one, kind in known if kind is None and one.api_version and one.kind]
+    version = options.settings.kubernetes_version
+    if problems := tuple(_odd(made, version)):
+        return Migrated({}, problems)
+    others = [one.data for one in made]
     if not jobs:
         return Migrated({}, (diagnose("ET5013", None, example="trainingjob"),))
     done = {name: history(found) for name, found in _by_job(scalers).items()}
     specs = [cleaned(one, kind) for one, kind in jobs]
-    version = options.settings.kubernetes_version
     wanted = (document for found in done.values() for document in found.documents)
     lowered = stages.lowered((*specs, *wanted), version)
     if has_errors(lowered.diagnostics):
@@ -96,10 +102,35 @@ def migrated(documents: Iterable[Document], options: Options | None = None) -> M
     if has_errors(selected.diagnostics):
         return Migrated({}, (*lowered.diagnostics, *selected.diagnostics))
     origins = dict(zip((id(spec) for spec in specs), jobs, strict=True))
-    taken = [
-        _taken(job, wishes, origins[id(job.origin.source)], done) for job, wishes in selected.pairs
-    ]
+    taken = []
+    for job, wishes in selected.pairs:
+        now, kind = origins[id(job.origin.source)]
+        taken.append(_taken(job, wishes, (*lives[id(now)], kind), done))
     return _files(taken, _overlay(taken, others), others, options)
+
+
+def _current(
+    documents: Sequence[Document],
+) -> tuple[list[Document], list[tuple[str, ...]], tuple[Diagnostic, ...]]:
+    """The documents as they are written today, what has changed in each, and what is wrong."""
+    found: list[Document] = []
+    changes: list[tuple[str, ...]] = []
+    problems: list[Diagnostic] = []
+    for document in documents:
+        try:
+            now, more = former.current(document)
+        except NotConvertibleError:
+            now, more = document, ()
+            problems += former.former_version(document)
+        found.append(now)
+        changes.append(more)
+    return found, changes, tuple(problems)
+
+
+def _odd(objects: Iterable[Document], version: str) -> Iterator[Diagnostic]:
+    """What no cluster gives out: objects are compared on the word that they have these types."""
+    for one in objects:
+        yield from metadata.check_metadata(one) or kubernetes.check_types(one, version)
 
 
 _Name = tuple[str, str]
@@ -120,17 +151,17 @@ def _by_job(scalers: Iterable[tuple[Document, Kind]]) -> dict[_Name, list[tuple[
 def _taken(
     job: Job,
     wishes: Sequence[Intent],
-    origin: tuple[Document, Kind],
+    origin: tuple[Document, tuple[str, ...], Kind],
     histories: Mapping[_Name, History],
 ) -> _Taken:
-    live, kind = origin
+    live, changes, kind = origin
     done = histories.get((job.namespace or "default", job.name), History((), ()))
     found = workers(live, kind, job, wishes)
     # The sources of lowered values are the documents that were lowered.
     kept: list[Any] = [wish.origin.source for wish in wishes] if found.history else []
     kept.sort(key=lambda one: int(one.data["metadata"]["annotations"]["etcompile.dev/sequence"]))
     spec: Any = job.origin.source
-    notes = (*done.notes, *found.notes)
+    notes = (*changes, *done.notes, *found.notes)
     return _Taken(live, kind, job, (spec, *kept), found.patch, notes, done.resources)
 
 
@@ -165,13 +196,14 @@ def _secret(job: Job, others: Sequence[Mapping[str, Any]]) -> str | None:
         return None
     for value in others:
         labels = value["metadata"].get("labels") or {}
-        if value.get("kind") != "Pod" or any(labels.get(k) != v for k, v in job.selector.items()):
+        if not is_pod(value) or any(labels.get(k) != v for k, v in job.selector.items()):
             continue
         for volume in (value.get("spec") or {}).get("volumes") or ():
             source = volume.get("secret") or {}
             keys = {item.get("key") for item in source.get("items") or ()}
-            if ssh.private_key in keys and source.get("secretName") != ssh.secret:
-                return str(source["secretName"])
+            name = source.get("secretName")
+            if ssh.private_key in keys and name and name != ssh.secret:
+                return str(name)
     return None
 
 

@@ -221,8 +221,12 @@ def deploy(one: Handover, now: State, *, overlay: bool) -> str:
     there = any(f.outcome in ("same", "any time", "at the end") for f in one.fates)
     adopted = "What is still there is taken over by its name.\n" if there else "\n"
     apply = "kubectl apply --server-side --force-conflicts --field-manager=etcompile -k out/"
+    own = f"{one.file}{' --overlay overlay.yaml' if overlay else ''}"
+    own += " --adopt --take-ownership '*'" if there else ""
     parts = (
-        f"Deploy what is rendered\n\n{again}{adopted}\n{_KUBECTL}\n",
+        f"Deploy what is rendered\n\n{again}{adopted}\n{_ETCOMPILE}\n",
+        code(f"etcompile diff {own}", f"etcompile apply {own}"),
+        f"\n{_KUBECTL}\n",
         code(f"{command} -o out/", apply),
         f"\n{_ARGO_CD}\n",
         code(
@@ -241,6 +245,10 @@ def deploy(one: Handover, now: State, *, overlay: bool) -> str:
     return "\n".join(parts)
 
 
+_ETCOMPILE = (
+    "**With etcompile**, which shows what it would change, and then does it in the order that"
+    " training needs, and waits:"
+)
 _KUBECTL = (
     "**With kubectl**, server-side, because the operator's objects carry no note of what was"
     " applied:"

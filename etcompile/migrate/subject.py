@@ -42,7 +42,7 @@ def operator(one: Handover) -> str:
 
 def resource(one: Handover) -> str:
     """The custom resource."""
-    group, _, version = one.job.api_version.partition("/")
+    group, _, version = (one.live.api_version or one.job.api_version).partition("/")
     return f"{one.job.kind.lower()}.{version}.{group}/{one.job.name}"
 
 

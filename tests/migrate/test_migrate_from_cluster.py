@@ -101,6 +101,9 @@ def test_a_job_is_read_with_its_intents_and_objects(
     documents = [*yaml.safe_load_all((folder / "mnist.yaml").read_text())]
     assert [one["kind"] for one in documents] == ["TrainingJob", "ScaleOut"]
     assert documents[0]["spec"] == training_job()["spec"]
+    header = (folder / "mnist.yaml").read_text()
+    assert "from cluster test: without its status" in header
+    assert "<python>" not in header + done.stderr
     text = (folder / "HANDOVER.md").read_text()
     assert "| ConfigMap mnist-config |" in text
     assert "of-somebody-else" not in text
