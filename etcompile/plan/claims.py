@@ -4,10 +4,13 @@ Two tools that write one object undo each other for ever, so an object that some
 after is not touched without leave (reference/gitops.md 3 and 4.3).
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from typing import Any
 
+from etcompile.model.protocol import JOB_LABEL, STORED_JOB
 from etcompile.plan.comparing import PART_OF
+from etcompile.plan.rights import MANAGER
 from etcompile.plan.step import Object
 
 INVENTORY_ID = "applyset.kubernetes.io/id"
@@ -22,6 +25,10 @@ _ANNOTATIONS = {
     "meta.helm.sh/release-name": "Helm release",
     "config.k8s.io/owning-inventory": "inventory",
 }
+OUR_PROGRAMS = frozenset({"etcompile-watcher", "etcompile-applyset"})
+"""Our field managers beside that of `apply`."""
+_STORED_KIND = re.compile(r"^document:\n(?:^  .*\n)*?^  kind: ([A-Za-z]+)$", re.MULTILINE)
+"""The kind of the document in a stored job (`etcompile.stored`)."""
 _KEEP = {
     "etcompile.dev/prune": "disabled",
     "client.lifecycle.config.k8s.io/deletion": "detach",
@@ -45,6 +52,42 @@ def tracker(live: Object) -> str | None:
             if name := found.get(key):
                 return f"{tool} {name}"
     return None
+
+
+def holder(live: Object, inventories: Collection[str]) -> str | None:
+    """The clause that says which tool or other ApplySet an object belongs to; None if to none.
+
+    Args:
+        live: The object.
+        inventories: The ids of the ApplySets that are ours.
+    """
+    member = inventory(live)
+    tool = tracker(live)
+    if tool is None and member and member not in inventories:
+        tool = f"the ApplySet {member}"
+    return f"{tool} manages it" if tool else None
+
+
+def other_job(desired: Object, live: Object) -> str | None:
+    """The job of another kind that has the same name, by its ConfigMap: `TFJob bert`.
+
+    Args:
+        desired: The object as it is declared.
+        live: The object as it is.
+    """
+    wanted, there = _job_kind(desired), _job_kind(live)
+    if not wanted or not there or wanted == there:
+        return None
+    name = (live["metadata"].get("labels") or {}).get(JOB_LABEL)
+    return f"{there} {name}"
+
+
+def _job_kind(value: Object) -> str | None:
+    """The kind of the job that a ConfigMap stores, if it stores one."""
+    data = value.get("data") if value["kind"] == "ConfigMap" else None
+    stored = data.get(STORED_JOB) if isinstance(data, Mapping) else None
+    found = _STORED_KIND.search(stored) if isinstance(stored, str) else None
+    return found[1] if found else None
 
 
 def controller(live: Object) -> str | None:
@@ -83,6 +126,26 @@ def makers(live: Object) -> str:
         str(entry.get("manager")) for entry in entries if entry.get("subresource") != "status"
     )
     return ", ".join(names) or "somebody else"
+
+
+def stranger(live: Object, manager: str) -> str | None:
+    """Who made an object that none of our programs has ever written; None if one has.
+
+    `kubectl expose` and a copied manifest give new objects the labels of the old one, that of its
+    ApplySet and of its job too: labels do not make an object ours.
+
+    Args:
+        live: The object.
+        manager: Our field manager.
+    """
+    entries = live["metadata"].get("managedFields") or ()
+    names = {str(entry.get("manager")) for entry in entries}
+    return makers(live) if names and not names & {manager, *OUR_PROGRAMS} else None
+
+
+def is_member(live: Object, manager: str = MANAGER) -> bool:
+    """Whether an object is in an ApplySet because it was applied with it, and is no copy."""
+    return inventory(live) is not None and stranger(live, manager) is None
 
 
 def is_going(live: Object) -> bool:

@@ -4,24 +4,75 @@ A table in words: what is declared, what is there, whose it is, and what the API
 the action; the first rule that speaks wins.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from msgspec import structs
 
-from etcompile.plan import claims, secrecy
+from etcompile.model.protocol import JOB_LABEL
+from etcompile.plan import claims, protection, secrecy
+from etcompile.plan.admitted import Ask, Doubt, Told
 from etcompile.plan.comparing import PART_OF, compared
+from etcompile.plan.ignoring import as_live
 from etcompile.plan.immutable import Change, Verdict, changes
 from etcompile.plan.managed import Ownership, ownership
 from etcompile.plan.places import ABSENT, Raw, differing, shown
 from etcompile.plan.rights import Rights
-from etcompile.plan.step import FieldChange, How, Need, Object, ObjectRef, Step, deletion
+from etcompile.plan.step import (
+    Action,
+    FieldChange,
+    How,
+    Need,
+    Object,
+    ObjectRef,
+    Step,
+    deletion,
+    reference,
+)
 
+PRUNES = "--prune deletes it"
+"""What to do about an object that is left because nobody asked for its deletion."""
 _UNKNOWN = Ownership(None, (), known=False)
 
 
 def created(desired: Object, ref: ObjectRef, reason: str = "it does not exist") -> Step:
     """The step for an object that is not there."""
     return Step("create", ref, (reason,), manifest=_manifest(desired))
+
+
+def seeming(
+    desired: Object,
+    live: Object,
+    ref: ObjectRef,
+    rights: Rights,
+    inventory: str | None,
+    job: str | None = None,
+) -> Doubt | None:
+    """The difference of a declared object that is there, as far as it shows without a cluster.
+
+    Args:
+        desired: The object as it is declared.
+        live: The object as it is.
+        ref: Its reference.
+        rights: What the plan may do.
+        inventory: The id of the ApplySet that it should be in; None for none.
+        job: Its job.
+
+    Returns:
+        The difference; None if there is none.
+    """
+    owned = _owned(live, rights)
+    declared = desired
+    if rights.ignored:
+        desired = as_live(desired, live, ref, rights.ignored, owned)
+    found = compared(desired, live, owned, whole=rights.whole)
+    places = found.places
+    now = claims.inventory(live)
+    if inventory and now != inventory:
+        label = ("metadata", "labels", PART_OF)
+        places = (*places, Raw(label, ABSENT if now is None else now, inventory))
+    if not places:
+        return None
+    return Doubt(ref, declared, desired, live, inventory, places, found.result, owned, job)
 
 
 def matched(
@@ -31,6 +82,7 @@ def matched(
     rights: Rights,
     inventory: str | None,
     inventories: frozenset[str] = frozenset(),
+    ask: Ask | None = None,
 ) -> Step:
     """The step for an object that is declared and there.
 
@@ -41,33 +93,71 @@ def matched(
         rights: What the plan may do.
         inventory: The id of the ApplySet that it should be in; None for none.
         inventories: The ids of all that the declarations are of: it may come from another one.
+        ask: Asks the API server whether a difference is one; None without a cluster.
     """
-    owned = _UNKNOWN if rights.whole else ownership(live, rights.manager)
-    found = compared(desired, live, owned, whole=rights.whole)
-    places = found.places
-    member = claims.inventory(live)
-    if inventory and member != inventory:
-        label = ("metadata", "labels", PART_OF)
-        places = (*places, Raw(label, ABSENT if member is None else member, inventory))
+    doubt = seeming(desired, live, ref, rights, inventory)
+    if doubt is None:
+        return unchanged(live, ref)
+    (answer,) = ask([doubt]) if ask is not None else (None,)
+    return judged(doubt, answer, rights, inventories)
+
+
+def unchanged(live: Object, ref: ObjectRef) -> Step:
+    """The step for an object with which there is nothing to do."""
     metadata = live["metadata"]
-    step = Step(
-        "unchanged", ref, uid=metadata.get("uid"), resource_version=metadata.get("resourceVersion")
-    )
-    if not places:
-        return step
+    uid, version = metadata.get("uid"), metadata.get("resourceVersion")
+    return Step("unchanged", ref, uid=uid, resource_version=version)
+
+
+def judged(
+    doubt: Doubt, answer: Told | None, rights: Rights, inventories: frozenset[str] = frozenset()
+) -> Step:
+    """The step for an object that seems to differ.
+
+    Args:
+        doubt: How it seems to differ.
+        answer: What the API server says about that; None if it does not.
+        rights: What the plan may do.
+        inventories: The ids of all ApplySets that the declarations are of.
+    """
+    desired, live = doubt.desired, doubt.live
+    places, result = doubt.places, doubt.result
+    step = unchanged(live, doubt.ref)
+    if answer is not None:
+        desired, places, result = answer.desired, answer.places, answer.result
+        if not places:
+            return step
     # Not the desired object: what it leaves out stays as it is.
-    judged = changes(live, found.result) if found.result is not live else []
+    found = changes(live, result) if result is not live else []
+    if answer is not None and answer.accepted:
+        found = [one for one in found if one.verdict is not Verdict.REFUSED]
     step = structs.replace(
-        step, changes=_changes(desired, places, judged, rights), manifest=_manifest(desired)
+        step, changes=_changes(desired, places, found, rights), manifest=_manifest(desired)
     )
     if rights.whole:
-        return _decided(step, judged, rights)
-    ours = owned.ours is not None or member in inventories
+        return _decided(step, found, rights)
+    owned = doubt.owned
+    ours = owned.ours is not None or (
+        claims.inventory(live) in inventories and claims.stranger(live, rights.manager) is None
+    )
     if not owned.known:
         ours = ours or _says_ours(live)
-    return _foreign(step, live, rights, inventories) or _decided(
-        step, judged, rights, adopted=None if ours else claims.makers(live)
+    holder = claims.holder(live, inventories) or (
+        None if ours else f"{claims.makers(live)} made it"
     )
+    if refused := _foreign(step, desired, live, rights, holder):
+        return refused
+    fields = answer.immutable if answer is not None else ()
+    decided = _decided(step, found, rights, holder, fields)
+    if decided.action != "replace":
+        return decided
+    # A new object is as it is declared, and admission makes of it what it makes of all.
+    decided = structs.replace(decided, manifest=_manifest(doubt.declared))
+    return _guarded(decided, desired, live, rights)
+
+
+def _owned(live: Object, rights: Rights) -> Ownership:
+    return _UNKNOWN if rights.whole else ownership(live, rights.manager)
 
 
 def left_over(live: Object, rights: Rights, inventories: Iterable[str]) -> Step:
@@ -78,7 +168,7 @@ def left_over(live: Object, rights: Rights, inventories: Iterable[str]) -> Step:
         rights: What the plan may do.
         inventories: The ids of the ApplySets that the declarations are of.
     """
-    step = deletion(live, "it is no longer declared")
+    step = deletion(live, "it is no longer in the files")
     if rights.whole:
         return step
     why = ""
@@ -87,30 +177,44 @@ def left_over(live: Object, rights: Rights, inventories: Iterable[str]) -> Step:
     elif claims.is_going(live):
         why = "it is being deleted already"
     elif tool := claims.tracker(live):
-        why = f"{tool} looks after it"
+        why = f"{tool} manages it"
     elif owner := claims.owner(live):
-        why = f"it goes with its owner {owner}"
+        why = f"it is deleted with its owner {owner}"
     elif annotation := claims.kept_by(live):
-        why = f"it says {annotation}"
+        why = f"it has the annotation {annotation}"
+    elif (maker := claims.stranger(live, rights.manager)) and not rights.adopt:
+        why = f"{maker} made it, with labels of the job"
+    elif reason := protection.left_because(live, rights.manager):
+        why = reason
     elif not rights.prune:
-        why = "it is no longer declared; --prune deletes it"
+        why = f"it is no longer in the files; {PRUNES}"
+    elif protection.prevents_destruction(live):
+        return structs.replace(step, action="conflict", reasons=(protection.FORBIDDEN,))
     return structs.replace(step, action="unmanaged", reasons=(why,)) if why else step
 
 
-def _foreign(step: Step, live: Object, rights: Rights, inventories: frozenset[str]) -> Step | None:
-    """The step if somebody else's claim decides it."""
+def _foreign(
+    step: Step, desired: Object, live: Object, rights: Rights, holder: str | None
+) -> Step | None:
+    """The step if somebody else's claim refuses it.
+
+    Args:
+        step: The step so far.
+        desired: The object as it is declared.
+        live: The object as it is.
+        rights: What the plan may do.
+        holder: Whose it is, in a clause, if it is not ours.
+    """
+    if owner := claims.controller(live):
+        reason = f"{owner} controls it and would undo the change"
+        return structs.replace(step, action="conflict", reasons=(reason,))
+    if other := claims.other_job(desired, live):
+        reason = f"it belongs to the {other}: two jobs of one name cannot share a namespace"
+        return structs.replace(step, action="conflict", reasons=(reason,))
     reasons: list[str] = []
     needs: Need | None = None
-    member = claims.inventory(live)
-    tool = claims.tracker(live)
-    if owner := claims.controller(live):
-        return structs.replace(
-            step, action="conflict", reasons=(f"{owner} controls it and would undo the change",)
-        )
-    if tool is None and member and member not in inventories:
-        tool = f"the ApplySet {member}"
-    if tool and not rights.adopt:
-        reasons.append(f"{tool} looks after it; --adopt takes it over")
+    if holder and not rights.adopt:
+        reasons.append(holder)
         needs = "adopt"
     for change in step.changes:
         if change.manager:
@@ -120,31 +224,61 @@ def _foreign(step: Step, live: Object, rights: Rights, inventories: frozenset[st
         return structs.replace(
             step, action="conflict", reasons=tuple(dict.fromkeys(reasons)), needs=needs
         )
-    if tool:
-        return structs.replace(step, action="adopt", reasons=(f"{tool} has looked after it",))
     return None
 
 
+def _guarded(step: Step, desired: Object, live: Object, rights: Rights) -> Step:
+    """A replacement, held against what is protected from being destroyed."""
+    if protection.prevents_destruction(desired, live):
+        return structs.replace(
+            step, action="conflict", reasons=(*step.reasons, protection.FORBIDDEN), needs=None
+        )
+    lost = protection.lost_with(live, desired, rights.manager)
+    if lost is None:
+        return step
+    if protection.is_named(reference(live), rights.replace_data):
+        return structs.replace(step, reasons=(_immutable(step), lost), needs=None)
+    reason = f"{lost}; --replace-data {step.ref.kind}/{step.ref.name} replaces it anyway"
+    return structs.replace(step, reasons=(_immutable(step), reason), needs="replace-data")
+
+
+def _immutable(step: Step) -> str:
+    """The fields that cannot change, without the option that would allow it."""
+    return step.reasons[-1].partition(";")[0]
+
+
 def _decided(
-    step: Step, found: list[Change], rights: Rights, *, adopted: str | None = None
+    step: Step,
+    found: list[Change],
+    rights: Rights,
+    holder: str | None = None,
+    immutable: Sequence[str] = (),
 ) -> Step:
-    """The step by what the API accepts."""
-    refused = [one for one in found if one.verdict is Verdict.REFUSED]
+    """The step by what the API accepts.
+
+    Args:
+        step: The step, as far as it is known.
+        found: The changes that our table of Kubernetes' rules has something to say about.
+        rights: What the plan may do.
+        holder: Whose the object is, in a clause, if it is not ours.
+        immutable: The fields that the API server says cannot change.
+    """
+    refused = [one.field for one in found if one.verdict is Verdict.REFUSED] or immutable
+    reasons = [f"it is taken over: {holder}"] if holder else []
     if refused:
-        fields = ", ".join(dict.fromkeys(one.field for one in refused))
+        fields = ", ".join(dict.fromkeys(refused))
         allowed = rights.replace or rights.whole
-        reason = f"{fields} cannot change on an object that exists"
+        reason = f"{fields} cannot be changed on an existing object"
+        reasons.append(reason if allowed else f"{reason}; --replace deletes and recreates it")
         return structs.replace(
             step,
             action="replace",
-            reasons=(reason if allowed else f"{reason}; --replace deletes it and makes it anew",),
+            reasons=tuple(reasons),
             needs=None if allowed else "replace",
         )
-    reasons = [f"{one.field} changes, which restarts the container in place" for one in found]
-    if adopted is not None:
-        reasons.insert(0, f"it exists and was made by {adopted}")
-        return structs.replace(step, action="adopt", reasons=tuple(dict.fromkeys(reasons)))
-    return structs.replace(step, action="update", reasons=tuple(dict.fromkeys(reasons)))
+    reasons += [f"{one.field} changes, which restarts the container in place" for one in found]
+    action: Action = "adopt" if holder else "update"
+    return structs.replace(step, action=action, reasons=tuple(dict.fromkeys(reasons)))
 
 
 def _changes(
@@ -181,5 +315,5 @@ def _manifest(desired: Object) -> Object | None:
 
 
 def _says_ours(live: Object) -> bool:
-    labels = live["metadata"].get("labels") or {}
-    return bool(labels.get("app.kubernetes.io/managed-by") == "etcompile")
+    # By a label of our own: `app.kubernetes.io/managed-by` may be somebody else's.
+    return JOB_LABEL in (live["metadata"].get("labels") or {})

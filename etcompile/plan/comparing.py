@@ -107,9 +107,8 @@ def _mapping(
     path: Path, desired: Mapping[str, Any], live: Mapping[str, Any], around: _Around
 ) -> Any:
     kind, ours, others, places = around
-    # A mapping that we own as one, such as a selector, holds what we declare and nothing else.
-    if ours is not None and not ours and lists.is_one(path):
-        ours = _ALL
+    if ours is not _ALL and _is_one(path, desired, ours, others):
+        return _one(path, desired, live, around)
     made = dict(live)
     before = len(places)
     narrowed = (kind, ours, others, places)
@@ -119,6 +118,33 @@ def _mapping(
         for name in live.keys() - desired.keys():
             _field(path, name, None, live, made, narrowed)
     return made if len(places) > before else live
+
+
+def _is_one(path: Path, desired: Mapping[str, Any], ours: Fields | None, others: Others) -> bool:
+    """Whether the API server takes a mapping for one value: its owners own nothing below it.
+
+    Without an owner the kinds of Kubernetes are known, by the `+structType` and `+mapType` marks
+    of their types (reference/gitops.md 4.4).
+    """
+    owned = [one for one in (ours, *(fields for _, fields in others)) if one is not None]
+    if any(owned):
+        return False
+    return lists.is_one(path) or (bool(owned) and bool(desired) and len(path) > 1)
+
+
+def _one(path: Path, desired: Mapping[str, Any], live: Mapping[str, Any], around: _Around) -> Any:
+    """What becomes of a mapping that is one value, such as a selector.
+
+    It holds what we declare and nothing else, whoever wrote what is there: a key that somebody
+    patched in makes the patcher the owner of all of it.
+    """
+    kind, _, _, _ = around
+    inside: list[Raw] = []
+    made = _mapping(path, desired, live, (kind, _ALL, (), inside))
+    if not inside:
+        return live
+    _note(path, live, made, around)
+    return made
 
 
 def _field(

@@ -7,19 +7,50 @@ plan anew, and refuses if that is another one.
 
 import hashlib
 import json
+import re
 from typing import Any
 
 import msgspec
 from msgspec import Struct, structs
 
+from etcompile.diagnostics import ValuePath
 from etcompile.load import without_nulls
-from etcompile.plan.step import FieldChange, ObjectRef, Plan, Step
+from etcompile.plan.step import Action, FieldChange, How, Need, ObjectRef, Plan, Step, Until
 
+API_VERSION = "etcompile.dev/v1"
+KIND = "Plan"
 VERSION = 1
+_BYTE = re.compile(r"\(byte (\d+)\)")
+_STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
+_SHOWN = 20
+"""Characters of a version that a message shows."""
+_HEAD = re.compile(rb'\s*\{\s*"apiVersion"\s*:\s*"etcompile\.dev/v1"\s*,\s*"kind"\s*:\s*"Plan"')
+
+
+class PlanProblem(Struct, frozen=True):
+    """Something wrong with the file of a plan.
+
+    Args:
+        text: What is wrong.
+        path: The part of the plan.
+        byte: Where the JSON ends to be JSON, from the file's begin; None if it is JSON.
+    """
+
+    text: str
+    path: ValuePath = ()
+    byte: int | None = None
 
 
 class PlanError(Exception):
-    """What was read is no plan that this version of etcompile can read."""
+    """What was read is no plan that this version of etcompile can read.
+
+    Args:
+        problems: Why not.
+    """
+
+    def __init__(self, *problems: PlanProblem) -> None:
+        super().__init__("; ".join(problem.text for problem in problems))
+        self.problems = problems
 
 
 class _Ref(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -31,7 +62,7 @@ class _Ref(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
 
 class _Change(Struct, frozen=True, rename="camel"):
     path: str
-    how: Any
+    how: How
     steps: tuple[str, ...]
     before: Any = None
     after: Any = None
@@ -41,20 +72,21 @@ class _Change(Struct, frozen=True, rename="camel"):
 
 class _Step(Struct, frozen=True, rename="camel"):
     id: str
-    action: Any
+    action: Action
     object: _Ref
     reasons: tuple[str, ...] = ()
     changes: tuple[_Change, ...] = ()
     after: tuple[str, ...] = ()
     wave: int = 0
     job: str | None = None
-    needs: Any = None
-    until: Any = None
+    needs: Need | None = None
+    until: Until | None = None
     limit: int | None = None
     uid: str | None = None
     resource_version: str | None = None
     manifest: dict[str, Any] | None = None
     origin: str | None = None
+    makes_room: bool = False
 
 
 def plan_value(plan: Plan, *, whole: bool = True) -> dict[str, Any]:
@@ -65,15 +97,32 @@ def plan_value(plan: Plan, *, whole: bool = True) -> dict[str, Any]:
         whole: With what is to be applied, so that it can be; else for reading only.
     """
     value: dict[str, Any] = {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
         "version": VERSION,
         "against": plan.against,
         **({"context": plan.context} if plan.context else {}),
+        **({"namespace": plan.namespace} if plan.namespace else {}),
         "digest": digest(plan),
         "differs": plan.differs,
         "counts": plan.counts(),
         "steps": [_step_value(step, whole=whole) for step in plan.steps],
     }
     return value
+
+
+class _Head(Struct, frozen=True, rename="camel"):
+    api_version: Any = None
+    kind: Any = None
+
+
+def is_plan(data: bytes) -> bool:
+    """Whether a file's content says that it is a plan, of whatever version."""
+    try:
+        head = msgspec.json.decode(data, type=_Head)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _HEAD.match(data) is not None  # a broken plan is still meant as one
+    return (head.api_version, head.kind) == (API_VERSION, KIND)
 
 
 def read_plan(data: bytes) -> Plan:
@@ -83,21 +132,55 @@ def read_plan(data: bytes) -> Plan:
         data: The file's content.
 
     Raises:
-        PlanError: it is no plan, one of another version, or one that somebody has changed.
+        PlanError: this is not a plan, one of another version, or one that somebody has changed.
     """
-    try:
-        value = msgspec.json.decode(data)
-        if not isinstance(value, dict) or "steps" not in value:
-            raise PlanError("it is no plan")
-        if value.get("version") != VERSION:
-            raise PlanError(f"it is of version {value.get('version')}, and not {VERSION}")
-        steps = tuple(_step(msgspec.convert(one, _Step)) for one in value["steps"])
-        plan = Plan(steps, str(value["against"]), value.get("context"))
-    except (msgspec.DecodeError, msgspec.ValidationError, KeyError) as error:
-        raise PlanError(f"it is no plan: {error}") from error
+    value = _decoded(data)
+    if not isinstance(value, dict) or "steps" not in value:
+        raise PlanError(PlanProblem("this is not a plan"))
+    if (version := value.get("version")) != VERSION:
+        problem = f"its version is {str(version)[:_SHOWN]}, not {VERSION}"
+        raise PlanError(PlanProblem(problem, ("version",)))
+    problems: list[PlanProblem] = []
+    given = _converted(value["steps"], list[Any], ("steps",), problems) or ()
+    read = [_converted(one, _Step, ("steps", n), problems) for n, one in enumerate(given)]
+    against = _converted(value.get("against"), str, ("against",), problems)
+    context = _converted(value.get("context"), str | None, ("context",), problems)
+    namespace = _converted(value.get("namespace"), str | None, ("namespace",), problems)
+    if problems:
+        raise PlanError(*problems)
+    plan = Plan(tuple(map(_step, read)), against, context, namespace)
     if value.get("digest") != digest(plan):
-        raise PlanError("it was changed since it was written")
+        raise PlanError(PlanProblem("it was changed since it was written", ("digest",)))
     return plan
+
+
+def _decoded(data: bytes) -> Any:
+    """The JSON value of a file."""
+    try:
+        return msgspec.json.decode(data)
+    except msgspec.DecodeError as error:
+        at = _BYTE.search(str(error))
+        byte = int(at[1]) if at else len(data)
+        raise PlanError(PlanProblem("this is not a plan: it is not JSON", byte=byte)) from error
+    except UnicodeDecodeError as error:
+        raise PlanError(PlanProblem("this is not a plan: it is not UTF-8")) from error
+    except RecursionError as error:
+        raise PlanError(PlanProblem("this is not a plan: it is nested too deep")) from error
+
+
+def _converted(value: Any, to: Any, path: ValuePath, problems: list[PlanProblem]) -> Any:
+    """A part of a plan; None if it is wrong, which becomes one of the problems."""
+    try:
+        return msgspec.convert(value, to)
+    except msgspec.ValidationError as error:
+        words, _, below = str(error).partition(" - at `$")
+        below = below.partition("[...]")[0].removesuffix("`")
+        where = "".join(f"[{one}]" if isinstance(one, int) else one for one in path)
+        steps = [int(at) if at else name for name, at in _STEP.findall(below)]
+        quoted = words.replace("`", "'")
+        problem = f"this is not a plan: {where}{below}: {quoted[:1].lower()}{quoted[1:]}"
+        problems.append(PlanProblem(problem, (*path, *steps)))
+        return None
 
 
 def digest(plan: Plan) -> str:
@@ -137,6 +220,7 @@ def _step_value(step: Step, *, whole: bool) -> dict[str, Any]:
             "uid": step.uid,
             "resourceVersion": step.resource_version,
             "origin": step.origin,
+            "makesRoom": step.makes_room or None,
         }
     )
     if step.changes:

@@ -14,6 +14,7 @@ from msgspec import Struct
 from etcompile.model import quantity
 from etcompile.plan.defaults import settled
 from etcompile.plan.fields import Difference, Path, differences, matches
+from etcompile.plan.secrecy import masked
 
 Object = Mapping[str, Any]
 
@@ -100,7 +101,10 @@ def changes(old: Object, new: Object) -> list[Change]:
         else:
             continue
         seen = difference.visible
-        secret = old["kind"] == "Secret" and seen.path[0] == "data"
+        secret = any(
+            one is not None and masked(old["kind"], seen.path, one) != one
+            for one in (seen.old, seen.new)
+        )
         change = Change(verdict, seen.field, seen.path, seen.old, seen.new, secret, row)
         found.setdefault((seen.field, verdict), change)
     return list(found.values())

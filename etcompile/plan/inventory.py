@@ -6,7 +6,6 @@ The format is kubectl's (KEP-3659), so that `kubectl apply --prune --applyset` r
 
 import base64
 import hashlib
-from collections.abc import Iterable
 
 from etcompile.plan.claims import INVENTORY_ID
 from etcompile.plan.comparing import PART_OF
@@ -19,6 +18,7 @@ __all__ = [
     "PART_OF",
     "applyset_id",
     "is_parent",
+    "listed",
     "members",
     "parent",
 ]
@@ -45,22 +45,23 @@ def is_parent(found: Object, ref: ObjectRef) -> bool:
     return bool(labels.get(INVENTORY_ID) == applyset_id(ref))
 
 
-def members(found: Object, versions: Iterable[str]) -> tuple[list[tuple[str, str]], list[str]]:
-    """Where the members of a set are: their kinds, by API version, and their namespaces.
+def members(found: Object) -> tuple[list[tuple[str, str]], list[str]]:
+    """Where the members of a set are: their API groups and kinds, and their namespaces.
+
+    A parent names no versions: which one to ask for, the cluster knows.
 
     Args:
         found: The parent.
-        versions: The API versions to read a group in; `v1` of a group that is in none of them.
     """
     metadata = found["metadata"]
     annotations = metadata.get("annotations") or {}
-    known = {version.rpartition("/")[0]: version for version in versions}
     kinds = []
-    for one in _listed(annotations.get(KINDS)):
-        kind, _, group = one.partition(".")
-        kinds.append((known.get(group) or (f"{group}/v1" if group else "v1"), kind))
-    return kinds, [metadata.get("namespace") or "", *_listed(annotations.get(NAMESPACES))]
+    for name in listed(annotations.get(KINDS)):
+        kind, _, group = name.partition(".")
+        kinds.append((group, kind))
+    return kinds, [metadata.get("namespace") or "", *listed(annotations.get(NAMESPACES))]
 
 
-def _listed(text: str | None) -> list[str]:
-    return [one for one in (text or "").split(",") if one]
+def listed(annotation: object) -> list[str]:
+    """The names that an annotation of a parent holds, with commas between them."""
+    return [name for name in str(annotation or "").split(",") if name]

@@ -82,6 +82,24 @@ def label(found: Mapping[str, Any]) -> str:
     return f"[{'/'.join(map(str, found.values()))}]"
 
 
+def index(path: tuple[str, ...], items: Sequence[Any]) -> int | None:
+    """The index of the item that a path ends at; None if there is none.
+
+    Args:
+        path: To the item: it ends in `[its key]`, or `[its index]`.
+        items: The list.
+    """
+    step = path[-1]
+    names = keys(path[:-1], items)
+    for place, one in enumerate(items if names else ()):
+        found = key(one, names) if isinstance(one, Mapping) else None
+        if found is not None and label(found) == step:
+            return place
+    inside = step[1:-1]
+    is_index = not names and inside.isdigit() and int(inside) < len(items)
+    return int(inside) if is_index else None
+
+
 def is_set(path: tuple[str, ...]) -> bool:
     """Whether a list is a set: its items are told apart by what they are."""
     return path[-1] in _SETS

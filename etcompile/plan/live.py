@@ -37,7 +37,7 @@ class LiveObjects(Protocol):
         """All objects of these kinds with these labels, but perhaps for those that `get` gave.
 
         Args:
-            kinds: API version and kind. One that the cluster does not know has no objects.
+            kinds: API group and kind. One that the cluster does not know has no objects.
             namespaces: Where to look for those that have one.
             labels: What they must all carry.
         """

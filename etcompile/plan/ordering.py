@@ -159,7 +159,7 @@ class _Training:
             drained = Step(
                 "wait",
                 pod.step.ref,
-                (f"the host list has dropped it; its work moves within {DRAIN} s",),
+                (f"it was removed from the host list, and drains for at most {DRAIN} s",),
                 after=tuple(
                     name
                     for name, (_, _, removed) in self.lists.items()
@@ -206,7 +206,7 @@ def _ready(pod: Step) -> Step:
     return Step(
         "wait",
         pod.ref,
-        ("it must be Ready before others are told of it",),
+        ("it must be Ready before the host list names it",),
         after=(pod.id,),
         job=pod.job,
         until="ready",

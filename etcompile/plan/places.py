@@ -8,6 +8,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from etcompile.plan import lists
+
 Path = tuple[str, ...]
 ABSENT: Any = object()
 """Stands for no value: null is one."""
@@ -40,6 +42,48 @@ def shown(path: Path) -> str:
         else:
             text += f".{step}" if text else step
     return text
+
+
+def value_at(value: Any, path: Path) -> Any:
+    """The value at a path; `ABSENT` if there is none."""
+    for number, step in enumerate(path, 1):
+        if isinstance(value, Mapping) and step in value:
+            value = value[step]
+        elif isinstance(value, list) and (at := lists.index(path[:number], value)) is not None:
+            value = value[at]
+        else:
+            return ABSENT
+    return value
+
+
+def changed_at(value: Any, path: Path, new: Any, done: int = 0) -> Any:
+    """A copy with another value at a path.
+
+    Args:
+        value: A JSON value; it is not changed.
+        path: Where.
+        new: The new value; `ABSENT` takes what is there away.
+        done: How many steps of the path lead to `value`.
+
+    Returns:
+        The copy; the value itself if the path leads to no place that can be.
+    """
+    step, last = path[done], done + 1 == len(path)
+    if isinstance(value, list):
+        at = lists.index(path[: done + 1], value)
+        if at is None:
+            return value if new is ABSENT or not last else [*value, new]
+        if last:
+            return [*value[:at], *([] if new is ABSENT else [new]), *value[at + 1 :]]
+        return [*value[:at], changed_at(value[at], path, new, done + 1), *value[at + 1 :]]
+    if not isinstance(value, Mapping):
+        return value
+    if last:
+        rest = {key: one for key, one in value.items() if key != step}
+        return rest if new is ABSENT else {**value, step: new}
+    if step not in value and new is ABSENT:
+        return value
+    return {**value, step: changed_at(value.get(step, {}), path, new, done + 1)}
 
 
 def differing(places: tuple[Raw, ...]) -> Iterator[Raw]:

@@ -1,7 +1,8 @@
 """Desired and live objects to a plan: what to do about each, why, and in what order.
 
-The one function that strings the parts together: `comparing` says which fields differ, `classes`
-what follows for one object, `ordering` what waits for what, `turns` whose turn it is.
+The one function that strings the parts together: `comparing` says which fields seem to differ,
+`admitted` which of them the API server would change, `classes` what follows for one object,
+`ordering` what waits for what, `turns` whose turn it is.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -10,14 +11,14 @@ from msgspec import Struct, field, structs
 
 from etcompile.model.protocol import JOB_LABEL
 from etcompile.plan import claims
-from etcompile.plan.classes import created, left_over, matched
+from etcompile.plan.admitted import Ask, Doubt
+from etcompile.plan.classes import created, judged, left_over, seeming, unchanged
 from etcompile.plan.ordering import Draft, ordered
 from etcompile.plan.rights import Rights
-from etcompile.plan.step import Object, ObjectRef, Plan, Step, reference
+from etcompile.plan.step import IDLE, Object, ObjectRef, Plan, Step, reference
 from etcompile.plan.turns import in_turn, ring
 
 Key = tuple[str, str, str, str]
-_IDLE = ("unchanged", "unmanaged")
 
 
 class Declared(Struct, frozen=True):
@@ -51,6 +52,7 @@ def plan(
     against: str = "cluster",
     context: str | None = None,
     namespace: str = "default",
+    ask: Ask | None = None,
 ) -> Plan:
     """The plan that makes live objects what is desired.
 
@@ -64,6 +66,7 @@ def plan(
         against: What the live objects are called.
         context: The cluster's context, if there is one.
         namespace: The namespace of objects that name none.
+        ask: Asks the API server which differences are some; None without a cluster.
 
     Returns:
         The plan. If its steps wait for each other in a ring, they are in no particular order, and
@@ -76,7 +79,7 @@ def plan(
         for value in group.objects:
             wanted[_key(reference(value), namespace)] = (value, group)
     inventories = frozenset(group.inventory for group in groups if group.inventory)
-    found, left, unready = _matched(wanted, live, rights, namespace, inventories)
+    found, left, unready = _matched(wanted, live, rights, namespace, inventories, ask)
     titles = {group.inventory: group.job for group in groups if group.inventory}
     jobs = {(job.rpartition("/")[0], job.rpartition("/")[2]): job for job in _jobs(groups)}
     drafts: list[Draft] = []
@@ -85,7 +88,7 @@ def plan(
     for key, (value, group) in wanted.items():
         for step in found.get(key) or [created(value, reference(value))]:
             placed = structs.replace(step, job=group.job, origin=group.origin)
-            if placed.action in _IDLE:
+            if placed.action in IDLE:
                 idle.append(placed)
                 if key in unready:
                     late.append(Draft(placed, value))
@@ -95,7 +98,7 @@ def plan(
         step = left_over(value, rights, inventories)
         job = titles.get(claims.inventory(value) or "") or _job(value, jobs)
         placed = structs.replace(step, job=job)
-        if placed.action in _IDLE:
+        if placed.action in IDLE:
             idle.append(placed)
         else:
             drafts.append(Draft(placed, value))
@@ -103,7 +106,7 @@ def plan(
     steps = ordered(drafts, waits, wave, late) if drafts else []
     if ring(steps) is None:
         steps = in_turn(steps)
-    return Plan((*steps, *idle), against, context)
+    return Plan((*steps, *idle), against, context, namespace if against == "cluster" else None)
 
 
 def _matched(
@@ -112,6 +115,7 @@ def _matched(
     rights: Rights,
     namespace: str,
     inventories: frozenset[str],
+    ask: Ask | None,
 ) -> tuple[dict[Key, list[Step]], list[Object], set[Key]]:
     """The steps of objects that are declared and there, and the objects that are only there.
 
@@ -120,6 +124,7 @@ def _matched(
     """
     unready: set[Key] = set()
     found: dict[Key, list[Step]] = {}
+    doubts: dict[Key, Doubt] = {}
     left: dict[Key, Object] = {}
     for value in live:
         key = _key(reference(value), namespace)
@@ -130,15 +135,20 @@ def _matched(
         desired, group = wanted[key]
         ref = reference(desired)
         if ref.key in group.kept and not claims.is_going(value):
-            metadata = value["metadata"]
-            uid, version = metadata.get("uid"), metadata.get("resourceVersion")
-            found[key] = [Step("unchanged", ref, uid=uid, resource_version=version)]
+            found[key] = [unchanged(value, ref)]
         elif not rights.whole and claims.is_going(value):
             found[key] = _made_anew(desired, value, ref)
         else:
-            found[key] = [matched(desired, value, ref, rights, group.inventory, inventories)]
+            doubt = seeming(desired, value, ref, rights, group.inventory, group.job)
+            if doubt is None:
+                found[key] = [unchanged(value, ref)]
+            else:
+                doubts[key] = doubt
             if not rights.whole and ref.kind == "Pod" and not _is_ready(value):
                 unready.add(key)
+    answers = ask([*doubts.values()]) if ask is not None and doubts else [None] * len(doubts)
+    for (key, doubt), answer in zip(doubts.items(), answers, strict=True):
+        found[key] = [judged(doubt, answer, rights, inventories)]
     return found, list(left.values()), unready
 
 

@@ -4,15 +4,20 @@ The counterpart of `planning`: nothing is desired here, so what decides is whose
 whether what it holds can be made again.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from msgspec import structs
 
-from etcompile.model.protocol import KEY_PAIR
-from etcompile.plan import claims
+from etcompile.plan import claims, protection
 from etcompile.plan.ordering import Draft, ordered
-from etcompile.plan.step import Object, Plan, Step, deletion
+from etcompile.plan.references import references
+from etcompile.plan.rights import MANAGER
+from etcompile.plan.step import Object, ObjectRef, Plan, Step, deletion, reference
 from etcompile.plan.turns import in_turn
+
+_SHARED = frozenset({"ConfigMap", "PersistentVolumeClaim", "Secret", "ServiceAccount"})
+_EVERYWHERE = frozenset({"default", "kube-root-ca.crt"})
+"""A ServiceAccount and a ConfigMap that each namespace has."""
 
 
 def removal(
@@ -20,7 +25,9 @@ def removal(
     wave: Callable[[Object], int],
     *,
     adopt: bool = False,
+    applied: Collection[str] = (),
     context: str | None = None,
+    reason: str = "its job is deleted",
 ) -> Plan:
     """The plan that removes jobs.
 
@@ -28,13 +35,19 @@ def removal(
         belongings: Live objects, each with the title of the job that it belongs to.
         wave: The wave of an object (`etcompile.emit.wave`).
         adopt: Delete also what another tool looks after.
+        applied: The titles of the jobs that etcompile has applied. What etcompile never wrote is
+            not theirs, whatever its labels say; all objects of a job that another tool applied
+            from rendered files are such.
         context: The cluster's context, if there is one.
+        reason: Why the objects are deleted, in plain words.
     """
     found = list(belongings)
     uids = {value["metadata"].get("uid") for _, value in found}
     drafts, left = [], []
     for job, value in found:
-        step = structs.replace(_step(value, uids, adopt=adopt), job=job)
+        step = structs.replace(_step(value, uids, reason, adopt=adopt), job=job)
+        if step.action == "delete" and job in applied and not adopt:
+            step = _of_strangers(step, value)
         if step.action == "unmanaged":
             left.append(step)
         else:
@@ -43,20 +56,55 @@ def removal(
     return Plan((*in_turn(steps), *left), context=context)
 
 
-def _step(live: Object, uids: set[str | None], *, adopt: bool) -> Step:
-    metadata, kind = live["metadata"], live["kind"]
-    step = deletion(live, "its job goes")
+def named_by(values: Iterable[Object], namespace: str) -> list[ObjectRef]:
+    """What the objects of a job name and may leave behind: Secrets, claims, ConfigMaps, accounts.
+
+    Args:
+        values: The objects, live or declared.
+        namespace: The namespace of those that name none.
+
+    Returns:
+        Each once, without those that every namespace has. Whether they exist is not known.
+    """
+    found = (
+        ObjectRef(
+            "v1", one.kind, one.namespace or reference(value).namespace or namespace, one.name
+        )
+        for value in values
+        for one in references(value)
+        if one.kind in _SHARED and not one.group and one.name not in _EVERYWHERE
+    )
+    return list(dict.fromkeys(found))
+
+
+def left_beside(live: Object, job: str | None) -> Step:
+    """The step of an object that jobs used, and that is not theirs."""
+    words = "the job used it, and etcompile did not create it"
+    if tool := claims.tracker(live):
+        words = f"the job used it, and {tool} manages it"
+    return structs.replace(deletion(live, words), action="unmanaged", job=job)
+
+
+def _of_strangers(step: Step, live: Object) -> Step:
+    """The deletion of an object, unless somebody else made it and copied the labels of a job."""
+    maker = claims.stranger(live, MANAGER)
+    words = f"{maker} made it, with labels of the job"
+    return structs.replace(step, action="unmanaged", reasons=(words,)) if maker else step
+
+
+def _step(live: Object, uids: set[str | None], reason: str, *, adopt: bool) -> Step:
+    step = deletion(live, reason)
     if (tool := claims.tracker(live)) and not adopt:
-        reason = f"{tool} looks after it, and would make it again; --adopt deletes it all the same"
+        reason = f"{tool} manages it, and would create it again; --adopt deletes it anyway"
         return structs.replace(step, action="conflict", reasons=(reason,), needs="adopt")
-    why = ""
-    owners = metadata.get("ownerReferences") or ()
+    why: str | None = None
+    owners = live["metadata"].get("ownerReferences") or ()
     if any(owner.get("uid") not in uids for owner in owners):
-        why = f"it goes with its owner {claims.owner(live)}"
+        why = f"it is deleted with its owner {claims.owner(live)}"
     elif annotation := claims.kept_by(live):
-        why = f"it says {annotation}"
-    elif kind == "PersistentVolumeClaim":
-        why = "it holds data"
-    elif kind == "Secret" and KEY_PAIR not in (metadata.get("annotations") or {}):
-        why = "etcompile has not made it"
+        why = f"it has the annotation {annotation}"
+    else:
+        why = protection.left_because(live, MANAGER)
+    if not why and protection.prevents_destruction(live):
+        return structs.replace(step, action="conflict", reasons=(protection.FORBIDDEN,))
     return structs.replace(step, action="unmanaged", reasons=(why,)) if why else step

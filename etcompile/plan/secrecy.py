@@ -1,7 +1,7 @@
-"""Values of Secrets to something that may be shown.
+"""Values of Secrets, and credentials in plain text, to something that may be shown.
 
-Here and nowhere later: a plan never holds the value of a Secret, so nothing that shows, writes or
-logs a plan can give one away.
+Here and nowhere later: a change in a plan never holds one, so nothing that shows, writes or logs
+changes can give one away. An object that is to be applied stays as its author wrote it.
 """
 
 import base64
@@ -9,18 +9,34 @@ import binascii
 from collections.abc import Mapping
 from typing import Any
 
+from etcompile.diagnostics.credentials import is_credential
+from etcompile.diagnostics.redaction import HIDDEN, redacted
 from etcompile.plan.step import Object
 
 _FIELDS = ("data", "stringData")
 
 
 def masked(kind: str, path: tuple[str, ...], value: Any) -> Any:
-    """A field's value, or how long it is if it is a Secret's."""
+    """A field's value; how long it is if it is a Secret's, and without credentials elsewhere."""
     if kind != "Secret" or value is None or not path or path[0] not in _FIELDS:
-        return value
+        return _without_credentials(path, value)
     if isinstance(value, Mapping):
         return {key: _size(one, path[0]) for key, one in value.items()}
     return _size(value, path[0])
+
+
+def _without_credentials(path: tuple[str, ...], value: Any) -> Any:
+    """A value without the credentials in it, known by their form or by their name."""
+    if isinstance(value, str):
+        name = path[-2] if len(path) > 1 and path[-1] == "value" else path[-1] if path else ""
+        return HIDDEN if is_credential(name.strip("[]"), value) else redacted(value)
+    if isinstance(value, Mapping):
+        named = value.get("name")
+        own = (*path, f"[{named}]") if isinstance(named, str) and "value" in value else path
+        return {key: _without_credentials((*own, key), one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_without_credentials(path, one) for one in value]
+    return value
 
 
 def has_values(value: Object) -> bool:

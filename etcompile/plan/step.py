@@ -34,13 +34,17 @@ declared. `unchanged` has nothing to do.
 ACTIONS: tuple[Action, ...] = get_args(Action)
 WRITES = frozenset({"create", "adopt", "update", "replace", "delete"})
 """Actions that write to the cluster."""
+IDLE = frozenset({"unchanged", "unmanaged"})
+"""Actions that do nothing."""
+DESTROYS = frozenset({"replace", "delete"})
+"""Actions that delete an object."""
 
 Until = Literal["ready", "gone", "drained"]
 """What a wait is for: the Pod is Ready; the object is not there any more; or its work has left a
 Pod that is no longer on the host list, which shows in nothing, so that only its limit ends it."""
 
-Need = Literal["replace", "adopt", "take-ownership"]
-"""The option without which a step is refused."""
+Need = Literal["replace", "replace-data", "adopt", "take-ownership", "room"]
+"""The option without which a step is refused; or room in a quota, which no option gives."""
 
 How = Literal["added", "removed", "changed"]
 
@@ -125,6 +129,8 @@ class Step(Struct, frozen=True):
         manifest: What is to be applied, for create, adopt, update and replace. None for a Secret
             with values: no plan carries these.
         origin: Where the object is declared: `jobs/bert.yaml`.
+        makes_room: A deletion that comes before anything that is made in its namespace: a quota
+            has no room for new Pods until it is done.
     """
 
     action: Action
@@ -141,6 +147,7 @@ class Step(Struct, frozen=True):
     resource_version: str | None = None
     manifest: Object | None = None
     origin: str | None = None
+    makes_room: bool = False
 
     @property
     def id(self) -> str:
@@ -175,11 +182,13 @@ class Plan(Struct, frozen=True):
         against: What the desired objects were compared with: `cluster`, or a folder's or a
             revision's name.
         context: The name of the cluster's context, where there is one.
+        namespace: The namespace of objects that name none, where there is a cluster.
     """
 
     steps: tuple[Step, ...]
     against: str = "cluster"
     context: str | None = None
+    namespace: str | None = None
 
     @property
     def differs(self) -> bool:

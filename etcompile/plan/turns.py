@@ -12,6 +12,8 @@ from graphlib import CycleError, TopologicalSorter
 from etcompile.plan.step import Step
 
 _IDLE = frozenset({"unchanged", "unmanaged"})
+_AFTER_IDENTITY = 0
+"""The first wave after that of accounts and keys, which no run has to itself."""
 _POINT = "\0"
 """What the name of a point starts with, and no step's id."""
 
@@ -96,11 +98,25 @@ def _sorter(steps: dict[str, Step]) -> TopologicalSorter[str]:
     sorter: TopologicalSorter[str] = TopologicalSorter()
     making: dict[str | None, dict[int, list[Step]]] = defaultdict(lambda: defaultdict(list))
     leaving: dict[str | None, dict[int, list[Step]]] = defaultdict(lambda: defaultdict(list))
+    rooms: set[str] = set()
+    filled: dict[str, set[str | None]] = {}
     for step in steps.values():
         sorter.add(step.id, *(name for name in step.after if name in steps))
-        if step.action != "wait":
+        if step.makes_room:
+            rooms.add(step.ref.namespace)
+            sorter.add(_room(step.ref.namespace), step.id)
+        elif step.action != "wait":
             side = leaving if step.action == "delete" else making
             side[step.job][step.wave].append(step)
+            if step.action == "create" and step.ref.kind in ("Job", "Pod"):
+                filled.setdefault(step.ref.namespace, set()).add(step.job)
+    # A run that goes to make room has gone before any Service or host list is the next run's.
+    for step in steps.values() if rooms else ():
+        where = step.ref.namespace
+        is_made = step.action not in ("delete", "wait") and step.wave >= _AFTER_IDENTITY
+        if is_made and step.job in filled.get(where, ()):
+            # An object that names no namespace is in the plan's own, which may be any of them.
+            sorter.add(step.id, *(_room(one) for one in rooms if where in ("", one)))
     everything = f"{_POINT}all that is made"
     shared = sorted(making.get(None, ()))
     for job, waves in making.items():
@@ -124,6 +140,10 @@ def _sorter(steps: dict[str, Step]) -> TopologicalSorter[str]:
             sorter.add(point, *before, *(step.id for step in waves[wave]))
             before = [point]
     return sorter
+
+
+def _room(namespace: str) -> str:
+    return f"{_POINT}room in the namespace {namespace}"
 
 
 def _made(job: str | None, wave: int) -> str:

@@ -154,3 +154,47 @@ def test_the_command_reads_the_cluster_and_writes_nothing(
     done = diff("jobs", "--kubeconfig", kubeconfig)
     assert done.returncode == 0, done.stdout
     assert "no differences" in done.stdout
+
+
+def service(namespace: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "s", "namespace": namespace},
+        "spec": {"selector": {"app": "bert"}, "ports": [{"port": 22}], "clusterIP": "None"},
+    }
+
+
+def network_policy(namespace: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {"name": "n", "namespace": namespace},
+        "spec": {"podSelector": {"matchLabels": {"app": "bert"}}, "policyTypes": ["Ingress"]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("made", "path", "patch", "place"),
+    [
+        (service, "/api/v1/namespaces/{}/services/s", {"selector": {"x": "1"}}, "spec.selector.x"),
+        (
+            network_policy,
+            "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies/n",
+            {"podSelector": {"matchLabels": {"x": "1"}}},
+            "spec.podSelector.matchLabels.x",
+        ),
+    ],
+)
+def test_a_key_that_somebody_patched_into_a_selector_is_a_difference(
+    control_plane: Any, namespace: str, made: Any, path: str, patch: Any, place: str
+) -> None:
+    with connect(kubeconfig=control_plane.kubeconfig(), namespace=namespace) as cluster:
+        desired = made(namespace)
+        cluster.server_side_apply(desired)
+        merge = "application/merge-patch+json"
+        control_plane.ask("PATCH", path.format(namespace), {"spec": patch}, merge)
+        (step,) = planned(Live(cluster), [desired]).steps
+        assert (step.action, step.needs) == ("conflict", "take-ownership")
+        assert [(one.path, one.how) for one in step.changes] == [(place, "removed")]
+        assert step.changes[0].manager

@@ -71,8 +71,14 @@ CONTROLLED = {"ownerReferences": [{"kind": "ReplicaSet", "name": "web", "control
         (
             [live(changed(config()), by="kubectl")],
             {"take_ownership": frozenset({"kubectl"})},
+            "conflict",
+            "kubectl made it",
+        ),
+        (
+            [live(changed(config()), by="kubectl")],
+            {"take_ownership": frozenset({"kubectl"}), "adopt": True},
             "adopt",
-            "made by kubectl",
+            "taken over: kubectl made it",
         ),
         (
             [live(changed(config()), others={"scaler": {"data": {"a": "3"}}})],
@@ -131,7 +137,7 @@ def test_an_object_that_is_being_deleted_is_waited_for_and_made_anew() -> None:
 @pytest.mark.parametrize(
     ("there", "rights", "action", "words"),
     [
-        (member(config("old")), {"prune": True}, "delete", "no longer declared"),
+        (member(config("old")), {"prune": True}, "delete", "no longer in the files"),
         (member(config("old")), {}, "unmanaged", "--prune"),
         (live(config("old")), {"prune": True}, "unmanaged", "not in the inventory"),
         (
@@ -208,3 +214,99 @@ def test_a_plan_says_whether_it_differs() -> None:
     assert not planned([config()], [live(config())]).differs
     assert not planned([config()], [live(config()), live(config("x"))]).differs
     assert planned([config()], []).differs
+
+
+PREVENTED = {"annotations": {"etcompile.dev/prevent-destroy": "true"}}
+
+
+def immutable(kind: str, api_version: str = "v1", **fields: Any) -> dict[str, Any]:
+    """An object of a kind whose data cannot change."""
+    metadata = {"name": "x", "namespace": "n"}
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **fields}
+
+
+CLAIM = immutable("PersistentVolumeClaim", spec={"accessModes": ["ReadWriteOnce"]})
+OTHER_CLAIM = immutable("PersistentVolumeClaim", spec={"accessModes": ["ReadWriteMany"]})
+SECRET = immutable("Secret", data={"a": "MQ=="}, immutable=True)
+OTHER_SECRET = immutable("Secret", data={"a": "Mg=="}, immutable=True)
+MAP = immutable("ConfigMap", data={"a": "1"}, immutable=True)
+OTHER_MAP = immutable("ConfigMap", data={"a": "2"}, immutable=True)
+
+
+@pytest.mark.parametrize(
+    ("desired", "there"),
+    [
+        (OTHER_CLAIM, live(CLAIM)),
+        (OTHER_SECRET, live(SECRET)),
+        (OTHER_MAP, live(MAP, others={"people": {"data": {"notes": "kept nowhere else"}}})),
+    ],
+    ids=["claim", "secret", "keys-of-others"],
+)
+def test_what_holds_data_is_replaced_only_if_it_is_named(desired: Any, there: Any) -> None:
+    for rights in ({}, {"replace": True}, {"replace": True, "adopt": True, "prune": True}):
+        step = only([desired], [there], **rights)
+        assert (step.action, step.needs) == ("replace", "replace-data")
+        assert f"--replace-data {desired['kind']}/x" in step.reasons[-1]
+    for name in ("x", f"{desired['kind'].lower()}/x", f"n/{desired['kind']}/x"):
+        named = only([desired], [there], replace_data=frozenset({name}))
+        assert (named.action, named.needs) == ("replace", None)
+    other = only([desired], [there], replace=True, replace_data=frozenset({"y", "Pod/x"}))
+    assert other.needs == "replace-data"
+
+
+def test_an_immutable_map_of_ours_holds_nothing_that_is_not_in_its_manifest() -> None:
+    assert only([OTHER_MAP], [live(MAP)], replace=True).needs is None
+
+
+@pytest.mark.parametrize("desired", [OTHER_CLAIM, pod("busybox:1", "b")])
+def test_ownership_is_asked_for_before_a_replacement(desired: Any) -> None:
+    before = CLAIM if desired is OTHER_CLAIM else pod("busybox:1", "a")
+    there = live(before, by="kubectl-create")
+    step = only([desired], [there], replace=True, take_ownership=frozenset("*"))
+    assert (step.action, step.needs) == ("conflict", "adopt")
+    assert "--replace" not in " ".join(step.reasons)
+
+
+@pytest.mark.parametrize("of", ["live", "desired"])
+def test_nothing_deletes_an_object_that_prevents_it(of: str) -> None:
+    every = {
+        "replace": True,
+        "adopt": True,
+        "prune": True,
+        "replace_data": frozenset("*"),
+        "take_ownership": frozenset("*"),
+    }
+    annotated = copy.deepcopy(pod("busybox:1", "b"))
+    annotated["metadata"] |= PREVENTED
+    desired = annotated if of == "desired" else pod("busybox:1", "b")
+    there = live(pod("busybox:1", "a"), **(PREVENTED if of == "live" else {}))
+    step = only([desired], [there], **every)
+    assert (step.action, step.needs) == ("conflict", None)
+    assert "etcompile.dev/prevent-destroy" in step.reasons[-1]
+
+
+def test_an_object_that_prevents_its_deletion_is_not_pruned_either() -> None:
+    old = member(config("old"))
+    old["metadata"] |= PREVENTED
+    (step,) = planned([], [old], inventory=SET, prune=True).steps
+    assert step.action == "conflict"
+
+
+def test_keys_of_others_keep_a_map_from_being_pruned() -> None:
+    old = live(config("old"), others={"people": {"data": {"notes": "x"}}})
+    old["metadata"]["labels"] = {"applyset.kubernetes.io/part-of": SET}
+    (step,) = planned([], [old], inventory=SET, prune=True).steps
+    assert (step.action, step.reasons) == ("unmanaged", ("it also holds data.notes of people",))
+
+
+def stored(kind: str) -> dict[str, Any]:
+    document = f"apiVersion: kubeflow.org/v1\n  kind: {kind}\n  metadata: {{}}\n"
+    text = f"apiVersion: etcompile.dev/v1alpha1\nkind: StoredJob\ndocument:\n  {document}"
+    labels = {"labels": {"etcompile.dev/job": "bert"}}
+    return {**config("bert-config", **labels), "data": {"job.yaml": text}}
+
+
+def test_a_job_of_another_kind_with_the_same_name_is_refused_whatever_is_allowed() -> None:
+    step = only([stored("TFJob")], [live(stored("PyTorchJob"))], adopt=True, replace=True)
+    assert (step.action, step.needs) == ("conflict", None)
+    assert "PyTorchJob bert" in step.reasons[0]

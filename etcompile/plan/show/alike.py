@@ -5,15 +5,17 @@ A thousand new workers are one thing to read. All forms of a plan show the same 
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from etcompile.plan.bundles import label, split
 from etcompile.plan.graph import Node
-from etcompile.plan.step import Action, FieldChange, Object, Plan, Step
+from etcompile.plan.step import DESTROYS, Action, FieldChange, Object, ObjectRef, Plan, Step
 
+_LISTED = 5
+"""So many words for objects are in one line."""
 _FEW = 3
 """So many alike are still shown one by one."""
 
@@ -109,6 +111,40 @@ def named(steps: Iterable[Step]) -> str:
     return label(Node(ref.kind, names, ref.namespace, ref.group, None, None))
 
 
+def listed(refs: Iterable[ObjectRef]) -> str:
+    """Objects in few words, with how many they are: `Pod nlp/bert-worker-0 … 99 (100 Pods)`.
+
+    Args:
+        refs: One object at least.
+    """
+    several = list(refs)
+    if len(several) == 1:
+        return str(several[0])
+    alike: dict[tuple[str, ...], list[ObjectRef]] = {}
+    for ref in several:
+        stem, number = split(ref.name)
+        alone = "" if number is None else stem
+        alike.setdefault((ref.group, ref.kind, ref.namespace, alone), []).append(ref)
+    words: list[str] = []
+    for group in alike.values():
+        numbered = split(group[0].name)[1] is not None
+        words += [_numbered(group)] if numbered else map(str, group)
+    if len(words) > _LISTED:
+        words[_LISTED:] = [f"… ({len(several)} objects)"]
+    return ", ".join(words)
+
+
+def _numbered(refs: Sequence[ObjectRef]) -> str:
+    """Objects whose names differ in their numbers."""
+    if len(refs) == 1:
+        return str(refs[0])
+    first = refs[0]
+    kind = str(first).partition(" ")[0]
+    where = f"{first.namespace}/" if first.namespace else ""
+    names = tuple(f"{where}{ref.name}" for ref in refs)
+    return label(Node(kind, names, first.namespace, first.group, None, None))
+
+
 def summary(plan: Plan) -> str:
     """The plan in a line: `2 to create, 1 to update; 40 unchanged`."""
     counts = plan.counts()
@@ -131,11 +167,30 @@ def refusals(plan: Plan) -> list[str]:
     """What apply would refuse, in words."""
     needs = {step.needs for step in plan.refused if step.needs}
     words = {
-        "replace": "--replace allows objects to be deleted and made anew",
-        "adopt": "--adopt takes objects over from the tools that look after them",
+        "replace": "--replace allows objects to be deleted and recreated",
+        "replace-data": "--replace-data KIND/NAME replaces an object that holds data",
+        "adopt": "--adopt takes objects over from the people and tools that manage them",
         "take-ownership": "--take-ownership MANAGER takes fields over from another manager",
+        "room": "a quota must have room for the new Pods",
     }
     return [text for need, text in words.items() if need in needs]
+
+
+def destroyed(plan: Plan) -> list[Shown]:
+    """What the plan deletes, for good or to make it anew, in groups of objects that are alike."""
+    return [group for group in shown(plan) if group.first.action in DESTROYS]
+
+
+def toll(plan: Plan) -> str:
+    """How many objects the plan destroys: `1 object is replaced, 2 are deleted`; empty if none."""
+    counts = plan.counts()
+    words: list[str] = []
+    done: dict[Action, str] = {"replace": "replaced", "delete": "deleted"}
+    for action, participle in done.items():
+        if count := counts.get(action, 0):
+            what = "" if words else " object" if count == 1 else " objects"
+            words.append(f"{count}{what} {'is' if count == 1 else 'are'} {participle}")
+    return ", ".join(words)
 
 
 def gist(manifest: Object) -> str:
@@ -153,13 +208,9 @@ def gist(manifest: Object) -> str:
     return ""
 
 
-def value(found: Any, longest: int | None = None) -> str:
-    """A value in a line, as JSON, cut in its middle if it is long."""
-    text = json.dumps(found, ensure_ascii=False, sort_keys=True)
-    if longest and len(text) > longest:
-        half = (longest - 1) // 2
-        text = f"{text[:half]}…{text[-half:]}"
-    return text
+def value(found: Any) -> str:
+    """A value in a line, as JSON."""
+    return json.dumps(found, ensure_ascii=False, sort_keys=True)
 
 
 def _likeness(step: Step) -> object:

@@ -6,7 +6,8 @@ A comment has a limit (65,536 characters on GitHub), so what does not fit is lef
 import html
 import re
 
-from etcompile.plan.show.alike import MARKS, Shown, refusals, shown, side, summary
+from etcompile.diagnostics.redaction import redacted
+from etcompile.plan.show.alike import MARKS, Shown, refusals, shown, side, summary, toll
 from etcompile.plan.show.lines import Line, Yaml, lines
 from etcompile.plan.step import Plan
 
@@ -29,7 +30,9 @@ def markdown(plan: Plan, yaml: Yaml, limit: int = LIMIT) -> str:
     groups = shown(plan)
     head = [f"### Plan: {_escaped(summary(plan))}", "", f"Against {_escaped(side(plan))}.", ""]
     head += [f"> **Refused as it is:** {_escaped(words)}" for words in refusals(plan)]
-    if refusals(plan):
+    if destroys := toll(plan):
+        head.append(f"> **{_escaped(destroys)}.**")
+    if refusals(plan) or destroys:
         head.append("")
     text = "\n".join(head) + "\n"
     rows: list[str] = []
@@ -72,7 +75,7 @@ def _details(group: Shown, yaml: Yaml) -> str:
     step = group.first
     found = [line for change in step.changes for line in lines(change, yaml)]
     if not found and step.manifest and step.action in ("create", "replace"):
-        found = [Line("+", text) for text in yaml(step.manifest).splitlines()]
+        found = [Line("+", text) for text in redacted(yaml(step.manifest)).splitlines()]
     if not found:
         return ""
     body = "\n".join(_line(line) for line in found)

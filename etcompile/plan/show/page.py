@@ -7,6 +7,7 @@ read and unfolded; the script only searches and filters.
 from collections.abc import Iterator
 from html import escape
 
+from etcompile.diagnostics.redaction import redacted
 from etcompile.plan.show.alike import MARKS, Shown, gist, refusals, shown, side, summary
 from etcompile.plan.show.dress import SCRIPT, STYLE
 from etcompile.plan.show.lines import Line, Yaml, limited, lines
@@ -122,7 +123,7 @@ def _group(group: Shown, yaml: Yaml) -> Iterator[str]:
     found = [line for change in step.changes for line in lines(change, yaml)]
     if step.manifest is not None and step.action in ("create", "replace"):
         sign: Line = Line("#", "the object as it is made")
-        found += [sign, *(Line("+", text) for text in yaml(step.manifest).splitlines())]
+        found += [sign, *(Line("+", text) for text in redacted(yaml(step.manifest)).splitlines())]
     if found:
         yield '<pre class="diff">' + "".join(map(_line, limited(iter(found), _LONGEST))) + "</pre>"
     elif not step.manifest and step.action == "create":

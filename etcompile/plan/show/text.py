@@ -1,9 +1,21 @@
 """A plan as text for a terminal: numbered things to do, each with the fields it changes."""
 
+import itertools
 import re
 from collections.abc import Iterator
 
-from etcompile.plan.show.alike import MARKS, Shown, gist, refusals, shown, side, summary
+from etcompile.diagnostics.excerpts import excerpts
+from etcompile.plan.show.alike import (
+    MARKS,
+    Shown,
+    destroyed,
+    gist,
+    refusals,
+    shown,
+    side,
+    summary,
+    toll,
+)
 from etcompile.plan.show.lines import Line, Yaml, limited, lines
 from etcompile.plan.step import Plan
 
@@ -49,9 +61,24 @@ def text(plan: Plan, yaml: Yaml, *, color: bool) -> Iterator[str]:
         if group.first.action == "unmanaged":
             reason = ", ".join(group.reasons)
             yield _painted(f"left alone: {group.title} ({reason})", "2", color=color)
+    yield from _destroyed(plan, color=color)
     yield _painted(f"{side(plan)}: {summary(plan)}", "1", color=color)
     for words in refusals(plan):
         yield f"refused as it is: {words}"
+
+
+def _destroyed(plan: Plan, *, color: bool) -> Iterator[str]:
+    """What is deleted, apart from all else: nobody should have to look for it."""
+    groups = destroyed(plan)
+    if not groups:
+        return
+    yield _painted(f"{toll(plan)}:", "1;31", color=color)
+    for group in groups:
+        reason = ", ".join(group.reasons)
+        yield _painted(f"  {MARKS[group.first.action]:>3} {_clean(group.title)}", "31", color=color)
+        if reason:
+            yield _painted(f"      {_clean(reason)}", "2", color=color)
+    yield ""
 
 
 def _group(group: Shown, width: int, yaml: Yaml, *, color: bool) -> Iterator[str]:
@@ -59,15 +86,15 @@ def _group(group: Shown, width: int, yaml: Yaml, *, color: bool) -> Iterator[str
     mark = _painted(f"{MARKS[step.action]:>3} {step.action:<8}", _COLOURS[step.action], color=color)
     yield f"{group.number:>{width + 2}} {mark} {_clean(group.title)}"
     indent = " " * (width + 16)
-    told = list(group.reasons) if step.action != "create" else []
+    told = list(group.reasons) if step.action != "create" or step.needs else []
     if step.action == "create" and step.manifest:
-        told = [words for words in (gist(step.manifest),) if words]
+        told = [words for words in (gist(step.manifest), *told) if words]
     for reason in told:
         yield _painted(f"{indent}{_clean(reason)}", "2", color=color)
     found = (
         line
         for change in step.changes
-        for line in limited(iter(_in_a_line([*lines(change, yaml)])), _LONGEST_FIELD)
+        for line in limited(iter(_in_a_line(_cut([*lines(change, yaml)]))), _LONGEST_FIELD)
     )
     for line in limited(found, _LONGEST):
         yield _painted(f"{indent}{_line(line)}", _LINES[line.sign], color=color)
@@ -82,9 +109,20 @@ def _in_a_line(found: list[Line]) -> list[Line]:
     return found
 
 
+def _cut(found: list[Line]) -> list[Line]:
+    """Long lines shortened, those of a line before and after so that both show the difference."""
+    runs = [[*run] for _, run in itertools.groupby(found, key=lambda line: line.sign)]
+    for gone, come in itertools.pairwise(runs):
+        if (gone[0].sign, come[0].sign) == ("-", "+"):
+            for number, (old, new) in enumerate(zip(gone, come, strict=False)):
+                before, after = excerpts(old.text, new.text, _WIDEST)
+                gone[number], come[number] = Line("-", before), Line("+", after)
+    return [line for run in runs for line in run]
+
+
 def _line(line: Line) -> str:
     words = _clean(line.text)
-    if len(words) > _WIDEST:
+    if len(words) > _WIDEST + 2:
         words = f"{words[:_WIDEST]}… ({len(words) - _WIDEST} more characters)"
     return words if line.sign == "#" else f"  {'…' if line.sign == '@' else line.sign} {words}"
 

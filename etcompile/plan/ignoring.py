@@ -1,0 +1,264 @@
+"""Differences that somebody wants left alone, in the form that Argo CD's `ignoreDifferences` has.
+
+Another controller may look after a field that the files name too: an autoscaler, an injector, a
+person. The API server's dry run shows such a field as a difference, because it would be changed. A
+rule here says that it stays as it is: what is sent has the live value there.
+"""
+
+import fnmatch
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from etcompile.plan import lists
+from etcompile.plan.managed import Fields, Ownership
+from etcompile.plan.places import ABSENT, Path, changed_at, value_at
+from etcompile.plan.step import Object, ObjectRef
+
+KIND = "IgnoreDifferences"
+"""The kind of a document that holds rules and nothing else."""
+_KNOWN = frozenset(
+    {"group", "kind", "name", "namespace", "jsonPointers", "jqPathExpressions"}
+    | {"managedFieldsManagers"}
+)
+_WORDS = ("group", "kind", "name", "namespace")
+_LISTS = ("jsonPointers", "jqPathExpressions", "managedFieldsManagers")
+_STEP = re.compile(
+    r"""\s*(?:
+      \.?\["(?P<key>(?:[^"\\]|\\.)*)"\]
+    | \."(?P<quoted>(?:[^"\\]|\\.)*)"
+    | \.?\[(?P<index>\d+)\]
+    | \.?(?P<each>\[\])
+    | \.(?P<name>[A-Za-z_][\w-]*)
+    | \|\s*select\(\s*\.(?P<field>[A-Za-z_]\w*)\s*==\s*"(?P<wanted>[^"]*)"\s*\)
+    | \|\s*(?=\.)
+    )""",
+    re.VERBOSE,
+)
+
+Step = tuple[str, str, str]
+"""What a step of an expression is, and its words: `("key", "spec", "")`, `("each", "", "")`,
+`("index", "0", "")`, `("select", "name", "main")`."""
+
+
+class IgnoreError(Exception):
+    """A rule that cannot be read.
+
+    Args:
+        path: Where it is in the value.
+        problem: What is wrong with it.
+    """
+
+    def __init__(self, path: tuple[str | int, ...], problem: str) -> None:
+        super().__init__(problem)
+        self.path = path
+        self.problem = problem
+
+
+class Ignored(Struct, frozen=True):
+    """A rule: of which objects which fields stay as they are.
+
+    Args:
+        group: A glob for the API group.
+        kind: A glob for the kind.
+        name: A glob for the name; empty for any.
+        namespace: A glob for the namespace; empty for any.
+        expressions: Paths of fields.
+        managers: Field managers, all of whose fields stay.
+    """
+
+    group: str
+    kind: str
+    name: str = ""
+    namespace: str = ""
+    expressions: tuple[tuple[Step, ...], ...] = ()
+    managers: frozenset[str] = frozenset()
+
+    def is_about(self, ref: ObjectRef) -> bool:
+        """Whether it is about an object."""
+        asked = (
+            (self.group, ref.group),
+            (self.kind, ref.kind),
+            (self.name or "*", ref.name),
+            (self.namespace or "*", ref.namespace),
+        )
+        return all(fnmatch.fnmatchcase(word, pattern) for pattern, word in asked)
+
+
+def ignored(value: Mapping[str, Any]) -> tuple[Ignored, ...]:
+    """The rules of a document of our kind, or of an Argo CD Application.
+
+    Args:
+        value: The document, JSON.
+
+    Raises:
+        IgnoreError: it is no such document, or a rule in it cannot be read.
+    """
+    path: tuple[str | int, ...] = ("ignoreDifferences",)
+    found = value.get("ignoreDifferences")
+    if value.get("kind") == "Application":
+        path = ("spec", *path)
+        found = (value.get("spec") or {}).get("ignoreDifferences") or []
+    elif value.get("kind") != KIND:
+        raise IgnoreError((), f"a document of the kind {KIND} or Application is expected")
+    if not isinstance(found, list):
+        raise IgnoreError(path[:-1], "the list ignoreDifferences is missing")
+    return tuple(_rule(one, (*path, number)) for number, one in enumerate(found))
+
+
+def as_live(
+    desired: Object, live: Object, ref: ObjectRef, rules: Sequence[Ignored], owned: Ownership
+) -> Object:
+    """The desired object with the live values of fields that stay as they are.
+
+    Args:
+        desired: The object as it is declared.
+        live: The object as it is.
+        ref: Its reference.
+        rules: Which fields stay.
+        owned: Who owns the live object's fields.
+
+    Returns:
+        The object; the desired one itself if no rule is about it.
+    """
+    paths: dict[Path, None] = {}
+    for rule in rules:
+        if not rule.is_about(ref):
+            continue
+        for expression in rule.expressions:
+            paths |= dict.fromkeys(_paths(expression, live))
+            paths |= dict.fromkeys(_paths(expression, desired))
+        for manager, fields in owned.others:
+            if manager in rule.managers:
+                paths |= dict.fromkeys(_leaves(fields))
+    for path in paths:
+        is_there, wanted = value_at(live, path), value_at(desired, path)
+        if wanted is ABSENT and not _owns(owned.ours, path):
+            continue
+        if is_there is not ABSENT or value_at(live, path[:-1]) is not ABSENT:
+            desired = changed_at(desired, path, is_there)
+    return desired
+
+
+def _rule(value: Any, path: tuple[str | int, ...]) -> Ignored:
+    if not isinstance(value, Mapping):
+        raise IgnoreError(path, "a rule is a mapping with kind and the fields that are ignored")
+    for key in value:
+        if key not in _KNOWN:
+            raise IgnoreError((*path, key), f"a rule has no field {key}")
+    for key in _WORDS:
+        if not isinstance(value.get(key, ""), str):
+            raise IgnoreError((*path, key), f"{key} is a text")
+    if not value.get("kind"):
+        raise IgnoreError(path, "kind is missing")
+    given: dict[str, list[str]] = {}
+    for key in _LISTS:
+        items = value.get(key, [])
+        if not isinstance(items, list) or not all(isinstance(one, str) for one in items):
+            raise IgnoreError((*path, key), f"{key} is a list of texts")
+        given[key] = items
+    if not any(given.values()):
+        raise IgnoreError(path, f"a rule needs one of {', '.join(_LISTS)}")
+    pointers = [
+        _pointer(one, (*path, "jsonPointers", n)) for n, one in enumerate(given["jsonPointers"])
+    ]
+    expressions = [
+        _expression(one, (*path, "jqPathExpressions", n))
+        for n, one in enumerate(given["jqPathExpressions"])
+    ]
+    words = {key: value.get(key, "") for key in _WORDS}
+    managers = frozenset(given["managedFieldsManagers"])
+    return Ignored(**words, expressions=(*pointers, *expressions), managers=managers)
+
+
+def _pointer(text: str, path: tuple[str | int, ...]) -> tuple[Step, ...]:
+    """A JSON pointer (RFC 6901) in steps."""
+    if not text.startswith("/") or text == "/":
+        raise IgnoreError(path, f"{text!r} is no JSON pointer: it begins with / and names a field")
+    words = [one.replace("~1", "/").replace("~0", "~") for one in text[1:].split("/")]
+    return tuple(("index" if one.isdigit() else "key", one, "") for one in words)
+
+
+def _expression(text: str, path: tuple[str | int, ...]) -> tuple[Step, ...]:
+    """A path of jq in steps; what computes or searches is not understood."""
+    steps: list[Step] = []
+    at = 0
+    while at < len(text.rstrip()):
+        found = _STEP.match(text, at)
+        if found is None or found.end() == at:
+            words = (
+                'paths such as .spec.containers[] | select(.name == "main").image are understood'
+            )
+            raise IgnoreError(path, f"{text[at:]!r} is not understood; {words}")
+        at = found.end()
+        if (key := found["key"] if found["key"] is not None else found["quoted"]) is not None:
+            steps.append(("key", json.loads(f'"{key}"'), ""))
+        elif found["index"] is not None:
+            steps.append(("index", found["index"], ""))
+        elif found["each"]:
+            steps.append(("each", "", ""))
+        elif found["name"] is not None:
+            steps.append(("key", found["name"], ""))
+        elif found["field"] is not None:
+            steps.append(("select", found["field"], found["wanted"]))
+    if not steps or steps[0][0] != "key":
+        raise IgnoreError(path, f"{text!r} names no field")
+    return tuple(steps)
+
+
+def _paths(expression: Sequence[Step], value: Any, path: Path = ()) -> Iterator[Path]:
+    """The fields of an object that an expression leads to."""
+    if not expression:
+        yield path
+        return
+    (what, word, wanted), rest = expression[0], expression[1:]
+    if what == "select":
+        if isinstance(value, Mapping) and value.get(word) == wanted:
+            yield from _paths(rest, value, path)
+    elif isinstance(value, list):
+        for number, one in enumerate(value):
+            if what == "each" or (what == "index" and word == str(number)):
+                names = lists.keys(path, value)
+                key = lists.key(one, names) if names and isinstance(one, Mapping) else None
+                step = lists.label(key) if key else f"[{number}]"
+                yield from _paths(rest, one, (*path, step))
+    elif isinstance(value, Mapping) and what in ("key", "index"):
+        if word in value:
+            yield from _paths(rest, value[word], (*path, word))
+        elif not rest:
+            yield (*path, word)
+    elif isinstance(value, Mapping):
+        for key, one in value.items():
+            yield from _paths(rest, one, (*path, key))
+
+
+def _leaves(fields: Fields, path: Path = ()) -> Iterator[Path]:
+    """The fields that a set of fields owns."""
+    inner = {name: one for name, one in fields.items() if name != "." and not name.startswith("v:")}
+    if not inner and path:
+        yield path
+    for name, one in inner.items():
+        step = lists.label(json.loads(name[2:])) if name.startswith("k:") else name[2:]
+        yield from _leaves(one, (*path, step))
+
+
+def _owns(fields: Fields | None, path: Path) -> bool:
+    """Whether a set of fields has a field, or all that is around it."""
+    for step in path:
+        if fields is None:
+            return False
+        if not fields:
+            return True
+        fields = next(
+            (
+                one
+                for name, one in fields.items()
+                if name == f"f:{step}"
+                or (name.startswith("k:") and lists.label(json.loads(name[2:])) == step)
+            ),
+            None,
+        )
+    return fields is not None

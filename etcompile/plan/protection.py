@@ -1,0 +1,124 @@
+"""What a plan never destroys unless somebody names it: data, and what says it must stay.
+
+Deleting most objects loses nothing, because the next apply makes them again. A claim, a Secret or
+a custom resource is different: what it holds is in no file. Apart from `claims`, which is about
+whose an object is, because these rules hold for our own objects, too.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from etcompile.model.protocol import KEY_PAIR
+from etcompile.plan.claims import OUR_PROGRAMS
+from etcompile.plan.managed import Ownership, ownership
+from etcompile.plan.step import Object, ObjectRef
+
+PREVENT_DESTROY = "etcompile.dev/prevent-destroy"
+"""The annotation that keeps an object from being deleted or replaced, whatever flags are given."""
+FORBIDDEN = f"its annotation {PREVENT_DESTROY} forbids deleting it; remove the annotation first"
+
+_DATA = {
+    "PersistentVolumeClaim": "deleting it may delete its volume and everything on it",
+    "PersistentVolume": "deleting it may delete everything on it",
+    "Namespace": "deleting it deletes every object in it",
+    "CustomResourceDefinition": "deleting it deletes every object of its kind",
+    "VolumeSnapshot": "deleting it may delete the snapshot",
+    "StatefulSet": "deleting it may delete the claims of its Pods",
+}
+_DECLARED = frozenset(
+    {
+        *("scheduling.volcano.sh", "scheduling.x-k8s.io", "scheduling.run.ai", "kueue.x-k8s.io"),
+        *("bitnami.com", "external-secrets.io", "secrets-store.csi.x-k8s.io"),
+    }
+)
+"""API groups whose objects hold nothing but what their manifests say: Pod groups, and references
+to secrets."""
+_PARTS = ("data", "binaryData")
+
+
+def prevents_destruction(*versions: Object | None) -> bool:
+    """Whether an object, as it is or as it is declared, says that it must not be destroyed."""
+    return any(
+        str((version["metadata"].get("annotations") or {}).get(PREVENT_DESTROY)).lower() == "true"
+        for version in versions
+        if version is not None
+    )
+
+
+def lost_with(live: Object, desired: Object, manager: str) -> str | None:
+    """What would be lost if an object were replaced; None if its manifest makes it all again.
+
+    Args:
+        live: The object as it is.
+        desired: The object as it is declared.
+        manager: Our field manager.
+
+    Returns:
+        A clause such as `deleting it may delete its volume and everything on it`.
+    """
+    kind: str = live["kind"]
+    group = live["apiVersion"].rpartition("/")[0]
+    if kind in _DATA:
+        return _DATA[kind]
+    if kind == "Secret":
+        made = KEY_PAIR in (live["metadata"].get("annotations") or {})
+        return f"it holds {'a key pair' if made else 'values'} that may be nowhere else"
+    declared = [f"{part}.{key}" for part in _PARTS for key in desired.get(part) or ()]
+    if keys := _foreign_keys(live, ownership(live, manager), declared):
+        return f"it holds {', '.join(keys)}"
+    if "." in group and not group.endswith(".k8s.io") and group not in _DECLARED:
+        return "its controller may delete what it created for it"
+    return None
+
+
+def left_because(live: Object, manager: str) -> str | None:
+    """Why an object that its job no longer needs is still not deleted with it; None if it is."""
+    if live["kind"] == "PersistentVolumeClaim":
+        return "it holds data"
+    if live["kind"] == "Secret" and KEY_PAIR not in (live["metadata"].get("annotations") or {}):
+        return "etcompile did not create it"
+    owned = ownership(live, manager)
+    if owned.ours is not None and (keys := _foreign_keys(live, owned)):
+        return f"it also holds {', '.join(keys)}"
+    return None
+
+
+def is_named(ref: ObjectRef, names: Iterable[str]) -> bool:
+    """Whether somebody named an object: `NAME`, `KIND/NAME` or `NAMESPACE/KIND/NAME`; `*` is any.
+
+    Args:
+        ref: The object.
+        names: What was named; kinds in any case.
+    """
+    forms = {ref.name, f"{ref.kind.lower()}/{ref.name}"}
+    forms.add(f"{ref.namespace}/{ref.kind.lower()}/{ref.name}")
+    return any(name == "*" or _folded(name) in forms for name in names)
+
+
+def _folded(name: str) -> str:
+    """The name with its kind in lower case."""
+    parts = name.split("/")
+    if len(parts) > 1:
+        parts[-2] = parts[-2].lower()
+    return "/".join(parts)
+
+
+def _foreign_keys(live: Object, owned: Ownership, declared: Collection[str] = ()) -> list[str]:
+    """The keys of a ConfigMap that only others wrote, and nobody declares: `data.x of kubectl`."""
+    if live["kind"] not in ("ConfigMap", "Secret"):
+        return []
+    ours = {
+        f"{part}.{key}" for part in _PARTS for key in _keys((owned.ours or {}).get(f"f:{part}"))
+    }
+    found: dict[str, str] = {}
+    for name, fields in owned.others:
+        for part in _PARTS:
+            for key in _keys(fields.get(f"f:{part}")):
+                place = f"{part}.{key}"
+                if name not in OUR_PROGRAMS and place not in ours and place not in declared:
+                    found.setdefault(place, name)
+    return [f"{place} of {name}" for place, name in sorted(found.items())]
+
+
+def _keys(fields: Mapping[str, Any] | None) -> list[str]:
+    return [name[2:] for name in fields or () if name.startswith("f:")]

@@ -1,0 +1,302 @@
+"""A plan and the quotas of its namespaces to what must be gone before there is room.
+
+A run that takes the place of another needs room beside it, and under a full quota there is none:
+its Pods would wait for ever for those that are deleted after them. Then the old ones go first, if
+that makes room enough. If it does not, the plan is refused before anything is touched: a gang that
+runs is never ended for one that cannot exist.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from msgspec import Struct, structs
+
+from etcompile.model import quantity
+from etcompile.plan.step import Object, Plan, Step
+from etcompile.plan.turns import in_turn, ring
+
+Amounts = Mapping[str, Decimal]
+
+_PLURALS = {
+    ("", "ConfigMap"): "configmaps",
+    ("", "PersistentVolumeClaim"): "persistentvolumeclaims",
+    ("", "Pod"): "pods",
+    ("", "Secret"): "secrets",
+    ("", "Service"): "services",
+    ("batch", "Job"): "jobs",
+}
+"""The kinds of a job's objects that quotas count."""
+_OVER = ("Failed", "Succeeded")
+_COMPUTE = ("cpu", "memory", "ephemeral-storage")
+
+
+class Quota(Struct, frozen=True):
+    """A ResourceQuota.
+
+    Args:
+        name: Its name.
+        hard: The most of each resource.
+        used: How much is used.
+        scopes: The selectors that an object must match to count, as in its scopeSelector.
+    """
+
+    name: str
+    hard: Amounts
+    used: Amounts
+    scopes: tuple[Mapping[str, Any], ...] = ()
+
+
+class Shortage(Struct, frozen=True):
+    """A resource of which a quota has too little.
+
+    Args:
+        quota: The quota.
+        resource: The resource.
+        free: How much is free now.
+        wanted: How much new objects need.
+        freed: How much the plan's deletions give back.
+    """
+
+    quota: str
+    resource: str
+    free: Decimal
+    wanted: Decimal
+    freed: Decimal
+
+    def __str__(self) -> str:
+        left, needed = _plain(self.free), _plain(self.wanted)
+        return f"the quota {self.quota} has {left} {self.resource} left, and {needed} are needed"
+
+
+Read = Callable[[str, Object], Sequence[Object]]
+"""Reads the ResourceQuotas of a namespace. Where that is not allowed: those that have no room for
+an object that is to be made there."""
+
+
+def quota(value: Object) -> Quota:
+    """A ResourceQuota object as what it means."""
+    spec, status = value.get("spec") or {}, value.get("status") or {}
+    named = [{"scopeName": one, "operator": "Exists"} for one in spec.get("scopes") or ()]
+    selected = (spec.get("scopeSelector") or {}).get("matchExpressions") or ()
+    hard = status.get("hard") or spec.get("hard") or {}
+    return Quota(
+        value["metadata"]["name"],
+        _numbers(hard),
+        _numbers(status.get("used") or {}),
+        (*named, *selected),
+    )
+
+
+def usage(value: Object) -> Amounts:
+    """What an object counts for in quotas that it matches.
+
+    The rules of the Pod and object count evaluators in Kubernetes' pkg/quota/v1/evaluator/core.
+    """
+    group = value["apiVersion"].rpartition("/")[0]
+    plural = _PLURALS.get((group, value["kind"]))
+    if plural is None:
+        return {}
+    found: dict[str, Decimal] = defaultdict(Decimal)
+    found[f"count/{plural}.{group}" if group else f"count/{plural}"] = Decimal(1)
+    spec = value.get("spec") or {}
+    if value["kind"] == "PersistentVolumeClaim":
+        requests = _numbers((spec.get("resources") or {}).get("requests") or {})
+        found |= {f"requests.{name}": amount for name, amount in requests.items()}
+    if value["kind"] == "Job":
+        return {**found, **_pods_of(value)}
+    if value["kind"] != "Pod":
+        return {**found, plural: Decimal(1)}
+    if (value.get("status") or {}).get("phase") in _OVER:
+        return found
+    found["pods"] = Decimal(1)
+    for name, amount in _most(spec, _requests).items():
+        found[f"requests.{name}"] = amount
+        if name in _COMPUTE:
+            found[name] = amount
+    for name, amount in _most(spec, _limits).items():
+        found[f"limits.{name}"] = amount
+    return found
+
+
+def _pods_of(job: Object) -> Amounts:
+    """What the Pods of a Job count for, which its controller makes."""
+    spec = job.get("spec") or {}
+    over = any(
+        one.get("type") in ("Complete", "Failed") and one.get("status") == "True"
+        for one in (job.get("status") or {}).get("conditions") or ()
+    )
+    if over or spec.get("suspend"):
+        return {}
+    pod = {"apiVersion": "v1", "kind": "Pod", **(spec.get("template") or {})}
+    count = spec.get("parallelism")
+    times = Decimal(1 if count is None else count)
+    return {name: amount * times for name, amount in usage(pod).items()}
+
+
+def with_room(plan: Plan, live: Mapping[tuple[str, str, str, str], Object], read: Read) -> Plan:
+    """The plan with what must be gone first, or refused where there would be no room.
+
+    Args:
+        plan: The plan.
+        live: By key, the live objects that it may delete.
+        read: Reads quotas; asked only where Pods are made and others deleted.
+    """
+    made, gone = _by_namespace(plan, "create"), _by_namespace(plan, "delete")
+    steps = {step.id: step for step in plan.steps}
+    for namespace in made.keys() & gone.keys():
+        wanted = [(step, step.manifest) for step in made[namespace] if step.manifest is not None]
+        pod = next((value for step, value in wanted if _is_workload(step)), None)
+        if pod is None or not any(map(_is_workload, gone[namespace])):
+            continue
+        quotas = [quota(value) for value in read(namespace, pod)]
+        freed = [(step, live[step.ref.key]) for step in gone[namespace] if step.ref.key in live]
+        short = [*_shortages(quotas, wanted, freed)]
+        if not short:
+            continue
+        jobs = {step.job for step in made[namespace] if _is_workload(step)}
+        if all(one.wanted <= one.free + one.freed for one in short):
+            first = [step for step in gone[namespace] if _is_workload(step)]
+            steps = _first(steps, first, f"it goes first: {short[0]}")
+        else:
+            # A run that is over is not ended by anything.
+            ending = {step.job for step, value in freed if "pods" in usage(value)} & jobs
+            worst = next(one for one in short if one.wanted > one.free + one.freed)
+            _refuse(steps, made[namespace], ending, worst)
+    changed = structs.replace(plan, steps=tuple(steps.values()))
+    if changed.steps == plan.steps or ring(changed.steps) is not None:
+        return plan
+    return structs.replace(changed, steps=tuple(in_turn(changed.steps)))
+
+
+def _by_namespace(plan: Plan, action: str) -> dict[str, list[Step]]:
+    found: dict[str, list[Step]] = defaultdict(list)
+    for step in plan.steps:
+        if step.action == action:
+            found[step.ref.namespace or plan.namespace or ""].append(step)
+    return found
+
+
+def _shortages(
+    quotas: Iterable[Quota],
+    wanted: Sequence[tuple[Step, Object]],
+    freed: Sequence[tuple[Step, Object]],
+) -> Iterator[Shortage]:
+    for one in quotas:
+        needs, gives = _sum(one, wanted), _sum(one, freed)
+        for name, most in one.hard.items():
+            free = most - one.used.get(name, Decimal(0))
+            if needs.get(name, Decimal(0)) > max(free, Decimal(0)):
+                yield Shortage(one.name, name, free, needs[name], gives.get(name, Decimal(0)))
+
+
+def _sum(of: Quota, values: Sequence[tuple[Step, Object]]) -> Amounts:
+    total: dict[str, Decimal] = defaultdict(Decimal)
+    for _, value in values:
+        if _counts(of, value):
+            for name, amount in usage(value).items():
+                total[name] += amount
+    return total
+
+
+def _counts(of: Quota, value: Object) -> bool:
+    return all(value["kind"] == "Pod" and _in_scope(one, value) for one in of.scopes)
+
+
+def _in_scope(selector: Mapping[str, Any], pod: Object) -> bool:
+    """Whether a Pod is in a scope of a quota (pkg/quota/v1/evaluator/core/pods.go)."""
+    spec = pod.get("spec") or {}
+    name, operator = selector.get("scopeName"), selector.get("operator")
+    bare = not _most(spec, _requests) and not _most(spec, _limits)
+    if name == "PriorityClass":
+        own, values = spec.get("priorityClassName") or "", selector.get("values") or ()
+        return {
+            "In": own in values,
+            "NotIn": own not in values,
+            "Exists": bool(own),
+            "DoesNotExist": not own,
+        }.get(str(operator), True)
+    return {
+        "Terminating": spec.get("activeDeadlineSeconds") is not None,
+        "NotTerminating": spec.get("activeDeadlineSeconds") is None,
+        "BestEffort": bare,
+        "NotBestEffort": not bare,
+    }.get(str(name), True)
+
+
+def _first(steps: dict[str, Step], first: Sequence[Step], reason: str) -> dict[str, Step]:
+    """The steps with deletions that make room before anything else is made."""
+    early = {step.id for step in first}
+    refs = {step.ref for step in first}
+    made: dict[str, Step] = {}
+    for name, step in steps.items():
+        if step.action == "wait" and step.until == "drained" and step.ref in refs:
+            continue  # all of the old run goes: there is nothing to drain to
+        if name in early:
+            after = tuple(one for one in step.after if one in early)
+            made[name] = structs.replace(
+                step, after=after, reasons=(*step.reasons, reason), makes_room=True
+            )
+        else:
+            made[name] = step
+    return made
+
+
+def _refuse(
+    steps: dict[str, Step], made: Iterable[Step], jobs: set[str | None], short: Shortage
+) -> None:
+    """Refuses to make Pods of a job whose others would go for nothing."""
+    for step in made:
+        if step.job in jobs and _is_workload(step):
+            reason = (
+                f"{short}; what the plan deletes gives back {_plain(short.freed)} only, so the"
+                " Pods that are there would be deleted for Pods that cannot be created"
+            )
+            steps[step.id] = structs.replace(steps[step.id], reasons=(reason,), needs="room")
+
+
+def _is_workload(step: Step) -> bool:
+    return (step.ref.group, step.ref.kind) in (("", "Pod"), ("batch", "Job"))
+
+
+def _most(spec: Mapping[str, Any], of: Callable[[Mapping[str, Any]], Amounts]) -> Amounts:
+    """What a Pod needs at any time: its containers and sidecars, or an init container more."""
+    total: dict[str, Decimal] = defaultdict(Decimal)
+    for one in spec.get("containers") or ():
+        for name, amount in of(one).items():
+            total[name] += amount
+    beside: dict[str, Decimal] = defaultdict(Decimal)
+    peak: dict[str, Decimal] = defaultdict(Decimal)
+    for one in spec.get("initContainers") or ():
+        for name, amount in of(one).items():
+            peak[name] = max(peak[name], beside[name] + amount)
+            if one.get("restartPolicy") == "Always":
+                beside[name] += amount
+    for name, amount in beside.items():
+        total[name] += amount
+    for name, amount in peak.items():
+        total[name] = max(total[name], amount)
+    for name, amount in _numbers(spec.get("overhead") or {}).items():
+        if name in total:
+            total[name] += amount
+    return total
+
+
+def _limits(container: Mapping[str, Any]) -> Amounts:
+    return _numbers((container.get("resources") or {}).get("limits") or {})
+
+
+def _requests(container: Mapping[str, Any]) -> Amounts:
+    """The requests of a container; a limit without one is one."""
+    given = _numbers((container.get("resources") or {}).get("requests") or {})
+    return {**_limits(container), **given}
+
+
+def _numbers(amounts: Mapping[str, Any]) -> dict[str, Decimal]:
+    found = {name: quantity.number(value) for name, value in amounts.items()}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _plain(amount: Decimal) -> str:
+    return f"{max(amount, Decimal(0)).normalize():f}"

@@ -1,0 +1,107 @@
+"""What objects use of a quota, and which plans must make room before they begin."""
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from etcompile.plan.room import usage, with_room
+from etcompile.plan.step import Plan, Step, reference
+
+
+def pod(name: str, phase: str = "", **spec: Any) -> dict[str, Any]:
+    resources = {"limits": {"cpu": "2", "nvidia.com/gpu": "1"}, "requests": {"cpu": "500m"}}
+    main = {"name": "main", "image": "i:1", "resources": resources}
+    status = {"status": {"phase": phase}} if phase else {}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "ml"},
+        "spec": {"containers": [main], **spec},
+        **status,
+    }
+
+
+def full(hard: dict[str, str], used: dict[str, str], **spec: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "small"},
+        "spec": {"hard": hard, **spec},
+        "status": {"hard": hard, "used": used},
+    }
+
+
+def planned(*there: dict[str, Any], quota: dict[str, Any], **spec: Any) -> Plan:
+    """The plan of a new run of one Pod that takes the place of these."""
+    new = pod("new", **spec)
+    made = Step("create", reference(new), manifest=new, job="bert", wave=100)
+    gone = [Step("delete", reference(one), job="bert", wave=100) for one in there]
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s", "namespace": "ml"}}
+    switched = Step("update", reference(service), manifest=service, job="bert")
+    live = {reference(one).key: one for one in there}
+    return with_room(Plan((switched, made, *gone)), live, lambda *_: [quota])
+
+
+def names(plan: Plan) -> list[str]:
+    return [f"{step.action} {step.ref.name}" for step in plan.steps]
+
+
+def test_a_pod_counts_with_its_requests_limits_and_init_containers() -> None:
+    first = {"name": "first", "image": "i:1", "resources": {"requests": {"cpu": "3"}}}
+    beside = {"name": "beside", "image": "i:1", "restartPolicy": "Always"}
+    beside["resources"] = {"requests": {"cpu": "1"}}
+    found = usage(pod("p", initContainers=[beside, first]))
+    assert found["pods"] == found["count/pods"] == 1
+    assert found["requests.cpu"] == found["cpu"] == 4  # the sidecar and the first
+    assert found["limits.cpu"] == 2
+    assert found["requests.nvidia.com/gpu"] == 1  # a limit without a request is one
+    assert usage(pod("p", phase="Succeeded")) == {"count/pods": Decimal(1)}
+
+
+def test_a_job_counts_with_the_pods_that_its_controller_makes() -> None:
+    template = {"spec": pod("p")["spec"]}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}}
+    found = usage({**job, "spec": {"parallelism": 3, "template": template}})
+    assert (found["pods"], found["requests.cpu"], found["count/jobs.batch"]) == (3, 1.5, 1)
+    assert "pods" not in usage({**job, "spec": {"suspend": True, "template": template}})
+
+
+def test_what_must_be_free_goes_before_anything_is_changed() -> None:
+    quota = full({"requests.nvidia.com/gpu": "1"}, {"requests.nvidia.com/gpu": "1"})
+    found = planned(pod("old", phase="Running"), quota=quota)
+    assert names(found) == ["delete old", "update s", "create new"]
+    assert found.steps[0].makes_room
+
+
+@pytest.mark.parametrize(
+    "quota",
+    [
+        full({"pods": "2"}, {"pods": "1"}),
+        full({"pods": "1"}, {"pods": "1"}, scopes=["Terminating"]),
+        full({"pods": "1"}, {"pods": "1"}, scopes=["BestEffort"]),
+        full({"configmaps": "1"}, {"configmaps": "1"}),
+    ],
+    ids=["room", "another scope", "best effort", "another kind"],
+)
+def test_the_old_run_stays_where_no_quota_is_short(quota: Any) -> None:
+    found = planned(pod("old", phase="Running"), quota=quota)
+    assert names(found) == ["update s", "create new", "delete old"]
+    assert not any(step.makes_room for step in found.steps)
+
+
+def test_a_priority_class_decides_whether_a_quota_counts() -> None:
+    selector = {"scopeName": "PriorityClass", "operator": "In", "values": ["high"]}
+    quota = full({"pods": "1"}, {"pods": "1"}, scopeSelector={"matchExpressions": [selector]})
+    there = pod("old", phase="Running", priorityClassName="high")
+    assert not planned(there, quota=quota).steps[0].makes_room
+    assert planned(there, quota=quota, priorityClassName="high").steps[0].makes_room
+
+
+def test_running_pods_do_not_go_for_one_that_cannot_be_made() -> None:
+    quota = full({"requests.cpu": "1"}, {"requests.cpu": "1"})
+    big = {"name": "main", "image": "i:1", "resources": {"requests": {"cpu": "2"}}}
+    found = planned(pod("old", phase="Running"), quota=quota, containers=[big])
+    (refused,) = found.refused
+    assert (refused.ref.name, refused.needs) == ("new", "room")
+    assert "has 0 requests.cpu left, and 2 are needed" in refused.reasons[0]
+    over = planned(pod("old", phase="Failed"), quota=quota, containers=[big])
+    assert over.refused == ()  # nothing ends, so it may wait for room
