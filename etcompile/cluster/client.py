@@ -18,11 +18,9 @@ from etcompile.cluster.kubeconfig import access
 from etcompile.cluster.retrying import Repeat, Retries, repeatable
 from etcompile.cluster.session import JSON, Session
 from etcompile.cluster.watching import Watch
+from etcompile.plan.rights import MANAGER
 
 Object = dict[str, Any]
-
-MANAGER = "etcompile"
-"""The field manager. It must not begin with `kubectl` (`reference/gitops.md` 2.4)."""
 
 _METADATA = "application/json;as={};g=meta.k8s.io;v=v1"
 _APPLY = "application/apply-patch+yaml"  # JSON is YAML
@@ -118,6 +116,10 @@ class Cluster:
         """The kubeconfig's context; empty inside a Pod."""
         return self._session.access.context
 
+    def now(self) -> float:
+        """The time by the API server's clock, in seconds since 1970."""
+        return self._session.clock.now()
+
     def __enter__(self) -> Self:
         return self
 
@@ -141,6 +143,18 @@ class Cluster:
             ClusterError: `not_found` if the cluster does not serve it.
         """
         return self._discovery.resource(api_version, kind)
+
+    def served(self, group: str, kind: str) -> Resource | None:
+        """What the cluster calls a kind, in the version that it prefers.
+
+        Args:
+            group: The API group; empty for core.
+            kind: The kind.
+
+        Returns:
+            The resource; None if the cluster does not serve the kind.
+        """
+        return self._discovery.served(group, kind)
 
     def resource_of(self, object: Mapping[str, Any]) -> Resource:  # noqa: A002
         """The resource of an object, by its apiVersion and kind."""
@@ -390,6 +404,27 @@ class Cluster:
             raise
         return True
 
+    def delete_labelled(
+        self, resource: Resource, name: str, labels: str, namespace: str | None = None
+    ) -> None:
+        """Deletes an object if it has labels, without reading it before.
+
+        Args:
+            resource: Its kind.
+            name: Its name.
+            labels: A label selector.
+            namespace: Its namespace; the cluster's own if None.
+
+        Raises:
+            ClusterError: it was refused.
+        """
+        self._session.value(
+            "DELETE",
+            resource.path(namespace or self.namespace),
+            {"labelSelector": labels, "fieldSelector": f"metadata.name={name}"},
+            repeats=repeatable("DELETE", pinned=False, dry_run=False),
+        )
+
     def watch(
         self,
         resource: Resource,
@@ -459,7 +494,7 @@ class Cluster:
         named = {"involvedObject.kind": object["kind"], "involvedObject.name": metadata["name"]}
         if metadata.get("uid"):
             named["involvedObject.uid"] = metadata["uid"]
-        fields = ",".join(f"{key}={value}" for key, value in named.items())
+        fields = ",".join(f"{key}={_selected(value)}" for key, value in named.items())
         where = metadata.get("namespace") or "default"  # of objects that have none
         found = self.list(self.resource("v1", "Event"), where, fields=fields)
         return sorted(found.items, key=told_at)
@@ -491,6 +526,11 @@ class Cluster:
             repeats=repeatable(method, named=named, dry_run=dry_run),
         )
         return written
+
+
+def _selected(value: str) -> str:
+    """A value in a field selector (Kubernetes' apimachinery, fields.EscapeValue)."""
+    return value.replace("\\", "\\\\").replace(",", "\\,").replace("=", "\\=")
 
 
 def told_at(event: Object) -> str:

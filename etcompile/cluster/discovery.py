@@ -4,6 +4,7 @@ Only the groups that objects name are asked for. A cluster with a hundred CRDs a
 discovery in megabytes; a training job needs two groups.
 """
 
+import re
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -39,14 +40,17 @@ class Resource(Struct, frozen=True):
             namespace: Ignored for kinds that have none; None means all namespaces.
             name: The object's name.
             subresource: `status` ...
+
+        Raises:
+            ClusterError: a name is none that an object can have, and as a part of a path might
+                lead to another one (Kubernetes' apimachinery, IsValidPathSegmentName).
         """
-        root = "/api/" if "/" not in self.api_version else "/apis/"
-        parts = [root + self.api_version]
+        parts = [_root(self.api_version)]
         if self.namespaced and namespace:
-            parts += ["namespaces", namespace]
-        parts.append(self.plural)
+            parts += ["namespaces", _segment("a namespace", namespace)]
+        parts.append(_segment("a resource", self.plural))
         if name:
-            parts.append(name)
+            parts.append(_segment(f"a {self.kind}", name))
         if subresource:
             parts.append(subresource)
         return "/".join(parts)
@@ -81,11 +85,49 @@ class Discovery:
             raise _unserved(api_version, kind)
         return found
 
+    def served(self, group: str, kind: str) -> Resource | None:
+        """The resource of a kind in the version that the API server prefers.
+
+        Args:
+            group: The API group; empty for core.
+            kind: The kind.
+
+        Returns:
+            The resource; None if no version of the group has the kind.
+
+        Raises:
+            ClusterError: the cluster could not be asked.
+        """
+        for version in self._versions(group):
+            try:
+                return self.resource(version, kind)
+            except ClusterError as error:
+                if not error.not_found:
+                    raise
+        return None
+
+    def _versions(self, group: str) -> list[str]:
+        """The served versions of a group, the preferred one first."""
+        if not group:
+            return ["v1"]
+        if not _VERSION.fullmatch(f"{group}/"):
+            return []
+        try:
+            answer = self._ask(_root(f"{group}/").rstrip("/"))
+        except ClusterError as error:
+            if error.not_found:
+                return []
+            raise
+        served = [version["groupVersion"] for version in answer.get("versions") or ()]
+        preferred = (answer.get("preferredVersion") or {}).get("groupVersion")
+        return sorted(served, key=lambda version: version != preferred)
+
     def _of_version(self, api_version: str) -> dict[str, Resource]:
         """The kinds of a group version; none if it is not served."""
-        root = "/api/" if "/" not in api_version else "/apis/"
+        if not _VERSION.fullmatch(api_version):
+            return {}  # and what looks like a path is not asked for
         try:
-            answer = self._ask(root + api_version)
+            answer = self._ask(_root(api_version))
         except ClusterError as error:
             if error.not_found:
                 return {}
@@ -108,6 +150,27 @@ class Discovery:
             for entry in listed
             if "/" not in entry["name"]
         }
+
+
+_VERSION = re.compile(r"(?:[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]*", re.ASCII)
+
+
+def _root(api_version: str) -> str:
+    """The path of an API version; that of its group if it ends in a slash.
+
+    Raises:
+        ClusterError: it is none, and would lead elsewhere.
+    """
+    if not _VERSION.fullmatch(api_version):
+        raise ClusterError("InvalidName", f"{api_version[:100]!r} is not a valid apiVersion")
+    return ("/api/" if "/" not in api_version else "/apis/") + api_version
+
+
+def _segment(what: str, name: str) -> str:
+    """A part of a path; whatever else it may hold is escaped when the request is sent."""
+    if name in (".", "..") or "/" in name or "%" in name or not name.isprintable():
+        raise ClusterError("InvalidName", f"{name[:100]!r} is not a valid name of {what}")
+    return name
 
 
 def _unserved(api_version: str, kind: str) -> ClusterError:

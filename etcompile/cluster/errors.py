@@ -134,6 +134,16 @@ class ClusterError(Exception):
         return self.status in (400, 422) or self.reason == "Invalid"
 
     @property
+    def terminating(self) -> bool:
+        """Whether the object's namespace is being deleted: nothing can be created in it."""
+        return any(cause.reason == "NamespaceTerminating" for cause in self.causes)
+
+    @property
+    def over_quota(self) -> bool:
+        """Whether a ResourceQuota has no room for the object, as of now."""
+        return self.status == 403 and "exceeded quota" in self.message
+
+    @property
     def diagnostic(self) -> Diagnostic:
         """The same as a message of the catalogue."""
         return diagnose(

@@ -45,7 +45,7 @@ def issued(plugin: ExecPlugin, access: Access) -> Issued:
     """
     terminal = sys.stdin is not None and sys.stdin.isatty()
     if plugin.interactive == "Always" and not terminal:
-        raise _fault(plugin, "needs a terminal to ask you on")
+        raise _fault(plugin, "needs a terminal for its prompt")
     interactive = terminal and plugin.interactive != "Never"
     spec: dict[str, Any] = {"interactive": interactive}
     if plugin.cluster_info:

@@ -28,6 +28,8 @@ class Live:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
+        self._versions: dict[str, str] = {}
+        """The version in which objects of a group were asked for by name."""
         self._passed: dict[tuple[str, str, str], list[Object]] = {}
         """Of what was listed as a whole: members of an ApplySet that nobody had asked for."""
 
@@ -44,6 +46,7 @@ class Live:
         for (version, kind, namespace), names in wanted.items():
             if (resource := self._resource(version, kind)) is None:
                 continue
+            self._versions[version.rpartition("/")[0]] = version
             if len(names) <= _FEW:
                 for name in sorted(names):
                     if (found := self._cluster.get(resource, name, namespace)) is not None:
@@ -68,11 +71,15 @@ class Live:
         """All objects of these kinds with these labels, but perhaps for those that `get` gave."""
         selector = ",".join(f"{key}={value}" for key, value in labels.items())
         places = list(dict.fromkeys(namespaces))
-        for version, kind in dict.fromkeys(kinds):
-            if (resource := self._resource(version, kind)) is None:
+        for group, kind in dict.fromkeys(kinds):
+            # In the version of the declared objects of the group, if there are any.
+            resource = self._resource(self._versions.get(group), kind)
+            resource = resource or self._cluster.served(group, kind)
+            if resource is None:
                 continue
             for namespace in places if resource.namespaced else places[:1]:
-                passed = self._passed.get((version, kind, namespace or self.namespace))
+                place = resource.api_version, kind, namespace or self.namespace
+                passed = self._passed.get(place)
                 if passed is not None and labels.keys() == {PART_OF}:
                     of_set = labels[PART_OF]
                     yield from (
@@ -82,7 +89,9 @@ class Live:
                 for page in self._cluster.pages(resource, namespace, labels=selector):
                     yield from page.items
 
-    def _resource(self, version: str, kind: str) -> Resource | None:
+    def _resource(self, version: str | None, kind: str) -> Resource | None:
+        if version is None:
+            return None
         try:
             return self._cluster.resource(version, kind)
         except ClusterError as error:

@@ -13,6 +13,7 @@ import urllib3
 
 from etcompile._version import __version__
 from etcompile.cluster.access import Access
+from etcompile.cluster.clock import ServerClock, steady
 from etcompile.cluster.credentials import Credential, Credentials
 from etcompile.cluster.errors import ClusterError, refusal
 from etcompile.cluster.retrying import (
@@ -51,6 +52,7 @@ class Session:
         notice: Callable[[Repeat], None] | None,
     ) -> None:
         self.access = access
+        self.clock = ServerClock()
         self._credentials = Credentials(access)
         self._connections = connections
         self._timeout = timeout
@@ -92,9 +94,10 @@ class Session:
         except (msgspec.DecodeError, UnicodeDecodeError):
             raise ClusterError(
                 "Unreachable",
-                f"{self.access.server} does not answer as an API server does",
+                f"{self.access.server} does not answer as an API server does"
+                f"{_of_context(self.access)}",
                 status=answer.status,
-                hint="check the server's URL, and proxies on the way",
+                hint="check the URL of the server, and the proxies in between",
                 request=f"{method} {path}",
             ) from None
 
@@ -179,15 +182,20 @@ class Session:
             credential = self._credentials.current()
             transport = self._connected(credential)
             asked: float | None = None
+            begun = steady()
             try:
                 answer = sent(transport, self._headers(transport, credential, headers))
             except NoAnswerError as failure:
                 unread, passing = not failure.reached, failure.passing
-                problem, error = failure.problem, _unreachable(failure, request, repeats)
+                problem = failure.problem
+                error = _unreachable(failure, self.access, request, repeats)
             else:
+                self.clock.heard(answer.headers.get("Date", ""), begun)
                 if answer.status < 400:
                     return answer
                 error = refusal(answer.status, answer.body, answer.headers, request)
+                if answer.status == 401:
+                    error.message += _of_context(self.access)
                 if answer.status == 401 and not refreshed:
                     # Once: credentials that are new and refused too are not going to be liked.
                     refreshed = True
@@ -241,11 +249,18 @@ class Session:
         return headers
 
 
-def _unreachable(failure: NoAnswerError, request: str, repeats: Repeatable) -> ClusterError:
+def _of_context(access: Access) -> str:
+    return f" (context {access.context})" if access.context else ""
+
+
+def _unreachable(
+    failure: NoAnswerError, access: Access, request: str, repeats: Repeatable
+) -> ClusterError:
     hint = "check that the cluster runs and can be reached from here"
     if failure.reached and repeats == "unreached":
-        hint = "it may have been carried out: look before you do it again"
-    return ClusterError("Unreachable", failure.problem, hint=hint, request=request)
+        hint = "the request may have been carried out: check before you repeat it"
+    problem = f"{failure.problem}{_of_context(access)}"
+    return ClusterError("Unreachable", problem, hint=hint, request=request)
 
 
 def _url(path: str, query: Query) -> str:

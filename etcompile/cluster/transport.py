@@ -10,7 +10,7 @@ import ssl
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 from urllib.request import getproxies_environment
 
 import urllib3
@@ -71,7 +71,8 @@ class Transport:
             raise ClusterError("Kubeconfig", f"{access.server!r} is not the URL of a server")
         self._prefix = parts.path.rstrip("/")
         self._timeout = timeout
-        self._host = parts.hostname
+        self._host = _host(parts)
+        self._proxy = ""
         self.compression = access.compression and not _loopback(parts.hostname)
         options: dict[str, object] = {
             "maxsize": connections,
@@ -83,6 +84,8 @@ class Transport:
             if access.server_name:
                 options["server_hostname"] = access.server_name
         proxy = _proxy(access, parts.scheme, parts.hostname)
+        if proxy:
+            self._proxy = _host(urlsplit(proxy))
         self._manager = (
             _proxied(proxy, options) if proxy else urllib3.PoolManager(**options)  # type: ignore[arg-type]
         )
@@ -169,20 +172,20 @@ class Transport:
         inner = error
         if isinstance(error, urllib3.exceptions.ProxyError):
             inner = error.original_error
+        # Through a proxy it is the proxy that is connected to.
+        peer = f"the proxy {self._proxy} of {self._host}" if self._proxy else self._host
         match inner:
             case urllib3.exceptions.NameResolutionError():
-                return NoAnswerError(f"cannot find the host {self._host}", reached=False)
+                return NoAnswerError(f"cannot find the host of {peer}", reached=False)
             case urllib3.exceptions.NewConnectionError():
-                return NoAnswerError(
-                    f"cannot connect to {self._host}: {_words(inner)}", reached=False
-                )
+                return NoAnswerError(f"cannot connect to {peer}: {_words(inner)}", reached=False)
             case urllib3.exceptions.ConnectTimeoutError():
-                return NoAnswerError(f"{self._host} does not answer", reached=False)
+                return NoAnswerError(f"{peer} does not answer", reached=False)
             case urllib3.exceptions.SSLError():
                 return self._tls_failed(inner)
             case urllib3.exceptions.ReadTimeoutError():
-                return NoAnswerError("no answer in time", reached=True)
-        return NoAnswerError(f"the connection broke: {_words(inner)}", reached=True)
+                return NoAnswerError(f"no answer from {self._host} in time", reached=True)
+        return NoAnswerError(f"the connection to {self._host} broke: {_words(inner)}", reached=True)
 
     def _tls_failed(self, error: Exception) -> NoAnswerError:
         """A certificate that is not believed stays so; what else broke may have been the line."""
@@ -194,11 +197,24 @@ class Transport:
             # TLS 1.3 tells of a refused client certificate only after the request was sent.
             problem = f"{self._host} refuses the TLS connection: {cause.reason}"
             return NoAnswerError(problem, reached=False, passing=False)
-        return NoAnswerError(f"the TLS connection broke: {_words(error)}", reached=True)
+        return NoAnswerError(
+            f"the TLS connection to {self._host} broke: {_words(error)}", reached=True
+        )
 
     @staticmethod
     def _limits(quiet: float) -> urllib3.Timeout:
         return urllib3.Timeout(connect=min(10.0, quiet), read=quiet)
+
+
+def _host(parts: SplitResult) -> str:
+    """Host and port of a URL; with the port also where the URL leaves it out."""
+    host = parts.hostname or ""
+    host = f"[{host}]" if ":" in host else host
+    try:
+        port = parts.port or {"https": 443, "http": 80}.get(parts.scheme)
+    except ValueError:
+        raise ClusterError("Kubeconfig", f"{parts.netloc!r} has no port that can be") from None
+    return f"{host}:{port}" if port else host
 
 
 def _tls(access: Access, certificate: Pem, key: Pem) -> ssl.SSLContext:

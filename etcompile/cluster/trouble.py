@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from etcompile.cluster.rollout.reasons import standing
+from etcompile.cluster.rollout.reasons import disruption, standing
 
 State = Literal[
     "Missing", "Pending", "Running", "Ready", "Succeeded", "Failed", "Terminating", "Unknown"
@@ -66,10 +66,13 @@ def trouble(pod: Mapping[str, Any]) -> Trouble | None:
 
 
 def _word(status: Mapping[str, Any], now: State) -> str:
+    ended_by = disruption(status).partition(":")[0]
     if now == "Failed":
-        return status.get("reason") or next(_ends(status), "Failed")
+        return ended_by or status.get("reason") or next(_ends(status), "Failed")
     if now == "Terminating":
-        return now
+        return ended_by or now
+    if now == "Unknown" or status.get("reason") == "NodeLost":
+        return "NodeLost"
     placed = _condition(status, "PodScheduled")
     if placed.get("status") == "False":
         return placed.get("reason") or "Unschedulable"

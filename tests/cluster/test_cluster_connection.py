@@ -375,6 +375,25 @@ def test_a_server_that_is_not_there_is_tried_again_and_then_named(written):
     assert caught.value.attempts == 3
     assert len(told) == 2
     assert not caught.value.uncertain
+    assert "127.0.0.1:1: connection refused (context " in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("server", "said"),
+    [
+        ("https://nowhere.invalid", "cannot find the host of nowhere.invalid:443 (context "),
+        ("https://[::1]:1", "cannot connect to [::1]:1: "),
+        ("https://127.0.0.1:many", "'127.0.0.1:many' has no port that can be"),
+    ],
+)
+def test_an_error_of_a_connection_names_host_port_and_context(written, server, said):
+    path = written({"token": "x"}, server=server)
+    with (
+        connect(kubeconfig=path, retries=Retries(attempts=1)) as cluster,
+        pytest.raises(ClusterError) as caught,
+    ):
+        cluster.version()
+    assert said in caught.value.message
 
 
 class _Tunnel(socketserver.StreamRequestHandler):

@@ -114,7 +114,7 @@ def test_a_delete_by_name_is_not_sent_again_when_it_may_have_been_done(faulty, p
     with pytest.raises(ClusterError) as caught:
         faulty.delete(resource, "seed")
     assert caught.value.uncertain
-    assert "look before" in caught.value.hint
+    assert "check before" in caught.value.hint
     faulty.create(config_map())  # a successor
     assert proxy.count("DELETE") == 1
     assert faulty.get(resource, "seed") is not None

@@ -37,6 +37,59 @@ def test_the_cluster_names_its_kinds(cluster):
     assert roles.path("ml") == "/apis/rbac.authorization.k8s.io/v1/namespaces/ml/roles"
 
 
+@pytest.mark.parametrize(
+    "name", ["..", ".", "../../kube-system/configmaps/seed", "a/../b", "a%2fb", "a\nb", "a/log"]
+)
+def test_a_name_that_would_lead_elsewhere_is_refused_before_a_request(
+    control_plane, namespace, name
+):
+    user = f"paths-{namespace}"
+    kubeconfig = control_plane.kubeconfig(user=user)
+    with connect(kubeconfig=kubeconfig, namespace=namespace) as cluster:
+        maps = cluster.resource("v1", "ConfigMap")
+        asked = [
+            lambda: cluster.get(maps, name),
+            lambda: cluster.get(maps, "seed", name),
+            lambda: cluster.patch(maps, name, {"data": {"a": "b"}}),
+            lambda: cluster.delete(maps, name, uid="1"),
+            lambda: cluster.list(maps, name),
+            lambda: [*cluster.watch(maps, "1", name)],
+            lambda: cluster.last_line(name, "main"),
+            lambda: cluster.create(
+                {
+                    "apiVersion": "v1",
+                    "kind": "ConfigMap",
+                    "metadata": {"name": "seed", "namespace": name},
+                }
+            ),
+        ]
+        for ask in asked:
+            with pytest.raises(ClusterError, match="is not a valid name of a"):
+                ask()
+    sent = [e["requestURI"] for e in control_plane.audit() if e["user"]["username"] == user]
+    assert [uri for uri in sent if uri != "/api/v1"] == []
+
+
+def test_what_else_a_name_may_hold_is_escaped(cluster, control_plane):
+    roles = cluster.resource("rbac.authorization.k8s.io/v1", "Role")
+    role = {"apiVersion": roles.api_version, "kind": "Role", "metadata": {"name": "a:b c?d#e+f"}}
+    cluster.create(role)
+    assert cluster.get(roles, "a:b c?d#e+f")["metadata"]["name"] == "a:b c?d#e+f"
+    assert cluster.delete(roles, "a:b c?d#e+f") is True
+    assert cluster.events({"kind": "Pod", "metadata": {"name": "a,b=c\\d"}}) == []
+
+
+@pytest.mark.parametrize("group", ["../../api/v1/namespaces", "a/b", "..", "Apps"])
+def test_what_is_no_group_is_not_served_and_not_asked_for(control_plane, group):
+    user = f"groups-{len(group)}"
+    with connect(kubeconfig=control_plane.kubeconfig(user=user)) as cluster:
+        assert cluster.served(group, "Pod") is None
+        with pytest.raises(ClusterError) as caught:
+            cluster.resource(f"{group}/v1", "Pod")
+        assert caught.value.not_found
+    assert [e for e in control_plane.audit() if e["user"]["username"] == user] == []
+
+
 def test_a_group_is_asked_for_once_and_no_other_group_is(control_plane, namespace):
     with connect(kubeconfig=control_plane.kubeconfig(user="once"), namespace=namespace) as cluster:
         for _ in range(3):

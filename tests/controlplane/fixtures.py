@@ -25,6 +25,20 @@ def control_plane(request, require, tmp_path_factory) -> Iterator[ControlPlane]:
     plane.stop()
 
 
+@pytest.fixture(scope="session")
+def admitting_plane(control_plane, tmp_path_factory) -> Iterator[ControlPlane]:
+    """Another API server, which pulls images always and takes MutatingAdmissionPolicies."""
+    flags = (
+        "--enable-admission-plugins=AlwaysPullImages",
+        "--feature-gates=MutatingAdmissionPolicy=true",
+        "--runtime-config=admissionregistration.k8s.io/v1beta1=true",
+    )
+    folder = tmp_path_factory.mktemp("admitting-plane")
+    plane = ControlPlane(folder, control_plane.binaries, flags=flags)
+    yield plane
+    plane.stop()
+
+
 @pytest.fixture
 def namespace(control_plane) -> str:
     """A namespace that no other test uses."""

@@ -19,7 +19,7 @@ import time
 import urllib.error
 import urllib.request
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,7 @@ class ControlPlane:
     Attributes:
         server: Its URL.
         authority: Who signs its users' certificates.
+        binaries: The folder that it was started from.
         kubectl: The path of a kubectl of the same version, if there is one.
     """
 
@@ -56,7 +57,7 @@ class ControlPlane:
         self.folder = folder
         self.authority = Authority(folder)
         self.kubectl = binaries / "kubectl" if (binaries / "kubectl").exists() else None
-        self._binaries = binaries
+        self.binaries = binaries
         self._processes: list[subprocess.Popen[bytes]] = []
         self._audit = folder / "audit.log"
         try:
@@ -138,10 +139,11 @@ class ControlPlane:
         }
         self.ask("POST", f"{path}/rolebindings", binding)
 
-    def namespace(self) -> str:
+    def namespace(self, labels: Mapping[str, str] | None = None) -> str:
         """A new namespace, with the ServiceAccount that Pods have without asking."""
         name = f"test-{uuid.uuid4().hex[:8]}"
-        self.ask("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+        metadata = {"name": name, "labels": dict(labels or {})}
+        self.ask("POST", "/api/v1/namespaces", {"metadata": metadata})
         accounts = f"/api/v1/namespaces/{name}/serviceaccounts"
         self.ask("POST", accounts, {"metadata": {"name": "default"}})
         return name
@@ -187,6 +189,23 @@ class ControlPlane:
             if not namespace or (event.get("objectRef") or {}).get("namespace") == namespace
         ]
 
+    def requests(self, agent: str) -> int:
+        """How many requests there were so far of a user agent.
+
+        In little memory: a process that this one starts is measured with what this one has.
+        """
+        marker = uuid.uuid4().hex
+        self.ask("GET", f"/version?marker={marker}")
+        named, sought = f'"userAgent":"{agent}'.encode(), marker.encode()
+        while True:
+            with self._audit.open("rb") as log:
+                count = 0
+                for line in log:
+                    if sought in line:
+                        return count
+                    count += named in line
+            time.sleep(0.1)
+
     def writes(self, namespace: str) -> list[dict[str, Any]]:
         """The requests to a namespace that changed something, with what was sent.
 
@@ -207,6 +226,20 @@ class ControlPlane:
         key = base64.b64encode(b"/").decode()
         now = self._etcd("range", {"key": key, "limit": "1"})["header"]["revision"]
         self._etcd("compaction", {"revision": now, "physical": True})
+
+    def half_delete(self, namespace: str, name: str) -> None:
+        """Leaves a Pod as a deletion without grace does whose client is killed in the middle.
+
+        The API server marks the Pod, and removes it with a second write. It leaves that out when
+        nobody waits for the answer any more.
+        """
+        pod = self.ask("GET", f"/api/v1/namespaces/{namespace}/pods/{name}")
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        pod["metadata"] |= {"deletionTimestamp": now, "deletionGracePeriodSeconds": 0}
+        del pod["metadata"]["resourceVersion"]
+        stored = {"key": f"/registry/pods/{namespace}/{name}", "value": json.dumps(pod)}
+        coded = {key: base64.b64encode(text.encode()).decode() for key, text in stored.items()}
+        self._etcd("put", coded)
 
     def _etcd(self, verb: str, body: dict[str, Any]) -> Any:
         data = json.dumps(body).encode()
@@ -259,6 +292,7 @@ class ControlPlane:
             "--service-cluster-ip-range=10.0.0.0/16",
             "--authorization-mode=RBAC",
             "--endpoint-reconciler-type=none",
+            "--allow-privileged",
             # Straight from etcd, which `compact` makes forget; the server's own memory does not.
             "--watch-cache-sizes=podtemplates#0",
             f"--audit-policy-file={policy}",
@@ -271,7 +305,7 @@ class ControlPlane:
         with (self.folder / f"{name}.log").open("wb") as log:
             self._processes.append(
                 subprocess.Popen(
-                    [self._binaries / name, *arguments],
+                    [self.binaries / name, *arguments],
                     stdout=log,
                     stderr=subprocess.STDOUT,
                     preexec_fn=_end_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509
