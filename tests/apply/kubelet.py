@@ -61,13 +61,20 @@ class Kubelet:
         self._thread.start()
 
     def let(self, pattern: str, status: Status | None) -> None:
-        """From now on, Pods of such names get this status; None leaves them alone."""
+        """From now on, Pods of such names get this status; None leaves all of such names alone."""
         self._rules.append((pattern, status))
 
     def stop(self) -> None:
         """Ends it."""
         self._stop.set()
         self._thread.join(5)
+
+    def _rule(self, name: str) -> tuple[int, Status | None]:
+        """The last rule for a name, with its number."""
+        number = max(
+            place for place, (one, _) in enumerate(self._rules) if fnmatch.fnmatch(name, one)
+        )
+        return number, self._rules[number][1]
 
     def _run(self) -> None:
         while not self._stop.wait(0.05):
@@ -78,21 +85,22 @@ class Kubelet:
         root = f"/api/v1/namespaces/{self._namespace}"
         for pod in self._plane.ask("GET", f"{root}/pods")["items"]:
             name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
-            number = max(
-                place for place, (one, _) in enumerate(self._rules) if fnmatch.fnmatch(name, one)
-            )
-            status = self._rules[number][1]
+            number, status = self._rule(name)
             if status is None or self._done.get(name) == (uid, number):
                 continue
             self.first(name)
             self._plane.set_status(f"{root}/pods/{name}", status)
             self._done[name] = (uid, number)
         for claim in self._plane.ask("GET", f"{root}/persistentvolumeclaims")["items"]:
+            if self._rule(claim["metadata"]["name"])[1] is None:
+                continue
             if (claim.get("status") or {}).get("phase") != "Bound":
                 path = f"{root}/persistentvolumeclaims/{claim['metadata']['name']}"
                 self._plane.set_status(path, {"phase": "Bound"})
         batch = f"/apis/batch/v1/namespaces/{self._namespace}/jobs"
         for job in self._plane.ask("GET", batch)["items"]:
+            if self._rule(job["metadata"]["name"])[1] is None:
+                continue
             if not (job.get("status") or {}).get("active"):
                 path = f"{batch}/{job['metadata']['name']}"
                 started = job["metadata"]["creationTimestamp"]

@@ -4,13 +4,16 @@ import json
 import os
 import shutil
 import subprocess
+import time
+import urllib.error
 
 import pytest
 import yaml
 
+import definitions
 from etcompile._version import __version__
 from etcompile.plan.inventory import applyset_id, parent
-from specs import scale_in, training_job
+from specs import kubeflow_job, scale_in, training_job
 
 MERGE = "application/merge-patch+json"
 PART_OF = "applyset.kubernetes.io/part-of"
@@ -27,6 +30,8 @@ def test_the_parent_says_what_kubectl_wants_to_read(run, job, kubelet, objects, 
     id_ = applyset_id(parent("mnist", namespace))
     metadata = found["ConfigMap/etcompile-mnist"]["metadata"]
     assert metadata["labels"]["applyset.kubernetes.io/id"] == id_
+    source = metadata["annotations"].pop("etcompile.dev/set-source")
+    assert source.endswith("/jobs")
     assert metadata["annotations"] == {
         "applyset.kubernetes.io/tooling": f"etcompile/v{__version__}",
         "applyset.kubernetes.io/contains-group-kinds": "ConfigMap,Pod,Service,ServiceAccount",
@@ -232,10 +237,81 @@ def test_what_kubectl_has_applied_is_adopted_without_a_conflict(
     theirs = kubectl("apply", *how, f"--namespace={namespace}", "-f", "rendered.yaml")
     assert theirs.returncode == 0, theirs.stderr
     before = {name: one["metadata"]["uid"] for name, one in objects().items()}
-    done = run("apply", "jobs")
+    refused = run("apply", "jobs")
+    assert refused.returncode == 4
+    assert "kubectl" in refused.stderr
+    done = run("apply", "jobs", "--adopt")
     assert done.returncode == 0, done.stdout + done.stderr
     after = {name: one["metadata"]["uid"] for name, one in objects().items()}
     assert before.items() <= after.items()
     id_ = applyset_id(parent("mnist", namespace))
     assert all(objects()[name]["metadata"]["labels"][PART_OF] == id_ for name in before)
     assert "nothing had to be changed" in run("apply", "jobs").stdout
+
+
+def test_a_job_that_is_left_to_another_controller_loses_nothing(
+    run, write, kubelet, objects, namespace
+):
+    first, second = ({**kubeflow_job("PyTorchJob", {"Worker": 1})} for _ in range(2))
+    first["metadata"], second["metadata"] = {"name": "first"}, {"name": "second"}
+    write(first, second)
+    assert run("apply", "jobs", "--wait", "none").returncode == 0
+    before = objects()
+    second["spec"]["runPolicy"] = {"managedBy": "kueue.x-k8s.io/multikueue"}
+    write(first, second)
+    assert run("apply", "jobs", "--prune", "--wait", "none").returncode == 7
+    done = run("apply", "jobs", "--prune", "--wait", "none", "--skip-managed-by")
+    assert done.returncode == 0, done.stderr
+    assert "ET2112" in done.stderr
+    assert objects().keys() == before.keys()
+
+
+@pytest.fixture
+def pod_groups(control_plane, namespace):
+    """Volcano's PodGroups, which are served in v1beta1 only; gives the names of those there."""
+    definitions.install(control_plane, [definitions.CRDS / "volcano.yaml"])
+    url = f"/apis/scheduling.volcano.sh/v1beta1/namespaces/{namespace}/podgroups"
+
+    def names():
+        return {item["metadata"]["name"] for item in control_plane.ask("GET", url)["items"]}
+
+    for _ in range(100):
+        try:
+            names()
+            break
+        except urllib.error.HTTPError:
+            time.sleep(0.1)
+    return names
+
+
+def gang_of(replicas):
+    document = training_job(replicas=replicas)
+    for role in document["spec"]["etReplicaSpecs"].values():
+        resources = {"requests": {"cpu": "1", "memory": "1Gi"}}
+        role["template"]["spec"]["containers"][0]["resources"] = resources
+    return document
+
+
+def test_a_member_of_a_kind_without_v1_is_deleted_with_its_job(run, write, kubelet, pod_groups):
+    write(gang_of(1))
+    done = run("apply", "jobs", "--gang", "volcano", "--wait", "none")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert pod_groups() == {"mnist"}
+    gone = run("delete", "--job", "mnist")
+    assert gone.returncode == 0, gone.stdout + gone.stderr
+    assert pod_groups() == set()
+
+
+def test_a_member_of_a_kind_that_nothing_declares_any_more_is_pruned(
+    run, write, kubelet, pod_groups, objects
+):
+    write(gang_of(1))
+    assert run("apply", "jobs", "--gang", "volcano", "--wait", "none").returncode == 0
+    left = run("apply", "jobs", "--replace", "--wait", "none")
+    assert left.returncode == 0, left.stdout + left.stderr
+    assert "--prune deletes them" in left.stderr
+    assert "PodGroup" in annotations(objects)["applyset.kubernetes.io/contains-group-kinds"]
+    pruned = run("apply", "jobs", "--prune", "--wait", "none")
+    assert pruned.returncode == 0, pruned.stdout + pruned.stderr
+    assert pod_groups() == set()
+    assert "PodGroup" not in annotations(objects)["applyset.kubernetes.io/contains-group-kinds"]

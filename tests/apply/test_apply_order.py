@@ -102,7 +102,7 @@ def test_a_scale_in_is_the_host_list_a_while_to_drain_the_pod_and_its_service(
     write(scale_in("less", ["mnist-worker-1"]), name="in")
     left = run("apply", "jobs")
     assert left.returncode == 0
-    assert "2 objects are no longer declared, and left: --prune deletes them" in left.stderr
+    assert "2 objects are no longer in the files, and kept: --prune deletes them" in left.stderr
     done = run("apply", "jobs", "--prune", "--drain", "2s")
     assert done.returncode == 0, done.stdout
     found = writes()[before:]

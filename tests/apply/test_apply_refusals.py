@@ -14,7 +14,8 @@ def seed(**data):
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": {"name": "seed"},
+        # A label that stays ours, whoever takes the data.
+        "metadata": {"name": "seed", "labels": {"app": "seed"}},
         "data": data or {"hosts": "ours"},
     }
 
@@ -102,7 +103,7 @@ def test_what_a_sync_tool_looks_after_is_refused(
     write(seed(), training_job(replicas=1))
     done = run("apply", "jobs")
     assert done.returncode == 4
-    assert "looks after it" in done.stderr
+    assert "manages it" in done.stderr
     assert writes() == []
     again = run("apply", "jobs", "--adopt", "--take-ownership", "theirs", "--wait", "none")
     assert again.returncode == 0, again.stderr
@@ -130,7 +131,12 @@ def test_an_object_of_kubectl_is_adopted_with_what_it_owned(
     # Equal in what is declared: nothing to do, and nothing is taken.
     assert "nothing had to be changed" in run("apply", "jobs").stdout
     write(seed(hosts="ours", new="2"))
-    done = run("apply", "jobs")
+    refused = run("apply", "jobs")
+    assert refused.returncode == 4
+    assert "kubectl-client-side-apply made it" in refused.stderr
+    assert "--adopt" in refused.stderr
+    assert config_map("GET")["data"] == {"hosts": "ours", "old": "1"}
+    done = run("apply", "jobs", "--adopt")
     assert done.returncode == 0, done.stderr
     assert "adopted" in done.stdout
     found = config_map("GET")
@@ -245,7 +251,7 @@ def test_a_namespace_that_is_not_there_is_said_to_be_missing(run, write, writes)
     write(document)
     done = run("apply", "jobs")
     assert done.returncode == 6
-    assert 'namespaces "nowhere-at-all" not found' in done.stderr
+    assert "Namespace nowhere-at-all: it does not exist" in done.stderr
     assert "kubectl create namespace nowhere-at-all" in done.stderr
 
 
@@ -276,7 +282,7 @@ def test_who_may_not_write_is_told_so_and_nothing_is_changed(
     write(seed())
     done = run("apply", "jobs", KUBECONFIG=str(kubeconfig))
     assert done.returncode == 6
-    assert 'User "reader" cannot' in done.stderr
+    assert "you are not allowed the verbs create and patch for configmaps" in done.stderr
     assert writes() == []
 
 

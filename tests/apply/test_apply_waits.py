@@ -33,7 +33,7 @@ def test_a_job_is_done_when_all_its_pods_are_ready(run, job, kubelet):
         (unschedulable("0/3 nodes are available: 3 Insufficient gpu."), "Insufficient gpu"),
         (waiting("ImagePullBackOff", PULL), "cannot pull the image horovod/horovod:0.28.1"),
         (waiting("CreateContainerConfigError", 'secret "s3" not found'), 'secret "s3" not found'),
-        (waiting("CrashLoopBackOff"), "container main: crashes again and again"),
+        (waiting("CrashLoopBackOff"), "container main: keeps crashing"),
     ],
     ids=["unschedulable", "image", "secret", "crash"],
 )
@@ -60,9 +60,9 @@ def test_an_image_that_cannot_be_named_fails_at_once_with_what_waits_for_the_pod
         proxy.add("delay", method="PATCH", path="pods/mnist-launcher", times=2, seconds=3)
     done = run("apply", "jobs", KUBECONFIG=str(through))
     assert done.returncode == 3
-    assert "the time is over" not in done.stdout
+    assert "timed out" not in done.stdout
     assert "InvalidImageName" in done.stdout
-    assert "Pod mnist-launcher: it waits for Pod mnist-worker-0, which failed" in done.stdout
+    assert "Pod mnist-launcher: it depends on Pod mnist-worker-0, which failed" in done.stdout
 
 
 def test_a_pod_that_fails_is_told_with_its_exit_code(run, job, kubelet):
@@ -128,7 +128,7 @@ def test_wait_complete_ends_with_the_launcher(start, job, kubelet):
     job(replicas=2)
     started = start("apply", "jobs", "--wait", "complete")
     for line in started.stdout:
-        if "Pod mnist-launcher  waiting: it is at work" in line:
+        if "Pod mnist-launcher  running" in line:
             break
     assert started.poll() is None
     kubelet.let("mnist-launcher", ended())
@@ -166,7 +166,7 @@ def test_a_pod_that_somebody_deletes_meanwhile_is_not_waited_for(
     control_plane.ask("DELETE", f"/api/v1/namespaces/{namespace}/pods/mnist-worker-0")
     out, _ = started.communicate(timeout=30)
     assert started.returncode == 3
-    assert "Pod mnist-worker-0: somebody has deleted it" in out
+    assert "Pod mnist-worker-0: it was deleted" in out
 
 
 def test_one_watch_follows_all_pods(run, job, kubelet, control_plane, namespace):
@@ -200,10 +200,10 @@ def test_events_for_programs_are_a_json_object_a_line(run, job, kubelet):
     pod = {"apiVersion": "v1", "kind": "Pod", "name": "mnist-worker-0"}
     mine = [one for one in events if one.get("object") == pod]
     assert [one["status"] for one in mine] == ["created", "waiting"]
-    assert mine[1]["reason"] == "no node takes it: no gpu"
+    assert mine[1]["reason"] == "cannot be scheduled: no gpu"
     assert events[-1]["event"] == "end"
     assert events[-1]["exit"] == 3
-    assert {"object": pod, "failed": False, "reason": "no node takes it: no gpu"} in events[-1][
+    assert {"object": pod, "failed": False, "reason": "cannot be scheduled: no gpu"} in events[-1][
         "notReady"
     ]
 
@@ -244,6 +244,6 @@ def test_a_terminal_gets_a_table_that_ends_in_the_list_of_what_is_not_ready(
     assert process.returncode == 3
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", told.decode())
     assert re.search(r"OBJECT +STATE +FOR +WHY", text)
-    assert re.search(r"Pod mnist-worker-0 +waiting +\ds +no node takes it: no gpu", text)
+    assert re.search(r"Pod mnist-worker-0 +waiting +\ds +cannot be scheduled: no gpu", text)
     assert "6 of 6 written" in text
-    assert text.rstrip().endswith("Pod mnist-worker-0: no node takes it: no gpu")
+    assert text.rstrip().endswith("Pod mnist-worker-0: cannot be scheduled: no gpu")

@@ -1,5 +1,7 @@
 """`etcompile delete`: what belongs to a job goes, in order, and what stays is said."""
 
+import json
+
 import pytest
 
 from specs import training_job
@@ -34,6 +36,20 @@ def test_a_job_goes_launcher_first_and_leaves_nothing(run, job, kubelet, writes,
     assert "nothing had to be changed" in again.stdout
 
 
+def test_pods_that_say_another_manager_are_found_by_the_jobs_own_label(
+    run, job, kubelet, control_plane, namespace, objects
+):
+    job(replicas=1)
+    run("apply", "jobs")
+    # As another tool applies it: in no set, and with labels of the template's.
+    path = f"/api/v1/namespaces/{namespace}/pods/mnist-worker-0"
+    labels = {"app.kubernetes.io/managed-by": "helm", "applyset.kubernetes.io/part-of": None}
+    control_plane.ask("PATCH", path, {"metadata": {"labels": labels}}, MERGE)
+    done = run("delete", "--job", "mnist")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert objects() == {}
+
+
 def test_each_deletion_names_the_uid(run, job, kubelet, control_plane, namespace):
     job(replicas=1)
     run("apply", "jobs")
@@ -54,8 +70,8 @@ def test_claims_and_the_secrets_of_others_are_left_and_named(
     done = run("delete", "jobs")
     assert done.returncode == 0, done.stdout + done.stderr
     assert objects().keys() == {"Secret/mnist", "PersistentVolumeClaim/data"}
-    assert f"left: Secret {namespace}/mnist (etcompile has not made it)" in done.stderr
-    assert "left: PersistentVolumeClaim data (it belongs to no job)" in done.stderr
+    assert f"kept: Secret {namespace}/mnist (etcompile did not create it)" in done.stderr
+    assert "kept: PersistentVolumeClaim data (it belongs to no job)" in done.stderr
 
 
 def test_objects_of_a_rendered_job_are_known_by_their_labels(
@@ -88,7 +104,7 @@ def test_what_a_sync_tool_looks_after_is_not_deleted_behind_its_back(
     before = writes()
     done = run("delete", "jobs")
     assert done.returncode == 4
-    assert "Argo CD application team looks after it" in done.stderr
+    assert "Argo CD application team manages it" in done.stderr
     assert writes() == before
     assert run("delete", "jobs", "--adopt").returncode == 0
 
@@ -133,3 +149,49 @@ def test_a_job_that_is_not_there_is_said_not_to_be(run):
     assert done.returncode == 7
     assert "there is no job 'nobody'" in done.stderr
     assert run("delete").returncode == 2
+
+
+def test_whatever_the_job_used_and_leaves_is_named(
+    run, write, kubelet, control_plane, namespace, objects
+):
+    root = f"/api/v1/namespaces/{namespace}"
+    helm = {"meta.helm.sh/release-name": "web"}
+    for kind, value in (
+        ("secrets", {"metadata": {"name": "wandb"}, "stringData": {"key": "x"}}),
+        ("configmaps", {"metadata": {"name": "settings", "annotations": helm}}),
+        ("persistentvolumeclaims", {"metadata": {"name": "data"}, "spec": CLAIM["spec"]}),
+        ("secrets", {"metadata": {"name": "nobodys"}, "stringData": {"key": "x"}}),
+    ):
+        control_plane.ask("POST", f"{root}/{kind}", value)
+    document = training_job(replicas=1)
+    spec = document["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"]
+    spec["containers"][0]["env"] = [
+        {"name": "KEY", "valueFrom": {"secretKeyRef": {"name": "wandb", "key": "key"}}}
+    ]
+    spec["containers"][0]["envFrom"] = [{"configMapRef": {"name": "settings"}}]
+    spec["volumes"] = [
+        {"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
+        {"name": "gone", "configMap": {"name": "not-there", "optional": True}},
+    ]
+    write(document)
+    assert run("apply", "jobs").returncode == 0
+    told = run("delete", "jobs", "--dry-run").stdout
+    assert f"left alone: Secret {namespace}/wandb" in told
+    done = run("delete", "--job", "mnist", "--output", "json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    kept = {
+        (one["object"]["kind"], one["object"]["name"]): one["reason"]
+        for one in events
+        if one.get("status") == "kept"
+    }
+    ours = "the job used it, and etcompile did not create it"
+    assert kept == {
+        ("Secret", "wandb"): ours,
+        ("PersistentVolumeClaim", "data"): ours,
+        ("ConfigMap", "settings"): "the job used it, and Helm release web manages it",
+    }
+    # Its files still name it when the job itself is gone.
+    again = run("delete", "jobs")
+    assert f"kept: Secret {namespace}/wandb ({ours})" in again.stderr
+    assert {"Secret/wandb", "ConfigMap/settings", "PersistentVolumeClaim/data"} <= objects().keys()

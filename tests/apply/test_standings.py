@@ -43,13 +43,13 @@ def conditions(**given):
         (pod(ended(code=3)), "failed", "container main ended with exit code 3", None),
         (pod({"phase": "Failed", "reason": "Evicted", "message": "disk"}), "failed",
          "Evicted: disk", None),
-        (pod(unschedulable("no gpu")), "waiting", "no node takes it: no gpu", math.inf),
+        (pod(unschedulable("no gpu")), "waiting", "cannot be scheduled: no gpu", math.inf),
         (pod({}, schedulingGates=[{"name": "kueue"}]), "waiting", "gate kueue", math.inf),
         (pod(waiting("ErrImagePull", "denied")), "waiting",
          "cannot pull the image horovod:1: denied", 120),
         (pod(waiting("InvalidImageName")), "failed", "InvalidImageName horovod:1", None),
         (pod(waiting("ErrImageNeverPull")), "failed", "ErrImageNeverPull", None),
-        (pod(waiting("CrashLoopBackOff")), "waiting", "crashes again and again", 120),
+        (pod(waiting("CrashLoopBackOff")), "waiting", "keeps crashing", 120),
         (pod(waiting("CreateContainerConfigError", 'configmap "x" not found')), "waiting",
          'configmap "x" not found', None),
         (pod({}), "waiting", "not scheduled yet", None),
@@ -93,19 +93,19 @@ def target(targets):
 
 def test_a_pod_that_no_node_takes_is_waited_for_as_long_as_it_takes(target):
     for second in range(0, 100_000, 1000):
-        target.see(Standing("waiting", "no node takes it", math.inf), second)
+        target.see(Standing("waiting", "cannot be scheduled", math.inf), second)
         assert target.over_limit(second + 999) is None
 
 
 def test_its_limit_runs_once_a_node_has_taken_it(target):
-    target.see(Standing("waiting", "no node takes it", math.inf), 5000.0)
-    target.see(Standing("waiting", "its node has not started it yet"), 5001.0)
+    target.see(Standing("waiting", "cannot be scheduled", math.inf), 5000.0)
+    target.see(Standing("waiting", "the kubelet has not started it yet"), 5001.0)
     assert target.over_limit(5599.0) is None
     assert "not started it yet (for 600 s)" in target.over_limit(5601.0)
 
 
 def test_a_container_that_crashes_again_and_again_fails_after_two_minutes(target):
-    crash = Standing("waiting", "crashes again and again", 120.0)
+    crash = Standing("waiting", "keeps crashing", 120.0)
     for second in range(0, 120, 20):
         target.see(crash, second)
         target.see(Standing("waiting", "runs, but is not ready"), second + 10)

@@ -4,9 +4,11 @@ The labels are asked for too, because a key pair and the live host list are in n
 a job may have been applied by another tool from rendered files.
 """
 
+import itertools
 from collections.abc import Iterator
 
 from etcompile.cluster.client import Cluster
+from etcompile.cluster.discovery import Resource
 from etcompile.cluster.errors import ClusterError
 from etcompile.model.protocol import JOB_LABEL
 from etcompile.plan import inventory
@@ -27,7 +29,23 @@ _KINDS = (
     ("policy/v1", "PodDisruptionBudget"),
 )
 """The kinds that a job's objects are of, whatever its inventory says."""
-_OURS = "app.kubernetes.io/managed-by=etcompile"
+
+
+def has_inventory(cluster: Cluster, job: str, namespace: str) -> bool:
+    """Whether etcompile, or kubectl for it, has applied a job: it has the parent of an ApplySet.
+
+    Args:
+        cluster: The cluster.
+        job: The job's name.
+        namespace: Its namespace.
+
+    Raises:
+        ClusterError: it cannot be read.
+    """
+    ref = inventory.parent(job, namespace)
+    maps = cluster.resource("v1", "ConfigMap")
+    found = cluster.get(maps, ref.name, namespace, metadata_only=True)
+    return found is not None and inventory.is_parent(found, ref)
 
 
 def belongings(cluster: Cluster, job: str, namespace: str) -> Iterator[Object]:
@@ -45,27 +63,41 @@ def belongings(cluster: Cluster, job: str, namespace: str) -> Iterator[Object]:
     ref = inventory.parent(job, namespace)
     maps = cluster.resource("v1", "ConfigMap")
     parent = cluster.get(maps, ref.name, namespace, metadata_only=True)
-    named: list[tuple[str, str]] = []
+    named: list[Resource] = []
+    places = [namespace]
     if parent is not None and inventory.is_parent(parent, ref):
-        named, _ = inventory.members(parent, [version for version, _ in _KINDS])
-    selectors = (f"{PART_OF}={applyset_id(ref)}", f"{JOB_LABEL}={job},{_OURS}")
+        kinds, places = inventory.members(parent)
+        # A kind that is not served any more has no objects.
+        named = [found for kind in kinds if (found := cluster.served(*kind)) is not None]
+    usual = [(resource, False) for resource in _usual(cluster)]
+    selectors = (f"{PART_OF}={applyset_id(ref)}", f"{JOB_LABEL}={job}")
     seen: set[str] = set()
-    for kind in dict.fromkeys((*_KINDS, *named)):
-        for selector in selectors:
+    for resource, must in dict([*usual, *((resource, True) for resource in named)]).items():
+        for selector, where in itertools.product(selectors, dict.fromkeys(places)):
             try:
-                for value in _listed(cluster, *kind, namespace, selector):
+                for value in _listed(cluster, resource, where or namespace, selector):
                     if (uid := value["metadata"]["uid"]) not in seen:
                         seen.add(uid)
                         yield value
             except ClusterError as error:
-                if kind in named or error.status not in (403, 404):
+                if must or error.status not in (403, 404):
                     raise
 
 
+def _usual(cluster: Cluster) -> Iterator[Resource]:
+    """The kinds that a job's objects are of, as far as they are served and may be asked for."""
+    for version, kind in _KINDS:
+        try:
+            yield cluster.resource(version, kind)
+        except ClusterError as error:
+            if error.status not in (403, 404):
+                raise
+
+
 def _listed(
-    cluster: Cluster, version: str, kind: str, namespace: str, selector: str
+    cluster: Cluster, resource: Resource, namespace: str, selector: str
 ) -> Iterator[Object]:
-    resource = cluster.resource(version, kind)
+    version, kind = resource.api_version, resource.kind
     where = namespace if resource.namespaced else None
     bare = kind == "Secret"
     for page in cluster.pages(resource, where, labels=selector, metadata_only=bare):

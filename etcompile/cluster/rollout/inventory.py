@@ -6,7 +6,7 @@ The format is kubectl's, with its rule that another tool's set is not touched.
 """
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from etcompile._version import __version__
@@ -20,8 +20,10 @@ from etcompile.plan.inventory import (
     NAMESPACES,
     applyset_id,
     is_parent,
+    listed,
     parent,
 )
+from etcompile.plan.sets import ORPHANED, SET, SOURCE, SPREAD, JobSet, belonging
 from etcompile.plan.step import Object, ObjectRef, Plan
 
 MANAGER = "etcompile-applyset"
@@ -36,13 +38,25 @@ class Inventories:
         cluster: The cluster.
         plan: The plan.
         adopt: Take over sets of other tools.
-        removes: Delete the parent of a set that has no members any more.
+        job_set: The set of jobs that is applied; None for single files, whose jobs stay in theirs.
+        orphans: The titles of its jobs that are not declared any more.
     """
 
-    def __init__(self, cluster: Cluster, plan: Plan, *, adopt: bool, removes: bool = False) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        plan: Plan,
+        *,
+        adopt: bool,
+        job_set: JobSet | None = None,
+        orphans: Collection[str] = (),
+    ) -> None:
         self._cluster = cluster
         self._adopt = adopt
-        self._removes = removes
+        self._job_set = job_set
+        self._orphans = orphans
+        jobs = {step.job for step in plan.steps if step.job is not None}
+        self._spread = {self.parent(job).namespace for job in jobs}
         self._lock = threading.Lock()
         self._written: set[str] = set()
         self._found: dict[str, Object | None] = {}
@@ -67,6 +81,17 @@ class Inventories:
         """The parent of a job's set."""
         namespace, _, name = job.rpartition("/")
         return parent(name, namespace or self._cluster.namespace)
+
+    def accesses(self) -> list[tuple[ObjectRef, tuple[str, ...]]]:
+        """The parents that a rollout writes, each with the verbs that this takes."""
+        return [
+            (
+                self.parent(job),
+                ("get", "create", "patch") if self._after[job] else ("get", "delete"),
+            )
+            for job, before in self._before.items()
+            if before
+        ]
 
     def refusals(self) -> list[Refusal]:
         """Which parents are not ours to write."""
@@ -107,9 +132,9 @@ class Inventories:
         with self._lock:
             members = self._after.get(job, set()) | set(kept)
             live = self._live(job)
-            if self._removes and not members:
+            if not members:
                 self._remove(self.parent(job), live)
-            elif live is not None or members:
+            else:
                 self._write(job, _kinds(members), _namespaces(members))
 
     def _remove(self, ref: ObjectRef, live: Object | None) -> None:
@@ -135,11 +160,15 @@ class Inventories:
             "app.kubernetes.io/managed-by": "etcompile",
         }
         live = self._found.get(job)
+        set_labels, set_annotations = self._belonging(job, live)
+        labels |= set_labels
+        annotations |= set_annotations
         metadata = live["metadata"] if live else {}
         if (
             live
             and _has(metadata.get("labels"), labels)
             and _has(metadata.get("annotations"), annotations)
+            and belonging(live) == (set_labels, set_annotations)
         ):
             return
         value: dict[str, Any] = {
@@ -156,6 +185,18 @@ class Inventories:
         written = self._cluster.server_side_apply(value, field_manager=MANAGER, force=True)
         self._found[job] = written
 
+    def _belonging(self, job: str, live: Object | None) -> tuple[dict[str, str], dict[str, str]]:
+        """The labels and annotations that say which set of jobs a job is in."""
+        labels, annotations = belonging(live)
+        if job in self._orphans:
+            return labels, {**annotations, ORPHANED: "true"}
+        if self._job_set is None:
+            return labels, annotations
+        annotations = {SOURCE: self._job_set.source}
+        if len(self._spread) > 1:
+            annotations[SPREAD] = ",".join(sorted(self._spread))
+        return {SET: self._job_set.id}, annotations
+
     def _live(self, job: str) -> Object | None:
         if job not in self._found:
             ref = self.parent(job)
@@ -170,7 +211,7 @@ class Inventories:
 
     def _refused(self, ref: ObjectRef, live: Object) -> Refusal | None:
         if not is_parent(live, ref):
-            words = f"it is in the place of the ApplySet's parent, and has no label {INVENTORY_ID}"
+            words = f"it has the name of the ApplySet parent, but not the label {INVENTORY_ID}"
             return Refusal(ref, "conflict", (words,), hint="rename it, or the job")
         tooling = (live["metadata"].get("annotations") or {}).get(TOOLING, "")
         tool = str(tooling).rpartition("/")[0] or str(tooling)
@@ -178,7 +219,7 @@ class Inventories:
             words = f"the ApplySet belongs to {tooling}"
             return Refusal(ref, "conflict", (words,), hint="--adopt takes it over")
         if owner := claims.tracker(live):
-            return Refusal(ref, "conflict", (f"{owner} looks after it",))
+            return Refusal(ref, "conflict", (f"{owner} manages it",))
         return None
 
 
@@ -202,11 +243,7 @@ def _namespaces(members: Iterable[ObjectRef]) -> set[str]:
 def _said(live: Object) -> tuple[set[str], set[str]]:
     """The kinds and the namespaces that a parent names."""
     annotations = live["metadata"].get("annotations") or {}
-    return _listed(annotations, KINDS), _listed(annotations, NAMESPACES)
-
-
-def _listed(annotations: Mapping[str, Any], name: str) -> set[str]:
-    return {one for one in str(annotations.get(name) or "").split(",") if one}
+    return {*listed(annotations.get(KINDS))}, {*listed(annotations.get(NAMESPACES))}
 
 
 def _has(live: Mapping[str, Any] | None, wanted: Mapping[str, str]) -> bool:

@@ -1,10 +1,11 @@
 """What a rollout tells while it runs, and what it comes to: values for whoever shows them."""
 
+from collections.abc import Iterable
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from etcompile.plan.step import FieldChange, ObjectRef, Step
+from etcompile.plan.step import IDLE, FieldChange, ObjectRef, Plan, Step
 
 NOT_READY = 3
 CONFLICT = 4
@@ -31,9 +32,11 @@ Status = Literal[
     "deleting",
     "deleted",
     "waiting",
+    "running",
     "ready",
     "succeeded",
     "held",
+    "kept",
     "failed",
     "begun",
     "over",
@@ -70,6 +73,8 @@ class Refusal(Struct, frozen=True):
         changes: The fields it is about, with their values and managers.
         hint: What to do about it.
         fatal: Nothing else will work either: the server cannot be reached, or does not know us.
+        full: A quota has no room for it now.
+        passes: The plan itself makes room before it is done.
     """
 
     ref: ObjectRef
@@ -78,6 +83,8 @@ class Refusal(Struct, frozen=True):
     changes: tuple[FieldChange, ...] = ()
     hint: str = ""
     fatal: bool = False
+    full: bool = False
+    passes: bool = False
 
     @property
     def code(self) -> int:
@@ -113,7 +120,8 @@ class Outcome(Struct, frozen=True):
     """What a rollout came to.
 
     Args:
-        done: The steps that wrote something.
+        done: The steps that wrote something, and are done.
+        deleted: Steps that were to replace an object, have deleted it, and have made no new one.
         left: The steps that were not done, each with the reason.
         unready: Objects that are not ready, and why.
         refusals: What could not be done.
@@ -122,6 +130,7 @@ class Outcome(Struct, frozen=True):
     """
 
     done: tuple[Step, ...] = ()
+    deleted: tuple[Step, ...] = ()
     left: tuple[tuple[Step, str], ...] = ()
     unready: tuple[Unready, ...] = ()
     refusals: tuple[Refusal, ...] = ()
@@ -136,3 +145,15 @@ class Outcome(Struct, frozen=True):
         if self.refusals:
             return min(one.code for one in self.refusals)
         return NOT_READY if self.unready or self.left or self.timed_out else 0
+
+
+def after(first: Outcome, second: Outcome) -> Outcome:
+    """What two plans came to of which the second was done when the first was."""
+    return structs.replace(second, done=(*first.done, *second.done))
+
+
+def unbegun(outcome: Outcome, plans: Iterable[Plan]) -> Outcome:
+    """What a plan came to, without which others were not begun."""
+    words = "not started, because an earlier step was not done"
+    left = [(step, words) for plan in plans for step in plan.steps if step.action not in IDLE]
+    return structs.replace(outcome, left=(*outcome.left, *left))

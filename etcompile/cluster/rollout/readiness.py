@@ -7,20 +7,19 @@ and failed.
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from etcompile.cluster.client import Cluster
+from etcompile.cluster.client import Cluster, told_at
 from etcompile.cluster.errors import ClusterError
 from etcompile.cluster.rollout.outcome import Status, Unready
 from etcompile.cluster.rollout.reasons import BARRIERS, READY, Standing, has_rule, standing
-from etcompile.cluster.rollout.targets import Key, Target, Targets
+from etcompile.cluster.rollout.targets import RUNNING, Key, Target, Targets
 from etcompile.cluster.rollout.watching import Hint, Message, Place, Seen, Watches
 from etcompile.model.protocol import JOB_LABEL
 from etcompile.plan.step import WRITES, Object, ObjectRef, Plan, Step
 
-_ASKED = 20
-"""So many objects that are not ready are asked for their last event, at the end."""
-_DELETED = Standing("failed", "somebody has deleted it")
+_LONGEST = 300
+"""Characters of an event's message that are told."""
 _WORKLOADS = ("Job", "Pod")
 _MAKING = WRITES - {"delete"}
 
@@ -60,24 +59,49 @@ class Readiness:
         self._ends = bool(deciding)
         self.targets = Targets(deciding)
         self._observed: dict[Key, Seen] = {}
-        self._deleted: set[str | None] = set()
+        self._deleted: dict[str | None, Standing] = {}
         self._uids: dict[Key, str] = {}
         self._dependents = _dependents(plan)
         self._after = {step.id: step.after for step in plan.steps if step.action in _MAKING}
         self._bare = {self._place(ref) for ref in _unlabelled(plan)}
-        self._watches = Watches(cluster, post, self._selector)
+        self._watches = Watches(cluster, post, self._selector, self._bare.add)
 
     def close(self) -> None:
         """Ends all watches."""
         self._watches.close()
 
-    def watch(self, ref: ObjectRef) -> None:
-        """Has an object followed.
+    def watch(self, ref: ObjectRef, labels: Mapping[str, str] | None) -> None:
+        """Has an object followed, also one that no label of ours would find.
+
+        Args:
+            ref: The object.
+            labels: Its labels; None if they are not known.
 
         Raises:
-            ClusterError: the cluster does not serve its kind.
+            ClusterError: the cluster does not serve its kind, or does not show the object.
         """
+        if labels is None:
+            resource = self._cluster.resource(ref.api_version, ref.kind)
+            found = self._cluster.get(resource, ref.name, ref.namespace or None, metadata_only=True)
+            labels = (found["metadata"].get("labels") or {}) if found else {JOB_LABEL: ""}
+        place = self._place(ref)
+        if JOB_LABEL not in labels and place not in self._bare:
+            self._bare.add(place)
+            self._watches.again(place)
         self._watches.need(ref)
+
+    def is_there(self, ref: ObjectRef, uid: str | None) -> bool:
+        """Whether an object that no list had is there nevertheless, without our labels.
+
+        Raises:
+            ClusterError: the cluster does not say.
+        """
+        place = self._place(ref)
+        if place in self._bare or not self._watches.exists(ref, uid):
+            return False
+        self._bare.add(place)
+        self._watches.again(place)
+        return True
 
     def key(self, ref: ObjectRef) -> Key:
         """What tells an object from all others here."""
@@ -132,7 +156,7 @@ class Readiness:
         target.uid = uid
         seen = self._observed.get(key)
         if uid in self._deleted:
-            self._look(target, _DELETED)
+            self._look(target, self._deleted[uid])
         elif seen is not None and seen.standing is not None and seen.uid == uid:
             self._look(target, seen.standing)  # heard before the answer, and so newer
         else:
@@ -155,7 +179,7 @@ class Readiness:
             return
         key: Key = (*message.place, message.name)
         if message.standing is None:
-            self._deleted.add(message.uid)
+            self._deleted[message.uid] = Standing("failed", message.going or "it was deleted")
             if key in self._observed and self._observed[key].uid == message.uid:
                 del self._observed[key]
         else:
@@ -165,7 +189,7 @@ class Readiness:
             return
         if message.standing is None:
             if target.uid == message.uid and target.state != "failed":
-                self._look(target, _DELETED)
+                self._look(target, self._deleted[message.uid])
         elif target.uid in (None, message.uid):
             target.uid = message.uid
             self._look(target, message.standing)
@@ -176,7 +200,10 @@ class Readiness:
             if (words := target.over_limit(now)) is not None:
                 self._look(target, Standing("failed", words))
         for target in self.targets.unspoken(now):
-            self._say(target, "waiting", target.why)
+            if target.why == RUNNING:
+                self._say(target, "running", "")
+            else:
+                self._say(target, "waiting", target.why)
             if target.standing.vague:
                 self._watches.need_events(target.key[2])
 
@@ -187,10 +214,13 @@ class Readiness:
             asks: Whether the cluster can be asked what it says of them.
         """
         open_ = [one for one in self.targets if one.state != "good"]
-        for number, one in enumerate(open_):
-            words = self._last_word(one) if asks and number < _ASKED else one.why
+        vague = [one for one in open_ if one.standing.vague and not one.hint]
+        warnings = self._warnings({one.key[2] for one in vague}) if asks else {}
+        for one in open_:
+            said = warnings.get(one.uid) if one.standing.vague and not one.hint else None
+            words = f"{one.why}; {said}" if said else one.why
             failed = one.state == "failed"
-            yield Unready(one.ref, words or "nothing is known of it", failed, one.job)
+            yield Unready(one.ref, words or "its state is not known yet", failed, one.job)
 
     def _target(self, step: Step) -> Target:
         key = self.key(step.ref)
@@ -232,7 +262,7 @@ class Readiness:
 
     def _hold_up(self, one: Target, failed: Target, *, again: bool = False) -> None:
         one.state = "failed"
-        one.reason = f"it waits for {failed.ref.kind} {failed.ref.name}, which failed"
+        one.reason = f"it depends on {failed.ref.kind} {failed.ref.name}, which failed"
         if not again:
             self._say(one, "failed", one.reason)
             self._hold_up_others(one)
@@ -254,17 +284,21 @@ class Readiness:
             elif hint.kind == "PersistentVolumeClaim":
                 self._look(target, READY)
 
-    def _last_word(self, target: Target) -> str:
-        """Why an object is not ready: its own reason, and what its last warning says."""
-        if not target.standing.vague or target.hint:
-            return target.why
-        named = {"name": target.ref.name, "namespace": target.key[2], "uid": target.uid}
-        try:
-            events = self._cluster.events({"kind": target.ref.kind, "metadata": named})
-        except ClusterError:
-            return target.why
-        told = [one for one in events if one.get("type") == "Warning"]
-        return f"{target.why}; {told[-1].get('message')}" if told else target.why
+    def _warnings(self, namespaces: Iterable[str]) -> dict[str | None, str]:
+        """The last warning about each object of some namespaces, by UID."""
+        found: dict[str | None, tuple[str, str]] = {}
+        for namespace in namespaces:
+            try:
+                events = self._cluster.resource("v1", "Event")
+                for page in self._cluster.pages(events, namespace, fields="type=Warning"):
+                    for event in page.items:
+                        uid = (event.get("involvedObject") or {}).get("uid")
+                        text = " ".join(str(event.get("message") or "").split())[:_LONGEST]
+                        if text:
+                            found[uid] = max(found.get(uid, ("", "")), (told_at(event), text))
+            except ClusterError:
+                continue  # events only explain; who may not read them goes without
+        return {uid: text for uid, (_, text) in found.items()}
 
     def _place(self, ref: ObjectRef) -> Place:
         if ref.kind in ("CustomResourceDefinition", "Namespace"):

@@ -18,6 +18,8 @@ State = Literal["waiting", "ready", "ended", "failed"]
 
 BACKING_OFF = 120.0
 """Seconds that a container may fail to start, again and again."""
+_BY_TAINT = "DeletionByTaintManager"
+"""Why a Pod has to go whose node is tainted `NoExecute`, as one is that does not answer."""
 _NOT_READY = 60.0
 """Seconds that the source of a Secret may say that it has a problem."""
 _POD = 600.0
@@ -56,6 +58,20 @@ class Standing(Struct, frozen=True):
 
 
 READY = Standing("ready")
+_ENDED_BY: Mapping[str, tuple[str, str]] = {
+    "PreemptionByScheduler": ("Preempted", "a Pod of higher priority has its place"),
+    "DeletionByTaintManager": ("Evicted", "its node has a taint that it does not tolerate"),
+    "EvictionByEvictionAPI": ("Evicted", "through the API, as when a node is drained"),
+    "DeletionByPodGC": ("NodeLost", "its node no longer exists"),
+    "TerminationByKubelet": ("Terminated", "by its node"),
+    "NodeLost": ("NodeLost", "its node does not answer"),
+    "Preempting": ("Preempted", "its node gave its place to a Pod of higher priority"),
+    "Evicted": ("Evicted", ""),
+    "NodeShutdown": ("NodeShutdown", "its node is shutting down"),
+    "Shutdown": ("Shutdown", "its node was shut down"),
+}
+"""A word and an explanation for what ends a Pod before its time, by the reason of its status or of
+its condition DisruptionTarget."""
 
 
 def standing(value: Object) -> Standing:
@@ -72,10 +88,40 @@ def has_rule(kind: str) -> bool:
 
 
 def deleting(value: Object) -> str:
-    """That an object is going, and what keeps it."""
+    """That an object is going, why, and what keeps it."""
     finalizers = value["metadata"].get("finalizers") or ()
     kept = f", kept by the finalizers {', '.join(finalizers)}" if finalizers else ""
-    return f"it is being deleted{kept}"
+    why = disruption(value.get("status") or {})
+    target = _condition(value.get("status") or {}, "DisruptionTarget")
+    if value["kind"] == "Pod" and target.get("reason") == _BY_TAINT and not finalizers:
+        force = f"kubectl delete pod {value['metadata']['name']} --force --grace-period=0"
+        why += f"; nothing can replace it before it has gone: if its node never will, {force}"
+    return f"it is being deleted{kept}" + (f": {why}" if why else "")
+
+
+def deleted(value: Object) -> str:
+    """That an object is gone, and why, as far as it told before."""
+    why = disruption(value.get("status") or {})
+    return f"it was deleted: {why}" if why else "it was deleted"
+
+
+def disruption(status: Object) -> str:
+    """Who ends a Pod before its time, and why: `Preempted: a Pod of higher priority has …`.
+
+    Schedulers, the taint manager and the eviction API say it in the condition DisruptionTarget,
+    kubelets and the node controller in the status itself.
+
+    Args:
+        status: The Pod's; another object's says nothing of the kind.
+    """
+    reason, message = status.get("reason") or "", status.get("message") or ""
+    if reason not in _ENDED_BY:
+        target = _condition(status, "DisruptionTarget")
+        if target.get("status") != "True":
+            return ""
+        reason, message = target.get("reason") or "DisruptionTarget", target.get("message") or ""
+    word, explanation = _ENDED_BY.get(reason, (reason, ""))
+    return _joined(_joined(word, explanation), message)
 
 
 def _pod(value: Object) -> Standing:
@@ -85,20 +131,23 @@ def _pod(value: Object) -> Standing:
         return Standing("ended")
     if phase == "Failed":
         return Standing("failed", _why_failed(status))
+    if phase == "Unknown" or status.get("reason") == "NodeLost":
+        lost = {"reason": "NodeLost", "message": status.get("message")}
+        return Standing("waiting", disruption(status) or disruption(lost))
     if _condition(status, "Ready").get("status") == "True":
         return READY
     if gates := spec.get("schedulingGates"):
         names = ", ".join(str(gate.get("name")) for gate in gates)
-        return Standing("waiting", f"it is held by the scheduling gate {names}", math.inf)
+        return Standing("waiting", f"held by the scheduling gate {names}", math.inf)
     scheduled = _condition(status, "PodScheduled")
     if scheduled.get("status") == "False":
         told = scheduled.get("message") or scheduled.get("reason") or ""
-        return Standing("waiting", f"no node takes it: {told}", math.inf)
+        return Standing("waiting", f"cannot be scheduled: {told}", math.inf)
     for found in _containers(spec, status):
         return found
     if not spec.get("nodeName"):
-        return Standing("waiting", "it is not scheduled yet", vague=True)
-    return Standing("waiting", "its node has not started it yet", vague=True)
+        return Standing("waiting", "not scheduled yet", vague=True)
+    return Standing("waiting", "the kubelet has not started it yet", vague=True)
 
 
 def _containers(spec: Object, status: Object) -> Iterator[Standing]:
@@ -124,15 +173,15 @@ def _containers(spec: Object, status: Object) -> Iterator[Standing]:
             yield Standing("waiting", words, BACKING_OFF)
         elif reason == "CrashLoopBackOff":
             ended = (one.get("lastState") or {}).get("terminated") or {}
-            words = f"container {name}: crashes again and again{_exit(ended)}"
+            words = f"container {name}: keeps crashing{_exit(ended)}"
             yield Standing("waiting", words, BACKING_OFF)
         elif reason == "CreateContainerConfigError":
-            yield Standing("waiting", _joined(f"container {name}: cannot be made", message))
+            yield Standing("waiting", _joined(f"container {name}: cannot be created", message))
         elif reason and reason not in ("ContainerCreating", "PodInitializing"):
             yield Standing("waiting", _joined(f"container {name}: {reason}", message), BACKING_OFF)
     for init, one, _ in told:
         if init and "running" in (one.get("state") or {}):
-            yield Standing("waiting", f"its init container {one.get('name')} is at work")
+            yield Standing("waiting", f"init container {one.get('name')} is running")
     for _, one, waiting in told:
         if waiting:
             reason = waiting.get("reason") or "waiting"
@@ -140,19 +189,34 @@ def _containers(spec: Object, status: Object) -> Iterator[Standing]:
     for init, one, _ in told:
         if not init and not one.get("ready"):
             ended = (one.get("state") or {}).get("terminated")
-            words = f"has ended{_exit(ended)}" if ended else "runs, but is not ready"
+            words = _ended(ended) if ended else "running, but not ready"
             yield Standing("waiting", f"container {one.get('name')}: {words}")
 
 
 def _why_failed(status: Object) -> str:
-    """Why a Pod failed, as far as it tells: its own words, else those of its containers."""
+    """Why a Pod failed: who ended it, and how its containers ended."""
+    ended = _how_ended(status)
+    if words := disruption(status):
+        return f"{words}; {ended}" if ended else words
+    if ended:
+        return ended
+    words = _joined(status.get("reason") or "", status.get("message") or "")
+    return words or "it failed without a reason"
+
+
+def _how_ended(status: Object) -> str:
+    """How the first container ended that did not end well; empty if none tells."""
     for part in ("initContainerStatuses", "containerStatuses"):
         for one in status.get(part) or ():
             ended = (one.get("state") or {}).get("terminated") or {}
             if ended.get("exitCode"):
                 return f"container {one.get('name')} ended{_exit(ended)}"
-    words = _joined(status.get("reason") or "", status.get("message") or "")
-    return words or "it has failed"
+    return ""
+
+
+def _ended(ended: Object) -> str:
+    """What became of a container that has terminated."""
+    return f"ended{_exit(ended)}" if ended.get("exitCode") else "completed"
 
 
 def _exit(ended: Object) -> str:
@@ -170,12 +234,12 @@ def _job(value: Object) -> Standing:
     failed = _condition(status, "Failed")
     if failed.get("status") == "True":
         words = _joined(failed.get("reason") or "", failed.get("message") or "")
-        return Standing("failed", words or "it has failed")
+        return Standing("failed", words or "it failed without a reason")
     if (value.get("spec") or {}).get("suspend"):
         return READY
     if status.get("active") or status.get("succeeded"):
         return READY
-    return Standing("waiting", "it has started no Pod yet", vague=True)
+    return Standing("waiting", "it has created no Pod yet", vague=True)
 
 
 def _claim(value: Object) -> Standing:
@@ -183,15 +247,15 @@ def _claim(value: Object) -> Standing:
     if phase == "Bound":
         return READY
     if phase == "Lost":
-        return Standing("failed", "its volume is lost")
-    return Standing("waiting", "it is not bound to a volume", vague=True)
+        return Standing("failed", "its PersistentVolume is lost")
+    return Standing("waiting", "not bound to a PersistentVolume yet", vague=True)
 
 
 def _namespace(value: Object) -> Standing:
     phase = (value.get("status") or {}).get("phase")
     if phase == "Terminating":
         return Standing("failed", "it is being deleted")
-    return READY if phase == "Active" else Standing("waiting", "it is not active yet")
+    return READY if phase == "Active" else Standing("waiting", "not active yet")
 
 
 def _definition(value: Object) -> Standing:
@@ -200,8 +264,8 @@ def _definition(value: Object) -> Standing:
         return READY
     refused = _condition(status, "NamesAccepted")
     if refused.get("status") == "False":
-        return Standing("failed", refused.get("message") or "its names are taken")
-    return Standing("waiting", "the API server does not serve it yet")
+        return Standing("failed", refused.get("message") or "its names are already in use")
+    return Standing("waiting", "not served by the API server yet")
 
 
 def _by(condition: str) -> Callable[[Object], Standing]:
@@ -213,8 +277,8 @@ def _by(condition: str) -> Callable[[Object], Standing]:
         if found.get("status") == "True":
             return READY
         if found.get("status") == "False":
-            return Standing("waiting", words or f"it is not {condition}", _NOT_READY)
-        return Standing("waiting", f"nothing has made it {condition} yet")
+            return Standing("waiting", words or f"not {condition}", _NOT_READY)
+        return Standing("waiting", f"not {condition} yet")
 
     return rule
 
@@ -224,7 +288,7 @@ def _replicas(value: Object) -> Standing:
     wanted = (value.get("spec") or {}).get("replicas", 1)
     status = value.get("status") or {}
     if (status.get("observedGeneration") or 0) < (value["metadata"].get("generation") or 0):
-        return Standing("waiting", "its controller has not seen it yet")
+        return Standing("waiting", "its controller has not observed the latest change yet")
     ready = min(status.get("updatedReplicas") or 0, status.get("readyReplicas") or 0)
     if ready >= wanted:
         return READY

@@ -18,6 +18,10 @@ Object = Mapping[str, Any]
 
 _FATAL = frozenset({"Credentials", "Interrupted", "Kubeconfig", "Unauthorized", "Unreachable"})
 _IMMUTABLE = re.compile(r"field is immutable|may not change fields other than|is immutable when")
+_MAY_NOT = re.compile(r'User "[^"]*" cannot ')
+_FULL = re.compile(
+    r"exceeded quota: (?P<name>[^,]+), requested: \S+, used: (?P<used>\S+), limited: (?P<hard>\S+)"
+)
 _NO_DRY_RUN = re.compile(r"does not support dry.?run")
 _NO_ACCOUNT_YET = re.compile(
     r'error looking up service account \S+: serviceaccount "default" not found'
@@ -35,28 +39,42 @@ def refusal(
         desired: What was sent.
         live: What is there, for the other side of a conflict.
     """
+    if of_namespace(error):
+        return _without_namespace(ref, error)
     if error.conflicts:
         changes = tuple(_change(ref, one, desired or {}, live or {}) for one in error.conflicts)
         reasons = tuple(dict.fromkeys(f"{one.manager} owns {one.field}" for one in error.conflicts))
         hint = f"--take-ownership {error.conflicts[0].manager} takes the field over"
         return Refusal(ref, "conflict", reasons, changes, hint)
     if error.conflict or _other_uid(error):
-        words = "it was changed or replaced by somebody else meanwhile"
-        return Refusal(ref, "conflict", (words,), hint="look at it, and apply again")
-    if error.invalid:
-        if _IMMUTABLE.search(error.message):
-            fields = tuple(dict.fromkeys(one.field for one in error.causes if one.field))
-            named = ", ".join(fields) or "a field"
-            words = f"{named} cannot change on an object that exists: {_short(error.message)}"
-            hint = "--replace deletes it and makes it anew"
-            changes = tuple(FieldChange(one, "changed", immutable=True) for one in fields)
-            return Refusal(ref, "replace", (words,), changes, hint)
-        return Refusal(ref, "invalid", (_short(error.message),))
-    if error.status == 403 and not re.search(r'User "[^"]*" cannot ', error.message):
+        words = "it was changed or replaced by another client in the meantime"
+        return Refusal(ref, "conflict", (words,), hint="check the object, then apply again")
+    if fields := cannot_change(error):
+        words = f"{', '.join(fields)} cannot be changed on an existing object"
+        hint = "--replace deletes and recreates it"
+        changes = tuple(FieldChange(one, "changed", immutable=True) for one in fields)
+        return Refusal(ref, "replace", (f"{words}: {_short(error.message)}",), changes, hint)
+    if error.invalid or (error.status == 403 and not may_not(error)):
         # A policy's word about the object, not one about who asks.
         return Refusal(ref, "invalid", (_short(error.message),))
-    fatal = error.reason in _FATAL
-    return Refusal(ref, "cluster", (_short(str(error)),), hint=error.hint, fatal=fatal)
+    return Refusal(ref, "cluster", (_short(str(error)),), hint=error.hint, fatal=is_fatal(error))
+
+
+def cannot_change(error: ClusterError) -> tuple[str, ...]:
+    """The fields that cannot be changed on an existing object, if that is what is refused."""
+    if not error.invalid or not _IMMUTABLE.search(error.message):
+        return ()
+    return tuple(dict.fromkeys(one.field for one in error.causes if one.field)) or ("a field",)
+
+
+def may_not(error: ClusterError) -> bool:
+    """Whether it is who asks that is refused, whatever the object."""
+    return error.status == 403 and bool(_MAY_NOT.search(error.message))
+
+
+def is_fatal(error: ClusterError) -> bool:
+    """Whether nothing else will work either."""
+    return error.reason in _FATAL
 
 
 def may_pass(error: ClusterError) -> bool:
@@ -67,7 +85,18 @@ def may_pass(error: ClusterError) -> bool:
     """
     if error.status != 403:
         return False
-    return "exceeded quota" in error.message or bool(_NO_ACCOUNT_YET.search(error.message))
+    return of_quota(error) or bool(_NO_ACCOUNT_YET.search(error.message))
+
+
+def full(ref: ObjectRef, error: ClusterError) -> Refusal:
+    """The refusal of a quota that has no room for an object now."""
+    hint = "apply tries it again for ten minutes; raise the quota, or end what else uses it"
+    return Refusal(ref, "cluster", (_short(error.message),), hint=hint, full=True)
+
+
+def of_quota(error: ClusterError) -> bool:
+    """Whether a quota is full."""
+    return error.status == 403 and "exceeded quota" in error.message
 
 
 def no_dry_run(error: ClusterError) -> bool:
@@ -75,9 +104,32 @@ def no_dry_run(error: ClusterError) -> bool:
     return bool(_NO_DRY_RUN.search(error.message))
 
 
+def quota_of(error: ClusterError) -> Object | None:
+    """The quota that refuses an object, as far as the API server's words tell of it."""
+    found = _FULL.search(error.message) if of_quota(error) else None
+    if found is None:
+        return None
+    hard, used = (
+        dict(one.partition("=")[::2] for one in found[part].split(",")) for part in ("hard", "used")
+    )
+    return {"metadata": {"name": found["name"]}, "status": {"hard": hard, "used": used}}
+
+
 def of_namespace(error: ClusterError) -> bool:
-    """Whether the object's namespace is what is missing."""
-    return error.not_found and error.message.startswith("namespaces ")
+    """Whether the object's namespace is what is missing, or is being deleted."""
+    if error.not_found:
+        return error.message.startswith("namespaces ")
+    return any(cause.reason == "NamespaceTerminating" for cause in error.causes)
+
+
+def _without_namespace(ref: ObjectRef, error: ClusterError) -> Refusal:
+    """The refusal of all objects of a namespace alike, which is about the namespace."""
+    namespace = ObjectRef("v1", "Namespace", "", ref.namespace)
+    if error.not_found:
+        hint = f"kubectl create namespace {ref.namespace}"
+        return Refusal(namespace, "cluster", ("it does not exist",), hint=hint)
+    hint = "wait until it is gone and create it again, or apply to another namespace"
+    return Refusal(namespace, "cluster", ("it is being deleted",), hint=hint)
 
 
 def _change(ref: ObjectRef, one: FieldConflict, desired: Object, live: Object) -> FieldChange:

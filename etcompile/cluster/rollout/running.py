@@ -24,6 +24,7 @@ from etcompile.cluster.rollout.waits import Waiting, Waits
 from etcompile.cluster.rollout.watching import Broken, Hint, Listed, Message, Seen
 from etcompile.cluster.rollout.workers import NotWritten, Phase, Workers, Wrote
 from etcompile.cluster.rollout.writing import Writer
+from etcompile.model.protocol import JOB_LABEL
 from etcompile.plan.ordering import DRAIN
 from etcompile.plan.step import WRITES, Object, ObjectRef, Plan, Step
 from etcompile.plan.turns import Turns
@@ -107,6 +108,7 @@ class Rollout:
         self._workers = Workers(writer, sets, choices.concurrency, self._queue.put)
         self._held: list[tuple[float, Step, Phase]] = []
         self._held_since: dict[str, float] = {}
+        self._held_by: dict[str, str] = {}
         self._waits = Waits()
         self._done: list[Step] = []
         self._half: set[str] = set()
@@ -184,7 +186,7 @@ class Rollout:
             task = Waiting(step, "gone", key, step.uid, now + (step.limit or _HELD))
         else:
             task = Waiting(step, "ready", key, None, None)
-        if not self._watch(step):
+        if not self._watch(step, None if task.what == "gone" else {JOB_LABEL: ""}):
             return
         self._waits.add(task)
         self._say(step, "waiting", ", ".join(step.reasons))
@@ -211,10 +213,10 @@ class Rollout:
         self._refusals.append(refusal(ref, error))
         self._fatal = True
 
-    def _watch(self, step: Step) -> bool:
-        """Has a step's object followed; whether that can be done."""
+    def _watch(self, step: Step, labels: Mapping[str, str] | None) -> bool:
+        """Has a step's object followed, which has these labels; whether that can be done."""
         try:
-            self._objects.watch(step.ref)
+            self._objects.watch(step.ref, labels)
         except ClusterError as error:
             found = refusal(step.ref, error)
             self._break(step, "; ".join(found.reasons), found)
@@ -290,6 +292,7 @@ class Rollout:
     def _hold(self, step: Step, phase: Phase, reason: str) -> None:
         """Tries again later: others may make room."""
         now = time.monotonic()
+        self._held_by[step.id] = reason
         if now - self._held_since.setdefault(step.id, now) < _HELD:
             self._held.append((now + _HOLD, step, phase))
             self._say(step, "held", reason)
@@ -302,7 +305,7 @@ class Rollout:
             return
         grace = live["metadata"].get("deletionGracePeriodSeconds") or 0
         until = time.monotonic() + grace + _AFTER_GRACE
-        if self._watch(step):
+        if self._watch(step, live["metadata"].get("labels") or {}):
             task = Waiting(step, "gone", self._objects.key(step.ref), step.uid, until)
             task.why = deleting(live)
             self._waits.add(task)
@@ -329,8 +332,18 @@ class Rollout:
 
     def _list(self, listed: Listed) -> None:
         for task in self._waits.in_place(listed.place):
-            if listed.uids.get(task.key[3]) != task.uid:
+            if listed.uids.get(task.key[3]) != task.uid and not self._is_there(task):
                 self._vanish(task)
+
+    def _is_there(self, task: Waiting) -> bool:
+        """Whether an object that was not listed has only lost its labels."""
+        if task.what == "ready":
+            return True
+        try:
+            return self._objects.is_there(task.step.ref, task.uid)
+        except ClusterError as error:
+            self._lose(task.step.ref, error)
+            return True
 
     def _vanish(self, task: Waiting) -> None:
         """The object that a step waits for is not there any more."""
@@ -367,7 +380,7 @@ class Rollout:
             if task.what == "drained":
                 self._finish(task.step)
             else:
-                self._break(task.step, task.why or "it is still there, and still being deleted")
+                self._break(task.step, task.why or "still being deleted")
         due = [one for one in self._held if one[0] <= now]
         self._held = [one for one in self._held if one[0] > now]
         for _, step, phase in due:
@@ -406,12 +419,21 @@ class Rollout:
         asks = not self._fatal and (stopped is None or time.monotonic() - stopped < _PATIENCE)
         return Outcome(
             done=tuple(self._done),
+            deleted=tuple(
+                step
+                for step in self._left()
+                if step.action == "replace" and self._is_half_done(step)
+            ),
             left=tuple((step, self._why_left(step)) for step in self._left()),
             unready=tuple(self._objects.unready(asks=asks)),
             refusals=tuple(self._refusals),
             interrupted=self._interrupted,
             timed_out=self._timed_out,
         )
+
+    def _is_half_done(self, step: Step) -> bool:
+        """Whether a replacement has deleted its object, and has not made the new one."""
+        return step.id in self._half and self._waits.of(step) is None
 
     def _why_left(self, step: Step) -> str:
         if step.id in self._broken:
@@ -420,13 +442,15 @@ class Rollout:
         if self._interrupted:
             words = "interrupted"
         elif self._timed_out:
-            words = "the time is over"
+            words = "timed out"
         else:
             first = next(iter(self._broken.values()), "")
-            words = f"it comes after something that was not done: {first}"
+            words = f"not started, because an earlier step was not done: {first}"
         if step.action == "replace" and step.id in self._half:
-            words = f"it is deleted, and not made anew: {words}"
-        return f"{task.why}: {words}" if task is not None and task.why else words
+            words = f"deleted, but not recreated: {words}"
+        seen = task.why if task is not None else ""
+        seen = seen or self._held_by.get(step.id, "")
+        return f"{words}: {seen}" if seen else words
 
     def _say(self, about: Step | Target, status: Status, reason: str = "") -> None:
         if isinstance(about, Step):

@@ -14,6 +14,9 @@ from etcompile.plan.step import ObjectRef
 Key = tuple[str, str, str, str]
 """API version, kind, namespace and name."""
 Goal = Literal["ready", "ended"]
+RUNNING = "running"
+"""The reason of an object that works and has not completed yet, where its completion is awaited."""
+
 _CALM = 60.0
 """Seconds without trouble after which earlier trouble is forgotten: a container that crashes
 again and again runs in between."""
@@ -70,7 +73,7 @@ class Target:
             self.state = "good"
         else:
             self.state = "waiting"
-        words = found.reason or ("it is at work" if found.good else "")
+        words = found.reason or (RUNNING if found.good else "")
         if words != self.reason:
             self.reason, self.since = words, now
         return self.state != before

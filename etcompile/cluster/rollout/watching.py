@@ -14,7 +14,7 @@ from msgspec import Struct
 from etcompile.cluster.client import Cluster
 from etcompile.cluster.discovery import Resource
 from etcompile.cluster.errors import ClusterError
-from etcompile.cluster.rollout.reasons import Standing, deleting, has_rule, standing
+from etcompile.cluster.rollout.reasons import Standing, deleted, deleting, has_rule, standing
 from etcompile.cluster.watching import Watch
 from etcompile.plan.step import Object, ObjectRef
 
@@ -30,7 +30,7 @@ class Seen(Struct, frozen=True):
         name: Its name.
         uid: Its UID.
         standing: How far it is; None if it is gone.
-        going: Why it is not gone yet, if it is being deleted.
+        going: Why it is not gone yet, if it is being deleted; why it went, if it is gone.
         grace: Seconds that it has to end, if it is being deleted.
     """
 
@@ -94,6 +94,8 @@ class Watches:
         cluster: The cluster.
         post: Takes messages, from any thread.
         labels: The label selector for a place; empty for all objects.
+        unlabelled: Is told, from any thread, of a place with an object that has lost its labels;
+            from then on `labels` is empty for it.
     """
 
     def __init__(
@@ -101,13 +103,15 @@ class Watches:
         cluster: Cluster,
         post: Callable[[Message], None],
         labels: Callable[[Place], str],
+        unlabelled: Callable[[Place], None],
     ) -> None:
         self._cluster = cluster
         self._post = post
         self._labels = labels
+        self._unlabelled = unlabelled
         self._open: set[Place] = set()
         self._told: set[str] = set()
-        self._watches: set[Watch] = set()
+        self._watches: dict[Place, Watch] = {}
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
         self._closed = False
@@ -125,6 +129,23 @@ class Watches:
             self._start(lambda: self._follow(resource, place))
         return place
 
+    def again(self, place: Place) -> None:
+        """Has a place listed and followed anew, because other labels are to be looked for."""
+        with self._lock:
+            watch = self._watches.get(place)
+        if watch is not None:
+            watch.close()
+
+    def exists(self, ref: ObjectRef, uid: str | None) -> bool:
+        """Whether that very object is there, whatever its labels are.
+
+        Raises:
+            ClusterError: the cluster does not say.
+        """
+        resource = self._cluster.resource(ref.api_version, ref.kind)
+        found = self._cluster.get(resource, ref.name, ref.namespace or None, metadata_only=True)
+        return found is not None and uid in (None, found["metadata"].get("uid"))
+
     def place(self, ref: ObjectRef, resource: Resource | None = None) -> Place:
         """Where an object is watched."""
         resource = resource or self._cluster.resource(ref.api_version, ref.kind)
@@ -141,7 +162,7 @@ class Watches:
         """Ends all watches."""
         with self._lock:
             self._closed = True
-            watches = [*self._watches]
+            watches = [*self._watches.values()]
         for watch in watches:
             watch.close()
         for thread in self._threads:
@@ -173,18 +194,26 @@ class Watches:
         watch = self._cluster.watch(
             resource, listing.resource_version, namespace, labels=labels, metadata_only=bare
         )
-        for type_, value in self._changes(watch):
+        for type_, value in self._changes(watch, place, labels):
             if type_ == "DELETED":
                 metadata = value["metadata"]
-                self._post(Seen(place, metadata["name"], metadata["uid"], None))
+                ref = ObjectRef(place[0], place[1], place[2], metadata["name"])
+                if labels and self.exists(ref, metadata["uid"]):
+                    # Not gone: somebody took away the label that it was followed by.
+                    self._unlabelled(place)
+                    return
+                self._post(Seen(place, metadata["name"], metadata["uid"], None, deleted(value)))
             else:
                 self._post(_seen(place, value, bare=bare))
 
-    def _changes(self, watch: Watch) -> Iterator[tuple[str, dict[str, Any]]]:
+    def _changes(
+        self, watch: Watch, place: Place, labels: str = ""
+    ) -> Iterator[tuple[str, dict[str, Any]]]:
         with self._lock:
-            if self._closed:
+            # Other labels may be asked for since it was listed.
+            if self._closed or (labels and self._labels(place) != labels):
                 return
-            self._watches.add(watch)
+            self._watches[place] = watch
         try:
             for event in watch:
                 if event.type != "BOOKMARK":
@@ -194,7 +223,7 @@ class Watches:
                 raise
         finally:
             with self._lock:
-                self._watches.discard(watch)
+                self._watches.pop(place, None)
 
     def _follow_events(self, namespace: str) -> None:
         try:
@@ -204,7 +233,7 @@ class Watches:
                 for item in listing.items:
                     self._hint(namespace, item)
                 watch = self._cluster.watch(events, listing.resource_version, namespace)
-                for type_, value in self._changes(watch):
+                for type_, value in self._changes(watch, ("v1", "Event", namespace)):
                     if type_ != "DELETED":
                         self._hint(namespace, value)
         except ClusterError:

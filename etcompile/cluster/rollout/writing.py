@@ -88,7 +88,9 @@ class Writer:
             try:
                 live = self._cluster.server_side_apply(_with(body, resourceVersion=_NOTHING_YET))
             except ClusterError as error:
-                if not error.conflict or error.conflicts:
+                # Also one of field managers: the object is there, made by somebody else meanwhile,
+                # and perhaps as we would have made it, as the watcher makes Pods.
+                if not error.conflict:
                     raise
             else:
                 return Written("created", live)
@@ -160,7 +162,9 @@ class Writer:
     def _found(self, step: Step, body: Object, found: Object) -> Written:
         if found["metadata"].get("deletionTimestamp"):
             raise _unsteady(step.ref)
-        judged = matched(body, found, step.ref, self._rights, self._inventory(step.job))
+        inventory = self._inventory(step.job)
+        ids = frozenset({inventory} if inventory else ())
+        judged = matched(body, found, step.ref, self._rights, inventory, ids)
         if judged.action == "unchanged":
             return Written("created", found)
         if judged.action in ("update", "adopt") and not judged.needs:
@@ -168,7 +172,7 @@ class Writer:
         why: Literal["conflict", "replace"] = (
             "replace" if judged.action == "replace" else "conflict"
         )
-        reasons = ("it was made by somebody else meanwhile", *judged.reasons)
+        reasons = ("it was created by another client in the meantime", *judged.reasons)
         raise RefusedError(Refusal(step.ref, why, reasons, judged.changes))
 
     def _taken(self, step: Step, body: Object, error: ClusterError) -> Object:
@@ -256,5 +260,7 @@ def _is_client_side(entry: Mapping[str, Any]) -> bool:
 
 
 def _unsteady(ref: ObjectRef) -> RefusedError:
-    words = "somebody else makes, changes or deletes it at the same time"
-    return RefusedError(Refusal(ref, "conflict", (words,), hint="look at it, and apply again"))
+    words = "another client creates, changes or deletes it at the same time"
+    return RefusedError(
+        Refusal(ref, "conflict", (words,), hint="check the object, then apply again")
+    )

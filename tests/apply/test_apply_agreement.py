@@ -1,0 +1,388 @@
+"""`diff`, `apply --dry-run` and `apply` say the same, whatever the cluster is like.
+
+Random jobs, drifts, options and admission, with a seed. What is shown must be what is written, a
+refusal must be one everywhere and write nothing, and once it is applied there is no difference. To
+try more of them, and others:
+
+    ETCOMPILE_AGREEMENTS=500 ETCOMPILE_AGREEMENTS_SEED=7 pytest tests/apply/test_apply_agreement.py
+"""
+
+import copy
+import importlib
+import json
+import os
+import random
+import signal
+import urllib.error
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+from msgspec import Struct
+
+from apply.kubelet import Kubelet
+from apply.policies import deny, mutate
+from controlplane.server import ControlPlane
+from etcompile.cluster import ClusterError, connect
+from specs import kubeflow_job, training_job
+
+ROUNDS = int(os.environ.get("ETCOMPILE_AGREEMENTS", "24"))
+SEED = int(os.environ.get("ETCOMPILE_AGREEMENTS_SEED", "3"))
+MERGE = "application/merge-patch+json"
+MIRROR = (
+    '[JSONPatch{op: "replace", path: "/spec/containers/0/image",'
+    ' value: "mirror.example.com/" + object.spec.containers[0].image}]'
+)
+ONCE = {"once": "!object.spec.containers[0].image.startsWith('mirror')"}
+REQUESTS = (
+    '[JSONPatch{op: "add", path: "/spec/containers/0/resources/requests",'
+    ' value: {"cpu": "250m", "memory": "64Mi"}}]'
+)
+LABEL = '[JSONPatch{op: "add", path: "/metadata/labels/team", value: "research"}]'
+HAS_LABELS = {"labels": "has(object.metadata.labels)"}
+
+Round = tuple[str, str]
+"""Which API server, and the flavour of the namespace there."""
+PLAIN, ADMITTING = "plain", "admitting"
+FLAVOURS: list[Round] = [
+    (PLAIN, "none"),
+    (PLAIN, "limits"),
+    (PLAIN, "denies-names"),
+    (PLAIN, "denies-images"),
+    (PLAIN, "denies-updates"),
+    (ADMITTING, "none"),
+    (ADMITTING, "requests"),
+    (ADMITTING, "mirror"),
+    (ADMITTING, "mirror-always"),
+    (ADMITTING, "labels"),
+]
+RESOURCES = {
+    "Pod": "pods",
+    "Service": "services",
+    "ConfigMap": "configmaps",
+    "Secret": "secrets",
+    "ServiceAccount": "serviceaccounts",
+    "Role": "roles",
+    "RoleBinding": "rolebindings",
+    "PersistentVolumeClaim": "persistentvolumeclaims",
+}
+ACTS = {
+    "create": ("create",),
+    "update": ("patch",),
+    "adopt": ("patch",),
+    "replace": ("delete", "create"),
+    "delete": ("delete",),
+}
+
+
+@pytest.fixture(scope="module")
+def planes(control_plane, admitting_plane) -> Iterator[dict[str, ControlPlane]]:
+    """The API servers with all their policies, each for the namespaces of a flavour."""
+    plain, admitting = control_plane, admitting_plane
+    here, there = plain.namespace(), admitting.namespace()
+    remove = [
+        deny(
+            plain, here, "!object.metadata.name.endsWith('-1')", "no ones", flavour="denies-names"
+        ),
+        deny(
+            plain,
+            here,
+            "object.spec.containers.all(c, !c.image.endsWith(':3'))",
+            "no threes",
+            operations=("CREATE", "UPDATE"),
+            flavour="denies-images",
+        ),
+        deny(
+            plain,
+            here,
+            "!has(object.metadata.labels) || !('x' in object.metadata.labels)",
+            "no x",
+            operations=("UPDATE",),
+            kinds=("pods", "services"),
+            flavour="denies-updates",
+        ),
+    ]
+    mutate(admitting, there, REQUESTS, flavour="requests")
+    mutate(admitting, there, MIRROR, when=ONCE, flavour="mirror")
+    both = ("CREATE", "UPDATE")
+    mutate(admitting, there, MIRROR, when=ONCE, operations=both, flavour="mirror-always")
+    kinds = ("pods", "services", "configmaps")
+    mutate(admitting, there, LABEL, when=HAS_LABELS, operations=both, kinds=kinds, flavour="labels")
+    yield {PLAIN: plain, ADMITTING: admitting}
+    for one in remove:
+        one()
+
+
+class World(Struct):
+    """One namespace of one API server, and a folder of jobs."""
+
+    plane: ControlPlane
+    namespace: str
+    folder: Path
+    config: Path
+
+    def etcompile(self, *arguments: str) -> Any:
+        """Runs etcompile here."""
+        environment = {"KUBECONFIG": str(self.config), "NO_COLOR": "1"}
+        before = signal.getsignal(signal.SIGTERM)
+        try:
+            command = importlib.import_module(f"etcompile.cli.{arguments[0]}").command
+            return CliRunner().invoke(command, [*arguments[1:]], env=environment)
+        finally:
+            signal.signal(signal.SIGTERM, before)
+
+    def path(self, kind: str, name: str = "") -> str:
+        group = "/apis/rbac.authorization.k8s.io/v1" if kind.startswith("Role") else "/api/v1"
+        return f"{group}/namespaces/{self.namespace}/{RESOURCES[kind]}/{name}".rstrip("/")
+
+    def objects(self, *kinds: str) -> list[tuple[str, dict[str, Any]]]:
+        return [
+            (kind, one)
+            for kind in kinds
+            for one in self.plane.ask("GET", self.path(kind))["items"]
+            if not one["metadata"]["name"].startswith(("etcompile-", "kube-root", "default"))
+        ]
+
+    def change(self, kind: str, name: str, change: dict[str, Any]) -> None:
+        """Changes an object as a person would; what the API server refuses is not changed."""
+        try:
+            path = f"{self.path(kind, name)}?fieldManager=kubectl-edit"
+            self.plane.ask("PATCH", path, change, MERGE)
+        except urllib.error.HTTPError as error:
+            if error.code not in (403, 409, 422):
+                raise
+
+    def writes(self) -> set[tuple[str, str, str, str]]:
+        """What etcompile has written, apart from inventories."""
+        found = set()
+        for event in self.plane.writes(self.namespace):
+            ref = event["objectRef"]
+            if "etcompile" not in event.get("userAgent", "") or ref.get("subresource"):
+                continue
+            if ref["name"].startswith("etcompile-"):
+                continue
+            is_new = event["responseStatus"]["code"] == 201
+            verb = "create" if event["verb"] == "patch" and is_new else event["verb"]
+            found.add((verb, ref["resource"], ref["name"], event["auditID"]))
+        return found
+
+
+def random_job(dice: random.Random) -> dict[str, Any]:
+    """A job with fields of which admission changes some."""
+    main: dict[str, Any] = {"image": f"example.com/train:{dice.choice('12')}"}
+    if dice.random() < 0.5:
+        main["resources"] = {"limits": {"cpu": 2, "memory": "1Gi"}}
+    if dice.random() < 0.3:
+        main.setdefault("resources", {})["requests"] = {"cpu": "1000m"}
+    if dice.random() < 0.3:
+        main["imagePullPolicy"] = dice.choice(["Always", "IfNotPresent"])
+    if dice.random() < 0.5:
+        job = kubeflow_job("PyTorchJob", {"Master": 1, "Worker": dice.choice([1, 2, 3])})
+        roles = job["spec"]["pytorchReplicaSpecs"]
+    else:
+        job = training_job(replicas=dice.choice([1, 2, 3]))
+        roles = job["spec"]["etReplicaSpecs"]
+    for role in roles.values():
+        role["template"]["spec"]["containers"][0] |= copy.deepcopy(main)
+        if dice.random() < 0.3:
+            role["template"]["metadata"] = {"labels": {"team": dice.choice(["a", "research"])}}
+    return job
+
+
+def edited(dice: random.Random, job: dict[str, Any]) -> dict[str, Any]:
+    """The job after somebody has edited its file."""
+    made = copy.deepcopy(job)
+    spec = made["spec"]
+    roles = spec.get("pytorchReplicaSpecs") or spec["etReplicaSpecs"]
+    name, role = dice.choice([*roles.items()])
+    container = role["template"]["spec"]["containers"][0]
+    match dice.randrange(7):
+        case 0:
+            container["image"] = f"example.com/train:{dice.choice('123')}"
+        case 1:
+            container["env"] = [{"name": "SEED", "value": str(dice.randrange(3))}]
+        case 2 if name in ("worker", "Worker"):
+            role["replicas"] = dice.choice([1, 2, 3])
+        case 3:
+            role["template"].setdefault("metadata", {})["annotations"] = {"note": "new"}
+        case 4:
+            container["resources"] = {"limits": {"cpu": 3}}
+        case _:
+            pass
+    return made
+
+
+def drift(dice: random.Random, world: World) -> None:
+    """Somebody changes or deletes something in the cluster."""
+    kind = dice.choice(["Pod", "Service", "ConfigMap"])
+    there = world.objects(kind)
+    if not there:
+        return
+    _, one = dice.choice(there)
+    name = one["metadata"]["name"]
+    changes: list[Callable[[], Any]] = [
+        lambda: world.change(kind, name, {"metadata": {"labels": {"foreign": "1"}}}),
+        lambda: world.change(kind, name, {"metadata": {"annotations": {"foreign": "1"}}}),
+        lambda: world.change(kind, name, {"metadata": {"labels": {"etcompile.dev/job": None}}}),
+        lambda: world.change(kind, name, {"metadata": {"labels": {"etcompile.dev/role": "z"}}}),
+        lambda: world.plane.ask("DELETE", f"{world.path(kind, name)}?gracePeriodSeconds=0"),
+    ]
+    if kind == "Service":
+        changes += [
+            lambda: world.change(kind, name, {"spec": {"selector": {"x": "1"}}}),
+            lambda: world.change(kind, name, {"metadata": {"labels": {"x": "1"}}}),
+        ]
+    if kind == "ConfigMap":
+        key = next(iter(one.get("data") or {"k": ""}))
+        changes += [
+            lambda: world.change(kind, name, {"data": {key: "changed"}}),
+            lambda: world.change(kind, name, {"data": {"theirs": "1"}}),
+        ]
+    if kind == "Pod":
+        first = one["spec"]["containers"][0]
+        image = [{**first, "image": f"example.com/other:{dice.randrange(9)}"}]
+        rest = one["spec"]["containers"][1:]
+        changes += [
+            lambda: world.change(kind, name, {"spec": {"containers": [*image, *rest]}}),
+            lambda: world.change(kind, name, {"metadata": {"labels": {"x": "1"}}}),
+        ]
+    dice.choice(changes)()
+
+
+def acting(plan: dict[str, Any]) -> list[tuple[Any, ...]]:
+    """What a plan does and why, without what differs from run to run."""
+    return [
+        (
+            step["action"],
+            step["object"]["kind"],
+            step["object"]["name"],
+            step.get("needs"),
+            json.dumps(step.get("changes")),
+        )
+        for step in plan["steps"]
+        if step["action"] not in ("unchanged", "unmanaged", "wait")
+    ]
+
+
+@pytest.mark.parametrize("number", range(ROUNDS))
+def test_what_is_shown_is_what_is_done(planes, tmp_path, number) -> None:
+    dice = random.Random(f"{SEED}-{number}")
+    server, flavour = FLAVOURS[number % len(FLAVOURS)]
+    plane = planes[server]
+    namespace = plane.namespace({"flavour": flavour})
+    if flavour == "limits":
+        limits = {"default": {"cpu": "4"}, "defaultRequest": {"cpu": "100m"}, "type": "Container"}
+        body = {"metadata": {"name": "l"}, "spec": {"limits": [limits]}}
+        plane.ask("POST", f"/api/v1/namespaces/{namespace}/limitranges", body)
+    config = plane.kubeconfig(token="admin-token", namespace=namespace)
+    world = World(plane, namespace, tmp_path, config)
+    file = tmp_path / "job.yaml"
+    job = random_job(dice)
+    file.write_text(yaml.safe_dump(job))
+    run = dice.choice([(), ("--run", "auto")])
+    world.etcompile("apply", str(file), "--wait", "none", *run)
+    kubelet = Kubelet(plane, namespace)
+    try:
+        for _ in range(3):
+            for _ in range(dice.randrange(3)):
+                drift(dice, world)
+            job = edited(dice, job)
+            file.write_text(yaml.safe_dump(job))
+            flags = (("--prune",), ("--replace",), ("--adopt",), ("--take-ownership", "*"))
+            options = (*run, *(word for one in flags if dice.random() < 0.6 for word in one))
+            agree(world, str(file), options)
+    finally:
+        kubelet.stop()
+
+
+def agree(world: World, file: str, options: tuple[str, ...]) -> None:
+    """Holds the three against each other."""
+    before = world.writes()
+    diff = world.etcompile("diff", file, *options, "--output", "json")
+    assert diff.exit_code in (0, 1), diff.stderr
+    plan = json.loads(diff.stdout)
+    steps = acting(plan)
+    assert diff.exit_code == (1 if steps else 0)
+    tried = world.etcompile("apply", file, *options, "--dry-run", "server", "--output", "json")
+    shown = json.loads(tried.stdout.splitlines()[0])  # then how it ended
+    assert acting(shown) == steps, tried.stderr
+    assert world.writes() == before
+    unchanged_is_true(world, file, options, plan)
+    given = ("--wait", "none", "--drain", "0", "--yes", "--timeout", "60s", *options)
+    done = world.etcompile("apply", file, *given)
+    words = f"{options}\n{steps}\n{tried.stderr}\n{done.stdout}\n{done.stderr}"
+    assert done.exit_code == tried.exit_code, words
+    new = {one[:3] for one in world.writes() - before}
+    if done.exit_code:
+        assert done.exit_code in (4, 5, 6, 7), words
+        assert new == set(), words
+        return
+    expected = {
+        (verb, RESOURCES[kind], name) for action, kind, name, *_ in steps for verb in ACTS[action]
+    }
+    assert new == expected, words
+    again = world.etcompile("diff", file, *options)
+    assert again.exit_code == 0, f"{words}\n{again.stdout}\n{again.stderr}"
+
+
+def unchanged_is_true(
+    world: World, file: str, options: tuple[str, ...], plan: dict[str, Any]
+) -> None:
+    """What the plan calls unchanged, an update would not change, or creating it gives the same."""
+    idle = {
+        (one["object"]["kind"], one["object"]["name"])
+        for one in plan["steps"]
+        if one["action"] == "unchanged"
+    }
+    run = options[:2] if options[:1] == ("--run",) else ()
+    rendered = world.etcompile("render", file, *run)
+    with connect(kubeconfig=world.config, namespace=world.namespace) as cluster:
+        for value in yaml.safe_load_all(rendered.stdout):
+            kind, name = value["kind"], value["metadata"]["name"]
+            if (kind, name) not in idle or kind == "Secret":
+                continue
+            live = world.plane.ask("GET", world.path(kind, name))
+            part = "applyset.kubernetes.io/part-of"
+            if label := (live["metadata"].get("labels") or {}).get(part):
+                value["metadata"].setdefault("labels", {})[part] = label
+            try:
+                told = cluster.server_side_apply(value, force=True, dry_run=True)
+            except ClusterError:
+                told = {}
+            if plain(told) == plain(live):
+                continue
+            other = {**value["metadata"], "generateName": f"{name}-"}
+            other.pop("name")
+            made = plain(cluster.create({**value, "metadata": other}, dry_run=True))
+            lost = [*missing(made, plain(live), plain(value))]
+            assert not lost, f"{kind} {name}: {lost}"
+
+
+def plain(value: dict[str, Any]) -> dict[str, Any]:
+    """What people mean by an object."""
+    metadata = value.get("metadata") or {}
+    about = {key: metadata.get(key) or {} for key in ("labels", "annotations")}
+    rest = {
+        key: one
+        for key, one in value.items()
+        if key not in ("apiVersion", "kind", "metadata", "status")
+    }
+    return {**about, **rest}
+
+
+def missing(made: Any, live: Any, declared: Any, path: str = "") -> Iterator[str]:
+    """What is neither declared as it is there nor would be made so, but for generated names."""
+    if isinstance(made, dict) and isinstance(live, dict):
+        said = declared if isinstance(declared, dict) else {}
+        for key, value in made.items():
+            if key not in ("clusterIP", "clusterIPs", "name", "volumes", "volumeMounts"):
+                yield from missing(value, live.get(key), said.get(key), f"{path}.{key}")
+    elif isinstance(made, list) and isinstance(live, list) and len(made) == len(live):
+        said = declared if isinstance(declared, list) and len(declared) == len(made) else made
+        for number, (one, other) in enumerate(zip(made, live, strict=True)):
+            yield from missing(one, other, said[number], f"{path}[{number}]")
+    elif live not in (made, declared):
+        yield f"{path} is {live}, and would be {made}"

@@ -1,0 +1,331 @@
+"""What was not ours, or holds data, survives every option that does not name it."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+
+import pytest
+
+from specs import scale_in, training_job
+
+MERGE = "application/merge-patch+json"
+EVERYTHING = ("--replace", "--adopt", "--prune", "--take-ownership", "*")
+
+
+@pytest.fixture
+def ask(control_plane, namespace):
+    """`ask(method, "services/web", body)` talks to the API server as somebody else."""
+
+    def request(method, path, body=None, content="application/json", manager="kubectl-create"):
+        root = f"/api/v1/namespaces/{namespace}/{path}?fieldManager={manager}"
+        return control_plane.ask(method, root, body, content)
+
+    return request
+
+
+def claim(mode):
+    spec = {"accessModes": [mode], "resources": {"requests": {"storage": "1Gi"}}}
+    metadata = {"name": "checkpoints"}
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": metadata,
+        "spec": spec,
+    }
+
+
+def test_a_claim_is_replaced_only_if_it_is_named(run, write, writes, ask):
+    write(claim("ReadWriteOnce"))
+    assert run("apply", "jobs", "--wait", "none").returncode == 0
+    uid = ask("GET", "persistentvolumeclaims/checkpoints")["metadata"]["uid"]
+    before = writes()
+    write(claim("ReadWriteMany"))
+    for options in ((), EVERYTHING):
+        done = run("apply", "jobs", *options)
+        assert done.returncode == 5, done.stdout + done.stderr
+        assert "may delete its volume and everything on it" in done.stderr
+        assert "--replace-data PersistentVolumeClaim/checkpoints" in done.stderr
+        assert writes() == before
+    assert "replace-data" in run("diff", "jobs", "--replace").stdout
+    # No controller manager runs that would take it away once no Pod uses the claim.
+    ask("PATCH", "persistentvolumeclaims/checkpoints", {"metadata": {"finalizers": None}}, MERGE)
+    done = run("apply", "jobs", "--replace-data", "checkpoints", "--wait", "none")
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = ask("GET", "persistentvolumeclaims/checkpoints")
+    assert found["metadata"]["uid"] != uid
+    assert found["spec"]["accessModes"] == ["ReadWriteMany"]
+
+
+def test_objects_that_people_made_are_not_replaced_without_being_asked_for(
+    run, write, writes, ask, namespace
+):
+    service = {"metadata": {"name": "mnist-worker-0"}, "spec": {"ports": [{"port": 80}]}}
+    pod = {
+        "metadata": {"name": "mnist-launcher"},
+        "spec": {"containers": [{"name": "web", "image": "web:1"}]},
+    }
+    ask("POST", "services", service)
+    ask("POST", "pods", pod)
+    write(training_job(replicas=1))
+    done = run("apply", "jobs", "--replace", "--prune", "--take-ownership", "*")
+    assert done.returncode == 4
+    for what in ("Service mnist-worker-0", "Pod mnist-launcher"):
+        assert f"{what}: kubectl-create made it" in done.stderr
+    assert "hint: --replace" not in done.stderr
+    assert writes() == []
+
+
+def test_a_map_that_was_taken_over_is_told_and_keeps_what_others_wrote(
+    run, write, ask, kubelet, writes
+):
+    theirs = {"metadata": {"name": "mnist-config"}, "data": {"notes": "kept nowhere else"}}
+    ask("POST", "configmaps", theirs)
+    write(training_job(replicas=1))
+    refused = run("apply", "jobs")
+    assert refused.returncode == 4
+    assert "ConfigMap mnist-config: kubectl-create made it" in refused.stderr
+    assert writes() == []
+    taken = run("apply", "jobs", "--adopt")
+    assert taken.returncode == 0, taken.stdout + taken.stderr
+    assert "adopted" in taken.stdout
+    gone = run("delete", "jobs")
+    assert gone.returncode == 0, gone.stdout + gone.stderr
+    assert "mnist-config (it also holds data.notes of kubectl-create)" in gone.stderr
+    assert ask("GET", "configmaps/mnist-config")["data"]["notes"] == "kept nowhere else"
+
+
+def pytorch_job(name):
+    container = {"name": "pytorch", "image": "train:1", "command": ["python", "train.py"]}
+    replica = {"replicas": 1, "template": {"spec": {"containers": [container]}}}
+    return {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": name},
+        "spec": {"pytorchReplicaSpecs": {"Worker": replica}},
+    }
+
+
+@pytest.mark.parametrize("command", [("apply", *EVERYTHING), ("delete", "--adopt")])
+def test_a_job_of_another_kind_with_the_same_name_is_left_alone(
+    run, write, writes, kubelet, command, objects
+):
+    write(training_job("mnist", replicas=1))
+    assert run("apply", "jobs").returncode == 0
+    before = writes(), objects().keys()
+    write(pytorch_job("mnist"))
+    done = run(command[0], "jobs", *command[1:])
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert "TrainingJob mnist" in done.stderr
+    assert (writes(), objects().keys()) == before
+
+
+def annotated(**container):
+    document = training_job(replicas=2)
+    worker = document["spec"]["etReplicaSpecs"]["worker"]["template"]
+    worker.setdefault("metadata", {})["annotations"] = {"etcompile.dev/prevent-destroy": "true"}
+    worker["spec"]["containers"][0] |= container
+    return document
+
+
+def test_what_prevents_its_deletion_is_neither_replaced_nor_pruned_nor_deleted(
+    run, write, writes, kubelet, objects
+):
+    write(annotated())
+    assert run("apply", "jobs").returncode == 0
+    before = writes()
+    write(annotated(workingDir="/data"))
+    replaced = run("apply", "jobs", *EVERYTHING, "--replace-data", "*")
+    assert replaced.returncode == 4
+    assert "etcompile.dev/prevent-destroy forbids deleting it" in replaced.stderr
+    write(annotated())
+    write(scale_in("less", 1), name="in")
+    pruned = run("apply", "jobs", *EVERYTHING)
+    assert pruned.returncode == 4
+    assert "mnist-worker-1: its annotation" in pruned.stderr
+    assert run("delete", "jobs", "--adopt").returncode == 4
+    assert writes() == before
+
+
+def test_a_run_with_targets_changes_nothing_else_and_forgets_nothing(
+    run, write, kubelet, objects, writes
+):
+    write(training_job(replicas=2))
+    assert run("apply", "jobs").returncode == 0
+    changed = training_job(replicas=2)
+    for role in ("launcher", "worker"):
+        template = changed["spec"]["etReplicaSpecs"][role]["template"]
+        template["spec"]["containers"][0]["image"] = "other:2"
+    write(changed)
+    count = len(writes())
+    done = run("apply", "jobs", "--target", "pod/mnist-worker-1", "--wait", "none")
+    assert done.returncode == 0, done.stdout + done.stderr
+    images = {
+        name: value["spec"]["containers"][0]["image"]
+        for name, value in objects().items()
+        if name.startswith("Pod/")
+    }
+    assert images["Pod/mnist-worker-1"] == "other:2"
+    assert "other:2" not in (images["Pod/mnist-worker-0"], images["Pod/mnist-launcher"])
+    assert {line for line in writes()[count:] if "configmaps/etcompile-" not in line} == {
+        "patch pods/mnist-worker-1"
+    }
+    # What was not a target is still a member: it can be deleted with its job.
+    assert run("delete", "jobs").returncode == 0
+    assert objects() == {}
+
+
+def test_a_target_that_names_nothing_is_refused(run, write, writes):
+    write(training_job(replicas=1))
+    done = run("apply", "jobs", "--target", "Pod/mnist-worker-O")
+    assert done.returncode == 7
+    assert "--target Pod/mnist-worker-O names no object of the plan" in done.stderr
+    assert "did you mean Pod/mnist-worker-0?" in done.stderr
+    assert writes() == []
+
+
+def at_a_terminal(tmp_path, kubeconfig, answer, *arguments):
+    """What somebody at a terminal sees, and the exit code, when they type an answer."""
+    ours, theirs = pty.openpty()
+    started = subprocess.Popen(
+        [sys.executable, "-m", "etcompile", *arguments],
+        cwd=tmp_path,
+        env={**os.environ, "KUBECONFIG": str(kubeconfig), "TERM": "dumb"},
+        stdin=theirs,
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    seen = b""
+    answered = False
+    while True:
+        try:
+            part = os.read(ours, 4096)
+        except OSError:  # the other end is closed
+            break
+        if not part:
+            break
+        seen += part
+        if not answered and b"[y/N]" in seen:
+            os.write(ours, f"{answer}\n".encode())
+            answered = True
+    started.communicate(timeout=60)
+    os.close(ours)
+    return seen.decode(), started.returncode
+
+
+def test_at_a_terminal_somebody_is_asked_before_anything_is_deleted(
+    run, write, writes, kubelet, objects, tmp_path, kubeconfig
+):
+    write(training_job(replicas=2))
+    assert run("apply", "jobs").returncode == 0
+    before = writes()
+    seen, code = at_a_terminal(tmp_path, kubeconfig, "n", "delete", "jobs")
+    assert code == 130
+    assert "objects are deleted:" in seen
+    assert "mnist-launcher" in seen
+    assert "nothing was changed" in seen
+    assert writes() == before
+    seen, code = at_a_terminal(tmp_path, kubeconfig, "y", "delete", "jobs")
+    assert code == 0, seen
+    assert objects() == {}
+
+
+def test_yes_answers_beforehand(run, write, kubelet, objects, tmp_path, kubeconfig):
+    write(training_job(replicas=1))
+    assert run("apply", "jobs").returncode == 0
+    seen, code = at_a_terminal(tmp_path, kubeconfig, "n", "delete", "jobs", "--yes")
+    assert code == 0, seen
+    assert "[y/N]" not in seen
+    assert objects() == {}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--context", "staging"), "it was made for the context"),
+        (("--namespace", "elsewhere"), "it was made for the namespace"),
+    ],
+)
+def test_an_option_that_contradicts_a_plan_is_refused(run, write, writes, options, words):
+    write(training_job(replicas=1))
+    run("diff", "jobs", "-o", "plan.json")
+    done = run("apply", "plan.json", *options)
+    assert done.returncode == 7, done.stdout + done.stderr
+    assert words in done.stderr
+    assert writes() == []
+
+
+@pytest.mark.parametrize("option", ["--prune", "--replace", "--run=auto", "--target=x"])
+def test_an_option_that_a_plan_has_decided_is_told_so(run, write, writes, option):
+    write(training_job(replicas=1))
+    run("diff", "jobs", "-o", "plan.json")
+    done = run("apply", "plan.json", option)
+    assert done.returncode == 2
+    assert "give" in done.stderr
+    assert "to etcompile diff instead" in done.stderr
+    assert writes() == []
+
+
+def test_a_json_job_whose_variables_are_called_as_a_plan_s_fields_is_no_plan(
+    run, write, tmp_path, kubelet
+):
+    document = pytorch_job("digest")
+    container = document["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["containers"]
+    container[0]["env"] = [{"name": "steps", "value": "1"}, {"name": "digest", "value": "2"}]
+    (tmp_path / "job.json").write_text(json.dumps(document))
+    done = run("apply", "job.json")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("apply", "jobs", "--prune", "--wait", "none"),
+        ("delete", "jobs"),
+        ("delete", "--job", "mnist"),
+        ("apply", "jobs", "--prune", "--wait", "none", "moved"),
+    ],
+)
+def test_a_copy_that_somebody_made_with_all_labels_is_nobodys_but_theirs(
+    run, write, ask, kubelet, objects, command, tmp_path
+):
+    """As `kubectl expose pod` makes a Service: with the Pod's labels, that of its set too."""
+    write(training_job(replicas=1))
+    write(training_job("other", replicas=1), name="other")
+    assert run("apply", "jobs").returncode == 0
+    labels = ask("GET", "pods/mnist-launcher")["metadata"]["labels"]
+    exposed = {"metadata": {"name": "board", "labels": labels}, "spec": {"ports": [{"port": 80}]}}
+    made = ask("POST", "services", exposed, manager="kubectl-expose")
+    config = ask("GET", "configmaps/mnist-config")
+    metadata = {"name": "mnist-saved", "labels": config["metadata"]["labels"]}
+    ask("POST", "configmaps", {"metadata": metadata, "data": config["data"]})
+    if command[-1] == "moved":
+        command = command[:-1]
+        (tmp_path / "jobs" / "job.yaml").unlink()
+    done = run(*command)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = objects()
+    assert (
+        found["Service/board"]["metadata"]["resourceVersion"]
+        == (made["metadata"]["resourceVersion"])
+    )
+    assert "ConfigMap/mnist-saved" in found
+    if command[0] == "delete":
+        assert "board (kubectl-expose made it, with labels of the job)" in done.stderr
+    assert "ConfigMap/mnist-config" not in found or command[0] == "apply"
+
+
+def test_a_copy_that_has_the_name_of_an_object_to_come_is_not_taken_over(run, write, ask, writes):
+    write(training_job(replicas=1))
+    assert run("apply", "jobs", "--wait", "none").returncode == 0
+    labels = ask("GET", "pods/mnist-launcher")["metadata"]["labels"]
+    metadata = {"name": "mnist-worker-1", "labels": labels}
+    ask("POST", "services", {"metadata": metadata, "spec": {"ports": [{"port": 80}]}})
+    before = writes()
+    write(training_job(replicas=2))
+    done = run("apply", "jobs", "--wait", "none")
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert "Service mnist-worker-1: kubectl-create made it" in done.stderr
+    assert writes() == before

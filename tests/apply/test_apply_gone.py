@@ -1,0 +1,112 @@
+"""Waiting until a Pod is gone sees it whatever its labels are, and whoever made it."""
+
+import contextlib
+import threading
+import urllib.error
+from typing import Any
+
+import pytest
+
+from specs import container, training_job
+
+MERGE = "application/merge-patch+json"
+LABEL = "etcompile.dev/job"
+
+
+def changed(**main: Any) -> dict[str, Any]:
+    job = training_job(replicas=1)
+    job["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"]["containers"] = [container(**main)]
+    return job
+
+
+@pytest.fixture
+def pod(control_plane, namespace):
+    """The worker, as the administrator sees and changes it."""
+
+    class Pod:
+        path = f"/api/v1/namespaces/{namespace}/pods/mnist-worker-0"
+
+        def patch(self, **metadata: Any) -> None:
+            control_plane.ask("PATCH", self.path, {"metadata": metadata}, MERGE)
+
+        def uid(self) -> str:
+            return control_plane.ask("GET", self.path)["metadata"]["uid"]
+
+    return Pod()
+
+
+def told(started: Any, words: str) -> None:
+    for line in started.stdout:
+        if words in line:
+            return
+    raise AssertionError(started.communicate()[1])
+
+
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+def test_a_pod_that_has_lost_its_label_is_waited_for(
+    run, start, write, kubelet, pod, objects, when
+):
+    write(changed())
+    assert run("apply", "jobs").returncode == 0
+    pod.patch(finalizers=["example.com/hold"])
+    if when == "before":
+        pod.patch(labels={LABEL: None})
+    write(changed(workingDir="/data"))
+    old = pod.uid()
+    started = start("apply", "jobs", "--replace", "--take-ownership", "*")
+    told(started, "mnist-worker-0  deleting")
+    if when == "meanwhile":
+        threading.Event().wait(1.0)  # the watch is there
+        pod.patch(labels={LABEL: None})
+    threading.Event().wait(1.0)
+    assert started.poll() is None
+    assert pod.uid() == old
+    pod.patch(finalizers=None)
+    out, err = started.communicate(timeout=60)
+    assert started.returncode == 0, out + err
+    assert objects()["Pod/mnist-worker-0"]["spec"]["containers"][0]["workingDir"] == "/data"
+
+
+def test_a_pod_of_helm_that_is_being_deleted_is_waited_for(
+    start, write, kubelet, pod, control_plane, namespace, objects
+):
+    annotations = {"meta.helm.sh/release-name": "mnist", "meta.helm.sh/release-namespace": "x"}
+    theirs = {
+        "metadata": {
+            "name": "mnist-worker-0",
+            "labels": {"app.kubernetes.io/managed-by": "Helm"},
+            "annotations": annotations,
+            "finalizers": ["example.com/hold"],
+        },
+        "spec": {"containers": [{"name": "main", "image": "busybox:1"}]},
+    }
+    control_plane.ask("POST", f"/api/v1/namespaces/{namespace}/pods", theirs)
+    old = pod.uid()
+    control_plane.ask("DELETE", f"{pod.path}?gracePeriodSeconds=0")
+    write(changed())
+    started = start("apply", "jobs")
+    told(started, "mnist-worker-0  waiting")
+    threading.Event().wait(1.5)
+    assert started.poll() is None
+    assert pod.uid() == old
+    pod.patch(finalizers=None)
+    out, err = started.communicate(timeout=60)
+    assert started.returncode == 0, out + err
+    with contextlib.suppress(urllib.error.HTTPError):
+        assert objects()["Pod/mnist-worker-0"]["metadata"]["uid"] != old
+
+
+def test_a_pod_whose_label_is_taken_away_while_it_starts_is_not_taken_for_deleted(
+    start, write, kubelet, pod
+):
+    kubelet.let("*", None)
+    write(changed())
+    started = start("apply", "jobs", "--timeout", "60s")
+    told(started, "mnist-worker-0  waiting")
+    threading.Event().wait(1.0)
+    pod.patch(labels={LABEL: None})
+    threading.Event().wait(1.0)
+    kubelet.let("*", {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]})
+    out, err = started.communicate(timeout=80)
+    assert "was deleted" not in out + err
+    assert started.returncode == 0, out + err

@@ -1,0 +1,112 @@
+"""`--ignore-differences`: fields that somebody else looks after stay as they are."""
+
+import json
+
+import pytest
+import yaml
+
+from specs import training_job
+
+MERGE = "application/merge-patch+json"
+
+
+def rules(*given, kind="IgnoreDifferences"):
+    """A document with rules."""
+    own = {"apiVersion": "etcompile.dev/v1", "kind": kind, "ignoreDifferences": list(given)}
+    application = {
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "Application",
+        "metadata": {"name": "ml"},
+        "spec": {"ignoreDifferences": list(given)},
+    }
+    return yaml.safe_dump(application if kind == "Application" else own)
+
+
+IMAGE = '.spec.containers[] | select(.name == "main").image'
+BY = {
+    "pointer": {"kind": "Pod", "jsonPointers": ["/spec/containers/0/image"]},
+    "expression": {"group": "", "kind": "*", "jqPathExpressions": [IMAGE]},
+    "manager": {"kind": "Pod", "managedFieldsManagers": ["updater"]},
+}
+
+
+@pytest.mark.parametrize("kind", ["IgnoreDifferences", "Application"])
+@pytest.mark.parametrize("by", BY)
+def test_a_field_that_is_ignored_is_no_difference_and_is_not_written_back(
+    run, write, kubelet, control_plane, namespace, objects, tmp_path, by, kind
+):
+    write(training_job(replicas=1))
+    assert run("apply", "jobs").returncode == 0
+    path = f"/api/v1/namespaces/{namespace}/pods/mnist-worker-0"
+    there = control_plane.ask("GET", path)["spec"]["containers"]
+    other = {"spec": {"containers": [{**there[0], "image": "mirror.example.com/x:9"}]}}
+    control_plane.ask("PATCH", f"{path}?fieldManager=updater", other, MERGE)
+    (tmp_path / "ignore.yaml").write_text(rules(BY[by], kind=kind))
+    options = ("--ignore-differences", "ignore.yaml")
+    assert run("diff", "jobs").returncode == 1
+    done = run("diff", "jobs", *options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    # Another field changes, and this one stays.
+    labels = {"metadata": {"labels": {"etcompile.dev/role": "other"}}}
+    control_plane.ask("PATCH", f"{path}?fieldManager=kubectl-edit", labels, MERGE)
+    done = run("apply", "jobs", *options, "--take-ownership", "kubectl-edit")
+    assert done.returncode == 0, done.stderr
+    made = objects()["Pod/mnist-worker-0"]
+    assert made["spec"]["containers"][0]["image"] == "mirror.example.com/x:9"
+    assert made["metadata"]["labels"]["etcompile.dev/role"] == "worker"
+
+
+def test_a_field_is_ignored_between_two_revisions_too(run, write, tmp_path):
+    write(training_job(replicas=1))
+    assert run("render", "jobs", "-o", "out").returncode == 0
+    job = training_job(replicas=1)
+    for role in job["spec"]["etReplicaSpecs"].values():
+        role["template"]["spec"]["containers"][0]["image"] = "example.com/new:2"
+    write(job)
+    (tmp_path / "ignore.yaml").write_text(
+        rules(
+            BY["pointer"],
+            {"kind": "ConfigMap", "jqPathExpressions": ['.data["job.yaml"]']},
+            {
+                "kind": "*",
+                "jqPathExpressions": ['.metadata.annotations["etcompile.dev/spec-hash"]'],
+            },
+        )
+    )
+    told = run("diff", "jobs", "--against", "out", "--output", "json")
+    ours = run(
+        *("diff", "jobs", "--against", "out", "--output", "json"),
+        *("--ignore-differences", "ignore.yaml"),
+    )
+    changed = [
+        {
+            change["path"]
+            for step in json.loads(done.stdout)["steps"]
+            for change in step.get("changes", ())
+        }
+        for done in (told, ours)
+    ]
+    assert "spec.containers[main].image" in changed[0]
+    assert "spec.containers[main].image" not in changed[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a: [", "ignore.yaml:1"),
+        (rules(kind="Pod"), "a document of the kind IgnoreDifferences or Application is expected"),
+        (rules({"kind": "Pod"}), "a rule needs one of jsonPointers"),
+        (rules({"kind": "Pod", "jsonPointers": ["spec"]}), "'spec' is no JSON pointer"),
+        (rules({"kind": "Pod", "jqPathExpressions": [".spec | length"]}), "is not understood"),
+        (rules({"kind": "Pod", "jsonpointers": ["/spec"]}), "a rule has no field jsonpointers"),
+        (rules({"jsonPointers": ["/spec"]}), "kind is missing"),
+    ],
+)
+def test_rules_that_cannot_be_read_are_named_with_their_place(run, write, tmp_path, text, words):
+    write(training_job(replicas=1))
+    (tmp_path / "ignore.yaml").write_text(text)
+    done = run("diff", "jobs", "--against", "jobs", "--ignore-differences", "ignore.yaml")
+    assert done.returncode == 2
+    assert words in " ".join(done.stderr.split())
+    assert "ignore.yaml:" in done.stderr
+    assert "Traceback" not in done.stderr

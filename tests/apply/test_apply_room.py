@@ -1,0 +1,178 @@
+"""A new run under a full quota: what must be free goes first, and nothing goes for nothing."""
+
+import contextlib
+import json
+import threading
+import urllib.error
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from specs import training_job
+
+
+class Quota:
+    """A ResourceQuota, counted as the controller would that this control plane has not."""
+
+    def __init__(self, plane: Any, namespace: str, pods: int) -> None:
+        self._plane, self._namespace, self._pods = plane, namespace, pods
+        self._path = f"/api/v1/namespaces/{namespace}/resourcequotas"
+        spec = {"hard": {"pods": str(pods)}}
+        plane.ask("POST", self._path, {"metadata": {"name": "small"}, "spec": spec})
+        self._stop = threading.Event()
+        self.count()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def count(self) -> None:
+        """Counts the Pods that there are."""
+        there = self._plane.ask("GET", f"/api/v1/namespaces/{self._namespace}/pods")["items"]
+        counted = {"hard": {"pods": str(self._pods)}, "used": {"pods": str(len(there))}}
+        self._plane.set_status(f"{self._path}/small", counted)
+
+    def stop(self) -> None:
+        """Counts no more."""
+        self._stop.set()
+        self._thread.join(5)
+
+    def _run(self) -> None:
+        while not self._stop.wait(0.2):
+            with contextlib.suppress(urllib.error.URLError, OSError):
+                self.count()
+
+
+@pytest.fixture
+def quota(control_plane, namespace) -> Iterator[Callable[[int], Quota]]:
+    """`quota(3)` allows three Pods in the namespace."""
+    made: list[Quota] = []
+
+    def make(pods: int) -> Quota:
+        made.append(Quota(control_plane, namespace, pods))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.stop()
+
+
+def names(objects: Any, kind: str) -> set[str]:
+    return {name for name in objects() if name.startswith(f"{kind}/")}
+
+
+NEW = {"Pod/mnist-b-launcher", "Pod/mnist-b-worker-0", "Pod/mnist-b-worker-1"}
+
+
+def test_the_old_run_goes_first_where_the_quota_has_no_room_for_both(
+    run, job, kubelet, objects, writes, quota
+):
+    job(replicas=2)
+    assert run("apply", "jobs", "--run", "a").returncode == 0
+    quota(3)
+    told = run("diff", "jobs", "--run", "b", "--prune")
+    assert "it goes first: the quota small has 0 pods left, and 3 are needed" in told.stdout
+    steps = json.loads(run("diff", "jobs", "--run", "b", "--prune", "--output", "json").stdout)
+    assert sum(bool(one.get("makesRoom")) for one in steps["steps"]) == 3
+    before = len(writes())
+    done = run("apply", "jobs", "--run", "b", "--prune", "--timeout", "60s")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert names(objects, "Pod") == NEW
+    did = [one for one in writes()[before:] if "configmaps/etcompile-" not in one]
+    gone = [did.index(one) for one in did if one.startswith("delete pods/mnist-a-")]
+    others = [n for n, one in enumerate(did) if not one.startswith("delete pods/mnist-a-")]
+    assert len(gone) == 3
+    assert max(gone) < min(others), did
+
+
+def test_a_plan_file_keeps_the_old_run_first(run, job, kubelet, objects, quota):
+    job(replicas=2)
+    run("apply", "jobs", "--run", "a")
+    quota(3)
+    run("diff", "jobs", "--run", "b", "--prune", "-o", "plan.json")
+    done = run("apply", "plan.json", "--timeout", "60s")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert names(objects, "Pod") == NEW
+
+
+def test_a_run_that_would_not_fit_ends_nothing(run, job, kubelet, objects, writes, quota):
+    job(replicas=2)
+    run("apply", "jobs", "--run", "a")
+    quota(3)
+    before, pods = writes(), names(objects, "Pod")
+    job(replicas=3)
+    told = run("diff", "jobs", "--run", "b", "--prune")
+    assert "what the plan deletes gives back 3 only" in told.stdout
+    for options in ((), ("--dry-run", "server"), ("--dry-run", "client")):
+        done = run("apply", "jobs", "--run", "b", "--prune", *options)
+        assert (done.returncode, "error[ET8022]" in done.stderr) == (6, True), done.stderr
+        assert "the quota small has 0 pods left, and 4 are needed" in done.stderr
+    assert (writes(), names(objects, "Pod")) == (before, pods)
+
+
+def test_the_old_run_stays_until_the_new_one_is_there_where_both_have_room(
+    run, job, kubelet, objects, writes, quota
+):
+    job(replicas=2)
+    run("apply", "jobs", "--run", "a")
+    quota(6)
+    before = len(writes())
+    assert run("apply", "jobs", "--run", "b", "--prune").returncode == 0
+    did = writes()[before:]
+    made = [n for n, one in enumerate(did) if one.startswith("create pods/")]
+    gone = [n for n, one in enumerate(did) if one.startswith("delete pods/")]
+    assert max(made) < min(gone)
+    assert names(objects, "Pod") == NEW
+
+
+def test_a_renamed_job_takes_the_place_of_the_old_one(
+    run, write, kubelet, objects, quota, tmp_path
+):
+    write(training_job("old", replicas=2), name="one")
+    assert run("apply", "jobs").returncode == 0
+    quota(3)
+    write(training_job("new", replicas=2), name="one")
+    done = run("apply", "jobs", "--prune", "--timeout", "60s")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert names(objects, "Pod") == {"Pod/new-launcher", "Pod/new-worker-0", "Pod/new-worker-1"}
+
+
+def test_who_may_not_read_quotas_learns_from_the_refusal(
+    run, job, kubelet, objects, quota, control_plane, namespace
+):
+    job(replicas=2)
+    run("apply", "jobs", "--run", "a")
+    quota(3)
+    rules = [
+        {"apiGroups": ["*"], "resources": [kind], "verbs": ["*"]}
+        for kind in (
+            *("pods", "services", "configmaps", "secrets", "serviceaccounts", "roles"),
+            *("rolebindings", "persistentvolumeclaims", "jobs", "poddisruptionbudgets", "events"),
+        )
+    ]
+    control_plane.grant(namespace, "ann", rules)
+    config = control_plane.kubeconfig(user="ann", groups=(), namespace=namespace)
+    given = ("apply", "jobs", "--run", "b", "--prune", "--timeout", "60s")
+    done = run(*given, KUBECONFIG=str(config))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert names(objects, "Pod") == NEW
+
+
+def test_a_dry_run_says_what_a_full_quota_would_refuse(run, job, kubelet, writes, quota):
+    job(replicas=2)
+    quota(0)
+    done = run("apply", "jobs", "--dry-run", "server")
+    assert done.returncode == 6
+    assert "exceeded quota: small" in done.stderr
+    assert writes() == []
+
+
+def test_a_dry_run_does_not_fail_where_the_plan_makes_the_room(run, job, kubelet, writes, quota):
+    job(replicas=2)
+    run("apply", "jobs", "--run", "a")
+    quota(3)
+    before = writes()
+    done = run("apply", "jobs", "--run", "b", "--prune", "--dry-run", "server")
+    assert done.returncode == 0, done.stderr
+    assert "warning[ET8023]" in done.stderr
+    assert "exceeded quota: small" in done.stderr
+    assert writes() == before

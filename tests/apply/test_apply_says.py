@@ -1,0 +1,287 @@
+"""What a rollout says at its end, and what a refusal says: all of it, once, and in few words."""
+
+import fcntl
+import json
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+
+import pytest
+
+from apply.kubelet import unschedulable, waiting
+from etcompile.cluster.rollout.reasons import standing
+from etcompile.cluster.trouble import trouble
+from specs import launcher, training_job, worker
+
+MERGE = "application/merge-patch+json"
+
+
+def ending(done, title):
+    """The lines below a title of the end's list."""
+    lines = done.stdout.split(f"{title}:\n")[1].splitlines()
+    return [line for line in lines if line.startswith("  ")]
+
+
+def test_the_end_lists_each_different_reason_once_with_its_count(run, job, kubelet):
+    job(replicas=34)
+    kubelet.let("mnist-worker-*", unschedulable("0/3 nodes are available: 3 Insufficient gpu."))
+    kubelet.let("mnist-worker-7", waiting("ImagePullBackOff", "not found"))
+    done = run("apply", "jobs", "-q", "--timeout", "8s")
+    assert done.returncode == 3
+    told = ending(done, "not ready")
+    assert len(told) == 2, told
+    assert any(
+        "mnist-worker-0 … 6, 8 … 33 (33 Pods): cannot be scheduled: 0/3 nodes" in line
+        for line in told
+    )
+    assert any("Pod mnist-worker-7: container main: cannot pull the image" in line for line in told)
+
+
+def test_a_quota_is_told_at_the_end_also_if_only_what_is_wrong_is_told(
+    run, job, kubelet, control_plane, namespace
+):
+    quotas = f"/api/v1/namespaces/{namespace}/resourcequotas"
+    control_plane.ask(
+        "POST", quotas, {"metadata": {"name": "small"}, "spec": {"hard": {"pods": "3"}}}
+    )
+    control_plane.set_status(f"{quotas}/small", {"hard": {"pods": "3"}, "used": {"pods": "0"}})
+    job(replicas=40)
+    done = run("apply", "jobs", "-q", "--timeout", "12s")
+    assert done.returncode == 3
+    told = [line for line in ending(done, "not done") if "exceeded quota: small" in line]
+    assert len(told) == 1, done.stdout
+    assert re.search(r"\(3[78] Pods\)", told[0])
+
+
+def test_warnings_of_events_are_told_of_all_that_only_they_explain(
+    run, job, kubelet, control_plane, namespace
+):
+    job(replicas=40)
+    kubelet.let("mnist-worker-*", None)
+
+    def warn(name):
+        pod = control_plane.ask("GET", f"/api/v1/namespaces/{namespace}/pods/{name}")
+        about = {"kind": "Pod", "name": name, "namespace": namespace, "uid": pod["metadata"]["uid"]}
+        event = {
+            "metadata": {"name": f"{name}.1", "namespace": namespace},
+            "involvedObject": about,
+            "type": "Warning",
+            "reason": "FailedMount",
+            "message": "the volume is not there",
+        }
+        control_plane.ask("POST", f"/api/v1/namespaces/{namespace}/events", event)
+
+    assert run("apply", "jobs", "--wait", "none").returncode == 0
+    for number in (3, 39):
+        warn(f"mnist-worker-{number}")
+    done = run("apply", "jobs", "-q", "--timeout", "1s")
+    told = ending(done, "not ready")
+    assert any("mnist-worker-3, 39 (2 Pods)" in line and "the volume" in line for line in told)
+    assert any("(38 Pods)" in line for line in told)
+
+
+def test_nothing_is_said_to_be_in_order_if_something_was_not_done(
+    run, job, kubelet, control_plane, namespace
+):
+    """A deletion that does not end is all that there is to do."""
+    job(replicas=1)
+    run("apply", "jobs")
+    path = f"/api/v1/namespaces/{namespace}/pods/mnist-worker-0"
+    held = {"metadata": {"finalizers": ["example.com/hold"]}}
+    control_plane.ask("PATCH", path, held, MERGE)
+    control_plane.ask("DELETE", path)
+    done = run("apply", "jobs", "--timeout", "2s")
+    assert done.returncode == 3
+    assert "done: nothing\nnot done:\n" in done.stdout
+    assert "nothing had to be changed" not in done.stdout
+    control_plane.ask("PATCH", path, {"metadata": {"finalizers": None}}, MERGE)
+
+
+def events(done):
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def of_kubectl(control_plane, namespace):
+    theirs = {"metadata": {"name": "mnist-config"}, "data": {"a": "b"}}
+    control_plane.ask("POST", f"/api/v1/namespaces/{namespace}/configmaps", theirs)
+
+
+@pytest.mark.parametrize(
+    ("what", "command", "code", "diagnostic"),
+    [
+        ("conflict", ("apply", "jobs"), 4, "ET8006"),
+        ("conflict", ("apply", "jobs", "--dry-run", "client"), 4, "ET8006"),
+        ("replace", ("apply", "jobs"), 5, "ET8007"),
+        ("context", ("apply", "jobs", "--context", "nowhere"), 6, "ET8001"),
+        ("namespace", ("apply", "jobs", "-n", "not-there"), 6, "ET8004"),
+        ("input", ("apply", "jobs"), 7, "ET1"),
+        ("input", ("delete", "jobs"), 7, "ET1"),
+        ("none", ("delete", "--job", "nobody"), 7, "ET8005"),
+        ("target", ("apply", "jobs", "--target", "nothing"), 7, "ET8012"),
+    ],
+)
+def test_the_last_event_says_how_it_ended_also_if_nothing_was_begun(
+    run, write, kubelet, control_plane, namespace, tmp_path, what, command, code, diagnostic
+):
+    document = training_job(replicas=1)
+    write(document)
+    if what == "conflict":
+        of_kubectl(control_plane, namespace)
+    if what == "replace":
+        assert run("apply", "jobs").returncode == 0
+        launcher(document)["template"]["spec"]["containers"][0]["workingDir"] = "/data"
+        write(document)
+    if what == "input":
+        (tmp_path / "jobs" / "job.yaml").write_text("kind: [")
+    done = run(*command, "--output", "json")
+    assert done.returncode == code, done.stdout + done.stderr
+    told = events(done)
+    assert [one["event"] for one in told if one.get("event") == "end"] == ["end"]
+    last = told[-1]
+    assert (last["event"], last["exit"], last["done"]) == ("end", code, 0)
+    assert last["refused"][0]["code"].startswith(diagnostic)
+
+
+def test_a_rollout_has_one_last_event(run, job, kubelet):
+    job(replicas=1)
+    for command in (("apply", "jobs"), ("delete", "jobs"), ("delete", "jobs", "--dry-run")):
+        told = events(run(*command, "--output", "json"))
+        assert [one.get("event") for one in told].count("end") == 1
+        assert (told[-1]["event"], told[-1]["exit"]) == ("end", 0)
+
+
+def test_a_missing_namespace_is_one_error(run, job):
+    job(replicas=5)
+    done = run("apply", "jobs", "-n", "not-there")
+    assert done.returncode == 6
+    assert done.stderr.count("error[") == 1
+    assert "Namespace not-there: it does not exist" in done.stderr
+    assert "hint: kubectl create namespace not-there" in done.stderr
+
+
+def test_a_namespace_that_is_being_deleted_is_one_error(run, job, control_plane):
+    other = control_plane.namespace()
+    # Nobody empties it: it stays as it is.
+    control_plane.ask("DELETE", f"/api/v1/namespaces/{other}")
+    job(replicas=5)
+    done = run("apply", "jobs", "-n", other)
+    assert done.returncode == 6
+    assert done.stderr.count("error[") == 1
+    assert f"Namespace {other}: it is being deleted" in done.stderr
+
+
+def test_what_a_policy_says_of_many_objects_alike_is_said_once(run, job, control_plane, namespace):
+    """Each object is tried, and each is refused with its own name in the same sentence."""
+    limits = {
+        "metadata": {"name": "small"},
+        "spec": {"limits": [{"type": "Container", "max": {"cpu": "1"}}]},
+    }
+    control_plane.ask("POST", f"/api/v1/namespaces/{namespace}/limitranges", limits)
+    document = training_job(replicas=5)
+    worker(document)["template"]["spec"]["containers"][0]["resources"] = {"limits": {"cpu": "2"}}
+    job(etReplicaSpecs=document["spec"]["etReplicaSpecs"])
+    done = run("apply", "jobs", "--dry-run", "server")
+    assert done.returncode == 7
+    assert done.stderr.count("maximum cpu usage") == 1
+    assert "Pod mnist-worker-0 … 4 (5 Pods): " in done.stderr
+
+
+def test_the_way_out_of_a_replacement_is_said_once(run, write, kubelet):
+    document = training_job(replicas=1)
+    write(document)
+    run("apply", "jobs")
+    worker(document)["template"]["spec"]["containers"][0]["workingDir"] = "/data"
+    write(document)
+    done = run("apply", "jobs")
+    assert done.returncode == 5
+    assert done.stderr.count("--replace ") == 1
+    assert "hint: --replace deletes and recreates it; --run auto" in done.stderr
+
+
+def test_80_columns_show_the_index_of_a_pod_and_its_state(job, kubelet, kubeconfig, tmp_path):
+    """With a name so long that not all of it fits."""
+    name = "a-language-model-of-many-parameters-23"
+    job(name=name, replicas=11)
+    kubelet.let(f"{name}-*", unschedulable("no gpu"))
+    inside, outside = pty.openpty()
+    fcntl.ioctl(outside, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 80, 0, 0))
+    command = [sys.executable, "-m", "etcompile", "apply", "jobs", "--timeout", "6s"]
+    environment = {**os.environ, "KUBECONFIG": str(kubeconfig), "TERM": "xterm"}
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=outside, stderr=outside):
+        os.close(outside)
+        told = b""
+        while True:
+            try:
+                told += os.read(inside, 65536)
+            except OSError:  # the other end is closed
+                break
+    os.close(inside)
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", told.decode())
+    for number in (0, 10):
+        assert re.search(rf"Pod .*…\S*worker-{number} +waiting +\ds +cannot be", text), text
+
+
+DISRUPTED = {
+    "type": "DisruptionTarget",
+    "status": "True",
+    "reason": "PreemptionByScheduler",
+    "message": "default-scheduler: preempting to accommodate a higher priority pod",
+}
+LOST = {
+    "phase": "Running",
+    "reason": "NodeLost",
+    "message": "Node n1 which was running pod w-0 is unresponsive",
+}
+
+
+@pytest.mark.parametrize(
+    ("status", "deleting", "word", "words"),
+    [
+        ({"phase": "Running", "conditions": [DISRUPTED]}, True, "Preempted", "higher priority"),
+        ({"phase": "Failed", "conditions": [DISRUPTED]}, False, "Preempted", "higher priority"),
+        (LOST, True, "NodeLost", "its node does not answer: Node n1"),
+        (LOST, False, "NodeLost", "its node does not answer: Node n1"),
+        ({"phase": "Unknown"}, False, "NodeLost", "its node does not answer"),
+        ({"phase": "Failed", "reason": "Evicted", "message": "disk"}, False, "Evicted", "disk"),
+    ],
+)
+def test_a_pod_that_was_preempted_or_whose_node_is_lost_says_so(status, deleting, word, words):
+    metadata = {"name": "w-0"} | ({"deletionTimestamp": "2026-01-01T00:00:00Z"} if deleting else {})
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {}, "status": status}
+    assert words in standing(pod).reason
+    assert word in standing(pod).reason
+    found = trouble(pod)
+    assert found.reason == word
+    assert words in str(found)
+
+
+def test_an_exit_code_does_not_hide_that_a_pod_was_preempted():
+    ended = {"name": "main", "state": {"terminated": {"exitCode": 143, "reason": "Error"}}}
+    status = {"phase": "Failed", "conditions": [DISRUPTED], "containerStatuses": [ended]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "w-0"}, "status": status}
+    told = standing(pod).reason
+    assert told.startswith("Preempted: ")
+    assert told.endswith("container main ended with exit code 143")
+
+
+def test_a_pod_that_is_preempted_during_a_rollout_is_told_at_its_end(
+    start, job, kubelet, control_plane, namespace
+):
+    job(replicas=1)
+    kubelet.let("mnist-worker-0", unschedulable("no gpu"))
+    started = start("apply", "jobs")
+    told = []
+    for line in started.stdout:
+        told.append(line)
+        if "cannot be scheduled" in line:
+            break
+    path = f"/api/v1/namespaces/{namespace}/pods/mnist-worker-0"
+    control_plane.set_status(path, {"conditions": [DISRUPTED]})
+    control_plane.ask("DELETE", path)
+    out, _ = started.communicate(timeout=60)
+    assert started.returncode == 3
+    assert "Pod mnist-worker-0: it was deleted: Preempted: a Pod of higher priority" in out

@@ -1,0 +1,142 @@
+"""A job whose file is removed, renamed or moved is noticed, and pruned if that is asked for."""
+
+import subprocess
+
+import pytest
+
+from etcompile.cli.job_sets import job_set
+from specs import training_job
+
+
+def names(objects):
+    """The jobs that anything in the namespace belongs to."""
+    found = {name.partition("/")[2] for name in objects()}
+    return {job for job in ("one", "two", "three") if any(job in name for name in found)}
+
+
+@pytest.fixture
+def two(run, write, kubelet):
+    write(training_job("one", replicas=1), name="one")
+    write(training_job("two", replicas=1), name="two")
+    assert run("apply", "jobs").returncode == 0
+
+
+def test_a_job_whose_file_is_removed_is_named_and_then_pruned(run, two, kubelet, objects, tmp_path):
+    (tmp_path / "jobs" / "two.yaml").unlink()
+    left = run("apply", "jobs")
+    assert left.returncode == 0, left.stdout + left.stderr
+    assert names(objects) == {"one", "two"}
+    assert "no longer in the files, and kept: --prune deletes them" in left.stderr
+    assert "two" in run("status").stdout.split("no longer in the files")[1]
+    assert "it is no longer in" in run("status", "two").stdout
+    assert "mnist" not in run("diff", "jobs").stdout
+    planned = run("diff", "jobs", "--prune")
+    assert "two-launcher" in planned.stdout
+    assert "its job is no longer in" in planned.stdout
+    pruned = run("apply", "jobs", "--prune")
+    assert pruned.returncode == 0, pruned.stdout + pruned.stderr
+    assert names(objects) == {"one"}
+    assert "ConfigMap/etcompile-two" not in objects()
+    assert run("apply", "jobs", "--prune").stdout.count("nothing had to be changed") == 1
+
+
+def test_a_job_that_is_renamed_leaves_nothing_behind(run, two, write, kubelet, objects, tmp_path):
+    (tmp_path / "jobs" / "two.yaml").unlink()
+    write(training_job("three", replicas=1), name="three")
+    done = run("apply", "jobs", "--prune")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert names(objects) == {"one", "three"}
+
+
+def test_a_job_that_moves_to_another_namespace_leaves_the_first(
+    run, write, kubelet, objects, control_plane, namespace
+):
+    write(training_job("one", replicas=1))
+    assert run("apply", "jobs").returncode == 0
+    other = control_plane.namespace()
+    moved = training_job("one", replicas=1)
+    moved["metadata"]["namespace"] = other
+    write(moved)
+    done = run("apply", "jobs", "--prune", "--wait", "none")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert names(objects) == set()
+    run("delete", "jobs")
+
+
+def test_a_job_that_is_declared_again_is_no_orphan(run, two, write, kubelet, objects, tmp_path):
+    (tmp_path / "jobs" / "two.yaml").unlink()
+    run("apply", "jobs")
+    assert "no longer in the files" in run("status").stdout
+    write(training_job("two", replicas=1), name="two")
+    assert run("apply", "jobs").returncode == 0
+    assert "no longer in the files" not in run("status").stdout
+    assert run("apply", "jobs", "--prune").returncode == 0
+    assert names(objects) == {"one", "two"}
+
+
+def test_nothing_is_pruned_that_the_same_set_did_not_declare(
+    run, two, write, kubelet, objects, tmp_path
+):
+    """Another folder, single files, and a set of another name know nothing of these jobs."""
+    (tmp_path / "jobs" / "two.yaml").unlink()
+    for arguments in (("jobs/one.yaml",), ("jobs", "--set", "other")):
+        done = run("apply", *arguments, "--prune")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert names(objects) == {"one", "two"}
+    write(training_job("three", replicas=1), name="three")
+    (tmp_path / "more").mkdir()
+    (tmp_path / "jobs" / "three.yaml").rename(tmp_path / "more" / "three.yaml")
+    assert run("apply", "more", "--prune").returncode == 0
+    assert names(objects) == {"one", "two", "three"}
+
+
+def test_a_job_that_another_set_has_applied_since_is_not_pruned(
+    run, two, kubelet, objects, tmp_path
+):
+    assert run("apply", "jobs/two.yaml", "--set", "mine").returncode == 0
+    (tmp_path / "jobs" / "two.yaml").rename(tmp_path / "two.yaml")
+    assert run("apply", "jobs", "--prune").returncode == 0
+    assert names(objects) == {"one", "two"}
+
+
+def test_a_single_file_keeps_its_job_in_the_set_of_its_folder(run, two, kubelet, objects, tmp_path):
+    assert run("apply", "jobs/two.yaml").returncode == 0
+    (tmp_path / "jobs" / "two.yaml").unlink()
+    assert run("apply", "jobs", "--prune").returncode == 0
+    assert names(objects) == {"one"}
+
+
+@pytest.mark.parametrize("named", [(), ("--set", "team")])
+def test_a_folder_that_is_applied_for_two_namespaces_is_two_sets(
+    run, write, kubelet, objects, control_plane, named
+):
+    other = control_plane.namespace()
+    write(training_job("one", replicas=1))
+    assert run("apply", "jobs", *named).returncode == 0
+    second = run("apply", "jobs", *named, "-n", other, "--prune", "--wait", "none")
+    assert second.returncode == 0, second.stdout + second.stderr
+    assert "deleted" not in second.stdout
+    assert names(objects) == {"one"}
+    assert run("delete", "jobs", "-n", other).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "remote",
+    [
+        "git@git.example.org:team/Jobs.git",
+        "https://git.example.org/team/jobs",
+        "https://token:secret@git.example.org/team/jobs.git/",
+        "ssh://git@git.example.org:2222/team/jobs.git",
+    ],
+)
+def test_every_clone_of_a_repository_is_the_same_set(tmp_path, remote):
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder in (first, second):
+        (folder / "prod").mkdir(parents=True)
+        subprocess.run(["git", "init", "-q", folder], check=True)
+    for folder, url in ((first, remote), (second, "https://git.example.org/team/jobs")):
+        subprocess.run(["git", "-C", folder, "remote", "add", "origin", url], check=True)
+    found = job_set([str(first / "prod")], None, "ml")
+    assert found == job_set([str(second / "prod")], None, "ml")
+    assert found != job_set([str(first)], None, "ml")
+    assert found.source == "git.example.org/team/jobs/prod"

@@ -1,0 +1,237 @@
+"""A job is run again: all its Pods go, with what was written down of the run, and come anew."""
+
+import json
+import signal
+
+import pytest
+import yaml
+
+from apply.kubelet import ended, ready
+from specs import elastic_job, kubeflow_job
+from world import mpi_job
+
+MERGE = "application/merge-patch+json"
+PODS = {"mnist-launcher", "mnist-worker-0", "mnist-worker-1"}
+
+
+def uids(objects, kind="Pod"):
+    return {
+        name.partition("/")[2]: one["metadata"]["uid"]
+        for name, one in objects().items()
+        if name.startswith(f"{kind}/")
+    }
+
+
+@pytest.fixture
+def applied(run, job, kubelet, objects):
+    job(replicas=2)
+    assert run("apply", "jobs").returncode == 0
+    return uids(objects)
+
+
+@pytest.fixture
+def mark(control_plane, namespace, objects):
+    """Writes the watcher's two ConfigMaps, as it does when a run has ended."""
+
+    def write(manager="etcompile-watcher", **more):
+        run = objects()["Pod/mnist-launcher"]["metadata"]["annotations"]["etcompile.dev/spec-hash"]
+        root = f"/api/v1/namespaces/{namespace}/configmaps?fieldManager={manager}"
+        record = {"metadata": {"name": "mnist-status"}, "data": {"done": run, **more}}
+        control_plane.ask("POST", root, record)
+        hosts = {"metadata": {"name": "mnist-hosts"}, "data": {"hostfile": "mnist-worker-1:1\n"}}
+        if manager == "etcompile-watcher":
+            control_plane.ask("POST", root, hosts)
+
+    return write
+
+
+def test_after_a_failed_launcher_all_pods_are_made_anew(
+    run, applied, kubelet, objects, mark, writes
+):
+    kubelet.let("mnist-launcher", ended(code=1))
+    mark(phase="Failed")
+    before = len(writes())
+    kubelet.let("mnist-launcher", ready())
+    done = run("restart", "mnist")
+    assert done.returncode == 0, done.stdout + done.stderr
+    now = uids(objects)
+    assert now.keys() == applied.keys() == PODS
+    assert not {*now.values()} & {*applied.values()}
+    left = objects()
+    assert "ConfigMap/mnist-status" not in left
+    assert "ConfigMap/mnist-hosts" not in left
+    assert "ConfigMap/mnist-config" in left
+    # All have gone, and the record too, before the first new one comes; launchers go first.
+    told = [one for one in writes()[before:] if "etcompile-mnist" not in one]
+    verbs = [one.split()[0] for one in told]
+    assert verbs == ["delete"] * 5 + ["create"] * 3
+    assert told[0] == "delete pods/mnist-launcher"
+    assert {*told[3:5]} == {"delete configmaps/mnist-status", "delete configmaps/mnist-hosts"}
+    assert "done: 3 created, 5 deleted" in done.stdout
+
+
+def test_nothing_else_changes_and_the_files_still_say_the_same(run, applied, objects):
+    rest = {name: one for name, one in objects().items() if not name.startswith("Pod/")}
+    assert run("restart", "mnist", "-q").returncode == 0
+    now = objects()
+    for name, value in rest.items():
+        assert now[name]["metadata"]["uid"] == value["metadata"]["uid"]
+    parent = now["ConfigMap/etcompile-mnist"]["metadata"]
+    assert parent["annotations"] == rest["ConfigMap/etcompile-mnist"]["metadata"]["annotations"]
+    assert "no differences" in run("diff", "jobs").stdout
+    assert run("delete", "jobs").returncode == 0
+    assert objects() == {}
+
+
+@pytest.mark.parametrize("how", ["client", "server"])
+def test_a_dry_run_shows_what_would_be_done_and_does_nothing(run, applied, writes, how):
+    before = writes()
+    done = run("restart", "mnist", "--dry-run", how)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "3 to create, 3 to delete" in done.stdout
+    assert "3 objects are deleted" in done.stdout
+    assert writes() == before
+
+
+@pytest.mark.parametrize(
+    "document", [mpi_job(), mpi_job(version="v2beta1"), elastic_job({"worker": 2})]
+)
+def test_every_kind_can_be_restarted(run, write, kubelet, objects, namespace, document):
+    document["metadata"] = {"name": "mnist", "namespace": namespace}
+    if document["apiVersion"].endswith("v2beta1"):
+        document["spec"]["slotsPerWorker"] = 1
+    write(document)
+    done = run("apply", "jobs")
+    assert done.returncode == 0, done.stdout + done.stderr
+    before = uids(objects) | uids(objects, "Job")
+    done = run("restart", "mnist")
+    assert done.returncode == 0, done.stdout + done.stderr
+    after = uids(objects) | uids(objects, "Job")
+    assert before.keys() == after.keys()
+    assert not {*before.values()} & {*after.values()}
+    assert "no differences" in run("diff", "jobs").stdout
+
+
+def test_what_is_missing_is_made_and_what_is_not_declared_is_left(
+    run, applied, control_plane, namespace, objects
+):
+    root = f"/api/v1/namespaces/{namespace}/pods"
+    control_plane.ask("DELETE", f"{root}/mnist-worker-1")
+    labels = objects()["Pod/mnist-worker-0"]["metadata"]["labels"]
+    spec = {"containers": [{"name": "debug", "image": "busybox:1"}]}
+    theirs = {"metadata": {"name": "my-debugger", "labels": labels}, "spec": spec}
+    control_plane.ask("POST", f"{root}?fieldManager=kubectl-debug", theirs)
+    before = uids(objects)
+    done = run("restart", "mnist")
+    assert done.returncode == 0, done.stdout + done.stderr
+    now = uids(objects)
+    assert now.keys() == PODS | {"my-debugger"}
+    assert now["my-debugger"] == before["my-debugger"]
+
+
+@pytest.mark.parametrize(
+    ("metadata", "words"),
+    [
+        ({"annotations": {"etcompile.dev/prevent-destroy": "true"}}, "forbids deleting it"),
+        ({"labels": {"kustomize.toolkit.fluxcd.io/name": "apps"}}, "Flux Kustomization apps"),
+        ({"annotations": {"etcompile.dev/prune": "disabled"}}, "etcompile.dev/prune"),
+    ],
+)
+def test_a_pod_that_must_not_be_deleted_refuses_it(
+    run, applied, control_plane, namespace, writes, metadata, words
+):
+    path = f"/api/v1/namespaces/{namespace}/pods/mnist-worker-0"
+    control_plane.ask("PATCH", path, {"metadata": metadata}, MERGE)
+    before = writes()
+    done = run("restart", "mnist")
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert words in done.stderr
+    assert writes() == before
+
+
+def test_a_marker_that_a_person_wrote_goes_and_what_only_has_its_name_refuses(
+    run, applied, mark, objects, control_plane, namespace
+):
+    mark(manager="kubectl-create")
+    assert run("restart", "mnist").returncode == 0
+    assert "ConfigMap/mnist-status" not in objects()
+    mark(manager="kubectl-create", notes="of mine")
+    done = run("restart", "mnist")
+    assert done.returncode == 4
+    assert "kubectl-create made it, and it holds notes" in done.stderr
+    assert "ConfigMap/mnist-status" in objects()
+
+
+def test_a_job_that_is_not_there_is_refused(run, applied, writes):
+    before = writes()
+    done = run("restart", "mnits")
+    assert done.returncode == 7
+    assert "did you mean 'mnist'?" in done.stderr
+    assert writes() == before
+
+
+def test_a_job_that_is_suspended_is_refused(run, write, kubelet, namespace):
+    document = kubeflow_job("PyTorchJob", {"Worker": 1}, runPolicy={"suspend": True})
+    document["metadata"]["namespace"] = namespace
+    write(document)
+    assert run("apply", "jobs").returncode == 0
+    done = run("restart", "mnist")
+    assert done.returncode == 7
+    assert "mnist cannot be run again: it is suspended" in done.stderr
+
+
+def test_one_that_is_killed_is_finished_by_the_next(run, start, applied, objects, slow):
+    started = start("restart", "mnist", "--concurrency", "1", KUBECONFIG=str(slow.kubeconfig))
+    while started.poll() is None and slow.count() < 4:
+        pass
+    started.send_signal(signal.SIGKILL)
+    started.wait()
+    done = run("restart", "mnist")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert uids(objects).keys() == PODS
+    assert "no differences" in run("diff", "jobs").stdout
+
+
+def test_one_that_cannot_delete_creates_nothing(
+    run, applied, control_plane, namespace, objects, kubelet
+):
+    path = f"/api/v1/namespaces/{namespace}/pods/mnist-worker-0"
+    held = {"metadata": {"finalizers": ["example.com/hold"]}}
+    control_plane.ask("PATCH", path, held, MERGE)
+    done = run("restart", "mnist", "--timeout", "4s")
+    assert done.returncode == 3
+    assert "kept by the finalizers example.com/hold" in done.stdout
+    assert "create Pod" in done.stdout.split("not done:")[1]
+    assert uids(objects).keys() == {"mnist-worker-0"}
+    control_plane.ask("PATCH", path, {"metadata": {"finalizers": None}}, MERGE)
+    assert run("restart", "mnist").returncode == 0
+    assert uids(objects).keys() == PODS
+
+
+def test_events_are_those_of_one_rollout(run, applied):
+    done = run("restart", "mnist", "--output", "json")
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [one["event"] for one in told].count("plan") == 1
+    assert [one["event"] for one in told].count("end") == 1
+    assert (told[-1]["event"], told[-1]["exit"], told[-1]["done"]) == ("end", 0, 6)
+
+
+def test_a_job_that_another_tool_applied_needs_leave(
+    run, job, kubelet, control_plane, namespace, objects
+):
+    job(replicas=1)
+    plurals = {
+        "ServiceAccount": "serviceaccounts",
+        "ConfigMap": "configmaps",
+        "Service": "services",
+        "Pod": "pods",
+    }
+    for value in yaml.safe_load_all(run("render", "jobs").stdout):
+        path = f"/api/v1/namespaces/{namespace}/{plurals[value['kind']]}"
+        control_plane.ask("POST", path, value)
+    before = uids(objects)
+    done = run("restart", "mnist")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert uids(objects).keys() == before.keys()
+    assert not {*uids(objects).values()} & {*before.values()}
+    assert "ConfigMap/etcompile-mnist" not in objects()
