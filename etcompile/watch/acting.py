@@ -7,8 +7,8 @@ a failure the next decision starts from what is there then.
 """
 
 import logging
-import time
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from concurrent.futures import Executor
 from functools import partial
 from itertools import groupby
@@ -17,7 +17,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from etcompile.cluster import Cluster, ClusterError
-from etcompile.model.protocol import SPEC_HASH
+from etcompile.model.protocol import JOB_LABEL, SPEC_HASH, hosts_name, status_name
 from etcompile.watch.actions import (
     Action,
     CreatePod,
@@ -25,14 +25,16 @@ from etcompile.watch.actions import (
     EmitEvent,
     EndPod,
     ReadLog,
+    RemoveJob,
     ReplacePod,
     Requeue,
     TouchPod,
     WriteHosts,
     WriteStatus,
 )
+from etcompile.watch.holding import LONGEST, Holding
 from etcompile.watch.leading import MANAGER
-from etcompile.watch.maps import change, owned, written
+from etcompile.watch.maps import change, is_labelled, owned, why_foreign, written
 from etcompile.watch.metrics import Metrics
 from etcompile.watch.observing import Observations, SeenJob, SeenMap
 from etcompile.watch.queueing import JobKey
@@ -45,6 +47,13 @@ Outcome = Literal["nothing", "some", "all"]
 
 PodAction = ReplacePod | CreatePod | DeletePod | TouchPod | EndPod
 _log = logging.getLogger("etcompile.watch")
+_LIST_AGAIN = 1.0
+"""Seconds until a host list is written again, at most: who is gone must not stay listed."""
+_JUST_MADE = 60.0
+"""Seconds in which a Pod is taken back that came while its job was being deleted."""
+_CONFIG_MAP = ("v1", "ConfigMap")
+_EVERY = "*"
+"""Stands for all roles."""
 _Made = Mapping[tuple[str, int | None], Mapping[str, Any]]
 
 
@@ -57,7 +66,19 @@ class OutdatedError(Exception):
 
 
 class NameTakenError(Exception):
-    """A Pod that is not the job's has the name of one that is to be created."""
+    """What is not the job's has the name of what is to be created.
+
+    Attributes:
+        told: What has the name, in a sentence.
+    """
+
+    def __init__(self, name: str, told: str = "") -> None:
+        super().__init__(name)
+        self.told = told or f"a Pod of another run or owner is named {name}"
+
+
+class NotRemovedError(Exception):
+    """What is left of a job may not be removed: the API server or an annotation forbids it."""
 
 
 class Case(Struct, frozen=True):
@@ -85,6 +106,9 @@ class Acting:
         events: Who tells people.
         beside: Where requests about several Pods of a job run side by side.
         hurry: Whether other jobs than this one wait for a look.
+
+    Attributes:
+        held: Requests that were refused, and are not sent again before their time.
     """
 
     def __init__(
@@ -104,13 +128,15 @@ class Acting:
         self._events = events
         self._beside = beside
         self._hurry = hurry
+        self.held = Holding()
 
     def act(self, case: Case, actions: Sequence[Action]) -> Outcome:
         """Carries out actions, in their order; those on Pods that stand together side by side.
 
         While other jobs wait, the host lists of one whose Pods were made are left to a later look:
         they may be a moment late, and by then they may be one write and not two. They do not wait
-        for a Pod that the API server refuses, which may be for hours.
+        for what fails, a Pod or the record: who is gone must not stay listed. What could not be
+        recorded is not done, nor told of.
 
         Args:
             case: What they were decided on.
@@ -126,13 +152,19 @@ class Acting:
             NameTakenError: a Pod of somebody else is in the way.
         """
         outcome: Outcome = "nothing"
-        made = late = False
-        refused: Exception | None = None
+        made = late = unrecorded = False
+        problem: Exception | None = None
         told = [one for one in actions if isinstance(one, EmitEvent)]
+        self.held.keep(case.key, {_what(case, one) for one in actions})
         for part, group in groupby(actions, key=_part):
-            these = [*group]
-            if part == "telling":
-                self._tell(case, these)
+            these = [one for one in group if not self.held.holds(case.key, _what(case, one))]
+            if not these:
+                unrecorded = unrecorded or part == "record"
+            elif part == "telling":
+                # What was not recorded is decided anew, and told of then.
+                self._tell(case, [one for one in these if not (unrecorded and one in told)])
+            elif part == "pods" and unrecorded:
+                continue
             elif part == "lists" and made and self._hurry(case.key):
                 late = True
             else:
@@ -140,21 +172,24 @@ class Acting:
                 made = made or part == "pods"
                 try:
                     self._carry_out(case, these)
-                except (ClusterError, NameTakenError) as error:
+                except (ClusterError, NameTakenError, OutdatedError) as error:
+                    if part == "record" and isinstance(error, OutdatedError):
+                        raise
                     if part == "record" and _may_be_done(error):
                         self._tell(case, told)
-                    if part != "pods" or not _is_final(error):
-                        raise
-                    refused = error
-        if refused is not None:
-            raise refused
+                    unrecorded = unrecorded or part == "record"
+                    problem = problem or error
+        if problem is not None:
+            raise problem
         return "some" if late else outcome
 
     def _carry_out(self, case: Case, actions: Sequence[Action]) -> None:
         """Writes ConfigMaps, and then does what is to be done with Pods."""
         for action in actions:
             if isinstance(action, WriteStatus | WriteHosts):
-                self._write_map(case, action)
+                self._tried(case, action, partial(self._write_map, case, action))
+            elif isinstance(action, RemoveJob):
+                self._remove_job(case)
         about_pods = [one for one in actions if isinstance(one, PodAction)]
         if about_pods:
             self._on_pods(case, about_pods)
@@ -179,18 +214,93 @@ class Acting:
         for value in case.run.secrets():
             secret = owned(value, case.seen.config)
             try:
-                # A key pair costs something, and nearly always there is one already.
-                self._write("create", value, partial(self._create, secret, dry=True))
+                # A key pair costs something, and nearly always there is one already. Without any
+                # key a Secret of the type kubernetes.io/ssh-auth would be refused.
+                blank = {**secret, "stringData": {"ssh-privatekey": "none"}}
+                self._write("create", value, partial(self._create, blank, dry=True))
                 self._write("create", value, partial(self._create, _keyed(secret)))
             except ClusterError as error:
                 if not error.already_exists:
                     raise
 
+    def take_back(self, key: JobKey, seen: SeenJob) -> None:
+        """Deletes the Pods that a watcher has just made of a job that is not declared any more.
+
+        Somebody has deleted the job's Pods, and then the job: nobody wants what came in between.
+
+        Args:
+            key: The job.
+            seen: What is known of it; there is no ConfigMap that declares it.
+
+        Raises:
+            ClusterError: a request failed.
+            NotLeadingError: this watcher may not act.
+        """
+        since = self._cluster.now() - _JUST_MADE
+        views = (pod.view for pod in seen.pods.values())
+        made = {
+            one.name: one.uid
+            for one in views
+            if one.made_here and not one.deleting and one.created >= since
+        }
+        if made and not self._is_declared(key):
+            for name, uid in made.items():
+                _log.info("%s/%s: deleting %s, which was just made: the job is gone", *key, name)
+                self._delete(key, name, uid)
+
+    def _is_declared(self, key: JobKey) -> bool:
+        """Whether there is a job, as the API server knows it now."""
+        found = self._cluster.list(
+            self._maps, key[0], labels=f"{JOB_LABEL}={key[1]}", metadata_only=True
+        )
+        return f"{key[1]}-config" in {one["metadata"]["name"] for one in found.items}
+
+    def _remove_job(self, case: Case) -> None:
+        """Deletes all that was made for a job, its own ConfigMap last, so that it can go on."""
+        config = case.seen.config
+        if config is not None and _is_kept(config.value["metadata"]):
+            raise NotRemovedError(f"{config.name} has an annotation that forbids it")
+        wanted = {**case.run.objects()}
+        maps = wanted.pop(_CONFIG_MAP)
+        own = {status_name(case.run.job), hosts_name(case.run.job)}
+        try:
+            for (version, kind), names in sorted(wanted.items()):
+                self._remove(case.key, version, kind, names)
+            self._remove(case.key, *_CONFIG_MAP, own | maps - {config.name if config else ""})
+            self._remove(case.key, *_CONFIG_MAP, maps)
+        except ClusterError as error:
+            if error.status == 403:
+                raise NotRemovedError(str(error)) from error
+            raise
+
+    def _remove(self, key: JobKey, version: str, kind: str, names: AbstractSet[str]) -> None:
+        """Deletes objects of a kind that are still the job's and not kept."""
+        try:
+            resource = self._cluster.resource(version, kind)
+        except ClusterError as error:
+            if error.not_found:
+                return  # the cluster has no such kind any more
+            raise
+        namespace, labels = key[0], f"{JOB_LABEL}={key[1]}"
+        if kind == "Secret":
+            # The watcher may read none.
+            for name in sorted(names):
+                unread = partial(self._cluster.delete_labelled, resource, name, labels, namespace)
+                self._write("delete", {"kind": kind}, unread)
+            return
+        found = self._cluster.list(resource, namespace, labels=labels, metadata_only=True)
+        for metadata in (one["metadata"] for one in found.items):
+            if metadata["name"] in names and not _is_kept(metadata):
+                name, uid = metadata["name"], metadata["uid"]
+                delete = partial(self._cluster.delete, resource, name, namespace, uid=uid)
+                self._write("delete", {"kind": kind}, delete)
+
     # ---- ConfigMaps ----------------------------------------------------------------------------
 
-    def _write_map(self, case: Case, action: WriteStatus | WriteHosts) -> None:
+    def _write_map(self, case: Case, action: WriteStatus | WriteHosts) -> bool:
         known = case.seen.status if isinstance(action, WriteStatus) else case.seen.hosts
         self._replace(case, written(action, case.run, case.seen.config), known)
+        return True
 
     def _replace(self, case: Case, body: Mapping[str, Any], known: SeenMap | None) -> None:
         """Writes a ConfigMap that only watchers write, unless another one has meanwhile."""
@@ -212,8 +322,38 @@ class Acting:
         except ClusterError as error:
             if not (error.conflict or error.already_exists or error.not_found):
                 raise
+            if known is None and error.already_exists:
+                self._take_in(case, body)
             # What is there now is on its way here: the stream tells of every change.
             raise OutdatedError(name) from error
+        self._observations.saw_map(live, answer=True)
+
+    def _take_in(self, case: Case, body: Mapping[str, Any]) -> None:
+        """Labels the ConfigMap that has the name, so that it is seen: people make it without.
+
+        Raises:
+            NameTakenError: it holds what no watcher writes, or belongs to somebody else.
+        """
+        name, namespace = body["metadata"]["name"], case.key[0]
+        # To get one would be a right more, and nothing else needs it.
+        found = self._cluster.list(self._maps, namespace, fields=f"metadata.name={name}").items
+        if not found or is_labelled(found[0], case.run.job.name):
+            return
+        if reason := why_foreign(found[0], body, case.seen.config):
+            raise NameTakenError(
+                name, f"the ConfigMap {name} is not the watcher's: {reason}; delete or rename it"
+            )
+        version = found[0]["metadata"]["resourceVersion"]
+        labels = {"labels": body["metadata"]["labels"], "resourceVersion": version}
+        live = self._write(
+            "patch",
+            body,
+            lambda: self._cluster.patch(
+                self._maps, name, {"metadata": labels}, namespace, field_manager=MANAGER
+            ),
+        )
+        told = f"it had no label {JOB_LABEL}={case.run.job.name}: added, and read from now on"
+        self._events.tell(namespace, EmitEvent("LabelAdded", told), live["metadata"], version)
         self._observations.saw_map(live, answer=True)
 
     # ---- Pods ----------------------------------------------------------------------------------
@@ -223,33 +363,76 @@ class Acting:
         if len(actions) == 1:
             self._on_pod(case, actions[0], made)
             return
-        running = [self._beside.submit(self._on_pod, case, action, made) for action in actions]
+        hopeless: dict[str, Exception] = {}
+        todo = partial(self._unless_hopeless, case, made, hopeless)
+        running = [self._beside.submit(todo, action) for action in actions]
         problems = [one.exception() for one in running]
-        for problem in filter(None, problems):
+        for role in hopeless:
+            alike = [one for one in actions if isinstance(one, CreatePod)]
+            names = [_what(case, one) for one in alike if role in (_EVERY, one.role)]
+            self.held.failed_alike(case.key, names)
+        for problem in (*filter(None, problems), *hopeless.values()):
             raise problem
 
+    def _unless_hopeless(
+        self, case: Case, made: _Made, hopeless: dict[str, Exception], action: PodAction
+    ) -> None:
+        """Does it, unless it would be refused for the same reason as another one before."""
+        role = action.role if isinstance(action, CreatePod) else ""
+        if role and (_EVERY in hopeless or role in hopeless):
+            return
+        try:
+            self._on_pod(case, action, made)
+        except ClusterError as error:
+            if error.terminating:
+                hopeless[_EVERY] = error
+            elif error.over_quota and role:
+                # Those of a role ask for the same; another role's may need less.
+                hopeless[role] = error
+            else:
+                raise
+
     def _on_pod(self, case: Case, action: PodAction, made: _Made) -> None:
+        self._tried(case, action, partial(self._did, case, action, made))
+
+    def _tried(self, case: Case, action: Action, request: Callable[[], bool]) -> None:
+        """Sends a request, and holds the next one like it if it was refused or changed nothing."""
+        what = _what(case, action)
+        longest = _LIST_AGAIN if isinstance(action, WriteHosts) else LONGEST
+        try:
+            done = request()
+        except (ClusterError, NameTakenError, OutdatedError):
+            self.held.failed(case.key, what, longest)
+            raise
+        if done:
+            self.held.succeeded(case.key, what)
+        else:
+            self.held.failed(case.key, what, longest)
+
+    def _did(self, case: Case, action: PodAction, made: _Made) -> bool:
+        """Does something about a Pod; whether anything is different now."""
         match action:
             case ReplacePod(name, uid):
-                self._delete(case, name, uid)
+                done = self._delete(case.key, name, uid)
                 pod = case.seen.pods.get(name)
                 # Others go when their processes have: the next decision creates them.
                 if pod is None or pod.view.ended:
-                    self._create_pod(case, action, made)
+                    return self._create_pod(case, action, made)
+                return done
             case CreatePod():
-                self._create_pod(case, action, made)
+                return self._create_pod(case, action, made)
             case DeletePod(name, uid):
-                self._delete(case, name, uid)
+                return self._delete(case.key, name, uid)
             case TouchPod(name, uid, value):
-                self._patch(case, name, uid, {}, {"annotations": {TOUCHED: value}})
+                return self._patch(case, name, uid, {}, {"annotations": {TOUCHED: value}})
             case EndPod(name, uid):
-                self._patch(case, name, uid, {"spec": {"activeDeadlineSeconds": 1}}, {})
+                return self._patch(case, name, uid, {"spec": {"activeDeadlineSeconds": 1}}, {})
 
-    def _delete(self, case: Case, name: str, uid: str) -> None:
-        namespace = case.key[0]
+    def _delete(self, key: JobKey, name: str, uid: str) -> bool:
+        namespace = key[0]
         value = _pod_named(namespace, name)
         try:
-            self._write(
+            there = self._write(
                 "delete",
                 value,
                 lambda: self._cluster.delete(self._pods, name, namespace, uid=uid),
@@ -260,25 +443,27 @@ class Acting:
             found = self._look(namespace, name)
             if found is not None and found["metadata"]["uid"] == uid:
                 raise OutdatedError(name) from error
-            return  # another Pod has the name, or none: the one that was to go is gone
-        self._observations.leaves(case.key, name, uid)
+            return False  # another Pod has the name, or none: the one that was to go is gone
+        self._observations.leaves(key, name, uid)
+        return bool(there)
 
-    def _create_pod(self, case: Case, action: ReplacePod | CreatePod, made: _Made) -> None:
+    def _create_pod(self, case: Case, action: ReplacePod | CreatePod, made: _Made) -> bool:
         value = made.get((action.role, action.index))
         if value is None:
-            return  # the job no longer has it
+            return False  # the job no longer has it
         try:
             live = self._write("create", value, lambda: self._create(value))
         except ClusterError as error:
             if not error.already_exists:
                 raise
             self._judge(case, value)
-            return
+            return False
         self._observations.saw_pod(live, answer=True)
         self._metrics.replacements.labels(action.reason).inc()
         before = action.lost if isinstance(action, CreatePod) and action.lost else action.name
         if (lost := _lost_at(case.seen, before)) is not None:
-            self._metrics.replacement_seconds.observe(max(0.0, time.time() - lost))
+            self._metrics.replacement_seconds.observe(max(0.0, self._cluster.now() - lost))
+        return True
 
     def _judge(self, case: Case, wanted: Mapping[str, Any]) -> None:
         """Looks at the Pod that has the name: the one that goes, or one that somebody made."""
@@ -288,8 +473,16 @@ class Acting:
             raise OutdatedError(name)
         ours = wanted["metadata"]["annotations"][SPEC_HASH]
         theirs = (found["metadata"].get("annotations") or {}).get(SPEC_HASH)
-        if theirs != ours and "deletionTimestamp" not in found["metadata"]:
+        if "deletionTimestamp" in found["metadata"]:
+            return
+        if theirs != ours:
             raise NameTakenError(name)
+        if (found["metadata"].get("labels") or {}).get(JOB_LABEL) != case.key[1]:
+            # Somebody has taken it out of the job, and no other Pod can have its name.
+            label = f"{JOB_LABEL}={case.key[1]}"
+            lacks = f"the Pod {name} does not have the label {label} any more"
+            words = f"{lacks}: put it back, or delete the Pod"
+            raise NameTakenError(name, words)
 
     def _look(self, namespace: str, name: str) -> Mapping[str, Any] | None:
         found = self._cluster.get(self._pods, name, namespace)
@@ -304,7 +497,7 @@ class Acting:
         uid: str,
         change: Mapping[str, Any],
         metadata: Mapping[str, Any],
-    ) -> None:
+    ) -> bool:
         namespace = case.key[0]
         body = {**change, "metadata": {**metadata, "uid": uid}}
         try:
@@ -320,14 +513,15 @@ class Acting:
                 raise OutdatedError(name) from error
             if not error.not_found:
                 raise
-            return  # that Pod is gone
+            return False  # that Pod is gone
         self._observations.saw_pod(live, answer=True)
+        return True
 
     # ---- logs ----------------------------------------------------------------------------------
 
     def _ask(self, key: JobKey, action: ReadLog) -> None:
         """Asks for the end of a log, and does not wait: its node may not answer."""
-        asked = time.time()
+        asked = self._cluster.now()
         self._observations.heard(key, action.name, action.uid, Heard(asked))
 
         def listen() -> None:
@@ -370,14 +564,33 @@ class Acting:
         return answer
 
 
-def _is_final(problem: ClusterError | NameTakenError) -> bool:
-    """Whether a write was answered, and trying again at once is no use: a quota, a name."""
-    return isinstance(problem, NameTakenError) or problem.status == 403 or problem.invalid
+def _what(case: Case, action: Action) -> str:
+    """What an action asks for, in words that are the same when it is decided again.
+
+    A map that somebody has changed meanwhile is another one. Empty for what is never held.
+    """
+    match action:
+        case WriteStatus():
+            return f"status {case.seen.status.version if case.seen.status else 0}"
+        case WriteHosts():
+            return f"hosts {case.seen.hosts.version if case.seen.hosts else 0}"
+        case CreatePod() | ReplacePod():
+            return f"create {action.name}"
+        case DeletePod() | TouchPod() | EndPod():
+            return f"{type(action).__name__} {action.name}"
+    return ""
 
 
-def _may_be_done(problem: ClusterError | NameTakenError) -> bool:
+def _may_be_done(problem: Exception) -> bool:
     """Whether a write may have been carried out, though nobody said so."""
     return isinstance(problem, ClusterError) and (problem.status or 500) >= 500
+
+
+def _is_kept(metadata: Mapping[str, Any]) -> bool:
+    """Whether somebody has said that an object must not be deleted (docs/apply.md)."""
+    from etcompile.plan.protection import PREVENT_DESTROY  # noqa: PLC0415 - seldom needed
+
+    return (metadata.get("annotations") or {}).get(PREVENT_DESTROY) == "true"
 
 
 def _part(action: Action) -> str:
@@ -389,6 +602,8 @@ def _part(action: Action) -> str:
             return "lists"
         case WriteStatus():
             return "record"
+        case RemoveJob():
+            return "removal"
     return "pods"
 
 
@@ -401,6 +616,10 @@ def _made(case: Case, actions: Sequence[PodAction]) -> _Made:
             pod = case.run.follower(action.role, action.follower)
             if pod is not None:
                 # No tool knows it: it goes when the job goes.
+                made[action.role, action.index] = owned(pod, case.seen.config)
+        elif isinstance(action, CreatePod) and action.renamed:
+            pod = case.run.renamed(action.role, action.index, action.name)
+            if pod is not None:
                 made[action.role, action.index] = owned(pod, case.seen.config)
         elif isinstance(action, ReplacePod | CreatePod):
             wanted.setdefault(action.role, []).append(action.index)

@@ -79,6 +79,7 @@ class CreatePod(Struct, frozen=True):
         reason: Why, in one word.
         follower: The replica, where it is none that the job declares: who follows one.
         lost: The name of the Pod that it comes instead of, if that is another one.
+        renamed: It is the declared replica under a name that it does not declare.
     """
 
     name: str
@@ -87,6 +88,7 @@ class CreatePod(Struct, frozen=True):
     reason: str
     follower: Member | None = None
     lost: str = ""
+    renamed: bool = False
 
 
 class DeletePod(Struct, frozen=True):
@@ -115,6 +117,10 @@ class EndPod(Struct, frozen=True):
     name: str
     uid: str
     reason: str
+
+
+class RemoveJob(Struct, frozen=True):
+    """Delete all that was made for a job, its own ConfigMap last. Its Pods have gone already."""
 
 
 class ReadLog(Struct, frozen=True):
@@ -167,6 +173,7 @@ Action = (
     | CreatePod
     | DeletePod
     | EndPod
+    | RemoveJob
     | ReadLog
     | EmitEvent
     | Requeue

@@ -16,6 +16,7 @@ from etcompile.watch.actions import (
 from etcompile.watch.rules import (
     cleaning,
     expiring,
+    finishing,
     gang,
     hanging,
     hostnames,
@@ -24,7 +25,10 @@ from etcompile.watch.rules import (
     replacing,
     rivals,
     scaling,
+    starting,
+    superseding,
     suspending,
+    unreachable,
     verdict,
 )
 from etcompile.watch.rules.places import Standing, standing
@@ -46,9 +50,22 @@ def decide(view: JobView, now: float) -> tuple[Action, ...]:
     """
     around = standing(view)
     ruling = _ruling(around, noticing.begun(around), now)
+    if view.is_orphaned:
+        ruling = Ruling(ruling.record, (*ruling.actions, noticing.orphaned(view)))
+    if view.superseded:
+        ruling = superseding.held(view, ruling, now)
+    elif ruling.record.reason == superseding.REASON:
+        ruling = Ruling(superseding.undone(ruling.record), ruling.actions)
+    ruling = Ruling(ruling.record, (*ruling.actions, *finishing.half_deleted(view, now)))
+    stale = view.record is not None and not view.copied and not ruling.record.ended
+    quiet = noticing.quiet_from(around)
+    worth = noticing.worth_writing(view.record, ruling.record, quiet=now >= quiet)
+    if not worth and not stale:
+        # A time that has been would have the job looked at again and again, for nothing.
+        unwritten = ruling.record != view.record and now < quiet
+        later = (Requeue(quiet),) if unwritten else ()
+        return tuple(_in_order((*ruling.actions, *later)))
     actions = tuple(_in_order(ruling.actions))
-    if not noticing.worth_writing(view.record, ruling.record):
-        return actions
     # What is written down is not decided again. So it is told of at once: the requests after it
     # may fail, and would take an Event that comes after them along.
     told_first = sorted(actions, key=lambda one: not isinstance(one, EmitEvent))
@@ -57,7 +74,7 @@ def decide(view: JobView, now: float) -> tuple[Action, ...]:
 
 def _ruling(around: Standing, record: RunRecord, now: float) -> Ruling:
     if record.ended:
-        return Ruling(record, (*_after_the_end(around, record, now),))
+        return _after_the_end(around, record, now)
     if around.job.run.suspended:
         return suspending.suspended(around, record)
     back = suspending.resumed(record)
@@ -66,7 +83,8 @@ def _ruling(around: Standing, record: RunRecord, now: float) -> Ruling:
     judged = verdict.judged(taken, record, now)
     actions = [*back.actions, *judged.actions]
     if judged.record.ended:
-        return Ruling(judged.record, (*actions, *_after_the_end(around, judged.record, now)))
+        after = _after_the_end(around, judged.record, now)
+        return Ruling(after.record, (*actions, *after.actions))
     more = _losses(taken, judged.record, now)
     actions += more.actions
     if more.record != record:
@@ -74,11 +92,15 @@ def _ruling(around: Standing, record: RunRecord, now: float) -> Ruling:
     if more.record.phase == "Restarting":
         actions += gang.carried_out(taken, more.record, now)
     actions += hanging.listened(taken, now)
-    actions += rivals.leave(around, more.record, now)
-    leaving = scaling.scaled_in(around, more.record, now)
+    leaving = Ruling(more.record)
+    if not around.view.superseded:
+        actions += rivals.leave(around, more.record, now)
+        leaving = scaling.scaled_in(around, more.record, now)
     actions += leaving.actions
     actions += hosts.listed(taken, leaving.record, now)
-    return Ruling(leaving.record, tuple(actions))
+    waits = starting.held_up(taken, leaving.record, now)
+    lost = unreachable.told(around, waits.record, now)
+    return Ruling(lost.record, (*actions, *waits.actions, *lost.actions))
 
 
 def _losses(taken: Stock, record: RunRecord, now: float) -> Ruling:
@@ -95,9 +117,9 @@ def _losses(taken: Stock, record: RunRecord, now: float) -> Ruling:
     return Ruling(hostnames.renamed(around, ruling.record, returning), ruling.actions)
 
 
-def _after_the_end(around: Standing, record: RunRecord, now: float) -> Iterator[Action]:
-    yield from cleaning.cleaned(around)
-    yield from expiring.expired(around, record, now)
+def _after_the_end(around: Standing, record: RunRecord, now: float) -> Ruling:
+    expired = expiring.expired(around, record, now)
+    return Ruling(expired.record, (*cleaning.cleaned(around), *expired.actions))
 
 
 def _in_order(actions: Iterable[Action]) -> Iterator[Action]:

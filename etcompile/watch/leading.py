@@ -6,9 +6,9 @@ machines never agree. A write that is under way then is harmless: what the watch
 the UID or the resource version that it was decided on.
 """
 
+import logging
 import random
 import threading
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -16,9 +16,11 @@ from typing import Any
 from msgspec import Struct
 
 from etcompile.cluster import Cluster, ClusterError
+from etcompile.cluster.clock import steady
+from etcompile.model.protocol import WATCHER
 
-MANAGER = "etcompile-watcher"
-"""The field manager of all that the watcher writes (`reference/gitops.md` 2.4)."""
+MANAGER = WATCHER
+_log = logging.getLogger("etcompile.watch")
 _API_VERSION = "coordination.k8s.io/v1"
 
 
@@ -41,14 +43,6 @@ class Terms(Struct, frozen=True):
         return cls(seconds, seconds * 2 / 3, seconds * 2 / 15)
 
 
-def clock() -> float:
-    """Seconds that pass also while the machine sleeps: a laptop that wakes up leads no more."""
-    return time.clock_gettime(_CLOCK)
-
-
-_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-
-
 class Leading:
     """One watcher's part in the election.
 
@@ -59,7 +53,7 @@ class Leading:
         identity: This watcher: no other may have the same.
         terms: How long a lease lasts.
         changed: Is told, from the thread that runs `run`, when this watcher leads and when it
-            leads no more.
+            stopped leading.
 
     Attributes:
         changed: Whom it tells.
@@ -92,7 +86,7 @@ class Leading:
     @property
     def valid(self) -> bool:
         """Whether this watcher may act, now."""
-        return clock() < self._until
+        return steady() < self._until
 
     @property
     def holder(self) -> str:
@@ -102,14 +96,18 @@ class Leading:
     def run(self, stop: threading.Event) -> None:
         """Takes part until told to stop, then gives the Lease away."""
         while not stop.is_set():
-            self.attempt()
+            try:
+                self.attempt()
+            except Exception:
+                # Whatever a Lease may hold: who stops trying would never lead again.
+                _log.exception("the election: this is a bug")
             # With some spread: watchers that started together should not stay together.
             stop.wait(self._terms.retry * random.uniform(0.8, 1.0))  # noqa: S311
         self.release()
 
     def attempt(self) -> bool:
         """Tries once to take or renew the Lease; whether this watcher leads now."""
-        begun = clock()
+        begun = steady()
         try:
             held = self._tried(begun)
             self.problem = ""
@@ -121,7 +119,7 @@ class Leading:
         before = self._until
         if held:
             self._until = begun + self._terms.renew
-        if clock() >= before:
+        if steady() >= before:
             # Renewed, but late: whoever asked in between was told not to act, and gave up.
             self._turn(leads=False)
         leads = self.valid
@@ -141,7 +139,7 @@ class Leading:
             self._turn(leads=False)
 
     def _turn(self, *, leads: bool) -> None:
-        """Whether it leads from now on: tells of it if that is new."""
+        """Whether it became leader: tells of it if that is new."""
         if leads != self._leads:
             self._leads = leads
             self.changed(leads)
@@ -149,7 +147,7 @@ class Leading:
     def _tried(self, begun: float) -> bool:
         if self._leads and self._version is not None:
             # The common case is one request: if anybody else wrote, the version does not match.
-            self._patch({"renewTime": _now()}, self._version)
+            self._patch({"renewTime": self._now()}, self._version)
             return True
         resource = self._cluster.resource(_API_VERSION, "Lease")
         found = self._cluster.get(resource, self._name, self._namespace)
@@ -170,8 +168,8 @@ class Leading:
             {
                 "holderIdentity": self._identity,
                 "leaseDurationSeconds": round(self._terms.lease) or 1,
-                "acquireTime": _now(),
-                "renewTime": _now(),
+                "acquireTime": self._now(),
+                "renewTime": self._now(),
                 "leaseTransitions": int(spec.get("leaseTransitions") or 0) + changes,
             },
             version,
@@ -186,8 +184,8 @@ class Leading:
             "spec": {
                 "holderIdentity": self._identity,
                 "leaseDurationSeconds": round(self._terms.lease) or 1,
-                "acquireTime": _now(),
-                "renewTime": _now(),
+                "acquireTime": self._now(),
+                "renewTime": self._now(),
                 "leaseTransitions": 0,
             },
         }
@@ -205,6 +203,6 @@ class Leading:
         self._version = lease["metadata"]["resourceVersion"]
         self._holder = lease["spec"].get("holderIdentity") or ""
 
-
-def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    def _now(self) -> str:
+        moment = datetime.fromtimestamp(self._cluster.now(), UTC)
+        return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

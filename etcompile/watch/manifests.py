@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from etcompile._version import __version__
+from etcompile.watch import guarding
 
 NAME = "etcompile-watch"
 """Of all objects of the watcher, its Lease included."""
@@ -18,6 +19,42 @@ _USER = 65532
 
 Object = dict[str, Any]
 
+_GANGS = (
+    "scheduling.k8s.io",
+    "scheduling.sigs.k8s.io",
+    "scheduling.volcano.sh",
+    "scheduling.x-k8s.io",
+)
+REMOVAL: tuple[Object, ...] = (
+    # list, delete: what was made for a job whose ttlSecondsAfterFinished is over. Each is deleted
+    # by UID, if it has the job's name and label.
+    {
+        "apiGroups": [""],
+        "resources": ["services", "serviceaccounts"],
+        "verbs": ["delete", "list"],
+    },
+    {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["delete"]},
+    {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["delete"]},
+    {
+        "apiGroups": ["rbac.authorization.k8s.io"],
+        "resources": ["rolebindings", "roles"],
+        "verbs": ["delete", "list"],
+    },
+    {
+        "apiGroups": [*_GANGS],
+        "resources": ["podgroups"],
+        "verbs": ["delete", "list"],
+    },
+    # deletecollection: the job's key pair, by name and label, without reading it.
+    {"apiGroups": [""], "resources": ["secrets"], "verbs": ["deletecollection"]},
+)
+"""The rights that only jobs with a ttlSecondsAfterFinished need."""
+QUOTAS: Object = {
+    "apiGroups": [""],
+    "resources": ["resourcequotas"],
+    "verbs": ["list", "watch"],
+}
+"""The one right without which everything happens all the same, only later."""
 RULES: tuple[Object, ...] = (
     # list, watch: to follow them. create, delete: to replace them. patch: to touch them, so that
     # the kubelet brings host lists at once. get: to see who has the name of a Pod to be created.
@@ -33,6 +70,9 @@ RULES: tuple[Object, ...] = (
     # create: a job's ssh key pair. It may not read one.
     {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]},
     {"apiGroups": [""], "resources": ["events"], "verbs": ["create"]},
+    # list, watch: to try again at once what a quota has refused, when it has room again.
+    QUOTAS,
+    *REMOVAL,
 )
 """What the watcher may do in each namespace that it watches."""
 LOGS: Object = {"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]}
@@ -59,6 +99,7 @@ class Installation(Struct, frozen=True):
         selector: Which jobs it looks after, as a label selector; empty for all.
         replicas: How many of it run, of which one acts.
         logs: It may read logs, to see who hangs.
+        policy: With the policy that says who may write the ConfigMaps that it acts on.
     """
 
     home: str
@@ -67,6 +108,7 @@ class Installation(Struct, frozen=True):
     selector: str = ""
     replicas: int = 2
     logs: bool = False
+    policy: bool = True
 
     @property
     def rules(self) -> tuple[Object, ...]:
@@ -85,7 +127,7 @@ def manifests(installation: Installation) -> list[Object]:
         "automountServiceAccountToken": False,
     }
     lease = _role(home, lease_rules(), NAME + "-lease")
-    objects = [account, *lease, *_rights(installation)]
+    objects = [*_policy(installation), account, *lease, *_rights(installation)]
     if installation.namespaces is None:
         objects.insert(0, _namespace(home))
     return [
@@ -93,6 +135,16 @@ def manifests(installation: Installation) -> list[Object]:
         _network_policy(home),
         _disruption_budget(home),
         _deployment(installation),
+    ]
+
+
+def _policy(installation: Installation) -> list[Object]:
+    """First of all: the watcher trusts what it finds."""
+    if not installation.policy:
+        return []
+    return [
+        guarding.policy(_LABELS),
+        guarding.binding(installation.home, installation.namespaces, _LABELS),
     ]
 
 

@@ -9,11 +9,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from etcompile.backend.identity import job_labels
-from etcompile.model.protocol import hosts_name, status_name
+from etcompile.model.protocol import JOB_LABEL, hosts_name, status_name
 from etcompile.watch.actions import WriteHosts, WriteStatus
 from etcompile.watch.observing import SeenMap
 from etcompile.watch.remaking import StoredRun
-from etcompile.watch.state import ANCHOR, WRITTEN, hosts_annotations, record_data
+from etcompile.watch.state import (
+    ANCHOR,
+    KEYS,
+    LARGEST_COPY,
+    RUN,
+    WRITTEN,
+    digest,
+    hosts_annotations,
+    record_data,
+)
 
 Object = Mapping[str, Any]
 
@@ -31,7 +40,10 @@ def written(action: WriteStatus | WriteHosts, run: StoredRun, config: SeenMap | 
         config: The job's live ConfigMap.
     """
     if isinstance(action, WriteStatus):
-        return _config_map(run, status_name(run.job), record_data(action.record), _QUIET)
+        data = record_data(action.record)
+        if len(run.text.encode()) <= LARGEST_COPY:
+            data[RUN] = run.text
+        return _config_map(run, status_name(run.job), data, _QUIET)
     notes = {**_QUIET, **hosts_annotations(action.hosts)}
     return owned(_config_map(run, hosts_name(run.job), action.hosts.data, notes), config)
 
@@ -48,7 +60,11 @@ def change(body: Object, known: SeenMap) -> dict[str, Any]:
     """
     metadata = body["metadata"]
     old = known.value["metadata"]
-    changed = {key: value for key, value in body["data"].items() if known.data.get(key) != value}
+    changed = {
+        key: value
+        for key, value in body["data"].items()
+        if known.data.get(key) != (digest(value) if key == RUN else value)
+    }
     gone = dict.fromkeys(known.data.keys() - body["data"].keys())
     notes = _differing(metadata["annotations"], old.get("annotations") or {})
     stale = (old.get("annotations") or {}).keys() & _OWN_NOTES - metadata["annotations"].keys()
@@ -64,6 +80,31 @@ def change(body: Object, known: SeenMap) -> dict[str, Any]:
 
 def _differing(wanted: Mapping[str, str], there: Mapping[str, str]) -> dict[str, str | None]:
     return {key: value for key, value in wanted.items() if there.get(key) != value}
+
+
+def is_labelled(live: Object, job: str) -> bool:
+    """Whether a live ConfigMap has the label by which the watcher finds it."""
+    return (live["metadata"].get("labels") or {}).get(JOB_LABEL) == job
+
+
+def why_foreign(live: Object, body: Object, config: SeenMap | None) -> str:
+    """Why a live ConfigMap is not one of the watcher's own; empty if it may be.
+
+    Args:
+        live: The ConfigMap.
+        body: What the watcher would make of it.
+        config: The job's live ConfigMap.
+    """
+    metadata = live["metadata"]
+    if other := (metadata.get("labels") or {}).get(JOB_LABEL):
+        return f"its label says that it is of the job {other}"
+    for owner in metadata.get("ownerReferences") or ():
+        if config is None or owner.get("uid") != config.value["metadata"]["uid"]:
+            return f"it belongs to the {owner.get('kind')} {owner.get('name')}"
+    known = {*body["data"], *KEYS} if metadata["name"].endswith("-status") else {*body["data"]}
+    if extra := sorted({*(live.get("data") or {}), *(live.get("binaryData") or {})} - known):
+        return f"it holds {extra[0][:50]}"
+    return ""
 
 
 def owned(value: Object, config: SeenMap | None) -> dict[str, Any]:

@@ -25,19 +25,19 @@ class Metrics:
         ProcessCollector(registry=self.registry)
         self.replacements = Counter(
             "etcompile_watch_replacements",
-            "Pods that were replaced, by why.",
+            "Pods that were replaced, by reason.",
             ["reason"],
             registry=self.registry,
         )
         self.replacement_seconds = Histogram(
             "etcompile_watch_replacement_seconds",
-            "From seeing a Pod fail or go to its replacement being created.",
+            "Time from seeing a Pod fail or disappear to creating its replacement.",
             buckets=_SECONDS,
             registry=self.registry,
         )
         self.restarts = Counter(
             "etcompile_watch_stream_restarts",
-            "Watches that had to begin anew, by kind and why: expired or error.",
+            "Watches that were restarted, by kind and reason: expired or error.",
             ["kind", "reason"],
             registry=self.registry,
         )
@@ -49,18 +49,18 @@ class Metrics:
         )
         self.looks = Counter(
             "etcompile_watch_looks",
-            "Times that a job was looked at, by what came of it: done, again or stopped.",
+            "Reconciliations of jobs, by result: done, again or stopped.",
             ["outcome"],
             registry=self.registry,
         )
         self.look_seconds = Histogram(
             "etcompile_watch_look_seconds",
-            "How long a look at a job took, its writes included.",
+            "Duration of the reconciliation of a job, including its writes.",
             buckets=_SECONDS,
             registry=self.registry,
         )
         self.leads = Gauge(
-            "etcompile_watch_leads", "1 while this watcher may act.", registry=self.registry
+            "etcompile_watch_leads", "1 while this watcher is the leader.", registry=self.registry
         )
 
     def gauge(self, name: str, words: str, value: Callable[[], float]) -> None:

@@ -6,6 +6,7 @@ that nothing is ever decided on a state from before the watcher's own last write
 made the moment it is seen, and nothing else of it is kept.
 """
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -13,14 +14,19 @@ from typing import Any
 
 from msgspec import Struct, field, structs
 
-from etcompile.model.protocol import JOB_LABEL, STORED_JOB
+from etcompile.model.protocol import JOB_LABEL, STORED_JOB, is_config
+from etcompile.stored import STORED_BYTES
 from etcompile.watch.queueing import JobKey
+from etcompile.watch.room import RECORD_BYTES, Room
 from etcompile.watch.state import (
+    KEYS,
+    RUN,
     BatchView,
     Gone,
     Heard,
     PodView,
     batch_view,
+    digest,
     pod_view,
     seconds,
 )
@@ -28,6 +34,13 @@ from etcompile.watch.tracking import Tracking
 
 Object = Mapping[str, Any]
 _Name = tuple[str, str]
+_log = logging.getLogger("etcompile.watch")
+_MOST_STRAYS = 10
+"""ConfigMaps of a job that are none of the three, and that are remembered to be told of."""
+_MOST_UNKEPT = 1000
+"""ConfigMaps that there is no room for, and that are told of all the same."""
+_IN_MEMORY = 7
+"""Bytes that a byte of a stored job takes once it is read."""
 
 
 class SeenPod(Struct):
@@ -60,11 +73,13 @@ class SeenMap(Struct, frozen=True):
         version: Its resource version, as a number to compare.
         value: Its metadata, without what is long, and its data.
         written: When it was last written, in seconds since 1970; None if it does not say.
+        problem: Why its data is not kept; empty if it is.
     """
 
     version: int
     value: Object
     written: float | None = None
+    problem: str = ""
 
     @property
     def name(self) -> str:
@@ -94,6 +109,7 @@ class SeenJob(Struct):
         gone: Pods that vanished, by name, until one of that name is there again.
         since: When its ConfigMap was first seen, in seconds since 1970.
         tracking: What a tool puts on its Pods; None if it puts nothing there.
+        strays: ConfigMaps with its label and a stored job that are not the one of its name.
     """
 
     config: SeenMap | None = None
@@ -104,11 +120,17 @@ class SeenJob(Struct):
     gone: dict[str, Gone] = field(default_factory=dict)
     since: float = 0.0
     tracking: Tracking | None = None
+    strays: dict[str, SeenMap] = field(default_factory=dict)
+
+    @property
+    def maps(self) -> list[SeenMap]:
+        """The three ConfigMaps of the job, those that are there."""
+        return [one for one in (self.config, self.hosts, self.status) if one is not None]
 
     @property
     def empty(self) -> bool:
         """Whether nothing of it is left."""
-        return not (self.config or self.hosts or self.status or self.pods or self.batch)
+        return not (self.maps or self.pods or self.batch or self.strays)
 
 
 class Observations:
@@ -116,12 +138,21 @@ class Observations:
 
     Args:
         changed: Is told which job something was seen of. It must not wait for anything.
+        room: For what ConfigMaps hold.
+        now: The time, in seconds since 1970, by the clock that the times in objects are of.
     """
 
-    def __init__(self, changed: Callable[[JobKey], None]) -> None:
+    def __init__(
+        self, changed: Callable[[JobKey], None], room: Room, now: Callable[[], float] = time.time
+    ) -> None:
         self._changed = changed
+        self._now = now
+        self._room = room
+        self._unkept: set[tuple[JobKey, str]] = set()
         self._lock = threading.Lock()
         self._jobs: dict[JobKey, SeenJob] = {}
+        # Whose each Pod is: somebody may give it another label, and then it is another job's.
+        self._whose: dict[_Name, JobKey] = {}
         # Asked to go, and not yet seen to: an older event must not bring them back.
         self._leaving: set[str] = set()
         self._told_pods, self._told_maps = _Told(), _Told()
@@ -138,8 +169,22 @@ class Observations:
             if seen is None:
                 return None
             return structs.replace(
-                seen, pods=dict(seen.pods), gone=dict(seen.gone), batch=dict(seen.batch)
+                seen,
+                pods=dict(seen.pods),
+                gone=dict(seen.gone),
+                batch=dict(seen.batch),
+                strays=dict(seen.strays),
             )
+
+    def has_room(self, key: JobKey, size: int) -> bool:
+        """Takes room for what a job is once it is compiled; false if there is not as much.
+
+        Args:
+            key: The job. Its room is given back when its ConfigMap goes.
+            size: Bytes.
+        """
+        with self._lock:
+            return self._room.take(key[0], key, size)
 
     def known(self) -> list[JobKey]:
         """All jobs of which anything is known."""
@@ -179,7 +224,7 @@ class Observations:
             pod = seen.pods.get(name) if seen else None
             if pod is not None and pod.view.uid == uid:
                 self._leaving.add(uid)
-                pod.view = structs.replace(pod.view, deleting=True)
+                pod.view = structs.replace(pod.view, deleting=True, half_deleted=False)
 
     def heard(self, key: JobKey, name: str, uid: str, heard: Heard) -> None:
         """Somebody has asked for the log of a Pod, or been answered."""
@@ -192,6 +237,18 @@ class Observations:
         if told and heard.at is not None:
             self._changed(key)
 
+    def forget_gone(self, key: JobKey, before: float) -> None:
+        """Forgets Pods that have gone long ago: who followed them has another name.
+
+        Args:
+            key: The job.
+            before: When they went, at the latest, in seconds since 1970.
+        """
+        with self._lock:
+            seen = self._jobs.get(key)
+            if seen is not None:
+                seen.gone = {name: one for name, one in seen.gone.items() if one.at > before}
+
     def saw_map(self, value: Object, *, gone: bool = False, answer: bool = False) -> None:
         """A ConfigMap as an event or an answer shows it.
 
@@ -201,27 +258,73 @@ class Observations:
             answer: Whether a request was answered with it, and no stream has told of it.
         """
         key, slot, version = _job_key(value), _slot(value), _version(value)
-        if slot is None:
-            return
         with self._lock:
             if not self._told_maps.is_news(key[0], version, answer=answer):
                 return
             seen = self._jobs.setdefault(key, SeenJob())
-            known: SeenMap | None = getattr(seen, slot)
-            newer = known is None or version > known.version
-            if gone:
-                told = newer and known is not None and known.name == value["metadata"]["name"]
-                if told:
-                    setattr(seen, slot, None)
-            else:
-                told = newer
-                if told:
-                    setattr(seen, slot, SeenMap(version, _slim(value), _written(value)))
-                if known is None and slot == "config":
-                    seen.since = time.time()
+            told = self._put_map(key, seen, slot, value, gone=gone) if slot else False
+            if slot is None:
+                told = self._put_stray(key, seen, value, gone=gone)
             self._drop(key)
         if told:
             self._changed(key)
+
+    def _put_map(self, key: JobKey, seen: SeenJob, slot: str, value: Object, *, gone: bool) -> bool:
+        """Keeps one of a job's three ConfigMaps; whether that is news."""
+        version = _version(value)
+        known: SeenMap | None = getattr(seen, slot)
+        if known is not None and version <= known.version:
+            return False
+        if gone:
+            self._forget_map(key, seen, slot)
+            return known is not None
+        slim, size = _slim(value, slot)
+        problem = _too_large(slim, slot)
+        if not problem and not self._room.take(key[0], (key, slot), size):
+            problem = "the watcher has no room for what it holds: ConfigMaps of jobs are too many"
+        self._unkept.discard((key, slot))
+        if problem:
+            self._room.give_back((key, slot))
+            slim = {"metadata": _identity(value), "data": {}}
+            if len(self._unkept) >= _MOST_UNKEPT:
+                # Even what is only told of takes memory, and must not without bound.
+                self._forget_map(key, seen, slot)
+                return known is not None
+            self._unkept.add((key, slot))
+        if known is None and slot == "config":
+            seen.since = self._now()
+        setattr(seen, slot, SeenMap(version, slim, _written(value), problem))
+        return True
+
+    def _forget_map(self, key: JobKey, seen: SeenJob, slot: str) -> None:
+        self._room.give_back((key, slot))
+        self._unkept.discard((key, slot))
+        if slot == "config":
+            self._room.give_back(key)
+            seen.gone.clear()
+        setattr(seen, slot, None)
+        if slot == "status":
+            # Whoever deletes the record of a run begins another, as `etcompile restart` does: what
+            # was seen to go in that run is no loss of the next.
+            seen.gone.clear()
+
+    def _put_stray(self, key: JobKey, seen: SeenJob, value: Object, *, gone: bool) -> bool:
+        """Remembers a ConfigMap that looks like the job's own, to tell of it."""
+        name, version = value["metadata"]["name"], _version(value)
+        known = seen.strays.get(name)
+        if gone or STORED_JOB not in (value.get("data") or {}):
+            self._forget_stray(key, seen, name)
+            return False
+        if known is None and len(seen.strays) >= _MOST_STRAYS:
+            return False
+        if not self._room.take(key[0], (key, "stray", name), 0):
+            return False
+        seen.strays[name] = SeenMap(version, {"metadata": _identity(value), "data": {}})
+        return known is None
+
+    def _forget_stray(self, key: JobKey, seen: SeenJob, name: str) -> None:
+        seen.strays.pop(name, None)
+        self._room.give_back((key, "stray", name))
 
     def saw_batch(self, value: Object, *, gone: bool = False) -> None:
         """A Job of Kubernetes as an event shows it.
@@ -291,18 +394,25 @@ class Observations:
                     if known is None or known.version > version:
                         continue
                     if (key[0], known.name) not in listed:
-                        setattr(seen, slot, None)
+                        self._forget_map(key, seen, slot)
                         told.add(key)
+                for name, stray in [*seen.strays.items()]:
+                    if (key[0], name) not in listed and stray.version <= version:
+                        self._forget_stray(key, seen, name)
                 self._drop(key)
         for key in told:
             self._changed(key)
 
     def _put_pod(self, key: JobKey, value: Object) -> bool:
         name, version = value["metadata"]["name"], _version(value)
+        before = self._whose.get((key[0], name), key)
+        if before != key and self._forget_pod(before, name, version):
+            self._changed(before)
         seen = self._jobs.setdefault(key, SeenJob())
         known = seen.pods.get(name)
         if known is not None and known.version >= version:
             return False
+        self._whose[key[0], name] = key
         tracking = Tracking.of(value["metadata"])
         if tracking.marked and tracking != seen.tracking:
             seen.tracking = tracking
@@ -315,7 +425,7 @@ class Observations:
             known.version = version
             return False
         heard = known.heard if known is not None and known.view.uid == view.uid else None
-        seen.pods[name] = SeenPod(version, time.time(), view, heard)
+        seen.pods[name] = SeenPod(version, self._now(), view, heard)
         seen.gone.pop(name, None)
         return True
 
@@ -325,8 +435,9 @@ class Observations:
         if seen is None or known is None or known.version > version:
             return False
         del seen.pods[name]
+        self._whose.pop((key[0], name), None)
         self._leaving.discard(known.view.uid)
-        seen.gone[name] = Gone(known.view, time.time(), unseen)
+        seen.gone[name] = Gone(known.view, self._now(), unseen)
         self._drop(key)
         return True
 
@@ -347,7 +458,14 @@ class _Told:
 
     def tells(self, place: str | None, version: int) -> None:
         """A stream has told of a version in a namespace; in all of them if None."""
-        self._reached[place] = max(version, self._reached.get(place, 0))
+        if place is None:
+            # One stream tells of all namespaces, in one order: there is nothing to keep of each.
+            version = max(version, *self._reached.values(), 0)
+            self._reached = {None: version}
+        elif None in self._reached:
+            self._reached[None] = max(version, self._reached[None])
+        else:
+            self._reached[place] = max(version, self._reached.get(place, 0))
 
     def is_news(self, namespace: str, version: int, *, answer: bool) -> bool:
         """Whether a version may be new; if it is no answer, a stream tells of it by this."""
@@ -378,7 +496,7 @@ class _Keeper:
         names = self._listed[place]
         for value in objects:
             names.add((value["metadata"]["namespace"], value["metadata"]["name"]))
-            self._saw(value)
+            self._see(value)
 
     def complete(self, place: str | None, version: str) -> None:
         """That list is complete."""
@@ -386,7 +504,16 @@ class _Keeper:
 
     def changed(self, kind: str, value: Object) -> None:
         """An event."""
-        self._saw(value, gone=kind == "DELETED")
+        self._see(value, gone=kind == "DELETED")
+
+    def _see(self, value: Object, *, gone: bool = False) -> None:
+        try:
+            self._saw(value, gone=gone)
+        except Exception:
+            # One object that nobody thought of must not end the stream of all others.
+            metadata = value.get("metadata") or {}
+            where = metadata.get("namespace"), metadata.get("name")
+            _log.exception("%s %s/%s: this is a bug", value.get("kind"), *where)
 
 
 def _job_key(value: Object) -> JobKey:
@@ -400,13 +527,11 @@ def _version(value: Object) -> int:
 
 
 def _slot(value: Object) -> str | None:
-    """Which of a job's ConfigMaps it is."""
+    """Which of a job's ConfigMaps it is: by its name alone, whatever it holds."""
     name, job = value["metadata"]["name"], _job_key(value)[1]
-    if STORED_JOB in (value.get("data") or {}):
+    if is_config(value["metadata"]):
         return "config"
-    if not job:
-        return None
-    return {f"{job}-hosts": "hosts", f"{job}-status": "status"}.get(name)
+    return {f"{job}-hosts": "hosts", f"{job}-status": "status"}.get(name) if job else None
 
 
 def _written(value: Object) -> float | None:
@@ -414,10 +539,40 @@ def _written(value: Object) -> float | None:
     return max(filter(None, (seconds(one.get("time")) for one in managers)), default=None)
 
 
-def _slim(value: Object) -> Object:
-    """A ConfigMap without what nobody reads here: scripts, and who owns which field."""
+_COPY = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+def _slim(value: Object, slot: str) -> tuple[Object, int]:
+    """A ConfigMap without what nobody reads here, and how many bytes that takes.
+
+    Scripts, who owns which field, and kubectl's copy of the whole are left out.
+    """
     data = value.get("data") or {}
+    wanted = {"config": frozenset({STORED_JOB}), "status": KEYS}.get(slot)
+    if wanted is not None:
+        data = {key: text for key, text in data.items() if key in wanted}
     metadata = {k: v for k, v in value["metadata"].items() if k != "managedFields"}
-    if STORED_JOB in data:
-        data = {STORED_JOB: data[STORED_JOB]}
-    return {"metadata": metadata, "data": data}
+    if slot == "status" and RUN in data:
+        data = {**data, RUN: digest(data[RUN])}
+    notes = {k: v for k, v in (metadata.get("annotations") or {}).items() if k != _COPY}
+    slim = {"metadata": {**metadata, "annotations": notes}, "data": data}
+    texts = [*data.items(), *notes.items(), *(metadata.get("labels") or {}).items()]
+    size = sum(len(key) + len(text) for key, text in texts)
+    return slim, size * _IN_MEMORY if slot == "config" else size
+
+
+def _too_large(slim: Object, slot: str) -> str:
+    """What is too large in a ConfigMap; empty if nothing is."""
+    limit = STORED_BYTES if slot == "config" else RECORD_BYTES
+    size = sum(len(text) for text in slim["data"].values())
+    if size <= limit:
+        return ""
+    return f"it has {size // 1024} KiB; at most {limit // 1024} KiB are read"
+
+
+def _identity(value: Object) -> Object:
+    """The metadata by which an object is told of and written."""
+    known = ("name", "namespace", "uid", "resourceVersion")
+    found = {key: value["metadata"][key] for key in known if key in value["metadata"]}
+    job = _job_key(value)[1]
+    return {**found, "labels": {JOB_LABEL: job}} if job else found

@@ -5,12 +5,28 @@ one look. Apart from the loop because this is all that its threads share besides
 """
 
 import heapq
+import random
 import threading
 import time
 from collections import deque
 
+_SUPERSEDED = 64
+"""Times that were put off and may be kept, beside as many as there are jobs that wait."""
+_LONGEST_WAIT = 3600.0
+_FIRST_BACKOFF = 0.05
+_LONGEST_BACKOFF = 30.0
+_MOST_DOUBLINGS = 30
+"""2 to the power of what a job may come to in a month is no number."""
+
 JobKey = tuple[str, str]
 """Namespace and name of a job."""
+
+
+def backoff(failures: int) -> float:
+    """Seconds until a job is looked at again at which so many looks in a row have failed."""
+    doublings = min(failures - 1, _MOST_DOUBLINGS)
+    longest = min(_FIRST_BACKOFF * 2.0**doublings, _LONGEST_BACKOFF)
+    return longest * random.uniform(0.5, 1.0)  # noqa: S311
 
 
 class JobQueue:
@@ -60,7 +76,8 @@ class JobQueue:
                     self._wanted.discard(key)
                     self._in_hand.add(key)
                     return key
-                self._condition.wait(wait)
+                # What no clock can hold is asked for again: a thread must not end for it.
+                self._condition.wait(None if wait is None else min(wait, _LONGEST_WAIT))
         return None
 
     def done(self, key: JobKey, again: float | None = None) -> None:
@@ -78,9 +95,19 @@ class JobQueue:
             if again is None:
                 self._due.pop(key, None)
             else:
-                self._due[key] = again
-                heapq.heappush(self._timers, (again, key))
-                self._condition.notify()
+                self._plan(key, again)
+
+    def soon(self, key: JobKey, at: float) -> None:
+        """A job wants a look at a time, as `time.monotonic` tells it, or before."""
+        with self._condition:
+            if at < self._due.get(key, float("inf")):
+                self._plan(key, at)
+
+    @property
+    def held(self) -> int:
+        """How many times to look again are kept, those included that were superseded."""
+        with self._condition:
+            return len(self._timers)
 
     def close(self) -> None:
         """Lets everybody who waits go; jobs in hand are finished."""
@@ -94,6 +121,17 @@ class JobQueue:
         self._wanted.add(key)
         if key not in self._in_hand:
             self._put(key)
+
+    def _plan(self, key: JobKey, at: float) -> None:
+        if self._due.get(key) == at:
+            return
+        self._due[key] = at
+        heapq.heappush(self._timers, (at, key))
+        if len(self._timers) > 2 * len(self._due) + _SUPERSEDED:
+            # Times that were put off would stay until they come: a deadline may be weeks away.
+            self._timers = [(due, key) for key, due in self._due.items()]
+            heapq.heapify(self._timers)
+        self._condition.notify()
 
     def _put(self, key: JobKey) -> None:
         self._ready.append(key)

@@ -5,21 +5,47 @@ would not take it for theirs (reference/gitops.md 1.6). A role is lowered for th
 wanted, never for all: one Pod of a job of a thousand costs what one Pod costs.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property, wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from msgspec import Struct, structs
 
 from etcompile import backend, emit, overlays
 from etcompile.backend import pods, secrets
-from etcompile.load import parse
 from etcompile.model import Job, Member, Role, Settings
 from etcompile.model.protocol import STORED_JOB
-from etcompile.stored import StoredJobError, read_declared, read_patches, read_stored
+from etcompile.stored import (
+    StoredJobError,
+    check_place,
+    read_declared,
+    read_patches,
+    read_text,
+)
+from etcompile.watch import belonging
+from etcompile.watch.state import PodView, Ran, ran, seconds
 from etcompile.watch.tracking import Tracking
 
 Object = dict[str, Any]
+_Given = ParamSpec("_Given")
+_Made = TypeVar("_Made")
+
+
+def _reading(
+    method: Callable[Concatenate["StoredRun", _Given], _Made],
+) -> Callable[Concatenate["StoredRun", _Given], _Made]:
+    """Has a method blame the stored job for what it cannot make of it."""
+
+    @wraps(method)
+    def read(run: "StoredRun", /, *args: _Given.args, **kwargs: _Given.kwargs) -> _Made:
+        try:
+            return method(run, *args, **kwargs)
+        except StoredJobError:
+            raise
+        except Exception as error:
+            raise StoredJobError(f"{STORED_JOB} is broken: {error!r:.300}") from error
+
+    return read
 
 
 class StoredRun:
@@ -31,6 +57,8 @@ class StoredRun:
         spec_hash: The run's identity.
         tracking: What the tool that declares the ConfigMap puts on its objects.
         uid: The ConfigMap's.
+        created: When the ConfigMap was created, in seconds since 1970.
+        text: The job, as it is written there.
         version: The ConfigMap's resource version.
         namespace: Where it is, whatever the job says.
     """
@@ -43,13 +71,27 @@ class StoredRun:
         """
         metadata = config["metadata"]
         self.uid: str = metadata["uid"]
+        self.created = seconds(metadata.get("creationTimestamp")) or 0.0
         self.version: str = metadata["resourceVersion"]
         self.namespace: str = metadata["namespace"]
         self.tracking = Tracking.of(metadata)
-        self._value = _value(config["data"][STORED_JOB])
-        job, self.settings = _read(self._value)
-        self.job = backend.gang.suited(job, self.settings)
-        self.spec_hash = backend.spec_hash(self.job)
+        self._compared: dict[tuple[str, Ran], str] = {}
+        if STORED_JOB not in (config.get("data") or {}):
+            raise StoredJobError(f"it has no {STORED_JOB}")
+        self.text: str = config["data"][STORED_JOB]
+        stored = read_text(self.text)
+        check_place(stored.job, metadata)
+        self._value, self.settings = stored.value, stored.settings
+        try:
+            self.job = backend.gang.suited(stored.job, self.settings)
+            self.spec_hash = backend.spec_hash(self.job)
+        except Exception as error:
+            raise StoredJobError(f"{STORED_JOB} is broken: {error!r:.300}") from error
+
+    @cached_property
+    def names(self) -> Mapping[str, Role]:
+        """The names of the Pods that the job declares, each with its role."""
+        return belonging.declared_names(self.job)
 
     @cached_property
     def _lowered(self) -> "_Lowered":
@@ -59,6 +101,7 @@ class StoredRun:
         edits = read_patches(self._value)
         return _Lowered(resolved, situation, edits, backend.own_labels(resolved))
 
+    @_reading
     def pods(
         self, role: str, indexes: Iterable[int | None], tracking: Tracking | None = None
     ) -> list[tuple[int | None, Object]]:
@@ -90,6 +133,33 @@ class StoredRun:
         marked = (marks.on(value, self.namespace) for value in made)
         return [(member.index, pod) for member, pod in zip(members, marked, strict=True)]
 
+    @_reading
+    def difference(self, pod: PodView) -> str:
+        """What a Pod ran that is not what the job declares for its place; empty if nothing is.
+
+        Args:
+            pod: A Pod that has ended.
+        """
+        known = self._compared.get((pod.role, pod.ran))
+        if known == "":
+            return ""  # as others of its role: none of them need be compiled for this
+        found = self._compared.get((pod.name, pod.ran))
+        if found is None:
+            found = self._difference(pod)
+            self._compared[pod.name if found else pod.role, pod.ran] = found
+        return found
+
+    def _difference(self, pod: PodView) -> str:
+        role, made = self.job.role(pod.role), self.pods(pod.role, [pod.index])
+        if role is None or not made:
+            return ""
+        [(_, compiled)] = made
+        main = next(one for one in ran(compiled["spec"]) if one.name == role.template.main)
+        patched = bool(self._lowered.edits)
+        written = role.template.main_container
+        return belonging.difference(pod.ran, main, written, patched=patched)
+
+    @_reading
     def follower(self, role: str, member: Member) -> Object | None:
         """The Pod of a replica that follows a lost one and that the job does not declare.
 
@@ -109,6 +179,43 @@ class StoredRun:
         [pod] = self._patched(structs.replace(found, members=(member,)))
         return {**pod, "metadata": {**pod["metadata"], "namespace": self.namespace}}
 
+    def renamed(self, role: str, index: int | None, name: str) -> Object | None:
+        """The Pod of a replica under another name, with the host name that it always has.
+
+        Like a follower it carries no marks of a tool that syncs Git, which does not know it.
+
+        Args:
+            role: The role's name.
+            index: The replica's number.
+            name: The Pod's name.
+
+        Returns:
+            The Pod; None if the job has no such replica.
+        """
+        found = self._lowered.job.role(role)
+        members = [one for one in found.members if one.index == index] if found else []
+        if found is None or not members:
+            return None
+        [pod] = self._patched(structs.replace(found, members=(members[0],)))
+        spec = {"hostname": pod["metadata"]["name"], **pod["spec"]}
+        metadata = {**pod["metadata"], "name": name, "namespace": self.namespace}
+        return {**pod, "metadata": metadata, "spec": spec}
+
+    def objects(self) -> dict[tuple[str, str], frozenset[str]]:
+        """The names of all objects that the job was compiled to, but its Pods and its claims.
+
+        Returns:
+            By apiVersion and kind.
+        """
+        found: dict[tuple[str, str], set[str]] = {}
+        for value in backend.lower(self.job, self.settings, backend.Texts(None), ""):
+            if value["kind"] not in ("Pod", "PersistentVolumeClaim"):
+                kind = value["apiVersion"], value["kind"]
+                found.setdefault(kind, set()).add(value["metadata"]["name"])
+        if made := {one["metadata"]["name"] for one in self.secrets()}:
+            found.setdefault(("v1", "Secret"), set()).update(made)
+        return {kind: frozenset(names) for kind, names in found.items()}
+
     def _patched(self, role: Role) -> Sequence[Mapping[str, Any]]:
         """A role's Pods, as members of their gang and with what overlays change of them."""
         lowered = self._lowered
@@ -117,6 +224,7 @@ class StoredRun:
             made = _ganged(lowered.job, role, self.settings, made)
         return overlays.patched_objects(made, lowered.edits, own_labels=lowered.own_labels).objects
 
+    @_reading
     def secrets(self) -> list[Object]:
         """The Secrets that are made in the cluster, without their keys."""
         return [
@@ -167,17 +275,3 @@ class _Lowered(Struct, frozen=True):
     situation: backend.Situation
     edits: Sequence[overlays.Edit]
     own_labels: frozenset[str]
-
-
-def _value(text: str) -> Mapping[str, Any]:
-    documents = parse(text, file=STORED_JOB).documents
-    if len(documents) != 1 or not isinstance(documents[0].data, Mapping):
-        raise StoredJobError(f"{STORED_JOB} is no document")
-    return documents[0].data
-
-
-def _read(value: Mapping[str, Any]) -> tuple[Job, Settings]:
-    try:
-        return read_stored(value)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise StoredJobError(f"{STORED_JOB} is broken: {error!r}") from error

@@ -5,38 +5,70 @@ they say, and asks again until there is nothing to do. Only this module knows al
 """
 
 import logging
-import random
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from etcompile.cluster import Cluster, ClusterError
-from etcompile.model.protocol import JOB_LABEL
+from etcompile.model.protocol import JOB_LABEL, STORED_JOB, config_name
 from etcompile.stored import StoredJobError
-from etcompile.watch.acting import Acting, Case, NameTakenError, NotLeadingError, OutdatedError
-from etcompile.watch.actions import Action, EmitEvent, Requeue
+from etcompile.watch import guarding
+from etcompile.watch.acting import (
+    Acting,
+    Case,
+    NameTakenError,
+    NotLeadingError,
+    NotRemovedError,
+    OutdatedError,
+)
+from etcompile.watch.actions import Action, EmitEvent, RemoveJob, Requeue
+from etcompile.watch.belonging import Owners, stranger
 from etcompile.watch.deciding import decide
+from etcompile.watch.former import copied, former_run, wants_copy
 from etcompile.watch.leading import Leading
 from etcompile.watch.metrics import Metrics
-from etcompile.watch.observing import Observations, SeenJob
-from etcompile.watch.queueing import JobKey, JobQueue
+from etcompile.watch.observing import Observations, SeenJob, SeenMap
+from etcompile.watch.queueing import JobKey, JobQueue, backoff
+from etcompile.watch.quotas import QuotaKeeper
 from etcompile.watch.remaking import StoredRun
+from etcompile.watch.room import REPLICA_BYTES, room
+from etcompile.watch.rules import superseding
 from etcompile.watch.selecting import Selector
 from etcompile.watch.serving import Answer
-from etcompile.watch.state import JobView, Patience, hosts_record, read_record
+from etcompile.watch.state import (
+    RUN,
+    Gone,
+    JobView,
+    Patience,
+    PodView,
+    hosts_record,
+    read_record,
+    seconds,
+)
 from etcompile.watch.streaming import Stream
 from etcompile.watch.telling import Events
 
 _log = logging.getLogger("etcompile.watch")
 
 _FIRST_WAIT = 0.05
-_LONGEST_WAIT = 30.0
 _AFTER_A_BUG = 60.0
+_LONGEST_UNTIL = 86_400.0
+"""Seconds until a job is looked at again, whatever times are in it."""
+_BUG = "the watcher cannot look after this job because of a bug, see its log; other jobs go on"
+_WHILE_TERMINATING = 60.0
+"""Seconds until something is created again in a namespace that is being deleted."""
+_UNTIL_REMOVAL_IS_ALLOWED = 3600.0
+_ROOM_AGAIN = 0.5
+"""Seconds after a quota has changed, and at least between two looks for that: more may change."""
+_MOST_GONE = 100
+"""Pods that have gone and whose names nobody has again, beside as many as a job has replicas."""
+_LONG_GONE = 600.0
+"""Seconds after which they are not remembered any more if they are too many."""
 _LOOKS = 8
 """Looks at one job in a row; then others have their turn."""
 _TRIES = 5
@@ -90,10 +122,23 @@ class Watcher:
             leading.changed = self.led
         self._stop = threading.Event()
         self._queue = JobQueue()
-        self._observations = Observations(self._queue.want)
+        shared = choices.namespaces is None or len(choices.namespaces) > 1
+        self._observations = Observations(self._queue.want, room(shared=shared), cluster.now)
         self._runs: dict[JobKey, tuple[int, StoredRun | None]] = {}
-        self._with_secrets: set[tuple[str, str]] = set()
+        self._with_secrets: dict[JobKey, tuple[str, str]] = {}
         self._failed: dict[JobKey, int] = {}
+        self._wishes: dict[JobKey, float] = {}
+        # Of jobs that describe another run than their Pods': as of when, and that of the Pods.
+        self._formers: dict[JobKey, tuple[str, StoredRun | None]] = {}
+        self._checked: set[str] = set()
+        self._foreign: dict[JobKey, frozenset[str]] = {}
+        self._unread: dict[JobKey, int] = {}
+        self._told: dict[JobKey, frozenset[tuple[str, int]]] = {}
+        # Jobs whose namespace is being deleted: their ConfigMap, and until when nothing is tried.
+        self._terminating: dict[JobKey, tuple[str, float]] = {}
+        self._over_quota: set[JobKey] = set()
+        # Jobs that were removed, by the UID of their ConfigMap, until the stream tells so.
+        self._removed: dict[JobKey, str] = {}
         self._synced_at = 0.0
         self._events = Events(
             cluster,
@@ -113,6 +158,8 @@ class Watcher:
             self._queue.others_wait,
         )
         self._streams = self._made_streams()
+        self._quotas = self._made_quota_streams()
+        self._told_of_quotas = False
         self._threads: list[threading.Thread] = []
         self._gauges()
 
@@ -120,7 +167,7 @@ class Watcher:
 
     def start(self) -> None:
         """Starts to follow everything, and to act once that is complete."""
-        for stream in self._streams:
+        for stream in (*self._streams, *self._quotas):
             self._run(f"stream {stream.kind}", partial(stream.run, self._stop))
         self._run("events", self._events.run)
         for number in range(self._choices.threads):
@@ -152,14 +199,14 @@ class Watcher:
                 again, outcome = self._looked(key)
                 if outcome != "again":
                     break
-                time.sleep(max(0.0, (again or 0.0) - time.time()))
+                time.sleep(self._until(again or 0.0))
         self._events.close()
         self._events.run()
 
     def led(self, leads: bool) -> None:  # noqa: FBT001 - an event's value
         """This watcher may act from now on, or may not any more."""
         self.metrics.leads.set(leads)
-        _log.info("leads from now on" if leads else "leads no more")
+        _log.info("became leader" if leads else "stopped leading")
         if leads:
             self._want_all()
 
@@ -167,14 +214,14 @@ class Watcher:
         """Whether everything has been seen once."""
         missing = [stream.kind for stream in self._streams if not stream.synced.is_set()]
         if missing:
-            return False, f"not yet seen: {', '.join(missing)}"
+            return False, f"not synced yet: {', '.join(missing)}"
         return True, "ready"
 
     def healthy(self) -> Answer:
         """Whether all threads are alive."""
         dead = [t.name for t in self._threads if not t.is_alive() and t.name != "sync"]
         if dead and not self._stop.is_set():
-            return False, f"ended: {', '.join(dead)}"
+            return False, f"threads have ended: {', '.join(dead)}"
         return True, "healthy"
 
     @property
@@ -188,11 +235,16 @@ class Watcher:
         """Looks at jobs until the queue is closed."""
         while (key := self._queue.take()) is not None:
             begun = time.monotonic()
-            again, outcome = self._looked(key)
-            self.metrics.looks.labels(outcome).inc()
-            self.metrics.look_seconds.observe(time.monotonic() - begun)
-            due = None if again is None else time.monotonic() + max(0.0, again - time.time())
-            self._queue.done(key, due)
+            due: float | None = begun + _AFTER_A_BUG
+            try:
+                again, outcome = self._looked(key)
+                self.metrics.looks.labels(outcome).inc()
+                self.metrics.look_seconds.observe(time.monotonic() - begun)
+                due = None if again is None else time.monotonic() + self._until(again)
+            except Exception:
+                _log.exception("%s/%s: this is a bug", *key)
+            finally:
+                self._queue.done(key, due)
 
     def _looked(self, key: JobKey) -> tuple[float | None, str]:
         """Looks at a job until nothing is left to do; when to look again, and what came of it."""
@@ -205,57 +257,140 @@ class Watcher:
         except OutdatedError:
             return self._later(key, None), "again"
         except NameTakenError as error:
-            self._tell_once(key, "NameTaken", f"a Pod of another run or owner is named {error}")
-            return self._later(key, f"a Pod of somebody else is named {error}"), "again"
+            self._tell_once(key, "NameTaken", error.told)
+            return self._later(key, error.told), "again"
+        except NotRemovedError as error:
+            self._tell_once(key, "NotRemoved", f"what is left of the job stays: {error}")
+            self._failed[key] = 1
+            return self._cluster.now() + _UNTIL_REMOVAL_IS_ALLOWED, "again"
         except ClusterError as error:
             if error.reason == "Interrupted" or self._stop.is_set():
                 return None, "stopped"
+            if error.terminating:
+                return self._until_terminated(key), "stopped"
+            if error.over_quota:
+                self._over_quota.add(key)
             if _is_refused(error):
                 self._tell_once(key, "Refused", str(error))
             return max(
-                self._later(key, str(error)), time.time() + (error.retry_after or 0)
+                self._later(key, str(error)), self._cluster.now() + (error.retry_after or 0)
             ), "again"
+        except StoredJobError as error:
+            # It could be read, and Pods cannot be made of it.
+            self._tell_once(key, "UnreadableJob", f"cannot be read: {error}")
+            _log.warning("%s/%s: %s", *key, error, exc_info=error.__cause__)
+            self._failed[key] = self._failed.get(key, 0) + 1
+            return self._cluster.now() + _AFTER_A_BUG, "again"
         except Exception:
             # One job that nobody thought of must not take all others down (reference defect 3).
             _log.exception("%s/%s: this is a bug", *key)
-            return time.time() + _AFTER_A_BUG, "again"
-        self._failed.pop(key, None)
-        return again, "done"
+            self._tell_once(key, "InternalError", _BUG)
+            self._failed[key] = self._failed.get(key, 0) + 1
+            return self._cluster.now() + _AFTER_A_BUG, "again"
+        wait = self._acting.held.wait(key)
+        if wait is None:
+            self._failed.pop(key, None)
+            self._over_quota.discard(key)
+            return again, "done"
+        # What is refused is not sent before its time, and stays a failure until it was accepted.
+        due = self._cluster.now() + wait
+        return due if again is None else min(again, due), "again"
 
     def _settled(self, key: JobKey) -> float | None:
         """Decides and acts until the rules have nothing more; when they want to be asked again."""
         for _ in range(_LOOKS):
             seen = self._observations.job(key)
+            self._tell_of_maps(key, seen)
             run = self._stored(key, seen) if seen else None
             if seen is None or seen.config is None or run is None:
                 if seen is None:
                     self._runs.pop(key, None)
+                self._wishes.pop(key, None)
+                self._formers.pop(key, None)
+                self._acting.held.keep(key, set())
+                self._terminating.pop(key, None)
+                self._removed.pop(key, None)
+                self._over_quota.discard(key)
+                self._with_secrets.pop(key, None)
+                self._told.pop(key, None)
+                self._foreign.pop(key, None)
+                if not any(other[0] == key[0] for other in self._observations.known()):
+                    self._checked.discard(key[0])
+                if seen is not None and seen.config is None:
+                    self._acting.take_back(key, seen)
                 return None
-            case = Case(key, run, seen)
+            if any(one.problem for one in seen.maps) or self._removed.get(key) == run.uid:
+                return None
+            if (until := self._terminates_until(key, run)) is not None:
+                return until
+            if len(seen.gone) > _MOST_GONE + sum(len(role.members) for role in run.job.roles):
+                self._observations.forget_gone(key, self._cluster.now() - _LONG_GONE)
+            former = self._former(key, seen, run)
+            case = Case(key, former or run, seen)
             self._make_secrets(case)
-            view = self._view(case)
-            actions = decide(view, time.time())
+            view = self._view(case, superseded=former is not None)
+            if view.record is None and seen.status is not None and seen.status.data.get("record"):
+                self._tell_of_record(key, seen.status)
+            actions = decide(view, self._cluster.now())
             self._note(key, actions)
             again = min((one.at for one in actions if isinstance(one, Requeue)), default=None)
+            self._wishes.pop(key, None)
+            if again is not None:
+                self._wishes[key] = again
             outcome = self._acting.act(case, actions)
+            if any(isinstance(one, RemoveJob) for one in actions):
+                self._removed[key] = run.uid
             if outcome == "nothing":
                 return again
             if outcome == "some":
-                break
-        return time.time()
+                return self._cluster.now()
+        # Whatever was done, there was more to do: others have their turn, and no hurry is worth it.
+        raise OutdatedError
 
-    def _view(self, case: Case) -> JobView:
+    def _former(self, key: JobKey, seen: SeenJob, run: StoredRun) -> StoredRun | None:
+        """The run whose Pods are there, if the job describes another one; None if it does not.
+
+        None, and told, too if nobody knows any more what that run was.
+        """
+        wanted = former_run(seen, run)
+        if not wanted or seen.status is None:
+            self._formers.pop(key, None)
+            return None
+        version = f"{run.version} {seen.status.data.get(RUN, '')}"
+        known = self._formers.get(key)
+        if known is None or known[0] != version:
+            try:
+                known = version, copied(self._cluster, seen, wanted)
+            except StoredJobError as error:
+                known = version, None
+                message = (
+                    f"the ConfigMap describes run {run.spec_hash}, but all Pods are of run "
+                    f"{wanted}, which cannot be looked after any more: {error}"
+                )
+                event = EmitEvent(superseding.REASON, message, warning=True)
+                self._events.tell(
+                    key[0], event, seen.config.value["metadata"] if seen.config else {}, version
+                )
+                _log.warning("%s/%s: %s", *key, message)
+            self._formers[key] = known
+        return known[1]
+
+    def _view(self, case: Case, *, superseded: bool = False) -> JobView:
         seen, run = case.seen, case.run
         batch = next((role for role in run.job.roles if role.batch), None)
         name = batch.pod_name(batch.members[0]) if batch and batch.members else ""
         known = seen.batch.get(name)
+        strangers = self._strangers(case)
         return JobView(
             job=run.job,
             settings=run.settings,
             namespace=case.key[0],
             spec_hash=run.spec_hash,
-            pods={name: pod.view for name, pod in seen.pods.items()},
-            gone=seen.gone,
+            pods={name: _but(pod.view, strangers) for name, pod in seen.pods.items()},
+            gone={
+                name: structs.replace(gone, pod=_but(gone.pod, strangers)) if strangers else gone
+                for name, gone in _of_this_job(seen).items()
+            },
             record=read_record(seen.status.data) if seen.status else None,
             hosts=hosts_record(seen.hosts.data, seen.hosts.annotations) if seen.hosts else None,
             batch=known.view if known else None,
@@ -264,7 +399,43 @@ class Watcher:
             declared_at=seen.config.written if seen.config else None,
             patience=self._choices.patience,
             heard={one.view.uid: one.heard for one in seen.pods.values() if one.heard},
+            config_uid=run.uid,
+            config_created=run.created,
+            copied=not wants_copy(run, seen.status),
+            superseded=superseded,
         )
+
+    def _strangers(self, case: Case) -> frozenset[str]:
+        """The UIDs of Pods that carry the marks of the run and are not of it, which is told."""
+        run, seen, config = case.run, case.seen, case.seen.config
+        views = [pod.view for pod in seen.pods.values()]
+        views += [gone.pod for gone in seen.gone.values()]
+        jobs = frozenset(one.view.uid for one in seen.batch.values())
+        owners = Owners(config.value["metadata"]["uid"] if config else "", jobs)
+        found = {}
+        for pod in views:
+            if pod.spec_hash != run.spec_hash:
+                continue
+            why = stranger(pod, run.job, owners, run.names)
+            if not why and pod.ended and pod.name in run.names:
+                why = run.difference(pod)
+            if why:
+                found[pod.uid] = pod, why
+        self._tell_of_strangers(case, found)
+        return frozenset(found)
+
+    def _tell_of_strangers(self, case: Case, found: Mapping[str, tuple[PodView, str]]) -> None:
+        known = self._foreign.get(case.key, frozenset())
+        if not found:
+            self._foreign.pop(case.key, None)
+            return
+        self._foreign[case.key] = frozenset(found)
+        for uid in found.keys() - known:
+            pod, why = found[uid]
+            message = f"does not count for the run of {case.key[1]}: {why}"
+            event = EmitEvent("ForeignPod", message, pod.name, pod.uid, warning=True)
+            self._events.tell(case.key[0], event, {}, pod.uid)
+            _log.warning("%s/%s: Pod %s %s", *case.key, pod.name, message)
 
     def _stored(self, key: JobKey, seen: SeenJob) -> StoredRun | None:
         """The job as its ConfigMap says; None for one that is not ours or cannot be read."""
@@ -276,9 +447,12 @@ class Watcher:
         if known is not None and known[0] == config.version:
             return known[1]
         run = None
+        self._tell_of_trust(key[0])
         if self._choices.selector.selects(config.value["metadata"].get("labels") or {}):
             try:
-                run = StoredRun(config.value)
+                if config.problem:
+                    raise StoredJobError(config.problem)
+                run = self._with_room(key, StoredRun(config.value))
             except StoredJobError as error:
                 self._tell(
                     key,
@@ -290,17 +464,72 @@ class Watcher:
         self._runs[key] = config.version, run
         return run
 
+    def _tell_of_trust(self, namespace: str) -> None:
+        """Says once whom the watcher trusts in a namespace."""
+        if namespace not in self._checked:
+            self._checked.add(namespace)
+            guarding.tell(self._cluster, namespace)
+
+    def _with_room(self, key: JobKey, run: StoredRun) -> StoredRun:
+        """The job, if there is room for as many replicas as it has.
+
+        Raises:
+            StoredJobError: there is not.
+        """
+        replicas = sum(len(role.members) for role in run.job.roles)
+        if not self._observations.has_room(key, replicas * REPLICA_BYTES):
+            raise StoredJobError(f"the watcher has no room for its {replicas} replicas")
+        return run
+
+    def _tell_of_maps(self, key: JobKey, seen: SeenJob | None) -> None:
+        """Tells once of ConfigMaps that do not count, and why."""
+        if seen is None:
+            self._told.pop(key, None)
+            self._foreign.pop(key, None)
+            self._unread.pop(key, None)
+            return
+        told = {
+            (one.name, one.version): (one, "UnreadableJob", f"cannot be read: {one.problem}")
+            for one in seen.maps
+            if one.problem and one is not seen.config
+        }
+        for one in seen.strays.values():
+            message = (
+                f"ignored: it has the label {JOB_LABEL}={key[1]} and a {STORED_JOB}, but the "
+                f"ConfigMap of that job is {config_name(key[1])}"
+            )
+            told[one.name, 0] = one, "IgnoredConfigMap", message
+        for what in told.keys() - self._told.get(key, frozenset()):
+            one, reason, message = told[what]
+            event = EmitEvent(reason, message, warning=True)
+            self._events.tell(key[0], event, one.value["metadata"], str(what[1]) + reason)
+            _log.warning("%s/%s: ConfigMap %s: %s", *key, one.name, message)
+        if told:
+            self._told[key] = frozenset(told)
+        else:
+            self._told.pop(key, None)
+
+    def _tell_of_record(self, key: JobKey, status: SeenMap) -> None:
+        """Tells once that a run record cannot be read, before it is written anew."""
+        if self._unread.get(key) == status.version:
+            return
+        self._unread[key] = status.version
+        message = "the run record cannot be read: what it said of the run so far is lost"
+        event = EmitEvent("UnreadableRecord", message, warning=True)
+        self._events.tell(key[0], event, status.value["metadata"], str(status.version))
+        _log.warning("%s/%s: ConfigMap %s: %s", *key, status.name, message)
+
     def _make_secrets(self, case: Case) -> None:
         """Creates the job's key pair, once; where a Pod has started there is one."""
         ssh = case.run.job.credentials
-        if ssh is None or (case.run.uid, ssh.secret) in self._with_secrets:
+        if ssh is None or self._with_secrets.get(case.key) == (case.run.uid, ssh.secret):
             return
         if case.run.job.run.suspended:
             return
         started = any(pod.view.phase != "Pending" for pod in case.seen.pods.values())
         if not started:
             self._acting.make_secrets(case)
-        self._with_secrets.add((case.run.uid, ssh.secret))
+        self._with_secrets[case.key] = case.run.uid, ssh.secret
 
     def _note(self, key: JobKey, actions: Sequence[Action]) -> None:
         for action in actions:
@@ -310,13 +539,51 @@ class Watcher:
             elif not isinstance(action, Requeue):
                 _log.debug("%s/%s: %s", *key, action)
 
+    def _until(self, at: float) -> float:
+        """Seconds until a time since 1970, if that is a time at all."""
+        left = at - self._cluster.now()
+        return min(left, _LONGEST_UNTIL) if left > 0.0 else 0.0
+
+    def _until_terminated(self, key: JobKey) -> float:
+        """When to look again at a job whose namespace is being deleted, if it is there then.
+
+        Every Pod of it that goes is an event, and none of them can come back.
+        """
+        again = self._cluster.now() + _WHILE_TERMINATING
+        run = self._runs.get(key, (0, None))[1]
+        if run is not None:
+            self._terminating[key] = run.uid, again
+        _log.info("%s/%s: its namespace is being deleted: nothing is created in it any more", *key)
+        return again
+
+    def _terminates_until(self, key: JobKey, run: StoredRun) -> float | None:
+        """Until when nothing is done about a job, because its namespace is being deleted."""
+        uid, until = self._terminating.get(key, ("", 0.0))
+        if uid == run.uid and self._cluster.now() < until:
+            return until
+        self._terminating.pop(key, None)
+        return None
+
+    def _quota_changed(self, namespace: str) -> None:
+        """There may be room again for Pods that a quota refused."""
+        at = time.monotonic() + _ROOM_AGAIN
+        for key in [*self._over_quota]:
+            if key[0] == namespace:
+                self._acting.held.forget(key)
+                self._failed[key] = 1  # patience begins anew: the quota's change is on its way
+                self._queue.soon(key, at)
+
     def _later(self, key: JobKey, problem: str | None) -> float:
         """When to look again at a job after something failed."""
         failed = self._failed[key] = self._failed.get(key, 0) + 1
-        wait = min(_FIRST_WAIT * 2.0 ** (failed - 1), _LONGEST_WAIT) * random.uniform(0.5, 1.0)  # noqa: S311
+        wait = backoff(failed)
+        now = self._cluster.now()
+        if (wish := self._wishes.pop(key, None)) is not None:
+            # What the rules want to be asked at does not wait for what has failed.
+            wait = max(min(wait, wish - now), _FIRST_WAIT)
         if problem:
             _log.warning("%s/%s: %s; again in %.1f s", *key, problem, wait)
-        return time.time() + wait
+        return now + wait
 
     def _tell_once(self, key: JobKey, reason: str, message: str) -> None:
         """Tells of a problem that another look may meet again, when it is met first."""
@@ -346,8 +613,10 @@ class Watcher:
         self._want_all()
 
     def _synced(self) -> None:
-        self._synced_at = time.time()
-        _log.info("following %d jobs and %d Pods", *self._observations.counts())
+        for namespace in self._choices.namespaces or ():
+            self._tell_of_trust(namespace)
+        self._synced_at = self._cluster.now()
+        _log.info("watching %d jobs and %d Pods", *self._observations.counts())
 
     def _made_streams(self) -> list[Stream]:
         places = [None] if self._choices.namespaces is None else [*self._choices.namespaces]
@@ -363,9 +632,22 @@ class Watcher:
             for place in places
         ]
 
+    def _made_quota_streams(self) -> list[Stream]:
+        """Quotas, so that room is used when there is some. Nothing waits for these streams."""
+        places = [None] if self._choices.namespaces is None else [*self._choices.namespaces]
+        keeper, told = QuotaKeeper(self._quota_changed), self._cannot_see_quotas
+        return [Stream(self._cluster, "v1", "ResourceQuota", p, "", keeper, told) for p in places]
+
+    def _cannot_see_quotas(self, _kind: str, reason: str, error: ClusterError) -> None:
+        if error.status == 403 and not self._told_of_quotas:
+            self._told_of_quotas = True
+            _log.warning("refused Pods are tried again less often: %s", error)
+        elif error.status != 403:
+            self._restarted("ResourceQuota", reason, error)
+
     def _restarted(self, kind: str, reason: str, error: ClusterError) -> None:
         self.metrics.restarts.labels(kind, reason).inc()
-        _log.warning("the watch of %s begins anew: %s", kind, error)
+        _log.warning("restarting the watch of %s: %s", kind, error)
 
     def _run(self, name: str, target: Callable[[], None]) -> None:
         thread = threading.Thread(target=target, name=name, daemon=True)
@@ -374,11 +656,27 @@ class Watcher:
 
     def _gauges(self) -> None:
         gauge = self.metrics.gauge
-        gauge("queue_depth", "Jobs that want a look now.", lambda: self._queue.depth)
-        gauge("jobs", "Jobs that are known.", lambda: self._observations.counts()[0])
-        gauge("pods", "Pods that are known.", lambda: self._observations.counts()[1])
+        gauge("queue_depth", "Jobs in the work queue.", lambda: self._queue.depth)
+        gauge("jobs", "Number of watched jobs.", lambda: self._observations.counts()[0])
+        gauge("pods", "Number of watched Pods.", lambda: self._observations.counts()[1])
+
+
+def _but(pod: PodView, strangers: frozenset[str]) -> PodView:
+    """A Pod as rules are to see it: one that is not of the run is of no run."""
+    return structs.replace(pod, spec_hash="") if pod.uid in strangers else pod
 
 
 def _is_refused(error: ClusterError) -> bool:
     """Whether the API server said no, rather than nothing or later."""
     return error.status is not None and 400 <= error.status < 500 and error.status != 429
+
+
+def _of_this_job(seen: SeenJob) -> Mapping[str, Gone]:
+    """The Pods that vanished of a job as it is declared now.
+
+    Who deletes a job and applies it again makes its Pods again, too: those from before its
+    ConfigMap are not missed.
+    """
+    metadata = seen.config.value["metadata"] if seen.config else {}
+    declared = seconds(metadata.get("creationTimestamp")) or 0.0
+    return {name: one for name, one in seen.gone.items() if one.pod.created >= declared}

@@ -56,4 +56,4 @@ def _requirement(text: str) -> Callable[[Mapping[str, str]], bool]:
     if found := _THERE.match(text):
         key, there = found["key"], not found["absent"]
         return lambda labels: (key in labels) == there
-    raise SelectorError(f"'{text}' is no requirement of a label selector")
+    raise SelectorError(f"'{text}' is not a valid label selector requirement")

@@ -1,4 +1,4 @@
-"""A watcher's answers to whoever looks after it: `/metrics`, `/healthz` and `/readyz`.
+"""A watcher's answers to whoever manages it: `/metrics`, `/healthz` and `/readyz`.
 
 Apart from the loop, so that a slow reader holds up nothing: each is answered from a thread of its
 own, and asks the loop nothing that it would have to wait for.

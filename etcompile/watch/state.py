@@ -5,15 +5,18 @@ ten thousand. What the watcher must not forget is in the run record and nowhere 
 crash the next watcher reads the same objects and goes on.
 """
 
+import hashlib
+import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct, field
 
-from etcompile.model import Job, Settings
-from etcompile.model.protocol import INDEX_LABEL, RANK_LABEL, ROLE_LABEL, SPEC_HASH
+from etcompile.model import MOST_PODS, Job, Settings
+from etcompile.model.protocol import INDEX_LABEL, RANK_LABEL, ROLE_LABEL, SPEC_HASH, WATCHER
 
 TOUCHED = "etcompile.dev/touched"
 """Annotation of a Pod: which host lists its kubelet was last told to fetch."""
@@ -31,11 +34,52 @@ _DISRUPTIONS = frozenset(
 )
 """Reasons of failed Pods that are the node's and not the training's."""
 
+_REFUSALS = frozenset(
+    {
+        "HostPortConflict",
+        "InvalidNodeInfo",
+        "NodeAffinity",
+        "NodeName",
+        "NodePorts",
+        "PodOSNotSupported",
+        "PodOSSelectorNodeLabelDoesNotMatch",
+        "SysctlForbidden",
+        "TaintToleration",
+        "TopologyAffinityError",
+        "UnexpectedAdmissionError",
+    }
+)
+"""Reasons of Pods that their kubelet did not admit, beside `OutOfcpu` and the like
+(k8s.io/kubernetes, pkg/kubelet/lifecycle/predicate.go and cm/)."""
+
 Phase = Literal["Pending", "Running", "Restarting", "Suspended", "Succeeded", "Failed"]
 """Of a run. `Pending`: not all of its Pods have been seen yet."""
 
+_DIGITS = 9
+"""Of the number of a replica, at most."""
+
 ENDED = frozenset({"Succeeded", "Failed"})
 """The phases that a run does not leave."""
+
+
+class RanContainer(Struct, frozen=True):
+    """What a container of a Pod ran.
+
+    Args:
+        name: Its name.
+        image: Its image.
+        words: Its command and its arguments, as far as they are compared.
+    """
+
+    name: str
+    image: str
+    words: tuple[str, ...]
+
+
+Ran = tuple[RanContainer, ...]
+MOST_WORDS = 200
+"""Words of a command that are kept: of longer ones nothing is said."""
+_LONGEST_WORD = 200
 
 
 class PodView(Struct, frozen=True, gc=False):
@@ -62,6 +106,13 @@ class PodView(Struct, frozen=True, gc=False):
         rank: Its rank, where its role tells ranks from indexes.
         due: By when one that was asked to go should have gone; 0 while that is not known.
         reasons: Why containers ended, where that is more than an exit code: `OOMKilled`.
+        half_deleted: Its deletion was begun and never finished: nothing runs, nothing holds it.
+        controller: The UID of the object whose controller made it; empty if nobody says so.
+        owner: The UID of the object with which it goes.
+        ran: What its containers ran, once it has ended.
+        refused: Its kubelet did not admit it: it has failed, and never ran.
+        made_here: A watcher has created it.
+        waiting: What keeps one that is Pending from starting, that it says: `ImagePullBackOff: …`.
     """
 
     name: str
@@ -84,6 +135,13 @@ class PodView(Struct, frozen=True, gc=False):
     rank: int | None = None
     due: float = 0.0
     reasons: tuple[str, ...] = ()
+    half_deleted: bool = False
+    controller: str = ""
+    owner: str = ""
+    ran: Ran = ()
+    refused: bool = False
+    made_here: bool = False
+    waiting: str = ""
 
     @property
     def ended(self) -> bool:
@@ -99,7 +157,7 @@ def pod_view(pod: Mapping[str, Any]) -> PodView:
     """
     metadata, status = pod["metadata"], pod.get("status") or {}
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
-    index, rank = labels.get(INDEX_LABEL, ""), labels.get(RANK_LABEL, "")
+    owners = metadata.get("ownerReferences") or ()
     conditions = {one["type"]: one for one in status.get("conditions") or ()}
     ready = conditions.get("Ready", {})
     is_ready = ready.get("status") == "True"
@@ -109,13 +167,13 @@ def pod_view(pod: Mapping[str, Any]) -> PodView:
         name=metadata["name"],
         uid=metadata["uid"],
         role=labels.get(ROLE_LABEL, ""),
-        index=int(index) if index.isdecimal() else None,
+        index=_number(labels.get(INDEX_LABEL, "")),
         spec_hash=annotations.get(SPEC_HASH, ""),
         phase=status.get("phase") or "Pending",
         ready=is_ready,
         deleting="deletionTimestamp" in metadata,
         reason=reason,
-        disrupted=disrupted or reason in _DISRUPTIONS,
+        disrupted=disrupted or reason in _DISRUPTIONS or _is_refusal(reason),
         exits=tuple(_exits(status)),
         restarts=_restarts(status, "containerStatuses"),
         init_restarts=_restarts(status, "initContainerStatuses"),
@@ -123,10 +181,98 @@ def pod_view(pod: Mapping[str, Any]) -> PodView:
         ready_since=seconds(ready.get("lastTransitionTime")) if is_ready else None,
         touched=annotations.get(TOUCHED, ""),
         ending=(pod.get("spec") or {}).get("activeDeadlineSeconds") == 1,
-        rank=int(rank) if rank.isdecimal() else None,
+        rank=_number(labels.get(RANK_LABEL, "")),
         due=seconds(metadata.get("deletionTimestamp")) or 0.0,
         reasons=tuple(_reasons(status)),
+        half_deleted=_is_half_deleted(pod),
+        controller=next((str(one.get("uid")) for one in owners if one.get("controller")), ""),
+        owner=str(owners[0].get("uid")) if owners else "",
+        ran=ran(pod.get("spec") or {}) if status.get("phase") in ENDED else (),
+        refused=status.get("phase") == "Failed" and _is_refusal(reason),
+        made_here=_is_made_here(metadata),
+        waiting=_waiting(status) if status.get("phase", "Pending") == "Pending" else "",
     )
+
+
+_ON_ITS_WAY = frozenset({"ContainerCreating", "PodInitializing"})
+_LONGEST_WORDS = 300
+
+
+def _waiting(status: Mapping[str, Any]) -> str:
+    """What keeps a Pod from starting, in the words of its kubelet or of the scheduler."""
+    for kind in ("initContainerStatuses", "containerStatuses"):
+        for one in status.get(kind) or ():
+            waiting = (one.get("state") or {}).get("waiting") or {}
+            reason = waiting.get("reason") or ""
+            if reason and reason not in _ON_ITS_WAY:
+                # An image is pulled, and pulled again: two words for one trouble.
+                reason = "ImagePullBackOff" if reason == "ErrImagePull" else reason
+                return _words(reason, waiting.get("message"))
+    for one in status.get("conditions") or ():
+        if (one.get("type"), one.get("status")) == ("PodScheduled", "False"):
+            return _words(one.get("reason") or "Unschedulable", one.get("message"))
+    return ""
+
+
+def _words(reason: str, message: str | None) -> str:
+    text = " ".join(f"{reason}: {message}".split()) if message else reason
+    return text[:_LONGEST_WORDS]
+
+
+def _is_refusal(reason: str) -> bool:
+    return reason in _REFUSALS or reason.startswith("OutOf")
+
+
+def _is_made_here(metadata: Mapping[str, Any]) -> bool:
+    """Whether it was a watcher that created a Pod: who does owns its containers."""
+    return any(
+        "f:containers" in (one.get("fieldsV1") or {}).get("f:spec", ())
+        for one in metadata.get("managedFields") or ()
+        if one.get("manager") == WATCHER
+    )
+
+
+def _is_half_deleted(pod: Mapping[str, Any]) -> bool:
+    """Whether the API server has marked a Pod as deleted and has only to remove it.
+
+    It writes a deletion without grace in two steps, and leaves out the second when whoever asked
+    is gone in between (k8s.io/apiserver, registry/rest/delete.go, BeforeDelete). No kubelet is
+    waited for: the Pod has ended, or was never on a node.
+    """
+    metadata = pod["metadata"]
+    if "deletionTimestamp" not in metadata or metadata.get("finalizers"):
+        return False
+    ended = (pod.get("status") or {}).get("phase") in ENDED
+    on_a_node = bool((pod.get("spec") or {}).get("nodeName"))
+    return metadata.get("deletionGracePeriodSeconds") == 0 and (ended or not on_a_node)
+
+
+def ran(spec: Mapping[str, Any]) -> Ran:
+    """What the containers of a Pod run.
+
+    Args:
+        spec: Its spec.
+    """
+    return tuple(
+        _ran(str(one["name"]), str(one.get("image") or ""), words(one)[-MOST_WORDS:])
+        for one in spec.get("containers") or ()
+    )
+
+
+def words(container: Mapping[str, Any]) -> tuple[str, ...]:
+    """The command and the arguments of a container."""
+    return tuple(map(str, (*(container.get("command") or ()), *(container.get("args") or ()))))
+
+
+@lru_cache(maxsize=1024)
+def _ran(name: str, image: str, told: tuple[str, ...]) -> RanContainer:
+    """Thousands of Pods run the same, and each keeps this one."""
+    return RanContainer(name, image, tuple(word[:_LONGEST_WORD] for word in told))
+
+
+def _number(label: str) -> int | None:
+    """The number that a label is; one that no replica can have is none."""
+    return int(label) if label.isdecimal() and len(label) <= _DIGITS else None
 
 
 def _exits(status: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
@@ -148,8 +294,11 @@ def _restarts(status: Mapping[str, Any], kind: str) -> int:
 
 
 def seconds(time: str | None) -> float | None:
-    """A time of the API server's, RFC 3339, in seconds since 1970."""
-    return None if time is None else datetime.fromisoformat(time).timestamp()
+    """A time of the API server's, RFC 3339, in seconds since 1970; None if it is none."""
+    try:
+        return None if time is None else datetime.fromisoformat(time).timestamp()
+    except (ValueError, OverflowError, TypeError):
+        return None
 
 
 class BatchView(Struct, frozen=True):
@@ -157,6 +306,7 @@ class BatchView(Struct, frozen=True):
 
     Args:
         name: Its name.
+        uid: Its UID.
         succeeded: It has the condition Complete.
         failed: The reason of its condition Failed: `BackoffLimitExceeded`; empty without one.
     """
@@ -164,6 +314,7 @@ class BatchView(Struct, frozen=True):
     name: str
     succeeded: bool = False
     failed: str = ""
+    uid: str = ""
 
 
 def batch_view(value: Mapping[str, Any]) -> BatchView:
@@ -179,6 +330,7 @@ def batch_view(value: Mapping[str, Any]) -> BatchView:
         value["metadata"]["name"],
         succeeded="Complete" in true,
         failed="" if failed is None else failed.get("reason") or "Failed",
+        uid=value["metadata"].get("uid") or "",
     )
 
 
@@ -275,7 +427,8 @@ class RunRecord(Struct, frozen=True, omit_defaults=True):
         seen: Of each role, the replicas whose Pods have been seen, as `0-3,7`.
         completed: Of each role, the replicas whose Pods have succeeded.
         trials: What has become of single replicas.
-        gang: The UIDs of the Pods of the last restart: none comes back before all are gone.
+        gang: The UIDs of the Pods of the last restart: none comes back before all are gone. Of a
+            job that is or was just suspended, those that went for that: nobody makes them again.
         launcher: The UID of the launcher that knows hosts by other names.
         names: Which name replicas go by as hosts, where not the first.
         leaving: Workers that the job does not have any more.
@@ -283,6 +436,11 @@ class RunRecord(Struct, frozen=True, omit_defaults=True):
         numbers: Of each role in which others follow, the highest number that was ever seen or
             given.
         failures: Of each role in which others follow, how many Pods have failed.
+        attempts: Which attempt the Pods of replicas are, where a scheduler wants another name for
+            each (Kueue); without those that have their first Pod.
+        expired: Its time after the end is over, and it was told that it stays.
+        unreachable: The UIDs of Pods of which it was told that their nodes do not answer.
+        config: The UID of the `J-config` that declares the run; empty if nobody wrote that down.
     """
 
     run: str
@@ -305,6 +463,10 @@ class RunRecord(Struct, frozen=True, omit_defaults=True):
     lines: dict[str, Line] = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
     failures: dict[str, int] = field(default_factory=dict)
+    unreachable: tuple[str, ...] = ()
+    config: str = ""
+    expired: bool = False
+    attempts: dict[str, int] = field(default_factory=dict)
 
     @property
     def ended(self) -> bool:
@@ -312,9 +474,22 @@ class RunRecord(Struct, frozen=True, omit_defaults=True):
         return self.phase in ENDED
 
 
+RUN = "run.yaml"
+"""Key of `J-status`: the job as it was when the run record was last written."""
+LARGEST_COPY = 256 * 1024
+"""Bytes of a job of which there is a copy beside the run record."""
+
+
+def digest(text: str) -> str:
+    """What stands for that copy in memory."""
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
 _RECORD = "record"
 _DONE = "done"
 _PHASE = "phase"
+KEYS = frozenset({_RECORD, _DONE, _PHASE, RUN})
+"""All that `J-status` holds."""
 
 
 def record_data(record: RunRecord) -> dict[str, str]:
@@ -334,16 +509,63 @@ def record_data(record: RunRecord) -> dict[str, str]:
 def read_record(data: Mapping[str, str]) -> RunRecord | None:
     """The run record in the `data` of `J-status`; None if there is none that can be read.
 
+    Nor can one with numbers that no run has: it would take all memory to carry out.
+
     A `done` that somebody wrote by hand counts (docs/protocol.md): that run is over.
     """
     text, done = data.get(_RECORD), data.get(_DONE, "").strip()
     try:
         record = msgspec.json.decode(text, type=RunRecord) if text else None
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        record = None
+    if record is not None and not _is_possible(record):
         record = None
     if done and (record is None or record.run != done or not record.ended):
-        return RunRecord(done, "Succeeded", "Marked", "somebody marked the run as done")
+        return RunRecord(done, "Succeeded", "Marked", "the run was marked as done")
     return record
+
+
+_RANGES = re.compile(r"(?:[0-9]{1,9}(?:-[0-9]{1,9})?(?:,[0-9]{1,9}(?:-[0-9]{1,9})?)*)?", re.ASCII)
+_LATEST = 4e9
+"""Seconds since 1970 after which nothing happens, in the year 2096."""
+
+
+def _is_possible(record: RunRecord) -> bool:
+    """Whether a run can have such a record."""
+    texts = [*record.seen.values(), *record.completed.values()]
+    if not all(_RANGES.fullmatch(text) for text in texts):
+        return False
+    if sum(map(_count, texts)) > 2 * MOST_PODS:
+        return False
+    times = [record.started or 0.0, record.finished or 0.0, record.restarted_at]
+    times += [one.at for one in record.trials.values()]
+    times += [one.since for one in record.leaving.values()]
+    numbers = [record.restarts, record.lost_restarts, *record.replaced.values()]
+    numbers += [*record.names.values(), *record.numbers.values(), *record.failures.values()]
+    numbers += [one.count for one in record.trials.values()]
+    for line in record.lines.values():
+        numbers += [line.index or 0, line.relaunches, line.counted]
+    return all(abs(time) < _LATEST for time in times) and all(
+        -1 <= number < 10**_DIGITS for number in numbers
+    )
+
+
+def _count(ranges: str) -> int:
+    """How many numbers `0-3,7` are."""
+    parts = (part.partition("-") for part in ranges.split(",") if part)
+    return sum(max(0, int(last or first) - int(first) + 1) for first, _, last in parts)
+
+
+class Anchor(Struct, frozen=True):
+    """A host that the live lists keep for a while, even if it goes.
+
+    Args:
+        until: Until when, in seconds since 1970.
+        gone: It has gone, and is listed for its readers' sake only.
+    """
+
+    until: float
+    gone: bool = False
 
 
 class HostsRecord(Struct, frozen=True):
@@ -352,18 +574,20 @@ class HostsRecord(Struct, frozen=True):
     Args:
         data: The `data` of `J-hosts`: key of the list to its lines.
         written: When they were written, in seconds since 1970: its annotation `WRITTEN`.
-        anchor: The host that they have in common with the lists before: its annotation `ANCHOR`.
+        anchors: Hosts that they have in common with what a reader may have seen before, by name:
+            its annotation `ANCHOR`.
     """
 
     data: Mapping[str, str]
     written: float = 0.0
-    anchor: str = ""
+    anchors: Mapping[str, Anchor] = field(default_factory=dict)
 
 
 WRITTEN = "etcompile.dev/written"
 """Annotation of `J-hosts`: when the watcher wrote it, in seconds since 1970."""
 ANCHOR = "etcompile.dev/anchor"
-"""Annotation of `J-hosts`: a host that it has in common with what a reader saw before."""
+"""Annotation of `J-hosts`: hosts that it has in common with what a reader saw before, and until
+when that matters, as `HOST=SECONDS,HOST=SECONDS=gone`."""
 
 
 def hosts_annotations(hosts: HostsRecord) -> dict[str, str]:
@@ -372,8 +596,10 @@ def hosts_annotations(hosts: HostsRecord) -> dict[str, str]:
     Args:
         hosts: The live host lists.
     """
-    anchor = {ANCHOR: hosts.anchor} if hosts.anchor else {}
-    return {WRITTEN: repr(hosts.written), **anchor}
+    anchors = ",".join(
+        f"{name}={one.until!r}{'=gone' if one.gone else ''}" for name, one in hosts.anchors.items()
+    )
+    return {WRITTEN: repr(hosts.written), **({ANCHOR: anchors} if anchors else {})}
 
 
 def hosts_record(data: Mapping[str, str], annotations: Mapping[str, str]) -> HostsRecord:
@@ -387,7 +613,20 @@ def hosts_record(data: Mapping[str, str], annotations: Mapping[str, str]) -> Hos
         written = float(annotations.get(WRITTEN, 0))
     except ValueError:
         written = 0.0
-    return HostsRecord(data, written, annotations.get(ANCHOR, ""))
+    if not abs(written) < _LATEST:
+        written = 0.0
+    return HostsRecord(data, written, dict(_anchors(annotations.get(ANCHOR, ""))))
+
+
+def _anchors(text: str) -> Iterator[tuple[str, Anchor]]:
+    for part in text.split(","):
+        name, _, rest = part.partition("=")
+        until, _, gone = rest.partition("=")
+        try:
+            if abs(at := float(until)) < _LATEST:
+                yield name, Anchor(at, gone == "gone")
+        except ValueError:
+            continue  # not by a watcher: nobody waits for that host
 
 
 # The whole -------------------------------------------------------------------------------------
@@ -405,8 +644,9 @@ class Patience(Struct, frozen=True):
             long. The first two times it comes back at once.
         longest: The longest such wait.
         forget: Being Ready for so long ends a series of failures.
-        overlap: How long a host that is gone stays listed when all others are new.
+        overlap: How long a host that is gone stays listed, at most, when all others are new.
         drain: Until the Pod of a worker goes that the job does not have any more.
+        start: Until it is told that Pods are missing, or that none finds a node.
     """
 
     settle: float = 2.0
@@ -415,8 +655,9 @@ class Patience(Struct, frozen=True):
     backoff: float = 1.0
     longest: float = 300.0
     forget: float = 600.0
-    overlap: float = 5.0
+    overlap: float = 2.0
     drain: float = 60.0
+    start: float = 60.0
 
 
 class JobView(Struct, frozen=True):
@@ -438,6 +679,10 @@ class JobView(Struct, frozen=True):
         declared_at: When the job in its ConfigMap was last written; None if nothing says it.
         patience: How long the watcher waits.
         heard: What is known of the logs of Pods, by UID, where the job limits their silence.
+        config_uid: The UID of the job's ConfigMap.
+        config_created: When that was created, in seconds since 1970.
+        copied: The copy of the job beside the run record is the job as it is now.
+        superseded: The job's ConfigMap describes another run by now, of which there is no Pod.
     """
 
     job: Job
@@ -454,3 +699,28 @@ class JobView(Struct, frozen=True):
     declared_at: float | None = None
     patience: Patience = Patience()
     heard: Mapping[str, Heard] = field(default_factory=dict)
+    config_uid: str = ""
+    config_created: float = 0.0
+    copied: bool = True
+    superseded: bool = False
+
+    @property
+    def own_record(self) -> RunRecord | None:
+        """The run record, if it is of this run.
+
+        It is not if it is of another spec hash, nor if its job was deleted before the run was over:
+        what was applied since runs anew. That a run is over outlives its ConfigMap, or a job that
+        is synced again would train again (reference/gitops.md 9).
+        """
+        record = self.record
+        if record is None or record.run != self.spec_hash:
+            return None
+        return None if self.is_orphaned else record
+
+    @property
+    def is_orphaned(self) -> bool:
+        """Whether the record is of a run that was not over when its `J-config` was deleted."""
+        record = self.record
+        if record is None or record.ended or not record.config:
+            return False
+        return record.config != self.config_uid

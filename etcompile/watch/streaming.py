@@ -4,6 +4,7 @@ A list only to begin with, and again when the API server has forgotten where a w
 them nothing is asked. Apart from who keeps the objects, so that a kind is followed in one way.
 """
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -20,7 +21,11 @@ _STEADY = 5.0
 _RENEWAL = 120.0
 """Seconds until a watch is asked for anew, and so about the longest a dead line goes unnoticed."""
 
+_PAGES = {"ConfigMap": 20}
+"""The same of kinds whose objects may have a megabyte each."""
+
 Object = dict[str, Any]
+_log = logging.getLogger("etcompile.watch")
 
 
 class Keeper(Protocol):
@@ -95,12 +100,18 @@ class Stream:
                 if not (error.expired and wait == _FIRST_WAIT):
                     stop.wait(error.retry_after or wait)
                 wait = min(wait * 2, _LONGEST_WAIT)
+            except Exception as error:
+                # One answer that nobody thought of must not end this thread for good.
+                _log.exception("the stream of %s: this is a bug", self.kind)
+                self._version = None
+                self._restarted(self.kind, "error", ClusterError("Bug", repr(error)[:300]))
+                stop.wait(_LONGEST_WAIT)
 
     def list(self, resource: Resource) -> str:
         """Tells all objects there are; the version that this is as of."""
-        version = ""
+        version, limit = "", _PAGES.get(self.kind, _PAGE)
         self._keeper.begin(self._place)
-        pages = self._cluster.pages(resource, self._place, labels=self._labels, limit=_PAGE)
+        pages = self._cluster.pages(resource, self._place, labels=self._labels, limit=limit)
         for page in pages:
             self._keeper.listed(self._place, page.items)
             version = page.resource_version

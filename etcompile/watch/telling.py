@@ -5,6 +5,7 @@ replacement, and a thousand failures at once are not a thousand more requests in
 """
 
 import hashlib
+import logging
 import threading
 import time
 import uuid
@@ -17,6 +18,7 @@ from etcompile.cluster import Cluster, ClusterError
 from etcompile.watch.actions import EmitEvent
 from etcompile.watch.leading import MANAGER
 
+_log = logging.getLogger("etcompile.watch")
 _KEPT = 2000
 """Events that may wait; older ones make way."""
 _PER_SECOND = 20.0
@@ -73,7 +75,7 @@ class Events:
             about = {"kind": "Pod", "name": event.pod, "uid": event.uid}
         else:
             about = {"kind": "ConfigMap", "name": config.get("name"), "uid": config.get("uid")}
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        now = datetime.fromtimestamp(self._cluster.now(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         self._waiting.append(
             {
                 "apiVersion": "v1",
@@ -134,6 +136,8 @@ class Events:
             self._counted("ok")
         except ClusterError as error:
             self._counted(str(error.status or "none"))
+        except Exception:
+            _log.exception("an Event cannot be sent: this is a bug")
 
 
 def _suffix(about: Mapping[str, Any], event: EmitEvent, version: str) -> str:

@@ -92,5 +92,5 @@ def test_a_wrong_option_of_apply_is_refused_before_anything_is_written(etcompile
     (tmp_path / "mnist.yaml").write_text(yaml.safe_dump(training_job()))
     done = etcompile("scale", "mnist", "--add", 1, "--apply", "--drain", "soon")
     assert done.returncode == 2
-    assert "'soon' is no duration" in done.stderr
+    assert "'soon' is not a duration" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["mnist.yaml"]

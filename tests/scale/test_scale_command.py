@@ -107,7 +107,7 @@ def test_a_job_that_is_as_wished_gets_no_file(example):
     before = texts(example)
     done = scale("elastic-mnist", "--to", 3, cwd=example)
     assert (done.returncode, texts(example)) == (0, before)
-    assert "has 3 workers already" in done.stderr
+    assert "already has 3 workers" in done.stderr
 
 
 def test_removing_takes_the_highest_indexes_and_naming_takes_those(tree):

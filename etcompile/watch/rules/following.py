@@ -128,7 +128,7 @@ def _is_within(rules: Relaunch, line: Line | None) -> bool:
 def _is_new(standing: Standing, role: Role, declared: Member) -> bool:
     """Whether no Pod of the declared number was ever there: a plan has just moved the rank."""
     index = declared.index or 0
-    record = standing.view.record
+    record = standing.view.own_record
     highest = record.numbers.get(role.name) if record else None
     return highest is not None and index > highest
 

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from etcompile.watch.actions import Action, CreatePod, DeletePod, EmitEvent, Requeue
 from etcompile.watch.rules import limits
-from etcompile.watch.rules.places import Standing
+from etcompile.watch.rules.places import Standing, renames
 from etcompile.watch.rules.returning import why
 from etcompile.watch.rules.ruling import Ruling, tried, wait
 from etcompile.watch.rules.stock import Replica, Stock
@@ -47,8 +47,13 @@ def restarted(
     before = record.trials.get(_ALL)
     lived = now - before.at if before else patience.forget
     trial = tried(before, "", now, patience, lived)
-    role = loss.place.role.name if loss is not None and loss.cause == "failed" else None
+    role = loss.place.role.name if loss is not None and limits.is_failure(loss) else None
     replaced = {**record.replaced, role: record.replaced.get(role, 0) + 1} if role else None
+    attempts = {
+        one.place.key: record.attempts.get(one.place.key, 0) + 1
+        for one in stock.replicas
+        if one.place.declared
+    }
     made = structs.replace(
         record,
         phase="Restarting",
@@ -62,11 +67,12 @@ def restarted(
         completed={},
         trials={**record.trials, _ALL: trial},
         gang=uids,
+        attempts={**record.attempts, **attempts},
         names={},
         launcher="",
         leaving={},
     )
-    told = EmitEvent("JobRestarted", f"{message}: all of its Pods are made anew", warning=True)
+    told = EmitEvent("JobRestarted", f"{message}: all of its Pods are recreated", warning=True)
     return Ruling(made, (told,))
 
 
@@ -89,7 +95,7 @@ def joint_loss(stock: Stock, record: RunRecord, now: float) -> Ruling | None:
     for one in stock.those("there"):
         # Its kubelet has started it again, and its peers have not noticed.
         if one.place.pod is not None and one.place.pod.restarts and not one.place.pod.deleting:
-            message = f"{one.place.name}: its container was started again"
+            message = f"{one.place.name}: its container was restarted"
             return restarted(stock, record, now, message, None, anew=False)
     return None
 
@@ -113,14 +119,21 @@ def carried_out(stock: Stock, record: RunRecord, now: float) -> Iterator[Action]
         pod = one.place.pod
         if pod is not None and not pod.deleting:
             yield DeletePod(pod.name, pod.uid, "Restart")
+    for pod in standing.kept:
+        # Those whose replacements have other names; they stay until these are there.
+        if pod.uid in record.gang and not pod.deleting:
+            yield DeletePod(pod.name, pod.uid, "Restart")
     if going or _is_anyone_left(standing, record):
         return
     for one in stock.those("returning"):
         if one.place.pod is None:
             place = one.place
-            yield CreatePod(place.name, place.role.name, place.index, "Restart")
+            renamed = place.declared not in ("", place.name)
+            yield CreatePod(place.name, place.role.name, place.index, "Restart", renamed=renamed)
 
 
 def _is_anyone_left(standing: Standing, record: RunRecord) -> bool:
     gang = frozenset(record.gang)
-    return any(pod.uid in gang for pod in standing.of_this_run)
+    # Kueue keeps who has ended until somebody else is there (reference/gang-scheduling.md 4.5).
+    kept = renames(standing.view)
+    return any(pod.uid in gang and not (kept and pod.ended) for pod in standing.of_this_run)

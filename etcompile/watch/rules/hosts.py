@@ -2,8 +2,8 @@
 
 Whole lines in natural order; written only when they change; never emptied; and each with a host of
 the lists that its reader may have seen before, without which Horovod stops
-(reference/et-operator.md 9, Continuity). Such a host, the anchor, stays for a few seconds if it has
-to, and then goes like any other.
+(reference/et-operator.md 9, Continuity). Such a host, an anchor, stays for two seconds if it has
+to, and then goes like any other, whatever becomes of the other hosts meanwhile.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from etcompile.model import HostList, Job, Role, Settings
 from etcompile.watch.actions import Action, Requeue, TouchPod, WriteHosts
 from etcompile.watch.rules.places import Standing
 from etcompile.watch.rules.stock import Stock
-from etcompile.watch.state import HostsRecord, PodView, RunRecord
+from etcompile.watch.state import Anchor, HostsRecord, PodView, RunRecord
 
 _Names = Mapping[str, tuple[str, ...]]
 """Of each live list, by its key, the names of its hosts."""
@@ -73,22 +73,22 @@ def listed(stock: Stock, record: RunRecord, now: float) -> Iterator[Action]:
     if not any(one.live for one in standing.job.host_lists):
         return
     lists = _lists(stock, record)
-    if not standing.readers and not _is_whole(lists):
-        return  # nobody asks yet, and the lists from Git say who is to come
     before = standing.view.hosts
-    if not all(lists.ready.values()):
-        # A reader may take no host at all for one without a name (reference 9, Empty output).
-        if before is not None:
-            yield from _touched(standing, lists, before)
+    if not standing.readers and not _is_whole(lists):
+        if before is None:
+            return  # nobody asks yet, and the lists from Git say who is to come
+        # Nor does anybody ask now: who comes can wait, but who is gone must not be read.
+        lists = _only(lists, before)
+    if before is None and not all(lists.ready.values()):
         return
-    hosts, kept = _next(standing, lists, now)
+    hosts, until = _next(standing, lists, now)
     if before is None or hosts.data != before.data:
         yield WriteHosts(hosts)
     else:
         hosts = before
     yield from _touched(standing, lists, hosts)
-    if kept:
-        yield Requeue(hosts.written + standing.view.patience.overlap)
+    if until is not None:
+        yield Requeue(until)
 
 
 def listed_hosts(hosts: HostsRecord | None) -> frozenset[str]:
@@ -157,35 +157,70 @@ def _is_whole(lists: _Lists) -> bool:
     )
 
 
+def _only(lists: _Lists, before: HostsRecord) -> _Lists:
+    """The lists without the hosts that they do not have yet."""
+    old = {key: frozenset(_names(text)) for key, text in before.data.items()}
+    ready = {
+        key: tuple(name for name in names if name in old.get(key, ()))
+        for key, names in lists.ready.items()
+    }
+    return structs.replace(lists, ready=ready)
+
+
 # How it is written -----------------------------------------------------------------------------
 
 
-def _next(standing: Standing, lists: _Lists, now: float) -> tuple[HostsRecord, bool]:
-    """The lists as they are to be, and whether they have a host only for its reader's sake."""
+def _next(standing: Standing, lists: _Lists, now: float) -> tuple[HostsRecord, float | None]:
+    """The lists as they are to be, and until when they have hosts only for a reader's sake."""
     view = standing.view
     before = view.hosts
     old = lists.seeds() if before is None else {k: _names(v) for k, v in before.data.items()}
-    names = lists.ready
-    anchor = ""
+    # A reader may take no host at all for one without a name (reference 9, Empty output).
+    ready = {key: names or old.get(key, ()) for key, names in lists.ready.items()}
+    anchors: dict[str, Anchor] = {}
+    names: _Names = ready
     if standing.readers:
-        key = lists.lists[0].key
-        known, ready = old.get(key, ()), frozenset(names[key])
-        anchor = next((name for name in known if name in ready), *known[:1]) if known else ""
-        if before and before.anchor and now < before.written + view.patience.overlap:
-            anchor = before.anchor
-        names = {key: _with(anchor, names, old, key) for key in names}
-    kept = names != lists.ready
+        until = now + view.patience.overlap
+        known = before.anchors if before else {}
+        anchors = {name: one for name, one in known.items() if now < one.until <= until}
+        names = _with(anchors, ready, old)
+        if names != old:
+            # Who has just read the old lists may read the new ones as late as that.
+            for key in names:
+                _anchor(anchors, old.get(key, ()), ready[key], until)
+            names = _with(anchors, ready, old)
+    there = {name for key in ready for name in ready[key]}
+    kept = {name for key in names for name in names[key]} - there
+    again = min((anchors[name].until for name in kept), default=None)
     if before is not None and names == old:
-        return before, kept
+        return before, again
     data = {one.key: _text(lists, one, names[one.key]) for one in lists.lists}
-    return HostsRecord(data, now, anchor), kept
+    held = {name: Anchor(one.until, gone=name in kept) for name, one in anchors.items()}
+    return HostsRecord(data, now, held), again
 
 
-def _with(anchor: str, names: _Names, old: _Names, key: str) -> tuple[str, ...]:
-    """The names of a list, with the anchor if that was in it."""
-    if anchor in names[key] or anchor not in old.get(key, ()):
-        return names[key]
-    return tuple(sorted((*names[key], anchor), key=_natural))
+def _anchor(
+    anchors: dict[str, Anchor], old: tuple[str, ...], ready: tuple[str, ...], until: float
+) -> None:
+    """Chooses the host that a list is to have in common with the one before, if that had any.
+
+    One that is Ready if there is one; else one that has just gone, and none that stays already.
+    """
+    there = frozenset(ready)
+    found = next((name for name in old if name in there), None)
+    if found is None and not any(name in anchors and anchors[name].until >= until for name in old):
+        found = next((one for one in old if one not in anchors or not anchors[one].gone), None)
+    if found is not None:
+        anchors[found] = Anchor(until)
+
+
+def _with(anchors: Mapping[str, Anchor], ready: _Names, old: _Names) -> _Names:
+    """The names of the lists, with the anchors that were in them."""
+    found = {}
+    for key, names in ready.items():
+        more = [one for one in anchors if one not in names and one in old.get(key, ())]
+        found[key] = tuple(sorted((*names, *more), key=_natural)) if more else names
+    return found
 
 
 def _natural(name: str) -> list[tuple[int, str]]:

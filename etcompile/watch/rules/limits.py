@@ -16,6 +16,11 @@ def counts(role: Role) -> bool:
     return role.restart != "Never"
 
 
+def is_failure(loss: Replica) -> bool:
+    """Whether a loss counts: not if its kubelet did not admit the Pod, which never ran."""
+    return loss.cause == "failed" and not (loss.last is not None and loss.last.refused)
+
+
 def is_exceeded(stock: Stock, record: RunRecord, losses: Sequence[Replica]) -> bool:
     """Whether replicas have failed too often.
 
@@ -28,7 +33,7 @@ def is_exceeded(stock: Stock, record: RunRecord, losses: Sequence[Replica]) -> b
     if limit is None:
         return False
     roles = [role.name for role in stock.standing.job.roles if counts(role)]
-    new = [one for one in losses if one.cause == "failed" and counts(one.place.role)]
+    new = [one for one in losses if is_failure(one) and counts(one.place.role)]
     failures = sum(record.replaced.get(role, 0) for role in roles)
     failures += min(len(new), 1) if stock.standing.job.run.together else len(new)
     in_place = record.lost_restarts + sum(restarts(one) for one in stock.replicas)

@@ -8,11 +8,12 @@ from collections.abc import Iterator
 
 from msgspec import structs
 
+from etcompile.watch.actions import Action, EmitEvent
 from etcompile.watch.rules import following
 from etcompile.watch.rules.places import Place, Standing, sets, texts
 from etcompile.watch.rules.ranks import noted
 from etcompile.watch.rules.returning import comes_back
-from etcompile.watch.state import PodView, RunRecord
+from etcompile.watch.state import JobView, PodView, RunRecord
 
 
 def begun(standing: Standing) -> RunRecord:
@@ -21,14 +22,32 @@ def begun(standing: Standing) -> RunRecord:
     Args:
         standing: Who is there.
     """
-    record = standing.view.record
-    if record is None or record.run != standing.view.spec_hash:
-        return RunRecord(standing.view.spec_hash)
-    return record
+    view = standing.view
+    record = view.own_record
+    if record is None:
+        return RunRecord(view.spec_hash, config=view.config_uid)
+    return record if record.ended else structs.replace(record, config=view.config_uid)
+
+
+def orphaned(view: JobView) -> Action:
+    """What people are told when what is written down is of a job that was deleted.
+
+    Args:
+        view: What is known of the job.
+    """
+    phase = view.record.phase if view.record else ""
+    message = (
+        "the job was deleted and created again: what is recorded of the run before, which was "
+        f"{phase}, does not count"
+    )
+    return EmitEvent("RunBeganAnew", message)
 
 
 def noticed(standing: Standing, record: RunRecord) -> RunRecord:
     """The record, with what there is to see now.
+
+    A run is Running once all of its Pods have been there and one of those that decide about it is
+    at work. Until then it is Pending, however long its images cannot be pulled.
 
     Args:
         standing: Who is there.
@@ -42,12 +61,15 @@ def noticed(standing: Standing, record: RunRecord) -> RunRecord:
         role = place.role.name
         declared.setdefault(role, set()).add(place.number)
         last = place.pod or (place.gone.pod if place.gone else None)
-        if last is not None:
+        if last is not None and not (last.uid in gang and record.phase == "Pending"):
             seen.setdefault(role, set()).add(place.number)
             of_old = last.uid in gang or (place.pod is None and record.phase == "Restarting")
             if not of_old and _is_done(place, last, record):
                 completed.setdefault(role, set()).add(place.number)
-        here = place.pod is not None and place.pod.uid not in gang
+        trial = record.trials.get(place.key)
+        # Whoever is left alone is waited for no more.
+        left = trial is not None and trial.left and record.phase == "Pending"
+        here = left or (place.pod is not None and place.pod.uid not in gang)
         if not (here or place.taken or place.number in completed.get(role, ())):
             filled = False
     record = structs.replace(
@@ -57,9 +79,29 @@ def noticed(standing: Standing, record: RunRecord) -> RunRecord:
         completed=texts(completed),
         started=record.started if record.started is not None else _started(standing, gang),
     )
-    if filled and record.phase in ("Pending", "Restarting"):
-        record = structs.replace(record, phase="Running", reason="", message="", gang=())
+    if filled and record.phase == "Restarting":
+        record = structs.replace(record, phase="Pending", gang=())
+    if filled and record.phase == "Pending":
+        record = structs.replace(record, gang=())
+        if is_at_work(standing):
+            record = structs.replace(record, phase="Running", reason="", message="")
     return _ranked(standing, _renamed(standing, record))
+
+
+def is_at_work(standing: Standing) -> bool:
+    """Whether one of the Pods that decide about the run has started."""
+    deciding = standing.job.run.success.roles
+    return any(
+        pod.phase in ("Running", "Succeeded", "Failed")
+        for pod in standing.of_this_run
+        if pod.role in deciding
+    )
+
+
+def quiet_from(standing: Standing) -> float:
+    """From when on no Pod has appeared for a while."""
+    newest = max((pod.created for pod in standing.of_this_run), default=0.0)
+    return newest + standing.view.patience.settle
 
 
 def _ranked(standing: Standing, record: RunRecord) -> RunRecord:
@@ -82,23 +124,26 @@ def _ranked(standing: Standing, record: RunRecord) -> RunRecord:
     return structs.replace(record, lines=lines, numbers=numbers)
 
 
-def worth_writing(before: RunRecord | None, record: RunRecord) -> bool:
+def worth_writing(before: RunRecord | None, record: RunRecord, *, quiet: bool) -> bool:
     """Whether a record is to be written.
 
-    Not for each of a thousand Pods that appear one after the other: only once all are there, or
+    Not for each of a thousand Pods that appear one after the other: only once no more come, or
     with something else.
 
     Args:
         before: The record as it was written last.
         record: The record as it is now.
+        quiet: No Pod has appeared for a while.
     """
     if before is None or before.run != record.run:
         # A mark of the run before must stand until its workers have seen it.
-        before = RunRecord(record.run)
-    quiet = structs.replace(
+        before = RunRecord(record.run, config=record.config)
+    if quiet or record.phase == "Running":
+        return record != before
+    known = structs.replace(
         record, seen=before.seen, started=before.started, numbers=before.numbers
     )
-    return quiet != before or (record.phase == "Running" and record != before)
+    return known != before
 
 
 def _is_done(place: Place, pod: PodView, record: RunRecord) -> bool:
@@ -114,7 +159,13 @@ def _started(standing: Standing, gang: frozenset[str]) -> float | None:
 
 
 def _new(standing: Standing, gang: frozenset[str]) -> Iterator[PodView]:
-    return (pod for pod in standing.of_this_run if pod.uid not in gang)
+    """The Pods of this run, without those that are on their way out since before it."""
+    declared = standing.view.config_created
+    return (
+        pod
+        for pod in standing.of_this_run
+        if pod.uid not in gang and not (pod.deleting and pod.created < declared)
+    )
 
 
 def _renamed(standing: Standing, record: RunRecord) -> RunRecord:

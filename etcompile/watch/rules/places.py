@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from msgspec import Struct
 
 from etcompile.model import Job, Member, Role
+from etcompile.model.completion import attempt_name
 from etcompile.watch.rules.ranks import holders
 from etcompile.watch.state import Gone, JobView, PodView, RunRecord
 
@@ -28,6 +29,7 @@ class Place(Struct, frozen=True, gc=False):
         rank: Its rank, where others may follow it.
         follower: The replica that has the rank, if it is not the one that is declared.
         others: Other Pods of the rank that have not ended.
+        declared: The name that its first Pod has, where each has another one.
     """
 
     role: Role
@@ -40,6 +42,7 @@ class Place(Struct, frozen=True, gc=False):
     rank: int | None = None
     follower: Member | None = None
     others: tuple[PodView, ...] = ()
+    declared: str = ""
 
     @property
     def number(self) -> int:
@@ -113,6 +116,11 @@ def standing(view: JobView) -> Standing:
     # Of those who can be followed, who has ended says why, and is in nobody's way.
     kept = [pod for pod in rest if pod.role in followed and pod.ended]
     surplus = [pod for pod in rest if pod.role not in followed or not pod.ended]
+    if renames(view):
+        there = {(place.role.name, place.index) for place in places if not place.role.relaunch}
+        before = [pod for pod in surplus if (pod.role, pod.index) in there]
+        surplus = [pod for pod in surplus if (pod.role, pod.index) not in there]
+        kept += before
     return Standing(
         view,
         places,
@@ -137,8 +145,7 @@ def _astray(view: JobView, own: Iterable[PodView]) -> Iterator[PodView]:
 
 def _ranked(view: JobView, role: Role, own: Iterable[PodView]) -> Iterator[Place]:
     """The ranks of a role in which others follow who is lost."""
-    record = view.record if view.record and view.record.run == view.spec_hash else None
-    for one in holders(role, own, record or RunRecord(view.spec_hash)):
+    for one in holders(role, own, view.own_record or RunRecord(view.spec_hash)):
         name = role.pod_name(one.member)
         pod, last = view.pods.get(name), view.gone.get(name)
         ours = pod if pod is not None and one.has(pod) else None
@@ -158,6 +165,7 @@ def _ranked(view: JobView, role: Role, own: Iterable[PodView]) -> Iterator[Place
 
 def _places(view: JobView, own: Iterable[PodView]) -> Iterator[Place]:
     pods, gone, run = view.pods, view.gone, view.spec_hash
+    attempts = view.own_record.attempts if view.own_record else {}
     for role in view.job.roles:
         if role.batch:
             continue
@@ -165,17 +173,36 @@ def _places(view: JobView, own: Iterable[PodView]) -> Iterator[Place]:
             yield from _ranked(view, role, own)
             continue
         for member in role.members:
-            name = role.pod_name(member)
             key = role.name if member.index is None else f"{role.name}/{member.index}"
+            first = role.pod_name(member)
+            name = attempt_name(first, attempts.get(key, 0))
+            if view.git_managed and _is_back(pods.get(first), run):
+                name = first  # its tool would bring it back for ever
+            declared = first if renames(view) else ""
             pod = pods.get(name)
             if pod is not None:
                 ours = pod if pod.spec_hash == run else None
-                yield Place(role, member.index, key, name, ours, taken=ours is None)
+                taken = ours is None
+                yield Place(role, member.index, key, name, ours, taken=taken, declared=declared)
                 continue
             last = gone.get(name)
             if last is not None and last.pod.spec_hash != run:
                 last = None
-            yield Place(role, member.index, key, name, None, last)
+            yield Place(role, member.index, key, name, None, last, declared=declared)
+
+
+def _is_back(pod: PodView | None, run: str) -> bool:
+    """Whether a Pod that had been replaced is at work again, because a tool has created it."""
+    return pod is not None and pod.spec_hash == run and not (pod.ended or pod.deleting)
+
+
+def renames(view: JobView) -> bool:
+    """Whether each Pod of a replica needs a name of its own.
+
+    Kueue keeps a Pod that failed, or that it has taken away, until another one of another name has
+    its place (reference/gang-scheduling.md 4.5).
+    """
+    return view.settings.gang == "kueue"
 
 
 # Sets of replicas, as the run record has them ---------------------------------------------------

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from msgspec import Struct, structs
 
 from etcompile.model import Member, Role
+from etcompile.model.completion import holder
 from etcompile.watch.state import Line, PodView, RunRecord
 
 
@@ -117,13 +118,10 @@ def noted(
 
 
 def _holder(member: Member, pods: list[PodView], line: Line | None) -> Member:
-    living = [pod for pod in pods if not pod.ended and not pod.deleting]
-    if any(pod.index == member.index for pod in living):
+    recorded = line.index if line is not None else None
+    found = holder(member.index, recorded, pods)
+    if found == member.index:
         return member
-    if line is not None and line.index is not None:
+    if line is not None and found == recorded:
         return follower(member, line)
-    if not living:
-        return member
-    # Nothing is written down of it: one from before a move, or the run record is lost.
-    newest = max(living, key=lambda pod: (pod.created, pod.index or 0))
-    return follower(member, Line(newest.index, relaunches=len(pods) - 1))
+    return follower(member, Line(found, relaunches=len(pods) - 1))

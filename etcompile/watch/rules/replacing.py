@@ -6,11 +6,19 @@ the one that failed stays. A loss is written down before anything is done about 
 the UID of the Pod: it is decided once, however often it is seen and whoever watches then.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from msgspec import structs
 
-from etcompile.watch.actions import Action, CreatePod, EmitEvent, ReplacePod, Requeue
+from etcompile.model.completion import attempt_name
+from etcompile.watch.actions import (
+    Action,
+    CreatePod,
+    DeletePod,
+    EmitEvent,
+    ReplacePod,
+    Requeue,
+)
 from etcompile.watch.rules import following, limits
 from etcompile.watch.rules.places import Place
 from etcompile.watch.rules.returning import why
@@ -32,6 +40,7 @@ def replaced(stock: Stock, record: RunRecord, now: float) -> Ruling:
     trials = dict(record.trials)
     counted = dict(record.replaced)
     lost_restarts = record.lost_restarts
+    attempts = dict(record.attempts)
     done: list[Action] = []
     told: list[Action] = []
     for one in stock.those("lost"):
@@ -49,14 +58,23 @@ def replaced(stock: Stock, record: RunRecord, now: float) -> Ruling:
         if not one.returns:
             continue
         lost_restarts += _restarts(one)
-        if one.cause == "failed":
+        if one.place.declared:
+            attempts[key] = attempts.get(key, 0) + 1
+        if limits.is_failure(one):
             counted[role.name] = counted.get(role.name, 0) + 1
-        done += _brought_back(one, trial, now, patience, record.lines.get(key))
+        done += _brought_back(one, trial, now, patience, record.lines.get(key), attempts)
     for one in stock.those("returning"):
         key = one.place.key
         trial = trials.get(key, Trial())
-        done += _brought_back(one, trial, now, patience, record.lines.get(key))
-    made = structs.replace(record, trials=trials, replaced=counted, lost_restarts=lost_restarts)
+        done += _brought_back(one, trial, now, patience, record.lines.get(key), attempts)
+    done += _let_go(stock)
+    made = structs.replace(
+        record,
+        trials=trials,
+        replaced=counted,
+        lost_restarts=lost_restarts,
+        attempts=attempts,
+    )
     return Ruling(made, (*done, *told))
 
 
@@ -91,9 +109,17 @@ def _followed(stock: Stock, loss: Replica, record: RunRecord) -> RunRecord:
 
 
 def _brought_back(
-    one: Replica, trial: Trial, now: float, patience: Patience, line: Line | None
+    one: Replica,
+    trial: Trial,
+    now: float,
+    patience: Patience,
+    line: Line | None,
+    attempts: Mapping[str, int],
 ) -> Iterator[Action]:
     place, pod = one.place, one.place.pod
+    if place.declared:
+        yield from _renamed(one, trial, now, patience, attempts.get(place.key, 0))
+        return
     if place.role.relaunch is not None:
         yield from _follower(one, trial, now, patience, line or Line())
         return
@@ -108,6 +134,40 @@ def _brought_back(
         yield CreatePod(place.name, place.role.name, place.index, reason)
     else:
         yield ReplacePod(pod.name, pod.uid, place.role.name, place.index, reason)
+
+
+def _renamed(
+    one: Replica, trial: Trial, now: float, patience: Patience, attempt: int
+) -> Iterator[Action]:
+    """Another Pod of a replica, under another name, beside the one before."""
+    place = one.place
+    name = attempt_name(place.declared, attempt)
+    if place.taken or (place.pod is not None and place.pod.name == name):
+        return
+    if now < (due := trial.at + wait(trial.count, patience)):
+        yield Requeue(due)
+        return
+    reason = one.cause or "returning"
+    lost = place.name if one.last is not None else ""
+    yield CreatePod(name, place.role.name, place.index, reason, lost=lost, renamed=attempt > 0)
+
+
+def _let_go(stock: Stock) -> Iterator[Action]:
+    """The removal of Pods that others of other names have replaced, once those are there.
+
+    Where a tool syncs Git it would bring back those that it knows.
+    """
+    standing = stock.standing
+    there = {
+        (one.place.role.name, one.place.index): one.place.pod
+        for one in stock.replicas
+        if one.place.declared and one.place.pod is not None
+    }
+    for pod in standing.kept:
+        after = there.get((pod.role, pod.index))
+        ours = pod.made_here or not standing.view.git_managed
+        if after is not None and after.uid != pod.uid and ours and not pod.deleting:
+            yield DeletePod(pod.name, pod.uid, "Replaced")
 
 
 def _follower(
@@ -140,7 +200,7 @@ def _told(one: Replica, trial: Trial, patience: Patience, record: RunRecord) -> 
     what = why(place.role, one.cause or "failed", one.last)
     uid = one.last.uid if one.last else None
     if not one.returns:
-        left = "nobody follows" if place.role.relaunch else "left alone"
+        left = "no Pod replaces it" if place.role.relaunch else "not replaced"
         policy = "" if place.role.relaunch else f", restartPolicy {place.role.restart}"
         message = f"{what}: {left}{policy}"
         return EmitEvent("PodLost", message, place.name, uid, warning=True)
@@ -154,7 +214,7 @@ def _told(one: Replica, trial: Trial, patience: Patience, record: RunRecord) -> 
 def _what_comes(place: Place, record: RunRecord) -> str:
     line = record.lines.get(place.key)
     member = following.successor(place, line) if line is not None else None
-    return "made again" if member is None else f"{place.role.pod_name(member)} follows it"
+    return "recreating it" if member is None else f"{place.role.pod_name(member)} replaces it"
 
 
 def _restarts(one: Replica) -> int:

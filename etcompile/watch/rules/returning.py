@@ -10,7 +10,7 @@ from etcompile.model import Role
 from etcompile.watch.state import PodView
 
 Cause = Literal["failed", "succeeded", "unknown", "deleted", "erased", "vanished", "stuck"]
-"""How a replica lost its Pod: it failed; it ended well; its node does not answer; somebody deleted
+"""How a replica lost its Pod: it failed; it ended well; its node is unreachable; somebody deleted
 it; somebody deleted it by force; nobody saw how; it runs and does nothing."""
 
 _ANY: frozenset[Cause] = frozenset(
@@ -43,6 +43,8 @@ def comes_back(role: Role, cause: Cause, pod: PodView | None) -> bool:
     """
     if cause in _MORE[role.comes_back]:
         return True
+    if cause == "failed" and pod is not None and pod.refused:
+        return True  # it never ran: the scheduler was wrong, or somebody was faster
     if cause not in _POLICIES.get(role.restart, ()):
         return False
     if cause == "succeeded":
@@ -74,9 +76,10 @@ def why(role: Role, cause: Cause, pod: PodView | None) -> str:
     """A loss in a few words: `exit code 137`, `Evicted`, `deleted`."""
     if cause != "failed" or pod is None:
         words = {
-            "unknown": "its node does not answer",
-            "erased": "deleted by force",
-            "stuck": "its log has not grown",
+            "unknown": "its node is unreachable",
+            "erased": "deleted by force, or taken out of the job",
+            "vanished": "its Pod went while no watcher was running, so how it ended is not known",
+            "stuck": "it has logged nothing new",
         }
         return words.get(cause, cause)
     code = exit_code(role, pod)

@@ -30,10 +30,10 @@ def leave(standing: Standing, record: RunRecord, now: float) -> Iterator[Action]
                     yield EndPod(pod.name, pod.uid, "Stuck")
                 continue
             newer = max(pod.created, place.pod.created if place.pod else 0.0)
-            yield from _gone(standing, pod, newer, now, f"{place.name} has its rank")
+            yield from _gone(standing, pod, newer, now, f"its rank belongs to {place.name}")
     for pod in standing.astray:
         # Whoever applies the job could not make the declared one.
-        yield from _gone(standing, pod, pod.created, now, "its name is another replica's now")
+        yield from _gone(standing, pod, pod.created, now, "its name now belongs to another replica")
 
 
 def _gone(standing: Standing, pod: PodView, since: float, now: float, why: str) -> Iterator[Action]:

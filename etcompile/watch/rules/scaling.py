@@ -29,8 +29,9 @@ def scaled_in(standing: Standing, record: RunRecord, now: float) -> Ruling:
     surplus = [
         pod
         for pod in standing.surplus
-        # Who followed another is in no tool's inventory.
-        if (not view.git_managed or pod.rank is not None) and not _comes(standing, record, pod)
+        # Who followed another, or was made here, is perhaps in no tool's inventory.
+        if (not view.git_managed or pod.rank is not None or pod.made_here)
+        and not _comes(standing, record, pod)
     ]
     leaving = {pod.name: _leaving(record.leaving.get(pod.name), pod, now) for pod in surplus}
     told = [
@@ -46,8 +47,10 @@ def _comes(standing: Standing, record: RunRecord, pod: PodView) -> bool:
     """Whether a worker is yet to be declared.
 
     A scale-out makes the Pod first, and changes the job once that is Ready; who was scaled in is
-    older than the change of the job.
+    older than the change of the job. A replacement may be younger, and nobody is to declare that.
     """
+    if pod.made_here:
+        return False
     if pod.name in record.leaving and record.leaving[pod.name].uid == pod.uid:
         return False
     declared_at = standing.view.declared_at

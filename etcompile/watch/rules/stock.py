@@ -95,14 +95,27 @@ def _replicas(standing: Standing, record: RunRecord) -> Iterator[Replica]:
             yield Replica(place, "there")
         elif place.number in done.get(role, nobody) and not all_anew:
             yield Replica(place, "done")
+        elif place.gone is not None and place.gone.pod.uid in gang and not all_anew:
+            yield Replica(place, "awaited")  # it went when the job was suspended
         elif all_anew and (place.gone or place.number in seen.get(role, nobody)):
             yield Replica(place, "returning")
+        elif standing.view.superseded and _is_given_up(place, record):
+            yield Replica(place, "awaited")
         elif place.gone is not None:
             yield _vanished(place, place.gone.pod, place.gone.at, record, pruned)
         elif place.number in seen.get(role, nobody):
             yield _missing(place, max(standing.view.watched_since, pruned), record)
         else:
             yield Replica(place, "awaited")
+
+
+def _is_given_up(place: Place, record: RunRecord) -> bool:
+    """Whether somebody took a Pod away to make another run's: it neither failed nor was evicted."""
+    trial = record.trials.get(place.key)
+    last = place.gone.pod if place.gone is not None else None
+    if trial is not None and not trial.left and (last is None or last.uid == trial.uid):
+        return False
+    return last is None or not (last.disrupted or last.phase == "Failed")
 
 
 def _present(standing: Standing, place: Place, pod: PodView, record: RunRecord) -> Replica:
@@ -113,6 +126,9 @@ def _present(standing: Standing, place: Place, pod: PodView, record: RunRecord) 
         # Who follows has another name, and need not wait for a node that does not answer.
         since = pod.due + standing.view.patience.verdict
         return _lost(place, "deleted", pod, record, since)
+    if pod.deleting and pod.due and place.declared:
+        # Kueue keeps it until another one is there (reference/gang-scheduling.md 4.5).
+        return _lost(place, "deleted", pod, record, 0.0 if pod.ended else pod.due)
     if pod.deleting:
         # Whatever its containers make of the signal is no failure of theirs
         # (reference/training-operator.md 7, defects 5 and 48).

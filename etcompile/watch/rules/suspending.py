@@ -4,7 +4,7 @@ et-operator knows no way back, and suspends even what has ended (reference/et-op
 defect 34).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec import structs
 
@@ -21,11 +21,15 @@ def suspended(standing: Standing, record: RunRecord) -> Ruling:
         standing: Who is there.
         record: The run record.
     """
-    return Ruling(_suspended(record), (*_told(record), *_removed(standing)))
+    removed = tuple(_removed(standing))
+    return Ruling(_suspended(standing, record, removed), (*_told(record), *removed))
 
 
 def resumed(record: RunRecord) -> Ruling:
     """What becomes of a job that may run again: it begins anew, and so does its deadline.
+
+    Its Pods are up to whoever applies it: none of those that went because of the suspension is
+    made again.
 
     Args:
         record: The run record.
@@ -36,17 +40,25 @@ def resumed(record: RunRecord) -> Ruling:
     return Ruling(structs.replace(record, phase="Pending", reason="", message=""), (told,))
 
 
-def _suspended(record: RunRecord) -> RunRecord:
+def _suspended(standing: Standing, record: RunRecord, removed: Sequence[DeletePod]) -> RunRecord:
+    going = {one.uid for one in removed}
+    going.update(pod.uid for pod in standing.of_this_run if pod.deleting)
+    going.update(place.gone.pod.uid for place in standing.places if place.gone is not None)
+    dismissed = {*record.gang} if record.phase == "Suspended" else going
+    if not going <= dismissed:
+        dismissed = going
     return RunRecord(
         record.run,
         "Suspended",
         "Suspended",
-        "its spec suspends it",
+        "suspended by its spec",
         restarts=record.restarts,
         restarted_at=record.restarted_at,
         replaced=record.replaced,
         lost_restarts=record.lost_restarts,
         numbers=record.numbers,
+        gang=tuple(sorted(dismissed)),
+        config=record.config,
     )
 
 
@@ -55,7 +67,7 @@ def _told(record: RunRecord) -> Iterator[Action]:
         yield EmitEvent("JobSuspended", "the job is suspended")
 
 
-def _removed(standing: Standing) -> Iterator[Action]:
+def _removed(standing: Standing) -> Iterator[DeletePod]:
     """The removal of its Pods.
 
     Where Git declares them it has stopped to, and its tool removes them, but for those who followed

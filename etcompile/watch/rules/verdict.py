@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from msgspec import Struct, structs
 
 from etcompile.model import Relaunch, Role
+from etcompile.model.completion import Completion, Decider, Outcome, completion
 from etcompile.watch.actions import Action, EmitEvent, Requeue
 from etcompile.watch.rules import following, gang, limits
 from etcompile.watch.rules.returning import why
 from etcompile.watch.rules.ruling import Ruling
-from etcompile.watch.rules.stock import Replica, Stock
+from etcompile.watch.rules.stock import Replica, State, Stock
 from etcompile.watch.state import RunRecord
 
 
@@ -85,7 +86,7 @@ def _end(stock: Stock, record: RunRecord, now: float) -> End | None:
     if limits.is_exceeded(stock, record, [one for one in losses if one.returns]):
         limit = stock.standing.job.run.backoff_limit
         return End("BackoffLimitExceeded", f"replicas failed more than {limit} times")
-    if _is_hopeless(stock):
+    if _completion(stock).end == "hopeless":
         return End("NoneLeft", "no replica is left that could make it succeed")
     return None
 
@@ -104,25 +105,7 @@ def _success(stock: Stock) -> str:
         if view is not None and view.succeeded:
             return f"{view.name} succeeded"
         return f"{done.name} succeeded" if done else ""
-    replicas = _deciding(stock)
-    done_ones = [one for one in replicas if one.state == "done"]
-    if not done_ones:
-        return ""
-    first = [one for one in done_ones if one.place.number == 0]
-    needs = standing.job.run.success.needs
-    least = standing.job.run.success.least
-    settled = len(done_ones) + sum(one.state == "left" for one in replicas)
-    if least is not None and settled == len(replicas) and len(done_ones) >= least:
-        return f"{len(done_ones)} of {len(replicas)} replicas succeeded"
-    if len(done_ones) == len(replicas) or needs == "any" or (needs == "first" and first):
-        name = (first or done_ones)[0].place.name
-        more = len(done_ones) - 1
-        return (
-            f"{name} succeeded"
-            if not more or needs != "all"
-            else f"{name} and {more} more succeeded"
-        )
-    return ""
+    return _completion(stock).why
 
 
 def _deciding(stock: Stock) -> list[Replica]:
@@ -130,17 +113,14 @@ def _deciding(stock: Stock) -> list[Replica]:
     return [one for one in stock.replicas if one.place.role.name in deciding]
 
 
-def _is_hopeless(stock: Stock) -> bool:
-    """Whether those who decide can not succeed any more (reference 7, defect 32)."""
-    replicas = _deciding(stock)
-    out = [one for one in replicas if one.state == "left"]
-    needs = stock.standing.job.run.success.needs
-    if needs == "any":
-        return bool(replicas) and len(out) == len(replicas)
-    if needs == "first":
-        return any(one.place.number == 0 for one in out)
-    least = stock.standing.job.run.success.least
-    return bool(out) if least is None else len(replicas) - len(out) < least
+def _completion(stock: Stock) -> Completion:
+    """What the replicas that decide come to, by what was decided about each."""
+    outcomes: dict[State, Outcome] = {"done": "done", "left": "out"}
+    deciders = [
+        Decider(one.place.name, one.place.number == 0, outcomes.get(one.state, "open"))
+        for one in _deciding(stock)
+    ]
+    return completion(stock.standing.job.run.success, deciders)
 
 
 # Failure ---------------------------------------------------------------------------------------
@@ -209,7 +189,7 @@ def _worn_out(stock: Stock, record: RunRecord, losses: list[Replica]) -> End | N
         failures = record.failures.get(role.name, 0) + len(new)
         if new and failures > role.relaunch.budget:
             limit = role.relaunch.budget
-            message = f"{failures} Pods of {role.name} have failed, {limit} may"
+            message = f"{failures} Pods of {role.name} have failed; at most {limit} may fail"
             return End("TooManyFailures", message, loss=new[0])
     return None
 
@@ -224,7 +204,7 @@ def _waited(stock: Stock, now: float) -> End | None:
         least = role.bounds.minimum if role.bounds else len(role.members)
         if rules.tolerance == "any" or running < least:
             message = f"a Pod of {role.name} did not start within {rules.pending} s"
-            return End("PendingTimeout", f"{message}, and {running} run")
+            return End("PendingTimeout", f"{message}; {running} of them are ready")
     return None
 
 
@@ -251,7 +231,8 @@ def _may_return(stock: Stock, record: RunRecord, loss: Replica) -> bool:
     """
     run = stock.standing.job.run
     role = loss.place.role
-    if run.limits != "restarts" or loss.cause != "failed" or role.name not in run.success.roles:
+    counts = limits.is_failure(loss) and role.name in run.success.roles
+    if run.limits != "restarts" or not counts:
         return True
     if run.restart == "OnFailure":
         return False

@@ -53,12 +53,12 @@ def granted(control_plane, namespace) -> Callable[..., str]:
 
 def _less(rules: list[dict], resource: str, verb: str) -> Iterator[dict]:
     for rule in rules:
-        if rule["resources"] == [resource]:
-            left = [one for one in rule["verbs"] if one != verb]
-            if left:
-                yield {**rule, "verbs": left}
-        else:
-            yield rule
+        others = [one for one in rule["resources"] if one != resource]
+        if others:
+            yield {**rule, "resources": others}
+        left = [one for one in rule["verbs"] if one != verb]
+        if left and len(others) < len(rule["resources"]):
+            yield {**rule, "resources": [resource], "verbs": left}
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import pytest
 
 from etcompile.watch.observing import Observations
+from etcompile.watch.room import Room
 
 KEY = ("ml", "bert")
 
@@ -30,7 +31,7 @@ def told() -> list:
 
 @pytest.fixture
 def seen(told) -> Observations:
-    return Observations(told.append)
+    return Observations(told.append, Room(2**30, 2**30))
 
 
 def view(seen: Observations):

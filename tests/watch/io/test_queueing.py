@@ -39,6 +39,32 @@ def test_a_job_is_looked_at_again_when_its_time_comes():
     assert time.monotonic() >= begun + 0.1
 
 
+def test_times_that_were_put_off_are_not_kept():
+    queue = JobQueue()
+    keys = [("ml", f"job-{number}") for number in range(20)]
+    weeks = time.monotonic() + 1_000_000
+    for number in range(10_000):
+        key = keys[number % len(keys)]
+        queue.want(key)
+        assert queue.take() == key
+        queue.done(key, weeks - number)
+    assert queue.held < 200
+    queue.want(A)
+    queue.take()
+    queue.done(A, time.monotonic() + 0.05)
+    assert queue.take() == A
+
+
+def test_a_look_can_be_brought_forward_and_is_never_put_off_by_that():
+    queue = JobQueue()
+    queue.want(A)
+    queue.take()
+    queue.done(A, time.monotonic() + 1_000)
+    queue.soon(A, time.monotonic() + 2_000)
+    queue.soon(A, time.monotonic() + 0.05)
+    assert queue.take() == A
+
+
 def test_a_later_wish_takes_the_place_of_an_earlier_one():
     queue = JobQueue()
     for again in (time.monotonic() + 0.05, None):

@@ -33,6 +33,13 @@ def test_logs_may_be_read_only_if_somebody_asks_for_that():
         assert ("pods/log" in resources) == reads
 
 
+def test_the_policy_comes_first_and_may_be_left_out():
+    kinds = [value["kind"] for value in written("-n", "ml", "-n", "nlp", "--home", "ml")]
+    assert kinds[:2] == ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"]
+    kinds = [value["kind"] for value in written("-n", "ml", "--without-policy")]
+    assert not [kind for kind in kinds if kind.startswith("Validating")]
+
+
 def test_the_manifests_for_all_namespaces_bring_their_own():
     objects = written("--all-namespaces", "--selector", "team=nlp", "--image", "here/etcompile:1")
     kinds = [value["kind"] for value in objects]
@@ -96,11 +103,12 @@ def test_a_check_that_fails_is_answered_with_503():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["-n", "a", "-A"], "contradict"),
-        (["--selector", "a b"], "no requirement of a label selector"),
+        (["-n", "a", "-A"], "cannot be combined"),
+        (["--selector", "a b"], "not a valid label selector requirement"),
         (["--manifests"], "needs --namespace NS or --all-namespaces"),
         (["--image", "x"], "needs --manifests"),
         (["--read-logs"], "needs --manifests"),
+        (["--without-policy"], "needs --manifests"),
     ],
 )
 def test_what_makes_no_sense_is_refused(arguments, words):
@@ -121,5 +129,5 @@ def test_once_leaves_jobs_to_the_watcher_that_holds_the_lease(place, watching, c
     kubeconfig = control_plane.kubeconfig(token="admin-token", namespace=place.namespace)
     result = CliRunner().invoke(command, ["--once", "--kubeconfig", str(kubeconfig)])
     assert result.exit_code == 0, result.output
-    assert "nothing done" in result.output
+    assert "nothing to do" in result.output
     assert NAME not in result.output

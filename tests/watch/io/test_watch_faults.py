@@ -213,23 +213,25 @@ def test_two_watchers_that_both_believe_to_lead_still_replace_each_once(place, w
 
 
 @pytest.fixture
-def process(place, granted, control_plane):
+def process(place, granted, control_plane, tmp_path):
     """`process()`: the command, as a process of its own, under its own rights."""
     running: list[subprocess.Popen] = []
     kubeconfig = control_plane.kubeconfig(token=granted(), namespace=place.namespace)
 
     def start() -> subprocess.Popen:
         command = [sys.executable, "-m", "etcompile", "watch", "--kubeconfig", str(kubeconfig)]
-        running.append(
-            subprocess.Popen([*command, "--lease", "2", "--listen", ""], stderr=subprocess.PIPE)
-        )
+        with (tmp_path / f"said-{len(running)}").open("w") as said:
+            running.append(
+                subprocess.Popen([*command, "-v", "--lease", "2", "--listen", ""], stderr=said)
+            )
         return running[-1]
 
     yield start
-    for one in running:
+    for number, one in enumerate(running):
         if one.poll() is None:
             one.kill()
-        one.communicate()
+        one.wait()
+        print(f"watcher {number} said:", (tmp_path / f"said-{number}").read_text())
 
 
 def test_a_watcher_that_is_killed_in_the_middle_goes_on_where_it_was(place, process):
@@ -250,13 +252,58 @@ def test_a_watcher_that_is_killed_in_the_middle_goes_on_where_it_was(place, proc
     once_each(place, names)
 
 
+@pytest.mark.parametrize("phase", ["Failed", "Pending"])
+def test_a_deletion_that_nobody_finished_is_finished(place, watching, control_plane, phase):
+    first = watching()
+    started(place)
+    eventually(lambda: place.whole(3))
+    first.stop()
+    uid = place.uid("bert-worker-1")
+    if phase == "Failed":
+        place.fails("bert-worker-1")
+    else:
+        place.holding.set()
+        place.cluster.delete(place.cluster.resource("v1", "Pod"), "bert-worker-1")
+        [again] = [one for one in place.compiled(training_job(workers=3)) if is_worker_1(one)]
+        uid = place.cluster.create(again)["metadata"]["uid"]
+    control_plane.half_delete(place.namespace, "bert-worker-1")
+    assert place.pod("bert-worker-1")["metadata"]["deletionTimestamp"]
+    watching()
+    eventually(lambda: place.uid("bert-worker-1") not in ("", uid))
+    place.holding.clear()
+    eventually(lambda: place.whole(3))
+
+
+def test_a_deletion_that_nobody_finished_does_not_keep_a_name_from_the_next_run(
+    place, watching, control_plane
+):
+    started(place)
+    place.fails("bert-worker-1")
+    control_plane.half_delete(place.namespace, "bert-worker-1")
+    watching()
+    apply_another_run(place)
+    eventually(lambda: place.uid("bert-worker-1") == "")
+
+
+def is_worker_1(value: dict) -> bool:
+    return (value["kind"], value["metadata"]["name"]) == ("Pod", "bert-worker-1")
+
+
+def apply_another_run(place) -> None:
+    job = training_job(workers=3)
+    worker = job["spec"]["etReplicaSpecs"]["worker"]
+    worker["template"]["spec"]["containers"][0]["image"] = "horovod/horovod:0.28.0"
+    for value in place.compiled(job):
+        if value["kind"] == "ConfigMap":
+            place.cluster.server_side_apply(value, force=True)
+
+
 def test_a_watcher_that_is_told_to_stop_gives_its_lease_away(place, process):
     first = process()
     started(place)
     eventually(lambda: place.whole(3), 30)
     first.terminate()
-    _, said = first.communicate(timeout=15)
-    assert first.returncode == 0, said
+    assert first.wait(timeout=15) == 0
     lease = place.cluster.get(place.cluster.resource("coordination.k8s.io/v1", "Lease"), NAME)
     assert not lease["spec"].get("holderIdentity")
 

@@ -336,7 +336,7 @@ def test_as_many_as_meet_are_enough_when_others_can_not_be_followed() -> None:
     world = World(torch())
     LOSSES["OOMKilled"](world, WORKER)
     world.settle()
-    assert "OOMKilled: nobody follows" in world.told("PodLost")[0].message
+    assert "OOMKilled: no Pod replaces it" in world.told("PodLost")[0].message
     for name in (named(0), named(2), named(3)):
         world.succeed(name)
     world.settle()
@@ -418,7 +418,7 @@ def test_a_worker_that_never_starts_fails_the_run(
 ) -> None:
     given = {"pending_fail_strategy": strategy} if strategy else {}
     world = waiting(torch(annotations=given), running)
-    assert world.record.phase == ("Failed" if ends else "Running")
+    assert world.record.phase == ("Failed" if ends else "Running" if running else "Pending")
     assert not ends or world.record.reason == "PendingTimeout"
 
 

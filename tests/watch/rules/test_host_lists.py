@@ -1,11 +1,13 @@
 """What a launcher reads: only hosts that are Ready, and never a list that stops Horovod."""
 
+import random
 from typing import Any
 
 import pytest
 
 from etcompile import Settings
 from etcompile.watch.actions import TouchPod, WriteHosts
+from etcompile.watch.state import Patience
 from specs import kubeflow_job, scale_in, scale_out, training_job, worker
 from world import World, mpi_job, stored_job
 
@@ -139,6 +141,68 @@ def test_changes_in_a_row_have_a_host_in_common_with_what_a_reader_may_still_hav
     assert all(before & set(h.data["hostfile"].splitlines()) for h, _ in world.hosts_written[1:])
     world.wait(10)
     assert hostfile(world) == ["mnist-worker-0.ml:1", "mnist-worker-1.ml:1"]
+
+
+def unready(world: World, *indexes: int) -> None:
+    """All workers are Ready but these."""
+    for index in range(4):
+        world.change(f"mnist-worker-{index}", ready=index not in indexes)
+    world.settle()
+
+
+def test_who_stays_for_its_readers_goes_though_others_come_and_go() -> None:
+    world = et_world(4)
+    world.wait(60)
+    unready(world, 0, 2, 3)
+    unready(world, 0, 1)  # none of those that were Ready still is
+    end = world.now + Patience().overlap
+    for flaps in range(40):
+        unready(world, 0, 1 + flaps % 3)
+        assert "mnist-worker-0" not in world.listed or world.now <= end, f"{flaps} changes later"
+        world.now += 0.1
+        world.settle()
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_hosts_come_and_go_and_no_list_is_old_or_all_new(seed: int) -> None:
+    overlap = Patience().overlap
+    chance = random.Random(seed)
+    world = et_world(4)
+    last = dict.fromkeys(world.listed, world.now)
+    for _ in range(40):
+        down = chance.sample(range(4), chance.randint(0, 3))
+        unready(world, *down)
+        last.update((f"mnist-worker-{i}", world.now) for i in range(4) if i not in down)
+        world.wait(chance.choice([0.05, 0.3, 1.0, 2.5]), ready=False)
+        last.update((f"mnist-worker-{i}", world.now) for i in range(4) if i not in down)
+        # Who is gone is listed for two seconds at most.
+        assert all(world.now - last[name] <= overlap for name in world.listed)
+    # Who reads a list, and the next one while that is still new, knows one of its hosts.
+    lists = [(one.written, {*one.data["hostfile"].split()}) for one, _ in world.hosts_written]
+    for place, (_, before) in enumerate(lists[:-1]):
+        outdated, _ = lists[place + 1]
+        for written, after in lists[place + 1 :]:
+            assert before & after or written >= outdated + overlap
+
+
+def test_one_list_without_hosts_keeps_no_dead_host_in_another() -> None:
+    """A launcher that is listed too is not Ready before its workers are."""
+    world = World(mpi_job(elastic=False))
+    world.change("mnist-worker-1", ready=False)
+    world.settle()
+    assert all("mnist-worker-1" not in text for text in world.hosts.data.values())
+
+
+def test_who_is_gone_is_not_listed_for_a_launcher_that_is_yet_to_start() -> None:
+    job = training_job(replicas=3)
+    worker(job)["restartPolicy"] = "Never"
+    job["spec"]["etReplicaSpecs"]["launcher"]["restartPolicy"] = "Always"
+    world = World(job)
+    world.wait(60)
+    world.change("mnist-launcher", phase="Pending", ready=False)
+    world.fail("mnist-worker-1")
+    world.settle()
+    assert world.listed == ["mnist-worker-0", "mnist-worker-2"]
 
 
 def test_horovod_meets_a_replacement_under_another_name_of_the_same_pod() -> None:

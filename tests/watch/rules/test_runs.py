@@ -82,6 +82,41 @@ def test_a_restart_is_carried_out_once_whoever_watches() -> None:
     assert len(world.deleted) == len(set(world.deleted)) == 4
 
 
+def test_a_gang_of_kueue_is_made_anew_under_other_names() -> None:
+    types = {"Worker": {**replicas("PyTorchJob", 3)}}
+    job = kubeflow_job("PyTorchJob", types)
+    job["metadata"]["annotations"] = {"etcompile.dev/restart-together": "true"}
+    job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "research"}
+    world = World(job, settings=Settings(gang="kueue", run="one"))
+    world.fail("mnist-one-worker-1", 137)
+    world.wait(60)
+    assert sorted(world.pods) == [f"mnist-one-worker-{number}-a1" for number in range(3)]
+    assert world.record.phase == "Running"
+    world.restart_watcher()
+    world.wait(60)
+    assert sorted(world.pods) == [f"mnist-one-worker-{number}-a1" for number in range(3)]
+
+
+def test_a_pod_of_kueue_that_git_brings_back_has_its_place_again() -> None:
+    types = {"Worker": {**replicas("PyTorchJob", 2), "restartPolicy": "OnFailure"}}
+    job = kubeflow_job("PyTorchJob", types)
+    job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "research"}
+    world = World(job, git=True, settings=Settings(gang="kueue", run="one"))
+    first, second = "mnist-one-worker-1", "mnist-one-worker-1-a1"
+    world.fail(first)
+    world.wait(30)
+    assert {first, second} <= {*world.pods}
+    assert world.deleted == []  # Git declares it
+    world.vanish(first)
+    world.create(first)
+    world.wait(30)
+    assert first in world.pods
+    assert second not in world.pods
+    world.fail(first)
+    world.wait(30)
+    assert "mnist-one-worker-1-a2" in world.pods
+
+
 def test_a_gang_restarts_within_its_limit() -> None:
     world = torch(together=True, policy="ExitCode", backoffLimit=2)
     for _ in range(2):
@@ -266,11 +301,79 @@ def test_a_run_expires_some_time_after_its_end() -> None:
     assert world.record.phase == "Failed"
 
 
+def test_who_is_applied_after_the_end_has_the_same_time() -> None:
+    world = torch(ttlSecondsAfterFinished=100, policy="Never")
+    world.fail("mnist-worker-0")
+    world.wait(200)
+    assert world.pods == {}
+    assert world.removed
+    world.removed = False
+    world.declared_at = world.now
+    world.wait(50)
+    assert not world.removed
+    world.sync()
+    world.wait(99)
+    assert len(world.pods) == 4
+    world.wait(2)
+    assert world.pods == {}
+    assert world.removed
+
+
 def test_nothing_expires_that_git_would_bring_back() -> None:
     world = torch(git=True, ttlSecondsAfterFinished=100)
     world.succeed("mnist-master-0")
     world.wait(600)
     assert len(world.pods) == 4
+
+
+# Deleted and applied again ------------------------------------------------------------------
+
+
+def test_a_job_that_is_applied_again_in_mid_run_begins_anew() -> None:
+    world = torch(backoffLimit=2, activeDeadlineSeconds=1000, policy="OnFailure")
+    world.fail("mnist-worker-1", 137)
+    world.wait(900)
+    assert world.record.replaced == {"worker": 1}
+    world.apply_again()
+    world.wait(900)
+    assert (world.record.phase, world.record.replaced) == ("Running", {})
+    assert world.record.config == world.config_uid
+    assert len(world.told("RunBeganAnew")) == 1
+    world.fail("mnist-worker-1", 137)
+    world.wait(60)
+    assert world.record.phase == "Running"
+
+
+def test_a_restart_that_was_under_way_ends_with_its_job() -> None:
+    world = torch(together=True)
+    world.fail("mnist-worker-1")
+    world.settle()
+    assert world.record.phase == "Restarting"
+    world.apply_again()
+    world.wait(60)
+    assert (world.record.phase, world.record.restarts) == ("Running", 0)
+
+
+def test_a_job_that_is_applied_again_after_its_end_does_not_train_again() -> None:
+    world = torch(policy="Never", cleanPodPolicy="None")
+    world.fail("mnist-worker-0")
+    world.wait(60)
+    record = world.record
+    world.apply_again()
+    world.wait(60)
+    assert world.record == record
+    assert world.told("RunBeganAnew") == []
+
+
+def test_a_run_that_goes_on_without_a_replica_from_the_start_is_running() -> None:
+    job = training_job(replicas=3)
+    worker(job)["restartPolicy"] = "Never"
+    world = World(job, start=False)
+    world.sync()
+    world.fail("mnist-worker-1")
+    world.vanish("mnist-worker-1")
+    world.wait(60)
+    assert (world.record.phase, world.told("PodLost")[0].pod) == ("Running", "mnist-worker-1")
 
 
 # Suspended ----------------------------------------------------------------------------------
@@ -342,8 +445,89 @@ def test_a_thousand_pods_that_appear_are_one_write() -> None:
         if len(world.pods) % 100 == 0:
             world.settle()
     world.settle()
+    world.wait(3, ready=False)
     assert len(world.of(WriteStatus)) == 1
     assert world.record.seen == {"launcher": "0", "worker": "0-999"}
+
+
+def test_a_pod_that_was_drained_before_all_were_there_comes_back_whoever_watches_then() -> None:
+    job = training_job(replicas=3)
+    worker(job)["restartPolicy"] = "OnFailure"
+    world = World(job, start=False)
+    world.create("mnist-worker-0")
+    world.create("mnist-worker-1")
+    world.wait(3)
+    world.pods.pop("mnist-worker-1")  # while no watcher runs
+    world.restart_watcher()
+    world.wait(3)
+    assert "mnist-worker-1" in world.pods
+    assert "mnist-worker-2" not in world.pods
+
+
+def test_pods_that_nobody_creates_are_told_of_once() -> None:
+    world = World(training_job(), start=False)
+    world.create("mnist-worker-0")
+    world.wait(50)
+    assert world.told("JobNotStarting") == []
+    world.wait(600)
+    world.restart_watcher()
+    world.wait(600)
+    [told] = world.told("JobNotStarting")
+    assert told.message.startswith("missing: mnist-worker-1 and 1 more; nobody has created them")
+    assert (world.record.phase, world.record.reason) == ("Pending", "PodsMissing")
+    world.sync()
+    world.wait(3)
+    assert (world.record.phase, world.record.reason) == ("Running", "")
+
+
+def test_pods_whose_images_cannot_be_pulled_are_not_running_and_are_told_of() -> None:
+    world = World(training_job(), start=False)
+    world.sync()
+    for name in world.declared:
+        world.change(name, waiting="ImagePullBackOff: Back-off pulling image")
+    world.wait(600, ready=False)
+    [told] = world.told("JobNotStarting")
+    assert told.message == (
+        "no Pod is running: mnist-worker-0: ImagePullBackOff: Back-off pulling image"
+    )
+    assert (world.record.phase, world.record.reason) == ("Pending", "ImagePullBackOff")
+    world.change("mnist-launcher", waiting="")
+    world.wait(3)
+    assert (world.record.phase, world.record.reason) == ("Running", "")
+
+
+@pytest.mark.parametrize(("gang", "told"), [("none", 1), ("volcano", 0)])
+def test_pods_that_find_no_node_are_told_of_but_not_in_the_queue_of_a_gang(
+    gang: str, told: int
+) -> None:
+    world = World(training_job(), start=False, settings=Settings(gang=gang))
+    world.sync()
+    for name in world.declared:
+        world.change(name, waiting="Unschedulable: 0/3 nodes are available")
+    world.wait(30, ready=False)
+    assert world.told("JobNotStarting") == []
+    world.wait(600, ready=False)
+    assert len(world.told("JobNotStarting")) == told
+
+
+@pytest.mark.parametrize("how", ["unknown", "late", "kept"])
+def test_a_pod_that_cannot_go_is_told_of_once_and_waited_for(how: str) -> None:
+    world = torch()
+    change: dict[str, Any] = {"deleting": True, "due": START + 30, "disrupted": True}
+    if how == "unknown":
+        change = {"phase": "Unknown"}
+    if how == "kept":
+        change["phase"] = "Succeeded"
+    world.change("mnist-worker-1", ready=False, **change)
+    world.wait(1000, ready=False)
+    world.restart_watcher()
+    world.wait(1000, ready=False)
+    [told] = world.told("PodUnreachable")
+    assert (told.pod, told.warning) == ("mnist-worker-1", True)
+    assert ("kubectl delete pod mnist-worker-1 --force" in told.message) == (how != "kept")
+    assert ("finalizer" in told.message) == (how == "kept")
+    assert "mnist-worker-1" in world.pods
+    assert not world.record.ended
 
 
 def test_a_pod_nobody_has_created_yet_is_awaited() -> None:

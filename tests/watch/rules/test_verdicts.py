@@ -102,6 +102,22 @@ def test_a_dynamic_tensorflow_worker_may_fail_while_others_go_on() -> None:
     assert world.record.phase == "Succeeded"
 
 
+def test_the_scheduler_of_mxnet_judges_a_worker_that_failed_for_good() -> None:
+    types = {"Scheduler": 1, "Server": 1, "Worker": 2}
+    world = kubeflow("MXJob", types, "ExitCode")
+    world.fail("mnist-worker-1", 1)
+    world.wait(60)
+    assert world.record.phase == "Running"
+    assert "mnist-worker-1" in world.pods, "it is there to be read"
+    world.succeed("mnist-scheduler-0")
+    world.settle()
+    assert world.record.phase == "Succeeded"
+    hopeless = kubeflow("MXJob", types, "ExitCode")
+    hopeless.fail("mnist-scheduler-0", 1)
+    hopeless.settle()
+    assert hopeless.record.phase == "Failed"
+
+
 def test_a_run_fails_when_nobody_is_left_who_could_make_it_succeed() -> None:
     world = kubeflow("TFJob", {"Worker": 2}, enableDynamicWorker=True)
     world.fail("mnist-worker-0")
@@ -354,7 +370,7 @@ def test_a_failed_worker_of_the_mpi_operator_is_replaced_whatever_its_policy() -
         loss("mnist-worker-0")
         world.wait(700)
         assert world.pods["mnist-worker-0"].uid != before
-    assert world.record.phase == "Running"
+    assert world.record.phase == "Pending"  # its launcher has not run yet
 
 
 def test_the_job_that_makes_a_launcher_decides() -> None:

@@ -1,0 +1,81 @@
+"""The run whose Pods are there, where the job's ConfigMap has come to describe another one.
+
+An apply that changes the ConfigMap and is then refused the Pods, which cannot be changed in place,
+leaves the Pods of the run before. They go on being looked after, from a copy of the job that is
+beside the run record: the ConfigMap has another one now, and whoever watches next knows no more
+than what is in the cluster. A copy counts only if it has the hash that the Pods carry.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from etcompile.cluster import Cluster
+from etcompile.model.protocol import STORED_JOB
+from etcompile.stored import StoredJobError
+from etcompile.watch.observing import SeenJob, SeenMap
+from etcompile.watch.remaking import StoredRun
+from etcompile.watch.state import LARGEST_COPY, RUN, PodView, RunRecord, digest, read_record
+
+
+def wants_copy(run: StoredRun, status: SeenMap | None) -> bool:
+    """Whether the copy beside the run record is not of the job as it is now.
+
+    Args:
+        run: The job.
+        status: The ConfigMap with the run record, if there is one.
+    """
+    if len(run.text.encode()) > LARGEST_COPY:
+        return False
+    return status is not None and status.data.get(RUN) != digest(run.text)
+
+
+def former_run(seen: SeenJob, run: StoredRun) -> str:
+    """The spec hash of the run that is to be looked after instead; empty for that of the job.
+
+    It is until there is the first Pod of the new run, or none of the old one that stays.
+
+    Args:
+        seen: What is known of the job.
+        run: The job as its ConfigMap has it.
+    """
+    if seen.status is None:
+        return ""
+    record = read_record(seen.status.data)
+    if record is None or record.run == run.spec_hash:
+        return ""
+    pods = [one.view for one in seen.pods.values()]
+    if any(pod.spec_hash == run.spec_hash for pod in pods):
+        return ""
+    return record.run if _stays(record, pods) else ""
+
+
+def _stays(record: RunRecord, pods: Iterable[PodView]) -> bool:
+    own = [pod for pod in pods if pod.spec_hash == record.run]
+    return any(not pod.deleting for pod in own) or (bool(own) and record.phase == "Restarting")
+
+
+def copied(cluster: Cluster, seen: SeenJob, spec_hash: str) -> StoredRun:
+    """The run of a copy.
+
+    Args:
+        cluster: The cluster.
+        seen: What is known of the job.
+        spec_hash: The run's.
+
+    Raises:
+        StoredJobError: there is no copy, or none of that run.
+        ClusterError: the cluster cannot be read.
+    """
+    if seen.status is None or seen.config is None or RUN not in seen.status.data:
+        raise StoredJobError("no copy of it was kept")
+    namespace = seen.status.value["metadata"]["namespace"]
+    maps = cluster.resource("v1", "ConfigMap")
+    found = cluster.list(maps, namespace, fields=f"metadata.name={seen.status.name}").items
+    texts: list[Any] = [(one.get("data") or {}).get(RUN) for one in found]
+    if not texts or not isinstance(texts[0], str) or len(texts[0]) > LARGEST_COPY:
+        raise StoredJobError("no copy of it was kept")
+    value: Mapping[str, Any] = {**seen.config.value, "data": {STORED_JOB: texts[0]}}
+    run = StoredRun(value)
+    if run.spec_hash != spec_hash:
+        raise StoredJobError(f"the copy of it is of run {run.spec_hash}")
+    return run

@@ -1,0 +1,162 @@
+"""Who may write the ConfigMaps that the watcher acts on: an admission policy, and whether it holds.
+
+A watcher makes Pods of what `J-config` says. Without a policy, whoever may write ConfigMaps in a
+namespace can so have Pods made that they may not create themselves (docs/security.md). No object
+says who has written it, so the watcher cannot see that; the API server can, before it is written.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from etcompile.cluster import Cluster, ClusterError
+from etcompile.model.protocol import JOB_LABEL
+from etcompile.watch.leading import MANAGER
+
+Object = dict[str, Any]
+
+POLICY = "etcompile-jobs"
+"""The ValidatingAdmissionPolicy; the same in every installation."""
+LIVE_LISTS = ("hostfile", "deepspeed-hostfile", "hosts")
+"""Keys of live host lists, of all kinds (`etcompile.model.HostList`)."""
+
+_log = logging.getLogger("etcompile.watch")
+_CHECK = "etcompile-policy-check"
+"""The name of a ConfigMap that the policy lets nobody write."""
+_API_VERSION = "admissionregistration.k8s.io/v1"
+_CONTROLLERS = (
+    "system:kube-controller-manager",
+    "system:serviceaccount:kube-system:generic-garbage-collector",
+    "system:serviceaccount:kube-system:storage-version-migrator-controller",
+)
+"""Who changes what refers to other objects, or how objects are stored, and never their data."""
+_NAMED = (
+    ("-status", ("done", "phase", "record", "run.yaml")),
+    ("-hosts", LIVE_LISTS),
+)
+"""Pods mount these by name, so a label is not needed to mislead them."""
+
+
+def policy(labels: Mapping[str, str]) -> Object:
+    """The policy: who may not create Pods may not write the ConfigMaps of jobs.
+
+    Nor take the label off one, nor delete one to put another in its place. The garbage collector
+    and the namespace controller may delete Pods, and so these.
+
+    Args:
+        labels: The labels of the watcher's objects.
+    """
+    pods = "authorizer.group('').resource('pods').namespace(request.namespace)"
+    may = f"{pods}.check('create').allowed()"
+    return {
+        "apiVersion": _API_VERSION,
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": POLICY, "labels": dict(labels)},
+        "spec": {
+            "failurePolicy": "Fail",
+            "matchConstraints": {
+                "resourceRules": [
+                    {
+                        "apiGroups": [""],
+                        "apiVersions": ["v1"],
+                        "resources": ["configmaps"],
+                        "operations": ["CREATE", "UPDATE", "DELETE"],
+                    }
+                ]
+            },
+            "matchConditions": [
+                {"name": "of-a-job", "expression": _of_a_job()},
+                {
+                    "name": "not-by-a-controller",
+                    "expression": f"!(request.userInfo.username in {[*_CONTROLLERS]})",
+                },
+            ],
+            "validations": [
+                {
+                    "expression": f"request.name != '{_CHECK}' || request.operation == 'DELETE'",
+                    "message": f"the policy {POLICY} is in force",
+                    "reason": "Forbidden",
+                },
+                {
+                    "expression": f"{may} || "
+                    f"(request.operation == 'DELETE' && {pods}.check('delete').allowed())",
+                    "message": "the watcher of etcompile makes Pods of what is in ConfigMaps with "
+                    f"the label {JOB_LABEL}: only who may create Pods in this namespace may write "
+                    "them",
+                    "reason": "Forbidden",
+                },
+            ],
+        },
+    }
+
+
+def binding(home: str, namespaces: Sequence[str] | None, labels: Mapping[str, str]) -> Object:
+    """Where the policy holds.
+
+    Args:
+        home: The namespace of the watcher.
+        namespaces: The namespaces that it watches; None for all.
+        labels: The labels of the watcher's objects.
+    """
+    spec: Object = {"policyName": POLICY, "validationActions": ["Deny"]}
+    if namespaces is not None:
+        key = "kubernetes.io/metadata.name"
+        term = {"key": key, "operator": "In", "values": [*namespaces]}
+        spec["matchResources"] = {"namespaceSelector": {"matchExpressions": [term]}}
+    return {
+        "apiVersion": _API_VERSION,
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": f"{POLICY}-{home}", "labels": dict(labels)},
+        "spec": spec,
+    }
+
+
+def _of_a_job() -> str:
+    """Whether a ConfigMap is one of a job's, as it was or as it is to be."""
+    marked = f"has(one.metadata.labels) && '{JOB_LABEL}' in one.metadata.labels"
+    named = " || ".join(
+        f"(one.metadata.name.endsWith('{end}') && {[*keys]}.exists(key, key in one.data))"
+        for end, keys in _NAMED
+    )
+    held = f"has(one.metadata.name) && has(one.data) && ({named})"
+    return f"[object, oldObject].exists(one, one != null && (({marked}) || ({held})))"
+
+
+def is_guarded(cluster: Cluster, namespace: str) -> bool | None:
+    """Whether the policy holds in a namespace; None if that cannot be told.
+
+    It lets nobody write a ConfigMap of a certain name, so it is enough to try, without effect. That
+    needs no right to read policies, and sees whether the policy is bound to this very namespace.
+
+    Args:
+        cluster: The cluster.
+        namespace: The namespace.
+    """
+    metadata = {"name": _CHECK, "namespace": namespace, "labels": {JOB_LABEL: _CHECK}}
+    tried = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+    try:
+        cluster.create(tried, field_manager=MANAGER, dry_run=True)
+    except ClusterError as error:
+        return True if f"'{POLICY}'" in error.message else None
+    return False
+
+
+def tell(cluster: Cluster, namespace: str) -> None:
+    """Logs whom the watcher trusts in a namespace, if that is everybody who writes ConfigMaps.
+
+    Args:
+        cluster: The cluster.
+        namespace: The namespace.
+    """
+    guarded = is_guarded(cluster, namespace)
+    if guarded:
+        return
+    known = "is not in force" if guarded is False else "may not be in force"
+    _log.warning(
+        "namespace %s: this watcher trusts everyone who can write ConfigMaps there, and creates "
+        "the Pods that they describe: the ValidatingAdmissionPolicy %s %s (see docs/security.md, "
+        "and etcompile watch --manifests)",
+        namespace,
+        POLICY,
+        known,
+    )

@@ -1,0 +1,86 @@
+"""How much of what others write into the cluster a watcher keeps, so that no one can fill it.
+
+Who may write ConfigMaps in one namespace could otherwise take the memory that the jobs of all
+others need. What finds no room is told of and not kept; everything else goes on.
+"""
+
+from collections.abc import Hashable
+from pathlib import Path
+
+RECORD_BYTES = 1024 * 1024
+"""Bytes of a run record, or of host lists: what a ConfigMap can hold."""
+REPLICA_BYTES = 256
+"""Bytes that a replica of a job takes, whether it has a Pod or not."""
+
+_EACH = 2048
+"""Bytes that a ConfigMap takes besides its text: its metadata, and what points to it."""
+_SHARE = 0.4
+"""Of the memory that there is, what may be taken by what others write."""
+_LEAST = 64 * 1024**2
+_MOST = 1024**3
+_CGROUP = Path("/sys/fs/cgroup/memory.max")
+
+
+class Room:
+    """Room for what is kept of ConfigMaps; not safe to share between threads.
+
+    Args:
+        total: Bytes for all of it.
+        each: Bytes for what is of one namespace.
+    """
+
+    def __init__(self, total: int, each: int) -> None:
+        self._total = total
+        self._each = each
+        self._taken: dict[Hashable, tuple[str, int]] = {}
+        self._sums: dict[str, int] = {}
+        self._sum = 0
+
+    def take(self, namespace: str, what: Hashable, size: int) -> bool:
+        """Takes room for something, instead of what it had before.
+
+        Args:
+            namespace: Whose it is.
+            what: What it is for.
+            size: Bytes of text; what they come to in memory is reckoned here.
+
+        Returns:
+            False if there is not as much; then it has none.
+        """
+        self.give_back(what)
+        size += _EACH
+        of_namespace = self._sums.get(namespace, 0) + size
+        if of_namespace > self._each or self._sum + size > self._total:
+            return False
+        self._taken[what] = namespace, size
+        self._sums[namespace] = of_namespace
+        self._sum += size
+        return True
+
+    def give_back(self, what: Hashable) -> None:
+        """Gives back the room of something, if it had any."""
+        namespace, size = self._taken.pop(what, ("", 0))
+        if not size:
+            return
+        self._sum -= size
+        self._sums[namespace] -= size
+        if not self._sums[namespace]:
+            del self._sums[namespace]
+
+
+def room(*, shared: bool) -> Room:
+    """The room that this machine has, or this container.
+
+    Args:
+        shared: Whether several namespaces share it: none of them gets more than half.
+    """
+    total = int(min(_MOST, max(_LEAST, _memory() * _SHARE)))
+    return Room(total, total // 2 if shared else total)
+
+
+def _memory() -> int:
+    """Bytes of memory that this process may have."""
+    try:
+        return int(_CGROUP.read_text())
+    except (OSError, ValueError):
+        return _MOST  # `max`, or no cgroup of its own

@@ -1,0 +1,78 @@
+"""A run that does not start: what holds it up is told, once, and stands in its record.
+
+That all Pods are there does not mean that one of them runs. An image that cannot be pulled is told
+of at once: it will not come by waiting. A Pod that finds no node, and one that is missing, are told
+of when that has lasted: a node may be on its way, and so may whoever applies the job.
+"""
+
+from collections.abc import Sequence
+
+from msgspec import structs
+
+from etcompile.watch.actions import EmitEvent, Requeue
+from etcompile.watch.rules.noticing import is_at_work
+from etcompile.watch.rules.places import Place
+from etcompile.watch.rules.ruling import Ruling
+from etcompile.watch.rules.stock import Stock
+from etcompile.watch.state import RunRecord
+
+MISSING = "PodsMissing"
+_BY_THE_SCHEDULER = ("Unschedulable", "SchedulingGated", "SchedulerError")
+"""What the scheduler says, which may find a place later, and by design does in a gang."""
+
+
+def held_up(stock: Stock, record: RunRecord, now: float) -> Ruling:
+    """The record, with what keeps a run from starting, and word of it if that is new.
+
+    Args:
+        stock: What has become of the replicas.
+        record: The run record.
+        now: The time.
+    """
+    standing = stock.standing
+    if record.phase != "Pending" or record.started is None:
+        return Ruling(record)
+    newest = max((pod.created for pod in standing.of_this_run), default=record.started)
+    due = newest + standing.view.patience.start
+    waiting = [] if is_at_work(standing) else _waiting(stock)
+    sure = [one for one in waiting if not one[1].startswith(_BY_THE_SCHEDULER)]
+    missing = [one.place for one in stock.those("awaited")]
+    patient = standing.view.settings.gang != "none"
+    if sure:
+        reason, message = _words(sure)
+    elif not (missing or waiting):
+        return Ruling(record)
+    elif now < due:
+        return Ruling(record, (Requeue(due),))
+    elif missing:
+        reason, message = MISSING, _who_is_missing(missing)
+    elif patient:
+        return Ruling(record)
+    else:
+        reason, message = _words(waiting)
+    if reason == record.reason:
+        return Ruling(record)
+    told = EmitEvent("JobNotStarting", message, warning=True)
+    return Ruling(structs.replace(record, reason=reason, message=message), (told,))
+
+
+def _waiting(stock: Stock) -> list[tuple[str, str]]:
+    """Name and trouble of each Pod that cannot start."""
+    found = [
+        (one.place.pod.name, one.place.pod.waiting)
+        for one in stock.those("there")
+        if one.place.pod is not None and one.place.pod.waiting
+    ]
+    return [*found, *((pod.name, pod.waiting) for pod in stock.standing.batch if pod.waiting)]
+
+
+def _words(waiting: Sequence[tuple[str, str]]) -> tuple[str, str]:
+    """The reason in one word, and a sentence."""
+    name, trouble = waiting[0]
+    return trouble.partition(":")[0], f"no Pod is running: {name}: {trouble}"
+
+
+def _who_is_missing(places: Sequence[Place]) -> str:
+    names = places[0].name if len(places) == 1 else f"{places[0].name} and {len(places) - 1} more"
+    went = "nobody has created them, or they went while no watcher was running"
+    return f"missing: {names}; {went}. Apply the job again"

@@ -1,0 +1,82 @@
+"""A watcher on a machine whose clock is wrong: the times in objects are the API server's."""
+
+import time
+
+import pytest
+from test_watch_followers import job as elastic
+from test_watch_followers import named
+from watched import eventually
+
+from etcompile.cluster.clock import ServerClock, steady
+from specs import kubeflow_job
+
+QUIET = 3.0
+"""Seconds in which whatever would go wrong does."""
+
+
+@pytest.fixture
+def clock_is_ahead(monkeypatch):
+    """`clock_is_ahead(45)`: the clock of this machine, not the API server's, is wrong by that."""
+    real = time.time
+
+    def skew(seconds: float) -> None:
+        monkeypatch.setattr(time, "time", lambda: real() + seconds)
+
+    return skew
+
+
+def on_a_node(value: dict) -> None:
+    if value["kind"] == "Pod":
+        value["spec"]["nodeName"] = "node-1"
+
+
+def test_nobody_follows_a_worker_that_has_time_left_to_end(place, watching, clock_is_ahead):
+    clock_is_ahead(45)
+    watching()
+    place.kubelets()
+    place.submit(elastic(place), marks=on_a_node)
+    eventually(lambda: len(place.ready()) == 3)
+    # Its kubelet has 30 seconds, and by this machine's clock they are over.
+    place.cluster.delete(place.cluster.resource("v1", "Pod"), named(1))
+    assert place.pod(named(1))["metadata"]["deletionTimestamp"]
+    time.sleep(QUIET)
+    assert named(4) not in place.pods(), "two Pods of one rank"
+    place.cluster.delete(place.cluster.resource("v1", "Pod"), named(1), grace=0)
+    eventually(lambda: named(4) in place.ready())
+
+
+def limited(name: str, seconds: int) -> dict:
+    job = kubeflow_job("PyTorchJob", {"Worker": 2}, runPolicy={"activeDeadlineSeconds": seconds})
+    return {**job, "metadata": {"name": name}}
+
+
+@pytest.mark.parametrize("seconds", [3600, -3600])
+def test_a_deadline_counts_the_seconds_of_the_api_server(place, watching, clock_is_ahead, seconds):
+    clock_is_ahead(seconds)
+    watching()
+    place.kubelets()
+    place.submit(limited("long", 600))
+    place.submit(limited("short", 6))
+    eventually(lambda: place.record("short").get("phase") == "Failed", 30)
+    assert place.record("short")["reason"] == "DeadlineExceeded"
+    assert place.record("long")["phase"] == "Running"
+    finished, now = place.record("short")["finished"], time.time() - seconds
+    assert abs(finished - now) < 60, "what is written down is in the API server's time"
+    told = eventually(lambda: [one for one in place.events() if one["reason"] == "JobFailed"])
+    assert told[0]["firstTimestamp"][:13] == time.strftime("%Y-%m-%dT%H", time.gmtime(finished))
+
+
+def test_the_time_between_answers_is_that_of_a_clock_that_runs():
+    clock = ServerClock()
+    dates = [(f"Sun, 22 Nov 2026 10:00:{second:02} GMT") for second in range(3)]
+    clock.heard("a proxy's nonsense", steady())
+    assert abs(clock.now() - time.time()) < 5
+    begun = steady()
+    clock.heard(dates[0], begun)
+    first = clock.now()
+    assert 1_795_341_600.0 <= first < 1_795_341_602.0
+    # The same second again says nothing new, and the next one narrows it down.
+    clock.heard(dates[0], begun)
+    assert clock.now() >= first
+    clock.heard(dates[2], steady())
+    assert 1_795_341_602.0 <= clock.now() < 1_795_341_603.5

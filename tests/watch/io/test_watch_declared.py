@@ -1,0 +1,178 @@
+"""What the watcher makes is what is declared now: nothing of a job as it was before."""
+
+import time
+
+import pytest
+from watched import eventually, training_job
+
+from etcompile.watch.manifests import NAME
+from specs import kubeflow_job
+
+QUIET = 1.5
+"""Seconds in which whatever would still go wrong does: longer than each wait of these watchers."""
+JOB = "etcompile.dev/job"
+
+
+def pods(place):
+    return place.cluster.resource("v1", "Pod")
+
+
+def maps(place):
+    return place.cluster.resource("v1", "ConfigMap")
+
+
+def made(place) -> list[str]:
+    """The Pods that watchers created."""
+    return [name for verb, kind, name in place.writes(NAME) if (verb, kind) == ("create", "pods")]
+
+
+def torch(*, suspend: bool) -> dict:
+    return kubeflow_job("PyTorchJob", {"Worker": 3}, runPolicy={"suspend": suspend})
+
+
+def apply(place, *documents: dict, kinds: tuple[str, ...] = ("ConfigMap",)) -> None:
+    for value in place.compiled(*documents):
+        if value["kind"] in kinds:
+            place.cluster.server_side_apply(value, force=True)
+
+
+def phase(place, job: str = "mnist") -> str:
+    return place.data(f"{job}-status").get("phase", "")
+
+
+# resumed ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["at once", "with another watcher", "while its Pods still go"])
+def test_the_pods_of_a_job_that_is_resumed_are_made_by_whoever_applies_it(place, watching, how):
+    running = watching(leads=False)
+    place.kubelets()
+    place.submit(torch(suspend=False))
+    eventually(lambda: phase(place) == "Running")
+    if how == "while its Pods still go":
+        for name in place.pods():
+            hold = {"metadata": {"finalizers": ["test.example/hold"]}}
+            place.cluster.patch(pods(place), name, hold)
+    apply(place, torch(suspend=True))
+    eventually(lambda: all("deletionTimestamp" in v["metadata"] for v in place.pods().values()))
+    eventually(lambda: phase(place) == "Suspended")
+    if how == "with another watcher":
+        running.stop()
+        watching(leads=False)
+    apply(place, torch(suspend=False))
+    for name in place.pods():
+        place.let_go(name)
+    eventually(lambda: not place.pods() and phase(place) == "Pending")
+    time.sleep(QUIET)
+    assert made(place) == []
+    for value in place.compiled(torch(suspend=False)):
+        if value["kind"] == "Pod":
+            place.cluster.create(value)  # refused if the watcher had been faster
+    eventually(lambda: phase(place) == "Running")
+    uid = place.uid("mnist-worker-1")
+    place.cluster.delete(pods(place), "mnist-worker-1", grace=0)
+    eventually(lambda: place.uid("mnist-worker-1") not in ("", uid))
+
+
+# deleted ----------------------------------------------------------------------------------------
+
+
+def test_what_came_back_of_a_job_while_somebody_deleted_it_goes_too(place, watching):
+    watching()
+    place.kubelets()
+    place.submit(training_job(workers=9, worker={"restartPolicy": "Always", "replicas": 9}))
+    eventually(lambda: place.whole(9))
+    for name in place.pods():
+        place.cluster.delete(pods(place), name, grace=0)
+    eventually(lambda: len(made(place)) >= 9, why="nothing came back, so nothing is shown")
+    place.cluster.delete(maps(place), "bert-config")
+    eventually(lambda: not [one for one in place.pods().values() if not going(one)])
+
+
+def going(value: dict) -> bool:
+    return "deletionTimestamp" in value["metadata"]
+
+
+def test_pods_that_somebody_else_made_stay_when_their_job_s_config_map_goes(place, watching):
+    watching()
+    place.kubelets()
+    place.submit(training_job(workers=2))
+    eventually(lambda: place.whole(2))
+    place.cluster.delete(maps(place), "bert-config")
+    time.sleep(QUIET)
+    assert not [name for name, one in place.pods().items() if going(one)]
+
+
+def test_the_pods_of_a_job_that_was_deleted_and_comes_again_are_made_by_whoever_applies_it(
+    place, watching
+):
+    watching()
+    place.kubelets()
+    place.submit(training_job(workers=3))
+    eventually(lambda: place.whole(3))
+    time.sleep(1.1)  # times in objects are whole seconds
+    for name in place.pods():
+        place.cluster.delete(pods(place), name, grace=0)
+    for name in ("bert-config", "bert-status"):
+        place.cluster.delete(maps(place), name)
+    apply(place, training_job(workers=3))
+    time.sleep(QUIET)
+    assert made(place) == []
+
+
+# scaled in --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tool", ["none", "flux"])
+def test_a_worker_that_is_scaled_in_while_it_is_replaced_leaves(place, watching, tool):
+    def synced(value: dict) -> None:
+        if tool == "flux":
+            labels = value["metadata"].setdefault("labels", {})
+            labels["kustomize.toolkit.fluxcd.io/name"] = "jobs"
+
+    watching()
+    place.kubelets()
+    place.submit(training_job(workers=3), marks=synced)
+    eventually(lambda: place.whole(3))
+    place.fails("bert-worker-2")
+    eventually(lambda: place.whole(3) and "bert-worker-2" in made(place))
+    time.sleep(1.1)
+    for value in place.compiled(training_job(workers=2), marks=synced):
+        if value["kind"] == "ConfigMap":
+            place.cluster.server_side_apply(value, force=True)
+    place.fails("bert-worker-1")
+    eventually(lambda: "bert-worker-2" not in place.pods())
+
+
+# relabelled -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("label", [None, "other"])
+def test_a_pod_that_somebody_takes_out_of_its_job_is_told_of_and_then_replaced(
+    place, watching, label
+):
+    watching()
+    place.kubelets()
+    place.submit(training_job(workers=2, worker={"restartPolicy": "Always", "replicas": 2}))
+    eventually(lambda: place.whole(2))
+    uid = place.uid("bert-worker-1")
+    place.cluster.patch(pods(place), "bert-worker-1", {"metadata": {"labels": {JOB: label}}})
+    eventually(lambda: place.hosts() == ["bert-worker-0"])
+    told = eventually(lambda: [one for one in place.events() if one["reason"] == "NameTaken"])
+    assert "bert-worker-1 does not have the label etcompile.dev/job=bert" in told[0]["message"]
+    assert place.uid("bert-worker-1") == uid, "what somebody took out is theirs"
+    place.cluster.delete(pods(place), "bert-worker-1", grace=0)
+    eventually(lambda: place.whole(2), 40)
+
+
+def test_a_pod_that_is_put_back_into_its_job_is_listed_again(place, watching):
+    watching()
+    place.kubelets()
+    place.submit(training_job(workers=2))
+    eventually(lambda: place.whole(2))
+    uid = place.uid("bert-worker-1")
+    place.cluster.patch(pods(place), "bert-worker-1", {"metadata": {"labels": {JOB: "other"}}})
+    eventually(lambda: place.hosts() == ["bert-worker-0"])
+    place.cluster.patch(pods(place), "bert-worker-1", {"metadata": {"labels": {JOB: "bert"}}})
+    eventually(lambda: place.hosts() == ["bert-worker-0", "bert-worker-1"])
+    assert place.uid("bert-worker-1") == uid

@@ -1,0 +1,123 @@
+"""A watcher that runs for months: nothing is kept of jobs that are gone."""
+
+from collections import deque
+from typing import Any
+
+import pytest
+from watched import eventually, training_job
+
+from etcompile.watch.observing import Observations
+from etcompile.watch.room import Room
+from specs import dlrover_type, elastic_job, kubeflow_job
+
+ROUNDS = 12
+
+
+def kept(root: Any) -> dict[str, int]:
+    """The sizes of all containers below an object of ours, by the way to them."""
+    found: dict[str, int] = {}
+    done: set[int] = set()
+
+    def walk(value: Any, path: str) -> None:
+        if id(value) in done or path.count(".") > 4:
+            return
+        done.add(id(value))
+        if isinstance(value, (dict, set, frozenset, list, deque)):
+            found[path] = len(value)
+            return
+        if type(value).__module__.startswith("etcompile.watch"):
+            for name, one in vars(value).items() if hasattr(value, "__dict__") else ():
+                walk(one, f"{path}.{name}")
+
+    walk(root, "watcher")
+    return found
+
+
+STEADY = ("_streams", "_quotas", "_threads", "_waiting", "_timers")
+"""What does not depend on jobs, empties by itself, or has a bound of its own (test_queueing)."""
+
+
+def submit(place, number: int) -> None:
+    gang = elastic_job({"worker": dlrover_type(2)}, name=f"e-{number}")
+    gang["metadata"]["namespace"] = place.namespace
+    torch = kubeflow_job("PyTorchJob", {"Worker": 2})
+    torch["metadata"] = {"name": f"t-{number}"}
+    place.submit(training_job(name=f"h-{number}", workers=2), gang, torch)
+
+
+def clear(place) -> None:
+    """Somebody deletes everything."""
+    for kind in ("Pod", "ConfigMap"):
+        resource = place.cluster.resource("v1", kind)
+        for one in place.cluster.list(resource, place.namespace).items:
+            if one["metadata"]["name"] != "kube-root-ca.crt":
+                place.cluster.delete(resource, one["metadata"]["name"], grace=0)
+
+
+def test_nothing_is_kept_of_jobs_that_came_and_went(place, watching):
+    running = watching()
+    place.kubelets()
+    before = kept(running.watcher)
+    assert any(path.endswith("._with_secrets") for path in before), "the walk sees nothing"
+    for number in range(ROUNDS):
+        submit(place, number)
+        names = (f"h-{number}", f"t-{number}", f"e-{number}")
+        eventually(lambda names=names: all(place.record(name).get("seen") for name in names), 30)
+        place.fails(f"h-{number}-worker-1")
+        clear(place)
+        eventually(lambda: not running.watcher._observations.known(), 30)  # noqa: SLF001
+        for kind in ("Service", "Secret", "ServiceAccount"):
+            resource = place.cluster.resource("v1", kind)
+            for one in place.cluster.list(resource, place.namespace).items:
+                if f"-{number}" in one["metadata"]["name"]:
+                    place.cluster.delete(resource, one["metadata"]["name"])
+    eventually(lambda: running.watcher.idle)
+
+    def grown() -> dict[str, tuple[int, int]]:
+        after = kept(running.watcher)
+        return {
+            path: (before.get(path, 0), size)
+            for path, size in after.items()
+            if size > before.get(path, 0) and not path.endswith(STEADY)
+        }
+
+    eventually(lambda: not grown(), 10, why=str(grown()))
+
+
+def pod(name: str, version: int, namespace: str = "ml") -> dict[str, Any]:
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "uid": name,
+            "resourceVersion": str(version),
+            "labels": {"etcompile.dev/job": "bert", "etcompile.dev/role": "worker"},
+        }
+    }
+
+
+@pytest.fixture
+def seen() -> Observations:
+    return Observations(lambda _key: None, Room(2**30, 2**30))
+
+
+def test_nothing_is_kept_of_namespaces_that_came_and_went(seen):
+    seen.pods.begin(None)
+    seen.pods.complete(None, "1")
+    for number in range(500):
+        for event in ("ADDED", "DELETED"):
+            seen.pods.changed(event, pod("w", 2 + 2 * number + (event != "ADDED"), f"n-{number}"))
+    assert seen.known() == []
+    sizes = {name: size for name, size in kept(seen).items() if size > 10}
+    assert sizes == {}
+
+
+def test_pods_that_others_followed_are_forgotten_after_a_while(seen):
+    for number in range(500):
+        seen.saw_pod(pod(f"w-{number}", 2 * number + 1))
+        if number:
+            seen.saw_pod(pod(f"w-{number - 1}", 2 * number + 2), gone=True)
+    key = ("ml", "bert")
+    assert len(seen.job(key).gone) == 499
+    seen.forget_gone(key, max(one.at for one in seen.job(key).gone.values()))
+    assert seen.job(key).gone == {}

@@ -1,0 +1,147 @@
+"""What is left of a job when its ttlSecondsAfterFinished is over."""
+
+import contextlib
+import time
+
+import pytest
+from watched import eventually
+
+from etcompile.watch.manifests import NAME
+from specs import kubeflow_job, replicas
+from world import mpi_job
+
+KINDS = (
+    ("v1", "Pod"),
+    ("v1", "Service"),
+    ("v1", "ConfigMap"),
+    ("v1", "Secret"),
+    ("v1", "ServiceAccount"),
+    ("rbac.authorization.k8s.io/v1", "Role"),
+    ("rbac.authorization.k8s.io/v1", "RoleBinding"),
+    ("batch/v1", "Job"),
+)
+JOB = "etcompile.dev/job"
+
+
+def torch(**policy) -> dict:
+    policy = {"ttlSecondsAfterFinished": 1, **policy}
+    return kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 2}, runPolicy=policy)
+
+
+def left(place) -> set[tuple[str, str]]:
+    """Kind and name of what there is in the namespace, but for the watcher's own."""
+    found = set()
+    for version, kind in KINDS:
+        for one in place.cluster.list(place.cluster.resource(version, kind), place.namespace).items:
+            name = one["metadata"]["name"]
+            if not name.startswith(NAME) and name not in ("kube-root-ca.crt", "default"):
+                found.add((kind, name))
+    return found
+
+
+def told(place) -> list[str]:
+    return [one["message"] for one in place.events() if one["reason"] == "NotRemoved"]
+
+
+def foreign(place) -> set[tuple[str, str]]:
+    """Objects of people, as like to the job's as they may be."""
+    service = {"spec": {"ports": [{"port": 1}]}}
+    made = (
+        ("Service", "mnist-worker-9", {JOB: "mnist"}, service),
+        ("ConfigMap", "mnist-config-of-mine", {JOB: "mnist"}, {}),
+        ("Secret", "mnist-token", {JOB: "mnist"}, {}),
+        ("ConfigMap", "other-config", {JOB: "other"}, {}),
+    )
+    for kind, name, labels, more in made:
+        metadata = {"name": name, "namespace": place.namespace, "labels": labels}
+        place.cluster.create({"apiVersion": "v1", "kind": kind, "metadata": metadata, **more})
+    return {(kind, name) for kind, name, _, _ in made}
+
+
+def test_all_that_was_made_for_a_job_goes_and_nothing_else(place, watching):
+    watching()
+    others = foreign(place)
+    place.kubelets()
+    place.submit(torch())
+    eventually(lambda: place.data("mnist-status").get("phase") == "Running")
+    place.becomes("mnist-master-0", "Succeeded", 0)
+    eventually(lambda: left(place) == others)
+
+
+def test_the_rights_and_the_key_pair_of_an_mpi_job_go_with_it(place, watching):
+    watching()
+    place.kubelets()
+    place.submit(mpi_job(runPolicy={"ttlSecondsAfterFinished": 1, "cleanPodPolicy": "None"}))
+    with contextlib.suppress(AssertionError):
+        eventually(lambda: place.data("mnist-status").get("phase") == "Running")
+    assert {kind for kind, _ in left(place)} >= {"Role", "RoleBinding", "ServiceAccount"}
+    place.becomes("mnist-launcher", "Succeeded", 0)
+    eventually(lambda: left(place) == set())
+
+
+@pytest.mark.parametrize("whose", ["its own", "somebody's"])
+def test_a_generated_key_pair_goes_and_one_that_people_have_made_stays(place, watching, whose):
+    secret = {"name": "mnist-ssh", "namespace": place.namespace}
+    if whose == "somebody's":
+        place.cluster.create({"apiVersion": "v1", "kind": "Secret", "metadata": secret})
+    watching()
+    place.submit(mpi_job(version="v2beta1", runPolicy={"ttlSecondsAfterFinished": 1}))
+    eventually(lambda: ("Secret", "mnist-ssh") in left(place))
+    place.kubelets()
+    jobs = place.cluster.resource("batch/v1", "Job")
+    done = [{"type": kind, "status": "True"} for kind in ("SuccessCriteriaMet", "Complete")]
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    status = {"conditions": done, "completionTime": now, "startTime": now, "succeeded": 1}
+    place.cluster.patch(
+        jobs, "mnist-launcher", {"status": status}, place.namespace, subresource="status"
+    )
+    stays = {("Secret", "mnist-ssh")} if whose == "somebody's" else set()
+    eventually(lambda: left(place) == stays)
+
+
+@pytest.mark.parametrize("how", ["git", "annotation", "rights"])
+def test_what_may_not_be_removed_stays_and_that_is_told_once(place, watching, how):
+    def marks(value: dict) -> None:
+        metadata = value["metadata"]
+        if how == "git":
+            metadata.setdefault("labels", {})["kustomize.toolkit.fluxcd.io/name"] = "jobs"
+        if how == "annotation":
+            metadata.setdefault("annotations", {})["etcompile.dev/prevent-destroy"] = "true"
+
+    watching(without=("services", "list") if how == "rights" else None)
+    place.kubelets()
+    place.submit(torch(), marks=marks)
+    eventually(lambda: place.data("mnist-status").get("phase") == "Running")
+    place.becomes("mnist-master-0", "Succeeded", 0)
+    [message] = eventually(lambda: told(place))
+    time.sleep(2)
+    assert len(told(place)) == 1
+    assert ("ConfigMap", "mnist-config") in left(place)
+    assert ("Service", "mnist-master-0") in left(place)
+    words = {
+        "git": "ttlSecondsAfterFinished has no effect",
+        "annotation": "mnist-config has an annotation that forbids it",
+        "rights": "services",
+    }
+    assert words[how] in message
+    assert (("Pod", "mnist-master-0") in left(place)) == (how == "git")
+
+
+def test_the_watcher_s_rights_are_enough_to_remove_a_job_and_what_is_left_is_asked_for_once(
+    place, watching
+):
+    watching()
+    place.kubelets()
+    types = {"Master": replicas("PyTorchJob", 1), "Worker": replicas("PyTorchJob", 2)}
+    place.submit(kubeflow_job("PyTorchJob", types, runPolicy={"ttlSecondsAfterFinished": 1}))
+    eventually(lambda: place.data("mnist-status").get("phase") == "Running")
+    place.becomes("mnist-master-0", "Succeeded", 0)
+    eventually(lambda: not left(place))
+    asked = [
+        event["responseStatus"]["code"]
+        for event in place.plane.audit(place.namespace)
+        if NAME in event["user"]["username"]
+    ]
+    assert 403 not in asked
+    deletes = [one for one in place.writes(NAME) if one[0] == "delete" and one[1] == "services"]
+    assert len(deletes) == len(set(deletes)) == 3

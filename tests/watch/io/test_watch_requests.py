@@ -1,0 +1,192 @@
+"""However odd the state of a job is, and whatever else happens to it: few requests."""
+
+import contextlib
+import threading
+import time
+from collections import Counter
+
+import pytest
+from watched import eventually, training_job
+
+from etcompile.cluster import ClusterError
+
+SECONDS = 4.0
+"""For how long requests are counted. A loop without a back-off sends hundreds."""
+MOST = 30
+
+
+def pods(place):
+    return place.cluster.resource("v1", "Pod")
+
+
+def maps(place):
+    return place.cluster.resource("v1", "ConfigMap")
+
+
+def begun(place, workers: int = 4) -> None:
+    place.kubelets()
+    place.submit(training_job(workers=workers, worker={"restartPolicy": "Always"}))
+    eventually(lambda: place.whole(workers))
+
+
+def unlabelled(place, name: str = "bert-worker-1") -> None:
+    place.cluster.patch(pods(place), name, {"metadata": {"labels": {"etcompile.dev/job": None}}})
+
+
+def of_somebody(place) -> None:
+    """The name of a worker is taken by a Pod of somebody else."""
+    container = {"name": "c", "image": "i"}
+    other = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "bert-worker-1", "namespace": place.namespace},
+        "spec": {"containers": [container]},
+    }
+    place.cluster.delete(pods(place), "bert-worker-1")
+    with contextlib.suppress(ClusterError):  # the watcher may be faster, and then it is as well
+        place.cluster.create(other)
+
+
+def terminating(place) -> None:
+    place.cluster.delete(place.cluster.resource("v1", "Namespace"), place.namespace)
+    for name in ("bert-worker-1", "bert-worker-2"):
+        place.cluster.delete(pods(place), name)
+
+
+def held_by_a_finalizer(place) -> None:
+    place.cluster.patch(
+        pods(place), "bert-worker-1", {"metadata": {"finalizers": ["example.com/a"]}}
+    )
+    place.fails("bert-worker-1")
+
+
+def immutable(*names: str):
+    def make(place) -> None:
+        for name in names:
+            place.cluster.patch(maps(place), name, {"immutable": True})
+        place.fails("bert-worker-1")
+
+    return make
+
+
+def unlabelled_map(name: str):
+    def make(place) -> None:
+        change = {"metadata": {"labels": {"etcompile.dev/job": None}}}
+        place.cluster.patch(maps(place), name, change)
+        place.fails("bert-worker-1")
+
+    return make
+
+
+def data(name: str, **given: str):
+    def make(place) -> None:
+        place.cluster.patch(maps(place), name, {"data": given})
+        place.fails("bert-worker-1")
+
+    return make
+
+
+def fails(place) -> None:
+    for name in ("bert-worker-1", "bert-worker-2"):
+        place.fails(name)
+
+
+STATES = {
+    "a Pod without the job's label": unlabelled,
+    "a name that is taken": of_somebody,
+    "a namespace that is being deleted": terminating,
+    "a Pod that waits for a finalizer": held_by_a_finalizer,
+    "a record that cannot be changed": immutable("bert-status"),
+    "a list that cannot be changed": immutable("bert-hosts"),
+    "a record without its label": unlabelled_map("bert-status"),
+    "a list without its label": unlabelled_map("bert-hosts"),
+    "a job that cannot be read": data("bert-config", **{"job.yaml": "a: ["}),
+    "a record that cannot be read": data("bert-status", record="{", phase=""),
+    "a list that nobody has written": data("bert-hosts", hostfile="nobody"),
+}
+REFUSED = {
+    "every Pod": ("POST", r"/pods\?", 403),
+    "Pods for a while": ("POST", r"/pods\?", 429),
+    "Pods by a server that fails": ("POST", r"/pods\?", 500),
+    "every deletion": ("DELETE", r"/pods/", 403),
+    "every record": ("PATCH", r"/configmaps/bert-status", 403),
+    "every list": ("PATCH", r"/configmaps/bert-hosts", 403),
+    "every annotation": ("PATCH", r"/pods/", 403),
+    "every Event": ("POST", r"/events", 403),
+    "every Secret": ("POST", r"/secrets", 403),
+}
+
+
+@pytest.fixture
+def busy(place):
+    """`busy()`: from now on something happens to a worker all the time, and nothing follows."""
+    stop = threading.Event()
+    threads: list[threading.Thread] = []
+
+    def happen() -> None:
+        for count in range(100_000):
+            if stop.wait(0.02):
+                return
+            status = {
+                "containerStatuses": [
+                    {
+                        "name": "train",
+                        "restartCount": count,
+                        "ready": True,
+                        "image": "",
+                        "imageID": "",
+                    }
+                ]
+            }
+            with contextlib.suppress(ClusterError):
+                place.cluster.patch(
+                    pods(place), "bert-worker-3", {"status": status}, subresource="status"
+                )
+
+    def start() -> None:
+        threads.append(threading.Thread(target=happen))
+        threads[-1].start()
+
+    yield start
+    stop.set()
+    for thread in threads:
+        thread.join()
+
+
+def counted(proxy) -> Counter:
+    """The requests of the next seconds, but for those that watch and lead."""
+    before = len(proxy.seen)
+    time.sleep(SECONDS)
+    asked = [one for one in proxy.seen[before:] if "/leases" not in one.path]
+    return Counter(f"{one.method} {one.path.partition('?')[0].rpartition('/')[2]}" for one in asked)
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_an_odd_state_costs_few_requests(place, watching, proxy, busy, state):
+    watching(server=proxy.url)
+    begun(place)
+    STATES[state](place)
+    busy()
+    found = counted(proxy)
+    assert found.total() <= MOST, found
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_is_refused_costs_few_requests(place, watching, proxy, busy, what):
+    watching(server=proxy.url)
+    begun(place)
+    method, path, status = REFUSED[what]
+    proxy.add("status", method=method, path=path, status=status, times=100_000)
+    fails(place)
+    busy()
+    found = counted(proxy)
+    assert found.total() <= MOST, found
+
+
+def test_a_job_in_peace_costs_none(place, watching, proxy, busy):
+    watching(server=proxy.url)
+    begun(place)
+    eventually(lambda: place.pod("bert-launcher")["metadata"]["annotations"])
+    time.sleep(1.0)
+    busy()
+    assert counted(proxy).total() <= 2

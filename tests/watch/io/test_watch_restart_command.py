@@ -1,0 +1,61 @@
+"""`etcompile restart` beside a watcher that is at work: a new run, which it then looks after."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+import yaml
+from watched import eventually, training_job
+
+PODS = {"bert-launcher", "bert-worker-0", "bert-worker-1"}
+
+
+@pytest.fixture
+def run(control_plane, namespace, tmp_path):
+    kubeconfig = control_plane.kubeconfig(token="admin-token", namespace=namespace)
+
+    def etcompile(*arguments):
+        return subprocess.run(
+            [sys.executable, "-m", "etcompile", *arguments],
+            cwd=tmp_path,
+            env={**os.environ, "KUBECONFIG": str(kubeconfig)},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(training_job()))
+    return etcompile
+
+
+@pytest.mark.parametrize("how", ["failed", "succeeded", "running"])
+def test_a_job_is_run_again_and_the_watcher_looks_after_the_new_run(place, watching, run, how):
+    place.kubelets()
+    assert run("apply", "job.yaml").returncode == 0
+    watching()
+    eventually(lambda: place.data("bert-status").get("phase") == "Running")
+    before = {name: place.uid(name) for name in PODS}
+    if how != "running":
+        place.becomes(
+            "bert-launcher",
+            "Failed" if how == "failed" else "Succeeded",
+            1 if how == "failed" else 0,
+        )
+        eventually(lambda: place.data("bert-status").get("done"))
+    done = run("restart", "bert")
+    assert done.returncode == 0, done.stdout + done.stderr
+    now = {name: place.uid(name) for name in PODS}
+    assert all(now.values())
+    assert not {*now.values()} & {*before.values()}
+    # It runs, is counted from the beginning, and is nobody's earlier run.
+    eventually(lambda: place.data("bert-status").get("phase") == "Running")
+    assert not place.data("bert-status").get("done")
+    eventually(lambda: sorted(place.hosts()) == ["bert-worker-0", "bert-worker-1"])
+    place.fails("bert-worker-1")
+    eventually(lambda: place.uid("bert-worker-1") not in ("", now["bert-worker-1"]))
+    assert place.uid("bert-launcher") == now["bert-launcher"]
+    assert run("diff", "job.yaml").returncode == 0
+    place.becomes("bert-launcher", "Succeeded", 0)
+    eventually(lambda: place.data("bert-status").get("phase") == "Succeeded")

@@ -1,0 +1,200 @@
+"""Pods that look like those of a job and are not: by somebody who may only create Pods."""
+
+import json
+
+import pytest
+from watched import eventually, training_job
+
+from etcompile.cluster import connect
+from etcompile.model.protocol import SPEC_HASH
+from etcompile.watch.belonging import difference
+from etcompile.watch.state import ran
+
+CREATE = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["create"]}]
+
+
+def mpi_job(name: str = "hvd") -> dict:
+    """An MPIJob whose launcher is a Job of Kubernetes."""
+    container = {"name": "mpi", "image": "horovod/horovod:0.28.1"}
+    launcher = {**container, "command": ["mpirun", "-np", "2", "python", "train.py"]}
+    return {
+        "apiVersion": "kubeflow.org/v2beta1",
+        "kind": "MPIJob",
+        "metadata": {"name": name},
+        "spec": {
+            "runPolicy": {"cleanPodPolicy": "Running"},
+            "mpiReplicaSpecs": {
+                "Launcher": {"replicas": 1, "template": {"spec": {"containers": [launcher]}}},
+                "Worker": {"replicas": 2, "template": {"spec": {"containers": [container]}}},
+            },
+        },
+    }
+
+
+@pytest.fixture
+def attacker(control_plane, place):
+    """The connection of somebody who may create Pods in the namespace, and nothing else."""
+    control_plane.grant(place.namespace, "mallory", CREATE)
+    kubeconfig = control_plane.kubeconfig(user="mallory", groups=())
+    with connect(kubeconfig=kubeconfig, namespace=place.namespace) as found:
+        found.resource("v1", "Pod")
+        yield found
+
+
+def told(place, name: str) -> list[dict]:
+    return [
+        one
+        for one in place.events()
+        if (one["reason"], one["involvedObject"]["name"]) == ("ForeignPod", name)
+    ]
+
+
+def one_of(objects: list[dict], kind: str, name: str) -> dict:
+    return next(v for v in objects if (v["kind"], v["metadata"]["name"]) == (kind, name))
+
+
+def launcher_pod(job: dict, **metadata) -> dict:
+    """A Pod as the Job of Kubernetes makes it."""
+    template = json.loads(json.dumps(job["spec"]["template"]))
+    own = {"name": f"{job['metadata']['name']}-x7k2p", "namespace": job["metadata"]["namespace"]}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {**template["metadata"], **own, **metadata},
+        "spec": {**template["spec"], "restartPolicy": "Never"},
+    }
+
+
+def test_a_pod_that_looks_like_the_launcher_of_a_job_ends_no_run(place, watching, attacker):
+    place.kubelets()
+    objects = place.submit(mpi_job())
+    watching()
+    eventually(lambda: len(place.ready()) == 2)
+    job = next(v for v in objects if v["kind"] == "Job")
+    fake = attacker.create(launcher_pod(job))["metadata"]["name"]
+    eventually(lambda: place.becomes(fake, "Succeeded", 0))
+    [event] = eventually(lambda: told(place, fake))
+    assert "has not made it" in event["message"]
+    assert len(place.ready()) == 2
+    assert place.record("hvd").get("phase", "Pending") in ("Pending", "Running")
+    # The one that the Job controller makes counts.
+    live = place.cluster.get(place.cluster.resource("batch/v1", "Job"), job["metadata"]["name"])
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": live["metadata"]["name"]}
+    reference = {**owner, "uid": live["metadata"]["uid"], "controller": True}
+    name = f"{job['metadata']['name']}-real"
+    place.cluster.create(launcher_pod(job, name=name, ownerReferences=[reference]))
+    eventually(lambda: place.becomes(name, "Succeeded", 0))
+    eventually(lambda: place.record("hvd").get("phase") == "Succeeded")
+
+
+def without_launcher(place) -> tuple[list[dict], dict]:
+    """The objects of `bert` without its launcher's Pod, which is still to come; and that Pod."""
+    objects = place.compiled(training_job())
+    launcher = one_of(objects, "Pod", "bert-launcher")
+    for value in objects:
+        if value is not launcher:
+            place.cluster.create(value)
+    return objects, launcher
+
+
+@pytest.mark.parametrize("change", ["image", "command", "container", "controller"])
+def test_a_pod_in_the_place_of_one_that_is_not_there_yet_ends_no_run(
+    place, watching, attacker, change
+):
+    watching()
+    _, launcher = without_launcher(place)
+    eventually(lambda: len(place.pods()) == 2)
+    fake = json.loads(json.dumps(launcher))
+    [main] = fake["spec"]["containers"]
+    match change:
+        case "image":
+            main["image"] = "busybox:1.36"
+        case "command":
+            main["command"] = ["true"]
+        case "container":
+            main["name"] = "other"
+        case "controller":
+            reference = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "x", "uid": "u"}
+            fake["metadata"]["ownerReferences"] = [{**reference, "controller": True}]
+    attacker.create(fake)
+    for name in ("bert-worker-0", "bert-worker-1"):
+        place.becomes(name, "Running")
+    place.becomes("bert-launcher", "Succeeded", 0)
+    eventually(lambda: told(place, "bert-launcher"))
+    assert "done" not in place.data("bert-status")
+    assert place.record().get("phase", "Pending") != "Succeeded"
+    # Once it is gone, nothing of it is left.
+    place.cluster.delete(place.cluster.resource("v1", "Pod"), "bert-launcher", grace=0)
+    eventually(lambda: place.pod("bert-launcher") is None)
+    place.cluster.create(launcher)
+    eventually(lambda: place.becomes("bert-launcher", "Running"))
+    eventually(lambda: place.record().get("phase") == "Running")
+    place.becomes("bert-launcher", "Succeeded", 0)
+    eventually(lambda: place.record().get("phase") == "Succeeded")
+    assert len(told(place, "bert-launcher")) == 1
+
+
+def test_what_admission_changes_of_a_pod_does_not_make_it_another(place, watching):
+    watching()
+    _, launcher = without_launcher(place)
+    [main] = launcher["spec"]["containers"]
+    main["image"] = f"mirror.local:5000/hub/horovod/horovod@sha256:{'a' * 64}"
+    launcher["spec"]["containers"].insert(0, {"name": "proxy", "image": "envoy:1"})
+    place.cluster.create(launcher)
+    for name in ("bert-worker-0", "bert-worker-1", "bert-launcher"):
+        place.becomes(name, "Running")
+    eventually(lambda: place.record().get("phase") == "Running")
+    place.becomes("bert-launcher", "Succeeded", 0)
+    eventually(lambda: place.record().get("phase") == "Succeeded")
+    assert told(place, "bert-launcher") == []
+
+
+def of(image: str = "a/b:1", command: list | None = None, args: list | None = None) -> tuple:
+    container = {"name": "main", "image": image, "command": command or [], "args": args or []}
+    return ran({"containers": [container]})
+
+
+@pytest.mark.parametrize(
+    ("live", "same"),
+    [
+        ("a/b:2", True),
+        ("a/b@sha256:0", True),
+        ("docker.io/a/b:1", True),
+        ("mirror.local:5000/cache/a/b:1", True),
+        ("evil/b:1", False),
+        ("evil/xa/b:1", False),
+        ("a/b/c:1", False),
+        ("b:1", False),
+        ("", False),
+    ],
+)
+def test_which_images_are_one(live, same):
+    [compiled] = of("a/b:1")
+    assert (difference(of(live), compiled, {}, patched=False) == "") == same
+
+
+def test_what_another_version_has_wrapped_is_the_same():
+    written = {"command": ["python"], "args": ["train.py"]}
+    [compiled] = of(command=["sh", "/etc/new.sh", "python"], args=["train.py"])
+    for command, args in (
+        (["python"], ["train.py"]),
+        (["sh", "/old.sh", "python", "train.py"], []),
+    ):
+        assert difference(of(command=command, args=args), compiled, written, patched=False) == ""
+    other = of(command=["python"], args=["evil.py"])
+    assert "another command" in difference(other, compiled, written, patched=False)
+    assert difference(other, compiled, written, patched=True) == ""
+
+
+def test_only_pods_of_the_run_are_looked_at_so(place, watching):
+    watching()
+    objects, launcher = without_launcher(place)
+    launcher["metadata"]["annotations"][SPEC_HASH] = "0" * 12
+    launcher["spec"]["containers"][0]["image"] = "busybox:1"
+    place.cluster.create(launcher)
+    place.becomes("bert-launcher", "Succeeded", 0)
+    for name in ("bert-worker-0", "bert-worker-1"):
+        place.becomes(name, "Running")
+    eventually(lambda: len(place.ready()) == 2)
+    assert told(place, "bert-launcher") == []
+    assert objects

@@ -1,0 +1,133 @@
+"""An apply that changes the ConfigMap and is refused the Pods: the old run is looked after."""
+
+import time
+
+import pytest
+from watched import QUICK, eventually, training_job
+
+from etcompile.watch.rules.superseding import REASON
+
+IMAGE = "horovod/horovod:0.27.0"
+"""Of another run: an image can be changed in place, but then the hash in the Pod cannot."""
+
+
+def job(image: str = "", workers: int = 3, policy: str = "OnFailure") -> dict:
+    found = training_job(workers=workers, worker={"restartPolicy": policy})
+    if image:
+        for part in found["spec"]["etReplicaSpecs"].values():
+            part["template"]["spec"]["containers"][0]["image"] = image
+    return found
+
+
+def declare(place, document: dict) -> None:
+    """What is left of an apply whose Pods are refused."""
+    for value in place.compiled(document):
+        if value["kind"] != "Pod":
+            place.cluster.server_side_apply(value, force=True)
+
+
+def begun(place, workers: int = 3) -> None:
+    place.kubelets()
+    place.submit(job(workers=workers))
+    eventually(lambda: place.whole(workers))
+
+
+def images(place) -> set[str]:
+    return {pod["spec"]["containers"][0]["image"] for pod in place.pods().values()}
+
+
+def told(place) -> list[str]:
+    return [one["message"] for one in place.events() if one["reason"] == REASON]
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["watched", "between two watchers"])
+def test_the_pods_of_the_old_run_are_still_replaced(place, watching, there):
+    first = watching()
+    begun(place)
+    record = place.record()
+    if not there:
+        first.stop()
+    declare(place, job(IMAGE))
+    uid = place.uid("bert-worker-1")
+    place.fails("bert-worker-1")
+    if not there:
+        watching()
+    eventually(lambda: place.uid("bert-worker-1") not in ("", uid))
+    eventually(lambda: place.whole(3))
+    assert images(place) == {"horovod/horovod:0.28.1"}
+    assert place.record()["run"] == record["run"]
+    eventually(lambda: place.record().get("reason") == REASON)
+    eventually(lambda: told(place))
+    time.sleep(0.5)
+    assert len(told(place)) == 1
+    # Somebody takes the change back.
+    declare(place, job())
+    eventually(lambda: "reason" not in place.record())
+
+
+def test_a_dead_host_of_the_old_run_is_not_listed(place, watching):
+    watching()
+    begun(place)
+    declare(place, job(IMAGE))
+    place.cluster.patch(
+        place.cluster.resource("v1", "Pod"),
+        "bert-worker-1",
+        {"status": {"conditions": [{"type": "Ready", "status": "False"}]}},
+        subresource="status",
+    )
+    eventually(lambda: place.hosts() == ["bert-worker-0", "bert-worker-2"])
+
+
+def test_the_old_run_ends_as_it_would_have(place, watching):
+    watching()
+    begun(place)
+    run = place.record()["run"]
+    declare(place, job(IMAGE))
+    place.becomes("bert-launcher", "Succeeded", 0)
+    eventually(lambda: place.data("bert-status").get("done") == run)
+    assert place.record()["phase"] == "Succeeded"
+
+
+def test_pods_that_are_exchanged_are_not_made_again(place, watching):
+    watching()
+    begun(place)
+    declare(place, job(IMAGE))
+    objects = [one for one in place.compiled(job(IMAGE)) if one["kind"] == "Pod"]
+    before = len([one for one in place.writes("watch") if one[:2] == ("create", "pods")])
+    for value in objects:
+        name = value["metadata"]["name"]
+        place.cluster.delete(place.cluster.resource("v1", "Pod"), name)
+        time.sleep(QUICK.settle)
+        place.cluster.create(value)
+    eventually(lambda: place.whole(3))
+    made = [one for one in place.writes("watch") if one[:2] == ("create", "pods")]
+    assert len(made) == before
+    assert images(place) == {IMAGE}
+    eventually(lambda: place.data("bert-status").get("phase") == "Running")
+    assert told(place) == []
+
+
+def test_a_copy_that_is_not_of_the_run_makes_no_pod(place, watching):
+    watching()
+    begun(place)
+    declare(place, job(IMAGE))
+    eventually(lambda: place.record().get("reason") == REASON)
+    maps = place.cluster.resource("v1", "ConfigMap")
+    text = place.cluster.get(maps, "bert-config")["data"]["job.yaml"]
+    place.cluster.patch(maps, "bert-status", {"data": {"run.yaml": text}})
+    eventually(lambda: any("cannot be looked after" in one for one in told(place)))
+    place.fails("bert-worker-1")
+    time.sleep(QUICK.verdict)
+    assert place.pod("bert-worker-1")["status"]["phase"] == "Failed"
+
+
+def test_scaling_before_changes_the_copy(place, watching):
+    watching()
+    begun(place, 4)
+    declare(place, job(workers=3))
+    eventually(lambda: place.pod("bert-worker-3") is None)
+    declare(place, job(IMAGE, workers=3))
+    uid = place.uid("bert-worker-1")
+    place.fails("bert-worker-1")
+    eventually(lambda: place.uid("bert-worker-1") not in ("", uid))
+    assert sorted(place.pods()) == ["bert-launcher", *(f"bert-worker-{n}" for n in range(3))]

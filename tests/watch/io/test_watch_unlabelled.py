@@ -1,0 +1,112 @@
+"""The watcher's ConfigMaps without the label by which it finds them: people make them so."""
+
+import pytest
+from watched import eventually, training_job
+
+from etcompile.watch.manifests import NAME
+
+POD = ("Pod", "bert-launcher")
+
+
+def without_label(name: str, **data: str) -> dict:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
+
+
+def told(place, reason: str, name: str) -> list[dict]:
+    return [
+        one
+        for one in place.events()
+        if (one["reason"], one["involvedObject"]["name"]) == (reason, name)
+    ]
+
+
+def labels(place, name: str) -> dict:
+    maps = place.cluster.resource("v1", "ConfigMap")
+    return place.cluster.get(maps, name)["metadata"].get("labels") or {}
+
+
+def test_a_run_that_is_marked_by_hand_as_the_page_says_is_over(place, watching):
+    objects = place.submit(training_job())
+    [launcher] = [v for v in objects if (v["kind"], v["metadata"]["name"]) == POD]
+    run = launcher["metadata"]["annotations"]["etcompile.dev/spec-hash"]
+    # kubectl create configmap bert-status --from-literal=done=...
+    place.cluster.create(without_label("bert-status", done=run))
+    running = watching()
+    place.kubelets()
+    [event] = eventually(lambda: told(place, "LabelAdded", "bert-status"))
+    assert "etcompile.dev/job=bert" in event["message"]
+    assert labels(place, "bert-status")["etcompile.dev/job"] == "bert"
+    assert place.data("bert-status")["done"] == run
+    place.fails("bert-worker-0")
+    place.becomes("bert-launcher", "Failed", 1)
+    eventually(lambda: running.watcher.idle)
+    made = [name for verb, kind, name in place.writes(NAME) if (verb, kind) == ("create", "pods")]
+    assert made == []
+
+
+def test_host_lists_without_the_label_do_not_keep_dead_hosts(place, watching):
+    place.cluster.create(without_label("bert-hosts", hostfile="dead-0:1\ndead-1:1\n"))
+    watching()
+    place.kubelets()
+    place.submit(training_job())
+    eventually(lambda: place.whole(2))
+    assert told(place, "LabelAdded", "bert-hosts")
+    place.holding.set()
+    place.fails("bert-worker-0")
+    eventually(lambda: place.hosts() == ["bert-worker-1"])
+
+
+@pytest.mark.parametrize("slot", ["status", "hosts"])
+def test_a_label_that_somebody_takes_off_is_put_back_and_nothing_is_forgotten(
+    place, watching, slot
+):
+    watching()
+    place.kubelets()
+    place.submit(training_job())
+    eventually(lambda: place.whole(2) and place.record())
+    place.fails("bert-worker-0")
+    eventually(lambda: place.record().get("replaced") == {"worker": 1} and place.whole(2))
+    started = place.record()["started"]
+    maps = place.cluster.resource("v1", "ConfigMap")
+    taken = {"metadata": {"labels": {"etcompile.dev/job": None}}}
+    place.cluster.patch(maps, f"bert-{slot}", taken)
+    place.fails("bert-worker-1")
+    eventually(lambda: labels(place, f"bert-{slot}").get("etcompile.dev/job") == "bert")
+    eventually(lambda: place.record().get("replaced") == {"worker": 2} and place.whole(2))
+    assert place.record()["started"] == started
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"data": {"nginx.conf": "x"}}, "it holds nginx.conf"),
+        (
+            {
+                "metadata": {
+                    "name": "bert-status",
+                    "ownerReferences": [
+                        {"apiVersion": "v1", "kind": "Secret", "name": "mine", "uid": "u"}
+                    ],
+                }
+            },
+            "it belongs to the Secret mine",
+        ),
+        (
+            {"metadata": {"name": "bert-status", "labels": {"etcompile.dev/job": "other"}}},
+            "its label says that it is of the job other",
+        ),
+    ],
+)
+def test_what_is_somebody_else_s_is_told_of_and_left_as_it_is(place, watching, change, words):
+    maps = place.cluster.resource("v1", "ConfigMap")
+    made = place.cluster.create({**without_label("bert-status"), **change})
+    watching()
+    place.kubelets()
+    place.submit(training_job())
+    [event] = eventually(lambda: told(place, "NameTaken", "bert-config"))
+    assert "the ConfigMap bert-status is not the watcher's" in event["message"]
+    assert words in event["message"]
+    assert place.cluster.get(maps, "bert-status") == made
+    assert ("patch", "configmaps", "bert-status") not in place.writes(NAME)
+    place.cluster.delete(maps, "bert-status")
+    eventually(lambda: place.record().get("phase") == "Running", 40)
