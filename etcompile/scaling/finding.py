@@ -5,7 +5,6 @@ nobody's manifest. But a file that cannot be read and names the job may hold one
 """
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
@@ -13,7 +12,7 @@ from msgspec import Struct
 from etcompile import frontends, stages
 from etcompile.diagnostics import Diagnostic, Severity, diagnose, has_errors
 from etcompile.diagnostics.spelling import probably
-from etcompile.load import Document
+from etcompile.load import Document, access
 from etcompile.options import Options
 
 _LISTED = 8
@@ -71,9 +70,10 @@ def _matters(problem: Diagnostic, name: str) -> bool:
     """Whether what is wrong with a file may hide something of the job."""
     if problem.severity is not Severity.ERROR:
         return False
-    path = Path(problem.location.file) if problem.location else None
+    if problem.location is None:
+        return True
     try:
-        return path is None or not path.is_file() or name.encode() in path.read_bytes()
+        return name.encode() in access.content(problem.location.file)
     except OSError:
         return True
 

@@ -7,6 +7,7 @@ from msgspec import Struct, structs
 
 from etcompile import backend, emit, frontends, intents, stages
 from etcompile.diagnostics import Diagnostic, diagnose, has_errors
+from etcompile.emit.files import outside, write_file
 from etcompile.intents.wishes import Change, Wish, change, intent_document, intent_name
 from etcompile.load import Document, parse
 from etcompile.model import Intent, Job
@@ -75,7 +76,9 @@ def proposal(
     environment = stages.environment(options)
     if has_errors(environment.diagnostics):
         return None, [*environment.diagnostics]
-    texts = backend.Texts(options.templates)
+    texts, notes = stages.texts_of(options)
+    if has_errors(notes):
+        return None, [*notes]
     now, problems = _standing(found.documents, options, environment, texts)
     if now is None:
         return None, problems
@@ -116,21 +119,16 @@ def proposal(
     )
 
 
-def written(made: Proposal) -> list[Diagnostic]:
+def written(made: Proposal, places: Sequence[str]) -> list[Diagnostic]:
     """Writes the file; what is wrong if it cannot be.
 
     Args:
         made: A proposal that has a file. What is there already is never overwritten.
+        places: Where the user told to look for the job: nothing is written elsewhere.
     """
     if made.path is None:
         return []
-    try:
-        with made.path.open("x", encoding="utf-8", newline="") as file:
-            file.write(made.text)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        return [diagnose("ET5003", None, path=str(made.path), reason=reason)]
-    return []
+    return outside(made.path, places) or write_file(made.path, made.text.encode(), only_new=True)
 
 
 def _standing(

@@ -6,13 +6,14 @@ by hand, without a label, so they are asked for by name.
 
 from collections.abc import Iterable, Iterator
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from etcompile.cluster.client import Cluster, Object
 from etcompile.cluster.discovery import Resource
 from etcompile.cluster.errors import ClusterError
 from etcompile.cluster.live import Live
 from etcompile.model.protocol import JOB_LABEL
+from etcompile.plan import sets
 from etcompile.plan.step import ObjectRef
 from etcompile.status.deriving import HOSTS, RECORD, is_config, statuses
 from etcompile.status.values import JobStatus
@@ -65,6 +66,8 @@ class Seen(Struct):
         objects: The ConfigMaps, Pods and Jobs.
         events: What was told.
         sources: Where they come from.
+        orphans: Namespace and name of jobs that no file declares any more, each with the set of
+            jobs that it was applied with.
     """
 
     job: str | None
@@ -72,10 +75,14 @@ class Seen(Struct):
     objects: dict[Key, Object] = field(default_factory=dict)
     events: dict[Key, Object] = field(default_factory=dict)
     sources: list[Source] = field(default_factory=list)
+    orphans: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def statuses(self) -> list[JobStatus]:
         """The status of each job, by namespace and name."""
-        return statuses(self.objects.values(), self.events.values())
+        return [
+            structs.replace(job, orphan_of=self.orphans.get((job.namespace, job.name), ""))
+            for job in statuses(self.objects.values(), self.events.values())
+        ]
 
     def concerns(self, value: Object) -> bool:
         """Whether an object belongs to the jobs."""
@@ -133,6 +140,10 @@ def seen(cluster: Cluster, job: str | None, namespace: str | None) -> Seen:
     ]
     for value in Live(cluster).get(of_watchers):
         found.put(dict(value))
+    parents = cluster.list(
+        cluster.resource("v1", "ConfigMap"), namespace, labels=sets.SET, metadata_only=True
+    )
+    found.orphans = sets.orphans(parents.items)
     if job is not None:
         _take_in(found, cluster, cluster.resource(*_EVENT), "")
     return found

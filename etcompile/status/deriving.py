@@ -15,14 +15,14 @@ from msgspec import Struct
 
 from etcompile import backend
 from etcompile.cluster.trouble import ALIVE, state
-from etcompile.load import parse
 from etcompile.model import Job
 from etcompile.model.protocol import JOB_LABEL, RUN_LABEL, SPEC_HASH, STORED_JOB
+from etcompile.model.protocol import is_config as names_config
 from etcompile.status.phase import derived
-from etcompile.status.replicas import labelled_replica, made_by, replicas_of
+from etcompile.status.replicas import Followed, labelled_replica, made_by, replicas_of
 from etcompile.status.telling import told
-from etcompile.status.values import Hosts, JobStatus, Phase, Replica, RoleStatus
-from etcompile.stored import StoredJobError, read_stored
+from etcompile.status.values import ENDED, Hosts, JobStatus, Phase, Replica, RoleStatus
+from etcompile.stored import StoredJobError, read_text
 
 Object = dict[str, Any]
 
@@ -53,24 +53,44 @@ class _Its(Struct, frozen=True):
     record: Mapping[str, str]
 
 
+class _Line(Struct, frozen=True):
+    """Who has a rank, as the watcher has written it down."""
+
+    index: int | None = None
+
+
+class _Trial(Struct, frozen=True):
+    """What the watcher has decided about a Pod."""
+
+    uid: str = ""
+    left: bool = False
+
+
 class _Record(Struct, frozen=True):
     """What is read of the record that the watcher keeps for itself, beside its phase.
 
     Args:
         run: The spec hash of the run that it is of.
+        config: The UID of the ConfigMap that declares the run; empty if that was not written down.
         reason: Why the phase is what it is, in one word.
         message: The rest.
+        lines: Who has which rank.
+        trials: What was decided about replicas.
+        attempts: Which of their Pods replicas have.
     """
 
     run: str = ""
     reason: str = ""
     message: str = ""
+    config: str = ""
+    lines: dict[str, _Line] = {}
+    trials: dict[str, _Trial] = {}
+    attempts: dict[str, int] = {}
 
 
 def is_config(value: Object) -> bool:
     """Whether an object is the ConfigMap that declares a job."""
-    labels = value["metadata"].get("labels") or {}
-    return JOB_LABEL in labels and STORED_JOB in (value.get("data") or {})
+    return names_config(value["metadata"]) and STORED_JOB in (value.get("data") or {})
 
 
 def statuses(objects: Iterable[Object], events: Iterable[Object] = ()) -> list[JobStatus]:
@@ -121,7 +141,10 @@ def _status(its: _Its, about: Mapping[tuple[str, str], list[Object]]) -> JobStat
     name, namespace = metadata["labels"][JOB_LABEL], metadata["namespace"]
     job = _stored(its.config["data"][STORED_JOB])
     if job is not None:
-        replicas = [one for role in job.roles for one in replicas_of(role, its.pods, its.jobs)]
+        followed = _followed(its)
+        replicas = [
+            one for role in job.roles for one in replicas_of(role, its.pods, its.jobs, followed)
+        ]
         wanted: dict[str, int | None] = {role.name: len(role.members) for role in job.roles}
         phase, because = derived(job, replicas)
         surplus = _surplus(job, replicas, its)
@@ -129,7 +152,7 @@ def _status(its: _Its, about: Mapping[tuple[str, str], list[Object]]) -> JobStat
         replicas = [labelled_replica(pod) for pod in its.pods.values()]
         replicas.sort(key=lambda one: (one.role, one.index or 0))
         wanted = dict.fromkeys(one.role for one in replicas)
-        phase, because = "Unknown", f"its {STORED_JOB} is of another version of etcompile"
+        phase, because = "Unknown", f"its {STORED_JOB} was written by another version of etcompile"
         surplus = ()
     reported = _reported(its, job)
     if reported:
@@ -155,12 +178,9 @@ def _status(its: _Its, about: Mapping[tuple[str, str], list[Object]]) -> JobStat
 @functools.lru_cache(maxsize=256)
 def _stored(text: str) -> Job | None:
     """The job of that text; None if this version of etcompile cannot read it."""
-    documents = parse(text, file=STORED_JOB).documents
-    if len(documents) != 1:
-        return None
     try:
-        return read_stored(documents[0].data)[0]
-    except (StoredJobError, KeyError, TypeError, ValueError):
+        return read_text(text).job
+    except StoredJobError:
         return None
 
 
@@ -209,20 +229,34 @@ def _named(lines: str) -> Iterator[str]:
             yield found[0]
 
 
+def _record(its: _Its) -> _Record:
+    try:
+        return msgspec.json.decode(its.record.get("record", "{}"), type=_Record)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return _Record()
+
+
+def _followed(its: _Its) -> Followed:
+    """Who has followed others, as far as it is written down."""
+    record = _record(its)
+    lines = {key: one.index for key, one in record.lines.items() if one.index is not None}
+    out = frozenset(one.uid for one in record.trials.values() if one.uid and not one.left)
+    return Followed(lines, out, record.attempts)
+
+
 def _reported(its: _Its, job: Job | None) -> tuple[Phase, str] | None:
     """The phase that the watcher has written down, if it has, of this run."""
     runs = {(pod["metadata"].get("annotations") or {}).get(SPEC_HASH) for pod in its.pods.values()}
     if job is not None:
         runs.add(backend.spec_hash(job))
-    try:
-        record = msgspec.json.decode(its.record.get("record", "{}"), type=_Record)
-    except msgspec.MsgspecError:
-        record = _Record()
+    record = _record(its)
     done = its.record.get("done", "").strip()
     if (record.run or done) and not {record.run, done} & runs:
         return None  # of an earlier run
     phase = _REPORTED.get(its.record.get("phase", "").strip().lower())
+    if phase not in ENDED and record.config not in ("", its.config["metadata"].get("uid")):
+        return None  # of a job that was deleted before its run was over
     if phase is not None:
         why = ": ".join(filter(None, (record.reason, record.message)))
-        return phase, f"the watcher says so: {why}" if why else "the watcher says so"
+        return phase, f"reported by the watcher: {why}" if why else "reported by the watcher"
     return ("Succeeded", "its run is marked as done") if done else None

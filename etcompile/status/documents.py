@@ -20,6 +20,7 @@ def job_value(job: JobStatus) -> dict[str, Any]:
         "phase": job.phase,
         "phaseFrom": "watcher" if job.reported else "pods",
         "because": job.because,
+        "orphanOf": job.orphan_of or None,
         "run": job.run,
         "created": job.created,
         "restarts": job.restarts,

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from etcompile.cluster.trouble import ALIVE
 from etcompile.model import Job, Role
+from etcompile.model.completion import Decider, Outcome, completion, named
 from etcompile.status.values import Phase, Replica
 
 
@@ -20,42 +21,29 @@ def derived(job: Job, replicas: Sequence[Replica]) -> tuple[Phase, str]:
         replicas: All its replicas, those that are missing included.
     """
     deciding = [one for one in replicas if one.role in job.run.success.roles]
-    if why := _success(job, deciding):
-        return "Succeeded", why
+    ends = completion(job.run.success, [_decider(one) for one in deciding])
+    if ends.end == "succeeded":
+        return "Succeeded", ends.why
     if job.run.suspended:
-        return "Suspended", "its spec suspends it"
-    if why := _failure(job, deciding) or _too_few(job, replicas):
+        return "Suspended", "suspended by its spec"
+    if ends.end == "hopeless":
+        return "Failed", f"{named(ends.names)} failed"
+    if why := _too_few(job, replicas):
         return "Failed", why
     if at_work := [one for one in deciding if one.state in ALIVE]:
-        return "Running", f"{_names(at_work)} {'runs' if len(at_work) == 1 else 'run'}"
+        are = "is" if len(at_work) == 1 else "are"
+        return "Running", f"{named([one.name for one in at_work])} {are} running"
     if any(one.state in ALIVE for one in replicas):
-        waits = "does" if len(deciding) == 1 else "do"
-        return "Starting", f"{_names(deciding)} {waits} not run yet"
+        are = "is" if len(deciding) == 1 else "are"
+        return "Starting", f"{named([one.name for one in deciding])} {are} not running yet"
     if all(one.state == "Missing" for one in replicas):
         return "Pending", "none of its Pods exists"
-    return "Pending", "no Pod runs yet"
+    return "Pending", "no Pod is running yet"
 
 
-def _success(job: Job, deciding: Sequence[Replica]) -> str:
-    """Why the job has succeeded; empty if it has not."""
-    done = [one for one in deciding if one.state == "Succeeded"]
-    if not done:
-        return ""
-    if len(done) == len(deciding) or (job.run.success.needs == "any"):
-        return f"{_names(done)} succeeded"
-    if job.run.success.needs == "first" and (first := [one for one in done if _is_first(one)]):
-        return f"{_names(first)} succeeded"
-    return ""
-
-
-def _failure(job: Job, deciding: Sequence[Replica]) -> str:
-    """Why the job cannot succeed any more by its own rule; empty if it can."""
-    failed = [one for one in deciding if one.state == "Failed"]
-    if not failed or (job.run.success.needs == "any" and len(failed) < len(deciding)):
-        return ""
-    if job.run.success.needs == "first":
-        failed = [one for one in failed if _is_first(one)]
-    return f"{_names(failed)} failed" if failed else ""
+def _decider(replica: Replica) -> Decider:
+    outcomes: dict[str, Outcome] = {"Succeeded": "done", "Failed": "out"}
+    return Decider(replica.name, replica.index in (0, None), outcomes.get(replica.state, "open"))
 
 
 def _too_few(job: Job, replicas: Sequence[Replica]) -> str:
@@ -68,19 +56,9 @@ def _too_few(job: Job, replicas: Sequence[Replica]) -> str:
         own = [one for one in replicas if one.role == role.name]
         failed = [one for one in own if one.state == "Failed"]
         if failed and len(own) - len(failed) < _needed(role, len(own)):
-            return f"{_names(failed)} failed"
+            return f"{named([one.name for one in failed])} failed"
     return ""
 
 
 def _needed(role: Role, desired: int) -> int:
     return role.bounds.minimum if role.bounds else desired
-
-
-def _is_first(replica: Replica) -> bool:
-    return replica.index in (0, None)
-
-
-def _names(replicas: Sequence[Replica]) -> str:
-    if len(replicas) > 2:
-        return f"{replicas[0].name} and {len(replicas) - 1} more"
-    return " and ".join(one.name for one in replicas)

@@ -4,24 +4,57 @@ Apart from what a job as a whole comes to, because a replica is the same to ever
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from etcompile.cluster.trouble import State, Trouble, restarts, state, trouble
-from etcompile.model import Role
+from etcompile.model import Member, Role
+from etcompile.model.completion import attempt_name, holder
 from etcompile.model.protocol import INDEX_LABEL, RANK_LABEL, ROLE_LABEL
 from etcompile.status.values import Replica
 
 Object = dict[str, Any]
 
 _MISSING = Trouble("Missing", "not created yet, or deleted since")
-_SUSPENDED = Trouble("Suspended", "its spec suspends it")
-_NO_POD = Trouble("Pending", "its Job has made no Pod yet")
+_SUSPENDED = Trouble("Suspended", "suspended by its spec")
+_NO_POD = Trouble("Pending", "its Job has not created a Pod yet")
+
+
+class Followed(Struct, frozen=True):
+    """What the watcher has written down of those who followed others.
+
+    Args:
+        lines: Of a rank (`worker/3`), the number of who has it.
+        out: UIDs of Pods of which it was decided that others follow them.
+        attempts: Of a replica (`worker/3`), which of its Pods it is, where each has another name.
+    """
+
+    lines: Mapping[str, int] = {}
+    out: frozenset[str] = frozenset()
+    attempts: Mapping[str, int] = {}
+
+
+NOBODY = Followed()
+_AT_WORK = ("Pending", "Running", "Ready", "Unknown")
+
+
+class _RankedPod(Struct, frozen=True):
+    """A Pod that has a rank, as `holder` asks for it."""
+
+    name: str
+    index: int | None
+    created: float
+    ended: bool
+    deleting: bool
 
 
 def replicas_of(
-    role: Role, pods: Mapping[str, Object], jobs: Mapping[str, Object]
+    role: Role,
+    pods: Mapping[str, Object],
+    jobs: Mapping[str, Object],
+    followed: Followed = NOBODY,
 ) -> Iterator[Replica]:
     """The replicas that a role should have, in the order of its members.
 
@@ -29,10 +62,14 @@ def replicas_of(
         role: The role.
         pods: The Pods of its job, by name.
         jobs: The Jobs of Kubernetes of its job, by name.
+        followed: What is written down of who has which rank.
     """
-    holders = _holders(role, pods)
+    ranks = _ranks(role, pods, followed.out)
     for member in role.members:
-        name = holders.get(str(member.place)) or role.pod_name(member)
+        name = _name(role, member, ranks, followed)
+        first = role.pod_name(member)
+        if role.relaunch is None and first in pods and state(pods[first]) in _AT_WORK:
+            name = first  # a tool has brought it back
         declared = (jobs if role.batch else pods).get(name)
         if declared is None:
             found = _replica(name, "Missing", _MISSING)
@@ -43,23 +80,45 @@ def replicas_of(
         yield structs.replace(found, role=role.name, index=member.index)
 
 
-def _holders(role: Role, pods: Mapping[str, Object]) -> dict[str, str]:
-    """The Pods that have ranks, where others may have followed those that are declared.
-
-    Whoever is at work has a rank; of those that have ended, the last (docs/watcher.md).
-    """
+def _name(
+    role: Role, member: Member, ranks: Mapping[int, list[_RankedPod]], followed: Followed
+) -> str:
+    """The Pod of a replica, or of the one that has followed it in its rank."""
     if role.relaunch is None:
-        return {}
-    found: dict[str, list[Object]] = {}
-    for pod in pods.values():
+        key = role.name if member.index is None else f"{role.name}/{member.index}"
+        return attempt_name(role.pod_name(member), followed.attempts.get(key, 0))
+    rank = member.place or 0
+    number = holder(member.index, followed.lines.get(f"{role.name}/{rank}"), ranks.get(rank, []))
+    return role.pod_name(structs.replace(member, index=number))
+
+
+def _ranks(
+    role: Role, pods: Mapping[str, Object], out: frozenset[str]
+) -> dict[int, list[_RankedPod]]:
+    """The Pods of each rank of a role, where others may have followed those that are declared."""
+    found: dict[int, list[_RankedPod]] = {}
+    for name, pod in pods.items() if role.relaunch else ():
         labels = pod["metadata"].get("labels") or {}
-        if labels.get(ROLE_LABEL) == role.name and RANK_LABEL in labels:
-            found.setdefault(labels[RANK_LABEL], []).append(pod)
-    return {rank: max(those, key=_at_work)["metadata"]["name"] for rank, those in found.items()}
+        rank, index = labels.get(RANK_LABEL, ""), labels.get(INDEX_LABEL, "")
+        if labels.get(ROLE_LABEL) != role.name or pod["metadata"].get("uid") in out:
+            continue
+        one = _RankedPod(
+            name,
+            int(index) if index.isdecimal() else None,
+            _seconds(_created(pod)),
+            ended=(pod.get("status") or {}).get("phase") in ("Failed", "Succeeded"),
+            deleting="deletionTimestamp" in pod["metadata"],
+        )
+        place = rank or index
+        found.setdefault(int(place) if place.isdecimal() else 0, []).append(one)
+    return found
 
 
-def _at_work(pod: Object) -> tuple[bool, str]:
-    return state(pod) not in ("Failed", "Succeeded"), _created(pod)
+def _seconds(created: str) -> float:
+    try:
+        return datetime.fromisoformat(created).timestamp()
+    except ValueError:
+        return 0.0
 
 
 def labelled_replica(pod: Object) -> Replica:
@@ -103,7 +162,9 @@ def _of_job(job: Object, pods: Sequence[Object]) -> Replica:
     elif newest is None:
         suspended = (job.get("spec") or {}).get("suspend")
         found = _replica(name, "Pending", _SUSPENDED if suspended else _NO_POD)
-    elif newest.state in ("Failed", "Succeeded"):
+    elif newest.state == "Succeeded":
+        found = structs.replace(newest, name=name)  # the Job only has to say so, too
+    elif newest.state == "Failed":
         # The Job has not decided yet: it may try again.
         found = structs.replace(newest, name=name, state="Pending")
     else:

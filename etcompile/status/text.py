@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
+from etcompile.naming import shortened
 from etcompile.status.values import Hosts, JobStatus, Phase, Replica, RoleStatus, Told
 
 _STYLES: dict[Phase, str] = {
@@ -16,34 +17,48 @@ _STYLES: dict[Phase, str] = {
 }
 _NAMES = 3
 """So many of those that have the same to say are named."""
+_NAME = 14
+_NAMESPACE = 14
+_STATE = 40
+_COLUMNS = 62
+"""Columns that the rest of a line needs, where lines are cut."""
 _HOSTS = 8
 _UNITS = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 
 
-def job_text(job: JobStatus, now: datetime, *, color: bool = False) -> str:
+def job_text(
+    job: JobStatus, now: datetime, *, color: bool = False, width: int | None = None
+) -> str:
     """A job in full.
 
     Args:
         job: Its status.
         now: What ages count to.
         color: Use ANSI escapes.
+        width: Columns after which lines are cut; None if they are not.
     """
-    return "".join(f"{line}\n" for line in _job_lines(job, now, color=color))
+    return "".join(f"{line}\n" for line in _job_lines(job, now, color=color, width=width))
 
 
-def jobs_text(jobs: Sequence[JobStatus], now: datetime, *, color: bool = False) -> str:
+def jobs_text(
+    jobs: Sequence[JobStatus], now: datetime, *, color: bool = False, width: int | None = None
+) -> str:
     """Jobs as a table, a line each.
 
     Args:
         jobs: Their status.
         now: What ages count to.
         color: Use ANSI escapes.
+        width: Columns after which lines are cut; None if they are not.
     """
+    longest = len(max((one.name for one in jobs), key=len, default=""))
+    if width is not None:
+        longest = max(_NAME, min(longest, width - _COLUMNS))
     head = ("NAMESPACE", "NAME", "KIND", "PHASE", "READY", "FAILED", "RESTARTS", "AGE")
     rows = [
         (
-            job.namespace,
-            job.name,
+            job.namespace if width is None else shortened(job.namespace, _NAMESPACE),
+            shortened(job.name, longest),
             job.kind or "?",
             job.phase,
             _ready(job),
@@ -59,11 +74,23 @@ def jobs_text(jobs: Sequence[JobStatus], now: datetime, *, color: bool = False) 
         line.replace(f" {job.phase} ", f" {_painted(job.phase, style, color=color)} ", 1)
         for line, job, style in zip(lines[1:], jobs, styles, strict=True)
     ]
-    return "".join(f"{line}\n" for line in (lines[0], *painted))
+    orphans = [f"{job.namespace}/{job.name}" for job in jobs if job.orphan_of]
+    told = (
+        ["", f"no longer in the files (etcompile apply --prune deletes them): {', '.join(orphans)}"]
+        if orphans
+        else []
+    )
+    return "".join(f"{line}\n" for line in (lines[0], *painted, *told))
 
 
-def not_ready_lines(job: JobStatus) -> Iterator[str]:
-    """What is not ready and why, those with the same reason in one line."""
+def not_ready_lines(job: JobStatus, width: int | None = None) -> Iterator[str]:
+    """What is not ready and why, those with the same reason in one line.
+
+    Args:
+        job: The status.
+        width: Columns after which lines are cut; None if they are not. Names give way to the
+            state, but never their ends with the indexes.
+    """
     alike: dict[tuple[str, str, str, str], list[Replica]] = {}
     for one in job.not_ready:
         words = one.message.replace(one.name, "*")
@@ -71,7 +98,12 @@ def not_ready_lines(job: JobStatus) -> Iterator[str]:
     for (_, state, _, _), replicas in alike.items():
         separator = ": " if replicas[0].reason in ("", state) else ", "
         told = f"{state}{separator}{replicas[0].why}".removesuffix(separator)
-        yield f"{_some([one.name for one in replicas])}: {told}"
+        names = [one.name for one in replicas]
+        if width is not None:
+            shown = max(1, min(len(names), _NAMES))
+            room = (width - _STATE) // shown - 2
+            names = [shortened(name, max(_NAME, room)) for name in names]
+        yield f"{_some(names)}: {told}"
 
 
 def age(since: str, now: datetime) -> str:
@@ -91,7 +123,7 @@ def clock() -> datetime:
     return datetime.now(UTC)
 
 
-def _job_lines(job: JobStatus, now: datetime, *, color: bool) -> Iterator[str]:
+def _job_lines(job: JobStatus, now: datetime, *, color: bool, width: int | None) -> Iterator[str]:
     phase = _painted(job.phase, _STYLES.get(job.phase, ""), color=color)
     how = "" if job.reported else "derived: "
     kind = f" ({job.kind})" if job.kind else ""
@@ -99,6 +131,8 @@ def _job_lines(job: JobStatus, now: datetime, *, color: bool) -> Iterator[str]:
     yield f"Phase:     {phase} ({how}{job.because})"
     if job.run is not None:
         yield f"Run:       {job.run}"
+    if job.orphan_of:
+        yield f"Orphan:    it is no longer in {job.orphan_of}; apply --prune deletes it"
     yield f"Age:       {age(job.created, now)}"
     yield f"Restarts:  {job.restarts}"
     if job.hosts is not None:
@@ -108,7 +142,7 @@ def _job_lines(job: JobStatus, now: datetime, *, color: bool) -> Iterator[str]:
     yield from _table([head, *map(_role_row, job.roles)])
     if job.not_ready:
         yield from ("", "Not ready:")
-        yield from (f"  {line}" for line in not_ready_lines(job))
+        yield from (f"  {line}" for line in not_ready_lines(job, width))
     if job.surplus:
         yield from ("", "Pods that the job does not declare:")
         yield f"  {_some(job.surplus)}"

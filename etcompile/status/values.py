@@ -127,6 +127,8 @@ class JobStatus(Struct, frozen=True):
         hosts: The hosts that its launcher knows; None if it has no host list.
         surplus: Pods of the job that it does not declare: of another run, or about to go.
         events: What was last told of its objects, the newest first.
+        orphan_of: The set of jobs that it was applied with and that does not declare it any more;
+            empty if it is declared.
     """
 
     namespace: str
@@ -142,6 +144,7 @@ class JobStatus(Struct, frozen=True):
     hosts: Hosts | None
     surplus: tuple[str, ...]
     events: tuple[Told, ...]
+    orphan_of: str = ""
 
     @property
     def restarts(self) -> int:

@@ -39,7 +39,7 @@ def test_a_job_whose_pods_wait_says_so(deployed, status, namespace):
     done = status("mnist")
     assert (done.returncode, done.stderr) == (0, "")
     assert f"Job:       {namespace}/mnist (TrainingJob)" in done.stdout
-    assert "Phase:     Pending (derived: no Pod runs yet)" in done.stdout
+    assert "Phase:     Pending (derived: no Pod is running yet)" in done.stdout
     assert "Hosts:     2 (from Git) mnist-worker-0, mnist-worker-1" in done.stdout
 
 
@@ -120,7 +120,7 @@ def test_the_watchers_word_counts_where_there_is_one(deployed, cluster, status, 
         value = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
         cluster.create(value)
     done = status("mnist").stdout
-    assert "Phase:     Running (the watcher says so)" in done
+    assert "Phase:     Running (reported by the watcher)" in done
     assert "(live)" in done
 
 
@@ -141,7 +141,9 @@ def test_events_are_the_newest_ten_each_told_once(deployed, status, told):
     deployed(training_job())
     for index in range(2):
         for ago in (300, 200):
-            told(f"mnist-worker-{index}", "FailedScheduling", "no node takes it", ago=ago, count=2)
+            told(
+                f"mnist-worker-{index}", "FailedScheduling", "cannot be scheduled", ago=ago, count=2
+            )
     for number in range(12):
         told("mnist-launcher", "Unhealthy", f"probe {number} failed", ago=100 - number)
     told("somebody-else", "Unhealthy", "not ours")

@@ -93,17 +93,22 @@ def test_a_job_without_pods_is_pending_and_names_what_is_missing():
 
 
 @pytest.mark.parametrize(
-    ("run", "phase", "because"),
+    ("run", "config", "phase", "because"),
     [
-        ("", "Restarting", "the watcher says so: Evicted: mnist-worker-0"),
-        ("of-another-run", "Pending", "none of its Pods exists"),
+        ("", "", "Restarting", "reported by the watcher: Evicted: mnist-worker-0"),
+        ("", "uid-now", "Restarting", "reported by the watcher: Evicted: mnist-worker-0"),
+        ("", "uid-before", "Pending", "none of its Pods exists"),
+        ("of-another-run", "", "Pending", "none of its Pods exists"),
     ],
 )
-def test_the_watchers_record_counts_if_it_is_of_this_run(run, phase, because):
+def test_the_watchers_record_counts_if_it_is_of_this_run(run, config, phase, because):
     values = objects(training_job())
+    for value in values:
+        value["metadata"]["uid"] = "uid-now"
     launcher = next(value for value in values if value["kind"] == "Pod")
     own = launcher["metadata"]["annotations"]["etcompile.dev/spec-hash"]
     record = {"run": run or own, "reason": "Evicted", "message": "mnist-worker-0", "restarts": 1}
+    record["config"] = config
     data = {"phase": "Restarting", "record": json.dumps(record)}
     metadata = {"name": "mnist-status", "namespace": "ml"}
     values.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
@@ -241,7 +246,8 @@ def test_who_follows_a_failed_worker_of_dlrovers_stands_for_it() -> None:
         one for one in values if one["kind"] == "Pod" and one["metadata"]["name"] == names[1]
     ]
     # As the watcher makes it: another number, the same rank.
-    follower = {**failed, "metadata": {**failed["metadata"], "name": names[2]}}
+    labels = {**failed["metadata"]["labels"], "etcompile.dev/index": "4"}
+    follower = {**failed, "metadata": {**failed["metadata"], "name": names[2], "labels": labels}}
     running = {master: "Running", names[0]: "Running", names[1]: "Failed", names[2]: "Running"}
     found = status([*values, follower], running)
     assert [one.name for one in found.replicas] == [master, names[0], names[2]]

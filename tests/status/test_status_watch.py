@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import select
 import signal
 import subprocess
@@ -11,6 +12,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from etcompile.status import JobStatus
+from etcompile.status.text import clock, job_text, jobs_text
+from etcompile.status.values import Replica
 from specs import training_job
 
 
@@ -49,7 +53,7 @@ def test_each_change_is_a_line_until_the_job_has_succeeded(deployed, pod_is, wat
     pod_is("mnist-worker-0", "Running", ready=True)
     line = until(process, "Starting")[-1]
     assert line.endswith(
-        f"{namespace}/mnist job Pending -> Starting: mnist-launcher does not run yet"
+        f"{namespace}/mnist job Pending -> Starting: mnist-launcher is not running yet"
     )
     until(process, "Pod/mnist-worker-0 Pending -> Ready")
     pod_is("mnist-launcher", "Running", ready=True)
@@ -152,3 +156,22 @@ def _shown(screen: int, words: bytes) -> bytes:
         if words in seen:
             return seen
     raise AssertionError(seen)
+
+
+def test_80_columns_show_indexes_and_states_of_pods_with_long_names():
+    """As `--watch` cuts the lines on a terminal."""
+    name = "a-language-model-of-many-parameters-23"
+    replicas = tuple(
+        Replica(f"{name}-worker-{index}", "worker", "Pending", reason="Unschedulable")
+        for index in (10, 11)
+    )
+    job = JobStatus(
+        namespace="research-team-of-the-north", name=name, kind="TrainingJob", phase="Pending",
+        reported=False, because="no Pod runs", created="", run=None, roles=(), replicas=replicas,
+        hosts=None, surplus=(), events=(),
+    )  # fmt: skip
+    shown = [line[:80] for line in job_text(job, clock(), width=80).splitlines()]
+    told = next(line for line in shown if "worker-" in line)
+    assert re.search(r"…\S*worker-10, \S*…\S*worker-11: Pending, Unschedulable", told), told
+    table = [line[:80] for line in jobs_text([job], clock(), width=80).splitlines()]
+    assert re.search(r"…\S*-23 +TrainingJob +Pending", table[1]), table
