@@ -1,6 +1,7 @@
 """The left side of `etcompile diff`: what is there now, in a cluster, a folder or a revision."""
 
 import os
+import posixpath
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,7 +11,9 @@ import click
 from msgspec import Struct, structs
 
 from etcompile import emit
+from etcompile.cli.cluster_options import rights
 from etcompile.cli.declarations import declarations
+from etcompile.cli.targets import not_found
 from etcompile.compiler import Compilation, Options, compile  # noqa: A004
 from etcompile.diagnostics import Diagnostic, Severity, diagnose
 from etcompile.load.revision import Revision, RevisionError, revision, unpack
@@ -18,6 +21,7 @@ from etcompile.overlays.files import shipped
 from etcompile.plan.planning import plan
 from etcompile.plan.rights import Rights
 from etcompile.plan.step import Plan
+from etcompile.plan.targeting import targeted
 
 
 class Outcome(Struct, frozen=True):
@@ -47,42 +51,50 @@ def compared(
         click.BadParameter: `--against` names nothing that there is.
     """
     against: str = given["against"]
-    rights = Rights(
-        replace=given["replace"],
-        adopt=given["adopt"],
-        prune=given["prune"],
-        take_ownership=frozenset(given["take_ownership"]),
-    )
     if against == "cluster":
-        return _cluster(compilation, rights, given)
+        return _limited(_cluster(compilation, rights(given), given), given["targets"])
     if Path(against).is_dir():
         left = _folder(against, options)
-        return _declared(compilation, left, against)
+        found = _declared(compilation, left, against, rights(given))
+        return _limited(found, given["targets"])
     with tempfile.TemporaryDirectory(prefix="etcompile-") as folder:
         try:
             left = _revision(against, paths, options, Path(folder))
         except RevisionError as error:
             problem = f"{error}; it takes cluster, a folder, a revision, or REVISION:FOLDER"
             raise click.BadParameter(problem, param_hint="--against") from error
-        return _declared(compilation, left, f"revision {against}")
+        found = _declared(compilation, left, f"revision {against}", rights(given))
+        return _limited(found, given["targets"])
+
+
+def _limited(outcome: Outcome, targets: Sequence[str]) -> Outcome:
+    """The outcome with the named objects only."""
+    if outcome.plan is None or not targets:
+        return outcome
+    if problems := not_found(outcome.plan, targets):
+        return Outcome(None, (*outcome.diagnostics, *problems))
+    return structs.replace(outcome, plan=targeted(outcome.plan, targets))
 
 
 def _cluster(compilation: Compilation, rights: Rights, given: dict[str, Any]) -> Outcome:
+    from etcompile.cli.job_sets import job_set
     from etcompile.cli.planned import planned
     from etcompile.cluster import ClusterError, connect
 
     try:
         with connect(given["context"], given["namespace"], given["kubeconfig"]) as cluster:
-            return Outcome(planned(compilation, cluster, rights))
+            found = job_set(given["paths"], given["set_name"], cluster.namespace)
+            made = planned(compilation, cluster, rights, job_set=found)
+            return Outcome(made.plan, made.diagnostics)
     except ClusterError as error:
         return Outcome(None, (error.diagnostic,))
 
 
-def _declared(compilation: Compilation, left: Compilation, name: str) -> Outcome:
+def _declared(compilation: Compilation, left: Compilation, name: str, rights: Rights) -> Outcome:
     errors = tuple(one for one in left.diagnostics if one.severity is Severity.ERROR)
     if errors:
         return Outcome(None, (*errors, diagnose("ET7002", None, side=name)))
-    right, whole = declarations(compilation), Rights(whole=True)
+    right, whole = declarations(compilation), Rights(whole=True, ignored=rights.ignored)
     return Outcome(plan(right, left.in_order(), emit.wave, whole, against=name))
 
 
@@ -112,7 +124,9 @@ def _revision(against: str, paths: Sequence[str], options: Options, folder: Path
     name, _, inside = against.partition(":")
     of = revision(name, Path.cwd())
     if inside:
-        if not unpack(of, [inside.rstrip("/")], folder):
+        # As git has it, from the top of the repository: never a place on the disk.
+        inside = posixpath.normpath(inside)
+        if posixpath.isabs(inside) or not unpack(of, [inside], folder):
             raise RevisionError(f"'{inside}' is not in {name}")
         return _told_of(_folder(str(folder / inside), options), against, folder / inside)
     wanted = [_inside(of, path) for path in paths]

@@ -3,137 +3,191 @@
 import gc
 import signal
 import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from etcompile import emit
-from etcompile.cli.cluster_options import Duration, cluster_options
-from etcompile.cli.options import colored, compile_options, options, refuses, tell
+from etcompile.cli.cluster_options import Duration, cluster_options, rights, rights_options
+from etcompile.cli.consent import consent_option
+from etcompile.cli.job_sets import set_option
+from etcompile.cli.options import colored, compile_options, explicit, options, refuses, tell
+from etcompile.cli.sections import SectionedCommand
+from etcompile.cli.suggestion import Choice
 from etcompile.compiler import Compilation, compile  # noqa: A004
-from etcompile.diagnostics import Diagnostic, diagnose
+from etcompile.diagnostics import Diagnostic, Location, diagnose
+from etcompile.load import access
 
 if TYPE_CHECKING:
+    from etcompile.cli.progress import Progress
     from etcompile.cli.rolling import Done
     from etcompile.cluster import Cluster
-    from etcompile.plan.rights import Rights
+    from etcompile.plan.document import PlanError
     from etcompile.plan.step import Object, Plan
 
 REFUSED = 7
 """Exit code: the input is refused."""
 UNREACHED = 6
 """Exit code: the cluster, or the way to it."""
+INTERRUPTED = 130
+"""Exit code: somebody ended it before there was a rollout."""
 CHANGED = 4
 """Exit code: somebody else's object, or another world than the plan's."""
+_GIVEN_TO_DIFF = frozenset(
+    {
+        *("allow_plain_secrets", "cluster_domain", "dlrover_version", "gang", "gang_scheduler"),
+        *(
+            "ignore_differences",
+            "ignore_managed_by",
+            "init_image",
+            "kubectl_image",
+            "kubernetes_version",
+            "overlays",
+        ),
+        *("profiles", "prune", "replace", "replace_data", "run", "secret", "services"),
+        *("set_name", "targets", "templates"),
+    }
+)
+"""Options that decide what a plan does, and can change nothing of one that is made."""
 
 
-@click.command("apply")
+@click.command("apply", cls=SectionedCommand)
 @compile_options
 @click.option(
     "--dry-run",
-    type=click.Choice(["server", "client"]),
-    help="Write nothing: show the plan; server also has the API server judge every object.",
+    type=Choice(["server", "client"]),
+    help="Change nothing and show the plan. server also validates it with the API server.",
 )
-@click.option(
-    "--prune/--no-prune", default=False, show_default=True, help="Delete what left the files."
-)
-@click.option("--replace", is_flag=True, help="Delete and remake what cannot be changed.")
-@click.option("--adopt", is_flag=True, help="Take over what other tools look after.")
-@click.option(
-    "--take-ownership",
-    metavar="MANAGER",
-    multiple=True,
-    help="Change fields that this field manager owns; may be repeated.",
-)
+@rights_options
+@set_option
+@consent_option
 @click.option(
     "--wait",
-    type=click.Choice(["ready", "complete", "none"]),
+    type=Choice(["ready", "complete", "none"]),
     default="ready",
     show_default=True,
-    help="Wait until all is ready, until the run has ended, or only where the order needs it.",
+    help="Wait until everything is ready, until the jobs have completed, or only where the order"
+    " requires it.",
 )
 @click.option(
     "--timeout",
     metavar="T",
     type=Duration(),
-    help="Give up after 90s, 10m, 1h30m; 0 for never.  [default: 15m; never with --wait complete]",
+    help="Give up after this time, such as 90s, 10m or 1h30m; 0 means never.  [default: 15m;"
+    " never with --wait complete]",
 )
 @click.option(
     "--drain",
     metavar="T",
     type=Duration(),
-    help="How long a worker that left the host list may go on before it is deleted."
+    help="How long to wait between removing a worker from the host list and deleting its Pod."
     "  [default: 90s]",
 )
 @cluster_options
 @click.pass_context
 def command(ctx: click.Context, /, paths: tuple[str, ...], **given: Any) -> None:
-    """Make a cluster hold what job specifications compile to, in the order that training needs.
+    """Create or update the objects of jobs in a cluster, in the order that training needs.
 
-    PATH is as for render; or one plan.json that `etcompile diff -o` wrote, which is done only if
-    the objects in it are still as they were then.
+    PATH is as for render, or one plan.json that `etcompile diff -o` wrote. A plan is applied only
+    if its objects have not changed since.
 
-    Exit codes: 0 done and ready; 2 usage; 3 not ready in time; 4 a conflict with somebody else;
-    5 an object must be replaced, and --replace is not given; 6 the API server or the way to it;
-    7 refused input; 130 interrupted. With 4, 5 and 7 nothing was changed. Running it again goes on
-    where an earlier run ended.
+    Exit codes: 0 applied and ready; 2 usage error; 3 not ready in time; 4 conflict with another
+    field manager; 5 an object must be replaced, and --replace was not given; 6 the API server
+    cannot be reached or refuses; 7 invalid input; 130 interrupted. With 4, 5 and 7 nothing was
+    changed. Run the command again to continue where an earlier run ended.
     """
+    from etcompile.cli.progress import progress
     from etcompile.cluster import ClusterError, connect
 
     gc.enable()  # a rollout may take days
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    plan_file = _plan_file(paths)
-    compilation = None
-    approved = None
-    said: tuple[Diagnostic, ...] = ()
-    if plan_file is not None:
-        approved, problems = _read(plan_file, given)
-        if problems:
-            tell(problems, given)
-            ctx.exit(REFUSED)
-    else:
-        compilation = compile(paths, options(given))
-        said = compilation.diagnostics
-        problems = [] if refuses(said, strict=given["strict"]) else _nameless(compilation)
-        if problems or refuses(said, strict=given["strict"]):
-            tell((*said, *problems), given)
-            ctx.exit(REFUSED)
-        if given["form"] == "text":
-            tell(said, given)  # a form for machines is one document, at the end
-            said = ()
-    from etcompile.cli.progress import progress
-
     shown = progress(
         given["output"], quiet=given["quiet"], color=colored(given["color"], sys.stdout)
     )
+    with concluded(ctx, shown, given) as leave:
+        plan_file = _plan_file(paths)
+        compilation = None
+        approved = None
+        said: tuple[Diagnostic, ...] = ()
+        if plan_file is not None:
+            approved, problems = _read(plan_file, given)
+            if problems:
+                leave(REFUSED, problems)
+        else:
+            compilation = compile(paths, options(given))
+            said = compilation.findings
+            problems = [] if refuses(said, given) else _nameless(compilation)
+            if problems or refuses(said, given):
+                leave(REFUSED, (*said, *problems))
+            if given["form"] == "text":
+                tell(said, given)  # a form for machines is one document, at the end
+                said = ()
+        try:
+            context = given["context"] or (approved.context if approved else None)
+            namespace = given["namespace"] or (approved.namespace if approved else None)
+            with connect(context, namespace, given["kubeconfig"], notice=shown.repeat) as cluster:
+                if compilation is not None:
+                    done = _applied(compilation, cluster, {**given, "paths": paths}, shown)
+                else:
+                    assert approved is not None  # noqa: S101 - one of the two is given
+                    done = _approved(approved, plan_file or "", cluster, given, shown)
+        except ClusterError as error:
+            leave(UNREACHED, (*said, error.diagnostic))
+        leave(done.code, (*said, *done.diagnostics))
+
+
+@contextmanager
+def concluded(
+    ctx: click.Context, shown: "Progress", given: dict[str, Any]
+) -> Iterator[Callable[[int, Sequence[Diagnostic]], NoReturn]]:
+    """Lets a command end with an exit code and what it has to say, told to programs as well.
+
+    Args:
+        ctx: The command's context.
+        shown: Shows its rollout.
+        given: The command line's options.
+
+    Yields:
+        What ends the command: `leave(code, diagnostics)`.
+    """
+
+    def leave(code: int, diagnostics: Sequence[Diagnostic]) -> NoReturn:
+        shown.conclude(code, diagnostics)
+        tell(diagnostics, given)
+        ctx.exit(code)
+
     try:
-        context = given["context"] or (approved.context if approved else None)
-        with connect(
-            context, given["namespace"], given["kubeconfig"], notice=shown.repeat
-        ) as cluster:
-            if compilation is not None:
-                done = _applied(compilation, cluster, given, shown)
-            else:
-                assert approved is not None  # noqa: S101 - one of the two is given
-                done = _approved(approved, plan_file or "", cluster, given, shown)
-    except ClusterError as error:
-        tell((*said, error.diagnostic), given)
-        ctx.exit(UNREACHED)
-    tell((*said, *done.diagnostics), given)
-    ctx.exit(done.code)
+        yield leave
+    except KeyboardInterrupt:
+        shown.conclude(INTERRUPTED, ())
+        raise
 
 
 def _applied(
     compilation: Compilation, cluster: "Cluster", given: dict[str, Any], shown: Any
 ) -> "Done":
     from etcompile.cli.declarations import job_title
-    from etcompile.cli.planned import planned, secrets
-    from etcompile.cli.rolling import Facts
+    from etcompile.cli.job_sets import job_set
+    from etcompile.cli.planned import kept, planned, secrets
+    from etcompile.cli.rolling import Done, Facts
+    from etcompile.cli.targets import not_found
+    from etcompile.plan.targeting import targeted
 
-    rights = _rights(given)
     seen: dict[Any, Any] = {}
-    made = planned(compilation, cluster, rights, founds=True, look=_looker(seen))
+    found = planned(
+        compilation,
+        cluster,
+        rights(given),
+        job_set=job_set(given["paths"], given["set_name"], cluster.namespace),
+        founds=True,
+        look=_looker(seen),
+    )
+    if problems := not_found(found.plan, given["targets"]):
+        return Done(REFUSED, tuple(problems))
+    made = targeted(found.plan, given["targets"])
     titles = [job_title(group.namespace, group.name) for group in compilation.groups]
     facts = Facts(
         secrets=secrets(compilation),
@@ -143,8 +197,13 @@ def _applied(
             if title
         },
         seen=seen,
+        kept=kept(found, made),
+        job_set=found.job_set,
+        orphans=frozenset(found.members),
+        accepted=found.accepted,
     )
-    return _done(made, cluster, rights, facts, given, shown)
+    done = _done(made, cluster, facts, given, shown)
+    return Done(done.code, (*found.diagnostics, *done.diagnostics))
 
 
 def _approved(
@@ -156,26 +215,27 @@ def _approved(
     seen: dict[Any, Any] = {}
     if problems := changed_world(approved, cluster, file, _looker(seen)):
         return Done(CHANGED, tuple(problems))
-    return _done(approved, cluster, _rights(given), Facts(seen=seen), given, shown)
+    return _done(approved, cluster, Facts(seen=seen), given, shown)
 
 
 def _done(
     made: "Plan",
     cluster: "Cluster",
-    rights: "Rights",
     facts: Any,
     given: dict[str, Any],
     shown: Any,
 ) -> "Done":
+    from etcompile.cli.consent import consents
     from etcompile.cli.rolling import Done, refused_steps, rolled_out
     from etcompile.cluster.rollout import Choices
+    from etcompile.plan.classes import PRUNES
     from etcompile.plan.turns import ring
 
     if told := ring(made.steps):
         return Done(REFUSED, (diagnose("ET7001", None, ring=told),))
     dry_run = given["dry_run"]
     if dry_run:
-        _show(made, given)
+        show(made, given)
     refused = refused_steps(made)
     if refused is not None or dry_run == "client":
         return refused or Done(0)
@@ -183,16 +243,19 @@ def _done(
     if timeout is None and given["wait"] != "complete":
         timeout = 900.0
     choices = Choices(given["wait"], timeout or None, given["drain"], given["concurrency"])
-    done = rolled_out(cluster, made, rights, choices, facts, shown, dry_run=dry_run == "server")
+    if not dry_run and not consents(made, yes=given["yes"]):
+        return Done(INTERRUPTED, (diagnose("ET8013", None),))
+    may = rights(given)
+    done = rolled_out(cluster, made, may, choices, facts, shown, dry_run=dry_run == "server")
     left = [step for step in made.steps if step.action == "unmanaged"]
-    could = [step for step in left if any("--prune" in reason for reason in step.reasons)]
+    could = [step for step in left if any(PRUNES in reason for reason in step.reasons)]
     if could and not given["quiet"] and given["output"] == "text" and given["form"] == "text":
         count = f"{len(could)} object{'s are' if len(could) > 1 else ' is'}"
-        click.echo(f"{count} no longer declared, and left: --prune deletes them", err=True)
+        click.echo(f"{count} no longer in the files, and kept: --prune deletes them", err=True)
     return done
 
 
-def _show(made: "Plan", given: dict[str, Any]) -> None:
+def show(made: "Plan", given: dict[str, Any]) -> None:
     """Writes the plan, as `diff` does."""
     if given["output"] == "json":
         import json
@@ -207,17 +270,6 @@ def _show(made: "Plan", given: dict[str, Any]) -> None:
         text = "".join(f"{line}\n" for line in lines(made, emit.to_yaml, color=color))
     sys.stdout.buffer.write(text.encode(errors="replace"))
     sys.stdout.flush()
-
-
-def _rights(given: dict[str, Any]) -> "Rights":
-    from etcompile.plan.rights import Rights
-
-    return Rights(
-        replace=given["replace"],
-        adopt=given["adopt"],
-        prune=given["prune"],
-        take_ownership=frozenset(given["take_ownership"]),
-    )
 
 
 def _looker(seen: dict[Any, Any]) -> Any:
@@ -237,28 +289,67 @@ def _looker(seen: dict[Any, Any]) -> Any:
 def _plan_file(paths: tuple[str, ...]) -> str | None:
     """The one path if it is a plan's."""
     if len(paths) == 1 and paths[0].endswith(".json") and Path(paths[0]).is_file():
+        from etcompile.plan.document import is_plan
+
         try:
-            head = Path(paths[0]).read_bytes()
+            data = access.content(paths[0])
         except OSError:
             return None
-        if b'"steps"' in head and b'"digest"' in head:
+        if is_plan(data):
             return paths[0]
     return None
 
 
 def _read(file: str, given: dict[str, Any]) -> tuple["Plan | None", list[Diagnostic]]:
+    """The plan of a file, or why it cannot be done as it was asked for."""
     from etcompile.plan.document import PlanError, read_plan
 
     if given["wait"] == "complete":
-        raise click.UsageError("a plan does not say what completes a run: name its files")
+        raise click.UsageError(
+            "a plan does not say what completes a run: give the job files instead"
+        )
+    if names := sorted(_GIVEN_TO_DIFF & explicit()):
+        words = ", ".join(f"--{name.replace('_', '-')}" for name in names)
+        raise click.UsageError(f"a plan is made already: give {words} to etcompile diff instead")
     try:
-        found = read_plan(Path(file).read_bytes())
-    except (PlanError, OSError) as error:
-        return None, [diagnose("ET8010", None, plan=file, problem=error)]
+        data = access.content(file)
+        found = read_plan(data)
+    except OSError as error:
+        return None, [diagnose("ET8010", Location(file), plan=file, problem=error, advice="")]
+    except PlanError as error:
+        return None, [
+            diagnose("ET8010", place, plan=file, problem=one.text, advice="")
+            for one, place in zip(error.problems, _places(file, data, error), strict=True)
+        ]
+    problem = advice = ""
     if found.against != "cluster":
         problem = f"it was made against {found.against}, and not against a cluster"
-        return None, [diagnose("ET8010", None, plan=file, problem=problem)]
+    elif given["context"] and found.context and given["context"] != found.context:
+        problem = f"it was made for the context {found.context}, and not for {given['context']}"
+        advice = f"leave out --context, or make a plan: etcompile diff --context {given['context']}"
+    elif given["namespace"] and found.namespace and given["namespace"] != found.namespace:
+        problem = f"it was made for the namespace {found.namespace}, not for {given['namespace']}"
+        advice = "leave out --namespace, or make the plan with it"
+    if problem:
+        place = Location(file, 1)
+        return None, [diagnose("ET8010", place, plan=file, problem=problem, advice=advice)]
     return found, []
+
+
+def _places(file: str, data: bytes, error: "PlanError") -> Iterator[Location]:
+    """Where the problems of a plan's file stand in it."""
+    from etcompile.load import parse
+
+    documents = parse(data, file=file).documents
+    for problem in error.problems:
+        if problem.byte is not None:
+            before = data.rstrip()[: problem.byte].decode(errors="replace")
+            line = before.count("\n") + 1
+            yield Location(file, line, len(before) - before.rfind("\n"))
+        elif documents:
+            yield documents[0].locate(problem.path)
+        else:
+            yield Location(file, 1)
 
 
 def _nameless(compilation: Compilation) -> list[Diagnostic]:

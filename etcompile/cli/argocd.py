@@ -10,21 +10,28 @@ from msgspec.structs import replace
 
 from etcompile import emit
 from etcompile._version import __version__
+from etcompile.cli.boundary import bounded, named_files
 from etcompile.cli.options import REFUSED, options, refuses, setting_options, tell
+from etcompile.cli.sections import SectionedCommand
+from etcompile.cli.suggestion import Group
 from etcompile.compiler import compile  # noqa: A004
 from etcompile.diagnostics import Diagnostic, diagnose
 
 
-@click.group("argocd")
+@click.group("argocd", cls=Group)
 def command() -> None:
-    """Be Argo CD's config management plugin, and write what tells Argo CD.
+    """Run as Argo CD's config management plugin, or write the files that Argo CD needs.
 
-    generate, parameters and discover are what the plugin runs; plugin, sidecar and application
-    write the files of an installation.
+    The plugin runs generate, parameters and discover. plugin, sidecar and application write the
+    files of an installation.
     """
 
 
-class _Asked(click.Command):
+_OWN = f"{__name__}.own"
+"""The files that the installation itself names, in what its plugin.yaml runs."""
+
+
+class _Asked(SectionedCommand):
     """A command that takes options from the variables of Argo CD, too."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -32,6 +39,7 @@ class _Asked(click.Command):
         from etcompile.check import kubernetes
 
         wish = Asked()
+        ctx.meta[_OWN] = named_files(self, args)
         try:
             wish = ctx.obj = asked(os.environ, Path.cwd(), kubernetes.versions())
         except ParameterError as error:
@@ -51,24 +59,25 @@ def _generate(ctx: click.Context, /, **given: Any) -> None:
     of its destination (ARGOCD_APP_NAMESPACE, KUBE_VERSION) before. Objects go to standard output,
     everything else to standard error.
     """
-    from etcompile.argocd import ParameterError
+    from etcompile.argocd import ParameterError, repository
 
     wish = ctx.obj
     if isinstance(wish, ParameterError):
         tell([_refused(wish)], given)
         ctx.exit(REFUSED)
-    wanted = options(given)
+    top = repository(Path.cwd(), os.environ)
+    wanted = bounded(options(given), str(top), ctx.meta[_OWN])
     wanted = replace(
         wanted,
         overlays=(*wish.first, *wanted.overlays, *wish.last),
         default_namespace=wish.namespace,
     )
     compilation = compile(wish.paths or given["paths"] or ["."], wanted)
-    told = list(compilation.diagnostics)
+    told = list(compilation.findings)
     if compilation.ok and not any(group.objects for group in compilation.groups):
         told.append(diagnose("ET5006", None))  # with pruning on, this would delete everything
     tell(told, given)
-    if refuses(told, strict=given["strict"]):
+    if refuses(told, given):
         ctx.exit(REFUSED)
     # All of it or nothing, whatever happens on the way.
     text = "".join(emit.blocks(compilation.in_order(), compilation.sources))
@@ -82,9 +91,11 @@ def _refused(error: Any) -> Diagnostic:
 
 
 @command.command("parameters")
-@click.option("--all", "every", is_flag=True, help="Also those that plugin.yaml has.")
+@click.option(
+    "--all", "every", is_flag=True, help="Also print the parameters that plugin.yaml declares."
+)
 def _parameters(*, every: bool) -> None:
-    """Announce the parameters to Argo CD's interface: what there is to choose from here."""
+    """Print the parameters of the plugin for Argo CD's interface."""
     import json
 
     from etcompile.argocd import PARAMETERS, announced, choices
@@ -96,12 +107,13 @@ def _parameters(*, every: bool) -> None:
 
 @command.command("discover")
 def _discover() -> None:
-    """Say whether this folder is for etcompile: print its jobs' files, or nothing.
+    """Print the job files of this folder, or nothing if the plugin does not apply to it.
 
     With a plugin section in the Application these are all files with a job; without one, only
     those named *.etjob.yaml.
     """
-    from etcompile.argocd import ParameterError, asked, job_files
+    from etcompile.argocd import ParameterError, asked, job_files, repository
+    from etcompile.load import Boundary
 
     # The variable is there as soon as the Application has a plugin section, even an empty one.
     named = "ARGOCD_APP_PARAMETERS" in os.environ
@@ -109,13 +121,14 @@ def _discover() -> None:
         paths = asked(os.environ, Path.cwd(), ()).paths if named else ()
     except ParameterError:
         paths = ()  # generate says what is wrong
-    for file in job_files(paths or ["."], marked=not named):
+    boundary = Boundary(str(repository(Path.cwd(), os.environ)))
+    for file in job_files(paths or ["."], boundary, marked=not named):
         click.echo(file)
 
 
 @command.command("plugin")
 def _plugin() -> None:
-    """Write plugin.yaml, which the sidecar has at /home/argocd/cmp-server/config/."""
+    """Write plugin.yaml, for /home/argocd/cmp-server/config/ of the sidecar."""
     from etcompile.argocd import PARAMETERS, announced
     from etcompile.scaffolding import text
 
@@ -130,7 +143,7 @@ def _plugin() -> None:
     metavar="IMAGE",
     default=f"etcompile-argocd:{__version__}",
     show_default=True,
-    help="The sidecar's image.",
+    help="Image of the sidecar.",
 )
 def _sidecar(*, image: str) -> None:
     """Write the patch that adds the plugin to Argo CD's repo server."""
@@ -141,13 +154,13 @@ def _sidecar(*, image: str) -> None:
 
 @command.command("application")
 @click.argument("name", metavar="NAME")
-@click.option("--repository", metavar="URL", required=True, help="The Git repository.")
-@click.option("--path", metavar="PATH", required=True, help="The folder in it to sync.")
+@click.option("--repository", metavar="URL", required=True, help="URL of the Git repository.")
+@click.option("--path", metavar="PATH", required=True, help="Folder of the repository to sync.")
 @click.option(
     "--revision", metavar="REV", default="main", show_default=True, help="Branch, tag or commit."
 )
-@click.option("-n", "--namespace", metavar="NS", required=True, help="Where it goes.")
-@click.option("--plugin", is_flag=True, help="PATH has jobs, and the plugin compiles them.")
+@click.option("-n", "--namespace", metavar="NS", required=True, help="Destination namespace.")
+@click.option("--plugin", is_flag=True, help="PATH holds job files, which the plugin compiles.")
 def _application(name: str, **given: Any) -> None:
     """Write an Application that syncs rendered manifests, or jobs by the plugin."""
     from etcompile.scaffolding import text

@@ -1,8 +1,9 @@
 """`etcompile bundle`: what render would write into a folder, as one archive, or as an OCI image."""
 
 import hashlib
+import sys
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import click
@@ -10,43 +11,46 @@ from msgspec.structs import replace
 
 from etcompile.cli.options import REFUSED, compile_options, options, refuses, tell
 from etcompile.cli.render import output_files
+from etcompile.cli.sections import SectionedCommand
+from etcompile.cli.suggestion import Choice
 from etcompile.compiler import compile  # noqa: A004
+from etcompile.diagnostics import Diagnostic
 
 
-@click.command("bundle")
+@click.command("bundle", cls=SectionedCommand)
 @compile_options
 @click.option(
     "-o",
     "--output",
     metavar="FILE.tar.gz",
     type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
-    help="The archive to write; - for standard output.",
+    help="Write this archive; - is standard output.",
 )
 @click.option(
     "--oci-layout",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="An OCI image layout to write, for crane, oras or skopeo to push.",
+    help="Write an OCI image layout, which crane, oras or skopeo can push.",
 )
-@click.option("--source", metavar="URL", help="With --oci-layout: where the sources are.")
+@click.option("--source", metavar="URL", help="With --oci-layout: URL of the sources.")
 @click.option(
     "--revision",
     metavar="REV",
-    help="With --oci-layout: which revision of them, main@sha1:COMMIT.",
+    help="With --oci-layout: revision of the sources, such as main@sha1:COMMIT.",
 )
-@click.option("--split", is_flag=True, help="One file per object.")
+@click.option("--split", is_flag=True, help="Write one file per object.")
 @click.option(
     "--layout",
-    type=click.Choice(["jobs", "staged"]),
+    type=Choice(["jobs", "staged"]),
     default="jobs",
     show_default=True,
-    help="A folder a job; or staged: all of that in prereqs/ and in pods/, for Flux.",
+    help="One folder per job, or staged: separate folders prereqs/ and pods/ for Flux.",
 )
 @click.option(
     "--previous",
     metavar="DIR",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Rendered folder whose encrypted key pairs are kept.",
+    help="Keep the encrypted key pairs of this rendered folder.",
 )
 @click.pass_context
 def command(
@@ -59,34 +63,33 @@ def command(
     previous: Path | None,
     **given: Any,
 ) -> None:
-    """Pack what render would write into a folder.
+    """Pack the rendered manifests into an archive or an OCI image.
 
-    The same input makes the same bytes. Prints the digest of the archive, which is that of the
-    image's layer, too.
+    The same input gives the same bytes. Prints the digest of the archive, which is also that of
+    the image's layer.
     """
     if output is None and oci_layout is None:
         raise click.UsageError("name a file with -o, a folder with --oci-layout, or both")
     if oci_layout is None and (source or revision):
         raise click.UsageError("--source and --revision need --oci-layout DIR")
     if oci_layout and oci_layout.exists() and not _is_image(oci_layout):
-        problem = f"{oci_layout} holds something else than an image"
+        problem = f"{oci_layout} holds something other than an image"
         raise click.BadParameter(problem, param_hint="--oci-layout")
     compilation = compile(given["paths"], replace(options(given), previous=previous))
-    tell(compilation.diagnostics, given)
-    if refuses(compilation.diagnostics, strict=given["strict"]):
+    tell(compilation.findings, given)
+    if refuses(compilation.diagnostics, given):
         ctx.exit(REFUSED)
     from etcompile import bundle
 
     archive = bundle.tar(output_files(compilation, given))
     packed = bundle.gzipped(archive)
-    try:
-        if output is not None:
-            with click.open_file(str(output), "wb") as file:
-                file.write(packed)
-        if oci_layout:
-            _write(oci_layout, bundle.oci_layout(archive, source=source, revision=revision))
-    except OSError as error:
-        raise click.ClickException(f"cannot write {error.filename}: {error.strerror}") from error
+    image = None
+    if oci_layout:
+        image = bundle.oci_layout(archive, source=source, revision=revision)
+    problems = _written(packed, output, image, oci_layout)
+    if problems:
+        tell(problems, given)
+        ctx.exit(REFUSED)
     digest = f"sha256:{hashlib.sha256(packed).hexdigest()}"
     click.echo(digest, err=str(output) == "-")
 
@@ -96,11 +99,26 @@ def _is_image(folder: Path) -> bool:
     return (folder / "oci-layout").is_file() or not any(folder.iterdir())
 
 
-def _write(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Makes a folder this image; its index, which names all else, comes last."""
-    for name in sorted(files, key=lambda name: name == "index.json"):
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(files[name])
-    for blob in (folder / "blobs" / "sha256").iterdir():
-        if f"blobs/sha256/{blob.name}" not in files:
-            blob.unlink()
+def _written(
+    packed: bytes, output: Path | None, image: Mapping[str, bytes] | None, folder: Path | None
+) -> list[Diagnostic]:
+    """Writes the archive and the image; what is wrong if that cannot be.
+
+    The index of the image, which names all else, comes last, and then old blobs go.
+    """
+    from etcompile.emit.files import refused, remove_files, write_file, write_files
+
+    problems = refused(folder, image) if folder is not None and image else []
+    if problems:
+        return problems
+    if str(output) == "-":
+        sys.stdout.buffer.write(packed)
+    elif output is not None:
+        problems = write_file(output, packed)
+    if folder is None or not image or problems:
+        return problems
+    in_order = {name: image[name] for name in sorted(image, key=lambda name: name == "index.json")}
+    kept = [PurePosixPath(name).name for name in image]
+    return write_files(folder, in_order) or remove_files(
+        folder, "blobs/sha256", "[0-9a-f]{64}", kept
+    )

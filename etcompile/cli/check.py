@@ -7,31 +7,44 @@ from typing import Any
 import click
 from msgspec.structs import replace
 
-from etcompile.cli.options import REFUSED, compile_options, options, refuses, talks, tell
+from etcompile.cli.options import REFUSED, compile_options, counted, options, refuses, talks, tell
+from etcompile.cli.sections import SectionedCommand
 from etcompile.compiler import Compilation, compile  # noqa: A004
 
 
-@click.command("check")
+@click.command("check", cls=SectionedCommand)
 @compile_options
 @click.option(
     "--beside",
     is_flag=True,
-    help="Read what stands beside each PATH too: a scale intent is nothing without its job.",
+    help="Also read the other files in the folder of each PATH, such as the job of a ScaleOut.",
 )
 @click.pass_context
 def command(ctx: click.Context, /, *, beside: bool, **given: Any) -> None:
-    """Report everything render would refuse or warn about."""
+    """Report the errors and warnings of job files, and write nothing.
+
+    PATH is as for render.
+    """
     paths = _beside(given["paths"]) if beside else given["paths"]
     compilation = compile(paths, replace(options(given), without_keys=True))
-    tell(compilation.diagnostics, given, are_data=True)
-    if refuses(compilation.diagnostics, strict=given["strict"]):
+    tell(compilation.findings, given, are_data=True)
+    if refuses(compilation.diagnostics, given):
         ctx.exit(REFUSED)
     if not talks(given):
         return
     if not compilation.diagnostics:
-        click.echo("nothing to say against it", err=True)
+        click.echo(f"ok: {_counted(compilation)}", err=True)
     for need, jobs in _needs(compilation).items():
         click.echo(f"needs in the cluster: {need} (for {', '.join(jobs)})", err=True)
+
+
+def _counted(compilation: Compilation) -> str:
+    """What was checked: `1 job, 7 objects`, and how many warnings were ignored."""
+    jobs = sum(group.name is not None for group in compilation.groups)
+    objects = sum(len(group.objects) for group in compilation.groups)
+    ignored = len(compilation.suppressed)
+    counts = f"{counted(jobs, 'job')}, {counted(objects, 'object')}"
+    return f"{counts} ({counted(ignored, 'warning')} ignored)" if ignored else counts
 
 
 def _beside(paths: Iterable[str]) -> list[str]:

@@ -1,11 +1,15 @@
 """Options of the commands that talk to a cluster: which one, and how to write to it."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import click
+
+from etcompile.cli.suggestion import Choice
+from etcompile.plan.ignoring import Ignored
+from etcompile.plan.rights import Rights
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -22,7 +26,7 @@ class Duration(click.ParamType[float]):
         if re.fullmatch(r"\d+", value):
             return float(value)
         if not re.fullmatch(r"(\d+[smhd])+", value):
-            self.fail(f"'{value}' is no duration; write 90s, 10m or 1h30m", param, ctx)
+            self.fail(f"'{value}' is not a duration; write 90s, 10m or 1h30m", param, ctx)
         return float(
             sum(int(number) * _UNITS[unit] for number, unit in re.findall(r"(\d+)(.)", value))
         )
@@ -30,22 +34,24 @@ class Duration(click.ParamType[float]):
 
 _CONNECTION = (
     click.option(
-        "--context", metavar="NAME", help="The kubeconfig's context, if not the current one."
+        "--context",
+        metavar="NAME",
+        help="Context of the kubeconfig.  [default: the current context]",
     ),
     click.option(
         "--kubeconfig",
         metavar="FILE",
         type=click.Path(dir_okay=False, path_type=Path),
-        help="The kubeconfig, if not KUBECONFIG's or ~/.kube/config.",
+        help="Path of the kubeconfig.  [default: $KUBECONFIG, else ~/.kube/config]",
     ),
 )
 _WRITES = (
     click.option(
         "--output",
-        type=click.Choice(["text", "json"]),
+        type=Choice(["text", "json"]),
         default="text",
         show_default=True,
-        help="A table or lines for people, or an event a line for programs.",
+        help="Progress as text for people, or as one JSON event per line for programs.",
     ),
     click.option(
         "--concurrency",
@@ -53,9 +59,98 @@ _WRITES = (
         type=click.IntRange(1, 256),
         default=16,
         show_default=True,
-        help="Writes at once.",
+        help="Number of parallel writes.",
     ),
 )
+
+
+_RIGHTS = (
+    click.option(
+        "--prune/--no-prune",
+        default=False,
+        show_default=True,
+        help="Delete objects that are no longer in the files.",
+    ),
+    click.option(
+        "--replace",
+        is_flag=True,
+        help="Delete and recreate objects whose changed fields are immutable.",
+    ),
+    click.option(
+        "--replace-data",
+        metavar="NAME",
+        multiple=True,
+        help="Replace this object although it holds data: NAME, KIND/NAME or NAMESPACE/KIND/NAME."
+        " May be repeated.",
+    ),
+    click.option(
+        "--adopt", is_flag=True, help="Take over objects that other people or tools made."
+    ),
+    click.option(
+        "--take-ownership",
+        metavar="MANAGER",
+        multiple=True,
+        help="Change fields that this field manager owns. May be repeated.",
+    ),
+    click.option(
+        "--ignore-differences",
+        metavar="FILE",
+        type=click.Path(exists=True, dir_okay=False),
+        help="Leave fields as they are that FILE names: ignoreDifferences as Argo CD has it, in a"
+        " document of its own or in an Application.",
+    ),
+    click.option(
+        "--target",
+        "targets",
+        metavar="NAME",
+        multiple=True,
+        help="Limit the run to this object: NAME, KIND/NAME or NAMESPACE/KIND/NAME. May be"
+        " repeated.",
+    ),
+)
+
+
+def rights_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds those that say what a plan may do."""
+    for option in reversed(_RIGHTS):
+        command = option(command)
+    return command
+
+
+def rights(given: Mapping[str, Any]) -> Rights:
+    """What a plan may do, by the options of `rights_options`."""
+    return Rights(
+        replace=given["replace"],
+        replace_data=frozenset(given["replace_data"]),
+        adopt=given["adopt"],
+        prune=given["prune"],
+        take_ownership=frozenset(given["take_ownership"]),
+        ignored=_ignored(given["ignore_differences"]),
+    )
+
+
+def _ignored(file: str | None) -> tuple[Ignored, ...]:
+    """The rules of `--ignore-differences`."""
+    if file is None:
+        return ()
+    from etcompile.load import access, parse
+    from etcompile.plan.ignoring import IgnoreError, ignored
+
+    hint = "--ignore-differences"
+    try:
+        loaded = parse(access.content(file), file=file)
+    except OSError as error:
+        raise click.BadParameter(f"{file}: {error.strerror}", param_hint=hint) from error
+    for one in loaded.diagnostics:
+        raise click.BadParameter(f"{one.location}: {one.message}", param_hint=hint)
+    rules: list[Ignored] = []
+    for document in loaded.documents:
+        try:
+            rules += ignored(document.data)
+        except IgnoreError as error:
+            place = document.locate(error.path)
+            raise click.BadParameter(f"{place}: {error.problem}", param_hint=hint) from error
+    return tuple(rules)
 
 
 def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:

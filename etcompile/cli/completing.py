@@ -44,6 +44,12 @@ def _codes() -> Values:
     return [(rule.code, rule.name) for rule in sorted(RULES.values(), key=lambda rule: rule.code)]
 
 
+def _warnings() -> Values:
+    from etcompile.diagnostics import RULES, Severity
+
+    return [(code, name) for code, name in _codes() if RULES[code].severity is Severity.WARNING]
+
+
 def _schemas() -> Values:
     from etcompile.cli.schema import names
 
@@ -74,6 +80,7 @@ def _secrets() -> Values:
 
 
 codes = _offering(_codes)
+warnings = _offering(_warnings)
 kinds = _offering(_schemas)
 overlays = _offering(_overlays, files=True)
 versions = _offering(_versions)

@@ -8,11 +8,14 @@ import sys
 
 import click
 
+from etcompile.cli.suggestion import Choice
+from etcompile.cli.usage import Command
 
-@click.command("completion")
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+
+@click.command("completion", cls=Command)
+@click.argument("shell", type=Choice(["bash", "zsh", "fish"]))
 def command(shell: str) -> None:
-    """Print the script that makes a shell complete `etcompile`.
+    """Print the completion script of a shell for `etcompile`.
 
     bash: eval "$(etcompile completion bash)" in ~/.bashrc. zsh: the same in ~/.zshrc, after
     compinit. fish: etcompile completion fish > ~/.config/fish/completions/etcompile.fish. For

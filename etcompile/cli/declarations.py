@@ -1,6 +1,6 @@
 """What a compilation made, to what a plan compares: the right side of `diff` and of `apply`."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from etcompile.compiler import Compilation
 from etcompile.plan import inventory
@@ -67,15 +67,13 @@ class Inventories:
                 self.ids[title] = inventory.applyset_id(ref)
                 self._parents.append(found)
 
-    def members(self, live: LiveObjects, versions: Iterable[str]) -> Iterator[Object]:
+    def members(self, live: LiveObjects) -> Iterator[Object]:
         """The objects of the sets.
 
         Args:
             live: The cluster.
-            versions: The API versions in which groups are read.
         """
-        versions = list(versions)
         for found in self._parents:
-            kinds, namespaces = inventory.members(found, versions)
+            kinds, namespaces = inventory.members(found)
             label = found["metadata"]["labels"][inventory.INVENTORY_ID]
             yield from live.labelled(kinds, namespaces, {inventory.PART_OF: label})

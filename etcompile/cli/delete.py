@@ -3,37 +3,48 @@
 import gc
 import signal
 import sys
+import time
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
-from msgspec.structs import replace
+from msgspec import structs
 
 from etcompile import emit
 from etcompile.cli import completing
-from etcompile.cli.apply import REFUSED, UNREACHED
+from etcompile.cli.apply import REFUSED, UNREACHED, concluded, show
 from etcompile.cli.cluster_options import Duration, cluster_options
-from etcompile.cli.options import colored, options, refuses, setting_options, tell
+from etcompile.cli.consent import consent_option
+from etcompile.cli.options import colored, options, refuses, setting_options
+from etcompile.cli.sections import SectionedCommand
 from etcompile.compiler import compile  # noqa: A004
 
 if TYPE_CHECKING:
     from etcompile.cli.rolling import Done
     from etcompile.cluster import Cluster
+    from etcompile.diagnostics import Diagnostic
+    from etcompile.plan.step import Plan, Step
 
 
-@click.command("delete")
+@click.command("delete", cls=SectionedCommand)
 @click.argument("paths", metavar="[PATH...]", nargs=-1, shell_complete=completing.files)
-@click.option("--job", "names", metavar="NAME", multiple=True, help="A job, by name.")
 @click.option(
-    "--dry-run", is_flag=True, help="Delete nothing: show what would go, and what would stay."
+    "--job", "names", metavar="NAME", multiple=True, help="Name of a job. May be repeated."
 )
-@click.option("--adopt", is_flag=True, help="Delete also what other tools look after.")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Delete nothing. Show what would be deleted and what would be kept.",
+)
+@click.option("--adopt", is_flag=True, help="Also delete objects that another tool manages.")
+@consent_option
 @click.option(
     "--timeout",
     metavar="T",
     type=Duration(),
     default="15m",
     show_default=True,
-    help="Give up after 90s, 10m, 1h30m; 0 for never.",
+    help="Give up after this time, such as 90s, 10m or 1h30m; 0 means never.",
 )
 @cluster_options
 @setting_options
@@ -41,13 +52,13 @@ if TYPE_CHECKING:
 def command(
     ctx: click.Context, /, paths: tuple[str, ...], names: tuple[str, ...], **given: Any
 ) -> None:
-    """Remove jobs from a cluster: those of PATHs, or those of these names.
+    """Delete jobs from a cluster: the jobs of PATHs, or those named with --job.
 
-    What belongs to a job is what is in its inventory, and what carries its label and was made by
-    etcompile. Launchers go first, then the other Pods, then what they need; each is waited for.
-    Claims and Secrets that etcompile has not made are left, and named.
+    An object belongs to a job if it is in the job's inventory, or if it has the job's label and
+    etcompile created it. Launchers are deleted first, then the other Pods, then what they used.
+    PersistentVolumeClaims, and Secrets that etcompile did not create, are kept and listed.
 
-    Exit codes are those of apply.
+    The exit codes are those of apply.
     """
     from etcompile.cli.progress import progress
     from etcompile.cluster import ClusterError, connect
@@ -56,43 +67,50 @@ def command(
         raise click.UsageError("name files, or jobs with --job NAME")
     gc.enable()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    jobs: list[tuple[str | None, str]] = [(given["namespace"], name) for name in names]
-    others: list[Any] = []
-    if paths:
-        compilation = compile(paths, replace(options(given), without_keys=True))
-        if refuses(compilation.diagnostics, strict=given["strict"]):
-            tell(compilation.diagnostics, given)
-            ctx.exit(REFUSED)
-        jobs = [(group.namespace, group.name) for group in compilation.groups if group.name]
-        others = [one for group in compilation.groups if not group.name for one in group.objects]
     shown = progress(
         given["output"], quiet=given["quiet"], color=colored(given["color"], sys.stdout)
     )
-    try:
-        with connect(
-            given["context"], given["namespace"], given["kubeconfig"], notice=shown.repeat
-        ) as cluster:
-            done = _deleted(cluster, jobs, {**given, "paths": paths}, shown)
-    except ClusterError as error:
-        tell([error.diagnostic], given)
-        ctx.exit(UNREACHED)
-    tell(done.diagnostics, given)
-    if given["form"] == "text" and not given["quiet"]:
-        from etcompile.plan.step import reference
+    jobs: list[tuple[str | None, str]] = [(given["namespace"], name) for name in names]
+    compiled: list[Any] = []
+    others: list[Any] = []
+    with concluded(ctx, shown, given) as leave:
+        if paths:
+            compilation = compile(paths, structs.replace(options(given), without_keys=True))
+            if refuses(compilation.diagnostics, given):
+                leave(REFUSED, compilation.findings)
+            jobs = [(group.namespace, group.name) for group in compilation.groups if group.name]
+            for group in compilation.groups:
+                (compiled if group.name else others).extend(group.objects)
+        try:
+            with connect(
+                given["context"], given["namespace"], given["kubeconfig"], notice=shown.repeat
+            ) as cluster:
+                done = _deleted(cluster, jobs, compiled, others, {**given, "paths": paths}, shown)
+        except ClusterError as error:
+            leave(UNREACHED, [error.diagnostic])
+        if given["form"] == "text" and not given["quiet"]:
+            from etcompile.plan.step import reference
 
-        for value in others:
-            click.echo(f"left: {reference(value)} (it belongs to no job)", err=True)
-    ctx.exit(done.code)
+            for value in others:
+                click.echo(f"kept: {reference(value)} (it belongs to no job)", err=True)
+        leave(done.code, done.diagnostics)
 
 
 def _deleted(
-    cluster: "Cluster", jobs: list[tuple[str | None, str]], given: dict[str, Any], shown: Any
+    cluster: "Cluster",
+    jobs: list[tuple[str | None, str]],
+    compiled: list[Any],
+    others_of_files: list[Any],
+    given: dict[str, Any],
+    shown: Any,
 ) -> "Done":
+    from etcompile.cli.consent import consents
     from etcompile.cli.rolling import Done, Facts, refused_steps, rolled_out
     from etcompile.cluster.rollout import Choices
-    from etcompile.cluster.rollout.belongings import belongings
+    from etcompile.cluster.rollout.belongings import belongings, has_inventory
+    from etcompile.cluster.rollout.outcome import CONFLICT, INTERRUPTED
     from etcompile.diagnostics import diagnose
-    from etcompile.plan.claims import inventory
+    from etcompile.plan.claims import is_member
     from etcompile.plan.removing import removal
     from etcompile.plan.rights import Rights
     from etcompile.plan.step import reference
@@ -100,34 +118,104 @@ def _deleted(
     found = []
     missing = []
     members: dict[str, list[Any]] = {}
+    applied = set()
     for namespace, name in jobs:
         where = namespace or cluster.namespace
         title = f"{where}/{name}"
         mine = [(title, value) for value in belongings(cluster, name, where)]
         found += mine
-        members[title] = [reference(value) for _, value in mine if inventory(value)]
+        if has_inventory(cluster, name, where):
+            applied.add(title)
+        members[title] = [reference(value) for _, value in mine if is_member(value)]
         if not mine and not given["paths"]:
             advice = f"etcompile status -n {where}"
             missing.append(diagnose("ET8005", None, job=name, where=where, advice=advice))
     if missing:
         return Done(REFUSED, tuple(missing))
+    if others := _others(compiled, (value for _, value in found), cluster.namespace):
+        return Done(CONFLICT, tuple(others))
     plan = removal(
-        found, emit.wave, adopt=given["adopt"], context=cluster.context or cluster.server
+        found,
+        emit.wave,
+        adopt=given["adopt"],
+        applied=applied,
+        context=cluster.context or cluster.server,
     )
+    used = _used(cluster, [*(value for _, value in found), *compiled], plan, others_of_files)
+    plan = structs.replace(plan, steps=(*plan.steps, *used))
     if given["dry_run"]:
-        from etcompile.plan.show.text import text
-
-        color = colored(given["color"], sys.stdout)
-        for line in text(plan, emit.to_yaml, color=color):
-            click.echo(line, color=True)
-    elif given["form"] == "text" and not given["quiet"]:
-        for step in plan.steps:
-            if step.action == "unmanaged":
-                click.echo(f"left: {step.ref} ({', '.join(step.reasons)})", err=True)
+        show(plan, given)
+    else:
+        _tell_kept(plan, given, shown)
     if (refused := refused_steps(plan)) is not None or given["dry_run"]:
         return refused or Done(0)
+    if not consents(plan, yes=given["yes"]):
+        return Done(INTERRUPTED, (diagnose("ET8013", None),))
     stays = {step.ref for step in plan.steps if step.action == "unmanaged"}
     kept = {title: [ref for ref in refs if ref in stays] for title, refs in members.items()}
     choices = Choices("none", given["timeout"] or None, None, given["concurrency"])
     rights = Rights(adopt=given["adopt"], prune=True)
-    return rolled_out(cluster, plan, rights, choices, Facts(kept=kept), shown, removes=True)
+    return rolled_out(cluster, plan, rights, choices, Facts(kept=kept), shown)
+
+
+def _used(
+    cluster: "Cluster", values: list[Any], plan: "Plan", others: list[Any]
+) -> Iterator["Step"]:
+    """What the jobs used and leave behind, as far as it is there."""
+    from etcompile.cluster import ClusterError
+    from etcompile.plan.removing import left_beside, named_by
+    from etcompile.plan.step import reference
+
+    known = {(step.ref.kind, step.ref.namespace, step.ref.name) for step in plan.steps}
+    known |= {
+        (ref.kind, ref.namespace or cluster.namespace, ref.name) for ref in map(reference, others)
+    }
+    for ref in named_by(values, cluster.namespace):
+        if (ref.kind, ref.namespace, ref.name) in known:
+            continue
+        resource = cluster.resource(ref.api_version, ref.kind)
+        try:
+            live = cluster.get(resource, ref.name, ref.namespace, metadata_only=True)
+        except ClusterError as error:
+            if error.status != 403:
+                raise
+            continue  # who may not read it cannot be told of it
+        if live is not None:
+            yield left_beside({**live, "apiVersion": ref.api_version, "kind": ref.kind}, None)
+
+
+def _tell_kept(plan: "Plan", given: dict[str, Any], shown: Any) -> None:
+    """Names what a deletion leaves: for people among the diagnostics, for programs as events."""
+    from etcompile.cluster.rollout import Happening
+
+    for step in plan.steps:
+        if step.action != "unmanaged":
+            continue
+        reason = ", ".join(step.reasons)
+        if given["output"] == "json":
+            shown.tell(Happening(step.ref, step.action, "kept", reason, step.job, time.time()))
+        elif given["form"] == "text" and not given["quiet"]:
+            click.echo(f"kept: {step.ref} ({reason})", err=True)
+
+
+def _others(compiled: list[Any], found: Iterable[Any], namespace: str) -> list["Diagnostic"]:
+    """An error for each job of the files whose name a job of another kind has in the cluster."""
+    from etcompile.diagnostics import diagnose
+    from etcompile.plan.claims import other_job
+    from etcompile.plan.step import reference
+
+    maps = {
+        (ref.namespace or namespace, ref.name): value
+        for value in compiled
+        if value["kind"] == "ConfigMap"
+        for ref in [reference(value)]
+    }
+    problems = []
+    for live in found:
+        ref = reference(live)
+        declared = maps.get((ref.namespace, ref.name)) if ref.kind == "ConfigMap" else None
+        if declared is not None and (other := other_job(declared, live)):
+            problem = f"it belongs to the {other}, which is not the job of the files"
+            advice = f"etcompile delete --job {other.split()[-1]} deletes that one"
+            problems.append(diagnose("ET8006", None, object=ref, problem=problem, advice=advice))
+    return problems

@@ -10,8 +10,11 @@ import click
 from msgspec import structs
 
 from etcompile import emit
-from etcompile.cli.cluster_options import connection_options
+from etcompile.cli.cluster_options import connection_options, rights_options
+from etcompile.cli.job_sets import set_option
 from etcompile.cli.options import REFUSED, colored, compile_options, options, refuses, tell
+from etcompile.cli.sections import SectionedCommand
+from etcompile.cli.suggestion import Choice
 from etcompile.compiler import compile  # noqa: A004
 from etcompile.diagnostics import diagnose
 from etcompile.plan.step import Plan
@@ -20,15 +23,16 @@ DIFFERENT = 1
 """Exit code: there are differences."""
 
 
-@click.command("diff")
+@click.command("diff", cls=SectionedCommand)
 @compile_options
 @click.option(
     "--against",
     metavar="cluster|DIR|REV",
     default="cluster",
     show_default=True,
-    help="What to compare with: the cluster; a folder of manifests or specs; or a Git revision,"
-    " at which the same PATHs are compiled the same way (REV:DIR takes a folder of it).",
+    help="What to compare with: the cluster, a folder of manifests or job files, or a Git revision,"
+    " at which the same PATHs are compiled with the same options. REV:DIR is a folder of a"
+    " revision.",
 )
 @click.option(
     "-o",
@@ -36,50 +40,41 @@ DIFFERENT = 1
     "plan_file",
     metavar="plan.json",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Also write the plan as JSON, for apply.",
+    help="Also write the plan as JSON, for etcompile apply.",
 )
 @click.option(
     "--output",
-    type=click.Choice(["text", "json", "markdown", "html"]),
+    type=Choice(["text", "json", "markdown", "html"]),
     default="text",
     show_default=True,
-    help="For a terminal, for scripts, for a comment on a pull request (at most 60 kB), or one"
-    " page to open in a browser.",
+    help="Format of the differences: for a terminal, for scripts, for a comment on a pull request"
+    " (at most 60 kB), or a page to open in a browser.",
 )
 @connection_options
-@click.option("--replace", is_flag=True, help="Plan to delete and remake what cannot change.")
-@click.option("--adopt", is_flag=True, help="Plan to take over what other tools look after.")
-@click.option(
-    "--prune/--no-prune", default=False, show_default=True, help="Plan to delete what left."
-)
-@click.option(
-    "--take-ownership",
-    metavar="MANAGER",
-    multiple=True,
-    help="Plan to change fields of this field manager; may be repeated.",
-)
-@click.option("--exit-zero", is_flag=True, help="Exit with 0 also where there are differences.")
+@rights_options
+@set_option
+@click.option("--exit-zero", is_flag=True, help="Exit with 0 even if there are differences.")
 @click.pass_context
 def command(ctx: click.Context, /, output: str, plan_file: Path | None, **given: Any) -> None:
-    """Show what applying would do, in order, and which fields would change.
+    """Show what apply would do, in order, and which fields would change.
 
-    Exit codes: 0 no differences, 1 differences, 2 an error. Nothing is written to the cluster.
-    Values of Secrets are never shown.
+    PATH is as for render. Exit codes: 0 no differences, 1 differences, 2 an error. Nothing is
+    written to the cluster. Values of Secrets are never shown.
     """
     from etcompile.cli.against import compared
     from etcompile.plan.turns import ring
 
     chosen = structs.replace(options(given), **_keys(given["against"]))
     compilation = compile(given["paths"], chosen)
-    if refuses(compilation.diagnostics, strict=given["strict"]):
-        tell(compilation.diagnostics, given)
+    if refuses(compilation.diagnostics, given):
+        tell(compilation.findings, given)
         ctx.exit(REFUSED)
     outcome = compared(compilation, given["paths"], chosen, given)
     found = [*outcome.diagnostics]
     if outcome.plan is not None and (told := ring(outcome.plan.steps)):
         found.append(diagnose("ET7001", None, ring=told))
-    tell((*compilation.diagnostics, *found), given)
-    if found or outcome.plan is None:
+    tell((*compilation.findings, *found), given)
+    if outcome.plan is None or refuses(found, given):
         ctx.exit(REFUSED)
     plan = outcome.plan
     if plan_file is not None:
@@ -119,11 +114,10 @@ def _texts(plan: Plan, output: str, *, color: bool) -> Iterator[str]:
 
 
 def _write(plan: Plan, file: Path) -> None:
-    try:
-        file.write_text(_json(plan), encoding="utf-8")
-    except OSError as error:
-        problem = f"cannot write {file}: {error.strerror}"
-        raise click.BadParameter(problem, param_hint="-o") from error
+    from etcompile.emit.files import write_file
+
+    if problems := write_file(file, _json(plan).encode()):
+        raise click.BadParameter(problems[0].message, param_hint="-o")
 
 
 def _json(plan: Plan) -> str:

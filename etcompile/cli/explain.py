@@ -3,24 +3,28 @@
 import click
 
 from etcompile.cli import completing
-from etcompile.diagnostics import RULES, Rule, explanation
+from etcompile.cli.suggestion import Choice, did_you_mean
+from etcompile.cli.usage import Command
+from etcompile.diagnostics import Rule, explanation
+from etcompile.diagnostics.catalogue import RULES
+from etcompile.diagnostics.spelling import probable_code
 
 
-@click.command("explain")
+@click.command("explain", cls=Command)
 @click.argument("code", metavar="[CODE]", required=False, shell_complete=completing.codes)
 @click.option("--all", "every", is_flag=True, help="Explain all diagnostics.")
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["text", "markdown"]),
+    type=Choice(["text", "markdown"]),
     default="text",
     show_default=True,
-    help="For the terminal, or for a page.",
+    help="Text for a terminal, or Markdown.",
 )
 def command(code: str | None, form: str, *, every: bool) -> None:
-    """Explain a diagnostic: what is behind it, and an example.
+    """Explain an error or a warning: its reason, an example, and what to do.
 
-    CODE is what stands in brackets, such as ET2003, or its name, such as replicas-above-max.
+    CODE is the code in brackets, such as ET2003, or the name, such as replicas-above-max.
     """
     if (code is None) is not every:
         raise click.UsageError("name one CODE, or pass --all")
@@ -37,8 +41,11 @@ def _rule(code: str) -> Rule:
     wanted = code.strip().lower()
     rule = next((r for r in RULES.values() if wanted in (r.code.lower(), r.name)), None)
     if rule is None:
-        known = f"{min(RULES)} to {max(RULES)}"
-        raise click.BadParameter(f"'{code}' is no diagnostic; there are {known}", param_hint="CODE")
+        meant = probable_code(code, RULES)
+        names = [rule.name for rule in RULES.values()]
+        near = f" Did you mean '{meant}'?" if meant else did_you_mean(code, names)
+        problem = f"'{code}' is not a diagnostic; the codes are {min(RULES)} to {max(RULES)}.{near}"
+        raise click.BadParameter(problem, param_hint="CODE")
     return rule
 
 

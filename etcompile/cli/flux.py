@@ -4,10 +4,12 @@ from typing import Any
 
 import click
 
+from etcompile.cli.suggestion import Choice, Group
 
-@click.group("flux")
+
+@click.group("flux", cls=Group)
 def command() -> None:
-    """Write what tells Flux to sync rendered manifests."""
+    """Write the files with which Flux syncs rendered manifests."""
 
 
 @command.command("kustomization")
@@ -20,7 +22,7 @@ def command() -> None:
 )
 @click.option(
     "--layout",
-    type=click.Choice(["jobs", "staged"]),
+    type=Choice(["jobs", "staged"]),
     default="jobs",
     show_default=True,
     help="How the folder was rendered: staged makes two Kustomizations, the Pods' after the other.",

@@ -8,21 +8,23 @@ from msgspec.structs import replace
 
 from etcompile import emit
 from etcompile.cli.options import REFUSED, compile_options, options, refuses, tell
+from etcompile.cli.sections import SectionedCommand
+from etcompile.cli.suggestion import Choice
 from etcompile.compiler import compile  # noqa: A004
 
 
-@click.command("graph")
+@click.command("graph", cls=SectionedCommand)
 @compile_options
 @click.option(
     "--output",
-    type=click.Choice(["tree", "mermaid", "svg"]),
+    type=Choice(["tree", "mermaid", "svg"]),
     default="tree",
     show_default=True,
     help="A tree for the terminal, a Mermaid flowchart, or an SVG picture.",
 )
 @click.pass_context
 def command(ctx: click.Context, /, output: str, **given: Any) -> None:
-    """Show what the compiled objects wait for.
+    """Show the order in which the objects of jobs start, and what each waits for.
 
     An object waits for all earlier waves and for what its spec names; a launcher waits for its
     workers. Objects that wait for each other are an error.
@@ -33,8 +35,8 @@ def command(ctx: click.Context, /, output: str, **given: Any) -> None:
     from etcompile.plan.graph import Group, deadlock, graph
 
     compilation = compile(given["paths"], replace(options(given), without_keys=True))
-    if refuses(compilation.diagnostics, strict=given["strict"]):
-        tell(compilation.diagnostics, given)
+    if refuses(compilation.diagnostics, given):
+        tell(compilation.findings, given)
         ctx.exit(REFUSED)
     whole = graph(
         (
@@ -45,7 +47,7 @@ def command(ctx: click.Context, /, output: str, **given: Any) -> None:
     )
     ring = deadlock(whole)
     problems = [diagnose("ET7001", None, ring=ring)] if ring else []
-    tell((*compilation.diagnostics, *problems), given)
+    tell((*compilation.findings, *problems), given)
     if problems:
         ctx.exit(REFUSED)
     # As bytes: a terminal of another encoding still gets what a file would.

@@ -8,13 +8,15 @@ from typing import Any
 import click
 
 from etcompile.cli.options import REFUSED, talk_options, talks, tell
+from etcompile.cli.suggestion import Choice
+from etcompile.cli.usage import Command
 from etcompile.diagnostics import diagnose
 from etcompile.model import Settings
 
 _PLACEHOLDER = "https://git.example.com/your-team/training.git"
 
 
-@click.command("init")
+@click.command("init", cls=Command)
 @click.argument(
     "folder",
     metavar="[DIR]",
@@ -23,7 +25,7 @@ _PLACEHOLDER = "https://git.example.com/your-team/training.git"
 )
 @click.option(
     "--gitops",
-    type=click.Choice(["argocd", "flux", "none"]),
+    type=Choice(["argocd", "flux", "none"]),
     default="none",
     show_default=True,
     help="What syncs the output: adds its files, and annotates for it.",
@@ -34,37 +36,40 @@ _PLACEHOLDER = "https://git.example.com/your-team/training.git"
     metavar="NS",
     default="training",
     show_default=True,
-    help="Where the jobs run.",
+    help="Namespace of the jobs.",
 )
-@click.option("--name", metavar="NAME", help="The repository's name.  [default: the folder's]")
+@click.option(
+    "--name", metavar="NAME", help="Name of the repository.  [default: that of the folder]"
+)
 @click.option(
     "--repository",
     metavar="URL",
-    help="Where Argo CD or Flux finds it.  [default: the remote origin]",
+    help="URL for Argo CD or Flux.  [default: the remote origin]",
 )
 @click.option(
     "--owner",
     metavar="WHO",
     default="@your-org/ml-platform",
     show_default=True,
-    help="Who reviews what goes to production, as CODEOWNERS names them.",
+    help="Owner of production files in CODEOWNERS.",
 )
 @click.option(
     "--kubernetes-version",
     metavar="V",
     default=Settings().kubernetes_version,
     show_default=True,
-    help="Version of the cluster.",
+    help="Kubernetes version of the cluster.",
 )
-@click.option("--keep", is_flag=True, help="Leave files that are there as they are; add the rest.")
+@click.option("--keep", is_flag=True, help="Keep existing files as they are, and add the others.")
 @talk_options
 @click.pass_context
 def command(ctx: click.Context, /, folder: Path, **given: Any) -> None:
-    """Make a repository to start from: a job, an environment, CI, and what syncs it.
+    """Create a repository to start from: a job, an overlay, CI, and the files of a GitOps tool.
 
-    Nothing that is there is written over. What is made renders as it stands, and its checks pass.
+    Existing files are not overwritten. The new files render as they are, and their checks pass.
     """
-    from etcompile.scaffolding import existing, repository_files, write
+    from etcompile.emit.files import refused
+    from etcompile.scaffolding import OUTPUT, existing, repository_files, write
 
     files = repository_files(_plan(folder, given))
     try:
@@ -74,11 +79,14 @@ def command(ctx: click.Context, /, folder: Path, **given: Any) -> None:
             if talks(given):
                 click.echo("nothing was written; --keep leaves these and adds the rest", err=True)
             ctx.exit(REFUSED)
-        wanted = {p: t for p, t in files.items() if p not in {*there.same, *there.other}}
-        write(folder, wanted)
     except OSError as error:
         reason = error.strerror or str(error)
         tell([diagnose("ET5003", None, path=error.filename or folder, reason=reason)], given)
+        ctx.exit(REFUSED)
+    wanted = {p: t for p, t in files.items() if p not in {*there.same, *there.other}}
+    # The folder of manifests is written, too, when the files are there.
+    if problems := refused(folder, [*wanted, OUTPUT]) or write(folder, wanted):
+        tell(problems, given)
         ctx.exit(REFUSED)
     if talks(given):
         for path in files:
@@ -99,14 +107,16 @@ def _plan(folder: Path, given: dict[str, Any]) -> Any:
     version = given["kubernetes_version"].removeprefix("v")
     if version not in kubernetes.versions():
         known = f"{kubernetes.versions()[0]} to {kubernetes.versions()[-1]}"
-        problem = f"{version} is not known; {known} are"
+        problem = f"{version} is not known; use {known}"
         raise click.BadParameter(problem, param_hint="--kubernetes-version")
     for option, form in (("namespace", r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"), ("owner", r"\S+")):
         if not re.fullmatch(form, given[option]):
-            raise click.BadParameter(f"'{given[option]}' is no {option}", param_hint=f"--{option}")
+            raise click.BadParameter(
+                f"'{given[option]}' is not a valid {option}", param_hint=f"--{option}"
+            )
     name = given["name"] or re.sub(r"[^a-z0-9]+", "-", folder.resolve().name.lower()).strip("-")
     if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?", name):
-        problem = f"'{name}' is no name of an object: lower-case letters, digits and '-'"
+        problem = f"'{name}' is not a valid name: use lower-case letters, digits and '-'"
         raise click.BadParameter(problem, param_hint="--name")
     return Plan(
         name=name,

@@ -3,9 +3,10 @@
 import click
 
 from etcompile import frontends
+from etcompile.cli.usage import Command
 
 
-@click.command("kinds")
+@click.command("kinds", cls=Command)
 def command() -> None:
     """List the kinds that can be compiled."""
     group = None

@@ -1,26 +1,42 @@
 """`etcompile krm`: a KRM function, for kustomize and kpt; `etcompile-krm` is another name of it."""
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
 
+from etcompile.cli.boundary import bounded, named_files
 from etcompile.cli.options import REFUSED, options, setting_options, tell
+from etcompile.cli.sections import SectionedCommand
+
+_OWN = f"{__name__}.own"
+"""The files that the function's own command line names, and no configuration of a repository."""
 
 
-@click.command("krm")
+class _Function(SectionedCommand):
+    """A command that remembers which files its command line names."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[_OWN] = named_files(self, args)
+        return super().parse_args(ctx, args)
+
+
+@click.command("krm", cls=_Function)
 @setting_options
 @click.pass_context
 def command(ctx: click.Context, /, **given: Any) -> None:
-    """Replace jobs by what they compile to, in a ResourceList.
+    """Run as a KRM function: replace the jobs of a ResourceList by their objects.
 
     Reads a ResourceList from standard input and writes one to standard output, as kustomize and kpt
     want it. The functionConfig is a job, an EtcompileGenerator (names files), or an
     EtcompileTransformer (takes the jobs among the items, and their scale intents).
     """
+    from etcompile.diagnostics.output import repository
     from etcompile.krm import answer
 
-    found = answer(sys.stdin.buffer.read(), options(given), strict=given["strict"])
+    wanted = bounded(options(given), str(repository(Path.cwd())), ctx.meta[_OWN])
+    found = answer(sys.stdin.buffer.read(), wanted, strict=given["strict"])
     for text in found.texts():
         sys.stdout.buffer.write(text.encode())
     sys.stdout.flush()
@@ -31,8 +47,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
 
 
 def main() -> None:
-    """Runs it as a program of its own, which is what a functionConfig can name."""
-    from etcompile.cli.main import main as etcompile
+    """Runs it as a program of its own, where an earlier version has installed that program."""
+    from etcompile.cli import krm_function
 
-    sys.argv[1:1] = ["krm"]
-    etcompile()
+    krm_function()

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 import click
 
 from etcompile._version import __version__
+from etcompile.cli.pipes import give_up, outlive_readers
+from etcompile.cli.suggestion import Group
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -22,29 +24,30 @@ _PLUGIN = "kubectl-etcompile"
 """The name by which kubectl knows it."""
 
 _COMMANDS = {
-    "render": "compile job specifications to manifests",
-    "check": "report everything render would refuse or warn about",
-    "diff": "show what applying would do, against a cluster, a folder or a revision",
-    "apply": "make a cluster hold what specifications compile to",
-    "delete": "remove jobs from a cluster",
-    "graph": "show what the compiled objects wait for",
-    "status": "what has become of jobs in the cluster",
-    "scale": "give a job more or fewer workers",
-    "migrate": "take a job over from its operator",
-    "watch": "replace what fails and keep host lists true",
-    "bundle": "pack what render would write, for a registry",
-    "krm": "replace jobs by their objects, as a function of kustomize or kpt",
-    "init": "make a repository to start from",
-    "argocd": "be Argo CD's plugin, and what to tell Argo CD",
-    "flux": "what to tell Flux",
-    "explain": "the long form of a diagnostic",
-    "kinds": "what can be compiled",
-    "schema": "the JSON Schema of a kind",
-    "completion": "make a shell complete etcompile",
+    "render": "Compile job files to Kubernetes manifests.",
+    "check": "Report the errors and warnings of job files.",
+    "diff": "Show what apply would change in a cluster, or what changed since a revision.",
+    "apply": "Create or update the objects of jobs in a cluster.",
+    "delete": "Delete jobs from a cluster.",
+    "graph": "Show the order in which the objects of jobs start.",
+    "status": "Show the state of jobs in a cluster.",
+    "restart": "Run a job again, with new Pods.",
+    "scale": "Change the number of workers of a job.",
+    "migrate": "Take a job over from its operator.",
+    "watch": "Run the watcher, which replaces failed Pods and updates host lists.",
+    "bundle": "Pack the rendered manifests into an archive or an OCI image.",
+    "krm": "Run as a KRM function of kustomize or kpt.",
+    "init": "Create a repository to start from.",
+    "argocd": "Run as Argo CD's plugin, or write the files that Argo CD needs.",
+    "flux": "Write the files that Flux needs.",
+    "explain": "Explain an error or a warning.",
+    "kinds": "List the kinds that can be compiled.",
+    "schema": "Print the JSON Schema of a kind.",
+    "completion": "Print the completion script of a shell.",
 }
 
 
-class _Commands(click.Group):
+class _Commands(Group):
     """A group whose commands are imported one at a time."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
@@ -73,10 +76,11 @@ class _Commands(click.Group):
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name=PROGRAM)
 def _etcompile() -> None:
-    """Compile training-job specs to plain Kubernetes manifests.
+    """Compile training jobs to plain Kubernetes manifests.
 
-    Reads the job files of et-operator, the Kubeflow Training Operator and the MPI Operator, and
-    writes Pods, Services and ConfigMaps that Git can hold. `etcompile kinds` lists them.
+    Reads the job files of et-operator, the Kubeflow Training Operator, the MPI Operator and
+    DLRover, and writes Pods, Services and ConfigMaps that Git can hold. `etcompile kinds` lists
+    the kinds.
     """
 
 
@@ -85,25 +89,22 @@ def main() -> None:
     # A run makes values, hardly a cycle of them, and ends soon: looking for cycles would be a
     # tenth of its time, half of it at the very end.
     gc.disable()
+    outlive_readers()
     try:
         # What a command gives to ctx.exit() is what click returns here.
         is_plugin = os.path.basename(sys.argv[0]) == _PLUGIN  # noqa: PTH119 - start quickly
         name = "kubectl etcompile" if is_plugin else PROGRAM
-        sys.exit(_etcompile(prog_name=name, standalone_mode=False))
+        code = _etcompile(prog_name=name, standalone_mode=False)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         sys.exit(130)
-    except BrokenPipeError:
-        # The reader has gone (`etcompile render … | head`); say nothing, not even at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
     except OSError as error:
         # Files of the input and of the output folder are dealt with where they are touched.
         click.echo(f"etcompile: cannot write standard output: {error.strerror}", err=True)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        give_up(sys.stdout)
         sys.exit(2)
     except Exception as error:
         if os.environ.get("ETCOMPILE_DEBUG"):
@@ -112,5 +113,11 @@ def main() -> None:
         click.echo(f"etcompile: internal error: {name}: {error}", err=True)
         click.echo("this is a bug; ETCOMPILE_DEBUG=1 shows where", err=True)
         sys.exit(70)
+    else:
+        try:
+            sys.stdout.flush()
+        except OSError:
+            give_up(sys.stdout)  # a rollout that could not be told has its own exit code
+        sys.exit(code)
     finally:
         gc.freeze()

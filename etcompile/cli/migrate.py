@@ -8,9 +8,10 @@ import click
 
 from etcompile.cli import completing
 from etcompile.cli.options import REFUSED, refuses, talk_options, talks, tell
+from etcompile.cli.usage import Command
 
 
-@click.command("migrate")
+@click.command("migrate", cls=Command)
 @click.argument("paths", metavar="PATH...", nargs=-1, shell_complete=completing.files)
 @click.option(
     "-o",
@@ -25,9 +26,9 @@ from etcompile.cli.options import REFUSED, refuses, talk_options, talks, tell
     metavar="KIND/NAME",
     help="Read the job, its scale intents and its objects from the cluster.",
 )
-@click.option("-n", "--namespace", metavar="NS", help="The namespace of the job.")
-@click.option("--context", metavar="NAME", help="With --from-cluster: the kubeconfig's context.")
-@click.option("--kubeconfig", metavar="FILE", help="With --from-cluster: the kubeconfig.")
+@click.option("-n", "--namespace", metavar="NS", help="Namespace of the job.")
+@click.option("--context", metavar="NAME", help="With --from-cluster: context of the kubeconfig.")
+@click.option("--kubeconfig", metavar="FILE", help="With --from-cluster: path of the kubeconfig.")
 @talk_options
 @click.pass_context
 def command(
@@ -58,7 +59,7 @@ def command(
             tell(problems, given)
             ctx.exit(REFUSED)
     loaded = stages.loaded(inputs, options, None)
-    if refuses(loaded.diagnostics, strict=False):
+    if refuses(loaded.diagnostics, given):
         tell(loaded.diagnostics, given)
         ctx.exit(REFUSED)
     result = migrated(loaded.documents, options)
@@ -66,7 +67,7 @@ def command(
     if result.files and output is not None:
         problems += written(output, result.files)
     tell(problems, given)
-    if refuses(problems, strict=False):
+    if refuses(problems, given):
         ctx.exit(REFUSED)
     if output is None:
         specs = [text for name, text in result.files.items() if name.endswith(".yaml")]
@@ -80,11 +81,14 @@ def command(
 def _from_cluster(given: dict[str, Any]) -> tuple[list[Any], list[Any]]:
     """The documents of a job in a cluster, and what is wrong."""
     from etcompile.cluster import ClusterError, connect
+    from etcompile.load import from_values
     from etcompile.migrate.reading import UnknownKindError, job_of
 
     try:
         with connect(given["context"], given["namespace"], given["kubeconfig"]) as cluster:
-            return job_of(cluster, given["named"]), []
+            where = f"cluster {cluster.context or cluster.server}"
+            read = from_values(job_of(cluster, given["named"]), file=where)
+            return [*read.documents], [*read.diagnostics]
     except UnknownKindError as error:
         raise click.BadParameter(str(error), param_hint="--from-cluster") from None
     except ClusterError as error:

@@ -11,16 +11,64 @@ import click
 from click.core import ParameterSource
 
 from etcompile.cli import completing
+from etcompile.cli.suggestion import Choice
 from etcompile.compiler import Options
 from etcompile.diagnostics import Diagnostic, Severity, has_errors
-from etcompile.diagnostics.output import FORMATS
-from etcompile.model import GANGS, PROFILES, Profile, SecretMode, Settings
+from etcompile.diagnostics.output import FORMATS, SUPPRESSION_FORMS
+from etcompile.model import DLROVER_NEWEST, GANGS, PROFILES, Profile, SecretMode, Settings
 from etcompile.model.settings import secret_mode
 
 REFUSED = 2
 """Exit code: usage or refused input."""
 
 _DEFAULTS = Settings()
+
+
+def _kubernetes_version(given: str) -> str:
+    """The minor version: a server says v1.34.4 of itself; the schema is that of 1.34."""
+    from etcompile.check import kubernetes
+
+    version = ".".join(given.removeprefix("v").split(".")[:2])
+    if version not in kubernetes.versions():
+        known = f"{kubernetes.versions()[0]} to {kubernetes.versions()[-1]}"
+        raise click.BadParameter(
+            f"{version} is not known; use {known}", param_hint="--kubernetes-version"
+        )
+    return version
+
+
+def _namespace(given: str | None) -> str | None:
+    if given is not None and not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", given):
+        raise click.BadParameter(f"'{given}' is not a valid namespace", param_hint="--namespace")
+    return given
+
+
+def _dlrover_version(given: str | None) -> str | None:
+    if given is not None and not re.fullmatch(r"v?\d{1,3}\.\d{1,3}(\.\d{1,3})?", given):
+        problem = f"'{given}' is not a version such as 0.6.1"
+        raise click.BadParameter(problem, param_hint="--dlrover-version")
+    return given
+
+
+def _secret(mode: str) -> SecretMode:
+    try:
+        return secret_mode(mode)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--secret") from error
+
+
+def _checked(
+    check: Callable[[Any], object],
+) -> Callable[[click.Context, click.Parameter, Any], Any]:
+    """A callback that refuses the values that a check refuses, so that all are told at once."""
+
+    def callback(ctx: click.Context, _param: click.Parameter, given: Any) -> Any:
+        if not ctx.resilient_parsing:
+            check(given)
+        return given
+
+    return callback
+
 
 _COMPILE = (
     click.argument(
@@ -30,7 +78,8 @@ _COMPILE = (
         "-n",
         "--namespace",
         metavar="NS",
-        help="Namespace of documents that name none.",
+        callback=_checked(_namespace),
+        help="Namespace of the jobs that do not name one.",
     ),
     click.option(
         "--overlay",
@@ -38,50 +87,54 @@ _COMPILE = (
         metavar="FILE",
         multiple=True,
         shell_complete=completing.overlays,
-        help="Apply an overlay: a file, or dev, prod or spot; may be repeated, in order.",
+        help="Apply an overlay: a file, or dev, prod or spot. May be repeated; the order counts.",
     ),
     click.option(
         "--kubernetes-version",
         metavar="V",
+        callback=_checked(_kubernetes_version),
         shell_complete=completing.versions,
         default=_DEFAULTS.kubernetes_version,
         show_default=True,
-        help="Version of the cluster.",
+        help="Kubernetes version of the cluster.",
     ),
     click.option(
         "--secret",
         metavar="MODE",
+        callback=_checked(_secret),
         shell_complete=completing.secrets,
         default=str(_DEFAULTS.secret),
         show_default=True,
-        help="ssh key pair: runtime (a Secret made in the cluster, outside of render),"
-        " existing:NAME, external[:STORE/PATH] (by External Secrets), csi:NAME (mounted from a"
-        " vault), or encrypted in the output: sealed:[SCOPE:]CERT.pem, sops:age1...",
+        help="Where the ssh key pair comes from: runtime (apply or the watcher creates a Secret in"
+        " the cluster), existing:NAME (a Secret that you created), external[:STORE/PATH] (External"
+        " Secrets), csi:NAME (mounted from a vault), or encrypted in the output:"
+        " sealed:[SCOPE:]CERT.pem (Sealed Secrets), sops:age1... (SOPS).",
     ),
     click.option(
         "--services",
-        type=click.Choice(["per-replica", "shared"]),
+        type=Choice(["per-replica", "shared"]),
         default=_DEFAULTS.services,
         show_default=True,
-        help="One headless Service per worker, or one per job.",
+        help="Create one headless Service per worker, or one per job.",
     ),
     click.option(
         "--templates",
         metavar="DIR",
         type=click.Path(exists=True, file_okay=False, path_type=Path),
-        help="Folder of templates that replace ours of the same name.",
+        help="Folder of templates that replace the built-in ones of the same name.",
     ),
     click.option(
         "--init-image",
         metavar="IMAGE",
-        help="Image of init containers.  [default: the job's own]",
+        help="Image of init containers.  [default: the image of the job]",
     ),
     click.option(
         "--kubectl-image",
         metavar="IMAGE",
         default=_DEFAULTS.kubectl_image,
         show_default=True,
-        help="Image that brings kubectl to a kubexec launcher; '' if its image has one.",
+        help="Image that provides kubectl to a launcher that starts its workers with kubectl exec."
+        " '' if the image of the launcher has kubectl.",
     ),
     click.option(
         "--cluster-domain",
@@ -93,64 +146,93 @@ _COMPILE = (
     click.option(
         "--profile",
         "profiles",
-        type=click.Choice(PROFILES),
+        type=Choice(PROFILES),
         multiple=True,
-        help="Annotate for a tool that syncs the output; may be repeated.  [default: plain]",
+        help="Add the annotations that a GitOps tool needs. May be repeated.  [default: plain]",
     ),
     click.option(
         "--gang",
-        type=click.Choice(GANGS),
+        type=Choice(GANGS),
         default=_DEFAULTS.gang,
         show_default=True,
-        help="Gang scheduler of the cluster: it starts all Pods that a job needs, or none.",
+        help="Gang scheduler of the cluster, which starts all Pods of a job or none of them.",
     ),
     click.option(
         "--gang-scheduler",
         metavar="NAME",
-        help="schedulerName by which Pods find it.  [default: its usual one]",
+        help="schedulerName of the gang scheduler.  [default: the one of its installation guide]",
     ),
     click.option(
         "--run",
         metavar="ID|auto",
-        help="Name the Pods JOB-ID-worker-0, for a run of its own; auto makes an ID of the spec.",
+        help="Start a new run: name the Pods JOB-ID-worker-0. auto derives the ID from the spec.",
     ),
     click.option(
         "--allow-plain-secrets",
         is_flag=True,
-        help="Let Secrets with data among the inputs pass.",
+        help="Accept Secrets with plain data among the inputs.",
     ),
     click.option(
         "--ignore-managed-by",
         is_flag=True,
-        help="Compile jobs that managedBy gives to another controller, too.",
+        help="Also compile jobs whose managedBy names another controller.",
+    ),
+    click.option(
+        "--skip-managed-by",
+        is_flag=True,
+        help="Leave jobs out that managedBy gives to MultiKueue, each with a warning.",
     ),
     click.option(
         "--dlrover-version",
         metavar="VERSION",
-        help="DLRover in the images of ElasticJobs.  [default: their tag's, else the newest]",
+        callback=_checked(_dlrover_version),
+        help="Version of DLRover in the images of ElasticJobs."
+        "  [default: the tag of the image, else {}.{}]".format(*DLROVER_NEWEST),
     ),
-    click.option("--strict", is_flag=True, help="Refuse warnings too."),
+    click.option("--strict", is_flag=True, help="Treat warnings as errors."),
 )
+
+
+def _ignored(_ctx: click.Context, _param: click.Parameter, given: tuple[str, ...]) -> Any:
+    """The codes of `--ignore`; only a warning's can be ignored."""
+    if not given:
+        return ()
+    from etcompile.diagnostics.suppression import codes_of, problem
+
+    codes = codes_of(given)
+    if found := [f"{code}: {why[0]}; {why[1]}" for code in codes if (why := problem(code))]:
+        raise click.BadParameter("; ".join(found))
+    return codes
+
 
 _TALK = (
     click.option(
         "--format",
         "form",
-        type=click.Choice(FORMATS),
+        type=Choice(FORMATS),
         default="text",
         show_default=True,
-        help="Form of diagnostics: for people, scripts, code scanners or the log of a GitHub"
-        " workflow. text goes to standard error; the others are what check writes to standard"
-        " output, and all that other commands write to standard error.",
+        help="Format of errors and warnings: for people, for scripts, for code scanners, or for the"
+        " log of a GitHub workflow. The last three are what"
+        " check writes to standard output; everything else goes to standard error.",
+    ),
+    click.option(
+        "--ignore",
+        metavar="CODE",
+        multiple=True,
+        callback=_ignored,
+        shell_complete=completing.warnings,
+        help="Do not report this warning, such as ET2040, or several, separated by commas. May be"
+        " repeated. In a file, write # etcompile: ignore[ET2040] on the line.",
     ),
     click.option(
         "--color",
-        type=click.Choice(["auto", "always", "never"]),
+        type=Choice(["auto", "always", "never"]),
         default="auto",
         show_default=True,
-        help="Colour of diagnostics; NO_COLOR turns auto off.",
+        help="Colour the output. auto colours on a terminal, unless NO_COLOR is set.",
     ),
-    click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors."),
+    click.option("-q", "--quiet", is_flag=True, help="Report errors only."),
 )
 
 
@@ -181,24 +263,12 @@ def options(given: dict[str, Any]) -> Options:
     Raises:
         click.BadParameter: a value has the wrong form.
     """
-    from etcompile.check import kubernetes
-
-    # A server says v1.34.4 of itself; the schema is that of 1.34.
-    version = ".".join(given["kubernetes_version"].removeprefix("v").split(".")[:2])
-    if version not in kubernetes.versions():
-        known = f"{kubernetes.versions()[0]} to {kubernetes.versions()[-1]}"
-        raise click.BadParameter(
-            f"{version} is not known; {known} are", param_hint="--kubernetes-version"
-        )
-    namespace = given["namespace"]
-    if namespace is not None and not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", namespace):
-        raise click.BadParameter(f"'{namespace}' is no namespace", param_hint="--namespace")
     return Options(
-        namespace=given["namespace"],
+        namespace=_namespace(given["namespace"]),
         settings=Settings(
             services=given["services"],
             secret=_secret(given["secret"]),
-            kubernetes_version=version,
+            kubernetes_version=_kubernetes_version(given["kubernetes_version"]),
             init_image=given["init_image"] or None,
             kubectl_image=given["kubectl_image"] or None,
             cluster_domain=given["cluster_domain"].strip("."),
@@ -208,19 +278,14 @@ def options(given: dict[str, Any]) -> Options:
             gang_scheduler=given["gang_scheduler"] or None,
         ),
         overlays=given["overlays"],
-        explicit=_explicit(),
+        explicit=explicit(),
         templates=given["templates"],
         allow_plain_secrets=given["allow_plain_secrets"],
         ignore_managed_by=given["ignore_managed_by"],
+        skip_managed_by=given["skip_managed_by"],
         dlrover_version=_dlrover_version(given["dlrover_version"]),
+        ignore=given["ignore"],
     )
-
-
-def _dlrover_version(given: str | None) -> str | None:
-    if given is not None and not re.fullmatch(r"v?\d{1,3}\.\d{1,3}(\.\d{1,3})?", given):
-        problem = f"'{given}' is no version such as 0.6.1"
-        raise click.BadParameter(problem, param_hint="--dlrover-version")
-    return given
 
 
 def _profiles(given: Sequence[Profile]) -> tuple[Profile, ...]:
@@ -228,7 +293,7 @@ def _profiles(given: Sequence[Profile]) -> tuple[Profile, ...]:
     return tuple(profile for profile in PROFILES if profile in given and profile != "plain")
 
 
-def _explicit() -> frozenset[str]:
+def explicit() -> frozenset[str]:
     """The options that somebody gave, which are named as the settings are."""
     context = click.get_current_context()
     default = (ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP)
@@ -237,27 +302,24 @@ def _explicit() -> frozenset[str]:
     )
 
 
-def _secret(mode: str) -> SecretMode:
-    try:
-        return secret_mode(mode)
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="--secret") from error
-
-
 def tell(
     diagnostics: Sequence[Diagnostic], given: dict[str, Any], *, are_data: bool = False
 ) -> None:
     """Writes all diagnostics of a run, as the options for talking want them.
 
     Args:
-        diagnostics: All of them: a form for machines is one document.
+        diagnostics: All of them: a form for machines is one document. Of those that are
+            suppressed only the forms that have a word for it tell.
         given: The command line's options.
         are_data: They are what the command is for, so that machines find them on standard
             output.
     """
     form = given["form"]
-    if given["quiet"] and not given["strict"]:
+    diagnostics = _marked(diagnostics, given["ignore"])
+    if given["quiet"] and not given.get("strict"):
         diagnostics = [one for one in diagnostics if one.severity is Severity.ERROR]
+    if form not in SUPPRESSION_FORMS:
+        diagnostics = [one for one in diagnostics if one.suppressed is None]
     if form == "text" and not diagnostics:
         return
     from etcompile.diagnostics.output import Audience, render, repository
@@ -278,9 +340,25 @@ def talks(given: dict[str, Any]) -> bool:
     return given["form"] == "text" and not given["quiet"]
 
 
-def refuses(diagnostics: Sequence[Diagnostic], *, strict: bool) -> bool:
-    """Whether the run is refused: for an error, or under `--strict` for anything."""
-    return has_errors(diagnostics) or (strict and bool(diagnostics))
+def counted(number: int, noun: str) -> str:
+    """A number of things in words: `1 job`, `7 objects`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def refuses(diagnostics: Sequence[Diagnostic], given: dict[str, Any]) -> bool:
+    """Whether the run is refused: for an error, or under `--strict` for any that is told."""
+    if has_errors(diagnostics) or not given.get("strict"):
+        return has_errors(diagnostics)
+    return any(one.suppressed is None for one in _marked(diagnostics, given["ignore"]))
+
+
+def _marked(diagnostics: Sequence[Diagnostic], ignored: Sequence[str]) -> list[Diagnostic]:
+    """The diagnostics, those marked that `--ignore` silences."""
+    if not ignored:
+        return [*diagnostics]
+    from etcompile.diagnostics.suppression import by_option
+
+    return [*by_option(diagnostics, ignored)]
 
 
 def colored(when: str, stream: TextIO) -> bool:

@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
+from etcompile.diagnostics.redaction import redacted
 from etcompile.emit import LOCK, Comparison
 from etcompile.emit.difference import unified
 
@@ -53,7 +54,7 @@ def report(
 def _diff(directory: Path, path: PurePosixPath, files: Mapping[str, str]) -> Iterator[str]:
     file = directory / path
     old = file.read_text("utf-8", errors="replace") if file.is_file() else ""
-    lines = unified(str(file), old, files.get(str(path), ""))
+    lines = unified(str(file), redacted(old), redacted(files.get(str(path), "")))
     return (_printable(line) for line in _first(lines, _LONGEST_FILE))
 
 

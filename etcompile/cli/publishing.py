@@ -51,7 +51,6 @@ def _all(kinds: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """A schema for folders that hold documents of several kinds, and other objects too."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": f"{BASE}{ALL}",
         "title": "Whatever etcompile reads",
         "description": "A document of any kind that etcompile knows, or another Kubernetes object.",
         "type": "object",
@@ -61,9 +60,43 @@ def _all(kinds: dict[str, dict[str, Any]]) -> dict[str, Any]:
             "kind": {"description": "The kind of this document.", "type": "string"},
         },
         "allOf": [
-            {"if": _is(schema), "then": {"$ref": name}} for name, schema in sorted(kinds.items())
+            {"if": _is(schema), "then": {"$ref": f"#/$defs/{_flat(name)}"}}
+            for name, schema in sorted(kinds.items())
         ],
+        "$defs": {_flat(name): _inlined(name, schema) for name, schema in sorted(kinds.items())},
     }
+
+
+def _flat(name: str) -> str:
+    """A schema's path as the name of a definition."""
+    return name.removesuffix(".json").replace("/", ".")
+
+
+def _inlined(name: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """A schema as a definition of another: without an address, its references seen from there.
+
+    A definition with an `$id` is a document of its own, and an editor fetches it by that address
+    even where the file that holds it was read from a disk.
+    """
+
+    def moved(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {
+                key: f"#/$defs/{_flat(name)}{inner[1:]}"
+                if _is_reference(key, inner)
+                else moved(inner)
+                for key, inner in value.items()
+            }
+        return [moved(one) for one in value] if isinstance(value, list) else value
+
+    inlined: dict[str, Any] = moved(
+        {k: v for k, v in schema.items() if k not in ("$id", "$schema")}
+    )
+    return inlined
+
+
+def _is_reference(key: str, value: object) -> bool:
+    return key == "$ref" and isinstance(value, str) and value.startswith("#")
 
 
 def _is(schema: dict[str, Any]) -> dict[str, Any]:

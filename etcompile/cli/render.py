@@ -18,6 +18,8 @@ from etcompile.cli.options import (
     talks,
     tell,
 )
+from etcompile.cli.sections import SectionedCommand
+from etcompile.cli.suggestion import Choice
 from etcompile.compiler import Compilation, compile  # noqa: A004
 
 if TYPE_CHECKING:
@@ -37,41 +39,42 @@ class _Folder(click.Path):
         return super().convert(value, param, ctx)
 
 
-@click.command("render")
+@click.command("render", cls=SectionedCommand)
 @compile_options
 @click.option(
     "-o",
     "--output",
     metavar="DIR",
     type=_Folder(path_type=Path),
-    help="Write a folder with a kustomization instead of a stream; it is replaced as a whole.",
+    help="Write a folder with a kustomization instead of a stream. Its content is replaced.",
 )
-@click.option("--split", is_flag=True, help="With -o: one file per object.")
+@click.option("--split", is_flag=True, help="With -o: write one file per object.")
 @click.option(
     "--layout",
-    type=click.Choice(["jobs", "staged"]),
+    type=Choice(["jobs", "staged"]),
     default="jobs",
     show_default=True,
-    help="With -o: a folder a job; or staged: all of that in prereqs/ and in pods/, for Flux.",
+    help="With -o: one folder per job, or staged: separate folders prereqs/ and pods/ for Flux.",
 )
 @click.option(
     "--check",
     is_flag=True,
-    help="With -o: write nothing, tell what is not up to date; exit code 1 if anything is.",
+    help="With -o: write nothing. Show which files are out of date; exit with 1 if any is.",
 )
-@click.option("--force", is_flag=True, help="With -o: overwrite what was edited by hand.")
+@click.option("--force", is_flag=True, help="With -o: overwrite files that were edited by hand.")
 @click.option(
     "--replace",
     "replaced",
     is_flag=True,
-    help="With -o: render changes that a live object refuses; you delete the object.",
+    help="With -o: write changes that Kubernetes refuses on a live object, which you delete"
+    " yourself.",
 )
 @click.pass_context
 def command(ctx: click.Context, /, output: Path | None, **given: Any) -> None:
     """Compile job specifications to Kubernetes manifests.
 
-    PATH is a file, a directory, a glob, or - for standard input. Scale intents find their job
-    by name, in whatever order they come.
+    PATH is a file, a directory, a glob, or - for standard input. A ScaleOut or ScaleIn is applied
+    to the job that it names; the order of the files does not matter.
     """
     for option in ("split", "check", "force", "replaced"):
         if output is None and given[option]:
@@ -88,11 +91,11 @@ def command(ctx: click.Context, /, output: Path | None, **given: Any) -> None:
     compilation = compile(given["paths"], replace(wanted, output=output))
     if output is not None and given["layout"] == "jobs":
         compilation = _in_one_stage(compilation)
-    if refuses(compilation.diagnostics, strict=given["strict"]):
-        tell(compilation.diagnostics, given)
+    if refuses(compilation.diagnostics, given):
+        tell(compilation.findings, given)
         ctx.exit(REFUSED)
     if output is None:
-        tell(compilation.diagnostics, given)
+        tell(compilation.findings, given)
         for text in emit.blocks(compilation.in_order(), compilation.sources):
             sys.stdout.buffer.write(text.encode())
         sys.stdout.flush()
@@ -107,7 +110,8 @@ def _in_one_stage(compilation: Compilation) -> Compilation:
         return compilation
     from etcompile.check.stages import unstaged
 
-    told = (*compilation.diagnostics, *unstaged(compilation.objects))
+    groups = [(group.origin, group.objects) for group in compilation.groups]
+    told = (*compilation.diagnostics, *unstaged(groups))
     return replace(compilation, diagnostics=told)
 
 
@@ -149,7 +153,7 @@ def _check(
     """Tells what is not up to date; the exit code."""
     comparison = emit.compare(output, files)
     problems = emit.refusals(output, comparison, force=True)
-    tell((*compilation.diagnostics, *problems), given)
+    tell((*compilation.findings, *problems), given)
     if problems:
         return REFUSED
     if not comparison.equal and not given["quiet"]:
@@ -159,7 +163,11 @@ def _check(
             sys.stdout.buffer.write(f"{line}\n".encode(errors="replace"))
         sys.stdout.flush()
     if talks(given):
-        state = "up to date" if comparison.equal else "not up to date: render it and commit that"
+        state = (
+            "up to date"
+            if comparison.equal
+            else "out of date: run etcompile render and commit the result"
+        )
         click.echo(f"{output}: {state}", err=True)
     return 0 if comparison.equal else DIFFERENT
 
@@ -177,12 +185,12 @@ def _write(
             version = compilation.settings.kubernetes_version
             told = replacements(output, comparison, files, version, replaced=given["replaced"])
             found.extend(told)
-        return not refuses(found, strict=given["strict"])
+        return not refuses(found, given)
 
     inputs = [Path(path) for path in (*given["paths"], *compilation.files) if path != "-"]
     written = emit.write(output, files, inputs=inputs, force=given["force"], agrees=agrees)
-    tell((*compilation.diagnostics, *written.diagnostics, *found), given)
-    if written.diagnostics or refuses(found, strict=given["strict"]):
+    tell((*compilation.findings, *written.diagnostics, *found), given)
+    if written.diagnostics or refuses(found, given):
         return REFUSED
     if talks(given):
         counts = f"{written.written} written, {written.unchanged} unchanged"

@@ -7,31 +7,43 @@ knows, then those that the API server finds in a dry run. Then signals are ours 
 import os
 import signal
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from etcompile.cli.progress import Progress
 from etcompile.cluster import Cluster
 from etcompile.cluster.rollout import Choices, Outcome, Refusal, Rollout
 from etcompile.cluster.rollout.inventory import Inventories
-from etcompile.cluster.rollout.outcome import CONFLICT, INTERRUPTED, REPLACEMENT
+from etcompile.cluster.rollout.outcome import (
+    CLUSTER,
+    CONFLICT,
+    INTERRUPTED,
+    REPLACEMENT,
+    after,
+    unbegun,
+)
+from etcompile.cluster.rollout.permissions import denied, needs
 from etcompile.cluster.rollout.preflight import refusals
 from etcompile.cluster.rollout.reasons import Standing
 from etcompile.cluster.rollout.targets import Key
 from etcompile.cluster.rollout.writing import Writer
 from etcompile.diagnostics import Diagnostic, diagnose
+from etcompile.diagnostics.excerpts import excerpt, excerpts
 from etcompile.plan.rights import Rights
-from etcompile.plan.show.alike import value
+from etcompile.plan.sets import JobSet
+from etcompile.plan.show.alike import listed, value
 from etcompile.plan.step import FieldChange, Object, ObjectRef, Plan, Step
 
 _CODES = {"conflict": "ET8006", "replace": "ET8007", "invalid": "ET8008", "cluster": "ET8004"}
 _HINTS = {
+    "replace-data": "save what it holds, then name it: --replace-data {object}",
     "adopt": "--adopt takes it over",
-    "replace": "--replace deletes it and makes it anew; --run auto makes new Pods instead",
+    "replace": "--replace deletes and recreates it; --run auto creates new Pods instead",
     "take-ownership": "--take-ownership {manager} takes the field over",
 }
 _LONGEST = 80
@@ -44,13 +56,19 @@ class Facts(Struct, frozen=True):
         secrets: The Secrets with values.
         deciding: By job, whose success is the run's.
         seen: How far objects are.
-        kept: By job, members of its set that stay; None for those that the plan leaves alone.
+        kept: By job, members of its ApplySet that stay; None for those that the plan leaves alone.
+        job_set: The set of jobs that is applied; None for single files.
+        orphans: The titles of its jobs that are not declared any more.
+        accepted: The objects whose planned update the API server has accepted in a dry run.
     """
 
     secrets: Mapping[ObjectRef, Object] = field(default_factory=dict)
     deciding: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
     seen: Mapping[Key, Standing] = field(default_factory=dict)
     kept: Mapping[str, Sequence[ObjectRef]] | None = None
+    job_set: JobSet | None = None
+    orphans: frozenset[str] = frozenset()
+    accepted: frozenset[ObjectRef] = frozenset()
 
 
 class Done(Struct, frozen=True):
@@ -69,7 +87,10 @@ def refused_steps(plan: Plan) -> Done | None:
     """What the plan itself refuses; None if nothing."""
     if not plan.refused:
         return None
-    code = CONFLICT if any(one.action == "conflict" for one in plan.refused) else REPLACEMENT
+    if any(one.action == "conflict" for one in plan.refused):
+        code = CONFLICT
+    else:
+        code = CLUSTER if any(one.needs == "room" for one in plan.refused) else REPLACEMENT
     return Done(code, tuple(_of_step(step) for step in plan.refused))
 
 
@@ -82,7 +103,8 @@ def rolled_out(
     shown: Progress,
     *,
     dry_run: bool = False,
-    removes: bool = False,
+    before: Sequence[Plan] = (),
+    pause: float = 0.0,
 ) -> Done:
     """Does a plan that is not refused.
 
@@ -94,25 +116,45 @@ def rolled_out(
         facts: What else there is to know.
         shown: Shows it.
         dry_run: Only ask the API server what it has against it.
-        removes: Delete the inventories, too.
+        before: Plans that are done first, one after the other: what is left of one stops the rest.
+        pause: Seconds between two of them.
     """
-    sets = Inventories(cluster, plan, adopt=rights.adopt, removes=removes)
-    writer = Writer(cluster, rights, facts.secrets, sets.id)
-    found = sets.refusals()
-    found = found or refusals(cluster, plan, writer, choices.concurrency, every=dry_run)
-    if found or dry_run:
-        return Done(min((one.code for one in found), default=0), tuple(map(_told, found)))
-    shown.begin(plan)
-    rollout = Rollout(
-        cluster, plan, writer, sets, choices, shown.tell, facts.seen, facts.deciding, facts.kept
+    parts = [*before, plan]
+    whole = structs.replace(plan, steps=tuple(step for part in parts for step in part.steps))
+    sets = Inventories(
+        cluster, whole, adopt=rights.adopt, job_set=facts.job_set, orphans=facts.orphans
     )
+    writer = Writer(cluster, rights, facts.secrets, sets.id)
+    needed = needs(whole, sets.accesses(), waits=choices.wait != "none")
+    found = denied(cluster, needed, choices.concurrency) or sets.refusals()
+    found = found or refusals(
+        cluster, whole, writer, choices.concurrency, dry_run=dry_run, accepted=facts.accepted
+    )
+    if found or dry_run:
+        codes = (one.code for one in found if not one.passes)
+        return Done(min(codes, default=0), _all_told(found))
+    shown.begin(whole)
     outcome = Outcome(interrupted=True)
+    end = None if choices.timeout is None else time.monotonic() + choices.timeout
     try:
-        with _signals(rollout):
-            outcome = rollout.run()
+        for place, part in enumerate(parts):
+            if place and pause:
+                time.sleep(pause)
+            if end is not None:
+                choices = structs.replace(choices, timeout=max(0.0, end - time.monotonic()))
+            rollout = Rollout(
+                *(cluster, part, writer, sets, choices, shown.tell),
+                *(facts.seen, facts.deciding, facts.kept),
+            )
+            with _signals(rollout):
+                one = rollout.run()
+            outcome = one if not place else after(outcome, one)
+            if outcome.code:
+                outcome = unbegun(outcome, parts[place + 1 :])
+                break
     finally:
         shown.end(outcome, outcome.code)
-    return Done(outcome.code, tuple(map(_told, outcome.refusals)))
+    return Done(outcome.code, _all_told(outcome.refusals))
 
 
 @contextmanager
@@ -138,29 +180,56 @@ def _signals(rollout: Rollout) -> Iterator[None]:
 def _of_step(step: Step) -> Diagnostic:
     """What speaks against a step of the plan."""
     changes = [one for one in step.changes if one.manager or one.immutable]
-    problem = "; ".join((*step.reasons, *map(_values, changes)))
+    # The way out is the hint's to say, which knows of more than one.
+    reasons = [reason.partition("; --") for reason in step.reasons]
+    problem = "; ".join((*(words for words, _, _ in reasons), *map(_values, changes)))
     managers = [one.manager for one in step.changes if one.manager]
     hint = _HINTS.get(step.needs or "", "") if step.action != "conflict" or step.needs else ""
-    hint = hint.format(manager=" --take-ownership ".join(dict.fromkeys(map(str, managers))))
+    if step.needs == "adopt" and managers:
+        hint = "--adopt --take-ownership {manager} takes it over with its fields"
+    elif step.needs == "adopt":
+        hint = next((f"--{way}" for _, _, way in reasons if way), hint)
+    hint = hint.format(
+        manager=" --take-ownership ".join(dict.fromkeys(map(str, managers))),
+        object=f"{step.ref.kind}/{step.ref.name}",
+    )
+    if step.needs == "room":
+        return diagnose("ET8022", None, object=step.ref, problem=problem)
     code = "ET8006" if step.action == "conflict" else "ET8007"
     return diagnose(code, None, object=step.ref, problem=problem, advice=hint)
 
 
-def _told(refusal: Refusal) -> Diagnostic:
-    """What speaks against a step, found by the API server."""
+def _all_told(refusals: Iterable[Refusal]) -> tuple[Diagnostic, ...]:
+    """What speaks against steps: what it says of several objects alike is said once."""
+    alike: dict[object, list[Refusal]] = {}
+    for one in refusals:
+        reasons = tuple(reason.replace(one.ref.name, "*") for reason in one.reasons)
+        alike.setdefault((one.why, one.passes, reasons, one.changes, one.hint), []).append(one)
+    return tuple(map(_told, alike.values()))
+
+
+def _told(refusals: Sequence[Refusal]) -> Diagnostic:
+    """What speaks against steps that are refused alike, found by the API server."""
+    refusal = refusals[0]
+    refs = dict.fromkeys(one.ref for one in refusals)
     values = [_values(one) for one in refusal.changes if one.before is not None]
     problem = "; ".join((*refusal.reasons, *values))
+    if len(refs) > 1:
+        problem = problem.replace(refusal.ref.name, "*")
     facts: dict[str, Any] = {"problem": problem, "advice": refusal.hint}
+    if refusal.passes:
+        return diagnose("ET8023", None, object=listed(refs), problem=problem)
     if refusal.why == "cluster":
-        return diagnose("ET8004", None, **{**facts, "problem": f"{refusal.ref}: {problem}"})
-    return diagnose(_CODES[refusal.why], None, object=refusal.ref, **facts)
+        return diagnose("ET8004", None, **{**facts, "problem": f"{listed(refs)}: {problem}"})
+    return diagnose(_CODES[refusal.why], None, object=listed(refs), **facts)
 
 
 def _values(change: FieldChange) -> str:
     """A field with both its values: `data.hosts is "a:1", and would be "b:1"`."""
-    before, after = value(change.before, _LONGEST), value(change.after, _LONGEST)
+    before, after = value(change.before), value(change.after)
     if change.how == "added":
-        return f"{change.path} would be {after}"
+        return f"{change.path} would be {excerpt(after, _LONGEST)}"
     if change.how == "removed":
-        return f"{change.path} is {before}, and would go"
+        return f"{change.path} is {excerpt(before, _LONGEST)}, and would be removed"
+    before, after = excerpts(before, after, _LONGEST)
     return f"{change.path} is {before}, and would be {after}"

@@ -11,6 +11,7 @@ from click.core import ParameterSource
 
 from etcompile.cli import completing
 from etcompile.cli.options import REFUSED, options, refuses, setting_options, talks, tell
+from etcompile.cli.sections import SectionedCommand
 
 if TYPE_CHECKING:
     from etcompile.intents.wishes import Wish
@@ -21,27 +22,33 @@ _NAMES = 4
 """So many of the Pods that come or go are named."""
 
 
-@click.command("scale")
+@click.command("scale", cls=SectionedCommand)
 @click.argument("job", metavar="JOB")
 @click.argument("paths", metavar="[PATH...]", nargs=-1, shell_complete=completing.files)
-@click.option("--to", metavar="N", type=click.IntRange(min=0), help="So many workers in all.")
-@click.option("--add", metavar="N", type=click.IntRange(min=1), help="So many workers more.")
+@click.option(
+    "--to", metavar="N", type=click.IntRange(min=0), help="Scale to this number of workers."
+)
+@click.option("--add", metavar="N", type=click.IntRange(min=1), help="Add this number of workers.")
 @click.option(
     "--remove",
     metavar="N",
     type=click.IntRange(min=1),
-    help="So many workers fewer: those with the highest indexes.",
+    help="Remove this number of workers, highest index first.",
 )
-@click.option("--pods", metavar="A,B", help="Without these workers.")
-@click.option("--kind", metavar="KIND", help="The job's kind, where jobs of two share the name.")
+@click.option("--pods", metavar="A,B", help="Remove these workers.")
+@click.option(
+    "--kind", metavar="KIND", help="Kind of the job, if jobs of several kinds have this name."
+)
 @click.option("--dry-run", is_flag=True, help="Print the file instead of writing it.")
-@click.option("--apply", "applies", is_flag=True, help="Then apply the job, as etcompile apply.")
-@click.option("--context", metavar="NAME", help="With --apply: the kubeconfig's context.")
+@click.option(
+    "--apply", "applies", is_flag=True, help="Apply the job afterwards, as etcompile apply does."
+)
+@click.option("--context", metavar="NAME", help="With --apply: context of the kubeconfig.")
 @click.option(
     "--kubeconfig",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="With --apply: the kubeconfig.",
+    help="With --apply: path of the kubeconfig.",
 )
 @click.option("--wait", metavar="WHAT", help="With --apply: as there.")
 @click.option("--timeout", metavar="T", help="With --apply: as there.")
@@ -49,7 +56,7 @@ _NAMES = 4
 @setting_options
 @click.pass_context
 def command(ctx: click.Context, /, job: str, paths: tuple[str, ...], **given: Any) -> None:
-    """Give a job more or fewer workers, by a new ScaleOut or ScaleIn beside it.
+    """Change the number of workers of a job, by a new ScaleOut or ScaleIn file beside it.
 
     JOB is looked for in PATHs, here if none is given. One file is added, which counts after all
     other intents of the job; files that are there are left as they are. What render would refuse
@@ -64,7 +71,7 @@ def command(ctx: click.Context, /, job: str, paths: tuple[str, ...], **given: An
     made = None
     if found is not None:
         made, problems = proposal(found, wish, wanted, said=_said(job, given))
-    if made is None or refuses(problems, strict=given["strict"]):
+    if made is None or refuses(problems, given):
         tell(problems, given)
         if talks(given):
             click.echo("nothing was written", err=True)
@@ -75,9 +82,9 @@ def command(ctx: click.Context, /, job: str, paths: tuple[str, ...], **given: An
         sys.stdout.buffer.write(made.text.encode())
         sys.stdout.flush()
     else:
-        problems += written(made)
+        problems += written(made, paths or (".",))
     tell(problems, given)
-    if refuses(problems, strict=given["strict"]):
+    if refuses(problems, given):
         ctx.exit(REFUSED)
     if talks(given):
         for line in _summary(job, made, dry_run=given["dry_run"]):
@@ -116,7 +123,7 @@ def _said(job: str, given: dict[str, Any]) -> str:
 
 def _summary(job: str, made: "Proposal", *, dry_run: bool) -> "list[str]":
     if made.path is None:
-        return [f"{job}: has {made.before} workers already; nothing to write"]
+        return [f"{job}: already has {made.before} workers: nothing to do"]
     verb = "would write" if dry_run else "wrote"
     lines = [
         f"{verb} {made.path}: {made.title}",

@@ -10,18 +10,22 @@ from etcompile import frontends, overlays
 from etcompile.check.bundled import bundled_schema
 from etcompile.check.fields import table
 from etcompile.cli import completing
+from etcompile.cli.suggestion import did_you_mean
+from etcompile.cli.usage import Command
 
 
-@click.command("schema")
+@click.command("schema", cls=Command)
 @click.argument("kind", metavar="KIND", required=False, shell_complete=completing.kinds)
-@click.option("--markdown", is_flag=True, help="Print its fields as a table instead.")
-@click.option("--all", "every", is_flag=True, help="With -o: all of them, and a catalog.")
+@click.option("--markdown", is_flag=True, help="Print the fields as a Markdown table instead.")
+@click.option(
+    "--all", "every", is_flag=True, help="With -o: write all schemas, and a catalog for editors."
+)
 @click.option(
     "-o",
     "--output",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="With --all: the folder to write them to, each at the path that its $id has.",
+    help="With --all: folder to write to; each schema goes to the path of its $id.",
 )
 def command(kind: str | None, output: Path | None, *, markdown: bool, every: bool) -> None:
     """Print the JSON Schema (draft 2020-12) of a kind.
@@ -53,8 +57,10 @@ def command(kind: str | None, output: Path | None, *, markdown: bool, every: boo
     found = [one for one in frontends.kinds() if wanted in map(str.lower, _names(one))]
     if len(found) != 1:
         known = ", ".join(_shortest(one) for one in found or frontends.kinds())
-        problem = f"'{kind}' is ambiguous" if found else f"'{kind}' is not known"
-        raise click.BadParameter(f"{problem}; use one of: {known}", param_hint="KIND")
+        near = did_you_mean(kind, [name for name, _ in names()])
+        problem = f"'{kind}' is ambiguous" if found else f"'{kind}' is not known.{near}"
+        joint = " Use one of" if near and not found else "; use one of"
+        raise click.BadParameter(f"{problem.rstrip('.')}{joint}: {known}", param_hint="KIND")
     if markdown:
         click.echo(table(found[0].schema), nl=False)
         return
@@ -82,10 +88,11 @@ def _configs() -> Iterator[tuple[str, str]]:
 
 def _write_all(folder: Path) -> None:
     from etcompile.cli.publishing import texts
+    from etcompile.emit.files import write_files
 
-    for name, text in texts().items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text, "utf-8")
+    problems = write_files(folder, {name: text.encode() for name, text in texts().items()})
+    if problems:
+        raise click.BadParameter(problems[0].message, param_hint="-o")
 
 
 def _names(kind: frontends.Kind) -> tuple[str, ...]:

@@ -7,6 +7,8 @@ import click
 
 from etcompile.cli.cluster_options import connection_options
 from etcompile.cli.options import REFUSED, colored, talk_options, tell
+from etcompile.cli.suggestion import Choice
+from etcompile.cli.usage import Command
 from etcompile.diagnostics import Diagnostic, diagnose
 
 if TYPE_CHECKING:
@@ -21,10 +23,10 @@ API = 6
 """Exit code: the cluster cannot be reached, or refuses."""
 
 
-@click.command("status")
+@click.command("status", cls=Command)
 @click.argument("job", metavar="[JOB]", required=False)
-@click.option("-n", "--namespace", metavar="NS", help="The namespace, if not the context's.")
-@click.option("-A", "--all-namespaces", is_flag=True, help="Jobs of all namespaces.")
+@click.option("-n", "--namespace", metavar="NS", help="Namespace.  [default: that of the context]")
+@click.option("-A", "--all-namespaces", is_flag=True, help="Show the jobs of all namespaces.")
 @connection_options
 @click.option(
     "-w",
@@ -35,7 +37,7 @@ API = 6
 )
 @click.option(
     "--output",
-    type=click.Choice(["text", "json"]),
+    type=Choice(["text", "json"]),
     default="text",
     show_default=True,
     help="For people, or for scripts; with --watch a JSON object for each change.",
@@ -43,7 +45,7 @@ API = 6
 @talk_options
 @click.pass_context
 def command(ctx: click.Context, /, job: str | None, **given: Any) -> None:
-    """Show what has become of a job in the cluster, or of all: what runs, what does not, and why.
+    """Show the state of one job in the cluster, or of all jobs, and why it is not running.
 
     The phase is the watcher's; where none runs, it is derived from the Pods by the job's own
     success rule, and said to be so.
@@ -56,7 +58,7 @@ def command(ctx: click.Context, /, job: str | None, **given: Any) -> None:
 
     given["strict"] = False
     if given["all_namespaces"] and given["namespace"]:
-        raise click.UsageError("--namespace and --all-namespaces contradict each other")
+        raise click.UsageError("--namespace and --all-namespaces cannot be combined")
     try:
         with connect(given["context"], given["namespace"], given["kubeconfig"]) as cluster:
             namespace = None if given["all_namespaces"] else cluster.namespace
@@ -65,7 +67,7 @@ def command(ctx: click.Context, /, job: str | None, **given: Any) -> None:
                 ctx.exit(_watched(cluster, found, given))
             _shown(found, given)
     except NoSuchJobError as error:
-        tell([_unknown(error)], given)
+        tell([unknown_job(error)], given)
         ctx.exit(REFUSED)
     except ClusterError as error:
         tell([error.diagnostic], given)
@@ -115,6 +117,7 @@ def _followed(cluster: "Cluster", found: "Seen", given: dict[str, Any]) -> None:
     """Writes a line for each change, until the job has ended."""
     import json
 
+    from etcompile.cli.pipes import reader_is_gone
     from etcompile.status.changes import changes
     from etcompile.status.text import clock, printable
 
@@ -132,6 +135,8 @@ def _followed(cluster: "Cluster", found: "Seen", given: dict[str, Any]) -> None:
                 _write(json.dumps(stamp | {one: getattr(change, one) for one in fields}) + "\n")
             else:
                 _write(f"{at.astimezone():%H:%M:%S} {printable(str(change))}\n")
+        if reader_is_gone():
+            return
         before = jobs
 
 
@@ -145,7 +150,7 @@ def _live(cluster: "Cluster", found: "Seen", given: dict[str, Any]) -> None:
     console = Console(highlight=False, no_color=not color)
     with Live(console=console, auto_refresh=False) as live:
         for jobs in _looks(cluster, found, every=1.0):
-            words = Text.from_ansi(_text(found, jobs, color=color))
+            words = Text.from_ansi(_text(found, jobs, color=color, width=console.width))
             words.no_wrap, words.overflow = True, "ellipsis"
             live.update(words, refresh=True)
 
@@ -172,16 +177,17 @@ def _all_ended(found: "Seen", jobs: "list[JobStatus]", ended: frozenset[str]) ->
     return found.job is not None and all(job.phase in ended for job in jobs)
 
 
-def _text(found: "Seen", jobs: "list[JobStatus]", *, color: bool) -> str:
+def _text(found: "Seen", jobs: "list[JobStatus]", *, color: bool, width: int | None = None) -> str:
     from etcompile.status.text import clock, job_text, jobs_text
 
     now = clock()
     if found.job is None:
-        return jobs_text(jobs, now, color=color)
-    return "\n".join(job_text(job, now, color=color) for job in jobs)
+        return jobs_text(jobs, now, color=color, width=width)
+    return "\n".join(job_text(job, now, color=color, width=width) for job in jobs)
 
 
-def _unknown(error: "NoSuchJobError") -> Diagnostic:
+def unknown_job(error: "NoSuchJobError") -> Diagnostic:
+    """That there is no such job, with the names that may be meant."""
     from etcompile.diagnostics.spelling import probably
 
     where = f"namespace '{error.namespace}'" if error.namespace else "any namespace"

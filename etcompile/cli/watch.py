@@ -14,6 +14,7 @@ import click
 
 from etcompile.cli.cluster_options import connection_options
 from etcompile.cli.options import REFUSED
+from etcompile.cli.usage import Command
 
 if TYPE_CHECKING:
     from etcompile.cluster import Cluster
@@ -26,29 +27,29 @@ INTERRUPTED = 130
 _LISTEN = "127.0.0.1:8080"
 
 
-@click.command("watch")
+@click.command("watch", cls=Command)
 @click.option(
     "-n",
     "--namespace",
     "namespaces",
     metavar="NS",
     multiple=True,
-    help="Look after the jobs of this namespace; may be repeated.  [default: the context's]",
+    help="Watch the jobs of this namespace. May be repeated.  [default: that of the context]",
 )
-@click.option("-A", "--all-namespaces", is_flag=True, help="Look after the jobs of all namespaces.")
+@click.option("-A", "--all-namespaces", is_flag=True, help="Watch the jobs of all namespaces.")
 @click.option(
     "-l",
     "--selector",
     metavar="LABELS",
     default="",
-    help="Only jobs whose ConfigMap has these labels, as kubectl's -l.",
+    help="Watch only jobs whose ConfigMap matches this label selector, as with kubectl -l.",
 )
-@click.option("--once", is_flag=True, help="Do what is to be done now, and end.")
+@click.option("--once", is_flag=True, help="Do what is due now, and exit.")
 @click.option(
     "--home",
     metavar="NS",
-    help="Namespace of the Lease that watchers of the same jobs share; with --manifests also of"
-    " the watcher itself.  [default: the first --namespace, or the context's]",
+    help="Namespace of the Lease for leader election; with --manifests also that of the watcher."
+    "  [default: the first --namespace, else that of the context]",
 )
 @click.option(
     "--lease",
@@ -56,44 +57,55 @@ _LISTEN = "127.0.0.1:8080"
     type=click.FloatRange(2.0, 600.0),
     default=15.0,
     show_default=True,
-    help="How long others wait before they take over from a watcher that is gone.",
+    help="Duration of the leader's lease: how long until another watcher takes over.",
 )
 @click.option(
     "--listen",
     metavar="[ADDRESS]:PORT",
     default=_LISTEN,
     show_default=True,
-    help="Where to serve /metrics, /healthz and /readyz; '' for nowhere.",
+    help="Address of /metrics, /healthz and /readyz; '' serves none of them.",
 )
 @connection_options
 @click.option(
     "--manifests",
     is_flag=True,
-    help="Write the objects that run it in the cluster to standard output, and do nothing else.",
+    help="Print the manifests that run the watcher in the cluster, and exit.",
 )
 @click.option(
-    "--image", metavar="IMAGE", help="With --manifests: its image.  [default: etcompile:VERSION]"
+    "--image",
+    metavar="IMAGE",
+    help="With --manifests: image of the watcher.  [default: etcompile:VERSION]",
 )
 @click.option(
     "--read-logs",
     is_flag=True,
-    help="With --manifests: let it read logs, for jobs that say how long a Pod may be silent.",
+    help="With --manifests: allow the watcher to read logs, for jobs that limit how long a Pod may"
+    " log nothing.",
 )
-@click.option("-v", "--verbose", is_flag=True, help="Also log every single action.")
+@click.option(
+    "--without-policy",
+    is_flag=True,
+    help="With --manifests: leave out the ValidatingAdmissionPolicy, which only administrators of"
+    " the cluster may create. The watcher then trusts everyone who can write ConfigMaps.",
+)
+@click.option("-v", "--verbose", is_flag=True, help="Also log each action.")
 @click.option("-q", "--quiet", is_flag=True, help="Log warnings only.")
 @click.pass_context
 def command(ctx: click.Context, /, **given: Any) -> None:
-    """Replace what fails and keep host lists true.
+    """Run the watcher, which replaces failed Pods and updates host lists.
 
-    Finds jobs by the ConfigMap that render made of them, and holds nothing but what is in the
-    cluster: it may be killed and started again at any time. Of several that run, one acts.
+    The watcher finds jobs by the ConfigMaps that render created for them. All of its state is in
+    the cluster, so that it can be killed and restarted at any time. If several watchers run, one
+    of them is the leader and acts.
 
-    Exit codes: 0 done or told to stop, 2 usage, 6 the API or authentication, 130 interrupted.
+    Exit codes: 0 finished or stopped, 2 usage error, 6 the API server cannot be reached or refuses,
+    130 interrupted.
     """
     from etcompile.watch.selecting import SelectorError, selector
 
     if given["namespaces"] and given["all_namespaces"]:
-        raise click.UsageError("--namespace and --all-namespaces contradict each other")
+        raise click.UsageError("--namespace and --all-namespaces cannot be combined")
     try:
         chosen = selector(given["selector"])
     except SelectorError as error:
@@ -103,8 +115,9 @@ def command(ctx: click.Context, /, **given: Any) -> None:
         return
     if given["image"]:
         raise click.UsageError("--image needs --manifests")
-    if given["read_logs"]:
-        raise click.UsageError("--read-logs needs --manifests")
+    for option in ("read_logs", "without_policy"):
+        if given[option]:
+            raise click.UsageError(f"--{option.replace('_', '-')} needs --manifests")
     # It runs for months: the command line turns this off for commands that end soon.
     gc.enable()
     _log_to_standard_error(given)
@@ -145,7 +158,7 @@ def _once(watcher: "Watcher", leading: Any) -> int:
         if leading.problem:
             click.echo(f"etcompile: {leading.problem}", err=True)
             return UNREACHABLE
-        click.echo(f"{leading.holder} looks after these jobs: nothing done", err=True)
+        click.echo(f"{leading.holder} is the leader for these jobs: nothing to do", err=True)
         return 0
     stop = threading.Event()
     renewing = threading.Thread(target=leading.run, args=(stop,), daemon=True)
@@ -203,6 +216,7 @@ def _installation(given: dict[str, Any]) -> "Installation":
     home = given["home"] or (namespaces[0] if namespaces else NAME)
     image = {"image": given["image"]} if given["image"] else {}
     chosen = {"selector": given["selector"], "logs": given["read_logs"]}
+    chosen["policy"] = not given["without_policy"]
     return Installation(home, namespaces, **chosen, **image)
 
 

@@ -6,11 +6,14 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import etcompile
+import etcompile.emit
 from etcompile import Options
+from etcompile.model.sizes import copied_annotations
 from specs import copy_example
 
 ROOT = Path(__file__).parents[2]
@@ -91,3 +94,31 @@ def test_numbered_files_are_in_the_right_order_for_plain_apply(
     applied = kubectl("apply", "-f", folder)
     assert applied.returncode == 0, applied.stderr
     assert len(applied.stdout.splitlines()) == len(wanted)
+
+
+@pytest.mark.parametrize(
+    "text", ["a", "<>&" * 9, "\u2028é漢😀", '"\\\n\t\r', "\x01\x1f"], ids=range(5)
+)
+def test_kubectl_refuses_without_server_side_exactly_what_is_told(
+    kubectl: Kubectl, namespace: str, tmp_path: Path, text: str
+) -> None:
+    limit = 256 * 1024
+    for size, fits in ((limit, True), (limit + 1, False)):
+        value: dict[str, Any] = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "data", "namespace": namespace, "annotations": {"team": "nlp"}},
+            "data": {"text": text},
+        }
+        value["data"]["text"] += "a" * (size - copied_annotations(value))
+        assert copied_annotations(value) == size
+        file = tmp_path / f"{size}.yaml"
+        file.write_text(etcompile.emit.to_yaml(value), "utf-8")
+        kubectl("delete", "configmap", "data", "--ignore-not-found")
+        applied = kubectl("apply", "-f", file)
+        assert (applied.returncode == 0) is fits, applied.stderr
+        codes = [one.code for one in etcompile.compile([value], Options()).diagnostics]
+        assert ("ET2095" in codes) is not fits
+        if not fits:
+            assert "262144 bytes" in applied.stderr
+            assert kubectl("apply", "--server-side", "-f", file).returncode == 0

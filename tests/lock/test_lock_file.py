@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -191,6 +192,7 @@ def test_a_file_of_ours_in_the_way_that_the_lock_does_not_list_is_not_overwritte
         ("{}", "no lock file"),
         ('{"comment": 1}', "no lock file"),
         ("", "no JSON"),
+        pytest.param("[" * 100_000, "no JSON", id="nested deeply"),
     ],
 )
 def test_a_lock_that_cannot_be_read_is_refused(
@@ -248,3 +250,31 @@ def test_git_sees_one_line_for_one_changed_file(tmp_path: Path, job: Path, out: 
     found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     # The input, the ConfigMap with the stored job, the workers: a label makes no other run.
     assert found.stdout.split()[:2] == ["3", "3"]
+
+
+@pytest.mark.parametrize(
+    "way", ["folder", "full folder", "link", "link to nowhere", "link to a folder", "pipe"]
+)
+def test_a_lock_file_that_is_none_is_in_the_way_and_opened_by_nothing(
+    tmp_path: Path, job: Path, out: Path, way: str
+) -> None:
+    (out / LOCK).rename(tmp_path / "kept")
+    before = (tmp_path / "kept").read_bytes()
+    if way.endswith("folder") and not way.startswith("link"):
+        (out / LOCK).mkdir()
+    if way == "full folder":
+        (out / LOCK / "notes").write_text("mine")
+    if way.startswith("link"):
+        (out / LOCK).symlink_to(
+            {"link": "../kept", "link to nowhere": "../no"}.get(way, str(tmp_path))
+        )
+    if way == "pipe":
+        os.mkfifo(out / LOCK)
+    for more in ((), ("--force",), ("--check",)):
+        result = render(job, "-o", out, *more)
+        assert result.exit_code == 2
+        assert "ET5001" in result.stderr
+        assert LOCK in result.stderr
+    assert (tmp_path / "kept").read_bytes() == before
+    assert os.path.lexists(out / LOCK)
+    assert not (tmp_path / "no").exists()

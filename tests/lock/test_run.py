@@ -10,6 +10,7 @@ from rendering import done, render, write
 import etcompile
 from etcompile import Compilation, Options, Settings, emit
 from etcompile.backend import Texts, lower
+from etcompile.model import SecretMode
 from etcompile.model import Settings as ModelSettings
 from etcompile.stored import read_stored, stored_value
 from specs import by_name, compiled, errors, pods, scale_in, scale_out, training_job, worker
@@ -188,3 +189,80 @@ def test_the_command_line_has_it_too(tmp_path: Path) -> None:
     job = write(tmp_path / "job.yaml", training_job())
     assert "name: mnist-r2-worker-0" in done(job, "--run", "r2").stdout
     assert render(job, "--run", "R2").exit_code == 2
+
+
+def _hashes(**settings: Any) -> set[str]:
+    job = training_job()
+    job["metadata"]["namespace"] = "ml"
+    made = compiled(job, settings=ModelSettings(**settings))
+    found = [value for value in made.objects if value["kind"] == "Pod"]
+    return {one["metadata"]["annotations"]["etcompile.dev/spec-hash"] for one in found}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"init_image": "busybox:1.36"},
+        {"kubectl_image": "alpine/kubectl:1.99"},
+        {"kubectl_image": None},
+        {"cluster_domain": "corp.example"},
+        {"services": "shared"},
+        {"secret": SecretMode("existing", "mine")},
+        {"secret": SecretMode("csi", "vault")},
+    ],
+    ids=str,
+)
+def test_settings_that_change_pods_make_another_run(settings: dict[str, Any]) -> None:
+    assert len(_hashes(**settings)) == 1
+    assert _hashes(**settings) != _hashes()
+    job = training_job()
+    job["metadata"]["namespace"] = "ml"
+    found = [
+        {name for kind, name in by_name(compiled(job, settings=one)) if kind == "Pod"}
+        for one in (ModelSettings(run="auto"), ModelSettings(run="auto", **settings))
+    ]
+    assert not found[0] & found[1]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"kubernetes_version": "1.30"},
+        {"profiles": ("argocd", "flux")},
+        {"gang": "volcano", "gang_scheduler": "mine"},
+        {"secret": SecretMode("external", "vault/path")},
+    ],
+    ids=str,
+)
+def test_settings_that_leave_pods_as_they_are_do_not(settings: dict[str, Any]) -> None:
+    assert _hashes(**settings) == _hashes()
+
+
+def test_the_spec_hash_of_a_job_with_default_settings_stays_what_it_always_was() -> None:
+    # Were a default changed with its part of the hash, all jobs that run would be other runs.
+    assert _hashes() == {"b6d16fa9b8f0"}
+    everything = ModelSettings(
+        services="per-replica",
+        secret=SecretMode("runtime"),
+        init_image=None,
+        kubectl_image="alpine/kubectl:1.34.1",
+        cluster_domain="cluster.local",
+    )
+    fields = {field: getattr(everything, field) for field in everything.__struct_fields__}
+    assert _hashes(**fields) == {"b6d16fa9b8f0"}
+
+
+@pytest.mark.parametrize("settings", [{}, {"gang": "volcano"}, {"init_image": "busybox:1"}])
+@pytest.mark.parametrize("run", [None, "auto", "r2"])
+def test_a_stored_job_is_the_run_that_its_pods_are(settings: dict[str, Any], run: Any) -> None:
+    from etcompile.backend import spec_hash
+
+    job = training_job()
+    job["metadata"]["namespace"] = "ml"
+    objects = by_name(compiled(job, settings=ModelSettings(run=run, **settings)))
+    text = objects["ConfigMap", "mnist-config"]["data"]["job.yaml"]
+    stored, _ = read_stored(yaml.safe_load(text))
+    for (kind, _), value in objects.items():
+        if kind == "Pod":
+            marked = value["metadata"]["annotations"]["etcompile.dev/spec-hash"]
+            assert marked == spec_hash(stored)

@@ -4,10 +4,12 @@ One form a module, behind one small protocol, so that a rollout knows none of th
 """
 
 import sys
+from collections.abc import Sequence
 from typing import Protocol
 
 from etcompile.cluster import Repeat
 from etcompile.cluster.rollout import Happening, Outcome
+from etcompile.diagnostics import Diagnostic
 from etcompile.plan.step import Plan
 
 
@@ -25,6 +27,9 @@ class Progress(Protocol):
 
     def end(self, outcome: Outcome, code: int) -> None:
         """It is over: says what is not as it should be, always."""
+
+    def conclude(self, code: int, diagnostics: Sequence[Diagnostic]) -> None:
+        """The command ends: says so for programs, unless `end` did."""
 
 
 def progress(output: str, *, quiet: bool, color: bool) -> Progress:

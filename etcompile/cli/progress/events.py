@@ -1,12 +1,16 @@
 """A rollout as events for programs: a JSON object a line, each complete in itself."""
 
+import contextlib
 import json
 import threading
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
 from etcompile.cluster import Repeat
 from etcompile.cluster.rollout import Happening, Outcome
+from etcompile.cluster.rollout.outcome import INTERRUPTED
+from etcompile.diagnostics import Diagnostic, Severity
 from etcompile.plan.step import ObjectRef, Plan
 
 
@@ -20,6 +24,7 @@ class Events:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._lock = threading.Lock()
+        self._ended = False
 
     def begin(self, plan: Plan) -> None:
         """Says what there is to do."""
@@ -47,6 +52,7 @@ class Events:
             "end",
             exit=code,
             done=len(outcome.done),
+            deleted=len(outcome.deleted),
             interrupted=outcome.interrupted,
             timedOut=outcome.timed_out,
             notDone=[
@@ -63,11 +69,33 @@ class Events:
             ],
         )
 
+    def conclude(self, code: int, diagnostics: Sequence[Diagnostic]) -> None:
+        """Says how it ended where nothing was begun, so that the last event is always this one."""
+        if self._ended:
+            return
+        refused = [
+            {"code": one.code, "reason": one.message} | ({"hint": one.hint} if one.hint else {})
+            for one in diagnostics
+            if one.severity is Severity.ERROR
+        ]
+        self._write(
+            "end",
+            exit=code,
+            done=0,
+            interrupted=code == INTERRUPTED,
+            timedOut=False,
+            notDone=[],
+            notReady=[],
+            refused=refused,
+        )
+
     def _write(self, event: str, moment: datetime | None = None, **facts: Any) -> None:
+        self._ended = self._ended or event == "end"
         moment = moment or datetime.now(UTC)
         value = {"ts": moment.isoformat(timespec="milliseconds"), "event": event}
         value |= {key: fact for key, fact in facts.items() if fact is not None}
-        with self._lock:
+        # A rollout goes on, whoever reads of it.
+        with self._lock, contextlib.suppress(OSError):
             self._stream.buffer.write(json.dumps(value, ensure_ascii=False).encode() + b"\n")
             self._stream.flush()
 

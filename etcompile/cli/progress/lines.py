@@ -1,14 +1,16 @@
 """A rollout as lines: one for each change of state, and at the end what is not ready and why."""
 
+import contextlib
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TextIO
 
 from etcompile.cluster import Repeat
 from etcompile.cluster.rollout import Happening, Outcome
+from etcompile.diagnostics import Diagnostic
 from etcompile.naming import Natural, natural
-from etcompile.plan.show.alike import side, summary
+from etcompile.plan.show.alike import listed, side, summary
 from etcompile.plan.step import ObjectRef, Plan, Step
 
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
@@ -23,9 +25,9 @@ _COLOURS = {
     "failed": "1;31",
     "held": "33",
     "waiting": "2",
+    "running": "2",
 }
-_MANY = 30
-"""So many objects of an end's list are named."""
+_USED = re.compile(r"used: [^:]*(?=, limited: )")
 
 
 class Lines:
@@ -63,42 +65,55 @@ class Lines:
         for line in self.ending(outcome):
             self._write(line)
 
+    def conclude(self, code: int, diagnostics: Sequence[Diagnostic]) -> None:
+        """Says nothing: lines are for people, who are told by the diagnostics."""
+
     def line(self, happening: Happening) -> str:
-        """A change of state as a line: `Pod ml/bert-worker-0  waiting: no node takes it: …`."""
+        """A change of state as a line: `Pod ml/bert-worker-0  waiting: cannot be scheduled: …`."""
         status = self._painted(happening.status, _COLOURS.get(happening.status, ""))
         reason = f": {happening.reason}" if happening.reason else ""
         return f"{happening.ref}  {status}{reason}"
 
     def ending(self, outcome: Outcome) -> Iterator[str]:
         """How a rollout ended, as lines."""
-        good = not (outcome.left or outcome.unready or outcome.refusals or outcome.interrupted)
+        stopped = outcome.interrupted or outcome.timed_out
+        good = not (outcome.left or outcome.unready or outcome.refusals or stopped)
         if good and self._quiet:
             return
         if outcome.interrupted:
-            yield "interrupted: run it again to go on from here"
+            yield "interrupted: run the command again to continue"
         elif outcome.timed_out:
-            yield "the time is over: run it again to go on from here"
-        done = _counted(outcome.done)
-        yield f"done: {done}" if done else "done: nothing had to be changed"
-        yield from self._listed(
-            "not done", [f"{_what(step)}: {reason}" for step, reason in outcome.left]
-        )
-        unready = sorted(outcome.unready, key=lambda one: in_order(one.ref))
-        yield from self._listed("not ready", [f"{one.ref}: {one.reason}" for one in unready])
+            yield "timed out: run the command again to continue"
+        nothing = "nothing" if outcome.left or outcome.refusals else "nothing had to be changed"
+        yield f"done: {_counted(outcome) or nothing}"
+        left = [(step.ref, _what(step), reason) for step, reason in outcome.left]
+        yield from self._listed("not done", left)
+        unready = sorted(outcome.unready, key=lambda one: (not one.failed, in_order(one.ref)))
+        yield from self._listed("not ready", [(one.ref, ("", ""), one.reason) for one in unready])
 
-    def _listed(self, title: str, found: list[str]) -> Iterator[str]:
-        if found:
+    def _listed(
+        self, title: str, found: Iterable[tuple[ObjectRef, tuple[str, str], str]]
+    ) -> Iterator[str]:
+        """Objects and why, each different reason once, with those that it holds for."""
+        alike: dict[tuple[tuple[str, str], str], list[tuple[ObjectRef, str]]] = {}
+        for ref, what, reason in found:
+            words = _USED.sub("used: *", reason.replace(ref.name, "*"))
+            alike.setdefault((what, words), []).append((ref, reason))
+        if alike:
             yield self._painted(f"{title}:", "1")
-            yield from (f"  {line}" for line in found[:_MANY])
-            if len(found) > _MANY:
-                yield f"  and {len(found) - _MANY} more"
+        for ((before, after), _), group in alike.items():
+            reason = group[0][1]
+            if len(group) > 1:
+                reason = reason.replace(group[0][0].name, "*")
+            yield self._painted(f"  {before}{listed(ref for ref, _ in group)}{after}: {reason}", "")
 
     def _painted(self, words: str, style: str) -> str:
         words = _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", words)
         return f"\x1b[{style}m{words}\x1b[0m" if self._color and style else words
 
     def _write(self, line: str) -> None:
-        with self._lock:
+        # A rollout goes on, whoever reads of it.
+        with self._lock, contextlib.suppress(OSError):
             # As bytes: a terminal of another encoding still gets what a file would.
             self._stream.buffer.write(f"{line}\n".encode(errors="replace"))
             self._stream.flush()
@@ -109,11 +124,12 @@ def in_order(ref: ObjectRef) -> tuple[str, str, Natural]:
     return ref.kind, ref.namespace, natural(ref.name)
 
 
-def _what(step: Step) -> str:
-    return f"{step.action} {step.ref}" + (f" until {step.until}" if step.until else "")
+def _what(step: Step) -> tuple[str, str]:
+    """What stands before and after the object of a step that was not done."""
+    return f"{step.action} ", f" until {step.until}" if step.until else ""
 
 
-def _counted(steps: tuple[Step, ...]) -> str:
+def _counted(outcome: Outcome) -> str:
     words = {
         "create": "created",
         "update": "updated",
@@ -121,5 +137,8 @@ def _counted(steps: tuple[Step, ...]) -> str:
         "replace": "replaced",
         "delete": "deleted",
     }
-    counts = {word: sum(step.action == action for step in steps) for action, word in words.items()}
+    counts = {
+        word: sum(step.action == action for step in outcome.done) for action, word in words.items()
+    }
+    counts["deleted"] += len(outcome.deleted)
     return ", ".join(f"{count} {word}" for word, count in counts.items() if count)

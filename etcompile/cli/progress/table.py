@@ -5,6 +5,7 @@ Failures scroll by above the table, so that they stay on the screen.
 
 import threading
 import time
+from collections.abc import Sequence
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -15,16 +16,22 @@ from rich.text import Text
 from etcompile.cli.progress.lines import Lines, in_order
 from etcompile.cluster import Repeat
 from etcompile.cluster.rollout import Happening, Outcome
+from etcompile.diagnostics import Diagnostic
+from etcompile.naming import shortened
 from etcompile.plan.step import WRITES, ObjectRef, Plan
 
 _STYLES = {
     "waiting": "yellow",
+    "running": "cyan",
     "deleting": "red",
     "failed": "bold red",
     "held": "yellow",
 }
 _OVER = frozenset({"ready", "succeeded", "deleted"})
 _FRAME = 5
+_NAME = 30
+_OTHERS = 40
+"""Columns that a state, a time and the beginning of a reason need; a name has the rest."""
 
 
 class Table:
@@ -87,25 +94,30 @@ class Table:
         self._live.stop()
         self._lines.end(outcome, code)
 
+    def conclude(self, code: int, diagnostics: Sequence[Diagnostic]) -> None:
+        """Says nothing: a table is for people, who are told by the diagnostics."""
+
     def _drawn(self) -> Group:
         with self._lock:
             rows = [one for one in self._rows.values() if one[0].status in _STYLES]
             rows.sort(key=lambda one: (one[0].status != "failed", in_order(one[0].ref)))
             written, ready, note = len(self._written), self._ready, self._note
         room = max(3, self._console.height - _FRAME)
+        longest = max(_NAME, self._console.width - _OTHERS)
+        names = [shortened(str(happening.ref), longest) for happening, _ in rows[:room]]
         grid = Grid(box=None, pad_edge=False, header_style="dim")
         for title, more in (
-            ("OBJECT", {"no_wrap": True}),
-            ("STATE", {"no_wrap": True}),
+            ("OBJECT", {"no_wrap": True, "min_width": max(map(len, names), default=0)}),
+            ("STATE", {"no_wrap": True, "min_width": 8}),
             ("FOR", {"justify": "right", "no_wrap": True}),
             ("WHY", {"overflow": "ellipsis", "no_wrap": True, "ratio": 1}),
         ):
             grid.add_column(title, **more)
         now = time.monotonic()
-        for happening, since in rows[:room]:
+        for name, (happening, since) in zip(names, rows, strict=False):
             style = _STYLES[happening.status]
             grid.add_row(
-                Text(str(happening.ref)),
+                Text(name),
                 Text(happening.status, style),
                 Text(_age(now - since)),
                 Text(happening.reason),

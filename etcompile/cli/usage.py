@@ -1,0 +1,63 @@
+"""Everything that is wrong with a command line, told at once.
+
+click stops at the first option that it cannot use. Apart from the commands, so that each of them
+does it the same way.
+"""
+
+from collections.abc import Iterator
+
+import click
+from click.core import iter_params_for_processing
+
+
+class UsageErrors(click.UsageError):
+    """Several mistakes of one command line.
+
+    Args:
+        errors: The mistakes.
+        ctx: The context of the command.
+    """
+
+    def __init__(self, errors: list[click.UsageError], ctx: click.Context) -> None:
+        super().__init__("\nError: ".join(error.format_message() for error in errors), ctx)
+
+
+class Command(click.Command):
+    """A command that tells all mistakes of its command line."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """The arguments that are left; a usage error that names all that cannot be used."""
+        try:
+            return super().parse_args(ctx, [*args])
+        except (click.BadParameter, click.NoSuchOption):
+            errors = [*self._errors(ctx, [*args])]
+            if len(errors) < 2:
+                raise
+            raise UsageErrors(errors, ctx) from None
+
+    def _errors(self, ctx: click.Context, args: list[str]) -> Iterator[click.UsageError]:
+        """The mistakes of a command line, in the order of its options."""
+        again = click.Context(self, parent=ctx.parent, info_name=ctx.info_name)
+        parser = self.make_parser(again)
+        left, has_unknown = args, False
+        while True:
+            try:
+                values, rest, order = parser.parse_args([*left])
+                break
+            except click.NoSuchOption as error:
+                yield error
+                shorter = [one for one in left if one.partition("=")[0] != error.option_name]
+                if len(shorter) == len(left):
+                    return
+                left, has_unknown = shorter, True
+            except click.UsageError as error:
+                yield error
+                return
+        for param in iter_params_for_processing(order, self.get_params(again)):
+            # The value of an unknown option is left over, and looks like an argument.
+            if has_unknown and isinstance(param, click.Argument):
+                continue
+            try:
+                param.handle_parse_result(again, values, rest)
+            except click.UsageError as error:
+                yield error

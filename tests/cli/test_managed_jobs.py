@@ -1,0 +1,153 @@
+"""A folder with a job of MultiKueue: refused as a whole, compiled, or rendered without that job."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import etcompile
+from etcompile.krm import answer
+from specs import kubeflow_job
+
+MULTIKUEUE = "kueue.x-k8s.io/multikueue"
+
+
+def job(name: str, *, kind: str = "PyTorchJob", **spec: Any) -> dict[str, Any]:
+    types = {"Master" if kind == "XGBoostJob" else "Worker": 1}
+    document = kubeflow_job(kind, types, **spec)
+    return {**document, "metadata": {"name": name, "namespace": "ml"}}
+
+
+def managed(name: str, **more: Any) -> dict[str, Any]:
+    return job(name, runPolicy={"managedBy": MULTIKUEUE}, **more)
+
+
+def codes(compilation: etcompile.Compilation) -> list[str]:
+    return [one.code for one in compilation.diagnostics]
+
+
+def owners(compilation: etcompile.Compilation) -> set[str | None]:
+    return {group.name for group in compilation.groups}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    jobs = tmp_path / "jobs"
+    jobs.mkdir()
+    for one in (job("here"), managed("elsewhere")):
+        (jobs / f"{one['metadata']['name']}.yaml").write_text(yaml.safe_dump(one))
+    return jobs
+
+
+def run(*words: Any) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "etcompile", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_the_refusal_names_both_ways_out() -> None:
+    (problem,) = etcompile.compile([job("here"), managed("elsewhere")]).diagnostics
+    assert problem.code == "ET2060"
+    assert "--skip-managed-by" in (problem.hint or "")
+    assert "--ignore-managed-by" in (problem.hint or "")
+
+
+@pytest.mark.parametrize("kind", ["PyTorchJob", "TFJob", "XGBoostJob", "PaddleJob", "JAXJob"])
+def test_a_managed_job_is_left_out_and_told_and_the_others_compile(kind: str) -> None:
+    options = etcompile.Options(skip_managed_by=True)
+    result = etcompile.compile([job("here"), managed("elsewhere", kind=kind)], options)
+    assert (result.ok, codes(result), owners(result)) == (True, ["ET2112"], {"here"})
+    assert "ml/elsewhere" in result.diagnostics[0].message
+    assert [*result.objects] == [*etcompile.compile([job("here")]).objects]
+
+
+def test_what_is_wrong_with_a_job_that_is_skipped_is_its_controllers_business() -> None:
+    broken = managed("elsewhere")
+    broken["spec"]["pytorchReplicaSpecs"] = {"Worker": {"template": {}}}
+    options = etcompile.Options(skip_managed_by=True)
+    assert etcompile.compile([job("here"), broken], options).ok
+
+
+def test_a_manager_that_no_api_admits_is_an_error_all_the_same() -> None:
+    wrong = job("here", runPolicy={"managedBy": "kubeflow.org/traning-operator"})
+    result = etcompile.compile([wrong, job("other")], etcompile.Options(skip_managed_by=True))
+    assert codes(result) == ["ET2007"]
+
+
+def test_a_managed_job_by_a_field_in_another_place_is_skipped_too() -> None:
+    options = etcompile.Options(skip_managed_by=True)
+    result = etcompile.compile([job("here"), job("elsewhere", managedBy=MULTIKUEUE)], options)
+    assert owners(result) == {"here"}
+
+
+def test_what_is_compiled_all_the_same_is_not_skipped() -> None:
+    options = etcompile.Options(skip_managed_by=True, ignore_managed_by=True)
+    result = etcompile.compile([job("here"), managed("elsewhere")], options)
+    assert (codes(result), owners(result)) == ([], {"here", "elsewhere"})
+
+
+def test_nothing_but_skipped_jobs_renders_nothing_and_is_an_error() -> None:
+    options = etcompile.Options(skip_managed_by=True)
+    result = etcompile.compile([managed("elsewhere")], options)
+    assert (result.ok, set(codes(result))) == (False, {"ET2112", "ET5006"})
+
+
+def test_an_overlay_for_the_objects_of_a_skipped_job_stops_nothing() -> None:
+    overlay = {
+        "apiVersion": "etcompile.dev/v1alpha1",
+        "kind": "Overlay",
+        "patches": [
+            {
+                "target": {"kind": "Pod", "name": "elsewhere-worker-0"},
+                "patch": {"metadata": {"labels": {"a": "b"}}},
+            }
+        ],
+    }
+    options = etcompile.Options(skip_managed_by=True, overlays=(overlay,))
+    assert etcompile.compile([job("here"), managed("elsewhere")], options).ok
+
+
+@pytest.mark.parametrize("command", ["render", "check"])
+def test_the_command_line_skips(folder: Path, command: str) -> None:
+    assert run(command, folder).returncode == 2
+    done = run(command, folder, "--skip-managed-by")
+    assert done.returncode == 0
+    assert "ET2112" in done.stderr
+    assert "elsewhere-worker-0" not in done.stdout
+
+
+def test_strict_refuses_a_skipped_job(folder: Path) -> None:
+    assert run("render", folder, "--skip-managed-by", "--strict").returncode == 2
+
+
+def test_a_folder_says_what_leaves_it(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    run("render", folder, "--ignore-managed-by", "-o", out)
+    done = run("render", folder, "--skip-managed-by", "-o", out)
+    assert done.returncode == 0
+    assert "removed" in done.stderr
+    assert "leaves the folder" in done.stderr
+
+
+def test_a_function_leaves_the_item_as_it_came() -> None:
+    config = {
+        "apiVersion": "etcompile.dev/v1alpha1",
+        "kind": "EtcompileTransformer",
+        "metadata": {"name": "t"},
+        "spec": {"skipManagedBy": True},
+    }
+    for items in ([job("here"), managed("elsewhere")], [managed("elsewhere")]):
+        given = {
+            "apiVersion": "config.kubernetes.io/v1",
+            "kind": "ResourceList",
+            "items": items,
+            "functionConfig": config,
+        }
+        found = answer(json.dumps(given).encode(), etcompile.Options())
+        assert not found.refused
+        answered = yaml.safe_load("".join(found.texts()))
+        assert answered["items"][-1] == managed("elsewhere")
+        assert "ET2112" in json.dumps(answered["results"])
