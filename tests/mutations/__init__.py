@@ -1,0 +1,1 @@
+"""Accepted inputs, changed a little at random, held against a real API server."""

@@ -1,0 +1,65 @@
+"""The figures of a run over mutated inputs, in small; CONTRIBUTING.md says how to run more.
+
+`ETCOMPILE_MUTATIONS` is how many accepted inputs are held against the API server.
+"""
+
+import itertools
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from mutations import corpus
+from mutations.cluster import Cluster
+from mutations.comparison import KUBERNETES_CODES, compiled, verdict
+from mutations.generator import Generator
+
+ACCEPTED = int(os.environ.get("ETCOMPILE_MUTATIONS", "250"))
+SEED = int(os.environ.get("ETCOMPILE_MUTATIONS_SEED", "14"))
+
+
+@pytest.fixture(scope="module")
+def cluster(control_plane) -> Iterator[Cluster]:
+    made = Cluster(control_plane)
+    yield made
+    made.close()
+
+
+def test_what_the_generator_starts_from_is_accepted_by_both(cluster):
+    wrong = []
+    for documents in corpus.inputs():
+        found = verdict(documents, cluster)
+        if not found.accepted or found.refusals:
+            wrong.append((documents[0]["kind"], found.told, found.refusals))
+    assert wrong == []
+
+
+def test_no_mutated_input_ends_in_a_traceback():
+    generator = Generator(SEED + 1)
+    for number in range(300):
+        compiled(generator.input(number))
+
+
+def test_accepted_inputs_are_taken_by_the_server_and_refused_ones_are_not(cluster):
+    generator = Generator(SEED)
+    accepted, compared, missed, unjust = 0, 0, [], []
+    for number in itertools.count():
+        if accepted == ACCEPTED:
+            break
+        found = verdict(generator.input(number), cluster)
+        accepted += found.accepted
+        if found.accepted and found.refusals:
+            missed.append((number, *found.refusals))
+        elif found.codes and found.codes <= KUBERNETES_CODES and found.comparable:
+            compared += 1
+            if not found.refusals:
+                unjust.append((number, *found.told))
+    print(f"{len(missed)} of {accepted} accepted missed, {len(unjust)} of {compared} unjust")
+    assert len(missed) <= accepted * 0.01, missed
+    assert unjust == []
+    assert compared > accepted / 2
+
+
+def test_an_input_is_the_same_for_the_same_seed():
+    assert [Generator(3).input(n) for n in range(20)] == [Generator(3).input(n) for n in range(20)]
+    assert Generator(3).input(1) != Generator(4).input(1)
