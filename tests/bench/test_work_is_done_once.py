@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+import etcompile
 from etcompile.emit import blocks
 from etcompile.emit import yaml as writer
+from etcompile.load.positions import Origin
 from specs import compiled, training_job, worker
 
 ROOT = Path(__file__).parents[2]
@@ -77,3 +79,31 @@ def test_nothing_is_written_before_everything_is_known_to_be_right(tmp_path: Pat
     command = [sys.executable, "-m", "etcompile", "render", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert (done.returncode, done.stdout) == (2, "")
+
+
+EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*/*") if path.is_dir())
+
+
+def test_no_place_is_looked_up_where_there_is_nothing_to_report(monkeypatch):
+    """A place takes a second reading of its document, longer than all checks of it."""
+    asked: list[str] = []
+    clean = 0
+    for example in EXAMPLES:
+        with monkeypatch.context() as patch:
+            patch.setattr(Origin, "locate", _counted(asked, example.name))
+            compilation = etcompile.compile([str(example)])
+        if compilation.diagnostics:
+            asked.clear()
+        clean += not compilation.diagnostics
+        assert asked == []
+    assert clean > len(EXAMPLES) // 2
+
+
+def _counted(asked: list[str], name: str) -> Any:
+    locate = Origin.locate
+
+    def counted(self: Origin, path: Any, **options: Any) -> Any:
+        asked.append(name)
+        return locate(self, path, **options)
+
+    return counted
