@@ -46,7 +46,7 @@ def generated() -> str:
     parts.append("}\n")
     for file in files:
         parts.append(f"\n\ndef {_function(file.name)}(values: Values) -> Iterator[str]:\n")
-        parts += _Writer().body(environment([TEMPLATES]).parse(file.read_text("utf-8")).body, 1)
+        parts += _Writer().body(environment(TEMPLATES).parse(file.read_text("utf-8")).body, 1)
     parts.append("\n\nTEMPLATES: dict[str, Callable[[Values], Iterator[str]]] = {\n")
     parts += [f'    "{file.name}": {_function(file.name)},\n' for file in files]
     parts.append("}\n")
