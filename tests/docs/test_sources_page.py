@@ -1,4 +1,4 @@
-"""docs/sources.md explains what citations in the code name; what users read has none."""
+"""What citations in the code name is there; what is rendered for users has none."""
 
 import re
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+REFERENCE = ROOT / "docs" / "reference"
 PAGE = (ROOT / "docs" / "sources.md").read_text("utf-8")
 CITED = re.compile(r"reference/([a-z0-9-]+)\.md")
 
@@ -35,10 +36,33 @@ def test_what_is_rendered_cites_nothing_that_its_reader_cannot_open(folder: str)
     assert [name for name, text in found.items() if CITED.search(text)] == []
 
 
-def test_the_pages_cite_nothing_that_their_reader_cannot_open() -> None:
-    pages = {name: text for name, text in texts("docs").items() if name != "docs/sources.md"}
-    said = re.compile(r"reference/|reference defect|(in|of) the reference\b")
-    assert [name for name, text in pages.items() if said.search(text)] == []
+def sections(page: str) -> set[str]:
+    """The numbers of a reference page's headings, and of what it calls `**2.1 ...**`."""
+    heading = re.compile(r"^(?:#+ |\*\*)([0-9]+(?:\.[0-9]+)*)[.):\s]", re.MULTILINE)
+    return set(heading.findall((REFERENCE / page).read_text("utf-8")))
+
+
+def test_every_section_that_is_cited_is_there() -> None:
+    cited = re.compile(r"reference/([a-z0-9-]+\.md)`?((?:,? (?:and )?[0-9]+\.[0-9.]*[0-9])+)")
+    missing, found = [], 0
+    for name, text in texts("etcompile", "tests", "docs").items():
+        for page, numbers in cited.findall(re.sub(r"\n\s*#?\s*", " ", text)):
+            known = sections(page)
+            found += 1
+            missing += [
+                (name, page, one)
+                for one in re.findall(r"[0-9]+\.[0-9.]*[0-9]", numbers)
+                if one not in known
+            ]
+    assert missing == []
+    assert found > 50
+
+
+def test_every_reference_page_is_listed() -> None:
+    listed = set(
+        re.findall(r"\]\(([a-z0-9-]+\.md)\)", (REFERENCE / "README.md").read_text("utf-8"))
+    )
+    assert listed == {path.name for path in REFERENCE.glob("*.md")} - {"README.md"}
 
 
 def test_no_diagnostic_cites_what_its_reader_cannot_open() -> None:
