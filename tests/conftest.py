@@ -4,7 +4,14 @@ import os
 import shutil
 from collections.abc import Callable
 
+import hypothesis
 import pytest
+
+# How long an example takes says how busy the machine is.
+hypothesis.settings.register_profile(
+    "etcompile", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("etcompile")
 
 pytest_plugins = ["controlplane.fixtures", "consumers.fixtures"]
 

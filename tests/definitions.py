@@ -42,10 +42,14 @@ def structural_schemas(files: Iterable[Path]) -> dict[tuple[str, str], Any]:
 
 
 def install(plane: Any, files: Iterable[Path]) -> None:
-    """Creates definitions in an API server."""
+    """Creates definitions in an API server, but for those that another test has created."""
     for path in files:
         definition = yaml.safe_load(path.read_text("utf-8"))
-        plane.ask("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
+        try:
+            plane.ask("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
+        except urllib.error.HTTPError as error:
+            if error.code != 409:
+                raise
 
 
 def asked_until_served(plane: Any, url: str, value: Any) -> Any:

@@ -6,6 +6,7 @@ What must not happen raises.
 """
 
 import itertools
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -23,6 +24,7 @@ from etcompile.watch.actions import (
     EmitEvent,
     EndPod,
     ReadLog,
+    RemoveJob,
     ReplacePod,
     Requeue,
     TouchPod,
@@ -107,9 +109,12 @@ class World:
         self.done: list[Action] = []
         self.deleted: list[str] = []
         self.hosts_written: list[tuple[HostsRecord, str | None]] = []
+        self.removed = False
         self.failed: dict[str, set[str]] = {}
         self.followers: set[str] = set()
         self.words: dict[str, float | None] = {}
+        self.config_uid = "config-1"
+        self.config_created = START
         self.heard: dict[str, Heard] = {}
         self._uids = itertools.count(1)
         if start:
@@ -161,6 +166,8 @@ class World:
             declared_at=self.declared_at,
             patience=self.patience,
             heard=dict(self.heard),
+            config_uid=self.config_uid,
+            config_created=self.config_created,
         )
 
     def of(self, kind: type[Any]) -> list[Any]:
@@ -172,8 +179,10 @@ class World:
 
     # ---- what people, kubelets and tools do ----------------------------------------------------
 
-    def create(self, name: str, role: str = "", follower: Member | None = None) -> None:
-        """A Pod of that name: a declared one, or one that follows it."""
+    def create(
+        self, name: str, role: str = "", follower: Member | None = None, *, here: bool = False
+    ) -> None:
+        """A Pod of that name: a declared one, or one that follows it; made by the watcher?"""
         if follower is None:
             role, member = self._replica(name)
         else:
@@ -183,7 +192,8 @@ class World:
         rank = member.place if found is not None and found.rank_label else None
         uid = f"uid-{next(self._uids)}"
         run = self.spec_hash
-        self.pods[name] = PodView(name, uid, role, member.index, run, created=self.now, rank=rank)
+        made = PodView(name, uid, role, member.index, run, created=self.now, rank=rank)
+        self.pods[name] = structs.replace(made, made_here=here)
         self.gone.pop(name, None)
 
     def sync(self) -> None:
@@ -231,6 +241,15 @@ class World:
         """The object is gone: with force, or because all is over."""
         self.gone[name] = Gone(self.pods.pop(name), self.now)
 
+    def apply_again(self) -> None:
+        """Somebody deletes the job, all of it that a file declares, and applies it again."""
+        self.pods.clear()
+        self.gone.clear()
+        self.hosts = None  # it goes with the ConfigMap
+        self.config_uid = f"config-{next(self._uids)}"
+        self.config_created = self.now
+        self.sync()
+
     def restart_watcher(self) -> None:
         """The watcher dies, and another one begins: it knows what is written and no more."""
         self.gone.clear()
@@ -240,6 +259,8 @@ class World:
     # ---- what the watcher does -----------------------------------------------------------------
 
     def decide(self) -> tuple[Action, ...]:
+        if self.removed:
+            return ()  # nothing declares it any more
         return decide(self.view(), self.now)
 
     def settle(self, until: Callable[[Action], bool] | None = None) -> float | None:
@@ -331,10 +352,13 @@ class World:
             case ReplacePod(name, uid):
                 self._remove(name, uid)
                 if name not in self.pods:
-                    self.create(name)
+                    self.create(name, here=True)
             case CreatePod(name, role, _, _, follower):
                 if name not in self.pods:
-                    self.create(name, role, follower)
+                    self.create(name, role, follower, here=True)
+            case RemoveJob():
+                assert not self.pods, "its Pods go first"
+                self.removed = True
             case Requeue():
                 pass
 
@@ -359,7 +383,8 @@ class World:
             self.change(name, deleting=True)
 
     def _replica(self, name: str) -> tuple[str, Member]:
-        found = [found for found in self._replicas() if found[0] == name]
+        first = re.sub(r"-a\d+$", "", name)  # another attempt has another name
+        found = [found for found in self._replicas() if found[0] == first]
         assert found, f"{name} is not of this job"
         return found[0][1], found[0][2]
 

@@ -173,7 +173,7 @@ class _Watcher:
         options = ("--kubeconfig", str(path), "--listen", "", "--lease", "5", "-v")
         with self.log.open("wb") as log:
             self._process = subprocess.Popen([*command, *options], stderr=log, stdout=log)
-        eventually(lambda: "leads from now on" in self.log.read_text(), 30, self.log.read_text)
+        eventually(lambda: "became leader" in self.log.read_text(), 30, self.log.read_text)
 
     def stop(self) -> None:
         """Tells it to stop; fails if it had trouble of its own making."""

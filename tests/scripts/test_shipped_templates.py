@@ -9,6 +9,8 @@ import pytest
 
 from etcompile import data
 from etcompile.backend import TemplateError, Texts, jinja, shipped
+from etcompile.load import Limits
+from etcompile.load.templates import TemplateFolder
 
 FOLDER = data.folder("templates")
 GENERATOR = FOLDER / "generate.py"
@@ -28,10 +30,10 @@ VALUES = {
 
 def _rooms(name):
     """Every combination of values for a template's variables."""
-    tree = jinja.environment([FOLDER]).parse((FOLDER / name).read_text())
+    tree = jinja.environment(FOLDER).parse((FOLDER / name).read_text())
     names = jinja2.meta.find_undeclared_variables(tree)
     for part in jinja2.meta.find_referenced_templates(tree):
-        found = jinja.environment([FOLDER]).parse((FOLDER / part).read_text())
+        found = jinja.environment(FOLDER).parse((FOLDER / part).read_text())
         names |= jinja2.meta.find_undeclared_variables(found)
     rows = [VALUES.get(n, (f"/a/{n} 'of' \"it\" \\n",)) for n in sorted(names)]
     return [dict(zip(sorted(names), row, strict=True)) for row in itertools.product(*rows)]
@@ -40,7 +42,7 @@ def _rooms(name):
 @pytest.mark.parametrize("name", sorted(file.name for file in FOLDER.glob("*.j2")))
 def test_a_translated_template_renders_as_jinja2_does(name):
     for values in _rooms(name):
-        expected = jinja.render(jinja.environment([FOLDER]), name, values)
+        expected = jinja.render(jinja.environment(FOLDER), name, values)
         assert "".join(shipped.TEMPLATES[name](values)) == expected
 
 
@@ -60,14 +62,14 @@ def test_an_edited_template_counts_before_it_is_translated(tmp_path, monkeypatch
 
 
 def test_a_missing_value_is_an_error_both_ways(tmp_path):
-    for directory in (None, tmp_path):
+    for folder in (None, TemplateFolder(str(tmp_path), Limits())):
         with pytest.raises(TemplateError) as caught:
-            Texts(directory).render("discover_hosts.sh", live="/x")
+            Texts(folder).render("discover_hosts.sh", live="/x")
         assert caught.value.problem == "'seed' is undefined"
 
 
 def test_a_construct_without_a_translation_is_refused():
     script = runpy.run_path(str(GENERATOR))
-    tree = jinja.environment([FOLDER]).parse("{{ a | upper }}")
+    tree = jinja.environment(FOLDER).parse("{{ a | upper }}")
     with pytest.raises(script["UntranslatableError"]):
         list(script["_Writer"]().body(tree.body, 1))
