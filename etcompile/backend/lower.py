@@ -47,7 +47,7 @@ def namespace_reason(job: Job, settings: Settings) -> str | None:
         return "the subject of its RoleBinding must name one"
     if job.names_namespace:
         return job.names_namespace
-    if services.is_shared(job, settings):
+    if job.is_behind_one_service(settings.services):
         return "the DNS search domain of shared Services must name one"
     if "kpt" in settings.profiles and any(role.gate for role in job.roles):
         return "kpt's depends-on must name one"

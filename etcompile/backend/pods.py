@@ -19,7 +19,7 @@ from etcompile.backend.identity import (
     recommended_labels,
     spec_hash,
 )
-from etcompile.backend.services import domain, is_shared, port_entry, service_name
+from etcompile.backend.services import domain, port_entry, service_name
 from etcompile.backend.tolerations import admitted
 from etcompile.model import (
     DOMAIN,
@@ -79,7 +79,7 @@ def objects(job: Job, role: Role, settings: Settings) -> list[dict[str, Any]]:
     for member in role.members:
         name, host = role.pod_name(member), role.host_name(member)
         # A Pod is its host to itself, too: launchers compare the names.
-        named = is_shared(job, settings) or (role.pod_stem and "hostname" not in spec)
+        named = job.is_behind_one_service(settings.services) or (role.pod_stem and "hostname" not in spec)
         indexes = {**pod_labels(role, member), **index_labels(role, member)}
         labels = {**given, **member.labels, **own, **indexes}
         stamped = stamp.spec(spec, member, host if named else None)
@@ -143,7 +143,7 @@ def _spec(job: Job, role: Role, settings: Settings) -> dict[str, Any]:
         spec["serviceAccountName"] = role.service_account
     if spec.get("tolerations") and not role.batch:
         spec["tolerations"] = admitted(spec["tolerations"])
-    if is_shared(job, settings):
+    if job.is_behind_one_service(settings.services):
         spec |= _shared_name(job, spec, settings)
     return spec
 

@@ -19,21 +19,13 @@ def objects(job: Job, settings: Settings) -> list[dict[str, Any]]:
     """
     own = [_of_role(job, role) for role in job.roles if role.service]
     served = [role for role in job.roles if role.ports and not role.service]
-    if not is_shared(job, settings):
+    if not job.is_behind_one_service(settings.services):
         return [*own, *(service for role in served for service in _replicas(job, role))]
     if not served and not job.service:
         return own
     ports = tuple({port.name: port for role in served for port in role.ports}.values())
     shared = metadata(job, service_name(job), job_labels(job))
     return [*own, _headless(shared, dict(job.selector), _ports(ports))]
-
-
-def is_shared(job: Job, settings: Settings) -> bool:
-    """Whether all of a job's Pods are behind one Service."""
-    if job.service is not None:
-        return True
-    served = any(role.ports and not role.service for role in job.roles)
-    return settings.services == "shared" and served
 
 
 def service_name(job: Job) -> str:
@@ -43,7 +35,7 @@ def service_name(job: Job) -> str:
 
 def domain(job: Job, settings: Settings) -> str:
     """What makes a host's bare name one that resolves from any namespace: `.NS.svc`."""
-    service = f".{service_name(job)}" if is_shared(job, settings) else ""
+    service = f".{service_name(job)}" if job.is_behind_one_service(settings.services) else ""
     return f"{service}.{job.namespace}.svc"
 
 

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from etcompile.diagnostics import Location, Source, ValuePath
+from etcompile.model.settings import Services
 
 Labels = Mapping[str, str]
 
@@ -704,6 +705,17 @@ class Job(Struct, frozen=True):
     def role(self, name: str) -> Role | None:
         """The role of that name, if the job has it."""
         return next((role for role in self.roles if role.name == name), None)
+
+    def is_behind_one_service(self, services: Services) -> bool:
+        """Whether one Service has all its replicas behind it.
+
+        Args:
+            services: How the Services of kinds that have none of their own are laid out.
+        """
+        if self.service is not None:
+            return True
+        served = any(role.ports and not role.service for role in self.roles)
+        return services == "shared" and served
 
     @property
     def scaled_role(self) -> Role | None:

@@ -5,7 +5,7 @@ if no tool is to delete the old ones by force (reference/gitops.md 1.3). Hosts k
 they are Services, and those follow the run by its label.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from msgspec import structs
 
@@ -33,6 +33,7 @@ _SAME_PODS = frozenset({"runtime", "external", "sealed", "sops"})
 def with_settings(job: Job, settings: Settings) -> Job:
     """The job as a run of its own, if the settings change what its Pods do.
 
+    Only those that its Pods depend on: a job without ssh is the same run wherever keys come from.
     Not the version of Kubernetes and the profiles, with which the same Pods are written down in
     other ways; nor the gang scheduler: a run that is done must not train again because its cluster
     has another one.
@@ -41,18 +42,26 @@ def with_settings(job: Job, settings: Settings) -> Job:
         job: The job.
         settings: How it is compiled.
     """
-    secret = settings.secret.stored
-    values = {
-        "services": settings.services,
-        "secret": None if secret.kind in _SAME_PODS else str(secret),
-        "initImage": settings.init_image,
-        "kubectlImage": settings.kubectl_image,
-        "clusterDomain": settings.cluster_domain,
-    }
-    changing = {key: value for key, value in values.items() if value != _FIRST[key]}
+    changing = {key: value for key, value in _used(job, settings) if value != _FIRST[key]}
     if not changing:
         return job
     return structs.replace(job, identity={**job.identity, "settings": changing})
+
+
+def _used(job: Job, settings: Settings) -> Iterator[tuple[str, object]]:
+    """The settings that the job's Pods depend on."""
+    if job.is_behind_one_service(settings.services):
+        yield "clusterDomain", settings.cluster_domain
+        if job.service is None:
+            yield "services", settings.services
+    secret = settings.secret.stored
+    if job.credentials and secret.kind not in _SAME_PODS:
+        yield "secret", str(secret)
+    images = {init.image for role in job.roles for init in role.setup}
+    if "init" in images:
+        yield "initImage", settings.init_image
+    if "kubectl" in images:
+        yield "kubectlImage", settings.kubectl_image
 
 
 def in_run(job: Job, run: str | None) -> Job:
