@@ -15,7 +15,7 @@ from msgspec import Struct
 from etcompile.cluster.discovery import Discovery, Resource
 from etcompile.cluster.errors import ClusterError
 from etcompile.cluster.kubeconfig import access
-from etcompile.cluster.retrying import Repeat, Retries, repeatable
+from etcompile.cluster.retrying import Repeat, Retries, is_review, repeatable
 from etcompile.cluster.session import JSON, Session
 from etcompile.cluster.watching import Watch
 from etcompile.plan.rights import MANAGER
@@ -516,7 +516,7 @@ class Cluster:
     ) -> Object:
         if dry_run:
             query["dryRun"] = "All"
-        named = bool((body.get("metadata") or {}).get("name"))
+        named = bool((body.get("metadata") or {}).get("name")) or is_review(path)
         written: Object = self._session.value(
             method,
             path,

@@ -56,6 +56,16 @@ class Repeat(Struct, frozen=True):
         return f"{self.request}: {self.problem}, trying again in {self.wait:.1f} s"
 
 
+def is_review(path: str) -> bool:
+    """Whether what is created there is a question that the API server answers and does not keep.
+
+    Args:
+        path: The path of a request: `/apis/authorization.k8s.io/v1/selfsubjectaccessreviews`.
+    """
+    group = path.removeprefix("/apis/").partition("/")[0]
+    return group in ("authentication.k8s.io", "authorization.k8s.io")
+
+
 def repeatable(
     method: str, *, named: bool = False, pinned: bool = False, dry_run: bool = False
 ) -> Repeatable:
