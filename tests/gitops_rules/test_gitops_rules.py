@@ -20,6 +20,7 @@ of keys brings.
 """
 
 import ast
+import importlib
 import json
 import os
 import subprocess
@@ -309,16 +310,16 @@ def test_the_id_of_an_applyset_is_kubectls(parent: ObjectRef, id_: str) -> None:
 
 def test_no_field_manager_is_taken_for_kubectl() -> None:
     """Flux takes over what any manager owns whose name begins so, and so would undo our writes."""
-    names, said = {}, set()
+    names, said = set(), set()
     for path in sorted((ROOT / "etcompile").rglob("*.py")):
         tree = ast.parse(path.read_text("utf-8"))
         for node in ast.walk(tree):
-            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-                if node.targets[0].id == "MANAGER":
-                    names[path.parent.name, path.name] = ast.literal_eval(node.value)
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "MANAGER":
+                module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+                names.add(importlib.import_module(module).MANAGER)
             elif isinstance(node, ast.keyword) and node.arg == "field_manager":
                 said.add(ast.unparse(node.value))
-    assert sorted(names.values()) == ["etcompile", "etcompile-applyset", "etcompile-watcher"]
+    assert names == {"etcompile", "etcompile-applyset", "etcompile-watcher"}
     assert said <= {"MANAGER", "field_manager"}, "each write names a manager of these"
 
 

@@ -34,7 +34,8 @@ OWN_READERS = {
     "cluster/transport.py": "hands certificates to the TLS library",
     # The process itself.
     "backend/jinja.py": "reads how much memory the process has",
-    "cli/main.py": "opens the null device for a closed pipe",
+    "cli/pipes.py": "opens the null device for a closed pipe",
+    "watch/room.py": "reads how much memory the process has",
 }
 """Modules that open files without asking, each with why it may."""
 
