@@ -19,6 +19,9 @@ from msgspec import Struct
 from etcompile.cluster.access import Access, Pem
 from etcompile.cluster.errors import ClusterError
 
+_GARBLED = ("BAD_RECORD_MAC", "DECODE_ERROR", "INTERNAL_ERROR", "UNEXPECTED_MESSAGE")
+"""Alerts (RFC 8446 6.2) that blame the bytes or the server, not who asks: they may pass."""
+
 
 class Answer(Struct, frozen=True):
     """What came back.
@@ -193,9 +196,10 @@ class Transport:
         if isinstance(cause, ssl.SSLCertVerificationError):
             problem = f"the certificate of {self._host} is not trusted: {cause.verify_message}"
             return NoAnswerError(problem, reached=False, passing=False)
-        if isinstance(cause, ssl.SSLError) and "ALERT" in (cause.reason or ""):
+        reason = (isinstance(cause, ssl.SSLError) and cause.reason) or ""
+        if "ALERT" in reason and not reason.endswith(_GARBLED):
             # TLS 1.3 tells of a refused client certificate only after the request was sent.
-            problem = f"{self._host} refuses the TLS connection: {cause.reason}"
+            problem = f"{self._host} refuses the TLS connection: {reason}"
             return NoAnswerError(problem, reached=False, passing=False)
         return NoAnswerError(
             f"the TLS connection to {self._host} broke: {_words(error)}", reached=True

@@ -396,6 +396,34 @@ def test_an_error_of_a_connection_names_host_port_and_context(written, server, s
     assert said in caught.value.message
 
 
+@pytest.mark.parametrize(
+    ("alert", "attempts"),
+    [
+        pytest.param(50, 3, id="decode error"),
+        pytest.param(80, 3, id="internal error"),
+        pytest.param(40, 1, id="handshake failure"),
+        pytest.param(42, 1, id="bad certificate"),
+        pytest.param(116, 1, id="certificate required"),
+    ],
+)
+def test_an_alert_of_the_server_ends_it_unless_it_blames_the_bytes(written, alert, attempts):
+    class Alert(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(4096)
+            self.request.sendall(bytes([21, 3, 3, 0, 2, 2, alert]))  # RFC 8446 5.1 and 6
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Alert) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        path = written({"token": "x"}, server=f"https://127.0.0.1:{server.server_address[1]}")
+        with (
+            connect(kubeconfig=path, retries=Retries(attempts=3, first=0.01)) as cluster,
+            pytest.raises(ClusterError) as caught,
+        ):
+            cluster.version()
+        server.shutdown()
+    assert caught.value.attempts == attempts
+
+
 class _Tunnel(socketserver.StreamRequestHandler):
     """A proxy that knows CONNECT, as those in companies do."""
 
