@@ -2,7 +2,8 @@
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import hypothesis
 import pytest
@@ -40,6 +41,53 @@ def require() -> Callable[..., str]:
         pytest.skip(reason)
 
     return need
+
+
+LAYERS = {
+    "control_plane": "cluster",
+    "consumer": "programs",
+    "kubectl_program": "programs",
+    "others": "programs",
+}
+"""The layer that a test belongs to by a fixture that it uses; the first one counts. The default
+command runs what uses none of them."""
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` is looked at
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks each test with its layer."""
+    for item in items:
+        used = getattr(item, "fixturenames", ())
+        if layer := next((LAYERS[name] for name in LAYERS if name in used), None):
+            item.add_marker(layer)
+
+
+_LEFT_OUT = pytest.StashKey[int]()
+
+
+def pytest_deselected(items: Sequence[pytest.Item]) -> None:
+    """Counts the tests that are left out."""
+    config = items[0].config
+    config.stash[_LEFT_OUT] = config.stash.get(_LEFT_OUT, 0) + len(items)
+    told = getattr(config, "workeroutput", None)
+    if told is not None:  # of pytest-xdist: to the process above
+        told["left out"] = config.stash[_LEFT_OUT]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Takes over what a process of pytest-xdist counted; each collects all tests."""
+    told = getattr(node, "workeroutput", {})
+    node.config.stash[_LEFT_OUT] = told.get("left out", 0)
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Says how many tests were left out, and how they are run."""
+    if left := config.stash.get(_LEFT_OUT, 0):
+        terminalreporter.write_line(
+            f"not run: {left} tests of other layers; see CONTRIBUTING.md, or run all that need no "
+            "cluster of yours: pytest -n auto -m 'not node and not gitops'"
+        )
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -79,7 +79,9 @@ def objects(job: Job, role: Role, settings: Settings) -> list[dict[str, Any]]:
     for member in role.members:
         name, host = role.pod_name(member), role.host_name(member)
         # A Pod is its host to itself, too: launchers compare the names.
-        named = job.is_behind_one_service(settings.services) or (role.pod_stem and "hostname" not in spec)
+        named = job.is_behind_one_service(settings.services) or (
+            role.pod_stem and "hostname" not in spec
+        )
         indexes = {**pod_labels(role, member), **index_labels(role, member)}
         labels = {**given, **member.labels, **own, **indexes}
         stamped = stamp.spec(spec, member, host if named else None)

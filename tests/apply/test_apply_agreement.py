@@ -4,7 +4,7 @@ Random jobs, drifts, options and admission, with a seed. What is shown must be w
 refusal must be one everywhere and write nothing, and once it is applied there is no difference. To
 try more of them, and others:
 
-    ETCOMPILE_AGREEMENTS=500 ETCOMPILE_AGREEMENTS_SEED=7 pytest tests/apply/test_apply_agreement.py
+    ETCOMPILE_AGREEMENTS=500 ETCOMPILE_AGREEMENTS_SEED=7 pytest -m cluster tests/apply -k agree
 """
 
 import copy

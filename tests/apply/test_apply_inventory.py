@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import time
 import urllib.error
@@ -178,15 +177,13 @@ def test_a_config_map_that_is_no_parent_is_not_made_one(run, job, writes, contro
 
 
 @pytest.fixture
-def kubectl(require, control_plane, kubeconfig, tmp_path):
+def kubectl(kubectl_program, kubeconfig, tmp_path):
     """`kubectl(arguments...)` runs the real one, with ApplySets on."""
-    found = os.environ.get("ETCOMPILE_KUBECTL") or shutil.which("kubectl") or control_plane.kubectl
-    require("kubectl", present=bool(found), why="there is none on PATH, nor in ETCOMPILE_KUBECTL")
 
     def run(*arguments):
         environment = {**os.environ, "KUBECONFIG": str(kubeconfig), "KUBECTL_APPLYSET": "true"}
         return subprocess.run(
-            [found, *arguments],
+            [kubectl_program, *arguments],
             cwd=tmp_path,
             env=environment,
             capture_output=True,

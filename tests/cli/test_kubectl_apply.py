@@ -1,7 +1,6 @@
 """What render writes, applied by the real kubectl: `apply -k` of each layout, and `apply -f`."""
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -28,16 +27,13 @@ Kubectl = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture
-def kubectl(control_plane, namespace, require) -> Kubectl:
+def kubectl(control_plane, namespace, kubectl_program) -> Kubectl:
     """Runs kubectl in a namespace of its own; returns how it ended."""
-    named = os.environ.get("ETCOMPILE_KUBECTL") or control_plane.kubectl
-    program = named or shutil.which("kubectl")
-    require("kubectl", present=program is not None, why="there is no kubectl")
     kubeconfig = control_plane.kubeconfig(token="admin-token", namespace=namespace)
 
     def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [str(program), *map(str, arguments)],
+            [kubectl_program, *map(str, arguments)],
             env={**os.environ, "KUBECONFIG": str(kubeconfig)},
             capture_output=True,
             text=True,

@@ -1,6 +1,5 @@
 """`render --layout staged`: what Pods need, and the Pods, for Flux to sync one after the other."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -78,14 +77,13 @@ def test_the_folders_are_as_documented(tmp_path):
     }
 
 
-def test_a_job_without_pods_leaves_a_folder_from_which_flux_prunes(tmp_path, require):
+def test_a_job_without_pods_leaves_a_folder_from_which_flux_prunes(tmp_path, kubectl_program):
     document = kubeflow_job("PyTorchJob", {"Worker": 2}, runPolicy={"suspend": True})
     (tmp_path / "job.yaml").write_text(yaml.safe_dump(document))
     out = tmp_path / "out"
     assert render(tmp_path / "job.yaml", "-o", out, "--layout", "staged").returncode == 0
     assert built(out / "pods") == []
-    kubectl = os.environ.get("ETCOMPILE_KUBECTL") or require("kubectl", which="kubectl")
-    command = [kubectl, "kustomize", str(out / "pods")]
+    command = [kubectl_program, "kustomize", str(out / "pods")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr
 

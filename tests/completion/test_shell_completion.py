@@ -6,14 +6,11 @@ import pty
 import re
 import select
 import shlex
-import shutil
 import subprocess
 import sys
 import time
 
 import pytest
-
-from controlplane import binaries
 
 BIN = os.path.dirname(sys.executable)  # noqa: PTH120
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]|\r|\x07")
@@ -148,19 +145,12 @@ def test_nothing_is_asked_of_a_shell_that_is_not_there(environment):
 
 
 @pytest.fixture
-def kubectl(environment, require):
+def kubectl(environment, kubectl_program):
     """`kubectl(WORD...)`: its exit code, standard output and standard error."""
-    built = binaries.cache() / "kubectl"
-    program = (
-        os.environ.get("ETCOMPILE_KUBECTL")
-        or (str(built) if built.exists() else None)
-        or shutil.which("kubectl")
-    )
-    require("kubectl", present=bool(program), why="there is none on PATH, nor in ETCOMPILE_KUBECTL")
 
     def run(*words):
         done = subprocess.run(
-            [program, *words],
+            [kubectl_program, *words],
             env=environment,
             cwd=environment["HOME"],
             capture_output=True,

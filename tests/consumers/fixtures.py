@@ -1,11 +1,14 @@
-"""The same as a pytest fixture, which skips where a program is not to be had."""
+"""The same as pytest fixtures, which skip where a program is not to be had."""
 
+import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from consumers.programs import program
+from controlplane.binaries import NoBinariesError, binaries
 from controlplane.fixtures import teller
 from gobuilds import NoProgramError
 
@@ -22,3 +25,17 @@ def consumer(request, require) -> Callable[[str], Path]:
             raise
 
     return find
+
+
+@pytest.fixture(scope="session")
+def kubectl_program(request, require) -> Path:
+    """kubectl: the one that ETCOMPILE_KUBECTL names, that of the control plane, or that on PATH."""
+    found = os.environ.get("ETCOMPILE_KUBECTL")
+    if not found:
+        try:
+            built = binaries(teller(request.config)) / "kubectl"
+            found = str(built) if built.exists() else shutil.which("kubectl")
+        except NoBinariesError:
+            found = shutil.which("kubectl")
+    require("kubectl", present=bool(found), why="there is none on PATH, nor in ETCOMPILE_KUBECTL")
+    return Path(str(found))

@@ -50,13 +50,11 @@ class ControlPlane:
         server: Its URL.
         authority: Who signs its users' certificates.
         binaries: The folder that it was started from.
-        kubectl: The path of a kubectl of the same version, if there is one.
     """
 
     def __init__(self, folder: Path, binaries: Path, *, flags: Sequence[str] = ()) -> None:
         self.folder = folder
         self.authority = Authority(folder)
-        self.kubectl = binaries / "kubectl" if (binaries / "kubectl").exists() else None
         self.binaries = binaries
         self._processes: list[subprocess.Popen[bytes]] = []
         self._audit = folder / "audit.log"
