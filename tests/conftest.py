@@ -82,8 +82,10 @@ def pytest_testnodedown(node: Any) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Says how many tests were left out, and how they are run."""
-    if left := config.stash.get(_LEFT_OUT, 0):
+    """Says how many tests the default command left out, and how they are run."""
+    chosen = config.option.keyword or "not cluster" not in config.option.markexpr
+    left = config.stash.get(_LEFT_OUT, 0)
+    if left and not chosen:
         terminalreporter.write_line(
             f"not run: {left} tests of other layers; see CONTRIBUTING.md, or run all that need no "
             "cluster of yours: pytest -n auto -m 'not node and not gitops'"
