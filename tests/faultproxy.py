@@ -21,6 +21,9 @@ from pathlib import Path
 from typing import BinaryIO, Self
 from urllib.parse import urlsplit
 
+WRITE = r"^(?!.*dryRun)(?!/apis/authorization\.k8s\.io/)"
+"""A path, of PATCH, POST or DELETE, with which something changes: no dry run, and no question."""
+
 HOP_BY_HOP = frozenset({"connection", "transfer-encoding", "keep-alive", "host", "content-length"})
 
 

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from apply.kubelet import Kubelet
-from faultproxy import FaultProxy
+from faultproxy import WRITE, FaultProxy
 from specs import training_job
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -154,7 +154,7 @@ class Slow:
     def count(self) -> int:
         """How many writes have come, dry runs apart."""
         methods = ("PATCH", "POST", "DELETE")
-        return sum(self.proxy.count(one, "^(?!.*dryRun)") for one in methods)
+        return sum(self.proxy.count(one, WRITE) for one in methods)
 
 
 @pytest.fixture
@@ -167,5 +167,5 @@ def through(control_plane, proxy, namespace) -> Path:
 def slow(proxy, through) -> Slow:
     """The proxy, with a quarter of a second for each write."""
     for method in ("PATCH", "POST", "DELETE"):
-        proxy.add("delay", method=method, path=r"^(?!.*dryRun)", times=1000, seconds=0.15)
+        proxy.add("delay", method=method, path=WRITE, times=1000, seconds=0.15)
     return Slow(proxy, through)

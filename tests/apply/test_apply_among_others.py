@@ -26,7 +26,7 @@ import pytest
 import yaml
 
 from apply.kubelet import Kubelet
-from faultproxy import FaultProxy
+from faultproxy import WRITE, FaultProxy
 from specs import elastic_job, kubeflow_job, training_job
 from world import mpi_job
 
@@ -394,14 +394,10 @@ class Life:
         command = [*self.applying(), "--take-ownership", "kubectl-edit", "--concurrency", "2"]
         if how in ("lost", "reset-after", "status"):
             for method in ("PATCH", "POST", "DELETE"):
-                self.proxy.add(
-                    how, method=method, path=r"^(?!.*dryRun)", times=3, every=3, status=503
-                )
+                self.proxy.add(how, method=method, path=WRITE, times=3, every=3, status=503)
         else:
             for method in ("PATCH", "POST", "DELETE"):
-                self.proxy.add(
-                    "delay", method=method, path=r"^(?!.*dryRun)", times=60, seconds=0.05
-                )
+                self.proxy.add("delay", method=method, path=WRITE, times=60, seconds=0.05)
         before = self.writes()
         started = self.start(*command, kubeconfig=self.lossy)
         if how.startswith("SIG"):
@@ -419,9 +415,7 @@ class Life:
         assert "Traceback" not in err, f"{out}\n{err}"
 
     def writes(self) -> int:
-        return sum(
-            self.proxy.count(method, "^(?!.*dryRun)") for method in ("PATCH", "POST", "DELETE")
-        )
+        return sum(self.proxy.count(method, WRITE) for method in ("PATCH", "POST", "DELETE"))
 
     # ---- what must hold ------------------------------------------------------------------------
 
