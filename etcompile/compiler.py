@@ -12,7 +12,7 @@ from msgspec import Struct, field, structs
 
 from etcompile import backend, emit, intents, overlays, stages
 from etcompile.check import objects, sizes
-from etcompile.diagnostics import Diagnostic, diagnose, has_errors
+from etcompile.diagnostics import Diagnostic, codes, diagnose, has_errors
 from etcompile.load import Document
 from etcompile.model import Settings
 from etcompile.options import Input, Options, OverlayInput
@@ -183,7 +183,7 @@ def _compiled(
     lowered = stages.lowered(
         patched.documents, options.settings.kubernetes_version, options.managed
     )
-    twice = any(one.code == "ET1018" for one in told)
+    twice = any(one.code == codes.SAME_OBJECT_TWICE for one in told)
     told += lowered.diagnostics
     first = next(iter(documents), None)
     given = _Given(
@@ -239,7 +239,9 @@ def _built(
         compiled = (value for group in groups for value in group.objects)
         told += overlays.unmatched(environment.edits, matched, values, compiled)
     if not (absent or has_errors(told) or groups or neighbours.objects):
-        told.append(diagnose("ET5006", given.first.locate(("kind",)) if given.first else None))
+        told.append(
+            diagnose(codes.NOTHING_RENDERED, given.first.locate(("kind",)) if given.first else None)
+        )
     return [*([neighbours] if neighbours.objects else []), *groups], told
 
 

@@ -6,7 +6,7 @@ They pass through as they are, without what only a cluster can have written.
 from collections.abc import Mapping
 from typing import Any
 
-from etcompile.diagnostics import Diagnostic, Source, diagnose
+from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
 
 _LIVE_METADATA = (
     "creationTimestamp",
@@ -83,7 +83,7 @@ def declared(source: Source) -> tuple[dict[str, Any], list[Diagnostic]]:
         return data, []
     what = f"{data['kind']} '{metadata.get('name', '')}'"
     place = source.locate(("metadata",), key=True)
-    return data, [diagnose("ET4010", place, what=what, fields=", ".join(live))]
+    return data, [diagnose(codes.RUNTIME_METADATA, place, what=what, fields=", ".join(live))]
 
 
 def may_have_namespace(data: Mapping[str, Any]) -> bool:

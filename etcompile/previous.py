@@ -15,7 +15,7 @@ from msgspec import structs
 
 from etcompile.check import kubernetes
 from etcompile.check.objects import Identity, identity
-from etcompile.diagnostics import Diagnostic, ValuePath, diagnose, has_errors
+from etcompile.diagnostics import Diagnostic, ValuePath, codes, diagnose, has_errors
 from etcompile.diagnostics.excerpts import excerpts
 from etcompile.emit import HEADER, Comparison
 from etcompile.load import Document, Limits, Loaded, access, parse
@@ -155,15 +155,15 @@ def _diagnostic(objects: list[Document], change: Change, *, replaced: bool) -> D
     run = "--run with a new ID" if protocol.RUN_LABEL in labels else "--run auto"
     if change.verdict is Verdict.RESTARTS:
         advice = f"pass {run} for a new gang instead of one that mixes versions" if of_job else ""
-        return diagnose("ET5009", place, **facts, advice=advice)
+        return diagnose(codes.IMAGE_IN_PLACE, place, **facts, advice=advice)
     if replaced:
-        return diagnose("ET5010", place, **facts)
+        return diagnose(codes.REPLACED_OBJECT, place, **facts)
     them, names = ("them", "new names") if len(objects) > 1 else ("it", "a new name")
     another = (
         f"pass {run}, which gives the job's Pods new names" if of_job else f"give {them} {names}"
     )
     delete = f"delete {them} in the cluster before this is applied and pass --replace"
-    return diagnose("ET5008", place, **facts, advice=f"{another}; or {delete}")
+    return diagnose(codes.IMMUTABLE_CHANGE, place, **facts, advice=f"{another}; or {delete}")
 
 
 def _what(objects: list[Document]) -> str:

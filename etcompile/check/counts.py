@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from etcompile.check.explain import value_at
-from etcompile.diagnostics import Diagnostic, Source, ValuePath, diagnose
+from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
 from etcompile.load.values import text_bytes
 from etcompile.model import MOST_PODS, IndexedEnv, Job, Variable
 
@@ -70,7 +70,7 @@ def check_variables(job: Job) -> list[Diagnostic]:
     largest = max(job.roles, key=lambda role: sizes[role.name])
     place = largest.template.origin.locate()
     facts = {"size": f"{size / 2**30:.1f}", "limit": _MOST_OF_VARIABLES / 2**30}
-    return [diagnose("ET2131", place, **facts)]
+    return [diagnose(codes.TOO_LARGE_OUTPUT, place, **facts)]
 
 
 def _variable_size(variable: Variable) -> int:
@@ -91,7 +91,9 @@ def _counts(value: Any, at: ValuePath) -> Iterator[tuple[ValuePath, int]]:
 
 
 def _too_many(source: Source, path: ValuePath, what: str, count: int) -> Diagnostic:
-    return diagnose("ET2130", source.locate(path), what=what, count=count, limit=MOST_PODS)
+    return diagnose(
+        codes.TOO_MANY_PODS, source.locate(path), what=what, count=count, limit=MOST_PODS
+    )
 
 
 def _too_much(source: Source, templates: Iterable[ValuePath]) -> Iterator[Diagnostic]:
@@ -106,4 +108,4 @@ def _too_much(source: Source, templates: Iterable[ValuePath]) -> Iterator[Diagno
             largest, most = (path, part) if part > most else (largest, most)
     if size > MOST_BYTES and largest is not None:
         facts = {"size": f"{size / 2**30:.0f}", "limit": MOST_BYTES // 2**30}
-        yield diagnose("ET2131", source.locate(largest, key=True), **facts)
+        yield diagnose(codes.TOO_LARGE_OUTPUT, source.locate(largest, key=True), **facts)

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import structs
 
-from etcompile.diagnostics import Diagnostic, Source, ValuePath, diagnose
+from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
 from etcompile.diagnostics.credentials import (
     credential_spans,
     form_of,
@@ -39,7 +39,7 @@ def check_credentials(sources: Iterable[Source]) -> Iterator[Diagnostic]:
         if may_hold_credential(marshal.dumps(source.data)):
             for path, where, what, advice in _found((), source.data):
                 place = structs.replace(source.locate(path), text=None, hidden=True)
-                yield diagnose("ET2136", place, where=where, what=what, advice=advice)
+                yield diagnose(codes.PLAIN_CREDENTIAL, place, where=where, what=what, advice=advice)
 
 
 _Found = tuple[ValuePath, str, str, str]

@@ -13,7 +13,7 @@ from msgspec import Struct, field, structs
 
 from etcompile.check import counts, kubernetes, pods, schema
 from etcompile.check.explain import MOST_FAULTS, Fault, without_echoes
-from etcompile.diagnostics import Diagnostic, Location, Severity, Source, ValuePath, diagnose
+from etcompile.diagnostics import Diagnostic, Location, Severity, Source, ValuePath, codes, diagnose
 
 
 class Template(Struct, frozen=True):
@@ -182,4 +182,4 @@ def _more(source: Source) -> Finding:
     kind = source.data.get("kind") if isinstance(source.data, dict) else None
     facts = {"what": f"this {kind}" if isinstance(kind, str) else "this document"}
     place = source.locate(("kind",))
-    return Finding(diagnose("ET1024", place, **facts, limit=MOST_FAULTS), ())
+    return Finding(diagnose(codes.MORE_PROBLEMS, place, **facts, limit=MOST_FAULTS), ())

@@ -7,7 +7,7 @@ still points into the document the value came from.
 import re
 from collections.abc import Iterable, Iterator
 
-from etcompile.diagnostics import Diagnostic, Location, diagnose
+from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
 from etcompile.model import FieldEnv, Job, Member, Role, protocol
 from etcompile.model.commands import launch_program, may_launch
 from etcompile.model.run import LONGEST_RUN
@@ -59,7 +59,7 @@ def check_run(run: str | None, place: Location | None) -> list[Diagnostic]:
         return []
     problem = f"the ID of a run is at most {LONGEST_RUN} lower-case letters, digits and '-'"
     advice = "name it after what changed, such as lr2, or say auto"
-    return [diagnose("ET5005", place, option=f"--run '{run}'", problem=problem, advice=advice)]
+    return [diagnose(codes.OPTION, place, option=f"--run '{run}'", problem=problem, advice=advice)]
 
 
 def _launch_problems(job: Job) -> Iterable[Diagnostic]:
@@ -83,14 +83,14 @@ def _name(job: Job) -> Iterator[Diagnostic]:
     else:
         problem = "it contains other characters"
     place = job.origin.locate("metadata", "name")
-    yield diagnose("ET2020", place, name=job.name, problem=problem)
+    yield diagnose(codes.JOB_NAME, place, name=job.name, problem=problem)
 
 
 def _suspended(job: Job) -> Iterator[Diagnostic]:
     if job.run.suspended:
         by = job.run.suspended_by
         field = "the annotation" if "annotations" in by else ".".join(map(str, by))
-        yield diagnose("ET2046", job.origin.locate(*by), job=job.name, field=field)
+        yield diagnose(codes.SUSPENDED, job.origin.locate(*by), job=job.name, field=field)
 
 
 def _longest_name(job: Job, highest_index: int) -> Iterator[Diagnostic]:
@@ -112,7 +112,7 @@ def _longest_name(job: Job, highest_index: int) -> Iterator[Diagnostic]:
         what = "the job's name or the ID of its run" if job.run_id else "the job's name"
         advice = f" or lower {bounds.names[1]}" if bounds and bounds.maximum else ""
         place = job.origin.locate("metadata", "name")
-        yield diagnose("ET2021", place, **facts, what=what, advice=advice)
+        yield diagnose(codes.NAME_TOO_LONG, place, **facts, what=what, advice=advice)
 
 
 def _role(job: Job, role: Role) -> Iterator[Diagnostic]:
@@ -125,7 +125,7 @@ def _role(job: Job, role: Role) -> Iterator[Diagnostic]:
     silent = role.resident is not None and not role.resident.keeps_args
     if silent and main.get("args") and not main.get("command"):
         yield diagnose(
-            "ET2041",
+            codes.NO_EFFECT,
             role.template.origin.locate(*place, "args", key=True),
             where=f"args of container '{role.template.main}'",
             reason="without a command the container serves the launcher and takes no arguments",
@@ -154,7 +154,9 @@ def _unguarded(job: Job) -> Iterator[Diagnostic]:
         ]
         # "has no command" suits several only one by one.
         where = named[0] if len(named) == 1 else f"each of {' and '.join(named)}"
-        yield diagnose("ET2044", first.template.origin.locate(*_main_place(first)), where=where)
+        yield diagnose(
+            codes.NO_RUN_ONCE_GUARD, first.template.origin.locate(*_main_place(first)), where=where
+        )
 
 
 def _bounds(role: Role) -> Iterator[Diagnostic]:
@@ -166,11 +168,11 @@ def _bounds(role: Role) -> Iterator[Diagnostic]:
     facts |= {"least": least, "most": most}
     limits = role.bounds.origin or role.origin
     if high is not None and low > high:
-        yield diagnose("ET2005", limits.locate("minReplicas"), **facts)
+        yield diagnose(codes.MIN_ABOVE_MAX, limits.locate("minReplicas"), **facts)
     elif high is not None and replicas > high:
-        yield diagnose("ET2003", role.origin.locate("replicas"), **facts)
+        yield diagnose(codes.REPLICAS_ABOVE_MAX, role.origin.locate("replicas"), **facts)
     elif replicas < low:
-        yield diagnose("ET2004", role.origin.locate("replicas"), **facts)
+        yield diagnose(codes.REPLICAS_BELOW_MIN, role.origin.locate("replicas"), **facts)
 
 
 def _reserved(job: Job, role: Role) -> Iterator[Diagnostic]:
@@ -184,25 +186,27 @@ def _reserved(job: Job, role: Role) -> Iterator[Diagnostic]:
     for index, volume in enumerate(spec.get("volumes", ())):
         if volume["name"] in added:
             place = origin.locate("spec", "volumes", index, "name")
-            yield diagnose("ET2047", place, where="volume", name=volume["name"], what="name")
+            yield diagnose(
+                codes.RESERVED_NAME, place, where="volume", name=volume["name"], what="name"
+            )
     inits = {*_OWN_INITS, *(init.name for init in role.setup)}
     inits |= {role.gate.name} if role.gate else set()
     for index, container in enumerate(spec.get("initContainers", ())):
         if container["name"] in inits:
             place = origin.locate("spec", "initContainers", index, "name")
             facts = {"where": "init container", "name": container["name"], "what": "name"}
-            yield diagnose("ET2047", place, **facts)
+            yield diagnose(codes.RESERVED_NAME, place, **facts)
     for index, container in enumerate(spec["containers"]):
         if container["name"] in inits:
             place = origin.locate("spec", "containers", index, "name")
             facts = {"where": "container", "name": container["name"], "what": "name"}
-            yield diagnose("ET2047", place, **facts)
+            yield diagnose(codes.RESERVED_NAME, place, **facts)
     main = _main_place(role)
     for index, mount in enumerate(role.template.main_container.get("volumeMounts", ())):
         path = str(mount["mountPath"]).rstrip("/")
         if path in paths or f"{path}/".startswith("/etc/etcompile/"):
             place = origin.locate(*main, "volumeMounts", index, "mountPath")
-            yield diagnose("ET2047", place, where="mount path", name=path, what="path")
+            yield diagnose(codes.RESERVED_NAME, place, where="mount path", name=path, what="path")
 
 
 def _overwritten(job: Job, role: Role) -> Iterator[Diagnostic]:
@@ -212,17 +216,21 @@ def _overwritten(job: Job, role: Role) -> Iterator[Diagnostic]:
         if label in own and own[label] != value:
             place = origin.locate("metadata", "labels", label)
             facts = {"name": label, "reason": "it is how the job finds its Pods"}
-            yield diagnose("ET2042", place, where="label", advice="use another label", **facts)
+            yield diagnose(
+                codes.OVERWRITTEN, place, where="label", advice="use another label", **facts
+            )
     if protocol.SPEC_HASH in role.template.annotations:
         place = origin.locate("metadata", "annotations", protocol.SPEC_HASH)
         facts = {"name": protocol.SPEC_HASH, "reason": "it says which run a Pod belongs to"}
-        yield diagnose("ET2042", place, where="annotation", advice="remove it", **facts)
+        yield diagnose(codes.OVERWRITTEN, place, where="annotation", advice="remove it", **facts)
     added = {env.name for env in role.env if isinstance(env, FieldEnv) or not env.default}
     for index, env in enumerate(role.template.main_container.get("env", ())):
         if env["name"] in added:
             place = origin.locate(*_main_place(role), "env", index)
             facts = {"name": env["name"], "reason": "the job sets it"}
-            yield diagnose("ET2042", place, where="environment variable", advice="", **facts)
+            yield diagnose(
+                codes.OVERWRITTEN, place, where="environment variable", advice="", **facts
+            )
 
 
 def _identity(job: Job, role: Role) -> dict[str, str | None]:
@@ -247,7 +255,7 @@ def _sidecar_first(role: Role) -> Iterator[Diagnostic]:
         if found := launch_program(container):
             place = role.template.origin.locate("spec", "containers", index, "name")
             facts = {"other": container["name"], "program": found}
-            yield diagnose("ET2049", place, first=role.template.main, **facts)
+            yield diagnose(codes.PROBABLY_SIDECAR, place, first=role.template.main, **facts)
             return
 
 

@@ -15,7 +15,7 @@ import jsonschema_rs
 
 from etcompile import data
 from etcompile.check.explain import Fault, Problem, faults, value_at
-from etcompile.diagnostics import Diagnostic, Location, Source, ValuePath, diagnose
+from etcompile.diagnostics import Diagnostic, Location, Source, ValuePath, codes, diagnose
 from etcompile.load import without_nulls
 from etcompile.model import quantity
 
@@ -107,7 +107,7 @@ def check_types(source: Source, version: str) -> list[Diagnostic]:
     found: list[Diagnostic] = []
     if status is not None and not isinstance(status, dict):
         facts = {"where": "status", "problem": "must be a mapping", "advice": ""}
-        found.append(diagnose("ET4002", source.locate(("status",)), **facts))
+        found.append(diagnose(codes.KUBERNETES_INVALID, source.locate(("status",)), **facts))
     if definition := _definition(version, value["apiVersion"], value["kind"]):
         faults = _faults(value, version, definition, root=value["kind"])
         found += [diagnostic(source, one, version) for one in faults if one.problem == "type"]
@@ -134,7 +134,7 @@ def _object(value: dict[str, Any], version: str, source: Source | None) -> list[
     definition = _definition(version, value["apiVersion"], value["kind"])
     if definition is None:
         facts = {"kind": value["kind"], "version": value["apiVersion"], "kubernetes": version}
-        return [diagnose("ET4003", _place(source, ("kind",)), **facts)]
+        return [diagnose(codes.KUBERNETES_UNKNOWN_KIND, _place(source, ("kind",)), **facts)]
     # A status is what some cluster wrote, maybe of another version; it never leaves etcompile.
     hidden = {"status"}
     if isinstance(value.get("sops"), dict):
@@ -154,7 +154,7 @@ def _nameless(value: dict[str, Any], source: Source | None) -> Iterator[Diagnost
     if not metadata.get("name") and not metadata.get("generateName"):
         place = _place(source, ("metadata",), at_key=True)
         facts = {"where": "metadata", "problem": "needs 'name'", "advice": ""}
-        yield diagnose("ET4002", place, **facts)
+        yield diagnose(codes.KUBERNETES_INVALID, place, **facts)
 
 
 def _faults(
@@ -176,14 +176,20 @@ def diagnostic(source: Source | None, fault: Fault, version: str) -> Diagnostic:
         kind = (fault.definition or "").rpartition(".")[2] or facts["where"]
         if fault.definition:
             facts["advice"] = _elsewhen(fault.definition, facts["field"]) or facts["advice"]
-        return diagnose("ET4001", place, **facts, kind=kind, version=version)
+        return diagnose(codes.KUBERNETES_UNKNOWN_FIELD, place, **facts, kind=kind, version=version)
     if fault.definition == "byte":
         facts["advice"] = _BASE64_ADVICE
     problem = _PROBLEMS[fault.problem].format_map(facts)
     if fault.definition == "api.resource.Quantity" and fault.problem == "form":
         problem = f"'{facts['found']}' is not a quantity"
         facts["advice"] = _meant_quantity(facts["found"])
-    return diagnose("ET4002", place, where=facts["where"], problem=problem, advice=facts["advice"])
+    return diagnose(
+        codes.KUBERNETES_INVALID,
+        place,
+        where=facts["where"],
+        problem=problem,
+        advice=facts["advice"],
+    )
 
 
 def _meant_quantity(found: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from etcompile.diagnostics import Diagnostic, Location, diagnose
+from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
 from etcompile.model import Job, Origin, Role
 from etcompile.model.launchers import Launch, launches
 from etcompile.model.shell import given_words
@@ -131,7 +131,9 @@ def _fits(command: _Command, role: Role, job: Job, workers: Role) -> Iterator[Di
     def misfit(which: tuple[str, int], problem: str, advice: str) -> Diagnostic:
         flag, value = which
         facts = {"program": launch.program, "flag": flag, "value": value}
-        return diagnose("ET2030", command.place, **facts, problem=problem, advice=advice)
+        return diagnose(
+            codes.LAUNCHER_ARGUMENTS, command.place, **facts, problem=problem, advice=advice
+        )
 
     if np and np[1] > capacity and _keeps_to_slots(launch, job, role):
         available = f"{count + others} {_plural(noun, count + others)} of {slots}"
@@ -161,7 +163,7 @@ def _fits(command: _Command, role: Role, job: Job, workers: Role) -> Iterator[Di
             "raise minReplicas, or lower it",
         )
     if count + others == 1 and not launch.has(*_NETWORK):
-        yield diagnose("ET2031", command.place, replicas=count)
+        yield diagnose(codes.TWO_HOSTS, command.place, replicas=count)
 
 
 def _plural(word: str, count: int) -> str:

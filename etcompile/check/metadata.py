@@ -6,7 +6,7 @@ Apart from the Kubernetes schemas because a kind without a schema is checked her
 from collections.abc import Iterator
 from typing import Any
 
-from etcompile.diagnostics import Diagnostic, Source, ValuePath, diagnose
+from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
 
 
 def check_metadata(source: Source) -> list[Diagnostic]:
@@ -49,4 +49,6 @@ _LISTS = (("finalizers", str, "texts"), ("ownerReferences", dict, "mappings"))
 
 def _wrong(source: Source, path: ValuePath, problem: str) -> Diagnostic:
     where = ".".join(str(step) for step in path)
-    return diagnose("ET4002", source.locate(path), where=where, problem=problem, advice="")
+    return diagnose(
+        codes.KUBERNETES_INVALID, source.locate(path), where=where, problem=problem, advice=""
+    )

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from etcompile.check.keys import contains_private_key, may_contain_private_key, path_of_key
-from etcompile.diagnostics import Diagnostic, Location, Source, diagnose
+from etcompile.diagnostics import Diagnostic, Location, Source, codes, diagnose
 from etcompile.model import Job
 
 _CONFIG_MAP_LIMIT = 1024 * 1024
@@ -82,7 +82,9 @@ def check_jobs(made: Sequence[tuple[Job, Iterable[Object]]]) -> list[Diagnostic]
                 "what": f"{twice[1]} '{twice[3]}'",
                 "other": f"{other.kind} '{other.name}' of {other.api_version}",
             }
-            problems.append(diagnose("ET4013", job.origin.locate("metadata", "name"), **facts))
+            problems.append(
+                diagnose(codes.JOBS_CLASH, job.origin.locate("metadata", "name"), **facts)
+            )
         else:
             owners |= dict.fromkeys(own, job)
     return problems
@@ -113,7 +115,7 @@ def check_autoscalers(neighbours: Sequence[Source], jobs: Sequence[Job]) -> list
             place = source.locate(("spec", "scaleTargetRef"), key=True)
             what = f"{value['kind']} '{value['metadata'].get('name', '')}'"
             facts = {"what": what, "kind": job.kind, "job": job.name}
-            problems.append(diagnose("ET4014", place, **facts))
+            problems.append(diagnose(codes.SCALES_NOTHING, place, **facts))
     return problems
 
 
@@ -130,10 +132,10 @@ def _compiled(job: Job, objects: Sequence[Object]) -> Iterator[Diagnostic]:
     for value in objects:
         if suspicious and contains_private_key(_unseen(value, seen)):
             what = f"{value['kind']} {value['metadata']['name']} of job '{job.name}'"
-            yield diagnose("ET4006", _place_of_key(job), what=what)
+            yield diagnose(codes.PRIVATE_KEY, _place_of_key(job), what=what)
         if (size := _annotations_size(value)) > _ANNOTATIONS_LIMIT:
             what = f"{value['kind']} {value['metadata']['name']} of job '{job.name}'"
-            yield diagnose("ET4011", _name_of(job), what=what, size=size // 1024)
+            yield diagnose(codes.ANNOTATIONS_TOO_LARGE, _name_of(job), what=what, size=size // 1024)
         if value["kind"] == "ConfigMap":
             yield from _config_size(job, value)
 
@@ -161,7 +163,7 @@ def _unseen(value: Object, seen: set[int]) -> list[Any]:
 def _config_size(job: Job, value: Object) -> Iterator[Diagnostic]:
     if (size := _size(value.get("data"))) > _CONFIG_MAP_LIMIT:
         name = value["metadata"]["name"]
-        yield diagnose("ET4008", _name_of(job), name=name, size=size // 1024)
+        yield diagnose(codes.CONFIG_TOO_LARGE, _name_of(job), name=name, size=size // 1024)
 
 
 def _annotations_size(value: Object) -> int:
@@ -183,24 +185,24 @@ def _pod_waves(job: Job, objects: Iterable[Object]) -> Iterator[Diagnostic]:
             waves.setdefault(wave, value["metadata"]["name"])
     if len(waves) > 1:
         pods = " and ".join(f"{pod} in {wave}" for wave, pod in waves.items())
-        yield diagnose("ET4012", _name_of(job), job=job.name, pods=pods)
+        yield diagnose(codes.PODS_IN_TWO_WAVES, _name_of(job), job=job.name, pods=pods)
 
 
 def _neighbour(source: Source, *, allow: bool) -> Iterator[Diagnostic]:
     value = source.data
     what = f"{value['kind']} '{value.get('metadata', {}).get('name', '')}'"
     if (key := path_of_key(value)) is not None:
-        yield diagnose("ET4006", source.locate(key), what=what)
+        yield diagnose(codes.PRIVATE_KEY, source.locate(key), what=what)
     elif value["kind"] == "Secret" and not allow:
         for field in ("data", "stringData"):
             if value.get(field) and not _is_encrypted(value, field):
-                yield diagnose("ET4007", source.locate((field,), key=True), what=what)
+                yield diagnose(codes.PLAIN_SECRET, source.locate((field,), key=True), what=what)
                 break
     for annotation in ("etcompile.dev/wave", "argocd.argoproj.io/sync-wave"):
         wave = value.get("metadata", {}).get("annotations", {}).get(annotation, "")
         if isinstance(wave, str) and re.fullmatch("[0-9]{1,9}", wave) and int(wave) > _PODS_WAVE:
             place = source.locate(("metadata", "annotations", annotation))
-            yield diagnose("ET4009", place, what=what, wave=wave)
+            yield diagnose(codes.LATE_WAVE, place, what=what, wave=wave)
 
 
 def _is_encrypted(value: Object, field: str) -> bool:
@@ -222,4 +224,4 @@ def _clashes(
         if job := made.get(identity(source.data)):
             place = source.locate(("metadata", "name"))
             what = f"{source.data['kind']} '{source.data['metadata']['name']}'"
-            yield diagnose("ET4005", place, what=what, job=job)
+            yield diagnose(codes.NAME_CLASH, place, what=what, job=job)

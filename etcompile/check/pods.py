@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from etcompile.check.explain import closest, dotted, value_at
-from etcompile.diagnostics import Diagnostic, Source, ValuePath, diagnose
+from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
 from etcompile.k8s import images
 from etcompile.k8s.validation import Problem, Subject
 from etcompile.k8s.validation.pod import IMAGE_NEEDED, pod_problems
@@ -48,7 +48,7 @@ def check_pod_template(
     subject = Subject(template, _minor(version), known_volumes, partial, pod)
     found = [
         diagnose(
-            "ET4002",
+            codes.KUBERNETES_INVALID,
             source.locate((*path, *one.path), key=one.at_key),
             where=dotted((*path, *one.path)),
             problem=one.message,
@@ -103,9 +103,9 @@ def _image_problems(image: str) -> Iterator[tuple[str, dict[str, str]]]:
     if problem := images.reference_problem(image):
         meant = images.probably(image)
         advice = f"did you mean '{meant}'?" if meant else "write [REGISTRY/]PATH[:TAG][@DIGEST]"
-        yield "ET4020", {"image": image, "problem": problem, "advice": advice}
+        yield codes.IMAGE_NOT_PULLABLE, {"image": image, "problem": problem, "advice": advice}
     elif _is_mutable(image):
-        yield "ET2040", {"image": image}
+        yield codes.MUTABLE_IMAGE, {"image": image}
 
 
 def _is_mutable(image: str) -> bool:
@@ -121,7 +121,7 @@ def _same_env_twice(source: Source, at: ValuePath, container: _Value) -> Iterato
         if isinstance(name := env.get("name"), str):
             if name in seen:
                 where = source.locate((*place, "name"))
-                yield diagnose("ET4004", where, where=dotted(at), name=name)
+                yield diagnose(codes.SAME_ENV_TWICE, where, where=dotted(at), name=name)
             seen.add(name)
 
 

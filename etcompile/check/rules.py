@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from etcompile.check import pods
 from etcompile.check.explain import dotted
-from etcompile.diagnostics import Diagnostic, Severity, Source, ValuePath, diagnose
+from etcompile.diagnostics import Diagnostic, Severity, Source, ValuePath, codes, diagnose
 from etcompile.k8s.validation import forms
 from etcompile.k8s.validation.objects import object_problems, templates_of
 
@@ -34,7 +34,7 @@ def check_object(
     minor = int(version.partition(".")[2])
     found = [
         diagnose(
-            "ET4002",
+            codes.KUBERNETES_INVALID,
             source.locate(one.path, key=one.at_key),
             where=dotted(one.path) or value["kind"],
             problem=one.message,

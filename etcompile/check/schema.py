@@ -14,18 +14,18 @@ import jsonschema_rs
 
 from etcompile.check.bundled import bundled_schema
 from etcompile.check.explain import Fault, Problem, faults
-from etcompile.diagnostics import Diagnostic, Source, diagnose
+from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
 from etcompile.load import without_nulls
 
 _CODES: dict[Problem, str] = {
-    "unknown": "ET2001",
-    "missing": "ET2002",
-    "type": "ET2006",
-    "choice": "ET2007",
-    "range": "ET2008",
-    "form": "ET2009",
-    "empty": "ET2010",
-    "other": "ET2012",
+    "unknown": codes.UNKNOWN_FIELD,
+    "missing": codes.MISSING_FIELD,
+    "type": codes.WRONG_TYPE,
+    "choice": codes.NOT_ALLOWED,
+    "range": codes.OUT_OF_RANGE,
+    "form": codes.MALFORMED,
+    "empty": codes.EMPTY,
+    "other": codes.INVALID,
 }
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from etcompile.diagnostics import Diagnostic, Location, Source, diagnose
+from etcompile.diagnostics import Diagnostic, Location, Source, codes, diagnose
 from etcompile.model import Job, Profile
 from etcompile.model.protocol import ROLE_LABEL
 from etcompile.model.sizes import (
@@ -88,8 +88,8 @@ def _problems(
         size = stored_size(value)
         if size > STORED_LIMIT:
             facts = {"size": -(-size // 1024), "limit": STORED_LIMIT // 1024}
-            yield diagnose("ET2096", place(), what=what, **facts)
+            yield diagnose(codes.TOO_LARGE_TO_STORE, place(), what=what, **facts)
             return
     if copied > ANNOTATIONS_LIMIT and (not profiles or _COPYING & {*profiles}):
         facts = {"size": -(-copied // 1024), "limit": ANNOTATIONS_LIMIT // 1024}
-        yield diagnose("ET2095", place(), what=what, **facts)
+        yield diagnose(codes.TOO_LARGE_FOR_CLIENT_SIDE_APPLY, place(), what=what, **facts)

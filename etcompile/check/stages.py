@@ -7,7 +7,7 @@ whoever writes it knows.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from etcompile.diagnostics import Diagnostic, diagnose
+from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.model import Origin
 
 
@@ -30,7 +30,12 @@ def unstaged(
             account = one["spec"].get("serviceAccountName") if one["kind"] == "Pod" else None
             if account and (_key(one)[0], account) in accounts:
                 place = origin.locate("metadata", "name") if origin else None
-                yield diagnose("ET4015", place, pod=one["metadata"]["name"], account=account)
+                yield diagnose(
+                    codes.ACCOUNT_IN_THE_SAME_STAGE,
+                    place,
+                    pod=one["metadata"]["name"],
+                    account=account,
+                )
 
 
 def _key(value: Mapping[str, Any]) -> tuple[str, str]:

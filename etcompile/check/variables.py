@@ -7,7 +7,7 @@ container then fails to start with "argument list too long", for as long as it i
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from etcompile.diagnostics import Diagnostic, diagnose
+from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.model import Job, Role
 from etcompile.model.protocol import ROLE_LABEL
 
@@ -49,7 +49,13 @@ def _too_long(job: Job, role: Role, spec: Mapping[str, Any]) -> Iterator[Diagnos
                     facts = {"variable": variable["name"], "role": role.name}
                     advice = _advice(job, variable["name"] in ours)
                     place = role.origin.locate(key=True)
-                    yield diagnose("ET2051", place, **facts, size=-(-size // 1024), advice=advice)
+                    yield diagnose(
+                        codes.VARIABLE_TOO_LONG,
+                        place,
+                        **facts,
+                        size=-(-size // 1024),
+                        advice=advice,
+                    )
                     return
 
 

@@ -15,7 +15,7 @@ from etcompile.cli.cluster_options import rights
 from etcompile.cli.declarations import declarations
 from etcompile.cli.targets import not_found
 from etcompile.compiler import Compilation, Options, compile  # noqa: A004
-from etcompile.diagnostics import Diagnostic, Severity, diagnose
+from etcompile.diagnostics import Diagnostic, Severity, codes, diagnose
 from etcompile.load.revision import Revision, RevisionError, revision, unpack
 from etcompile.overlays.files import shipped
 from etcompile.plan.planning import plan
@@ -93,7 +93,7 @@ def _cluster(compilation: Compilation, rights: Rights, given: dict[str, Any]) ->
 def _declared(compilation: Compilation, left: Compilation, name: str, rights: Rights) -> Outcome:
     errors = tuple(one for one in left.diagnostics if one.severity is Severity.ERROR)
     if errors:
-        return Outcome(None, (*errors, diagnose("ET7002", None, side=name)))
+        return Outcome(None, (*errors, diagnose(codes.LEFT_SIDE, None, side=name)))
     right, whole = declarations(compilation), Rights(whole=True, ignored=rights.ignored)
     return Outcome(plan(right, left.in_order(), emit.wave, whole, against=name))
 
@@ -115,7 +115,11 @@ def _folder(path: str, options: Options) -> Compilation:
 
 def _nothing_is_nothing(found: Compilation) -> Compilation:
     """A left side without objects is no mistake: then everything is new."""
-    kept = tuple(one for one in found.diagnostics if one.code not in ("ET1011", "ET5006"))
+    kept = tuple(
+        one
+        for one in found.diagnostics
+        if one.code not in (codes.NO_DOCUMENTS, codes.NOTHING_RENDERED)
+    )
     return structs.replace(found, diagnostics=kept)
 
 

@@ -18,7 +18,7 @@ from etcompile.cli.options import colored, compile_options, explicit, options, r
 from etcompile.cli.sections import SectionedCommand
 from etcompile.cli.suggestion import Choice
 from etcompile.compiler import Compilation, compile  # noqa: A004
-from etcompile.diagnostics import Diagnostic, Location, diagnose
+from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
 from etcompile.load import access
 
 if TYPE_CHECKING:
@@ -232,7 +232,7 @@ def _done(
     from etcompile.plan.turns import ring
 
     if told := ring(made.steps):
-        return Done(REFUSED, (diagnose("ET7001", None, ring=told),))
+        return Done(REFUSED, (diagnose(codes.DEADLOCK, None, ring=told),))
     dry_run = given["dry_run"]
     if dry_run:
         show(made, given)
@@ -244,7 +244,7 @@ def _done(
         timeout = 900.0
     choices = Choices(given["wait"], timeout or None, given["drain"], given["concurrency"])
     if not dry_run and not consents(made, yes=given["yes"]):
-        return Done(INTERRUPTED, (diagnose("ET8013", None),))
+        return Done(INTERRUPTED, (diagnose(codes.NOT_CONFIRMED, None),))
     may = rights(given)
     done = rolled_out(cluster, made, may, choices, facts, shown, dry_run=dry_run == "server")
     left = [step for step in made.steps if step.action == "unmanaged"]
@@ -315,10 +315,12 @@ def _read(file: str, given: dict[str, Any]) -> tuple["Plan | None", list[Diagnos
         data = access.content(file)
         found = read_plan(data)
     except OSError as error:
-        return None, [diagnose("ET8010", Location(file), plan=file, problem=error, advice="")]
+        return None, [
+            diagnose(codes.UNUSABLE_PLAN, Location(file), plan=file, problem=error, advice="")
+        ]
     except PlanError as error:
         return None, [
-            diagnose("ET8010", place, plan=file, problem=one.text, advice="")
+            diagnose(codes.UNUSABLE_PLAN, place, plan=file, problem=one.text, advice="")
             for one, place in zip(error.problems, _places(file, data, error), strict=True)
         ]
     problem = advice = ""
@@ -332,7 +334,9 @@ def _read(file: str, given: dict[str, Any]) -> tuple["Plan | None", list[Diagnos
         advice = "leave out --namespace, or make the plan with it"
     if problem:
         place = Location(file, 1)
-        return None, [diagnose("ET8010", place, plan=file, problem=problem, advice=advice)]
+        return None, [
+            diagnose(codes.UNUSABLE_PLAN, place, plan=file, problem=problem, advice=advice)
+        ]
     return found, []
 
 
@@ -356,7 +360,7 @@ def _nameless(compilation: Compilation) -> list[Diagnostic]:
     from etcompile.plan.step import reference
 
     return [
-        diagnose("ET8011", None, object=reference(value))
+        diagnose(codes.NO_NAME_TO_APPLY, None, object=reference(value))
         for value in compilation.in_order()
         if not value["metadata"].get("name")
     ]

@@ -15,7 +15,7 @@ from etcompile.cli.options import REFUSED, options, refuses, setting_options, te
 from etcompile.cli.sections import SectionedCommand
 from etcompile.cli.suggestion import Group
 from etcompile.compiler import compile  # noqa: A004
-from etcompile.diagnostics import Diagnostic, diagnose
+from etcompile.diagnostics import Diagnostic, codes, diagnose
 
 
 @click.group("argocd", cls=Group)
@@ -75,7 +75,9 @@ def _generate(ctx: click.Context, /, **given: Any) -> None:
     compilation = compile(wish.paths or given["paths"] or ["."], wanted)
     told = list(compilation.findings)
     if compilation.ok and not any(group.objects for group in compilation.groups):
-        told.append(diagnose("ET5006", None))  # with pruning on, this would delete everything
+        told.append(
+            diagnose(codes.NOTHING_RENDERED, None)
+        )  # with pruning on, this would delete everything
     tell(told, given)
     if refuses(told, given):
         ctx.exit(REFUSED)
@@ -87,7 +89,7 @@ def _generate(ctx: click.Context, /, **given: Any) -> None:
 
 def _refused(error: Any) -> Diagnostic:
     facts = {"problem": error.problem, "advice": error.advice}
-    return diagnose("ET5005", None, option=f"parameter {error.parameter}", **facts)
+    return diagnose(codes.OPTION, None, option=f"parameter {error.parameter}", **facts)
 
 
 @command.command("parameters")

@@ -18,6 +18,7 @@ from etcompile.cli.consent import consent_option
 from etcompile.cli.options import colored, options, refuses, setting_options
 from etcompile.cli.sections import SectionedCommand
 from etcompile.compiler import compile  # noqa: A004
+from etcompile.diagnostics import codes
 
 if TYPE_CHECKING:
     from etcompile.cli.rolling import Done
@@ -129,7 +130,9 @@ def _deleted(
         members[title] = [reference(value) for _, value in mine if is_member(value)]
         if not mine and not given["paths"]:
             advice = f"etcompile status -n {where}"
-            missing.append(diagnose("ET8005", None, job=name, where=where, advice=advice))
+            missing.append(
+                diagnose(codes.NO_SUCH_JOB_IN_CLUSTER, None, job=name, where=where, advice=advice)
+            )
     if missing:
         return Done(REFUSED, tuple(missing))
     if others := _others(compiled, (value for _, value in found), cluster.namespace):
@@ -150,7 +153,7 @@ def _deleted(
     if (refused := refused_steps(plan)) is not None or given["dry_run"]:
         return refused or Done(0)
     if not consents(plan, yes=given["yes"]):
-        return Done(INTERRUPTED, (diagnose("ET8013", None),))
+        return Done(INTERRUPTED, (diagnose(codes.NOT_CONFIRMED, None),))
     stays = {step.ref for step in plan.steps if step.action == "unmanaged"}
     kept = {title: [ref for ref in refs if ref in stays] for title, refs in members.items()}
     choices = Choices("none", given["timeout"] or None, None, given["concurrency"])
@@ -217,5 +220,7 @@ def _others(compiled: list[Any], found: Iterable[Any], namespace: str) -> list["
         if declared is not None and (other := other_job(declared, live)):
             problem = f"it belongs to the {other}, which is not the job of the files"
             advice = f"etcompile delete --job {other.split()[-1]} deletes that one"
-            problems.append(diagnose("ET8006", None, object=ref, problem=problem, advice=advice))
+            problems.append(
+                diagnose(codes.FOREIGN_OBJECT, None, object=ref, problem=problem, advice=advice)
+            )
     return problems

@@ -16,7 +16,7 @@ from etcompile.cli.options import REFUSED, colored, compile_options, options, re
 from etcompile.cli.sections import SectionedCommand
 from etcompile.cli.suggestion import Choice
 from etcompile.compiler import compile  # noqa: A004
-from etcompile.diagnostics import diagnose
+from etcompile.diagnostics import codes, diagnose
 from etcompile.plan.step import Plan
 
 DIFFERENT = 1
@@ -72,7 +72,7 @@ def command(ctx: click.Context, /, output: str, plan_file: Path | None, **given:
     outcome = compared(compilation, given["paths"], chosen, given)
     found = [*outcome.diagnostics]
     if outcome.plan is not None and (told := ring(outcome.plan.steps)):
-        found.append(diagnose("ET7001", None, ring=told))
+        found.append(diagnose(codes.DEADLOCK, None, ring=told))
     tell((*compilation.findings, *found), given)
     if outcome.plan is None or refuses(found, given):
         ctx.exit(REFUSED)

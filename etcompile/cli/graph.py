@@ -11,6 +11,7 @@ from etcompile.cli.options import REFUSED, compile_options, options, refuses, te
 from etcompile.cli.sections import SectionedCommand
 from etcompile.cli.suggestion import Choice
 from etcompile.compiler import compile  # noqa: A004
+from etcompile.diagnostics import codes
 
 
 @click.command("graph", cls=SectionedCommand)
@@ -46,7 +47,7 @@ def command(ctx: click.Context, /, output: str, **given: Any) -> None:
         emit.wave,
     )
     ring = deadlock(whole)
-    problems = [diagnose("ET7001", None, ring=ring)] if ring else []
+    problems = [diagnose(codes.DEADLOCK, None, ring=ring)] if ring else []
     tell((*compilation.findings, *problems), given)
     if problems:
         ctx.exit(REFUSED)

@@ -10,7 +10,7 @@ import click
 from etcompile.cli.options import REFUSED, talk_options, talks, tell
 from etcompile.cli.suggestion import Choice
 from etcompile.cli.usage import Command
-from etcompile.diagnostics import diagnose
+from etcompile.diagnostics import codes, diagnose
 from etcompile.model import Settings
 
 _PLACEHOLDER = "https://git.example.com/your-team/training.git"
@@ -75,13 +75,22 @@ def command(ctx: click.Context, /, folder: Path, **given: Any) -> None:
     try:
         there = existing(folder, files)
         if there.other and not given["keep"]:
-            tell([diagnose("ET5017", None, file=folder / path) for path in there.other], given)
+            tell(
+                [
+                    diagnose(codes.SCAFFOLD_IN_THE_WAY, None, file=folder / path)
+                    for path in there.other
+                ],
+                given,
+            )
             if talks(given):
                 click.echo("nothing was written; --keep leaves these and adds the rest", err=True)
             ctx.exit(REFUSED)
     except OSError as error:
         reason = error.strerror or str(error)
-        tell([diagnose("ET5003", None, path=error.filename or folder, reason=reason)], given)
+        tell(
+            [diagnose(codes.WRITE_FAILED, None, path=error.filename or folder, reason=reason)],
+            given,
+        )
         ctx.exit(REFUSED)
     wanted = {p: t for p, t in files.items() if p not in {*there.same, *there.other}}
     # The folder of manifests is written, too, when the files are there.

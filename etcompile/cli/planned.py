@@ -14,7 +14,7 @@ from etcompile.cluster.rollout.inventory import members_left
 from etcompile.cluster.rollout.orphans import Orphan, orphans
 from etcompile.cluster.rollout.refusing import quota_of
 from etcompile.compiler import Compilation
-from etcompile.diagnostics import Diagnostic, diagnose
+from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.plan.claims import is_member
 from etcompile.plan.classes import PRUNES, matched
 from etcompile.plan.live import LiveObjects
@@ -138,7 +138,7 @@ def _unasked(server: DryRun, cluster: Cluster) -> tuple[Diagnostic, ...]:
     if not server.denied:
         return ()
     where = cluster.context or cluster.server
-    return (diagnose("ET8021", None, cluster=where, problem=server.denied),)
+    return (diagnose(codes.ADMISSION_NOT_ASKED, None, cluster=where, problem=server.denied),)
 
 
 def _orphaned(left: Sequence[Orphan], rights: Rights, job_set: JobSet) -> tuple[Step, ...]:
@@ -223,7 +223,9 @@ def changed_world(
         if step.ref in gone:
             continue  # one that was going when the plan was made, and may be gone by now
         if problem := _difference(step, now, server):
-            found.append(diagnose("ET8009", None, plan=file, object=step.ref, problem=problem))
+            found.append(
+                diagnose(codes.CHANGED_WORLD, None, plan=file, object=step.ref, problem=problem)
+            )
     return found
 
 

@@ -14,7 +14,7 @@ from etcompile.cli.consent import consent_option
 from etcompile.cli.options import colored, talk_options
 from etcompile.cli.sections import SectionedCommand
 from etcompile.cli.suggestion import Choice
-from etcompile.diagnostics import diagnose
+from etcompile.diagnostics import codes, diagnose
 
 if TYPE_CHECKING:
     from etcompile.cli.rolling import Done
@@ -105,10 +105,15 @@ def _restarted(cluster: "Cluster", job: str, given: dict[str, Any], shown: Any) 
     found = seen(cluster, job, cluster.namespace)
     run, problem = _stored(found)
     if run is None:
-        return Done(REFUSED, (diagnose("ET8014", None, job=job, problem=problem, advice=""),))
+        return Done(
+            REFUSED,
+            (diagnose(codes.CANNOT_BE_RESTARTED, None, job=job, problem=problem, advice=""),),
+        )
     if run.job.run.suspended:
         advice = "take the suspension out of the job's file, and apply it"
-        told = diagnose("ET8014", None, job=job, problem="it is suspended", advice=advice)
+        told = diagnose(
+            codes.CANNOT_BE_RESTARTED, None, job=job, problem="it is suspended", advice=advice
+        )
         return Done(REFUSED, (told,))
     title = f"{run.namespace}/{job}"
     pods = [
@@ -145,7 +150,7 @@ def _restarted(cluster: "Cluster", job: str, given: dict[str, Any], shown: Any) 
     if refused is not None or given["dry_run"] == "client":
         return refused or Done(0)
     if not given["dry_run"] and not consents(whole, yes=given["yes"]):
-        return Done(INTERRUPTED, (diagnose("ET8013", None),))
+        return Done(INTERRUPTED, (diagnose(codes.NOT_CONFIRMED, None),))
     timeout = given["timeout"]
     if timeout is None and given["wait"] != "complete":
         timeout = 900.0

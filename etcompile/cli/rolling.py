@@ -32,14 +32,19 @@ from etcompile.cluster.rollout.preflight import refusals
 from etcompile.cluster.rollout.reasons import Standing
 from etcompile.cluster.rollout.targets import Key
 from etcompile.cluster.rollout.writing import Writer
-from etcompile.diagnostics import Diagnostic, diagnose
+from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.diagnostics.excerpts import excerpt, excerpts
 from etcompile.plan.rights import Rights
 from etcompile.plan.sets import JobSet
 from etcompile.plan.show.alike import listed, value
 from etcompile.plan.step import FieldChange, Object, ObjectRef, Plan, Step
 
-_CODES = {"conflict": "ET8006", "replace": "ET8007", "invalid": "ET8008", "cluster": "ET8004"}
+_CODES = {
+    "conflict": codes.FOREIGN_OBJECT,
+    "replace": codes.MUST_BE_REPLACED,
+    "invalid": codes.OBJECT_REFUSED,
+    "cluster": codes.CLUSTER_REFUSES,
+}
 _HINTS = {
     "replace-data": "save what it holds, then name it: --replace-data {object}",
     "adopt": "--adopt takes it over",
@@ -131,8 +136,8 @@ def rolled_out(
         cluster, whole, writer, choices.concurrency, dry_run=dry_run, accepted=facts.accepted
     )
     if found or dry_run:
-        codes = (one.code for one in found if not one.passes)
-        return Done(min(codes, default=0), _all_told(found))
+        ends = (one.code for one in found if not one.passes)
+        return Done(min(ends, default=0), _all_told(found))
     shown.begin(whole)
     outcome = Outcome(interrupted=True)
     end = None if choices.timeout is None else time.monotonic() + choices.timeout
@@ -194,8 +199,8 @@ def _of_step(step: Step) -> Diagnostic:
         object=f"{step.ref.kind}/{step.ref.name}",
     )
     if step.needs == "room":
-        return diagnose("ET8022", None, object=step.ref, problem=problem)
-    code = "ET8006" if step.action == "conflict" else "ET8007"
+        return diagnose(codes.NO_ROOM_IN_QUOTA, None, object=step.ref, problem=problem)
+    code = codes.FOREIGN_OBJECT if step.action == "conflict" else codes.MUST_BE_REPLACED
     return diagnose(code, None, object=step.ref, problem=problem, advice=hint)
 
 
@@ -218,9 +223,11 @@ def _told(refusals: Sequence[Refusal]) -> Diagnostic:
         problem = problem.replace(refusal.ref.name, "*")
     facts: dict[str, Any] = {"problem": problem, "advice": refusal.hint}
     if refusal.passes:
-        return diagnose("ET8023", None, object=listed(refs), problem=problem)
+        return diagnose(codes.NOT_TRIED, None, object=listed(refs), problem=problem)
     if refusal.why == "cluster":
-        return diagnose("ET8004", None, **{**facts, "problem": f"{listed(refs)}: {problem}"})
+        return diagnose(
+            codes.CLUSTER_REFUSES, None, **{**facts, "problem": f"{listed(refs)}: {problem}"}
+        )
     return diagnose(_CODES[refusal.why], None, object=listed(refs), **facts)
 
 

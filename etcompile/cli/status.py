@@ -9,7 +9,7 @@ from etcompile.cli.cluster_options import connection_options
 from etcompile.cli.options import REFUSED, colored, talk_options, tell
 from etcompile.cli.suggestion import Choice
 from etcompile.cli.usage import Command
-from etcompile.diagnostics import Diagnostic, diagnose
+from etcompile.diagnostics import Diagnostic, codes, diagnose
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -201,7 +201,7 @@ def unknown_job(error: "NoSuchJobError") -> Diagnostic:
         advice = f"jobs there: {', '.join(dict.fromkeys(here[:8]))}"
     else:
         advice = "there is none: has it been applied, and is this the cluster?"
-    return diagnose("ET8005", None, job=error.name, where=where, advice=advice)
+    return diagnose(codes.NO_SUCH_JOB_IN_CLUSTER, None, job=error.name, where=where, advice=advice)
 
 
 def _write(text: str) -> None:

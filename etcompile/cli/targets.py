@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from etcompile.diagnostics import Diagnostic, diagnose
+from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.diagnostics.spelling import probably
 from etcompile.plan.step import Plan
 from etcompile.plan.targeting import unmatched
@@ -11,7 +11,7 @@ from etcompile.plan.targeting import unmatched
 def not_found(plan: Plan, targets: Sequence[str]) -> list[Diagnostic]:
     """An error for each target that is no object of a plan."""
     return [
-        diagnose("ET8012", None, target=target, advice=_nearest(plan, target))
+        diagnose(codes.NO_SUCH_TARGET, None, target=target, advice=_nearest(plan, target))
         for target in unmatched(plan, targets)
     ]
 

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from etcompile.diagnostics import Diagnostic, diagnose
+from etcompile.diagnostics import Diagnostic, codes, diagnose
 
 # How an API server words a conflict. "using" is there when the other manager wrote by update and
 # not by apply; see `reference/gitops.md` 4.4 for why the difference matters.
@@ -25,11 +25,11 @@ _CONFLICT = re.compile(
 # What a wrong object looks like to the API server is no news to whoever wrote it; these are the
 # reasons that the cluster's side of the matter is to blame for.
 _CODES = {
-    "Kubeconfig": "ET8001",
-    "Credentials": "ET8002",
-    "Unauthorized": "ET8002",
-    "Unreachable": "ET8003",
-    "Interrupted": "ET8003",
+    "Kubeconfig": codes.KUBECONFIG,
+    "Credentials": codes.CLUSTER_CREDENTIALS,
+    "Unauthorized": codes.CLUSTER_CREDENTIALS,
+    "Unreachable": codes.CLUSTER_UNREACHABLE,
+    "Interrupted": codes.CLUSTER_UNREACHABLE,
 }
 
 
@@ -147,7 +147,10 @@ class ClusterError(Exception):
     def diagnostic(self) -> Diagnostic:
         """The same as a message of the catalogue."""
         return diagnose(
-            _CODES.get(self.reason, "ET8004"), None, problem=str(self), advice=self.hint
+            _CODES.get(self.reason, codes.CLUSTER_REFUSES),
+            None,
+            problem=str(self),
+            advice=self.hint,
         )
 
 

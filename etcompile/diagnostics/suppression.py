@@ -11,12 +11,13 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from msgspec import Struct, structs
 
+from etcompile.diagnostics import codes
 from etcompile.diagnostics.catalogue import RULES
 from etcompile.diagnostics.diagnostic import Diagnostic, Location, diagnose
 from etcompile.diagnostics.rule import Severity
 from etcompile.diagnostics.spelling import probable_code
 
-_UNUSED = "ET1040"
+_UNUSED = codes.UNUSED_IGNORE
 _CODES = re.compile(r"[\s,]+")
 
 
@@ -71,7 +72,7 @@ def option_problems(given: str | Iterable[str]) -> list[Diagnostic]:
     """An error for each code of an option that cannot be ignored."""
     found = ((code, problem(code)) for code in codes_of(given))
     return [
-        diagnose("ET1044", None, found=code, problem=why[0], advice=why[1])
+        diagnose(codes.IGNORE_OPTION, None, found=code, problem=why[0], advice=why[1])
         for code, why in found
         if why is not None
     ]
@@ -81,9 +82,9 @@ def by_option(
     diagnostics: Iterable[Diagnostic], ignored: str | Iterable[str]
 ) -> Iterator[Diagnostic]:
     """The diagnostics; those that the option silences are marked."""
-    codes = frozenset(codes_of(ignored))
+    silenced = frozenset(codes_of(ignored))
     for one in diagnostics:
-        silent = one.code in codes and one.severity is Severity.WARNING
+        silent = one.code in silenced and one.severity is Severity.WARNING
         yield structs.replace(one, suppressed="external") if silent else one
 
 
@@ -137,14 +138,16 @@ def _problems(
 ) -> Iterator[Diagnostic]:
     """What is wrong with a comment."""
     if not comment.codes:
-        yield diagnose("ET1043", comment.location)
+        yield diagnose(codes.MALFORMED_IGNORE, comment.location)
     for written in dict.fromkeys(comment.codes):
         code = written.upper()
         if code not in RULES:
             _, advice = problem(written) or ("", "")
-            yield diagnose("ET1041", comment.location, found=written, advice=advice)
+            yield diagnose(
+                codes.UNKNOWN_IGNORE_CODE, comment.location, found=written, advice=advice
+            )
         elif RULES[code].severity is Severity.ERROR:
-            yield diagnose("ET1042", comment.location, found=code)
+            yield diagnose(codes.IGNORED_ERROR, comment.location, found=code)
         elif whole and code != _UNUSED and _key(comment, code) not in used:
             yield diagnose(_UNUSED, comment.location, found=code, where=_where(comment))
 

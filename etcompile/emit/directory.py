@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
 
-from etcompile.diagnostics import Diagnostic, diagnose
+from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.emit import replace
 from etcompile.emit.lock import LOCK
 from etcompile.emit.standing import Comparison, Standing, compared, standing
@@ -112,14 +112,17 @@ def refusals(
         force: Overwrite what was changed by hand, and a lock file that cannot be read.
     """
     problems = [
-        diagnose("ET5001", None, path=str(directory / path)) for path in comparison.in_the_way
+        diagnose(codes.FOREIGN_FILE, None, path=str(directory / path))
+        for path in comparison.in_the_way
     ]
     if not force and comparison.damage:
         reason = comparison.damage
-        problems.append(diagnose("ET5011", None, path=str(directory / LOCK), reason=reason))
+        problems.append(
+            diagnose(codes.LOCK_UNREADABLE, None, path=str(directory / LOCK), reason=reason)
+        )
     if not force:
         problems += [
-            diagnose("ET5007", None, path=str(directory / path), reason=reason)
+            diagnose(codes.EDITED_BY_HAND, None, path=str(directory / path), reason=reason)
             for path, reason in sorted(comparison.edited.items())
         ]
     return (*comparison.diagnostics, *problems)
@@ -154,7 +157,7 @@ def refusal(
         advice = f"name a folder inside it, such as {directory / 'manifests'}"
     if reason is None:
         return None
-    return diagnose("ET5002", None, path=str(directory), reason=reason, advice=advice)
+    return diagnose(codes.OUTPUT_DIRECTORY, None, path=str(directory), reason=reason, advice=advice)
 
 
 def _holds_input(target: Path, given: Path) -> bool:
@@ -167,7 +170,7 @@ def _failed(directory: Path, target: Path, error: OSError) -> Diagnostic:
     """The system's refusal, with a path that the user knows: never one of a temporary tree."""
     path = Path(os.fsdecode(error.filename)) if error.filename else target
     known = directory / path.relative_to(target) if path.is_relative_to(target) else directory
-    return diagnose("ET5003", None, path=str(known), reason=error.strerror or str(error))
+    return diagnose(codes.WRITE_FAILED, None, path=str(known), reason=error.strerror or str(error))
 
 
 def _replace(

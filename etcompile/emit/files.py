@@ -14,7 +14,7 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
-from etcompile.diagnostics import Diagnostic, diagnose
+from etcompile.diagnostics import Diagnostic, codes, diagnose
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -116,7 +116,9 @@ def refused(folder: Path, names: Iterable[str]) -> list[Diagnostic]:
         elif link := _link(folder, path):
             found[str(link)] = "it is a link"
     return [
-        diagnose("ET5023", None, path=str(folder / path), reason=reason, folder=str(folder))
+        diagnose(
+            codes.LINK_IN_OUTPUT, None, path=str(folder / path), reason=reason, folder=str(folder)
+        )
         for path, reason in found.items()
     ]
 
@@ -133,7 +135,11 @@ def outside(file: Path, places: Iterable[str]) -> list[Diagnostic]:
     if any(folder.is_relative_to(os.path.realpath(_folder_of(place))) for place in named):
         return []
     reason = "its folder is reached through a link"
-    return [diagnose("ET5023", None, path=str(file), reason=reason, folder=" and ".join(named))]
+    return [
+        diagnose(
+            codes.LINK_IN_OUTPUT, None, path=str(file), reason=reason, folder=" and ".join(named)
+        )
+    ]
 
 
 def _folder_of(place: str) -> Path:
@@ -209,4 +215,4 @@ def _entered(top: int, parts: Iterable[str]) -> Iterator[int]:
 
 def _failed(path: Path, error: OSError) -> Diagnostic:
     """The system's refusal, by the path that the user knows."""
-    return diagnose("ET5003", None, path=str(path), reason=error.strerror or str(error))
+    return diagnose(codes.WRITE_FAILED, None, path=str(path), reason=error.strerror or str(error))

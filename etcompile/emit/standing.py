@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from msgspec import Struct, field
 
-from etcompile.diagnostics import Diagnostic, Location, diagnose
+from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
 from etcompile.emit.lock import LOCK, LockError, digest, locked_digests
 from etcompile.emit.stream import HEADER
 
@@ -82,12 +82,14 @@ def compare(directory: Path, files: Mapping[str, str]) -> Comparison:
     if os.path.lexists(directory) and not directory.is_dir():
         reason = {"path": str(directory), "reason": "it is not a directory"}
         advice = "name a folder of its own, such as out/"
-        return Comparison(diagnostics=(diagnose("ET5002", None, **reason, advice=advice),))
+        return Comparison(
+            diagnostics=(diagnose(codes.OUTPUT_DIRECTORY, None, **reason, advice=advice),)
+        )
     try:
         return compared(directory, standing(directory), wanted)
     except OSError as error:
         place = Location(os.fsdecode(error.filename or directory))
-        unread = diagnose("ET1001", place, reason=error.strerror or str(error))
+        unread = diagnose(codes.UNREADABLE_FILE, place, reason=error.strerror or str(error))
         return Comparison(diagnostics=(unread,))
 
 

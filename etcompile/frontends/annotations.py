@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection, Iterator
 
-from etcompile.diagnostics import Diagnostic, Source, diagnose
+from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
 from etcompile.diagnostics.spelling import probably
 
 PREFIX = "etcompile.dev/"
@@ -27,7 +27,7 @@ def unknown_annotations(source: Source, known: Collection[str]) -> Iterator[Diag
             close = probably(name, known)
             place = source.locate(("metadata", "annotations", name), key=True)
             yield diagnose(
-                "ET2041",
+                codes.NO_EFFECT,
                 place,
                 where=f"annotation {name}",
                 reason="there is no such annotation for this kind",
@@ -49,4 +49,4 @@ def gate_timeout(source: Source) -> tuple[int, list[Diagnostic]]:
     place = source.locate(("metadata", "annotations", GATE_TIMEOUT))
     expected = "a number of seconds, at most 9 digits"
     facts = {"name": GATE_TIMEOUT, "expected": expected, "found": text, "advice": ""}
-    return DEFAULT_GATE_TIMEOUT, [diagnose("ET2050", place, **facts)]
+    return DEFAULT_GATE_TIMEOUT, [diagnose(codes.ANNOTATION_VALUE, place, **facts)]

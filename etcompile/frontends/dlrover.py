@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from etcompile.diagnostics import Diagnostic, Source, diagnose
+from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
 from etcompile.digest import sha256
 from etcompile.model import DLROVER_NEWEST, DLROVER_VERSION, Origin
 
@@ -90,7 +90,9 @@ def crash_notes(origin: Origin, metadata: Mapping[str, Any]) -> Iterator[Diagnos
     if metadata.get("labels", {}).get(name) == value:
         reason = "on a Pod without an owner it makes a DLRover operator that still runs crash"
         facts = {"where": "label", "name": f"{name}: {value}", "reason": reason}
-        yield diagnose("ET2042", origin.locate("labels", name), **facts, advice="remove it")
+        yield diagnose(
+            codes.OVERWRITTEN, origin.locate("labels", name), **facts, advice="remove it"
+        )
 
 
 class Spec(Struct, frozen=True):
@@ -168,14 +170,14 @@ def read_version(source: Source) -> tuple[Version, list[Diagnostic]]:
             return max(found, _OLDEST), []
         place = source.locate(("metadata", "annotations", DLROVER_VERSION))
         facts = {"name": DLROVER_VERSION, "expected": "a version such as 0.6.1", "found": given}
-        return NEWEST, [diagnose("ET2050", place, **facts, advice="")]
+        return NEWEST, [diagnose(codes.ANNOTATION_VALUE, place, **facts, advice="")]
     for image in _images(source.data["spec"]["replicaSpecs"]):
         repository, _, tag = image.partition("@")[0].rpartition(":")
         if "dlrover" in repository and (seen := _IN_TAG.search(tag)):
             return max(version_of(seen[1]) or NEWEST, _OLDEST), []
     place = source.locate(("metadata", "name"))
     facts = {"job": metadata["name"], "version": "{}.{}".format(*NEWEST)}
-    return NEWEST, [diagnose("ET2070", place, **facts)]
+    return NEWEST, [diagnose(codes.ASSUMED_DLROVER_VERSION, place, **facts)]
 
 
 def _images(types: Mapping[str, Any]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import structs
 
-from etcompile.diagnostics import Diagnostic, ValuePath, diagnose
+from etcompile.diagnostics import Diagnostic, ValuePath, codes, diagnose
 from etcompile.frontends import dlrover, dlrover_master, dlrover_roles
 from etcompile.frontends.annotations import DEFAULT_GATE_TIMEOUT
 from etcompile.frontends.dlrover import MASTER, MASTER_PORT, Spec
@@ -139,13 +139,13 @@ def notes(spec: Spec) -> Iterator[Diagnostic]:
     if given is not None and parsed(given, 1) is None:
         place = spec.source.locate(("metadata", "annotations", dlrover.NNODES))
         facts = {"name": dlrover.NNODES, "expected": "like 4 or 3:4", "found": given}
-        yield diagnose("ET2050", place, **facts, advice="")
+        yield diagnose(codes.ANNOTATION_VALUE, place, **facts, advice="")
     elif (met := meeting(spec)) is None:
         place = spec.source.locate(_command_path(spec))
         seen = "runs no dlrover-run that can be seen"
         if runs_agent(spec.main("worker")):
             seen = "takes --nnodes or --node_unit from a variable"
-        yield diagnose("ET2072", place, seen=seen, name=dlrover.NNODES)
+        yield diagnose(codes.RENDEZVOUS_UNKNOWN, place, seen=seen, name=dlrover.NNODES)
     else:
         yield from _misfits(spec, met)
     yield from _unused(spec)
@@ -159,7 +159,13 @@ def _misfits(spec: Spec, met: Rendezvous) -> Iterator[Diagnostic]:
         idle = count % met.unit
         problem = f"{idle} of {count} workers would always be left over"
         place = spec.source.locate(_command_path(spec))
-        yield diagnose("ET2030", place, **facts, problem=problem, advice="change one of the two")
+        yield diagnose(
+            codes.LAUNCHER_ARGUMENTS,
+            place,
+            **facts,
+            problem=problem,
+            advice="change one of the two",
+        )
 
 
 def _unused(spec: Spec) -> Iterator[Diagnostic]:
@@ -170,7 +176,7 @@ def _unused(spec: Spec) -> Iterator[Diagnostic]:
         if field in spec.fields:
             place = spec.source.locate(("spec", field), key=True)
             yield diagnose(
-                "ET2041", place, where=f"spec.{field}", reason=reason, advice="remove it"
+                codes.NO_EFFECT, place, where=f"spec.{field}", reason=reason, advice="remove it"
             )
     worker: Mapping[str, Any] = spec.types["worker"]
     if worker.get("autoScale"):
@@ -180,8 +186,8 @@ def _unused(spec: Spec) -> Iterator[Diagnostic]:
         name = dlrover.PARAMETER_SERVERS
         place = spec.source.locate(("metadata", "annotations", name), key=True)
         reason = "this job has no parameter servers"
-        yield diagnose("ET2041", place, where=f"annotation {name}", reason=reason, advice="")
+        yield diagnose(codes.NO_EFFECT, place, where=f"annotation {name}", reason=reason, advice="")
     for name in _OTHER_TYPES:
         if name in spec.types:
             place = spec.origin(name).locate(key=True)
-            yield diagnose("ET2073", place, where=name)
+            yield diagnose(codes.TYPE_OF_OTHER_STRATEGY, place, where=name)

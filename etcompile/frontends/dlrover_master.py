@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from etcompile.diagnostics import Diagnostic, diagnose
+from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.frontends import dlrover
 from etcompile.frontends.dlrover import MASTER, MASTER_PORT, Spec
 from etcompile.model import Env, FieldEnv, Member, Origin, PodTemplate, Port, Role, Variable
@@ -94,7 +94,7 @@ def notes(spec: Spec, *, local: bool) -> Iterator[Diagnostic]:
         elif not re.fullmatch(one.form, given, re.ASCII):
             place = spec.source.locate(path)
             facts = {"name": one.name, "expected": one.expected, "found": given}
-            yield diagnose("ET2050", place, **facts, advice="")
+            yield diagnose(codes.ANNOTATION_VALUE, place, **facts, advice="")
     for name in _NOT_FORWARDED:
         if spec.annotation(name) is not None:
             yield _no_effect(spec, name, "no version of the operator tells its master")
@@ -102,7 +102,9 @@ def notes(spec: Spec, *, local: bool) -> Iterator[Diagnostic]:
 
 def _no_effect(spec: Spec, name: str, reason: str) -> Diagnostic:
     place = spec.source.locate(("metadata", "annotations", name), key=True)
-    return diagnose("ET2041", place, where=f"annotation {name}", reason=reason, advice="remove it")
+    return diagnose(
+        codes.NO_EFFECT, place, where=f"annotation {name}", reason=reason, advice="remove it"
+    )
 
 
 def role(
@@ -198,7 +200,9 @@ def template_notes(spec: Spec) -> Iterator[Diagnostic]:
         if containers[place].get(field):
             at = origin.locate("template", "spec", "containers", place, field, key=True)
             reason = "it would be another master than the one that the job needs"
-            yield diagnose("ET2042", at, where=field, name=main, reason=reason, advice="remove it")
+            yield diagnose(
+                codes.OVERWRITTEN, at, where=field, name=main, reason=reason, advice="remove it"
+            )
 
 
 def label_notes(spec: Spec) -> Iterator[Diagnostic]:
@@ -212,7 +216,7 @@ def label_notes(spec: Spec) -> Iterator[Diagnostic]:
         if label in spec.source.data["metadata"].get("labels", {}):
             at = spec.source.locate(("metadata", "labels", label), key=True)
             yield diagnose(
-                "ET2041",
+                codes.NO_EFFECT,
                 at,
                 where=f"label {label}",
                 reason="on the master's Pod it would hide the master from its own Service",

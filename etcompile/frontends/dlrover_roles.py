@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from msgspec import structs
 
-from etcompile.diagnostics import Diagnostic, diagnose
+from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.frontends import dlrover, dlrover_master
 from etcompile.frontends.dlrover import Spec
 from etcompile.model import (
@@ -162,7 +162,7 @@ def stuck_notes(spec: Spec) -> Iterator[Diagnostic]:
     if given is not None and _stuck(spec) is None:
         place = spec.source.locate(("metadata", "annotations", dlrover.STUCK))
         facts = {"name": dlrover.STUCK, "expected": "whole seconds, 60 or more", "found": given}
-        yield diagnose("ET2050", place, **facts, advice="")
+        yield diagnose(codes.ANNOTATION_VALUE, place, **facts, advice="")
 
 
 def _template(spec: Spec, name: str) -> PodTemplate:
@@ -219,13 +219,15 @@ def priority_notes(spec: Spec, names: Sequence[str]) -> Iterator[Diagnostic]:
         origin = spec.origin(name)
         one = f"a PriorityClass named {given}"
         classes = one if given in ("high", "low") else "PriorityClasses named high and low"
-        yield diagnose("ET2071", origin.locate("priority"), where=f"{name}.priority", names=classes)
+        yield diagnose(
+            codes.PRIORITY_CLASS, origin.locate("priority"), where=f"{name}.priority", names=classes
+        )
         own = spec.types[name]["template"]["spec"].get("priorityClassName")
         if own:
             place = origin.locate("template", "spec", "priorityClassName")
             reason = f"{name}.priority says {given}"
             facts = {"where": "priorityClassName", "name": own, "reason": reason}
-            yield diagnose("ET2042", place, **facts, advice="remove one of the two")
+            yield diagnose(codes.OVERWRITTEN, place, **facts, advice="remove one of the two")
 
 
 # What changes nothing -----------------------------------------------------------------------------
@@ -257,7 +259,9 @@ def dead_notes(spec: Spec) -> Iterator[Diagnostic]:
         if field in spec.fields:
             place = spec.source.locate(("spec", field), key=True)
             advice = _ADVICE.get(field, "remove it")
-            yield diagnose("ET2041", place, where=f"spec.{field}", reason=reason, advice=advice)
+            yield diagnose(
+                codes.NO_EFFECT, place, where=f"spec.{field}", reason=reason, advice=advice
+            )
     for name, given in spec.types.items():
         dead: Mapping[str, str] = _DEAD_TYPE_FIELDS
         dead = {**dead, **(_DEAD_MASTER_FIELDS if name == dlrover.MASTER else {})}
@@ -279,7 +283,7 @@ def no_effect(
         if field in given:
             place = spec.origin(name).locate(field, key=True)
             yield diagnose(
-                "ET2041", place, where=f"{name}.{field}", reason=reason, advice="remove it"
+                codes.NO_EFFECT, place, where=f"{name}.{field}", reason=reason, advice="remove it"
             )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import structs
 
-from etcompile.diagnostics import Diagnostic, diagnose
+from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.frontends import dlrover, dlrover_master, dlrover_roles
 from etcompile.frontends.dlrover import MASTER, MASTER_PORT, Spec
 from etcompile.model import (
@@ -221,15 +221,17 @@ def notes(spec: Spec) -> Iterator[Diagnostic]:
     mode = spec.annotation(dlrover.PARAMETER_SERVERS)
     path = ("metadata", "annotations", dlrover.PARAMETER_SERVERS)
     if mode is None:
-        yield diagnose("ET2074", spec.source.locate(("metadata", "name")), job=spec.name)
+        yield diagnose(
+            codes.PARAMETER_SERVERS_HOW, spec.source.locate(("metadata", "name")), job=spec.name
+        )
     elif mode not in MODES:
         facts = {"name": dlrover.PARAMETER_SERVERS, "expected": "master or static", "found": mode}
-        yield diagnose("ET2050", spec.source.locate(path), **facts, advice="")
+        yield diagnose(codes.ANNOTATION_VALUE, spec.source.locate(path), **facts, advice="")
     if "ps" not in spec.types:
         place = spec.source.locate(("spec", "replicaSpecs"), key=True)
         stated = "distributionStrategy" in spec.fields
         said = "is this job's strategy" if stated else "counts where no strategy is written"
-        yield diagnose("ET2075", place, said=said)
+        yield diagnose(codes.NO_PARAMETER_SERVERS, place, said=said)
         return
     if is_static(spec):
         yield from _static_notes(spec)
@@ -239,20 +241,20 @@ def notes(spec: Spec) -> Iterator[Diagnostic]:
         place = spec.source.locate(("metadata", "annotations", dlrover.NNODES), key=True)
         where = f"annotation {dlrover.NNODES}"
         reason = "parameter servers have no rendezvous"
-        yield diagnose("ET2041", place, where=where, reason=reason, advice="remove it")
+        yield diagnose(codes.NO_EFFECT, place, where=where, reason=reason, advice="remove it")
 
 
 def _static_notes(spec: Spec) -> Iterator[Diagnostic]:
     for name in ("chief", "worker"):
         if name in spec.types and any(_SCALING in one for one in _command(spec, name)):
             place = spec.origin(name).locate("template")
-            yield diagnose("ET2076", place, where=name, flag=_SCALING)
+            yield diagnose(codes.NEEDS_DLROVER_MASTER, place, where=name, flag=_SCALING)
     for field in ("optimizeMode", "resourceLimits"):
         if field in spec.fields:
             place = spec.source.locate(("spec", field), key=True)
             reason = "no master sizes the Pods"
             facts = {"where": f"spec.{field}", "reason": reason, "advice": "remove it"}
-            yield diagnose("ET2041", place, **facts)
+            yield diagnose(codes.NO_EFFECT, place, **facts)
     for name in _SCALED:
         given = spec.types[name]
         if given.get("autoScale"):
@@ -262,9 +264,11 @@ def _static_notes(spec: Spec) -> Iterator[Diagnostic]:
     if MASTER in spec.types:
         place = spec.origin(MASTER).locate(key=True)
         facts = {"where": MASTER, "reason": "there is no master", "advice": "remove it"}
-        yield diagnose("ET2041", place, **facts)
+        yield diagnose(codes.NO_EFFECT, place, **facts)
     if not spec.replicas("ps"):
-        yield diagnose("ET2068", spec.origin("ps").locate(key=True), job=spec.name, where="ps")
+        yield diagnose(
+            codes.NOBODY_TRAINS, spec.origin("ps").locate(key=True), job=spec.name, where="ps"
+        )
 
 
 def _command(spec: Spec, name: str) -> list[str]:
@@ -277,7 +281,7 @@ def _master_notes(spec: Spec) -> Iterator[Diagnostic]:
             given = spec.types[name]
             if given.get("autoScale", True) and not (name == "ps" and _is_big(spec.main(name))):
                 place = spec.origin(name).locate("autoScale", key="autoScale" in given)
-                yield diagnose("ET2077", place, where=name)
+                yield diagnose(codes.SIZED_BY_DLROVER, place, where=name)
     for name, given in spec.types.items():
         if name == MASTER:
             continue
@@ -290,7 +294,7 @@ def _master_notes(spec: Spec) -> Iterator[Diagnostic]:
             if "lifecycle" in container:
                 place = origin.locate("containers", index, "lifecycle", key=True)
                 facts = {"where": "lifecycle", "reason": "DLRover's master drops it"}
-                yield diagnose("ET2041", place, **facts, advice="remove it")
+                yield diagnose(codes.NO_EFFECT, place, **facts, advice="remove it")
             resources = container.get("resources", {})
             for resource, limit in resources.get("limits", {}).items():
                 asked = resources.get("requests", {}).get(resource, limit)
@@ -298,7 +302,7 @@ def _master_notes(spec: Spec) -> Iterator[Diagnostic]:
                     path = ("containers", index, "resources", "limits", resource)
                     reason = f"DLRover's master makes it the request, {asked}"
                     facts = {"where": f"limit of {resource}", "name": limit, "reason": reason}
-                    yield diagnose("ET2042", origin.locate(*path), **facts, advice="")
+                    yield diagnose(codes.OVERWRITTEN, origin.locate(*path), **facts, advice="")
 
 
 def _is_big(container: Mapping[str, Any]) -> bool:
@@ -316,4 +320,4 @@ def _lost(spec: Spec, name: str) -> Iterator[Diagnostic]:
             place = spec.origin(name).locate("template", "spec", field, key=True)
             reason = "DLRover's master drops it"
             facts = {"where": f"{name}.template.spec.{field}", "reason": reason}
-            yield diagnose("ET2041", place, **facts, advice="remove it")
+            yield diagnose(codes.NO_EFFECT, place, **facts, advice="remove it")

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import structs
 
-from etcompile.diagnostics import Diagnostic, Source, diagnose
+from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
 from etcompile.frontends import (
     dlrover,
     dlrover_allreduce,
@@ -47,7 +47,7 @@ def lower(source: Source) -> Lowered:
     version, problems = dlrover.read_version(source)
     spec = Spec(source, version, mains)
     notes += [*problems, *_notes(spec)]
-    if any(one.code in ("ET2075", "ET2068") for one in notes):
+    if any(one.code in (codes.NO_PARAMETER_SERVERS, codes.NOBODY_TRAINS) for one in notes):
         return Lowered(None, tuple(notes))
     asked = gang.by_annotation(source)
     job = structs.replace(_job(spec), gang=asked.gang)
@@ -69,7 +69,7 @@ def _mains(source: Source) -> tuple[dict[str, str] | None, list[Diagnostic]]:
         if wanted not in names:
             place = origin.locate("spec", "containers")
             facts = {"kind": "ElasticJob", "container": wanted, "names": ", ".join(names)}
-            return None, [diagnose("ET2062", place, **facts)]
+            return None, [diagnose(codes.NO_SUCH_CONTAINER, place, **facts)]
         found[name] = wanted
     return found, []
 
@@ -207,7 +207,7 @@ def _template_notes(spec: Spec, name: str, template: Mapping[str, Any]) -> Itera
         place = origin.locate("spec", "restartPolicy")
         reason = "DLRover's Pods have Never; another Pod follows one that failed"
         facts = {"where": f"{name}.template.spec.restartPolicy", "reason": reason}
-        yield diagnose("ET2041", place, **facts, advice="restartCount says how often")
+        yield diagnose(codes.NO_EFFECT, place, **facts, advice="restartCount says how often")
 
 
 def _nobody(spec: Spec) -> Iterator[Diagnostic]:
@@ -218,7 +218,7 @@ def _nobody(spec: Spec) -> Iterator[Diagnostic]:
         empty = not (found["worker"] or found["chief"])
     if empty and not spec.fields.get("suspend"):
         place = spec.origin("worker").locate("replicas")
-        yield diagnose("ET2068", place, job=spec.name, where="worker")
+        yield diagnose(codes.NOBODY_TRAINS, place, job=spec.name, where="worker")
 
 
 KINDS = (

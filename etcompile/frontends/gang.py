@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from etcompile.diagnostics import Diagnostic, Source, diagnose
+from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
 from etcompile.model import Gang, GangOperator, Origin
 from etcompile.model.quantity import number
 
@@ -116,7 +116,7 @@ def _annotated(
         origin = Origin(source, ("metadata", "annotations", name))
         if value is None:
             facts = {"name": name, "expected": expected, "found": text, "advice": ""}
-            problems.append(diagnose("ET2050", origin.locate(), **facts))
+            problems.append(diagnose(codes.ANNOTATION_VALUE, origin.locate(), **facts))
         else:
             values[field], origins[field] = value, origin
     return values, origins, problems

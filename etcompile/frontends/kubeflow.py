@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct, field, structs
 
-from etcompile.diagnostics import Diagnostic, Source, ValuePath, diagnose
+from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
 from etcompile.frontends import gang
 from etcompile.frontends.annotations import unknown_annotations
 from etcompile.frontends.documents import clean_document
@@ -238,7 +238,7 @@ def _replicas(
         name = _canonical(framework, key)
         if first := found.get(name):
             place = source.locate((*path, key), key=True)
-            problems.append(diagnose("ET2061", place, name=key, first=first))
+            problems.append(diagnose(codes.REPLICA_TYPE_TWICE, place, name=key, first=first))
         found.setdefault(name, key)
     replicas = []
     for name in framework.roles:
@@ -278,7 +278,7 @@ def _template(
         if main not in names:
             where = place.locate("spec", "containers")
             facts = {"kind": framework.kind, "container": main, "names": ", ".join(names)}
-            return None, [diagnose("ET2062", where, **facts)]
+            return None, [diagnose(codes.NO_SUCH_CONTAINER, where, **facts)]
     restart = pod_restart(policy)
     keeps = framework.keeps_finalizers
     problems += template_notes(place, template, restart_policy=restart, keeps_finalizers=keeps)
@@ -403,7 +403,7 @@ def flag_errors(source: Source, names: Sequence[str]) -> Iterator[Diagnostic]:
         if given.get(name, "true") not in ("true", "false"):
             place = source.locate(("metadata", "annotations", name))
             facts = {"name": name, "expected": '"true" or "false"', "found": given[name]}
-            yield diagnose("ET2050", place, **facts, advice="")
+            yield diagnose(codes.ANNOTATION_VALUE, place, **facts, advice="")
 
 
 # The job ----------------------------------------------------------------------------------------
@@ -486,7 +486,7 @@ def _idle(spec: Spec, success: Success) -> Iterator[Diagnostic]:
     deciding = [replica for replica in spec.replicas if replica.role in success.roles]
     if deciding and not any(replica.replicas for replica in deciding):
         place = deciding[0].origin.locate("replicas")
-        yield diagnose("ET2068", place, job=spec.name, where=deciding[0].type)
+        yield diagnose(codes.NOBODY_TRAINS, place, job=spec.name, where=deciding[0].type)
 
 
 def no_effect(
@@ -508,7 +508,7 @@ def no_effect(
             return
     where = ".".join(map(str, path)) + when
     place = source.locate(path, key=True)
-    yield diagnose("ET2041", place, where=where, reason=reason, advice=advice)
+    yield diagnose(codes.NO_EFFECT, place, where=where, reason=reason, advice=advice)
 
 
 def _policy_notes(source: Source) -> Iterator[Diagnostic]:

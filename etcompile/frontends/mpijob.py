@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from msgspec import structs
 
-from etcompile.diagnostics import Diagnostic, diagnose
+from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.frontends import kubeflow, mpi
 from etcompile.frontends.annotations import GATE_TIMEOUT, gate_timeout
 from etcompile.frontends.kubeflow import Described, Framework, Replica, Spec
@@ -188,7 +188,7 @@ def _problems(spec: Spec, worker: Replica | None) -> Iterator[Diagnostic]:
         if named not in names:
             place = spec.source.locate(("spec", "mainContainer"))
             facts = {"kind": "MPIJob", "container": named, "names": ", ".join(names)}
-            yield diagnose("ET2062", place, **facts)
+            yield diagnose(codes.NO_SUCH_CONTAINER, place, **facts)
 
 
 KINDS = (

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from msgspec import structs
 
-from etcompile.diagnostics import Diagnostic, diagnose
+from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.frontends import gang, kubeflow, mpi
 from etcompile.frontends.annotations import GATE_TIMEOUT, gate_timeout
 from etcompile.frontends.kubeflow import Described, Framework, Replica, Spec
@@ -251,7 +251,7 @@ def _problems(spec: Spec) -> Iterator[Diagnostic]:
     if not re.fullmatch(MOUNTED_HOME, path, re.ASCII):
         place = spec.source.locate(("spec", "sshAuthMountPath"))
         yield diagnose(
-            "ET2009",
+            codes.MALFORMED,
             place,
             where="spec.sshAuthMountPath",
             found=path,
@@ -262,7 +262,7 @@ def _problems(spec: Spec) -> Iterator[Diagnostic]:
     if found not in (None, "job", "pod"):
         place = spec.source.locate(("metadata", "annotations", _LAUNCHER))
         facts = {"name": _LAUNCHER, "expected": "job or pod", "found": found}
-        yield diagnose("ET2050", place, **facts, advice="")
+        yield diagnose(codes.ANNOTATION_VALUE, place, **facts, advice="")
 
 
 KINDS = (

@@ -7,7 +7,7 @@ the job: the answers are the same for all kinds.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from etcompile.diagnostics import Diagnostic, diagnose
+from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.model import Origin
 
 MAIN_CONTAINER = "kubectl.kubernetes.io/default-container"
@@ -44,7 +44,7 @@ def main_container(
         if named in names:
             return named, []
         place = origin.locate("metadata", "annotations", MAIN_CONTAINER)
-        return None, [diagnose("ET2048", place, name=named, known=", ".join(names))]
+        return None, [diagnose(codes.NO_MAIN_CONTAINER, place, name=named, known=", ".join(names))]
     return names[0], []
 
 
@@ -79,7 +79,7 @@ def template_notes(
     dropped = ["name", "generateName", "namespace", "ownerReferences"]
     notes = [
         diagnose(
-            "ET2041",
+            codes.NO_EFFECT,
             origin.locate("metadata", name, key=True),
             where=f"template.metadata.{name}",
             reason="the job names and owns its Pods",
@@ -92,7 +92,7 @@ def template_notes(
     if given != restart_policy:
         notes.append(
             diagnose(
-                "ET2042",
+                codes.OVERWRITTEN,
                 origin.locate("spec", "restartPolicy"),
                 where="template.spec.restartPolicy",
                 name=given,

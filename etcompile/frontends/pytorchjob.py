@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import structs
 
-from etcompile.diagnostics import Diagnostic, diagnose
+from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.frontends import kubeflow
 from etcompile.frontends.annotations import GATE_TIMEOUT, gate_timeout
 from etcompile.frontends.kubeflow import Described, Framework, Replica, Spec
@@ -196,10 +196,10 @@ def _problems(spec: Spec) -> Iterator[Diagnostic]:
     if "nProcPerNode" in elastic:
         place = spec.source.locate((*policy, "nProcPerNode"), key=True)
         if "nprocPerNode" in spec.fields:
-            yield diagnose("ET2065", place)
+            yield diagnose(codes.PROCESSES_TWICE, place)
         else:
             yield diagnose(
-                "ET2041",
+                codes.NO_EFFECT,
                 place,
                 where="spec.elasticPolicy.nProcPerNode",
                 reason="it is deprecated; its value is used",
@@ -207,7 +207,7 @@ def _problems(spec: Spec) -> Iterator[Diagnostic]:
             )
     if elastic.get("metrics"):
         place = spec.source.locate((*policy, "metrics"), key=True)
-        yield diagnose("ET2066", place, job=spec.name)
+        yield diagnose(codes.NO_AUTOSCALING, place, job=spec.name)
     yield from _alone(spec)
     yield from _per_processor(spec)
 
@@ -222,7 +222,9 @@ def _alone(spec: Spec) -> Iterator[Diagnostic]:
             "reason": f"each trains by itself, and there may be {high}",
             "advice": "remove it; it is for a job of one worker",
         }
-        yield diagnose("ET2069", spec.source.locate((*place, "standalone"), key=True), **facts)
+        yield diagnose(
+            codes.NO_RENDEZVOUS, spec.source.locate((*place, "standalone"), key=True), **facts
+        )
     backend = elastic.get("rdzvBackend") or ""
     if backend.startswith("etcd") and not elastic.get("rdzvHost"):
         facts = {
@@ -230,7 +232,7 @@ def _alone(spec: Spec) -> Iterator[Diagnostic]:
             "reason": f"worker 0 does not serve {backend}",
             "advice": "name the etcd in rdzvHost and rdzvPort, or use c10d",
         }
-        yield diagnose("ET2069", spec.source.locate((*place, "rdzvBackend")), **facts)
+        yield diagnose(codes.NO_RENDEZVOUS, spec.source.locate((*place, "rdzvBackend")), **facts)
 
 
 def _per_processor(spec: Spec) -> Iterator[Diagnostic]:
@@ -244,7 +246,9 @@ def _per_processor(spec: Spec) -> Iterator[Diagnostic]:
         runs = "torchrun" in words or "torch.distributed.run" in words
         limits = main.get("resources", {}).get("limits", {})
         if runs and "nproc" not in words and not any(_is_gpu(name) for name in limits):
-            yield diagnose("ET2067", replica.origin.locate(key=True), where=replica.type)
+            yield diagnose(
+                codes.PROCESS_PER_PROCESSOR, replica.origin.locate(key=True), where=replica.type
+            )
             return
 
 

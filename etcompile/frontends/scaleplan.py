@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from etcompile.diagnostics import Diagnostic, Location, Source, ValuePath, diagnose
+from etcompile.diagnostics import Diagnostic, Location, Source, ValuePath, codes, diagnose
 from etcompile.frontends import dlrover
 from etcompile.frontends.annotations import unknown_annotations
 from etcompile.frontends.kind import Kind, Lowered
@@ -33,7 +33,7 @@ def lower(source: Source) -> Lowered:
     owner = spec.get("ownerJob") or labels.get(_OLD_LABEL)
     if name is None and owner is None:
         place = source.locate(("metadata",), key=True)
-        problems.append(diagnose("ET3017", place, label=dlrover.JOB_LABEL))
+        problems.append(diagnose(codes.PLAN_WITHOUT_JOB, place, label=dlrover.JOB_LABEL))
         return Lowered(None, tuple(problems))
     sequence = metadata.get("annotations", {}).get(_SEQUENCE, "")
     title = metadata.get("name") or metadata["generateName"]
@@ -107,7 +107,7 @@ def _notes(source: Source) -> Iterator[Diagnostic]:
     if dlrover.JOB_LABEL not in labels:
         path: ValuePath = ("metadata", "labels") if labels else ("metadata",)
         place = source.locate(path, key=True)
-        yield diagnose("ET3018", place, label=dlrover.JOB_LABEL)
+        yield diagnose(codes.PLAN_WITHOUT_LABEL, place, label=dlrover.JOB_LABEL)
     elif spec.get("ownerJob", labels[dlrover.JOB_LABEL]) != labels[dlrover.JOB_LABEL]:
         place = source.locate(("spec", "ownerJob"))
         reason = f"its label names job '{labels[dlrover.JOB_LABEL]}', ownerJob another"
@@ -121,23 +121,27 @@ def _notes(source: Source) -> Iterator[Diagnostic]:
         if not given["replicas"]:
             place = source.locate((*at, "replicas"))
             where, reason = f"{name}.replicas", "DLRover takes 0 for no change"
-            yield diagnose("ET2041", place, where=where, reason=reason, advice="remove the type")
+            yield diagnose(
+                codes.NO_EFFECT, place, where=where, reason=reason, advice="remove the type"
+            )
         for resource in given.get("resource", {}):
             if resource not in _SIZES:
                 place = source.locate((*at, "resource", resource), key=True)
                 where, reason = f"{name}.resource.{resource}", "a plan changes cpu and memory only"
-                yield diagnose("ET2041", place, where=where, reason=reason, advice="remove it")
+                yield diagnose(
+                    codes.NO_EFFECT, place, where=where, reason=reason, advice="remove it"
+                )
     sequence = metadata.get("annotations", {}).get(_SEQUENCE)
     if sequence is not None and not _NUMBER.fullmatch(sequence):
         place = source.locate(("metadata", "annotations", _SEQUENCE))
         facts = {"name": _SEQUENCE, "expected": "a whole number, quoted", "found": sequence}
-        yield diagnose("ET3010", place, **facts, advice="")
+        yield diagnose(codes.SEQUENCE_MALFORMED, place, **facts, advice="")
 
 
 def _refused(source: Source, place: Location, *, reason: str, advice: str) -> Diagnostic:
     metadata = source.data["metadata"]
     title = f"ScalePlan {metadata.get('name') or metadata['generateName']}"
-    return diagnose("ET3016", place, intent=title, reason=reason, advice=advice)
+    return diagnose(codes.PLAN_NOT_POSSIBLE, place, intent=title, reason=reason, advice=advice)
 
 
 KINDS = (

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, TypedDict
 
-from etcompile.diagnostics import Diagnostic, Source, diagnose
+from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
 from etcompile.frontends.annotations import unknown_annotations
 from etcompile.frontends.kind import Kind, Lowered
 from etcompile.model import Origin, ScaleIn, ScaleOut
@@ -64,7 +64,9 @@ def lower_scale_in(source: Source) -> Lowered:
     )
     notes = list(_notes(source))
     if pods and "count" in wanted:
-        notes.append(diagnose("ET3007", origin.locate("spec", "toDelete", "count", key=True)))
+        notes.append(
+            diagnose(codes.COUNT_IGNORED, origin.locate("spec", "toDelete", "count", key=True))
+        )
     return Lowered(intent, tuple(notes))
 
 
@@ -92,7 +94,7 @@ def _had_failed(source: Source) -> Diagnostic | None:
     metadata = source.data["metadata"]
     name = metadata.get("name") or metadata.get("generateName")
     place = source.locate(("status", "phase"))
-    return diagnose("ET3008", place, intent=f"{source.data['kind']} {name}")
+    return diagnose(codes.INTENT_HAD_FAILED, place, intent=f"{source.data['kind']} {name}")
 
 
 _DEAD = {
@@ -109,14 +111,14 @@ def _notes(source: Source) -> Iterator[Diagnostic]:
         if field in spec:
             place = source.locate(("spec", field), key=True)
             yield diagnose(
-                "ET2041", place, where=f"spec.{field}", reason=reason, advice="remove it"
+                codes.NO_EFFECT, place, where=f"spec.{field}", reason=reason, advice="remove it"
             )
     if spec.get("script"):
-        yield diagnose("ET3009", source.locate(("spec", "script")), where="spec.script")
+        yield diagnose(codes.SCRIPT_NOT_RUN, source.locate(("spec", "script")), where="spec.script")
     sequence = source.data["metadata"].get("annotations", {}).get(_SEQUENCE)
     if sequence is not None and not _NUMBER.fullmatch(sequence):
         yield diagnose(
-            "ET3010",
+            codes.SEQUENCE_MALFORMED,
             source.locate(("metadata", "annotations", _SEQUENCE)),
             name=_SEQUENCE,
             expected="a whole number, quoted",

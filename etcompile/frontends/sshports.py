@@ -3,7 +3,7 @@
 Apart from the kinds, so that all whose launcher comes by ssh decide in the same way.
 """
 
-from etcompile.diagnostics import Diagnostic, Source, diagnose
+from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
 from etcompile.frontends.annotations import PREFIX
 from etcompile.model import Origin, PodTemplate
 from etcompile.model.ssh import SshPort, connecting_ports, declared_ports, listening_ports
@@ -33,7 +33,7 @@ def ssh_port(
             return int(given), []
         place = source.locate(("metadata", "annotations", SSH_PORT))
         facts = {"name": SSH_PORT, "expected": "a port number, quoted", "found": given}
-        return None, [diagnose("ET2050", place, **facts, advice="")]
+        return None, [diagnose(codes.ANNOTATION_VALUE, place, **facts, advice="")]
     if worker is None:
         return None, []
     listens = () if serves else listening_ports(worker.main_container)
@@ -64,7 +64,7 @@ def _disagreement(
     template = launcher if "launcher" in odd.where else worker
     place = _main(template).locate(*odd.path)
     facts = {"job": source.data["metadata"]["name"], "name": SSH_PORT, "port": port}
-    return diagnose("ET2094", place, ports=", ".join(told), **facts)
+    return diagnose(codes.SSH_PORTS_DISAGREE, place, ports=", ".join(told), **facts)
 
 
 def _main(template: PodTemplate) -> Origin:

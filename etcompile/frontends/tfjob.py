@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import structs
 
-from etcompile.diagnostics import Diagnostic, diagnose
+from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.frontends import kubeflow
 from etcompile.frontends.kubeflow import Described, Framework, Replica, Spec
 from etcompile.model import DOMAIN, Bounds, IndexedEnv, Port, Role, Success
@@ -125,9 +125,9 @@ def _success(spec: Spec, chiefs: tuple[str, ...]) -> Success:
 def _problems(spec: Spec, chiefs: tuple[str, ...]) -> Iterator[Diagnostic]:
     place = partial(spec.source.locate, ("spec", FRAMEWORK.types), key=True)
     if len(chiefs) > 1:
-        yield diagnose("ET2063", place())
+        yield diagnose(codes.TWO_CHIEFS, place())
     if not chiefs and spec.of("Worker") is None:
-        yield diagnose("ET2064", place(), job=spec.name)
+        yield diagnose(codes.NEVER_SUCCEEDS, place(), job=spec.name)
 
 
 KINDS = (kubeflow.kind(FRAMEWORK, describe),)

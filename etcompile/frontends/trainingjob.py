@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import structs
 
-from etcompile.diagnostics import Diagnostic, Source, ValuePath, diagnose
+from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
 from etcompile.frontends import gang
 from etcompile.frontends.annotations import GATE_TIMEOUT, gate_timeout, unknown_annotations
 from etcompile.frontends.documents import clean_document
@@ -338,7 +338,12 @@ def _no_slots(job: Job) -> Iterator[Diagnostic]:
         limit = worker.main_container["resources"]["limits"][_GPU]
         names = [container["name"] for container in worker.spec["containers"]]
         place = ("spec", "containers", names.index(worker.main), "resources", "limits", _GPU)
-        yield diagnose("ET2014", worker.origin.locate(*place), where=f"limits.{_GPU}", found=limit)
+        yield diagnose(
+            codes.ACCELERATORS_NONE,
+            worker.origin.locate(*place),
+            where=f"limits.{_GPU}",
+            found=limit,
+        )
 
 
 # ssh ------------------------------------------------------------------------------------------
@@ -357,7 +362,9 @@ def _credentials(
     problems = []
     if path == _ROOT_SSH:
         problems = [
-            diagnose("ET2045", templates[role].origin.locate("spec"), where=role, path=path)
+            diagnose(
+                codes.NON_ROOT_SSH, templates[role].origin.locate("spec"), where=role, path=path
+            )
             for role in others
         ]
     named = annotations.get(_SSH_SECRET)
@@ -399,7 +406,7 @@ def _annotation_errors(source: Source) -> Iterator[Diagnostic]:
         if found is not None and not re.fullmatch(form, found, re.ASCII):
             place = source.locate(("metadata", "annotations", name))
             facts = {"name": name, "expected": expected, "found": found, "advice": ""}
-            yield diagnose("ET2050", place, **facts)
+            yield diagnose(codes.ANNOTATION_VALUE, place, **facts)
 
 
 def _identity(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -435,7 +442,7 @@ def _dead_fields(source: Source) -> Iterator[Diagnostic]:
             value = value.get(step) if isinstance(value, Mapping) else None
         if value == "":
             yield diagnose(
-                "ET2041",
+                codes.NO_EFFECT,
                 source.locate(("spec", *path)),
                 where=".".join(("spec", *path)),
                 reason=reason,

@@ -13,7 +13,7 @@ from functools import partial
 
 from msgspec import Struct, structs
 
-from etcompile.diagnostics import Diagnostic, diagnose
+from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.intents import plans
 from etcompile.intents.order import ordered
 from etcompile.model import (
@@ -107,20 +107,20 @@ def _scale_out(state: _State, intent: ScaleOut) -> list[Diagnostic]:
     if replicas > MOST_PODS:
         what = f"the number of workers after {intent.title}"
         place = intent.origin.locate("spec", "toAdd", "count")
-        return [diagnose("ET2130", place, what=what, count=replicas, limit=MOST_PODS)]
+        return [diagnose(codes.TOO_MANY_PODS, place, what=what, count=replicas, limit=MOST_PODS)]
     maximum = _bounds(state).maximum
     if maximum is not None and replicas > maximum:
         place = intent.origin.locate("spec", "toAdd", "count")
         limit = _bounds(state).names[1]
         facts = {"intent": intent.title, "replicas": replicas, "maximum": maximum}
-        return [diagnose("ET3004", place, **facts, limit=limit)]
+        return [diagnose(codes.ABOVE_MAX, place, **facts, limit=limit)]
     first = max(state.members, default=-1) + 1
     # A generated name is only known to a cluster; the first index keeps it unique here.
     name = f"{intent.name}{first}" if intent.generated else intent.name
     labels = {intent.label: name} if intent.label else {}
     if labels and len(name) > _LABEL_LIMIT:
         place = intent.origin.locate("metadata", "generateName" if intent.generated else "name")
-        return [diagnose("ET3011", place, intent=intent.kind, length=len(name))]
+        return [diagnose(codes.INTENT_NAME, place, intent=intent.kind, length=len(name))]
     for member in [*plans.joining(state.role, state.members, intent.count, labels)]:
         state.members[member.index or 0] = member
         state.removed.pop(_called(state, member), None)
@@ -147,7 +147,7 @@ def _scale_in(state: _State, intent: ScaleIn) -> list[Diagnostic]:
             else "delete the job instead, or remove fewer"
         )
         facts = {"intent": intent.title, "replicas": max(left, 0), "floor": floor}
-        problems = [diagnose("ET3005", place(), **facts, advice=advice)]
+        problems = [diagnose(codes.BELOW_MIN, place(), **facts, advice=advice)]
     if problems:
         return problems
     for index in chosen:
@@ -170,7 +170,7 @@ def _named(state: _State, intent: ScaleIn) -> tuple[list[int], list[Diagnostic]]
             "problem": f"{before} has removed already" if before else "is no worker of the job",
             "workers": workers,
         }
-        problems.append(diagnose("ET3002", intent.pod_origins[pod].locate(), **facts))
+        problems.append(diagnose(codes.NO_SUCH_WORKER, intent.pod_origins[pod].locate(), **facts))
     # A worker may be named twice: as a host, and as a Pod of a run.
     return list(dict.fromkeys(names[host] for _, host in hosts if host in names)), problems
 
@@ -191,7 +191,7 @@ def _anchored(state: _State, intent: ScaleIn, chosen: Sequence[int]) -> list[Dia
                 place = origin.locate()
             advice = _movable(state, intent, count)
             facts = {"intent": intent.title, "pod": pod, "reason": reason, "advice": advice}
-            problems.append(diagnose("ET3012", place, **facts))
+            problems.append(diagnose(codes.ANCHORED_WORKER, place, **facts))
     return problems
 
 
@@ -236,7 +236,9 @@ def _not_scalable(job: Job, intent: Intent) -> Diagnostic:
     place = intent.origin.locate("spec", "selector", "name")
     facts = {"intent": intent.title, "job": job.name}
     if job.role("worker") is None and job.fixed is None:
-        return diagnose("ET3006", place, **facts, problem="has no workers", advice="remove it")
+        return diagnose(
+            codes.NOT_SCALABLE, place, **facts, problem="has no workers", advice="remove it"
+        )
     problem = "is not elastic" + (f": {job.fixed}" if job.fixed else "")
     advice = "make it elastic, if its kind can be; or change its replicas, in another run (--run)"
-    return diagnose("ET3006", place, **facts, problem=problem, advice=advice)
+    return diagnose(codes.NOT_SCALABLE, place, **facts, problem=problem, advice=advice)

@@ -8,7 +8,7 @@ all others, in the order of the input files and of the documents in them.
 
 from collections.abc import Iterable
 
-from etcompile.diagnostics import Diagnostic, diagnose
+from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.model import Intent
 
 
@@ -31,7 +31,7 @@ def ordered(intents: Iterable[Intent]) -> tuple[list[Intent], list[Diagnostic]]:
         if first is not intent:
             place = intent.origin.locate("metadata", "annotations", "etcompile.dev/sequence")
             facts = {"intent": intent.title, "sequence": intent.sequence, "other": first.title}
-            problems.append(diagnose("ET3003", place, **facts))
+            problems.append(diagnose(codes.SAME_SEQUENCE, place, **facts))
     # sorted() is stable: equal keys stay in the order of the files.
     return sorted(intents, key=_turn), problems
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct, structs
 
-from etcompile.diagnostics import Diagnostic, Location, diagnose
+from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
 from etcompile.model import Job, Labels, Member, Planned, Role, ScalePlan
 
 Members = Mapping[int, Member]
@@ -201,13 +201,13 @@ def _beyond(role: Role, then: Members, before: Members, plan: ScalePlan) -> Iter
     least, most = bounds.names
     if bounds.maximum is not None and count > bounds.maximum:
         facts = {"replicas": count, "limit": most, "maximum": bounds.maximum}
-        yield diagnose("ET3004", plan.origin.locate(*path), intent=plan.title, **facts)
+        yield diagnose(codes.ABOVE_MAX, plan.origin.locate(*path), intent=plan.title, **facts)
     elif count < bounds.minimum:
         floor = f"{least} is {bounds.minimum}"
         advice = f"leave {bounds.minimum} at least, or lower {least}"
         facts = {"replicas": count, "floor": floor, "advice": advice}
-        yield diagnose("ET3005", plan.origin.locate(*path), intent=plan.title, **facts)
+        yield diagnose(codes.BELOW_MIN, plan.origin.locate(*path), intent=plan.title, **facts)
 
 
 def _refused(plan: ScalePlan, place: Location, reason: str, advice: str) -> Diagnostic:
-    return diagnose("ET3016", place, intent=plan.title, reason=reason, advice=advice)
+    return diagnose(codes.PLAN_NOT_POSSIBLE, place, intent=plan.title, reason=reason, advice=advice)

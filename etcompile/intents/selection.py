@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from etcompile.diagnostics import Diagnostic, diagnose
+from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.diagnostics.spelling import probably
 from etcompile.model import Intent, Job
 
@@ -66,4 +66,4 @@ def _no_such_job(intent: Intent, jobs: Sequence[Job]) -> Diagnostic:
         advice = f"did you mean '{close}'?"
     else:
         advice = "render the job and its intents together"
-    return diagnose("ET3001", place, intent=intent.title, job=intent.job, advice=advice)
+    return diagnose(codes.NO_SUCH_JOB, place, intent=intent.title, job=intent.job, advice=advice)

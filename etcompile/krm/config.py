@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 
 from etcompile import frontends
 from etcompile.check import schema
-from etcompile.diagnostics import Diagnostic, diagnose, has_errors
+from etcompile.diagnostics import Diagnostic, codes, diagnose, has_errors
 from etcompile.diagnostics.suppression import codes_of
 from etcompile.krm.places import document
 from etcompile.load import Document
@@ -58,7 +58,7 @@ def work(config: Mapping[str, Any] | None, options: Options) -> Work:
         place = source.locate(("kind",))
         found = f"{source.kind or 'nothing'} ({source.api_version})"
         facts = {"found": found, "known": " or ".join(CONFIG_KINDS), "version": API_VERSION}
-        return Work((), options, diagnostics=(diagnose("ET1022", place, **facts),))
+        return Work((), options, diagnostics=(diagnose(codes.FUNCTION_CONFIG, place, **facts),))
     problems = schema.check_document(source, SCHEMAS[source.kind])
     if has_errors(problems):
         return Work((), options, diagnostics=tuple(problems))

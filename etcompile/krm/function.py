@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 
 from etcompile import emit, frontends
 from etcompile.compiler import Compilation, compile  # noqa: A004
-from etcompile.diagnostics import Diagnostic, has_errors
+from etcompile.diagnostics import Diagnostic, codes, has_errors
 from etcompile.krm.config import work
 from etcompile.krm.places import PATHS, annotations, document, metadata
 from etcompile.krm.resource_list import Item, ResourceList, resource_list, written
@@ -62,7 +62,9 @@ def answer(data: bytes, options: Options, *, strict: bool = False) -> Answer:
         compilation = compile((*sources.values(), *todo.inputs), todo.options)
         # A list of nothing but skipped jobs goes on as it came.
         skips = bool(compilation.skipped)
-        told += tuple(d for d in compilation.diagnostics if not (skips and d.code == "ET5006"))
+        told += tuple(
+            d for d in compilation.diagnostics if not (skips and d.code == codes.NOTHING_RENDERED)
+        )
     refused = has_errors(told) or ((strict or todo.strict) and bool(told))
 
     def texts() -> Iterator[str]:

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from etcompile import emit
-from etcompile.diagnostics import Diagnostic, Location, diagnose
+from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
 from etcompile.load import Limits
 from etcompile.load.text import Text, control_character, decoded
 from etcompile.load.values import read
@@ -75,7 +75,7 @@ def resource_list(data: bytes, limits: Limits) -> ResourceList | tuple[Diagnosti
         return tuple(reading.problems)
     values = [one.value for one in reading.documents if one.value is not None]
     if (lacking := _lacking(values)) is not None:
-        return (diagnose("ET1021", Location(NAME), problem=lacking),)
+        return (diagnose(codes.NO_RESOURCE_LIST, Location(NAME), problem=lacking),)
     value = values[0]
     listed = value.get("items") or []
     texts = _texts(text.content, listed, limits)

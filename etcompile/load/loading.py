@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from msgspec import Struct, field, structs
 
-from etcompile.diagnostics import Diagnostic, Location, diagnose, has_errors
+from etcompile.diagnostics import Diagnostic, Location, codes, diagnose, has_errors
 from etcompile.digest import sha256
 from etcompile.load.document import Document
 from etcompile.load.limits import Limits
@@ -109,7 +109,7 @@ def parse(
     loaded = _parsed(text, file, file if relative is None else relative, limits)
     if loaded.documents or has_errors(loaded.diagnostics):
         return loaded
-    nothing = diagnose("ET1011", Location(file), what="this text")
+    nothing = diagnose(codes.NO_DOCUMENTS, Location(file), what="this text")
     return Loaded((), (*loaded.diagnostics, nothing), loaded.comments)
 
 
@@ -163,7 +163,7 @@ class _Run(Struct):
             if found.kind == "file" and not self._is_blank(files):
                 told = self.comments_only
         if not fruitful:
-            told.append(diagnose("ET1011", Location(shown_path(path)), what=what))
+            told.append(diagnose(codes.NO_DOCUMENTS, Location(shown_path(path)), what=what))
 
     def _is_blank(self, files: Iterable[SourceFile | Diagnostic]) -> bool:
         return any(isinstance(one, SourceFile) and one.identity in self.blank for one in files)
@@ -177,7 +177,9 @@ class _Run(Struct):
         if _STDIN not in self.fruitful:
             stream = self.stdin or getattr(sys.stdin, "buffer", None)
             if stream is None:
-                closed = diagnose("ET1001", Location(_STDIN), reason="standard input is closed")
+                closed = diagnose(
+                    codes.UNREADABLE_FILE, Location(_STDIN), reason="standard input is closed"
+                )
                 self._add_text(closed, _STDIN, _STDIN, _STDIN)
             else:
                 data = stream_bytes(stream, _STDIN, self.limits.file_bytes)
@@ -243,7 +245,7 @@ def _documents(text: Text, relative: str, limits: Limits) -> Loaded:
     # Both brackets of a template are keys that cannot be.
     told = tuple(dict.fromkeys(sorted(problems, key=_line_and_column)))
     # Half a file is nobody's intention, though the documents beside the broken one are whole.
-    if reading.broken or any(one.code == "ET1010" for one in more):
+    if reading.broken or any(one.code == codes.TOO_MANY_DOCUMENTS for one in more):
         return Loaded((), told, comments, tuple(found))
     return Loaded(tuple(found), told, comments)
 

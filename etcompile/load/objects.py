@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from etcompile.diagnostics import Diagnostic, Location, ValuePath, diagnose
+from etcompile.diagnostics import Diagnostic, Location, ValuePath, codes, diagnose
 from etcompile.load.document import Document
 from etcompile.load.limits import Limits
 from etcompile.load.positions import Origin
@@ -59,7 +59,7 @@ def documents(
                 problems.append(one)
             elif len(found) == limits.documents:
                 place = _locate(one, file, ())
-                problems.append(diagnose("ET1010", place, limit=limits.documents))
+                problems.append(diagnose(codes.TOO_MANY_DOCUMENTS, place, limit=limits.documents))
                 return [], problems
             else:
                 number = len(found)
@@ -73,23 +73,25 @@ def _objects(node: Node, file: str) -> Iterator[Node | Diagnostic]:
     if value is None:
         return
     if not isinstance(value, dict):
-        yield diagnose("ET1013", _locate(node, file, ()), found=_shape(value))
+        yield diagnose(codes.NOT_AN_OBJECT, _locate(node, file, ()), found=_shape(value))
         return
     kind, version = value.get("kind"), value.get("apiVersion")
     if isinstance(kind, str) and (kind == "List" or (kind.endswith("List") and "items" in value)):
         yield from _items(node, file)
     elif kind in _KUSTOMIZE_KINDS and str(version).startswith(_KUSTOMIZE_GROUP):
-        yield diagnose("ET1020", _locate(node, file, ("kind",)), what="a kustomization")
+        yield diagnose(
+            codes.KUSTOMIZATION_INPUT, _locate(node, file, ("kind",)), what="a kustomization"
+        )
     elif kind in _FUNCTION_KINDS and str(version).startswith(_FUNCTION_GROUP):
-        yield diagnose("ET1020", _locate(node, file, ("kind",)), what=f"an {kind}")
+        yield diagnose(codes.KUSTOMIZATION_INPUT, _locate(node, file, ("kind",)), what=f"an {kind}")
     elif kind is None and version is None and Path(file).name in _KUSTOMIZE_FILES:
         # kustomize itself fills the two in.
-        yield diagnose("ET1020", _locate(node, file, ()), what="a kustomization")
+        yield diagnose(codes.KUSTOMIZATION_INPUT, _locate(node, file, ()), what="a kustomization")
     else:
         lacking = [name for name in ("apiVersion", "kind") if not _is_name(value.get(name))]
         for name in lacking:
             field = f"{name} that is text" if value.get(name) is not None else name
-            yield diagnose("ET1014", _locate(node, file, (name,)), field=field)
+            yield diagnose(codes.NO_KIND, _locate(node, file, (name,)), field=field)
         if not lacking:
             yield node
 
@@ -98,14 +100,14 @@ def _items(node: Node, file: str) -> Iterator[Node | Diagnostic]:
     """The objects of a List, and of the Lists among its items."""
     items = node.value.get("items")
     if not isinstance(items, list):
-        yield diagnose("ET1019", _locate(node, file, ("items",)))
+        yield diagnose(codes.LIST_ITEMS, _locate(node, file, ("items",)))
         return
     for index, item in enumerate(items):
         path: ValuePath = ("items", index)
         if isinstance(item, dict):
             yield from _objects(Node(_typed(item, node.value), node.origin, node.path + path), file)
         else:
-            yield diagnose("ET1019", _locate(node, file, path))
+            yield diagnose(codes.LIST_ITEMS, _locate(node, file, path))
 
 
 def _typed(item: dict[str, Any], listed: dict[str, Any]) -> dict[str, Any]:

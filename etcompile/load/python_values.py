@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from etcompile.diagnostics import Diagnostic, Location, diagnose
+from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
 from etcompile.load.limits import Limits
 from etcompile.load.scalars import PLAIN, NotJsonError
 from etcompile.load.values import text_bytes
@@ -45,7 +45,7 @@ def json_value(value: object, file: str, limits: Limits) -> tuple[Any, Diagnosti
     except _LimitError as error:
         return None, diagnose(error.code, Location(file), limit=error.limit)
     except NotJsonError as error:
-        return None, diagnose("ET1015", Location(file), what=str(error), advice=PLAIN)
+        return None, diagnose(codes.UNSUPPORTED_YAML, Location(file), what=str(error), advice=PLAIN)
 
 
 class _Copies(Struct):
@@ -69,7 +69,7 @@ class _Copies(Struct):
         if (known := self.made.get(id(value))) is not None:
             return self._again(known, levels)
         if levels == 0:
-            raise _LimitError("ET1008", self.limits.depth)
+            raise _LimitError(codes.NESTING_TOO_DEEP, self.limits.depth)
         copy, size, height = (
             self._mapping(value, where, levels)
             if isinstance(value, Mapping)
@@ -81,13 +81,13 @@ class _Copies(Struct):
     def _again(self, known: tuple[object, Any, int, int], levels: int) -> tuple[Any, int, int]:
         _, copy, size, height = known
         if height > levels:
-            raise _LimitError("ET1008", self.limits.depth)
+            raise _LimitError(codes.NESTING_TOO_DEEP, self.limits.depth)
         self.values += size
         if self.values > self.limits.alias_values:
-            raise _LimitError("ET1009", self.limits.alias_values)
+            raise _LimitError(codes.ALIAS_EXPANSION, self.limits.alias_values)
         self.repeated += text_bytes(copy)
         if self.repeated > self.limits.alias_bytes:
-            raise _LimitError("ET1023", self.limits.alias_bytes // 2**20)
+            raise _LimitError(codes.ALIAS_BYTES, self.limits.alias_bytes // 2**20)
         return copy, size, height
 
     def _list(

@@ -14,7 +14,7 @@ from typing import BinaryIO, Literal
 
 from msgspec import Struct
 
-from etcompile.diagnostics import Diagnostic, Location, diagnose
+from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
 from etcompile.load import access
 from etcompile.naming import natural
 
@@ -23,7 +23,7 @@ _LOCK = "etcompile.lock.json"
 """The lock file of an output folder, which holds no objects."""
 _MAGIC = re.compile(r"[*?\[]")
 _MEBIBYTE = 1024 * 1024
-_OUTSIDE = "ET1033"
+_OUTSIDE = codes.OUTSIDE_THE_BOUNDARY
 
 Identity = tuple[int, int]
 """Device and inode: two paths to one file have the same."""
@@ -125,7 +125,7 @@ def stream_bytes(stream: BinaryIO, shown: str, limit: int) -> bytes | Diagnostic
 
 def too_large(shown: str, limit: int) -> Diagnostic:
     """ET1007 for a file of more than `limit` bytes."""
-    return diagnose("ET1007", Location(shown), limit=f"{limit / _MEBIBYTE:g}")
+    return diagnose(codes.FILE_TOO_LARGE, Location(shown), limit=f"{limit / _MEBIBYTE:g}")
 
 
 def shown_path(path: str) -> str:
@@ -142,7 +142,7 @@ def _status(path: str, boundary: access.Boundary | None) -> os.stat_result | Dia
     except (FileNotFoundError, NotADirectoryError) as error:
         if os.path.islink(path):  # noqa: PTH114
             return unreadable(shown_path(path), error)
-        return diagnose("ET1002", Location(shown_path(path)))
+        return diagnose(codes.NO_SUCH_PATH, Location(shown_path(path)))
     except (OSError, ValueError) as error:
         return unreadable(shown_path(path), error)
 
@@ -152,16 +152,18 @@ def unreadable(shown: str, error: Exception) -> Diagnostic:
     if isinstance(error, access.OutsideError):
         return diagnose(_OUTSIDE, Location(shown), root=shown_path(error.boundary.root))
     if isinstance(error, access.SpecialFileError):
-        return diagnose("ET1016", Location(shown), what=error.what)
+        return diagnose(codes.NOT_A_REGULAR_FILE, Location(shown), what=error.what)
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return diagnose("ET1001", Location(shown), reason=reason[:1].lower() + reason[1:])
+    return diagnose(codes.UNREADABLE_FILE, Location(shown), reason=reason[:1].lower() + reason[1:])
 
 
 def _file(path: str, relative: str, status: os.stat_result) -> SourceFile | Diagnostic:
     """The file, unless opening it might block for ever."""
     shown = shown_path(path)
     if not stat.S_ISREG(status.st_mode):
-        return diagnose("ET1016", Location(shown), what=access.special(status.st_mode))
+        return diagnose(
+            codes.NOT_A_REGULAR_FILE, Location(shown), what=access.special(status.st_mode)
+        )
     return SourceFile(path, shown, shown_path(relative), (status.st_dev, status.st_ino))
 
 
@@ -190,7 +192,7 @@ def _directory_files(
             continue
         identity = (status.st_dev, status.st_ino)
         if identity in above:
-            yield diagnose("ET1012", Location(shown_path(path)))
+            yield diagnose(codes.DIRECTORY_LOOP, Location(shown_path(path)))
         elif identity not in listed:
             listed.add(identity)
             names = _names(path, boundary)
@@ -230,7 +232,7 @@ def _glob_files(
     paths, problems = _glob_paths(pattern, boundary)
     yield from problems
     if not paths and not problems:
-        yield diagnose("ET1002", Location(shown_path(pattern)))
+        yield diagnose(codes.NO_SUCH_PATH, Location(shown_path(pattern)))
     for path in paths:
         status = _status(path, boundary)
         if isinstance(status, Diagnostic):

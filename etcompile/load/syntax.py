@@ -10,7 +10,7 @@ import re
 from msgspec import Struct
 from yaml.error import MarkedYAMLError
 
-from etcompile.diagnostics import Diagnostic, diagnose
+from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.load.text import Text
 
 _NO_SPACE = re.compile(r"\s*(?:- +)*([A-Za-z_][\w./-]*):(?!//)[^\s:]")
@@ -52,7 +52,7 @@ def syntax_problem(text: Text, error: Exception) -> tuple[int, Diagnostic]:
         found = SyntaxProblem(at, "this tag cannot be read", "put the whole value in quotes")
     location = text.location(found.start)
     facts = {"problem": found.problem, "advice": found.advice}
-    return at, diagnose("ET1005", location, **facts)
+    return at, diagnose(codes.YAML_SYNTAX, location, **facts)
 
 
 def _as_libyaml(problem: str, context: str) -> str:

@@ -11,7 +11,7 @@ from bisect import bisect_right
 
 from msgspec import Struct, field
 
-from etcompile.diagnostics import Diagnostic, Location, diagnose
+from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
 
 _LINE_BREAK = re.compile("\r\n|\r|\n")
 _NOT_ALLOWED_ASCII = re.compile("[^\t\n\r\x20-\x7e]")
@@ -92,7 +92,7 @@ def decoded(data: bytes, file: str) -> Text | Diagnostic:
         # Every byte that does not decode becomes one character, so the column stays right.
         readable = Text(file, data.decode(errors="replace"))
         place = readable.location(len(data[: error.start].decode()))
-        return diagnose("ET1003", place, byte=data[error.start])
+        return diagnose(codes.NOT_UTF8, place, byte=data[error.start])
 
 
 def control_character(text: Text) -> Diagnostic | None:
@@ -107,7 +107,7 @@ def control_character(text: Text) -> Diagnostic | None:
     if _SURROGATE.search(place.text or ""):
         # A line with half a character could not be printed.
         place = Location(place.file, place.line, place.column)
-    return diagnose("ET1004", place, character=f"{name} ({code})" if name else code)
+    return diagnose(codes.CONTROL_CHARACTER, place, character=f"{name} ({code})" if name else code)
 
 
 @functools.cache

@@ -23,7 +23,7 @@ from yaml.events import (
     SequenceStartEvent,
 )
 
-from etcompile.diagnostics import Diagnostic, diagnose
+from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.load.events import NotJsonTextError, json_events, looks_like_json, yaml_events
 from etcompile.load.limits import Limits
 from etcompile.load.scalars import (
@@ -246,11 +246,13 @@ def _read_into(
         broken: Break = ("limit", error.start)
     except _AliasError as error:
         place = text.location(error.start, error.end)
-        problem = diagnose("ET1005", place, problem=error.problem, advice=error.advice)
+        problem = diagnose(codes.YAML_SYNTAX, place, problem=error.problem, advice=error.advice)
         broken = ("syntax", error.start)
     except NotJsonTextError as error:
         place = text.location(error.start)
-        problem = diagnose("ET1005", place, problem=error.problem, advice="correct the JSON here")
+        problem = diagnose(
+            codes.YAML_SYNTAX, place, problem=error.problem, advice="correct the JSON here"
+        )
         broken = ("syntax", error.reached)
     except (YAMLError, UnicodeError) as error:
         reached, problem = syntax_problem(text, error)
@@ -317,7 +319,7 @@ def _read_events(
             opening = event
         elif kind is MappingStartEvent or kind is SequenceStartEvent:
             if len(stack) >= limits.depth:
-                raise _LimitError(event, "ET1008", limits.depth)
+                raise _LimitError(event, codes.NESTING_TOO_DEEP, limits.depth)
             mapping = kind is MappingStartEvent
             if event.tag is not None and short_tag(event.tag) not in (
                 _MAPPING_TAGS if mapping else _LIST_TAGS
@@ -346,17 +348,17 @@ def _read_events(
             expanded += values
             repeated += _text_bytes(value, event.anchor, lengths)
             if repeated > limits.alias_bytes:
-                raise _LimitError(event, "ET1023", limits.alias_bytes // 2**20)
+                raise _LimitError(event, codes.ALIAS_BYTES, limits.alias_bytes // 2**20)
             height = max(height, levels)
             if expanded > limits.alias_values:
-                raise _LimitError(event, "ET1009", limits.alias_values)
+                raise _LimitError(event, codes.ALIAS_EXPANSION, limits.alias_values)
             if len(stack) + levels > limits.depth:
-                raise _LimitError(event, "ET1008", limits.depth)
+                raise _LimitError(event, codes.NESTING_TOO_DEEP, limits.depth)
             opening = event
         elif kind is DocumentStartEvent:
             documents += 1
             if documents > limits.documents:
-                raise _LimitError(event, "ET1010", limits.documents)
+                raise _LimitError(event, codes.TOO_MANY_DOCUMENTS, limits.documents)
             root = []
             target, key, merges, keys, anchors = root, _ITEM, None, None, {}
             size = height = 0
@@ -380,7 +382,7 @@ def _read_events(
             given = _merge_bases(value, aliased=kind is AliasEvent)
             if given is None:
                 place = text.location(*_span(opening))
-                reading.problems.append(diagnose("ET1017", place))
+                reading.problems.append(diagnose(codes.MERGE_KEY, place))
                 refused += 1
             else:
                 merges = merges or []
@@ -455,7 +457,7 @@ def _merge_bases(value: Any, *, aliased: bool) -> list[dict[str, Any]] | None:
 
 
 def _not_json(text: Text, event: Any, what: str) -> Diagnostic:
-    return diagnose("ET1015", text.location(*_span(event)), what=what, advice=PLAIN)
+    return diagnose(codes.UNSUPPORTED_YAML, text.location(*_span(event)), what=what, advice=PLAIN)
 
 
 def _template(text: Text, event: Any) -> Diagnostic | None:
@@ -470,14 +472,14 @@ def _template(text: Text, event: Any) -> Diagnostic | None:
     end = end + 2 if end >= 0 and (line < 0 or end < line) else start + 2
     advice = "fill the templates in first: helm template CHART | etcompile render -"
     what = "a template ({{ ... }})"
-    return diagnose("ET1015", text.location(start, end), what=what, advice=advice)
+    return diagnose(codes.UNSUPPORTED_YAML, text.location(start, end), what=what, advice=advice)
 
 
 def _duplicate(text: Text, event: Any, key: str, keys: dict[str, int] | None) -> Diagnostic:
     if keys is None:
         raise _DuplicateKeyError
     place = text.location(*_span(event))
-    return diagnose("ET1006", place, key=key, first=text.line(keys[key]))
+    return diagnose(codes.DUPLICATE_KEY, place, key=key, first=text.line(keys[key]))
 
 
 def _span(event: Any) -> tuple[int, int]:

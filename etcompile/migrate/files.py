@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from etcompile.diagnostics import Diagnostic, diagnose
+from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.emit.files import refused, write_files
 
 _MARK = "Written by etcompile migrate"
@@ -41,7 +41,7 @@ def written(folder: Path, files: Mapping[str, str]) -> list[Diagnostic]:
     for name in files:
         path = folder / name
         if path.exists() and not path.is_symlink() and not _is_ours(path):
-            problems.append(diagnose("ET5001", None, path=str(path)))
+            problems.append(diagnose(codes.FOREIGN_FILE, None, path=str(path)))
     return problems or write_files(folder, {name: text.encode() for name, text in files.items()})
 
 

@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 from etcompile import frontends, intents, stages
 from etcompile.check import kubernetes, metadata
 from etcompile.compiler import Compilation, Options, compile  # noqa: A004
-from etcompile.diagnostics import Diagnostic, diagnose, has_errors
+from etcompile.diagnostics import Diagnostic, codes, diagnose, has_errors
 from etcompile.emit import to_yaml
 from etcompile.frontends import Kind
 from etcompile.frontends.conversion import NotConvertibleError
@@ -91,7 +91,7 @@ def migrated(documents: Iterable[Document], options: Options | None = None) -> M
         return Migrated({}, problems)
     others = [one.data for one in made]
     if not jobs:
-        return Migrated({}, (diagnose("ET5013", None, example="trainingjob"),))
+        return Migrated({}, (diagnose(codes.NOTHING_TO_MIGRATE, None, example="trainingjob"),))
     done = {name: history(found) for name, found in _by_job(scalers).items()}
     specs = [cleaned(one, kind) for one, kind in jobs]
     wanted = (document for found in done.values() for document in found.documents)

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from etcompile.diagnostics import Diagnostic, ValuePath, diagnose
+from etcompile.diagnostics import Diagnostic, ValuePath, codes, diagnose
 from etcompile.load import Document, without_nulls
 from etcompile.overlays import containers
 from etcompile.overlays.errors import PatchError
@@ -120,7 +120,9 @@ def patched(value: Traced, edit: Patch, kind: str, at: ValuePath = ()) -> Traced
 def failed(label: str, error: PatchError) -> Diagnostic:
     """The diagnostic of a patch that could not be applied to the object of that label."""
     place = error.place.source.locate(error.place.path)
-    return diagnose("ET6007", place, what=label, problem=error.problem, advice=error.advice)
+    return diagnose(
+        codes.OVERLAY_PATCH, place, what=label, problem=error.problem, advice=error.advice
+    )
 
 
 def _check_identity(before: Traced, after: Traced, patch: Traced) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from etcompile import data
-from etcompile.diagnostics import Diagnostic, Location, diagnose
+from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
 from etcompile.diagnostics.spelling import probably
 from etcompile.load import Document, Limits, Loaded, from_values, load
 from etcompile.load.sources import shown_path
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _FILE = "overlay.yaml"
 _KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
-_LEFT_OUT = "ET1020"
+_LEFT_OUT = codes.KUSTOMIZATION_INPUT
 
 Given = str | os.PathLike[str] | Mapping[str, Any] | Document
 """A file, a folder with an `overlay.yaml`, the name of a shipped overlay, or a document: as a
@@ -75,7 +75,9 @@ def _loaded(given: Given, limits: Limits) -> Loaded:
     path = Path(name)
     if not _can_be(name):
         facts = {"known": ", ".join(shipped())}
-        return Loaded((), (diagnose("ET6002", Location(shown_path(name)), **facts, near=""),))
+        return Loaded(
+            (), (diagnose(codes.NO_SUCH_OVERLAY, Location(shown_path(name)), **facts, near=""),)
+        )
     if path.is_dir() and (path / _FILE).is_file():
         return load([path / _FILE], limits=limits)
     if name in shipped() and not path.is_file():
@@ -91,7 +93,9 @@ def _loaded(given: Given, limits: Limits) -> Loaded:
         known = ", ".join(shipped())
         near = probably(name, shipped())
         meant = f"did you mean {near}? Otherwise " if near else ""
-        return Loaded((), (diagnose("ET6002", Location(name), known=known, near=meant),))
+        return Loaded(
+            (), (diagnose(codes.NO_SUCH_OVERLAY, Location(name), known=known, near=meant),)
+        )
     return load([path], limits=limits)
 
 
@@ -111,10 +115,14 @@ def _kustomization(loaded: Loaded) -> Diagnostic | None:
     if loaded.documents:
         return None
     found = next((one for one in loaded.diagnostics if one.code == _LEFT_OUT), None)
-    return diagnose("ET6010", found.location, version=API_VERSION) if found else None
+    return (
+        diagnose(codes.KUSTOMIZATION_OVERLAY, found.location, version=API_VERSION)
+        if found
+        else None
+    )
 
 
 def _stranger(document: Document) -> Diagnostic:
     place = document.locate(("kind",))
     found = f"{document.kind} ({document.api_version})"
-    return diagnose("ET6003", place, found=found, version=API_VERSION)
+    return diagnose(codes.NOT_AN_OVERLAY, place, found=found, version=API_VERSION)

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct, field, structs
 
-from etcompile.diagnostics import Diagnostic, Location, ValuePath, diagnose
+from etcompile.diagnostics import Diagnostic, Location, ValuePath, codes, diagnose
 from etcompile.load import without_nulls
 from etcompile.model.protocol import ROLE_LABEL, SCRIPTS_PATH, SPEC_HASH, STORED_JOB
 from etcompile.overlays.alike import Alike, GapRead, filled, filling, grouped
@@ -379,4 +379,6 @@ def _refused(value: Object, after: Traced, path: ValuePath, edit: Edit, reason: 
         else edit.origin.locate("patch")
     )
     what = ".".join(f"'{step}'" if "/" in str(step) else str(step) for step in path)
-    return diagnose("ET6006", place, what=f"{what} of {value['kind']}s", reason=reason)
+    return diagnose(
+        codes.OVERLAY_BREAKS_JOB, place, what=f"{what} of {value['kind']}s", reason=reason
+    )

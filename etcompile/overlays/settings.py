@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from etcompile.diagnostics import Diagnostic, Location, diagnose
+from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
 from etcompile.model import GANGS, PROFILES, Settings
 from etcompile.model.settings import secret_mode
 from etcompile.overlays.containers import new_image
@@ -122,14 +122,17 @@ def _impossible(overlay: Overlay, versions: Sequence[str]) -> Iterator[tuple[str
     if version is not None and version.removeprefix("v") not in versions:
         place = overlay.source.locate(("settings", "kubernetesVersion"))
         known = f"{versions[0]} to {versions[-1]}"
-        yield "kubernetesVersion", diagnose("ET6005", place, version=version, known=known)
+        yield (
+            "kubernetesVersion",
+            diagnose(codes.OVERLAY_KUBERNETES_VERSION, place, version=version, known=known),
+        )
     if (secret := overlay.settings.get("secret")) is not None:
         try:
             secret_mode(secret)
         except ValueError as error:
             place = overlay.source.locate(("settings", "secret"))
-            yield "secret", diagnose("ET6009", place, problem=error)
+            yield "secret", diagnose(codes.OVERLAY_SECRET, place, problem=error)
     gang = overlay.settings.get("gang")
     if gang is not None and gang not in GANGS:
         place = overlay.source.locate(("settings", "gang"))
-        yield "gang", diagnose("ET6008", place, gang=gang, known=", ".join(GANGS))
+        yield "gang", diagnose(codes.OVERLAY_GANG, place, gang=gang, known=", ".join(GANGS))

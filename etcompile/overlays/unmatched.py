@@ -6,7 +6,7 @@ Apart from the matching, since only a complaint needs it.
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from etcompile.diagnostics import Diagnostic, diagnose
+from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.overlays.containers import images
 from etcompile.overlays.overlay import Edit, ImageChange, ResourceChange
 
@@ -37,7 +37,7 @@ def unmatched(
         if isinstance(edit.change, ImageChange):
             place = edit.origin.locate("name")
         yield diagnose(
-            "ET6001",
+            codes.OVERLAY_MATCHES_NOTHING,
             place,
             entry=edit.title,
             what=_what(edit),

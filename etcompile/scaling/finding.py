@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from etcompile import frontends, stages
-from etcompile.diagnostics import Diagnostic, Severity, diagnose, has_errors
+from etcompile.diagnostics import Diagnostic, Severity, codes, diagnose, has_errors
 from etcompile.diagnostics.spelling import probably
 from etcompile.load import Document, access
 from etcompile.options import Options
@@ -150,7 +150,7 @@ def _none(
         advice = f"jobs there: {', '.join(sorted(others)[:_LISTED])}"
     else:
         advice = "there are no jobs: name the folder that holds them"
-    return diagnose("ET3013", None, job=name, where=where, advice=advice)
+    return diagnose(codes.NO_JOB_TO_SCALE, None, job=name, where=where, advice=advice)
 
 
 def _several(name: str, meant: Sequence[Document]) -> Diagnostic:
@@ -165,4 +165,4 @@ def _several(name: str, meant: Sequence[Document]) -> Diagnostic:
     else:
         advice = "choose one with -n and --kind, or name its file"
     facts = {"job": name, "count": len(meant), "jobs": ", ".join(titles), "advice": advice}
-    return diagnose("ET3014", meant[0].locate(("metadata", "name")), **facts)
+    return diagnose(codes.WHICH_JOB, meant[0].locate(("metadata", "name")), **facts)

@@ -6,7 +6,7 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from etcompile import backend, emit, frontends, intents, stages
-from etcompile.diagnostics import Diagnostic, diagnose, has_errors
+from etcompile.diagnostics import Diagnostic, codes, diagnose, has_errors
 from etcompile.emit.files import outside, write_file
 from etcompile.intents.wishes import Change, Wish, change, intent_document, intent_name
 from etcompile.load import Document, parse
@@ -178,7 +178,7 @@ def _not_elastic(job: Job, document: Document) -> Diagnostic:
     field = kind.elastic if kind else ""
     advice = f"set {field} and start it anew; or {anew}" if field else anew
     facts = {"kind": job.kind, "job": job.name, "reason": reason, "advice": advice}
-    return diagnose("ET3015", document.locate(("metadata", "name")), **facts)
+    return diagnose(codes.NOT_ELASTIC, document.locate(("metadata", "name")), **facts)
 
 
 def _workers(job: Job) -> int:

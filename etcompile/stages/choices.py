@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import get_args
 
 from etcompile.check import kubernetes
-from etcompile.diagnostics import Diagnostic, diagnose
+from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.model import PROFILES, SecretMode, Services, Settings
 from etcompile.model import settings as known_settings
 from etcompile.options import Options
@@ -68,7 +68,9 @@ def _refused(name: str, value: object, problem: str) -> Diagnostic:
     from etcompile.diagnostics.excerpts import excerpt  # noqa: PLC0415 - few choices are refused
 
     words = excerpt(shown(value), _LONGEST_SHOWN)
-    return diagnose("ET5018", None, option=f"Settings.{name}", value=words, problem=problem)
+    return diagnose(
+        codes.IMPOSSIBLE_CHOICE, None, option=f"Settings.{name}", value=words, problem=problem
+    )
 
 
 def _folders(options: Options) -> Iterator[Diagnostic]:
@@ -77,4 +79,4 @@ def _folders(options: Options) -> Iterator[Diagnostic]:
         if given is not None and "\0" in str(given):
             words = str(given).replace("\0", "\\0")
             facts = {"option": f"Options.{name}", "value": words}
-            yield diagnose("ET5018", None, **facts, problem="no path holds a NUL")
+            yield diagnose(codes.IMPOSSIBLE_CHOICE, None, **facts, problem="no path holds a NUL")

@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 
 from etcompile import keypair
 from etcompile.backend import secrets
-from etcompile.diagnostics import Diagnostic, Location, diagnose
+from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
 from etcompile.digest import sha256
 from etcompile.encryption import RecipientError
 from etcompile.load import Limits, access
@@ -115,7 +115,9 @@ def _filling(reader: "Recipient", options: Options) -> Fill:
     def fill(value: Object, job: Job) -> tuple[Object, Sequence[Diagnostic]]:
         if last is None or job.credentials is None:
             place = job.origin.locate("metadata", "name")
-            return value, [diagnose("ET5014", place, job=job.name, kind=reader.mode.kind)]
+            return value, [
+                diagnose(codes.ENCRYPTED_NEEDS_FOLDER, place, job=job.name, kind=reader.mode.kind)
+            ]
         shape = secrets.key_pair(job.credentials)
         if (standing := last.of(value)) is None:
             if last.damaged:
@@ -129,7 +131,7 @@ def _filling(reader: "Recipient", options: Options) -> Fill:
             facts = {"what": _what(value), "problem": problem.text}
             advice = f"{problem.stay}; or begin a run with a key pair of its own: {_run(job)}"
             where = standing.locate(("metadata", "name"))
-            return value, [diagnose("ET5015", where, **facts, advice=advice)]
+            return value, [diagnose(codes.KEY_PAIR_STAYS, where, **facts, advice=advice)]
         return reader.kept(value, standing.data), ()
 
     return fill
@@ -146,7 +148,7 @@ def _run(job: Job) -> str:
 def _unreadable(value: Object, last: "Kept") -> Diagnostic:
     problem = f"its key pair may be in {', '.join(last.damaged)}, which cannot be read"
     advice = "restore it from Git; of a merge conflict, take either side as it was"
-    return diagnose("ET5015", None, what=_what(value), problem=problem, advice=advice)
+    return diagnose(codes.KEY_PAIR_STAYS, None, what=_what(value), problem=problem, advice=advice)
 
 
 def _content(
@@ -159,13 +161,17 @@ def _content(
     try:
         return access.content(mode.file, limits.boundary, limits.file_bytes), []
     except access.OutsideError as error:
-        return b"", [diagnose("ET1033", place or Location(mode.file), root=error.boundary.root)]
+        return b"", [
+            diagnose(
+                codes.OUTSIDE_THE_BOUNDARY, place or Location(mode.file), root=error.boundary.root
+            )
+        ]
     except access.SpecialFileError:
-        return b"", [diagnose("ET5016", None, option=option, problem="it is no file")]
+        return b"", [diagnose(codes.SECRET_SOURCE, None, option=option, problem="it is no file")]
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         problem = f"the file cannot be read: {reason[:1].lower()}{reason[1:]}"
-        return b"", [diagnose("ET5016", None, option=option, problem=problem)]
+        return b"", [diagnose(codes.SECRET_SOURCE, None, option=option, problem=problem)]
 
 
 def _digest(file: str, content: bytes) -> tuple[tuple[str, str], ...]:

@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 from etcompile import backend, overlays
 from etcompile.check import kubernetes, schema
 from etcompile.check.document import Finding, whole_path
-from etcompile.diagnostics import Diagnostic, Location, diagnose, has_errors
+from etcompile.diagnostics import Diagnostic, Location, codes, diagnose, has_errors
 from etcompile.load import Document
 from etcompile.model import Settings
 from etcompile.options import Options
@@ -169,4 +169,4 @@ def _undeclared(
     if backend.gang.scheduler_of(settings.gang).declares_version:
         problem = "nobody said which version of Kubernetes the cluster has"
         advice = "pass --kubernetes-version, or set kubernetesVersion in an overlay"
-        yield diagnose("ET2087", place, problem=problem, advice=advice)
+        yield diagnose(codes.GANG_NATIVE, place, problem=problem, advice=advice)

@@ -5,7 +5,7 @@ into a file.
 """
 
 from etcompile import frontends
-from etcompile.diagnostics import Diagnostic, diagnose
+from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.load import Document
 from etcompile.load.relocated import relocated
 from etcompile.stages.misplaced import placed
@@ -64,4 +64,4 @@ def former_version(document: Document) -> list[Diagnostic]:
         moves = f", with these changes: {'; '.join(changes[1:])}" if changes[1:] else ""
         advice = f"write apiVersion: {now.api_version}{moves}. {_MIGRATE}"
     place = document.locate(("apiVersion",))
-    return [diagnose("ET2011", place, kind=name, version=version, advice=advice)]
+    return [diagnose(codes.UNKNOWN_VERSION, place, kind=name, version=version, advice=advice)]

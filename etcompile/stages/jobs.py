@@ -13,7 +13,7 @@ from msgspec import Struct, field, structs
 from etcompile import backend, emit, intents, overlays
 from etcompile.check import counts, kubernetes, objects, sizes, variables
 from etcompile.check import job as job_rules
-from etcompile.diagnostics import Diagnostic, Location, diagnose, has_errors
+from etcompile.diagnostics import Diagnostic, Location, codes, diagnose, has_errors
 from etcompile.load import Document
 from etcompile.load.sources import unreadable
 from etcompile.model import Intent, Job, Origin, Settings
@@ -81,7 +81,7 @@ def job_objects(
     problems += job_rules.check_folded(_as_run(job, settings)[0], folded.highest_index)
     if job.namespace is None and (reason := backend.namespace_reason(job, settings)):
         place = job.origin.locate("metadata", "name")
-        problems.append(diagnose("ET2043", place, job=job.name, reason=reason))
+        problems.append(diagnose(codes.ASSUMED_NAMESPACE, place, job=job.name, reason=reason))
         job = structs.replace(job, namespace="default")
     # Not the intents' files: one more of them must not change every header.
     sources = {job.origin.source.relative} | {*environment.settled_by}
@@ -116,7 +116,7 @@ def job_objects(
         facts = {"template": error.template, "problem": error.problem}
         facts["shipped"] = f"templates/{error.template}"
         own = Location(error.file, error.line) if error.file else None
-        problems.append(diagnose("ET5004", own, **facts))
+        problems.append(diagnose(codes.TEMPLATE, own, **facts))
     problems += [*objects.check_compiled(job, made), *variables.check_variables(job, made)]
     problems += sizes.check_sizes(job, made, settings.profiles)
     group = JobObjects(
@@ -218,7 +218,7 @@ def _patched_problems(patched: overlays.PatchedObjects, settings: Settings) -> l
             namespaced=may_have_namespace(value.data),
         )
         # A kind of somebody else's that we made is no news.
-        problems += (one for one in found if one.code != "ET4003")
+        problems += (one for one in found if one.code != codes.KUBERNETES_UNKNOWN_KIND)
     return problems
 
 
@@ -265,7 +265,9 @@ def texts_of(options: Options) -> tuple[backend.Texts, tuple[Diagnostic, ...]]:
     texts = backend.Texts(folder)
     notes = [
         diagnose(
-            "ET5012", Location(folder.file(name)), advice=f"did you mean {meant}?" if meant else ""
+            codes.UNUSED_TEMPLATE,
+            Location(folder.file(name)),
+            advice=f"did you mean {meant}?" if meant else "",
         )
         for name, meant in texts.unused()
     ]

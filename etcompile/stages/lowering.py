@@ -13,7 +13,7 @@ from etcompile import frontends
 from etcompile.check import job as job_rules
 from etcompile.check import kubernetes, metadata
 from etcompile.check.document import Asked, Finding, Rules, Template, findings
-from etcompile.diagnostics import Diagnostic, diagnose, has_errors
+from etcompile.diagnostics import Diagnostic, codes, diagnose, has_errors
 from etcompile.frontends import Kind
 from etcompile.frontends.kind import MANAGED_BY, MULTIKUEUE
 from etcompile.load import Document
@@ -136,14 +136,14 @@ def _skipped(document: Document, kind: Kind) -> Diagnostic | None:
     if (manager := kind.other_manager(document.data)) != MULTIKUEUE:
         return None
     facts = {"what": document.label, "manager": manager}
-    return diagnose("ET2112", document.locate(MANAGED_BY), **facts)
+    return diagnose(codes.MANAGED_JOB_SKIPPED, document.locate(MANAGED_BY), **facts)
 
 
 def _managed(document: Document, kind: Kind) -> Iterator[Diagnostic]:
     """An error for a job that is another controller's (reference 1.2, managedBy)."""
     if (manager := kind.other_manager(document.data)) is not None:
         place = document.locate(MANAGED_BY)
-        yield diagnose("ET2060", place, manager=manager, own=kind.managers[0])
+        yield diagnose(codes.FOREIGN_MANAGER, place, manager=manager, own=kind.managers[0])
 
 
 def _lowered(document: Document, kind: Kind, version: str) -> _Lowered:
@@ -224,12 +224,12 @@ def _unknown_version(document: Document) -> list[Diagnostic]:
         return problems
     if known := frontends.served_versions(version, name):
         facts = {"kind": name, "version": version, "advice": f"use {' or '.join(known)}"}
-        return [diagnose("ET2011", document.locate(("apiVersion",)), **facts)]
+        return [diagnose(codes.UNKNOWN_VERSION, document.locate(("apiVersion",)), **facts)]
     group = version.partition("/")[0]
     if known := frontends.kinds_of(group):
         facts = {"group": group, "kind": name, "known": ", ".join(known)}
-        return [diagnose("ET2013", document.locate(("kind",)), **facts)]
+        return [diagnose(codes.UNKNOWN_KIND, document.locate(("kind",)), **facts)]
     if (meant := frontends.meant_version(version, name)) and meant != version:
         facts = {"kind": name, "version": version, "meant": meant}
-        return [diagnose("ET2111", document.locate(("apiVersion",)), **facts)]
+        return [diagnose(codes.MISSPELT_GROUP, document.locate(("apiVersion",)), **facts)]
     return []

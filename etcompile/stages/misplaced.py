@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from etcompile.check.schema import rules
-from etcompile.diagnostics import Diagnostic, ValuePath, diagnose
+from etcompile.diagnostics import Diagnostic, ValuePath, codes, diagnose
 from etcompile.frontends import Kind
 from etcompile.load import Document
 
@@ -175,7 +175,7 @@ def _warning(document: Document, kind: Kind, moves: list[_Move]) -> Diagnostic:
     fields = [_dotted(move.before) for move in moves]
     verb = "stands" if len(fields) == 1 else "stand"
     return diagnose(
-        "ET2110",
+        codes.MISPLACED_POLICY,
         document.locate(moves[0].before, key=True),
         fields=_listed(fields),
         verb=verb,

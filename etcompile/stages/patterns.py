@@ -10,13 +10,18 @@ from typing import Any
 
 from msgspec import structs
 
-from etcompile.diagnostics import Diagnostic, Location, ValuePath, diagnose, has_errors
+from etcompile.diagnostics import Diagnostic, Location, ValuePath, codes, diagnose, has_errors
 from etcompile.load import Document, Limits, Loaded, load
 from etcompile.model import Job
 
 Object = Mapping[str, Any]
 _KIND = "SecretProviderClass"
-_CLOSED = ("ET1001", "ET1002", "ET1007", "ET1016")
+_CLOSED = (
+    codes.UNREADABLE_FILE,
+    codes.NO_SUCH_PATH,
+    codes.FILE_TOO_LARGE,
+    codes.NOT_A_REGULAR_FILE,
+)
 """What is said of a file that was not read, which quotes nothing of it."""
 _VARIABLE = re.compile(r"\$\(([A-Za-z]+)\)")
 
@@ -64,7 +69,9 @@ def _is_pattern(loaded: Loaded) -> bool:
 
 def _unquoted(file: str, loaded: Loaded, place: Location) -> tuple[Diagnostic, ...]:
     """Why a file that an overlay names is no pattern, without a word of what is in it."""
-    outside = next((one for one in loaded.diagnostics if one.code == "ET1033"), None)
+    outside = next(
+        (one for one in loaded.diagnostics if one.code == codes.OUTSIDE_THE_BOUNDARY), None
+    )
     if outside is not None:
         return (structs.replace(outside, location=place),)
     closed = [one for one in loaded.diagnostics if one.code in _CLOSED]
@@ -72,7 +79,7 @@ def _unquoted(file: str, loaded: Loaded, place: Location) -> tuple[Diagnostic, .
         problem = f"'{file}': {closed[0].message}"
     else:
         problem = f"'{file}' must hold one {_KIND} and nothing else; see etcompile check '{file}'"
-    return (diagnose("ET5016", place, option="--secret csi", problem=problem),)
+    return (diagnose(codes.SECRET_SOURCE, place, option="--secret csi", problem=problem),)
 
 
 def _filled(value: Object, job: Job, document: Document) -> tuple[Object, Sequence[Diagnostic]]:
@@ -104,4 +111,6 @@ def _written(value: Any, text: Callable[[re.Match[str]], str]) -> Any:
 
 
 def _refused(document: Document, path: ValuePath, problem: str) -> Diagnostic:
-    return diagnose("ET5016", document.locate(path), option="--secret csi", problem=problem)
+    return diagnose(
+        codes.SECRET_SOURCE, document.locate(path), option="--secret csi", problem=problem
+    )

@@ -8,11 +8,11 @@ import re
 
 from msgspec import structs
 
-from etcompile.diagnostics import Diagnostic, Severity
+from etcompile.diagnostics import Diagnostic, Severity, codes
 
 _VARIABLE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_.]*(?::?[-=?+][^}\n]*)?\}|\$[A-Z_][A-Z0-9_]*\b")
 _EXPRESSION = re.compile(r"\{\{.*?\}\}")
-_SYNTAX = frozenset({"ET1005", "ET1015", "ET1006"})
+_SYNTAX = frozenset({codes.YAML_SYNTAX, codes.UNSUPPORTED_YAML, codes.DUPLICATE_KEY})
 
 
 def with_placeholder_hint(diagnostic: Diagnostic) -> Diagnostic:

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from etcompile import frontends, overlays
 from etcompile.check import job as job_rules
-from etcompile.diagnostics import Diagnostic, ValuePath, diagnose
+from etcompile.diagnostics import Diagnostic, ValuePath, codes, diagnose
 from etcompile.load import Document, Loaded, from_values, load, without_nulls
 from etcompile.model import DLROVER_VERSION
 from etcompile.neighbours import is_namespaced
@@ -93,7 +93,9 @@ def _without_overlays(
     if options.overlays or len(left) == len(documents):
         return left, []
     found = [document for document in documents if overlays.is_overlay(document)]
-    return left, [diagnose("ET6004", one.locate(("kind",)), file=one.file) for one in found]
+    return left, [
+        diagnose(codes.OVERLAY_AMONG_INPUTS, one.locate(("kind",)), file=one.file) for one in found
+    ]
 
 
 def _templates(document: Document) -> Mapping[str, ValuePath] | None:
@@ -116,7 +118,7 @@ def _in_namespace(
         if document.namespace not in (None, namespace):
             problems.append(
                 diagnose(
-                    "ET5005",
+                    codes.OPTION,
                     document.locate(("metadata", "namespace")),
                     option=f"--namespace {namespace}",
                     problem=f"{document.kind} '{document.name}' is in '{document.namespace}'",
@@ -173,5 +175,5 @@ def _twice(documents: Sequence[Document]) -> list[Diagnostic]:
         if known is not document:
             place = document.locate(("metadata", "name"))
             facts = {"what": document.label, "first": known.locate(("metadata", "name"))}
-            problems.append(diagnose("ET1018", place, **facts))
+            problems.append(diagnose(codes.SAME_OBJECT_TWICE, place, **facts))
     return problems

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from etcompile.diagnostics import Diagnostic, diagnose
+from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.encryption import RecipientError, age, sealed, sops
 from etcompile.model import SecretMode
 from etcompile.model.protocol import KEY_PAIR, SEALED_FOR
@@ -82,7 +82,7 @@ def refused(mode: SecretMode, error: RecipientError) -> Diagnostic:
     """What to say of a recipient that cannot be one."""
     # Not the names of recipients: somebody may have written an identity there.
     option = f"--secret {mode if mode.kind == 'sealed' else mode.kind}"
-    return diagnose("ET5016", None, option=option, problem=str(error))
+    return diagnose(codes.SECRET_SOURCE, None, option=option, problem=str(error))
 
 
 class _Controller(Struct, frozen=True):

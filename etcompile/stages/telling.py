@@ -5,7 +5,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from etcompile.diagnostics import Diagnostic
+from etcompile.diagnostics import Diagnostic, codes
 from etcompile.diagnostics.credentials import may_hold_credential
 from etcompile.load import Document
 
@@ -52,7 +52,7 @@ def _told_once(diagnostics: Sequence[Diagnostic], files: Collection[str]) -> lis
             told[number] = one
             continue
         # A failed patch names the object, and a place in a list may differ between objects.
-        words = "" if one.code == "ET6007" else _INDEX.sub("", one.message)
+        words = "" if one.code == codes.OVERLAY_PATCH else _INDEX.sub("", one.message)
         told.setdefault((one.code, place, words), one)
     return list(told.values())
 

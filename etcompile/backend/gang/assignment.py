@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from etcompile.backend.gang.group import Group, Object, pod_specs
 from etcompile.backend.gang.scheduler import Scheduler
-from etcompile.diagnostics import Diagnostic, Location, Source, diagnose
+from etcompile.diagnostics import Diagnostic, Location, Source, codes, diagnose
 from etcompile.model.protocol import ROLE_LABEL
 from etcompile.model.schedulers import SCHEDULER_NAMES
 
@@ -55,7 +55,7 @@ def scheduler_problems(
     for name, roles in found.items():
         if _is_strange(name, scheduler, wanted):
             yield diagnose(
-                "ET2101",
+                codes.GANG_OTHER_SCHEDULER,
                 _place(group, written, "schedulerName", name, roles),
                 found=name,
                 roles=" and ".join(roles),
@@ -83,7 +83,7 @@ def priority_problems(group: Group, scheduler: Scheduler, written: Written) -> I
     if scheduler.one_priority:
         yield _differing("priorityClassName", found, place)
         return
-    yield diagnose("ET2100", place, values=_words(found), scheduler=scheduler.title)
+    yield diagnose(codes.GANG_PRIORITIES, place, values=_words(found), scheduler=scheduler.title)
 
 
 def _replaced(
@@ -95,7 +95,7 @@ def _replaced(
         if written and written != wanted and share.role.name in found.get(str(wanted), ()):
             place = template.origin.locate("spec", "schedulerName")
             facts = {"found": written, "role": share.role.name, "wanted": wanted}
-            yield diagnose("ET2102", place, **facts)
+            yield diagnose(codes.GANG_SCHEDULER_REPLACED, place, **facts)
 
 
 def _is_strange(name: str, scheduler: Scheduler, wanted: str | None) -> bool:
@@ -116,7 +116,7 @@ def _advice(name: str, scheduler: Scheduler, wanted: str | None) -> str:
 
 
 def _differing(field: str, found: dict[str, list[str]], place: Location) -> Diagnostic:
-    return diagnose("ET2082", place, field=field, values=_words(found))
+    return diagnose(codes.GANG_MIXED, place, field=field, values=_words(found))
 
 
 def _words(found: dict[str, list[str]]) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 from etcompile.backend.gang.group import Group, Object, Place, pod_specs
 from etcompile.backend.gang.podgroup import group_metadata
 from etcompile.backend.gang.scheduler import NOT_QUEUED, Membership, Scheduler
-from etcompile.diagnostics import Diagnostic, diagnose
+from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.model.schedulers import SCHEDULER_NAMES
 
 _API = "scheduling.run.ai/v2alpha2"
@@ -87,14 +87,14 @@ def _problems(group: Group, objects: Sequence[Object]) -> Iterator[Diagnostic]:
         reason = f"it must be {' or '.join(_KINDS)}, and is '{kind}'"
         at = group.job.origin.locate("metadata", "labels", _PREEMPTIBILITY)
         yield diagnose(
-            "ET2092", at, field=f"label {_PREEMPTIBILITY}", scheduler="KAI", reason=reason
+            codes.GANG_FIELD, at, field=f"label {_PREEMPTIBILITY}", scheduler="KAI", reason=reason
         )
     for value in objects:
         if (value["kind"], value["apiVersion"]) != ("PodGroup", _API):
             continue
         name = value["metadata"]["name"]
         for problem in (*_wrong(value["spec"]), *_strangers(value["spec"], objects)):
-            yield diagnose("ET2089", place, group=name, problem=problem)
+            yield diagnose(codes.GANG_KAI, place, group=name, problem=problem)
 
 
 def _wrong(spec: Mapping[str, Any]) -> Iterator[str]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from etcompile.backend.gang.queues import QUEUE_KEYS, QueueKey
-from etcompile.diagnostics import Diagnostic, Location, Source, diagnose
+from etcompile.diagnostics import Diagnostic, Location, Source, codes, diagnose
 from etcompile.model import Job, Settings
 from etcompile.model.protocol import ROLE_LABEL
 from etcompile.model.schedulers import (
@@ -100,13 +100,13 @@ def _unread_of_pod(
     place: Location,
 ) -> Iterator[Diagnostic]:
     if key.name == KUEUE_QUEUE:
-        yield diagnose("ET2093", place, role=role, label=KUEUE_QUEUE)
+        yield diagnose(codes.QUEUED_ONE_BY_ONE, place, role=role, label=KUEUE_QUEUE)
         return
     name = pod["spec"].get("schedulerName")
     if name == SCHEDULER_NAMES.get(key.scheduler):
         if settings.gang == "none" and key.scheduler in _GROUPS_ALONE:
             facts = {"role": role, "key": key.title, "scheduler": title(key.scheduler)}
-            yield diagnose("ET2104", place, **facts, gang=key.scheduler)
+            yield diagnose(codes.SCHEDULED_ONE_BY_ONE, place, **facts, gang=key.scheduler)
         return
     if key.name not in getattr(job.gang, key.field):
         yield _unread(f"{key.title} of {role}", key.scheduler, settings, title, place)
@@ -131,15 +131,15 @@ def _unread(
     if settings.gang != "none":
         reason = _ONLY_KUEUE if kueue else f"only {title(reader)} reads it"
         facts = {"field": what, "scheduler": title(settings.gang), "reason": reason}
-        return diagnose("ET2092", place, **facts)
+        return diagnose(codes.GANG_FIELD, place, **facts)
     reason = f"only {title(reader)} reads it, and no gang scheduler is chosen"
     if kueue:
         reason = "Kueue queues Pods, and only --gang kueue gives them its labels"
     advice = f"choose --gang {reader}"
-    return diagnose("ET2041", place, where=what, reason=reason, advice=advice)
+    return diagnose(codes.NO_EFFECT, place, where=what, reason=reason, advice=advice)
 
 
 def _on_pods_only(what: str, title: str, place: Location) -> Diagnostic:
     reason = f"{title} reads it from Pods only"
     advice = "write it in the metadata of the Pod templates"
-    return diagnose("ET2041", place, where=what, reason=reason, advice=advice)
+    return diagnose(codes.NO_EFFECT, place, where=what, reason=reason, advice=advice)

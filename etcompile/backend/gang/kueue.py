@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from etcompile.backend.gang.group import Group, Object, Place, pod_specs
 from etcompile.backend.gang.scheduler import LABEL, Membership, Scheduler
-from etcompile.diagnostics import Diagnostic, diagnose
+from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.model import Member
 from etcompile.model.schedulers import KUEUE_QUEUE
 
@@ -54,14 +54,16 @@ def _problems(group: Group, objects: Sequence[Object]) -> Iterator[Diagnostic]:
     place = group.job.origin.locate("metadata", "name")
     if group.job.run_id is None:
         problem = "Kueue waits for Pods of other names when it has taken some away"
-        yield diagnose("ET2085", place, problem=problem, advice="give the run an ID: --run auto")
+        yield diagnose(
+            codes.GANG_KUEUE, place, problem=problem, advice="give the run an ID: --run auto"
+        )
     for name in _gone(group):
         problem = f"{name} is scaled in, and was one of those that it admits together"
         advice = "scale in others, or change replicas in the job itself and give it a new --run"
-        yield diagnose("ET2085", place, problem=problem, advice=advice)
+        yield diagnose(codes.GANG_KUEUE, place, problem=problem, advice=advice)
         return
     for problem in _wrong(group, objects):
-        yield diagnose("ET2085", place, problem=problem, advice="")
+        yield diagnose(codes.GANG_KUEUE, place, problem=problem, advice="")
 
 
 def _gone(group: Group) -> Iterator[str]:

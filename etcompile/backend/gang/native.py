@@ -10,7 +10,7 @@ from typing import Any
 from etcompile.backend.gang.group import Group, Object, Place, pod_specs
 from etcompile.backend.gang.podgroup import group_metadata
 from etcompile.backend.gang.scheduler import NOT_QUEUED, Membership, Scheduler
-from etcompile.diagnostics import Diagnostic, diagnose
+from etcompile.diagnostics import Diagnostic, codes, diagnose
 
 _WORKLOADS, _GROUPS, _BETA = 35, 36, 37
 """The minor versions since which there are Workloads, PodGroups, and PodGroups of which the
@@ -54,12 +54,12 @@ def _problems(group: Group, objects: Sequence[Object]) -> Iterator[Diagnostic]:
     if group.minor < _WORKLOADS:
         problem = f"Kubernetes {group.version} has no gangs of its own, 1.{_WORKLOADS} is the first"
         advice = "choose another gang scheduler, or give a later --kubernetes-version"
-        yield diagnose("ET2087", place, problem=problem, advice=advice)
+        yield diagnose(codes.GANG_NATIVE, place, problem=problem, advice=advice)
     for value in objects:
         if value["kind"] == "PodGroup" and value["apiVersion"].startswith("scheduling.k8s.io/"):
             for problem in _wrong(value["spec"], group.minor, objects):
                 advice = "change it in the overlay that adds it"
-                yield diagnose("ET2087", place, problem=problem, advice=advice)
+                yield diagnose(codes.GANG_NATIVE, place, problem=problem, advice=advice)
 
 
 def _wrong(spec: Mapping[str, Any], minor: int, objects: Sequence[Object]) -> Iterator[str]:

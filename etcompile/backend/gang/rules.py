@@ -11,7 +11,7 @@ from etcompile.backend.gang import requests
 from etcompile.backend.gang.assignment import Written, priority_problems, scheduler_problems
 from etcompile.backend.gang.group import Group, Object, Share, place_of, pod_specs
 from etcompile.backend.gang.scheduler import LABEL, SUBDOMAIN, Scheduler
-from etcompile.diagnostics import Diagnostic, Location, diagnose
+from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
 from etcompile.diagnostics.excerpts import excerpts
 from etcompile.model import Job
 from etcompile.model.protocol import ROLE_LABEL
@@ -48,7 +48,7 @@ def unused_without_scheduler(job: Job) -> list[Diagnostic]:
     reason = "no gang scheduler is chosen"
     place = origin.source.locate(path, key=True)
     facts = {"where": where, "reason": reason, "advice": advice}
-    return [diagnose("ET2041", place, **facts)]
+    return [diagnose(codes.NO_EFFECT, place, **facts)]
 
 
 def check(
@@ -88,7 +88,7 @@ def _ignored(group: Group, scheduler: Scheduler) -> Iterator[Diagnostic]:
     for field, origin in group.asked.origins.items():
         if reason := scheduler.unused.get(field):
             facts = {"field": _TITLES[field], "scheduler": scheduler.title, "reason": reason}
-            yield diagnose("ET2092", origin.locate(), **facts)
+            yield diagnose(codes.GANG_FIELD, origin.locate(), **facts)
 
 
 def _names(group: Group, scheduler: Scheduler) -> Iterator[Diagnostic]:
@@ -107,7 +107,7 @@ def _names(group: Group, scheduler: Scheduler) -> Iterator[Diagnostic]:
             place = _place(group, field)
             if what == "queue" and group.claims:
                 place = group.claims[0].origin.locate()
-            yield diagnose("ET2081", place, **facts, scheduler=scheduler.title)
+            yield diagnose(codes.GANG_NAME, place, **facts, scheduler=scheduler.title)
 
 
 def _queues(group: Group) -> Iterator[Diagnostic]:
@@ -117,7 +117,7 @@ def _queues(group: Group) -> Iterator[Diagnostic]:
         if first and claim and claim.queue != first.queue:
             facts = {"where": claim.where, "queue": claim.queue}
             place = claim.origin.locate()
-            yield diagnose("ET2103", place, **facts, used=first.queue, by=first.where)
+            yield diagnose(codes.GANG_QUEUES, place, **facts, used=first.queue, by=first.where)
 
 
 def _size(group: Group, scheduler: Scheduler, objects: Sequence[Object]) -> Iterator[Diagnostic]:
@@ -146,7 +146,7 @@ def _size(group: Group, scheduler: Scheduler, objects: Sequence[Object]) -> Iter
             problem += f" of {share.role.name}"
             facts = problem, "lower replicas in the job itself, and render it as a new --run"
     if facts:
-        yield diagnose("ET2080", place, problem=facts[0], advice=facts[1])
+        yield diagnose(codes.GANG_SIZE, place, problem=facts[0], advice=facts[1])
 
 
 def _written(value: Object, scheduler: Scheduler) -> int | None:
@@ -165,7 +165,7 @@ def _spread(group: Group, objects: Sequence[Object]) -> Iterator[Diagnostic]:
     spaces = {value["metadata"].get("namespace") for value in objects if value["kind"] in own}
     if len(spaces) > 1:
         which = " and ".join(sorted(str(space or "none") for space in spaces))
-        yield diagnose("ET2082", _place(group, None), field="namespace", values=which)
+        yield diagnose(codes.GANG_MIXED, _place(group, None), field="namespace", values=which)
 
 
 def _replaced(
@@ -191,7 +191,7 @@ def _replaced(
                     what = f"{field.removesuffix('s')} {key}"
                     found, wanted = excerpts(given[key], marks[key], _LONGEST)
                     facts = {"what": what, "found": found, "role": role.name}
-                    yield diagnose("ET2105", at, **facts, wanted=wanted)
+                    yield diagnose(codes.GANG_MARKS_REPLACED, at, **facts, wanted=wanted)
 
 
 def _modest(group: Group) -> Iterator[Diagnostic]:
@@ -208,7 +208,9 @@ def _modest(group: Group) -> Iterator[Diagnostic]:
         first = next(iter(silent)).partition("/")[0]
         share = next(one for one in group.shares if one.role.name == first)
         where = ", ".join(f"{name} ({' and '.join(parts)})" for name, parts in silent.items())
-        yield diagnose("ET2083", share.role.template.origin.locate("spec"), where=where)
+        yield diagnose(
+            codes.GANG_NO_REQUESTS, share.role.template.origin.locate("spec"), where=where
+        )
 
 
 def _unlike(group: Group, objects: Sequence[Object]) -> Iterator[Diagnostic]:
@@ -224,7 +226,7 @@ def _unlike(group: Group, objects: Sequence[Object]) -> Iterator[Diagnostic]:
             name = pod["metadata"].get("name", role)
             share = _of(group, role)
             place = share.role.origin.locate(key=True) if share else None
-            yield diagnose("ET2084", place, role=role, pod=name)
+            yield diagnose(codes.GANG_SHAPES, place, role=role, pod=name)
 
 
 def _shape(spec: Mapping[str, Any]) -> tuple[object, ...]:
@@ -247,7 +249,7 @@ def _torn(
                 waves.setdefault(wave(value), f"{value['kind']} {value['metadata']['name']}")
     if len(waves) > 1:
         which = " and ".join(f"{name} in wave {number}" for number, name in sorted(waves.items()))
-        yield diagnose("ET2090", _place(group, None), objects=which)
+        yield diagnose(codes.GANG_WAVES, _place(group, None), objects=which)
 
 
 def _overtaken(
@@ -264,7 +266,7 @@ def _overtaken(
     if missing and 0 < group.minimum < len(named):
         facts = {"scheduler": scheduler.title, "count": group.minimum, "pod": missing[0]}
         first = ", ".join(name for name, _ in taken[:3])
-        yield diagnose("ET2091", _place(group, "minimum"), **facts, first=first)
+        yield diagnose(codes.GANG_LEADER, _place(group, "minimum"), **facts, first=first)
 
 
 def _of(group: Group, role: str) -> Share | None:

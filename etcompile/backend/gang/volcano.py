@@ -6,7 +6,7 @@ from typing import Any
 from etcompile.backend.gang.group import Group, Object, Place
 from etcompile.backend.gang.podgroup import group_metadata
 from etcompile.backend.gang.scheduler import NOT_QUEUED, Membership, Scheduler
-from etcompile.diagnostics import Diagnostic, diagnose
+from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.model.schedulers import SCHEDULER_NAMES
 
 _API = "scheduling.volcano.sh/v1beta1"
@@ -58,13 +58,13 @@ def _problems(group: Group, objects: Sequence[Object]) -> Iterator[Diagnostic]:
     if group.asked.timeout and (name := _waiting(group)):
         reason = f"the annotation {name} of the job says how long it may wait"
         facts = {"field": "timeout", "scheduler": "Volcano", "reason": reason}
-        yield diagnose("ET2092", group.asked.origins["timeout"].locate(), **facts)
+        yield diagnose(codes.GANG_FIELD, group.asked.origins["timeout"].locate(), **facts)
     for value in objects:
         if (value["kind"], value["apiVersion"]) == ("PodGroup", _API):
             for problem in _wrong(value["spec"]):
                 place = group.job.origin.locate("metadata", "name")
                 name = value["metadata"]["name"]
-                yield diagnose("ET2086", place, group=name, problem=problem)
+                yield diagnose(codes.GANG_VOLCANO, place, group=name, problem=problem)
 
 
 def _wrong(spec: Mapping[str, Any]) -> Iterator[str]:

@@ -13,7 +13,7 @@ from typing import Any
 from etcompile.backend.gang.group import Group, Object, Place, pod_specs
 from etcompile.backend.gang.requests import requested, written
 from etcompile.backend.gang.scheduler import NOT_QUEUED, Membership, Scheduler
-from etcompile.diagnostics import Diagnostic, diagnose
+from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.model import quantity
 from etcompile.model.schedulers import SCHEDULER_NAMES
 
@@ -67,7 +67,7 @@ def _in_order(value: Any) -> Any:
 def _problems(group: Group, objects: Sequence[Object]) -> Iterator[Diagnostic]:
     place = group.job.origin.locate("metadata", "name")
     for problem in dict.fromkeys(_wrong(objects)):
-        yield diagnose("ET2088", place, problem=problem)
+        yield diagnose(codes.GANG_YUNIKORN, place, problem=problem)
 
 
 def _wrong(objects: Sequence[Object]) -> Iterator[str]:
