@@ -28,7 +28,7 @@ class Conversion(Struct, frozen=True):
 
     Args:
         data: The document, JSON.
-        changes: What was done besides the version, for people: `spec.template to ...`.
+        changes: What was done besides the version, for people: `spec.template moves to ...`.
         moved: The path of each field that has moved, to its path before.
     """
 
@@ -191,9 +191,14 @@ class _Work:
         if self.spec.pop(name, None) is not None:
             self.changes.append(f"spec.{name} is left out: {reason}")
 
+    def note(self, change: str) -> None:
+        """Says what has changed; once, where several replica types have the same."""
+        if change not in self.changes:
+            self.changes.append(change)
+
     def move(self, before: str, after: str) -> None:
         """Notes that a field has moved."""
-        self.changes.append(f"{before} to {after}")
+        self.changes.append(f"{before} moves to {after}")
         self.moved[tuple(after.split("."))] = _path(before)
 
 
@@ -254,9 +259,9 @@ def _listed(work: _Work, kind: str, family: _Family) -> None:
         types[name] = _entry(work, entry, family, common_port, scheduler)
         work.move(before, f"spec.{family.types}.{name}")
     if scheduler is not None:
-        work.changes.append("spec.schedulerName to the templates")
-    if common_port is not None:
-        work.changes.append("spec.masterPort to a port of the containers")
+        work.changes.append("spec.schedulerName moves to the templates")
+    if common_port is not None and whole_number(str(common_port)) == family.number:
+        work.changes.append(f"spec.masterPort is left out: {family.number} is the default")
     _termination(work, types)
     for name, reason in family.dropped.items():
         work.drop(name, reason)
@@ -282,14 +287,14 @@ def _entry(
     if policy is not None:
         made["restartPolicy"] = policy
         made = _without_pod_field(made, "restartPolicy")
-        work.changes.append(f"restartPolicy {policy} from the template to the replicas around it")
+        work.note(f"restartPolicy {policy} moves from the template to the replicas around it")
     if scheduler is not None and "schedulerName" not in _pod(made):
         made = _with_pod(made, schedulerName=scheduler)
     given = next((v for key, v in entry.items() if key.lower() == family.port.lower()), common_port)
     port = whole_number(str(given)) if given is not None else None
     if port is not None and port != family.number:
         made = _with_port(made, family, port)
-        work.changes.append(f"{family.port} {port} to a port {family.port_name} of the container")
+        work.note(f"{family.port} {port} becomes the port {family.port_name} of the container")
     return made
 
 
@@ -326,7 +331,7 @@ def _job_mode(work: _Work) -> None:
     if given not in ("MXTrain", "MXTune"):
         work.spec["jobMode"] = "MXTrain"
         if given is not None:
-            work.changes.append(f"spec.jobMode {given} to MXTrain")
+            work.changes.append(f"spec.jobMode {given} becomes MXTrain")
 
 
 # MPIJob -------------------------------------------------------------------------------------------
@@ -381,12 +386,13 @@ def _shared_template(work: _Work) -> None:
     work.move("spec.template", f"{types}.Launcher.template")
     work.moved["spec", "mpiReplicaSpecs", "Worker", "template"] = ("spec", "template")
     work.changes.append(
-        f"the same template, without the command, to {types}.Worker.template, and without"
-        " resources in the launcher's"
+        f"{types}.Worker.template is the same without the command, and the launcher's is without"
+        " resources"
     )
     names = _and(tuple(f"spec.{name}" for name in fields))
     each = f", each with {units} of {resource}" if fields != ("replicas",) else ""
-    work.changes.append(f"{names} to {types}.Worker.replicas, which is {workers}{each}")
+    verb = "becomes" if len(fields) == 1 else "become"
+    work.changes.append(f"{names} {verb} {types}.Worker.replicas, which is {workers}{each}")
     if "slotsPerWorker" not in given_fields and units > 1:
         work.changes.append(f"spec.slotsPerWorker is {units}, as it was by default")
     work.moved["spec", "mpiReplicaSpecs", "Worker", "replicas"] = ("spec", fields[0])

@@ -26,6 +26,7 @@ from etcompile.migrate.subject import Handover
 from etcompile.migrate.workers import workers
 from etcompile.model import Intent, Job
 from etcompile.stages import JobObjects, former
+from etcompile.stages.misplaced import Placed
 
 OVERLAY = "overlay.yaml"
 HANDOVER = "HANDOVER.md"
@@ -78,9 +79,9 @@ def migrated(documents: Iterable[Document], options: Options | None = None) -> M
     """
     options = options or Options()
     live = list(documents)
-    current, changes, problems = _current(live)
-    if problems:
-        return Migrated({}, problems)
+    current, changes, told = _current(live)
+    if has_errors(told):
+        return Migrated({}, told)
     known = [(one, frontends.find(one.api_version, one.kind)) for one in current]
     lives = {id(now): (one, more) for now, one, more in zip(current, live, changes, strict=True)}
     jobs = [(one, kind) for one, kind in known if kind is not None and kind.pod_templates]
@@ -97,34 +98,35 @@ def migrated(documents: Iterable[Document], options: Options | None = None) -> M
     wanted = (document for found in done.values() for document in found.documents)
     lowered = stages.lowered((*specs, *wanted), version)
     if has_errors(lowered.diagnostics):
-        return Migrated({}, lowered.diagnostics)
+        return Migrated({}, (*told, *lowered.diagnostics))
     selected = intents.by_job(lowered.jobs, lowered.intents)
     if has_errors(selected.diagnostics):
-        return Migrated({}, (*lowered.diagnostics, *selected.diagnostics))
+        return Migrated({}, (*told, *lowered.diagnostics, *selected.diagnostics))
     origins = dict(zip((id(spec) for spec in specs), jobs, strict=True))
     taken = []
     for job, wishes in selected.pairs:
         now, kind = origins[id(job.origin.source)]
         taken.append(_taken(job, wishes, (*lives[id(now)], kind), done))
-    return _files(taken, _overlay(taken, others), others, options)
+    written = _files(taken, _overlay(taken, others), others, options)
+    return structs.replace(written, diagnostics=(*told, *written.diagnostics))
 
 
 def _current(
     documents: Sequence[Document],
 ) -> tuple[list[Document], list[tuple[str, ...]], tuple[Diagnostic, ...]]:
-    """The documents as they are written today, what has changed in each, and what is wrong."""
+    """The documents as they are written today, what has changed in each, and what to say of it."""
     found: list[Document] = []
     changes: list[tuple[str, ...]] = []
-    problems: list[Diagnostic] = []
+    told: list[Diagnostic] = []
     for document in documents:
         try:
-            now, more = former.current(document)
+            now = former.current(document)
         except NotConvertibleError:
-            now, more = document, ()
-            problems += former.former_version(document)
-        found.append(now)
-        changes.append(more)
-    return found, changes, tuple(problems)
+            now = Placed(document, diagnostics=tuple(former.former_version(document)))
+        found.append(now.document)
+        changes.append(now.changes)
+        told += now.diagnostics
+    return found, changes, tuple(told)
 
 
 def _odd(objects: Iterable[Document], version: str) -> Iterator[Diagnostic]:

@@ -8,19 +8,20 @@ from etcompile import frontends
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.load import Document
 from etcompile.load.relocated import relocated
-from etcompile.stages.misplaced import placed
+from etcompile.stages.misplaced import Placed, placed
 
 _MIGRATE = "`etcompile migrate` writes the converted file"
 
 
-def current(document: Document) -> tuple[Document, tuple[str, ...]]:
+def current(document: Document) -> Placed:
     """A document in the version that is compiled, with its fields where they belong.
 
     Args:
         document: Any document.
 
     Returns:
-        The document, itself if it is of a version of today, and what has changed, for people.
+        The document, itself if it is of a version of today, what has changed, for people, and a
+        warning of fields that its operator does not look at.
 
     Raises:
         NotConvertibleError: it is of a former version, and a part of it has no counterpart.
@@ -32,16 +33,16 @@ def current(document: Document) -> tuple[Document, tuple[str, ...]]:
         from etcompile.frontends import conversion  # noqa: PLC0415
 
         if not conversion.is_former(document.api_version, document.kind):
-            return document, ()
+            return Placed(document)
         found = conversion.converted(document.data)
-        version = f"apiVersion {document.api_version} to {found.data['apiVersion']}"
+        version = f"apiVersion {document.api_version} becomes {found.data['apiVersion']}"
         document = relocated(document, found.data, found.moved)
         kind = frontends.find(document.api_version, document.kind)
         changes = (version, *found.changes)
     if kind is None:
-        return document, changes
+        return Placed(document, changes)
     in_place = placed(document, kind)
-    return in_place.document, (*changes, *in_place.changes)
+    return Placed(in_place.document, (*changes, *in_place.changes), in_place.diagnostics)
 
 
 def former_version(document: Document) -> list[Diagnostic]:
@@ -56,12 +57,13 @@ def former_version(document: Document) -> list[Diagnostic]:
     if not conversion.is_former(version, name):
         return []
     try:
-        now, changes = current(document)
+        now = current(document)
     except conversion.NotConvertibleError as error:
         known = " or ".join(conversion.served_today(name))
         advice = f"rewrite it for {known}; it cannot be converted automatically: {error}"
     else:
-        moves = f", with these changes: {'; '.join(changes[1:])}" if changes[1:] else ""
-        advice = f"write apiVersion: {now.api_version}{moves}. {_MIGRATE}"
+        changes = now.changes[1:]
+        more = f", with these changes: {'; '.join(changes)}" if changes else ""
+        advice = f"write apiVersion: {now.document.api_version}{more}. {_MIGRATE}"
     place = document.locate(("apiVersion",))
     return [diagnose(codes.UNKNOWN_VERSION, place, kind=name, version=version, advice=advice)]

@@ -31,7 +31,7 @@ class Placed(Struct, frozen=True):
 
     Args:
         document: The document.
-        changes: What was done to it, for people: `spec.backoffLimit to spec.runPolicy...`.
+        changes: What was done to it, for people: `spec.backoffLimit moves to spec.runPolicy...`.
         diagnostics: A warning, if anything was done.
     """
 
@@ -54,7 +54,7 @@ class _Move(Struct, frozen=True):
             return f"{_dotted(self.before)} is left out: this kind has no such field"
         if self.is_taken:
             return f"{_dotted(self.before)} is left out: {_dotted(self.after)} counts"
-        return f"{_dotted(self.before)} to {_dotted(self.after)}"
+        return f"{_dotted(self.before)} moves to {_dotted(self.after)}"
 
 
 def placed(document: Document, kind: Kind) -> Placed:
@@ -186,7 +186,11 @@ def _warning(document: Document, kind: Kind, moves: list[_Move]) -> Diagnostic:
 
 
 def _advice(moves: list[_Move]) -> Iterator[str]:
-    moved = [move.words for move in moves if move.after and not move.is_taken]
+    moved = [
+        f"{_dotted(move.before)} to {_dotted(move.after)}"
+        for move in moves
+        if move.after and not move.is_taken
+    ]
     if moved:
         yield f"move {_listed(moved)}; it is compiled so, and `etcompile migrate` writes it so"
     rest = [move for move in moves if move.is_taken or not move.after]

@@ -209,7 +209,7 @@ def test_a_container_is_renamed_where_its_operator_called_it_otherwise() -> None
 
 def test_the_hand_over_says_what_changed_and_names_the_resource_as_it_is() -> None:
     text = migration(CONVERTIBLE[5]).files["HANDOVER.md"]
-    assert "spec.backoffLimit to spec.runPolicy.backoffLimit" in text
+    assert "spec.backoffLimit moves to spec.runPolicy.backoffLimit" in text
     assert "tfjob.v1beta2.kubeflow.org/old" in text
 
 
