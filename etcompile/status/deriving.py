@@ -139,7 +139,7 @@ def _by_job(objects: Iterable[Object]) -> Iterator[_Its]:
 def _status(its: _Its, about: Mapping[tuple[str, str], list[Object]]) -> JobStatus:
     metadata = its.config["metadata"]
     name, namespace = metadata["labels"][JOB_LABEL], metadata["namespace"]
-    job = _stored(its.config["data"][STORED_JOB])
+    job, problem = _stored(its.config["data"][STORED_JOB])
     if job is not None:
         followed = _followed(its)
         replicas = [
@@ -152,11 +152,14 @@ def _status(its: _Its, about: Mapping[tuple[str, str], list[Object]]) -> JobStat
         replicas = [labelled_replica(pod) for pod in its.pods.values()]
         replicas.sort(key=lambda one: (one.role, one.index or 0))
         wanted = dict.fromkeys(one.role for one in replicas)
-        phase, because = "Unknown", f"its {STORED_JOB} was written by another version of etcompile"
+        phase, because = "Unknown", f"{metadata['name']} cannot be read: {problem}"
         surplus = ()
     reported = _reported(its, job)
     if reported:
-        phase, because = reported
+        phase, words = reported
+        # The watcher may have written that down before, or nobody may be watching.
+        unread = job is None and "cannot be read" not in words
+        because = f"{words}; {because}" if unread else words
     names = {name, metadata["name"], *its.pods, *(one.name for one in replicas)}
     return JobStatus(
         namespace=namespace,
@@ -176,22 +179,26 @@ def _status(its: _Its, about: Mapping[tuple[str, str], list[Object]]) -> JobStat
 
 
 @functools.lru_cache(maxsize=256)
-def _stored(text: str) -> Job | None:
-    """The job of that text; None if this version of etcompile cannot read it."""
+def _stored(text: str) -> tuple[Job | None, str]:
+    """The job of that text; None if this version of etcompile cannot read it, and why."""
     try:
-        return read_text(text).job
-    except StoredJobError:
-        return None
+        return read_text(text).job, ""
+    except StoredJobError as error:
+        return None, str(error)
 
 
 def _surplus(job: Job, replicas: Sequence[Replica], its: _Its) -> tuple[str, ...]:
     """The job's Pods that it does not declare, each with what is known of it."""
+    own = backend.spec_hash(job)
     declared = {one.name for one in replicas}
     declared |= {role.pod_name(one) for role in job.roles for one in role.members}
     batches = {role.pod_name(one) for role in job.roles if role.batch for one in role.members}
     found = []
     for name, pod in sorted(its.pods.items()):
+        of_run = (pod["metadata"].get("annotations") or {}).get(SPEC_HASH) or own
         if name in declared or made_by(pod) in batches:
+            if of_run != own:
+                found.append(f"{name} ({state(pod)}, of another run, {of_run})")
             continue
         run = (pod["metadata"].get("labels") or {}).get(RUN_LABEL)
         of = "" if run == job.run_id else f", run {run}" if run else ", the run without an ID"

@@ -54,7 +54,7 @@ def decide(view: JobView, now: float) -> tuple[Action, ...]:
         ruling = Ruling(ruling.record, (*ruling.actions, noticing.orphaned(view)))
     if view.superseded:
         ruling = superseding.held(view, ruling, now)
-    elif ruling.record.reason == superseding.REASON:
+    elif ruling.record.reason in superseding.REASONS:
         ruling = Ruling(superseding.undone(ruling.record), ruling.actions)
     ruling = Ruling(ruling.record, (*ruling.actions, *finishing.half_deleted(view, now)))
     stale = view.record is not None and not view.copied and not ruling.record.ended

@@ -1,9 +1,10 @@
-"""The run whose Pods are there, where the job's ConfigMap has come to describe another one.
+"""The run whose Pods are there, where the job's ConfigMap describes another one by now, or none.
 
 An apply that changes the ConfigMap and is then refused the Pods, which cannot be changed in place,
-leaves the Pods of the run before. They go on being looked after, from a copy of the job that is
-beside the run record: the ConfigMap has another one now, and whoever watches next knows no more
-than what is in the cluster. A copy counts only if it has the hash that the Pods carry.
+leaves the Pods of the run before; so does whoever writes what cannot be read. They go on being
+looked after, from a copy of the job that is beside the run record: the ConfigMap has another one
+now, and whoever watches next knows no more than what is in the cluster. A copy counts only if it
+has the hash that the Pods carry.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,6 +15,7 @@ from etcompile.model.protocol import STORED_JOB
 from etcompile.stored import StoredJobError
 from etcompile.watch.observing import SeenJob, SeenMap
 from etcompile.watch.remaking import StoredRun
+from etcompile.watch.rules.places import numbers
 from etcompile.watch.state import LARGEST_COPY, RUN, PodView, RunRecord, digest, read_record
 
 
@@ -29,24 +31,35 @@ def wants_copy(run: StoredRun, status: SeenMap | None) -> bool:
     return status is not None and status.data.get(RUN) != digest(run.text)
 
 
-def former_run(seen: SeenJob, run: StoredRun) -> str:
+def former_run(seen: SeenJob, run: StoredRun | None) -> str:
     """The spec hash of the run that is to be looked after instead; empty for that of the job.
 
-    It is until there is the first Pod of the new run, or none of the old one that stays.
+    It is until a Pod of the new run has the place of one of the old run, or none of those stays.
+    One beside them is no reason to leave them alone: a larger run that was refused has such Pods.
 
     Args:
         seen: What is known of the job.
-        run: The job as its ConfigMap has it.
+        run: The job as its ConfigMap has it; None if that cannot be read.
     """
     if seen.status is None:
         return ""
     record = read_record(seen.status.data)
-    if record is None or record.run == run.spec_hash:
+    if record is None or (run is not None and record.run == run.spec_hash):
         return ""
     pods = [one.view for one in seen.pods.values()]
-    if any(pod.spec_hash == run.spec_hash for pod in pods):
+    if run is not None and any(
+        pod.spec_hash == run.spec_hash and _is_in_its_place(record, pod) for pod in pods
+    ):
         return ""
     return record.run if _stays(record, pods) else ""
+
+
+def _is_in_its_place(record: RunRecord, pod: PodView) -> bool:
+    """Whether a Pod of another run has the place of one that the recorded run has had."""
+    if pod.role not in record.seen:
+        return True
+    number = pod.index if pod.rank is None else pod.rank
+    return (number or 0) in numbers(record.seen[pod.role])
 
 
 def _stays(record: RunRecord, pods: Iterable[PodView]) -> bool:

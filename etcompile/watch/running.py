@@ -124,7 +124,8 @@ class Watcher:
         self._queue = JobQueue()
         shared = choices.namespaces is None or len(choices.namespaces) > 1
         self._observations = Observations(self._queue.want, room(shared=shared), cluster.now)
-        self._runs: dict[JobKey, tuple[int, StoredRun | None]] = {}
+        # Of each job the version of its ConfigMap, what that says, and why it cannot be read.
+        self._runs: dict[JobKey, tuple[int, StoredRun | None, str]] = {}
         self._with_secrets: dict[JobKey, tuple[str, str]] = {}
         self._failed: dict[JobKey, int] = {}
         self._wishes: dict[JobKey, float] = {}
@@ -301,12 +302,15 @@ class Watcher:
         for _ in range(_LOOKS):
             seen = self._observations.job(key)
             self._tell_of_maps(key, seen)
-            run = self._stored(key, seen) if seen else None
+            declared = self._stored(key, seen) if seen else None
+            former = self._former(key, seen, declared) if seen else None
+            run = declared or former
             if seen is None or seen.config is None or run is None:
                 if seen is None:
                     self._runs.pop(key, None)
                 self._wishes.pop(key, None)
-                self._formers.pop(key, None)
+                if seen is None or seen.config is None:
+                    self._formers.pop(key, None)
                 self._acting.held.keep(key, set())
                 self._terminating.pop(key, None)
                 self._removed.pop(key, None)
@@ -325,7 +329,6 @@ class Watcher:
                 return until
             if len(seen.gone) > _MOST_GONE + sum(len(role.members) for role in run.job.roles):
                 self._observations.forget_gone(key, self._cluster.now() - _LONG_GONE)
-            former = self._former(key, seen, run)
             case = Case(key, former or run, seen)
             self._make_secrets(case)
             view = self._view(case, superseded=former is not None)
@@ -347,30 +350,35 @@ class Watcher:
         # Whatever was done, there was more to do: others have their turn, and no hurry is worth it.
         raise OutdatedError
 
-    def _former(self, key: JobKey, seen: SeenJob, run: StoredRun) -> StoredRun | None:
+    def _former(self, key: JobKey, seen: SeenJob, run: StoredRun | None) -> StoredRun | None:
         """The run whose Pods are there, if the job describes another one; None if it does not.
 
-        None, and told, too if nobody knows any more what that run was.
+        None, and told, too if nobody knows any more what that run was. A job that cannot be read
+        describes another one; one that is too large, or not this watcher's, is left alone.
         """
+        is_readable = run is not None or not self._unreadable(key)
+        if seen.config is None or seen.config.problem or (run is None and is_readable):
+            self._formers.pop(key, None)
+            return None
         wanted = former_run(seen, run)
         if not wanted or seen.status is None:
             self._formers.pop(key, None)
             return None
-        version = f"{run.version} {seen.status.data.get(RUN, '')}"
+        version = f"{seen.config.version} {seen.status.data.get(RUN, '')}"
         known = self._formers.get(key)
         if known is None or known[0] != version:
             try:
-                known = version, copied(self._cluster, seen, wanted)
+                known = version, self._with_room(key, copied(self._cluster, seen, wanted), run)
             except StoredJobError as error:
                 known = version, None
+                describes = f"describes run {run.spec_hash}" if run else "cannot be read"
                 message = (
-                    f"the ConfigMap describes run {run.spec_hash}, but all Pods are of run "
-                    f"{wanted}, which cannot be looked after any more: {error}"
+                    f"the ConfigMap {describes}, but the Pods are of run {wanted}, which cannot be "
+                    f"looked after any more: {error}"
                 )
-                event = EmitEvent(superseding.REASON, message, warning=True)
-                self._events.tell(
-                    key[0], event, seen.config.value["metadata"] if seen.config else {}, version
-                )
+                reason = superseding.REASON if run else superseding.UNREADABLE
+                event = EmitEvent(reason, message, warning=True)
+                self._events.tell(key[0], event, seen.config.value["metadata"], version)
                 _log.warning("%s/%s: %s", *key, message)
             self._formers[key] = known
         return known[1]
@@ -403,6 +411,7 @@ class Watcher:
             config_created=run.created,
             copied=not wants_copy(run, seen.status),
             superseded=superseded,
+            unreadable=self._unreadable(case.key),
         )
 
     def _strangers(self, case: Case) -> frozenset[str]:
@@ -446,7 +455,7 @@ class Watcher:
         known = self._runs.get(key)
         if known is not None and known[0] == config.version:
             return known[1]
-        run = None
+        run, problem = None, ""
         self._tell_of_trust(key[0])
         if self._choices.selector.selects(config.value["metadata"].get("labels") or {}):
             try:
@@ -454,6 +463,7 @@ class Watcher:
                     raise StoredJobError(config.problem)
                 run = self._with_room(key, StoredRun(config.value))
             except StoredJobError as error:
+                problem = str(error)
                 self._tell(
                     key,
                     EmitEvent(
@@ -461,8 +471,13 @@ class Watcher:
                     ),
                 )
                 _log.warning("%s/%s: %s", *key, error)
-        self._runs[key] = config.version, run
+        self._runs[key] = config.version, run, problem
         return run
+
+    def _unreadable(self, key: JobKey) -> str:
+        """Why a job's ConfigMap cannot be read; empty if it can, or if it is not asked for."""
+        known = self._runs.get(key)
+        return known[2] if known else ""
 
     def _tell_of_trust(self, namespace: str) -> None:
         """Says once whom the watcher trusts in a namespace."""
@@ -470,13 +485,14 @@ class Watcher:
             self._checked.add(namespace)
             guarding.tell(self._cluster, namespace)
 
-    def _with_room(self, key: JobKey, run: StoredRun) -> StoredRun:
-        """The job, if there is room for as many replicas as it has.
+    def _with_room(self, key: JobKey, run: StoredRun, beside: StoredRun | None = None) -> StoredRun:
+        """The job, if there is room for as many replicas as it has, and another run beside it.
 
         Raises:
             StoredJobError: there is not.
         """
-        replicas = sum(len(role.members) for role in run.job.roles)
+        runs = [run] if beside is None else [run, beside]
+        replicas = sum(len(role.members) for one in runs for role in one.job.roles)
         if not self._observations.has_room(key, replicas * REPLICA_BYTES):
             raise StoredJobError(f"the watcher has no room for its {replicas} replicas")
         return run
@@ -550,9 +566,9 @@ class Watcher:
         Every Pod of it that goes is an event, and none of them can come back.
         """
         again = self._cluster.now() + _WHILE_TERMINATING
-        run = self._runs.get(key, (0, None))[1]
-        if run is not None:
-            self._terminating[key] = run.uid, again
+        seen = self._observations.job(key)
+        if seen is not None and seen.config is not None:
+            self._terminating[key] = seen.config.value["metadata"]["uid"], again
         _log.info("%s/%s: its namespace is being deleted: nothing is created in it any more", *key)
         return again
 

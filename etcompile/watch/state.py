@@ -439,7 +439,8 @@ class RunRecord(Struct, frozen=True, omit_defaults=True):
         attempts: Which attempt the Pods of replicas are, where a scheduler wants another name for
             each (Kueue); without those that have their first Pod.
         expired: Its time after the end is over, and it was told that it stays.
-        unreachable: The UIDs of Pods of which it was told that their nodes do not answer.
+        unreachable: The UIDs of Pods of which it was told that they hold up others: their nodes do
+            not answer, or they are of another run and have the names of this one's.
         config: The UID of the `J-config` that declares the run; empty if nobody wrote that down.
     """
 
@@ -682,7 +683,9 @@ class JobView(Struct, frozen=True):
         config_uid: The UID of the job's ConfigMap.
         config_created: When that was created, in seconds since 1970.
         copied: The copy of the job beside the run record is the job as it is now.
-        superseded: The job's ConfigMap describes another run by now, of which there is no Pod.
+        superseded: The job's ConfigMap describes another run by now, or none; this is the one
+            whose Pods are there.
+        unreadable: Why the job's ConfigMap cannot be read, in that case; empty if it can.
     """
 
     job: Job
@@ -703,6 +706,7 @@ class JobView(Struct, frozen=True):
     config_created: float = 0.0
     copied: bool = True
     superseded: bool = False
+    unreadable: str = ""
 
     @property
     def own_record(self) -> RunRecord | None:

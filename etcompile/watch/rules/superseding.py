@@ -1,4 +1,4 @@
-"""A run that the job's ConfigMap does not describe any more, while all Pods are still its own.
+"""A run that the job's ConfigMap does not describe any more, while its Pods are still there.
 
 Mostly somebody is about to exchange the Pods, and for a moment nothing is made again that would be
 in the way. After that moment the apply has failed, and the run goes on as it was; people are told
@@ -12,9 +12,12 @@ from etcompile.watch.rules.ruling import Ruling
 from etcompile.watch.state import JobView, RunRecord
 
 REASON = "AnotherRunDeclared"
+UNREADABLE = "UnreadableJob"
+REASONS = (REASON, UNREADABLE)
 _MESSAGE = (
-    "the ConfigMap describes another run, but all Pods are of this one: it goes on, and its Pods "
-    "are still replaced; apply the job with --replace to exchange them, or apply what it was before"
+    "the ConfigMap describes another run, but the Pods of this one are still there: it goes on, "
+    "and its Pods are still replaced; apply the job with --replace to exchange them, or apply what "
+    "it was before"
 )
 
 
@@ -32,10 +35,18 @@ def held(view: JobView, ruling: Ruling, now: float) -> Ruling:
             one for one in ruling.actions if not isinstance(one, CreatePod | ReplacePod)
         ]
         return Ruling(ruling.record, (*actions, Requeue(due)))
-    if ruling.record.phase != "Running" or ruling.record.reason == REASON:
+    reason, message = REASON, _MESSAGE
+    if view.unreadable:
+        reason = UNREADABLE
+        message = (
+            f"the ConfigMap cannot be read: {view.unreadable}; the run goes on as it was before, "
+            "and its Pods are still replaced; apply the job again"
+        )
+    known = ruling.record.reason, ruling.record.message
+    if ruling.record.phase != "Running" or known == (reason, message):
         return ruling
-    record = structs.replace(ruling.record, reason=REASON, message=_MESSAGE)
-    told = EmitEvent(REASON, _MESSAGE, warning=True)
+    record = structs.replace(ruling.record, reason=reason, message=message)
+    told = EmitEvent(reason, message, warning=True)
     return Ruling(record, (*ruling.actions, told))
 
 

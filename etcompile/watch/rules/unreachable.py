@@ -1,12 +1,13 @@
-"""Pods that should have gone and are still there: nothing can be done, so it is told.
+"""Pods that hold up others and stay where they are: nothing can be done, so it is told.
 
 A Pod that is asked to go stays until its kubelet says that it has ended. While a node does not
 answer nobody knows whether its Pods still train, and no other Pod can have their names; so the
 watcher waits, for as long as it takes (reference/training-operator.md 5.4). Where others follow
-(ElasticJob) it need not.
+(ElasticJob) it need not. Nor can a Pod of this run have a name that one of another run has: whoever
+began to exchange them has stopped half way.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec import structs
 
@@ -38,7 +39,17 @@ def told(standing: Standing, record: RunRecord, now: float) -> Ruling:
         for pod in found
         if pod.uid not in known
     ]
-    uids = tuple(sorted(pod.uid for pod in found))
+    others = _of_other_runs(standing)
+    if others:
+        newest = max(pod.created for pod in (*others, *standing.of_this_run))
+        due = max(newest, standing.view.declared_at or 0.0) + overdue
+        if now < due:
+            # Somebody may be about to exchange them.
+            later.append(due)
+            others = []
+        elif any(pod.uid not in known for pod in others):
+            actions.append(EmitEvent("NameTaken", _words_of(others), warning=True))
+    uids = tuple(sorted(pod.uid for pod in (*found, *others)))
     again = [Requeue(min(later))] if later else []
     return Ruling(structs.replace(record, unreachable=uids), (*actions, *again))
 
@@ -49,6 +60,23 @@ def _in_the_way(standing: Standing) -> Iterator[PodView]:
         pod = place.pod
         if pod is not None and (pod.phase == "Unknown" or (pod.deleting and pod.due)):
             yield pod
+
+
+def _of_other_runs(standing: Standing) -> list[PodView]:
+    """Pods of other runs of the job that have the names of this one's."""
+    pods = standing.view.pods
+    found = (pods[place.name] for place in standing.places if place.taken)
+    return [pod for pod in found if pod.spec_hash not in ("", standing.view.spec_hash)]
+
+
+def _words_of(others: Sequence[PodView]) -> str:
+    first = others[0]
+    more = f" and {len(others) - 1} more" if len(others) > 1 else ""
+    return (
+        f"{first.name}{more}: not of the run that the ConfigMap describes, but of run "
+        f"{first.spec_hash}, so nothing replaces them and their hosts are not listed; apply the "
+        "job with --replace to exchange them"
+    )
 
 
 def _words(pod: PodView) -> str:

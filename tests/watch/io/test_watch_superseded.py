@@ -1,4 +1,4 @@
-"""An apply that changes the ConfigMap and is refused the Pods: the old run is looked after."""
+"""A ConfigMap that describes another run than its Pods are of, or none: the old run goes on."""
 
 import time
 
@@ -6,7 +6,8 @@ import pytest
 from msgspec import structs
 from watched import QUICK, eventually, training_job
 
-from etcompile.watch.rules.superseding import REASON
+from etcompile.status import statuses
+from etcompile.watch.rules.superseding import REASON, UNREADABLE
 
 IMAGE = "horovod/horovod:0.27.0"
 """Of another run: an image can be changed in place, but then the hash in the Pod cannot."""
@@ -133,3 +134,103 @@ def test_scaling_before_changes_the_copy(place, watching):
     place.fails("bert-worker-1")
     eventually(lambda: place.uid("bert-worker-1") not in ("", uid))
     assert sorted(place.pods()) == ["bert-launcher", *(f"bert-worker-{n}" for n in range(3))]
+
+
+def other(workers: int = 3) -> dict:
+    """The same job with what cannot be changed in place: its Pods are refused."""
+    found = job(workers=workers)
+    for part in found["spec"]["etReplicaSpecs"].values():
+        part["template"]["spec"]["containers"][0]["env"] = [{"name": "RATE", "value": "2"}]
+    return found
+
+
+def test_pods_of_a_larger_run_beside_the_old_ones_do_not_end_their_run(place, watching):
+    watching()
+    begun(place)
+    run = place.record()["run"]
+    declare(place, other(workers=5))
+    for value in place.compiled(other(workers=5)):
+        if value["kind"] == "Pod" and value["metadata"]["name"][-1] in "34":
+            place.cluster.create(value)
+    uid = place.uid("bert-worker-1")
+    place.fails("bert-worker-1")
+    eventually(lambda: place.uid("bert-worker-1") not in ("", uid))
+    names = [f"bert-worker-{number}" for number in range(3)]
+    eventually(lambda: [host.split(".")[0] for host in place.hosts()] == names)
+    eventually(lambda: told(place))
+    place.becomes("bert-launcher", "Succeeded", 0)
+    eventually(lambda: place.data("bert-status").get("done") == run)
+
+
+def test_pods_that_somebody_stopped_exchanging_half_way_are_told_of(place, watching):
+    watching(patience=structs.replace(QUICK, start=1.0))
+    begun(place)
+    declare(place, other())
+    resource = place.cluster.resource("v1", "Pod")
+    [value] = [
+        one
+        for one in place.compiled(other())
+        if (one["kind"], one["metadata"]["name"]) == ("Pod", "bert-worker-1")
+    ]
+    place.cluster.delete(resource, "bert-worker-1", grace=0)
+    place.cluster.create(value)
+
+    def words() -> list[str]:
+        return [one["message"] for one in place.events() if one["reason"] == "NameTaken"]
+
+    eventually(words)
+    time.sleep(1.5)
+    [message] = words()
+    assert " and 2 more: not of the run that the ConfigMap describes" in message
+    assert "--replace" in message
+    # What is told of stands in status, too.
+    [found] = statuses(
+        [
+            one
+            for kind in ("ConfigMap", "Pod")
+            for one in place.cluster.list(place.cluster.resource("v1", kind), place.namespace).items
+        ]
+    )
+    assert [one.split(" ")[0] for one in found.surplus] == [
+        "bert-launcher",
+        "bert-worker-0",
+        "bert-worker-2",
+    ]
+    assert all("of another run" in one for one in found.surplus)
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["watched", "between two watchers"])
+@pytest.mark.parametrize(
+    "text", ["kind: [broken", "kind: Stored\napiVersion: etcompile.dev/v9\n", "{}"]
+)
+def test_a_job_that_becomes_unreadable_in_mid_run_is_looked_after(place, watching, there, text):
+    first = watching()
+    begun(place)
+    run = place.record()["run"]
+    if not there:
+        first.stop()
+    maps = place.cluster.resource("v1", "ConfigMap")
+    place.cluster.patch(maps, "bert-config", {"data": {"job.yaml": text}})
+    uid = place.uid("bert-worker-1")
+    place.fails("bert-worker-1")
+    if not there:
+        watching()
+    eventually(lambda: place.uid("bert-worker-1") not in ("", uid))
+    eventually(lambda: place.whole(3))
+    eventually(lambda: place.record().get("reason") == UNREADABLE)
+    assert "the run goes on" in place.record()["message"]
+    place.becomes("bert-launcher", "Succeeded", 0)
+    eventually(lambda: place.data("bert-status").get("done") == run)
+
+
+def test_a_job_that_becomes_readable_again_is_looked_after_as_it_is(place, watching):
+    watching()
+    begun(place)
+    maps = place.cluster.resource("v1", "ConfigMap")
+    place.cluster.patch(maps, "bert-config", {"data": {"job.yaml": "kind: [broken"}})
+    eventually(lambda: place.record().get("reason") == UNREADABLE)
+    declare(place, job())
+    eventually(lambda: "reason" not in place.record())
+    # A smaller one is taken at its word now.
+    declare(place, job(workers=2))
+    eventually(lambda: place.pod("bert-worker-2") is None)
