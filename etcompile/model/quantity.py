@@ -32,7 +32,7 @@ def number(quantity: str | float) -> Decimal | None:
     Returns:
         The number; None if this is no quantity, or so long a text that nobody means one by it.
     """
-    text = str(quantity)
+    text = str(quantity).strip(" ")  # as the API server does
     match = _FORM.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None or not text:
         return None

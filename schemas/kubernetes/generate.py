@@ -64,8 +64,8 @@ _TEXTS: Definitions = {
         "title": "a quantity such as 500m, 2 or 4Gi",
         "minLength": 1,
         "maxLength": 128,  # what etcompile reads; the server keeps 18 digits
-        # resource.ParseQuantity: it reads a text without a digit as zero.
-        "pattern": r"^[+-]?[0-9]*\.?[0-9]*([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,3})?$",
+        # resource.ParseQuantity: a text without a digit is zero; spaces around it are cut off.
+        "pattern": r"^(?! *$) *[+-]?[0-9]*\.?[0-9]*([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,3})? *$",
     },
     "meta.v1.MicroTime": {
         "title": "a time with six decimals, such as 2026-01-31T12:00:00.000000Z",

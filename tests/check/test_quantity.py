@@ -30,6 +30,7 @@ from etcompile.model import quantity
         ("10u", "0.00001"),
         ("m", "0"),
         (".", "0"),
+        (" 2 ", "2"),
     ],
 )
 def test_a_quantity_is_a_number(text, expected):
@@ -37,7 +38,23 @@ def test_a_quantity_is_a_number(text, expected):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "one", "1K", "1ki", "1MB", "1 Gi", "1g", "1e", "0x10", "1_000", "1.5.2", "1Gi\n"]
+    "text",
+    [
+        "",
+        " ",
+        "1\t",
+        "one",
+        "1K",
+        "1ki",
+        "1MB",
+        "1 Gi",
+        "1g",
+        "1e",
+        "0x10",
+        "1_000",
+        "1.5.2",
+        "1Gi\n",
+    ],
 )
 def test_what_the_api_server_cannot_parse_is_no_quantity(text):
     assert quantity.number(text) is None

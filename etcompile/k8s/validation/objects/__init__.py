@@ -19,7 +19,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "access": ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"),
     "config": ("ConfigMap", "Secret", "ServiceAccount", "Namespace"),
     "definitions": ("CustomResourceDefinition",),
-    "devices": ("ResourceClaim", "ResourceClaimTemplate"),
+    "devices": ("ResourceClaim", "ResourceClaimTemplate", "DeviceClass"),
     "jobs": ("Job", "CronJob"),
     "network": (
         *("Service", "Endpoints", "EndpointSlice", "NetworkPolicy", "Ingress"),
@@ -28,6 +28,10 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "policy": (
         *("ResourceQuota", "LimitRange", "HorizontalPodAutoscaler", "PodDisruptionBudget"),
         *("PriorityClass", "RuntimeClass", "Lease"),
+    ),
+    "registration": (
+        *("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"),
+        *("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "APIService"),
     ),
     "storage": (
         *("PersistentVolumeClaim", "PersistentVolume", "StorageClass", "CSIDriver"),

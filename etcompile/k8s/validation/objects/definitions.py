@@ -1,6 +1,7 @@
-"""The API server's rules for CustomResourceDefinitions, their OpenAPI schemas apart.
+"""The API server's rules for CustomResourceDefinitions.
 
-What stands inside a schema is left to the API server: only that there is one is asked for here.
+Of what stands inside a schema only its structure is asked for here: that each value has a type, and
+each list says what is in it. Rules in CEL are left to the API server.
 """
 
 from collections.abc import Iterator, Mapping
@@ -9,7 +10,7 @@ from typing import Any
 from etcompile.k8s.validation import forms
 from etcompile.k8s.validation.objects.checks import choice
 from etcompile.k8s.validation.objects.kind import Kind
-from etcompile.k8s.validation.rule import Broken, Check, Rule, Subject
+from etcompile.k8s.validation.rule import Broken, Check, Path, Rule, Subject
 
 _MOST_OF_A_WARNING = 256
 _LETTER = "use lower-case letters, digits and '-', at most 63, and begin with a letter"
@@ -51,6 +52,37 @@ def _other_root(version: Mapping[str, Any], _: Subject) -> Iterator[Broken]:
     schema = forms.mapping(version, "schema", "openAPIV3Schema")
     if schema and schema.get("type") != "object":
         yield Broken(("schema", "openAPIV3Schema"))
+
+
+_MANY = ("properties", "patternProperties")
+_ONE = ("items", "additionalProperties")
+_TYPES = ("array", "boolean", "integer", "number", "object", "string")
+_ANYTHING = ("x-kubernetes-int-or-string", "x-kubernetes-preserve-unknown-fields")
+
+
+def _unstructured(version: Mapping[str, Any], _: Subject) -> Iterator[Broken]:
+    """Places of a schema that are not structural."""
+    root: Path = ("schema", "openAPIV3Schema")
+    rest = [(root, forms.mapping(version, "schema", "openAPIV3Schema"))]
+    while rest:
+        path, schema = rest.pop()
+        if schema.get("type") == "array" and not isinstance(schema.get("items"), dict):
+            yield Broken(path, {"problem": "needs 'items', because it is an array"})
+        given = schema.get("type")
+        if path != root and not given and not any(map(schema.get, _ANYTHING)):
+            yield Broken(path, {"problem": "needs a 'type'"})
+        if isinstance(given, str) and given and given not in _TYPES:
+            problem = f"must be one of {', '.join(_TYPES)}, not '{given}'"
+            yield Broken((*path, "type"), {"problem": problem})
+        if schema.get("additionalProperties") is not None and schema.get("properties"):
+            problem = "cannot have both properties and additionalProperties"
+            yield Broken(path, {"problem": problem})
+        for name in _MANY:
+            found = forms.mapping(schema, name).items()
+            rest += [((*path, name, key), one) for key, one in found if isinstance(one, dict)]
+        rest += [
+            ((*path, name), schema[name]) for name in _ONE if isinstance(schema.get(name), dict)
+        ]
 
 
 def _needless_warning(version: Mapping[str, Any], _: Subject) -> Iterator[Broken]:
@@ -151,6 +183,15 @@ _RULES = (
         "must have the type object",
         breaks="{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: array}}}",
         takes=f"{{{_VERSION}}}",
+    ),
+    Rule(
+        "spec.versions[*]",
+        _unstructured,
+        "{problem}",
+        breaks="{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object,"
+        " properties: {spec: {type: array}}}}}",
+        takes="{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object,"
+        " properties: {spec: {type: array, items: {type: string}}}}}}",
     ),
     Rule(
         "spec.versions[*]",

@@ -6,6 +6,8 @@ CEL expressions are not compiled here: whether one is sound, only the API server
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from msgspec import structs
+
 from etcompile.k8s.validation import claims, forms
 from etcompile.k8s.validation.objects.checks import choice, label, moved, subdomain
 from etcompile.k8s.validation.objects.kind import Kind
@@ -61,10 +63,14 @@ def _bad_driver(value: Mapping[str, Any], _: Subject) -> Iterator[Broken]:
         yield Broken(("driver",))
 
 
-def _bad_toleration(value: Mapping[str, Any], _: Subject) -> Iterator[Broken]:
-    key = value.get("key")
-    if isinstance(key, str) and key and not forms.is_key(key):
-        yield Broken(("key",), {"problem": f"'{key}' is not a valid key"})
+def _selector(path: str) -> Rule:
+    return Rule(
+        f"{path}.selectors[*]",
+        _no_expression,
+        "needs 'cel'",
+        breaks="{}",
+        takes="{cel: {expression: 'true'}}",
+    )
 
 
 def _request(path: str, name: str) -> tuple[Rule, ...]:
@@ -81,13 +87,7 @@ def _request(path: str, name: str) -> tuple[Rule, ...]:
             breaks=spec("allocationMode: All, count: 2"),
             takes=spec("allocationMode: ExactCount, count: 2"),
         ),
-        Rule(
-            f"{path}.selectors[*]",
-            _no_expression,
-            "needs 'cel'",
-            breaks="{}",
-            takes="{cel: {expression: 'true'}}",
-        ),
+        _selector(path),
     )
 
 
@@ -135,13 +135,25 @@ _DEVICES = (
         takes="{driver: a.b, parameters: {a: b}}",
         advice=forms.SUBDOMAIN_ADVICE,
     ),
-    Rule(
-        "requests[*].exactly.tolerations[*]",
-        _bad_toleration,
-        "{problem}",
-        breaks="{key: a b, operator: Exists}",
-        takes="{key: a-b, operator: Exists}",
+    *(
+        structs.replace(one, since=34)
+        for one in (
+            Rule(
+                f"{_EXACT}.tolerations[*].key",
+                forms.unless_empty_or(forms.is_key),
+                "'{value}' is not a valid key",
+                breaks="a b",
+                takes="a-b",
+                advice=forms.KEY_ADVICE,
+                on=str,
+            ),
+            choice(f"{_EXACT}.tolerations[*].operator", "Exists", "Equal", empty=True),
+        )
+    ),
+    structs.replace(
+        choice(f"{_EXACT}.tolerations[*].effect", "NoSchedule", "NoExecute", empty=True),
         since=34,
+        until=35,
     ),
     Rule(
         "constraints[*]",
@@ -161,7 +173,7 @@ def _claim(kind: str, spec: str, devices: str) -> str:
 
 
 _FIRST = "requests: [{name: a, firstAvailable: [{name: a, deviceClassName: a}]}]"
-KINDS = tuple(
+_CLAIMS = tuple(
     Kind(
         (f"resource.k8s.io/v1/{kind}",),
         _claim(kind, spec, _REQUEST),
@@ -179,4 +191,22 @@ KINDS = tuple(
             claims.metadata_rules("spec.metadata", "{{{}}}".format),
         ),
     )
+)
+KINDS = (
+    *_CLAIMS,
+    Kind(
+        ("resource.k8s.io/v1/DeviceClass",),
+        "{apiVersion: resource.k8s.io/v1, kind: DeviceClass, metadata: {name: a}, spec: {}}",
+        (
+            _selector("spec"),
+            Rule(
+                "spec.config[*].opaque",
+                _bad_driver,
+                "'{value}' is not the name of a driver",
+                breaks="{driver: A b, parameters: {a: b}}",
+                takes="{driver: a.b, parameters: {a: b}}",
+                advice=forms.SUBDOMAIN_ADVICE,
+            ),
+        ),
+    ),
 )

@@ -574,10 +574,20 @@ def _policy(direction: str, peers: str) -> tuple[Rule, ...]:
 # Ingresses ------------------------------------------------------------------------------------
 
 
+_CLASS = "kubernetes.io/ingress.class"
+
+
 def _is_host(text: str) -> bool:
     if "*" in text:
         return text.startswith("*.") and len(text) <= 253 and forms.is_subdomain(text[2:])
     return forms.is_subdomain(text)
+
+
+def _other_class(value: Mapping[str, Any], _: Subject) -> Iterator[Broken]:
+    noted = forms.mapping(value, "metadata", "annotations").get(_CLASS)
+    named = forms.mapping(value, "spec").get("ingressClassName")
+    if isinstance(noted, str) and isinstance(named, str) and noted != named:
+        yield Broken(("metadata", "annotations", _CLASS), {"named": named})
 
 
 def _path(value: Mapping[str, Any], _: Subject) -> Iterator[Broken]:
@@ -782,7 +792,20 @@ KINDS = (
     Kind(
         ("networking.k8s.io/v1/Ingress",),
         f"{{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {{name: a}}, {_SIMPLE}}}",
-        (*_INGRESS, needs("spec")),
+        (
+            *_INGRESS,
+            needs("spec"),
+            Rule(
+                "",
+                _other_class,
+                "'{value}' contradicts spec.ingressClassName '{named}'",
+                breaks=f"{{metadata: {{name: a, annotations: {{{_CLASS}: a}}}}, spec: {{"
+                f"ingressClassName: b, defaultBackend: {_TO_SERVICE}}}}}",
+                takes=f"{{metadata: {{name: a, annotations: {{{_CLASS}: a}}}}, spec: {{"
+                f"ingressClassName: a, defaultBackend: {_TO_SERVICE}}}}}",
+                advice="remove the annotation: spec.ingressClassName is what counts",
+            ),
+        ),
         examples={
             place: "{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: a}, spec:"
             f" {{{spec}}}}}"

@@ -459,6 +459,8 @@ def _overhead(value: Mapping[str, Any], _: Subject) -> Iterator[Broken]:
             )
         elif number is not None and number < 0:
             yield Broken((name,), {"problem": f"must not be negative: {amount}"})
+        elif number is not None and amounts.is_extended(name) and number % 1:
+            yield Broken((name,), {"problem": f"must be a whole number, not {amount}"})
 
 
 def _same_toleration(value: list[Any], _: Subject) -> Iterator[Broken]:

@@ -66,12 +66,30 @@ def _number(text: str, named: dict[str, int]) -> int | None:
     return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 10 else None
 
 
+_AREAS = frozenset(
+    (
+        *("Africa", "America", "Antarctica", "Arctic", "Asia", "Atlantic", "Australia", "Brazil"),
+        *("Canada", "Chile", "Etc", "Europe", "Indian", "Mexico", "Pacific", "US"),
+    )
+)
+_SINGLE = frozenset(
+    (
+        *("CET", "CST6CDT", "Cuba", "EET", "EST", "EST5EDT", "Egypt", "Eire", "Factory", "GB"),
+        *("GB-Eire", "GMT", "GMT+0", "GMT-0", "GMT0", "Greenwich", "HST", "Hongkong", "Iceland"),
+        *("Iran", "Israel", "Jamaica", "Japan", "Kwajalein", "Libya", "MET", "MST", "MST7MDT"),
+        *("NZ", "NZ-CHAT", "Navajo", "PRC", "PST8PDT", "Poland", "Portugal", "ROC", "ROK"),
+        *("Singapore", "Turkey", "UCT", "UTC", "Universal", "W-SU", "WET", "Zulu"),
+    )
+)
+"""The names of the tz database without an area; no new ones are made."""
+
+
 def is_time_zone(text: str) -> bool:
-    """Whether a text has the form of a time zone's name; which there are, only the server knows.
+    """Whether a text can be the name of a time zone; which places there are, the server knows.
 
     Args:
         text: The text.
     """
     parts = text.split("/")
     well_formed = all(part not in (".", "..") and _ZONE.fullmatch(part) for part in parts)
-    return well_formed and text.lower() != "local"
+    return well_formed and (text in _SINGLE or (len(parts) > 1 and parts[0] in _AREAS))

@@ -447,6 +447,16 @@ RULES = (
         since=33,
     ),
     Rule(
+        f"{_POD}.seLinuxChangePolicy",
+        lambda value, _: value == "MountOption",
+        "MountOption needs the feature gate SELinuxMount, which is off by default",
+        _context("seLinuxChangePolicy: MountOption"),
+        _context("seLinuxChangePolicy: Recursive"),
+        on=str,
+        since=33,
+        until=35,
+    ),
+    Rule(
         "spec",
         _shared_processes,
         "cannot be true together with hostPID",
