@@ -15,6 +15,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct, field
 
+from etcompile.cluster.rollout.reasons import is_half_deleted
 from etcompile.model import MOST_PODS, Job, Settings
 from etcompile.model.protocol import INDEX_LABEL, RANK_LABEL, ROLE_LABEL, SPEC_HASH, WATCHER
 
@@ -184,7 +185,7 @@ def pod_view(pod: Mapping[str, Any]) -> PodView:
         rank=_number(labels.get(RANK_LABEL, "")),
         due=seconds(metadata.get("deletionTimestamp")) or 0.0,
         reasons=tuple(_reasons(status)),
-        half_deleted=_is_half_deleted(pod),
+        half_deleted=is_half_deleted(pod),
         controller=next((str(one.get("uid")) for one in owners if one.get("controller")), ""),
         owner=str(owners[0].get("uid")) if owners else "",
         ran=ran(pod.get("spec") or {}) if status.get("phase") in ENDED else (),
@@ -230,21 +231,6 @@ def _is_made_here(metadata: Mapping[str, Any]) -> bool:
         for one in metadata.get("managedFields") or ()
         if one.get("manager") == WATCHER
     )
-
-
-def _is_half_deleted(pod: Mapping[str, Any]) -> bool:
-    """Whether the API server has marked a Pod as deleted and has only to remove it.
-
-    It writes a deletion without grace in two steps, and leaves out the second when whoever asked
-    is gone in between (k8s.io/apiserver, registry/rest/delete.go, BeforeDelete). No kubelet is
-    waited for: the Pod has ended, or was never on a node.
-    """
-    metadata = pod["metadata"]
-    if "deletionTimestamp" not in metadata or metadata.get("finalizers"):
-        return False
-    ended = (pod.get("status") or {}).get("phase") in ENDED
-    on_a_node = bool((pod.get("spec") or {}).get("nodeName"))
-    return metadata.get("deletionGracePeriodSeconds") == 0 and (ended or not on_a_node)
 
 
 def ran(spec: Mapping[str, Any]) -> Ran:

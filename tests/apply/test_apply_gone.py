@@ -110,3 +110,35 @@ def test_a_pod_whose_label_is_taken_away_while_it_starts_is_not_taken_for_delete
     out, err = started.communicate(timeout=80)
     assert "was deleted" not in out + err
     assert started.returncode == 0, out + err
+
+
+def fail(control_plane, path: str) -> None:
+    status = {"phase": "Failed", "containerStatuses": []}
+    control_plane.set_status(path, status)
+
+
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+def test_a_deletion_that_nobody_finished_is_finished(
+    control_plane, namespace, run, start, write, kubelet, pod, when
+):
+    write(training_job(replicas=1))
+    assert run("apply", "jobs").returncode == 0
+    fail(control_plane, pod.path)
+    old = pod.uid()
+    if when == "before":
+        control_plane.half_delete(namespace, "mnist-worker-0")
+        told_by_status = run("status", "mnist").stdout
+        assert "kubectl delete pod mnist-worker-0 finishes it" in told_by_status
+        done = run("apply", "jobs")
+        assert done.returncode == 0, done.stdout + done.stderr
+    else:
+        # Whoever deletes it is killed while apply waits for it.
+        pod.patch(finalizers=["example.com/hold"])
+        control_plane.ask("DELETE", f"{pod.path}?gracePeriodSeconds=0")
+        started = start("apply", "jobs")
+        told(started, "mnist-worker-0  waiting")
+        threading.Event().wait(1.0)  # the watch is there
+        control_plane.half_delete(namespace, "mnist-worker-0", finalizers=False)
+        out, err = started.communicate(timeout=60)
+        assert started.returncode == 0, out + err
+    assert pod.uid() != old

@@ -225,16 +225,18 @@ class ControlPlane:
         now = self._etcd("range", {"key": key, "limit": "1"})["header"]["revision"]
         self._etcd("compaction", {"revision": now, "physical": True})
 
-    def half_delete(self, namespace: str, name: str) -> None:
+    def half_delete(self, namespace: str, name: str, *, finalizers: bool = True) -> None:
         """Leaves a Pod as a deletion without grace does whose client is killed in the middle.
 
         The API server marks the Pod, and removes it with a second write. It leaves that out when
-        nobody waits for the answer any more.
+        nobody waits for the answer any more. Finalizers that the Pod has stay, if they are to.
         """
         pod = self.ask("GET", f"/api/v1/namespaces/{namespace}/pods/{name}")
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         pod["metadata"] |= {"deletionTimestamp": now, "deletionGracePeriodSeconds": 0}
         del pod["metadata"]["resourceVersion"]
+        if not finalizers:
+            pod["metadata"].pop("finalizers", None)
         stored = {"key": f"/registry/pods/{namespace}/{name}", "value": json.dumps(pod)}
         coded = {key: base64.b64encode(text.encode()).decode() for key, text in stored.items()}
         self._etcd("put", coded)

@@ -87,8 +87,26 @@ def has_rule(kind: str) -> bool:
     return kind in _RULES
 
 
+def is_half_deleted(pod: Object) -> bool:
+    """Whether the API server has marked a Pod as deleted and has only to remove it.
+
+    It writes a deletion without grace in two steps, and leaves out the second when whoever asked
+    is gone in between (k8s.io/apiserver, registry/rest/delete.go, BeforeDelete). No kubelet is
+    waited for: the Pod has ended, or was never on a node. Who asks again finishes it.
+    """
+    metadata = pod["metadata"]
+    if "deletionTimestamp" not in metadata or metadata.get("finalizers"):
+        return False
+    ended = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+    on_a_node = bool((pod.get("spec") or {}).get("nodeName"))
+    return metadata.get("deletionGracePeriodSeconds") == 0 and (ended or not on_a_node)
+
+
 def deleting(value: Object) -> str:
     """That an object is going, why, and what keeps it."""
+    if value.get("kind") == "Pod" and is_half_deleted(value):
+        name = value["metadata"]["name"]
+        return f"its deletion was begun and never finished: kubectl delete pod {name} finishes it"
     finalizers = value["metadata"].get("finalizers") or ()
     kept = f", kept by the finalizers {', '.join(finalizers)}" if finalizers else ""
     why = disruption(value.get("status") or {})

@@ -112,6 +112,7 @@ class Rollout:
         self._waits = Waits()
         self._done: list[Step] = []
         self._half: set[str] = set()
+        self._asked_again: set[str] = set()
         self._finished: set[str] = set()
         self._broken: dict[str, str] = {}
         self._refusals: list[Refusal] = []
@@ -259,6 +260,9 @@ class Rollout:
 
     def _wrote(self, message: Wrote) -> None:
         step, written = message.step, message.written
+        again = message.phase == "delete" and step.id in self._asked_again
+        if again and self._waits.of(step) is None:
+            return  # heard before the answer
         self._held_since.pop(step.id, None)
         if message.phase == "delete":
             self._half.add(step.id)
@@ -278,6 +282,9 @@ class Rollout:
 
     def _not_written(self, message: NotWritten) -> None:
         step, error = message.step, message.error
+        again = message.phase == "delete" and step.id in self._asked_again
+        if again and isinstance(error, ClusterError):
+            return  # who may not delete it waits for somebody who may
         if isinstance(error, RefusedError):
             found = error.refusal
         elif isinstance(error, ClusterError):
@@ -328,7 +335,15 @@ class Rollout:
             task.why = seen.going or task.why
             if seen.standing is None or (task.uid is not None and seen.uid != task.uid):
                 self._vanish(task)
+            elif task.what == "gone" and seen.half_deleted:
+                self._ask_again(task.step)
         self._settle_all((*seen.place, seen.name))
+
+    def _ask_again(self, step: Step) -> None:
+        """Finishes a deletion that somebody began: else the object would stay for ever."""
+        if step.id not in self._asked_again:
+            self._asked_again.add(step.id)
+            self._workers.add(step, "delete")
 
     def _list(self, listed: Listed) -> None:
         for task in self._waits.in_place(listed.place):

@@ -14,7 +14,14 @@ from msgspec import Struct
 from etcompile.cluster.client import Cluster
 from etcompile.cluster.discovery import Resource
 from etcompile.cluster.errors import ClusterError
-from etcompile.cluster.rollout.reasons import Standing, deleted, deleting, has_rule, standing
+from etcompile.cluster.rollout.reasons import (
+    Standing,
+    deleted,
+    deleting,
+    has_rule,
+    is_half_deleted,
+    standing,
+)
 from etcompile.cluster.watching import Watch
 from etcompile.plan.step import Object, ObjectRef
 
@@ -32,6 +39,7 @@ class Seen(Struct, frozen=True):
         standing: How far it is; None if it is gone.
         going: Why it is not gone yet, if it is being deleted; why it went, if it is gone.
         grace: Seconds that it has to end, if it is being deleted.
+        half_deleted: Its deletion was begun and never finished (`reasons.is_half_deleted`).
     """
 
     place: Place
@@ -40,6 +48,7 @@ class Seen(Struct, frozen=True):
     standing: Standing | None
     going: str = ""
     grace: int = 0
+    half_deleted: bool = False
 
 
 class Listed(Struct, frozen=True):
@@ -254,4 +263,5 @@ def _seen(place: Place, value: Object, *, bare: bool) -> Seen:
     going = deleting(value) if metadata.get("deletionTimestamp") else ""
     grace = metadata.get("deletionGracePeriodSeconds") or 0
     found = Standing("ready") if bare else standing(value)
-    return Seen(place, metadata["name"], metadata["uid"], found, going, grace)
+    half = place[:2] == ("v1", "Pod") and is_half_deleted(value)
+    return Seen(place, metadata["name"], metadata["uid"], found, going, grace, half)
