@@ -47,7 +47,8 @@ def noticed(standing: Standing, record: RunRecord) -> RunRecord:
     """The record, with what there is to see now.
 
     A run is Running once all of its Pods have been there and one of those that decide about it is
-    at work. Until then it is Pending, however long its images cannot be pulled.
+    at work. Until then it is Pending, however long its images cannot be pulled; and again, once
+    that is so of all their replacements (`starting`).
 
     Args:
         standing: Who is there.
@@ -89,12 +90,13 @@ def noticed(standing: Standing, record: RunRecord) -> RunRecord:
 
 
 def is_at_work(standing: Standing) -> bool:
-    """Whether one of the Pods that decide about the run has started."""
+    """Whether one of the Pods that decide about the run has started, and is not just kept."""
     deciding = standing.job.run.success.roles
+    kept = {pod.uid for pod in standing.kept}
     return any(
         pod.phase in ("Running", "Succeeded", "Failed")
         for pod in standing.of_this_run
-        if pod.role in deciding
+        if pod.role in deciding and pod.uid not in kept
     )
 
 

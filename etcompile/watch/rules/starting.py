@@ -1,4 +1,4 @@
-"""A run that does not start: what holds it up is told, once, and stands in its record.
+"""A run that does not start, or not again: what holds it up is told, and stands in its record.
 
 That all Pods are there does not mean that one of them runs. An image that cannot be pulled is told
 of at once: it will not come by waiting. A Pod that finds no node, and one that is missing, are told
@@ -30,13 +30,14 @@ def held_up(stock: Stock, record: RunRecord, now: float) -> Ruling:
         now: The time.
     """
     standing = stock.standing
-    if record.phase != "Pending" or record.started is None:
+    again = record.phase == "Running" and not is_at_work(standing)
+    if record.started is None or not (again or record.phase == "Pending"):
         return Ruling(record)
     newest = max((pod.created for pod in standing.of_this_run), default=record.started)
     due = newest + standing.view.patience.start
     waiting = [] if is_at_work(standing) else _waiting(stock)
     sure = [one for one in waiting if not one[1].startswith(_BY_THE_SCHEDULER)]
-    missing = [one.place for one in stock.those("awaited")]
+    missing = [] if again else [one.place for one in stock.those("awaited")]
     patient = standing.view.settings.gang != "none"
     if sure:
         reason, message = _words(sure)
@@ -46,21 +47,23 @@ def held_up(stock: Stock, record: RunRecord, now: float) -> Ruling:
         return Ruling(record, (Requeue(due),))
     elif missing:
         reason, message = MISSING, _who_is_missing(missing)
-    elif patient:
+    elif patient and not again:
         return Ruling(record)
     else:
         reason, message = _words(waiting)
     if reason == record.reason:
         return Ruling(record)
-    told = EmitEvent("JobNotStarting", message, warning=True)
-    return Ruling(structs.replace(record, reason=reason, message=message), (told,))
+    held = structs.replace(record, phase="Pending", reason=reason, message=message)
+    if patient and not sure and not missing:
+        return Ruling(held)  # whose turn it is not in a queue waits by design
+    return Ruling(held, (EmitEvent("JobNotStarting", message, warning=True),))
 
 
 def _waiting(stock: Stock) -> list[tuple[str, str]]:
     """Name and trouble of each Pod that cannot start."""
     found = [
         (one.place.pod.name, one.place.pod.waiting)
-        for one in stock.those("there")
+        for one in stock.those("there", "returning")
         if one.place.pod is not None and one.place.pod.waiting
     ]
     return [*found, *((pod.name, pod.waiting) for pod in stock.standing.batch if pod.waiting)]

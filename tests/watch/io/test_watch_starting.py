@@ -8,7 +8,7 @@ from watched import QUICK, eventually, training_job
 
 from etcompile.status.deriving import statuses
 from etcompile.status.text import job_text
-from specs import kubeflow_job
+from specs import kubeflow_job, replicas
 
 PATIENCE = structs.replace(QUICK, start=1.0)
 IMAGE = "Back-off pulling image example.com/nothing:1"
@@ -70,6 +70,33 @@ def test_a_job_whose_images_cannot_be_pulled_is_not_running_and_says_why(place, 
     place.kubelets()
     eventually(lambda: phase(place) == "Running")
     assert not place.record().get("reason")
+
+
+def test_a_run_whose_replacements_cannot_be_pulled_is_not_running_any_more(place, watching):
+    watching(patience=PATIENCE)
+    place.kubelets()
+    workers = {**replicas("PyTorchJob", 2), "restartPolicy": "OnFailure"}
+    place.submit(kubeflow_job("PyTorchJob", {"Worker": workers}))
+    eventually(lambda: phase(place, "mnist") == "Running")
+    # Somebody has deleted the image from the registry, and both Pods fail.
+    place.holding.set()
+    for number in (0, 1):
+        name = f"mnist-worker-{number}"
+        uid = place.uid(name)
+        place.fails(name)
+        eventually(lambda name=name, uid=uid: place.uid(name) not in ("", uid))
+        cannot_pull(place, name, "ImagePullBackOff")
+    eventually(lambda: phase(place, "mnist") == "Pending")
+    [message] = eventually(lambda: told(place, "JobNotStarting"))
+    assert ": ImagePullBackOff: Back-off" in message
+    assert "ImagePullBackOff" in status(place, "mnist")
+    time.sleep(1.0)
+    assert phase(place, "mnist") == "Pending"
+    place.holding.clear()
+    for number in (0, 1):
+        place.becomes(f"mnist-worker-{number}", "Running")
+    eventually(lambda: phase(place, "mnist") == "Running")
+    assert not place.record("mnist").get("reason")
 
 
 def test_a_pod_that_nobody_has_created_is_told_of(place, watching):

@@ -510,6 +510,23 @@ def test_pods_that_find_no_node_are_told_of_but_not_in_the_queue_of_a_gang(
     assert len(world.told("JobNotStarting")) == told
 
 
+@pytest.mark.parametrize(("gang", "told"), [("none", 1), ("volcano", 0)])
+def test_a_run_that_was_preempted_and_waits_for_its_turn_is_not_running(
+    gang: str, told: int
+) -> None:
+    world = World(training_job(), settings=Settings(gang=gang))
+    assert world.record.phase == "Running"
+    for name in world.declared:
+        world.change(name, phase="Pending", ready=False, waiting="Unschedulable: 0/3 nodes")
+    world.wait(600, ready=False)
+    assert (world.record.phase, world.record.reason) == ("Pending", "Unschedulable")
+    assert len(world.told("JobNotStarting")) == told
+    for name in world.declared:
+        world.change(name, waiting="")
+    world.wait(3)
+    assert (world.record.phase, world.record.reason) == ("Running", "")
+
+
 @pytest.mark.parametrize("how", ["unknown", "late", "kept"])
 def test_a_pod_that_cannot_go_is_told_of_once_and_waited_for(how: str) -> None:
     world = torch()
