@@ -66,11 +66,22 @@ def kinds_of(group: str) -> tuple[str, ...]:
     return tuple(sorted({k.name for k in kinds() if _group(k.api_version) == group}))
 
 
-@functools.cache
 def _named(name: str) -> tuple[Kind, ...]:
     """The kinds of that name, of whatever API version."""
-    own = (module for module in _modules() if module.partition("_")[0] == name.lower())
-    return tuple(kind for kind in _in_modules(own) if kind.name == name)
+    stem = name.lower()
+    # Anybody's names are not kept: a watcher reads them for months.
+    return tuple(kind for kind in _of(stem) if kind.name == name) if stem in _stems() else ()
+
+
+@functools.cache
+def _of(stem: str) -> tuple[Kind, ...]:
+    """The kinds in the modules of that name."""
+    return tuple(_in_modules(one for one in _modules() if one.partition("_")[0] == stem))
+
+
+@functools.cache
+def _stems() -> frozenset[str]:
+    return frozenset(module.partition("_")[0] for module in _modules())
 
 
 @functools.cache

@@ -31,6 +31,10 @@ _Given = ParamSpec("_Given")
 _Made = TypeVar("_Made")
 
 
+_MOST_COMPARED = 100
+"""Of how many different programs of ended Pods it is remembered whether the job declares them."""
+
+
 def _reading(
     method: Callable[Concatenate["StoredRun", _Given], _Made],
 ) -> Callable[Concatenate["StoredRun", _Given], _Made]:
@@ -146,6 +150,8 @@ class StoredRun:
         found = self._compared.get((pod.name, pod.ran))
         if found is None:
             found = self._difference(pod)
+            if len(self._compared) >= _MOST_COMPARED:
+                self._compared.clear()  # somebody makes Pods that all run something else
             self._compared[pod.name if found else pod.role, pod.ran] = found
         return found
 

@@ -617,7 +617,21 @@ class Watcher:
         return self._leading is None or self._leading.valid
 
     def _want_all(self) -> None:
-        for key in self._observations.known():
+        """Has all jobs looked at, and those that went while this watcher did not act."""
+        kept: tuple[dict[JobKey, Any], ...] = (
+            self._runs,
+            self._with_secrets,
+            self._failed,
+            self._wishes,
+            self._formers,
+            self._foreign,
+            self._unread,
+            self._told,
+            self._terminating,
+            self._removed,
+        )
+        gone = {key for one in kept for key in [*one]} | {*self._over_quota}
+        for key in gone.union(self._observations.known()):
             self._queue.want(key)
 
     def _wait_for_sync(self) -> None:

@@ -1,11 +1,14 @@
 """A watcher that runs for months: nothing is kept of jobs that are gone."""
 
+import contextlib
+import sys
 from collections import deque
 from typing import Any
 
 import pytest
 from watched import eventually, training_job
 
+from etcompile.stored import StoredJobError, read_text
 from etcompile.watch.observing import Observations
 from etcompile.watch.room import Room
 from specs import dlrover_type, elastic_job, kubeflow_job
@@ -121,3 +124,50 @@ def test_pods_that_others_followed_are_forgotten_after_a_while(seen):
     assert len(seen.job(key).gone) == 499
     seen.forget_gone(key, max(one.at for one in seen.job(key).gone.values()))
     assert seen.job(key).gone == {}
+
+
+def test_nothing_is_kept_of_jobs_that_went_while_another_watcher_led(place, watching, monkeypatch):
+    running = watching()
+    before = kept(running.watcher)
+    place.submit(training_job(name="h-0", workers=2))
+    place.kubelets()
+    eventually(lambda: place.record("h-0").get("seen"), 30)
+    leading = running.watcher._leading  # noqa: SLF001
+    with monkeypatch.context() as patched:
+        patched.setattr(type(leading), "valid", property(lambda _self: False))
+        clear(place)
+        eventually(lambda: not running.watcher._observations.known(), 30)  # noqa: SLF001
+    running.watcher.led(True)
+
+    def grown() -> dict[str, int]:
+        return {
+            path: size
+            for path, size in kept(running.watcher).items()
+            if size > before.get(path, 0) and not path.endswith(STEADY)
+        }
+
+    eventually(lambda: not grown(), 20, why="something is kept")
+
+
+def unbounded() -> dict[str, int]:
+    """How much each cache of ours holds that has no limit."""
+    return {
+        f"{module.__name__}.{name}": value.cache_info().currsize
+        for module in [*sys.modules.values()]
+        if module.__name__.startswith("etcompile")
+        for name, value in [*vars(module).items()]
+        if hasattr(value, "cache_info") and value.cache_info().maxsize is None
+    }
+
+
+def test_no_cache_keeps_what_somebody_wrote(place):
+    [config] = [one for one in place.compiled(training_job()) if one["kind"] == "ConfigMap"]
+    text = config["data"]["job.yaml"]
+    before: dict[str, int] = {}
+    for number in range(20):
+        for written in ("TrainingJob", "kai.alibabacloud.com/v1alpha1", "train", "horovod", "bert"):
+            with contextlib.suppress(StoredJobError):
+                read_text(text.replace(written, f"{written}{number}"))
+        before = before or unbounded()
+    assert "etcompile.frontends.kinds" in before, "the walk sees nothing"
+    assert unbounded() == before

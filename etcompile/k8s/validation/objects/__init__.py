@@ -74,7 +74,7 @@ def templates_of(value: Mapping[str, Any]) -> tuple[Path, ...]:
     return found.templates if found else ()
 
 
-@functools.cache
+@functools.lru_cache(maxsize=1024)
 def kind_of(api_version: str, kind: str) -> Kind | None:
     """The validation of a kind; None if nothing is known of it.
 
@@ -106,7 +106,7 @@ def metadata_rules(form: str, *, custom: bool, namespaced: bool) -> tuple[Rule, 
     )
 
 
-@functools.cache
+@functools.lru_cache(maxsize=1024)
 def _table(api_version: str, kind: str, *, namespaced: bool) -> Tree:
     if kind.endswith(("Review", "List")) or kind == "TokenRequest":
         return tree(())  # a question to the API server
