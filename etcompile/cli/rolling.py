@@ -96,7 +96,11 @@ def refused_steps(plan: Plan) -> Done | None:
         code = CONFLICT
     else:
         code = CLUSTER if any(one.needs == "room" for one in plan.refused) else REPLACEMENT
-    return Done(code, tuple(_of_step(step) for step in plan.refused))
+    alike: dict[object, list[Step]] = {}
+    for step in plan.refused:
+        told = not step.changes and step.needs in (None, "room")
+        alike.setdefault(step.reasons if told else step.id, []).append(step)
+    return Done(code, tuple(map(_of_steps, alike.values())))
 
 
 def rolled_out(
@@ -182,8 +186,10 @@ def _signals(rollout: Rollout) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _of_step(step: Step) -> Diagnostic:
-    """What speaks against a step of the plan."""
+def _of_steps(steps: Sequence[Step]) -> Diagnostic:
+    """What speaks against steps of the plan that are refused alike."""
+    step = steps[0]
+    objects = listed(dict.fromkeys(one.ref for one in steps))
     changes = [one for one in step.changes if one.manager or one.immutable]
     # The way out is the hint's to say, which knows of more than one.
     reasons = [reason.partition("; --") for reason in step.reasons]
@@ -199,9 +205,9 @@ def _of_step(step: Step) -> Diagnostic:
         object=f"{step.ref.kind}/{step.ref.name}",
     )
     if step.needs == "room":
-        return diagnose(codes.NO_ROOM_IN_QUOTA, None, object=step.ref, problem=problem)
+        return diagnose(codes.NO_ROOM_IN_QUOTA, None, object=objects, problem=problem)
     code = codes.FOREIGN_OBJECT if step.action == "conflict" else codes.MUST_BE_REPLACED
-    return diagnose(code, None, object=step.ref, problem=problem, advice=hint)
+    return diagnose(code, None, object=objects, problem=problem, advice=hint)
 
 
 def _all_told(refusals: Iterable[Refusal]) -> tuple[Diagnostic, ...]:

@@ -82,6 +82,11 @@ def other_job(desired: Object, live: Object) -> str | None:
     return f"{there} {name}"
 
 
+def same_name(other: str) -> str:
+    """Why a job is refused beside the job of another kind that `other_job` names."""
+    return f"its job has the name of the {other}: two such jobs cannot share a namespace"
+
+
 def _job_kind(value: Object) -> str | None:
     """The kind of the job that a ConfigMap stores, if it stores one."""
     data = value.get("data") if value["kind"] == "ConfigMap" else None

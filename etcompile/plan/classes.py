@@ -209,8 +209,7 @@ def _foreign(
         reason = f"{owner} controls it and would undo the change"
         return structs.replace(step, action="conflict", reasons=(reason,))
     if other := claims.other_job(desired, live):
-        reason = f"it belongs to the {other}: two jobs of one name cannot share a namespace"
-        return structs.replace(step, action="conflict", reasons=(reason,))
+        return structs.replace(step, action="conflict", reasons=(claims.same_name(other),))
     reasons: list[str] = []
     needs: Need | None = None
     if holder and not rights.adopt:

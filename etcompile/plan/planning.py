@@ -79,7 +79,7 @@ def plan(
         for value in group.objects:
             wanted[_key(reference(value), namespace)] = (value, group)
     inventories = frozenset(group.inventory for group in groups if group.inventory)
-    found, left, unready = _matched(wanted, live, rights, namespace, inventories, ask)
+    found, left, unready, others = _matched(wanted, live, rights, namespace, inventories, ask)
     titles = {group.inventory: group.job for group in groups if group.inventory}
     jobs = {(job.rpartition("/")[0], job.rpartition("/")[2]): job for job in _jobs(groups)}
     drafts: list[Draft] = []
@@ -87,7 +87,10 @@ def plan(
     late: list[Draft] = []
     for key, (value, group) in wanted.items():
         for step in found.get(key) or [created(value, reference(value))]:
+            if group.job in others and step.action == "wait":
+                continue
             placed = structs.replace(step, job=group.job, origin=group.origin)
+            placed = _of_another(placed, others)
             if placed.action in IDLE:
                 idle.append(placed)
                 if key in unready:
@@ -97,7 +100,7 @@ def plan(
     for value in left:
         step = left_over(value, rights, inventories)
         job = titles.get(claims.inventory(value) or "") or _job(value, jobs)
-        placed = structs.replace(step, job=job)
+        placed = _of_another(structs.replace(step, job=job), others)
         if placed.action in IDLE:
             idle.append(placed)
         else:
@@ -116,12 +119,14 @@ def _matched(
     namespace: str,
     inventories: frozenset[str],
     ask: Ask | None,
-) -> tuple[dict[Key, list[Step]], list[Object], set[Key]]:
+) -> tuple[dict[Key, list[Step]], list[Object], set[Key], dict[str, str]]:
     """The steps of objects that are declared and there, and the objects that are only there.
 
     Returns:
-        Both, and the keys of the Pods that are as they should be and not Ready.
+        Both, the keys of the Pods that are as they should be and not Ready, and by job the job of
+        another kind that has its name already.
     """
+    others: dict[str, str] = {}
     unready: set[Key] = set()
     found: dict[Key, list[Step]] = {}
     doubts: dict[Key, Doubt] = {}
@@ -134,6 +139,8 @@ def _matched(
             continue
         desired, group = wanted[key]
         ref = reference(desired)
+        if group.job and not rights.whole and (other := claims.other_job(desired, value)):
+            others[group.job] = other
         if ref.key in group.kept and not claims.is_going(value):
             found[key] = [unchanged(value, ref)]
         elif not rights.whole and claims.is_going(value):
@@ -149,7 +156,24 @@ def _matched(
     answers = ask([*doubts.values()]) if ask is not None and doubts else [None] * len(doubts)
     for (key, doubt), answer in zip(doubts.items(), answers, strict=True):
         found[key] = [judged(doubt, answer, rights, inventories)]
-    return found, list(left.values()), unready
+    return found, list(left.values()), unready, others
+
+
+def _of_another(step: Step, others: Mapping[str, str]) -> Step:
+    """The step, refused if a job of another kind has the name of its job.
+
+    All that is there under these names is the other job's, and not only the ConfigMap by which
+    it is known: a run that is limited to a Pod must not replace that Pod.
+    """
+    other = others.get(step.job or "")
+    if other is None or step.action == "unchanged":
+        return step
+    reasons = (claims.same_name(other),)
+    if step.action == "unmanaged":
+        return structs.replace(step, reasons=reasons)
+    return structs.replace(
+        step, action="conflict", reasons=reasons, changes=(), after=(), needs=None, manifest=None
+    )
 
 
 def _is_ready(pod: Object) -> bool:

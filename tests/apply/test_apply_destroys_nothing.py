@@ -107,7 +107,16 @@ def pytorch_job(name):
     }
 
 
-@pytest.mark.parametrize("command", [("apply", *EVERYTHING), ("delete", "--adopt")])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("apply", *EVERYTHING),
+        ("apply", *EVERYTHING, "--target", "Pod/mnist-worker-0"),
+        ("apply", *EVERYTHING, "--target", "Pod/mnist-launcher"),
+        ("delete", "--adopt"),
+    ],
+    ids=["apply", "apply what both have", "apply what only the other has", "delete"],
+)
 def test_a_job_of_another_kind_with_the_same_name_is_left_alone(
     run, write, writes, kubelet, command, objects
 ):
