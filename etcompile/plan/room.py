@@ -140,15 +140,21 @@ def with_room(plan: Plan, live: Mapping[tuple[str, str, str, str], Object], read
 
     Args:
         plan: The plan.
-        live: By key, the live objects that it may delete.
-        read: Reads quotas; asked only where Pods are made and others deleted.
+        live: By key, the live objects that are not declared.
+        read: Reads quotas; asked only where Pods are made and others deleted or left behind.
     """
     made, gone = _by_namespace(plan, "create"), _by_namespace(plan, "delete")
+    behind = _left_behind(plan, live)
     steps = {step.id: step for step in plan.steps}
-    for namespace in made.keys() & gone.keys():
+    for namespace in made.keys() & (gone.keys() | behind.keys()):
         wanted = [(step, step.manifest) for step in made[namespace] if step.manifest is not None]
         pod = next((value for step, value in wanted if _is_workload(step)), None)
-        if pod is None or not any(map(_is_workload, gone[namespace])):
+        if pod is None:
+            continue
+        if not any(map(_is_workload, gone[namespace])):
+            if namespace in behind:
+                short = [*_shortages(map(quota, read(namespace, pod)), wanted, ())]
+                _keep(steps, made[namespace], behind[namespace], short)
             continue
         quotas = [quota(value) for value in read(namespace, pod)]
         freed = [(step, live[step.ref.key]) for step in gone[namespace] if step.ref.key in live]
@@ -168,6 +174,25 @@ def with_room(plan: Plan, live: Mapping[tuple[str, str, str, str], Object], read
     if changed.steps == plan.steps or ring(changed.steps) is not None:
         return plan
     return structs.replace(changed, steps=tuple(in_turn(changed.steps)))
+
+
+def _left_behind(
+    plan: Plan, live: Mapping[tuple[str, str, str, str], Object]
+) -> dict[str, set[str | None]]:
+    """By namespace, the jobs of which Pods run that their Services would no longer lead to."""
+    moved = {
+        step.job
+        for step in plan.steps
+        if step.action == "update"
+        and step.ref.kind == "Service"
+        and any(change.steps[:2] == ("spec", "selector") for change in step.changes)
+    }
+    found: dict[str, set[str | None]] = defaultdict(set)
+    for step in plan.steps:
+        value = live.get(step.ref.key) if step.action == "unmanaged" and step.job in moved else None
+        if value is not None and "pods" in usage(value):
+            found[step.ref.namespace or plan.namespace or ""].add(step.job)
+    return found
 
 
 def _by_namespace(plan: Plan, action: str) -> dict[str, list[Step]]:
@@ -252,6 +277,22 @@ def _refuse(
             reason = (
                 f"{short}; what the plan deletes gives back {_plain(short.freed)} only, so the"
                 " Pods that are there would be deleted for Pods that cannot be created"
+            )
+            steps[step.id] = structs.replace(steps[step.id], reasons=(reason,), needs="room")
+
+
+def _keep(
+    steps: dict[str, Step],
+    made: Iterable[Step],
+    jobs: set[str | None],
+    short: Sequence[Shortage],
+) -> None:
+    """Refuses to make Pods of a job that would be cut off from its others for nothing."""
+    for step in made if short else ():
+        if step.job in jobs and _is_workload(step):
+            reason = (
+                f"{short[0]}; the Services of the job would be switched from the running Pods to"
+                " Pods that cannot be created; with --prune, the old Pods are deleted first"
             )
             steps[step.id] = structs.replace(steps[step.id], reasons=(reason,), needs="room")
 

@@ -109,6 +109,22 @@ def test_a_run_that_would_not_fit_ends_nothing(run, job, kubelet, objects, write
     assert (writes(), names(objects, "Pod")) == (before, pods)
 
 
+def test_a_run_without_room_beside_the_old_one_cuts_nothing_off(
+    run, job, kubelet, objects, writes, quota
+):
+    job(replicas=2)
+    run("apply", "jobs", "--run", "a")
+    quota(3)
+    before = writes()
+    done = run("apply", "jobs", "--run", "b")
+    assert (done.returncode, done.stderr.count("error[ET8022]")) == (6, 1), done.stderr
+    assert "with --prune, the old Pods are deleted first" in done.stderr
+    assert writes() == before
+    done = run("apply", "jobs", "--run", "b", "--prune", "--timeout", "60s")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert names(objects, "Pod") == NEW
+
+
 def test_the_old_run_stays_until_the_new_one_is_there_where_both_have_room(
     run, job, kubelet, objects, writes, quota
 ):

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from etcompile.plan.room import usage, with_room
-from etcompile.plan.step import Plan, Step, reference
+from etcompile.plan.step import FieldChange, Plan, Step, reference
 
 
 def pod(name: str, phase: str = "", **spec: Any) -> dict[str, Any]:
@@ -105,3 +105,30 @@ def test_running_pods_do_not_go_for_one_that_cannot_be_made() -> None:
     assert "has 0 requests.cpu left, and 2 are needed" in refused.reasons[0]
     over = planned(pod("old", phase="Failed"), quota=quota, containers=[big])
     assert over.refused == ()  # nothing ends, so it may wait for room
+
+
+@pytest.mark.parametrize(
+    ("phase", "selector", "pods", "refused"),
+    [
+        ("Running", True, 1, ["new"]),
+        ("Running", True, 2, []),
+        ("Running", False, 1, []),
+        ("Succeeded", True, 1, []),
+    ],
+)
+def test_running_pods_are_not_cut_off_from_each_other_for_one_that_cannot_be_made(
+    phase: str, selector: bool, pods: int, refused: list[str]
+) -> None:
+    new, old = pod("new"), pod("old", phase=phase)
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s", "namespace": "ml"}}
+    path = ("spec", "selector" if selector else "ports", "x")
+    change = FieldChange(".".join(path), "changed", "a", "b", steps=path)
+    steps = (
+        Step("update", reference(service), changes=(change,), manifest=service, job="bert"),
+        Step("create", reference(new), manifest=new, job="bert"),
+        Step("unmanaged", reference(old), job="bert"),
+    )
+    quota = full({"pods": str(pods)}, {"pods": "1"})
+    found = with_room(Plan(steps), {reference(old).key: old}, lambda *_: [quota])
+    assert [step.ref.name for step in found.refused] == refused
+    assert all(step.needs == "room" for step in found.refused)
