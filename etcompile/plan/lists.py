@@ -26,7 +26,7 @@ _KEYS: dict[str, tuple[str, ...]] = {
     "volumes": _NAMED,
 }
 _DEFAULTS = {"protocol": "TCP"}
-_SETS = frozenset({"finalizers", "accessModes"})
+_SETS = frozenset({"finalizers"})
 _IN_ORDER = frozenset({"env", "initContainers"})
 """Lists whose order means something, although their items have keys."""
 _ONE = frozenset(

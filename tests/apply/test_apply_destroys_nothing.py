@@ -25,8 +25,8 @@ def ask(control_plane, namespace):
     return request
 
 
-def claim(mode):
-    spec = {"accessModes": [mode], "resources": {"requests": {"storage": "1Gi"}}}
+def claim(*modes):
+    spec = {"accessModes": [*modes], "resources": {"requests": {"storage": "1Gi"}}}
     metadata = {"name": "checkpoints"}
     return {
         "apiVersion": "v1",
@@ -49,6 +49,7 @@ def test_a_claim_is_replaced_only_if_it_is_named(run, write, writes, ask):
         assert "--replace-data PersistentVolumeClaim/checkpoints" in done.stderr
         assert writes() == before
     assert "replace-data" in run("diff", "jobs", "--replace").stdout
+    assert '"ReadWriteOnce", and would be "ReadWriteMany"' in done.stderr
     # No controller manager runs that would take it away once no Pod uses the claim.
     ask("PATCH", "persistentvolumeclaims/checkpoints", {"metadata": {"finalizers": None}}, MERGE)
     done = run("apply", "jobs", "--replace-data", "checkpoints", "--wait", "none")
