@@ -89,6 +89,11 @@ def ordered(
     return made
 
 
+def drains(seconds: float) -> str:
+    """Why a Pod that is to be deleted is waited for, and for how long."""
+    return f"it was removed from the host list, and drains for at most {seconds:g} s"
+
+
 class _Training:
     """The order that the steps of one job have because they train together."""
 
@@ -159,7 +164,7 @@ class _Training:
             drained = Step(
                 "wait",
                 pod.step.ref,
-                (f"it was removed from the host list, and drains for at most {DRAIN} s",),
+                (drains(DRAIN),),
                 after=tuple(
                     name
                     for name, (_, _, removed) in self.lists.items()

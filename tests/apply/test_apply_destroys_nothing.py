@@ -59,6 +59,26 @@ def test_a_claim_is_replaced_only_if_it_is_named(run, write, writes, ask):
     assert found["spec"]["accessModes"] == ["ReadWriteMany"]
 
 
+def test_an_access_mode_that_is_taken_away_is_a_difference(run, write, writes):
+    write(claim("ReadWriteOnce", "ReadOnlyMany"))
+    assert run("apply", "jobs", "--wait", "none").returncode == 0
+    write(claim("ReadWriteOnce"))
+    done = run("diff", "jobs")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "- ReadOnlyMany" in done.stdout
+
+
+def test_a_claim_that_stays_because_it_is_in_use_is_not_said_to_be_deleted(run, write):
+    write(claim("ReadWriteOnce"))
+    run("apply", "jobs", "--wait", "none")
+    write(claim("ReadWriteMany"))
+    # The API server gives each claim the finalizer that its controller would take away.
+    done = run("apply", "jobs", "--replace-data", "checkpoints", "--timeout", "5s")
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert "done: nothing\n" in done.stdout
+    assert "timed out: it is being deleted, kept by the finalizers kubernetes.io/pvc" in done.stdout
+
+
 def test_objects_that_people_made_are_not_replaced_without_being_asked_for(
     run, write, writes, ask, namespace
 ):

@@ -117,7 +117,9 @@ def test_a_drain_lasts_as_long_as_it_is_told_to(run, write, job, kubelet, contro
     job(replicas=2)
     run("apply", "jobs")
     write(scale_in("less", 1), name="in")
-    assert run("apply", "jobs", "--prune", "--drain", "3s").returncode == 0
+    done = run("apply", "jobs", "--prune", "--drain", "3s")
+    assert done.returncode == 0
+    assert "drains for at most 3 s" in done.stdout
     at = {
         (event["verb"], event["objectRef"]["name"]): event["requestReceivedTimestamp"]
         for event in control_plane.writes(namespace)

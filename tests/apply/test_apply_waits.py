@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 import termios
+import threading
 import time
 
 import pytest
@@ -111,9 +112,12 @@ def test_a_quota_is_waited_for_and_said(start, run, job, kubelet, control_plane,
         if "held" in line:
             break
     assert "exceeded quota: small" in seen[-1]
+    threading.Event().wait(6)  # it is tried again every five seconds
     control_plane.ask("DELETE", f"{quotas}/small")
     out, err = started.communicate(timeout=60)
     assert started.returncode == 0, out + err
+    held = [line for line in [*seen, *out.splitlines()] if "held" in line]
+    assert len(held) == len({line.split("  ")[0] for line in held}), held
 
 
 def test_wait_none_returns_when_all_is_written(run, job, kubelet):

@@ -25,7 +25,7 @@ from etcompile.cluster.rollout.watching import Broken, Hint, Listed, Message, Se
 from etcompile.cluster.rollout.workers import NotWritten, Phase, Workers, Wrote
 from etcompile.cluster.rollout.writing import Writer
 from etcompile.model.protocol import JOB_LABEL
-from etcompile.plan.ordering import DRAIN
+from etcompile.plan.ordering import DRAIN, drains
 from etcompile.plan.step import WRITES, Object, ObjectRef, Plan, Step
 from etcompile.plan.turns import Turns
 
@@ -179,9 +179,13 @@ class Rollout:
 
     def _wait(self, step: Step) -> None:
         now, key = time.monotonic(), self._objects.key(step.ref)
+        reasons = step.reasons
         if step.until == "drained":
             limit = self._choices.drain
-            limit = float(step.limit or DRAIN) if limit is None else limit
+            if limit is None:
+                limit = float(step.limit or DRAIN)
+            else:
+                reasons = (drains(limit),)
             task = Waiting(step, "drained", key, step.uid, now + limit)
         elif step.until == "gone":
             task = Waiting(step, "gone", key, step.uid, now + (step.limit or _HELD))
@@ -190,7 +194,7 @@ class Rollout:
         if not self._watch(step, None if task.what == "gone" else {JOB_LABEL: ""}):
             return
         self._waits.add(task)
-        self._say(step, "waiting", ", ".join(step.reasons))
+        self._say(step, "waiting", ", ".join(reasons))
         if task.what == "ready":
             self._objects.wanted(step)
         self._settle_all(key)
@@ -265,12 +269,12 @@ class Rollout:
             return  # heard before the answer
         self._held_since.pop(step.id, None)
         if message.phase == "delete":
-            self._half.add(step.id)
             if written.status == "deleting" and written.live is not None:
                 self._going(step, written.live)
             else:
                 self._gone(step)
             return
+        self._half.discard(step.id)
         self._done.append(step)
         self._say(step, written.status)
         target = self._objects.made(step, written.live) if written.live is not None else None
@@ -299,10 +303,12 @@ class Rollout:
     def _hold(self, step: Step, phase: Phase, reason: str) -> None:
         """Tries again later: others may make room."""
         now = time.monotonic()
+        said = self._held_by.get(step.id)
         self._held_by[step.id] = reason
         if now - self._held_since.setdefault(step.id, now) < _HELD:
             self._held.append((now + _HOLD, step, phase))
-            self._say(step, "held", reason)
+            if reason != said:
+                self._say(step, "held", reason)
         else:
             self._break(step, reason)
 
@@ -325,6 +331,7 @@ class Rollout:
             return
         self._say(step, "deleted")
         if step.action == "replace":
+            self._half.add(step.id)
             self._workers.add(step, "create")
         else:
             self._done.append(step)
@@ -434,21 +441,13 @@ class Rollout:
         asks = not self._fatal and (stopped is None or time.monotonic() - stopped < _PATIENCE)
         return Outcome(
             done=tuple(self._done),
-            deleted=tuple(
-                step
-                for step in self._left()
-                if step.action == "replace" and self._is_half_done(step)
-            ),
+            deleted=tuple(step for step in self._left() if step.id in self._half),
             left=tuple((step, self._why_left(step)) for step in self._left()),
             unready=tuple(self._objects.unready(asks=asks)),
             refusals=tuple(self._refusals),
             interrupted=self._interrupted,
             timed_out=self._timed_out,
         )
-
-    def _is_half_done(self, step: Step) -> bool:
-        """Whether a replacement has deleted its object, and has not made the new one."""
-        return step.id in self._half and self._waits.of(step) is None
 
     def _why_left(self, step: Step) -> str:
         if step.id in self._broken:
@@ -461,7 +460,7 @@ class Rollout:
         else:
             first = next(iter(self._broken.values()), "")
             words = f"not started, because an earlier step was not done: {first}"
-        if step.action == "replace" and step.id in self._half:
+        if step.id in self._half:
             words = f"deleted, but not recreated: {words}"
         seen = task.why if task is not None else ""
         seen = seen or self._held_by.get(step.id, "")
