@@ -206,7 +206,9 @@ def test_80_columns_show_the_index_of_a_pod_and_its_state(job, kubelet, kubeconf
     """With a name so long that not all of it fits."""
     name = "a-language-model-of-many-parameters-23"
     job(name=name, replicas=11)
-    kubelet.let(f"{name}-*", unschedulable("no gpu"))
+    kubelet.let(
+        f"{name}-*", unschedulable("0/3 nodes are available: 3 Insufficient nvidia.com/gpu.")
+    )
     inside, outside = pty.openpty()
     fcntl.ioctl(outside, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 80, 0, 0))
     command = [sys.executable, "-m", "etcompile", "apply", "jobs", "--timeout", "6s"]

@@ -30,6 +30,9 @@ _STYLES = {
 _OVER = frozenset({"ready", "succeeded", "deleted"})
 _FRAME = 5
 _NAME = 30
+_STATE = 8
+_GAP = 2
+_WHY = 8
 _OTHERS = 40
 """Columns that a state, a time and the beginning of a reason need; a name has the rest."""
 
@@ -108,20 +111,21 @@ class Table:
         grid = Grid(box=None, pad_edge=False, header_style="dim")
         for title, more in (
             ("OBJECT", {"no_wrap": True, "min_width": max(map(len, names), default=0)}),
-            ("STATE", {"no_wrap": True, "min_width": 8}),
+            ("STATE", {"no_wrap": True, "min_width": _STATE}),
             ("FOR", {"justify": "right", "no_wrap": True}),
-            ("WHY", {"overflow": "ellipsis", "no_wrap": True, "ratio": 1}),
+            ("WHY", {"no_wrap": True}),
         ):
             grid.add_column(title, **more)
         now = time.monotonic()
-        for name, (happening, since) in zip(names, rows, strict=False):
+        ages = [_age(now - since) for _, since in rows[:room]]
+        # Where a table is too wide, rich takes whole columns away; only reasons may be cut.
+        taken = [max(map(len, column), default=0) for column in (names, ages)]
+        left = max(_WHY, self._console.width - sum(taken) - _STATE - 3 * _GAP)
+        for name, age, (happening, _) in zip(names, ages, rows, strict=False):
             style = _STYLES[happening.status]
-            grid.add_row(
-                Text(name),
-                Text(happening.status, style),
-                Text(_age(now - since)),
-                Text(happening.reason),
-            )
+            reason = Text(happening.reason)
+            reason.truncate(left, overflow="ellipsis")
+            grid.add_row(Text(name), Text(happening.status, style), Text(age), reason)
         parts: list[object] = [grid] if rows else []
         if len(rows) > room:
             parts.append(Text(f"and {len(rows) - room} more", "dim"))
