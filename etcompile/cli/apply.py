@@ -309,7 +309,8 @@ def _read(file: str, given: dict[str, Any]) -> tuple["Plan | None", list[Diagnos
             "a plan does not say what completes a run: give the job files instead"
         )
     if names := sorted(_GIVEN_TO_DIFF & explicit()):
-        words = ", ".join(f"--{name.replace('_', '-')}" for name in names)
+        called = {one.name: one.opts[-1] for one in click.get_current_context().command.params}
+        words = ", ".join(sorted(called[name] for name in names))
         raise click.UsageError(f"a plan is made already: give {words} to etcompile diff instead")
     try:
         data = access.content(file)

@@ -287,13 +287,19 @@ def test_an_option_that_contradicts_a_plan_is_refused(run, write, writes, option
     assert writes() == []
 
 
-@pytest.mark.parametrize("option", ["--prune", "--replace", "--run=auto", "--target=x"])
+@pytest.mark.parametrize(
+    "option",
+    [
+        *("--prune", "--replace", "--run=auto", "--target=x", "--set=x", "--overlay=dev"),
+        *("--profile=argocd", "--replace-data=x"),
+    ],
+)
 def test_an_option_that_a_plan_has_decided_is_told_so(run, write, writes, option):
     write(training_job(replicas=1))
     run("diff", "jobs", "-o", "plan.json")
     done = run("apply", "plan.json", option)
     assert done.returncode == 2
-    assert "give" in done.stderr
+    assert f"give {option.partition('=')[0]} to etcompile diff" in done.stderr
     assert "to etcompile diff instead" in done.stderr
     assert writes() == []
 
