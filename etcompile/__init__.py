@@ -12,11 +12,14 @@ Nothing here talks to a cluster.
 """
 
 import importlib
-from typing import TYPE_CHECKING, Any
 
 from etcompile._version import __version__
 
+# Not from `typing`: whatever is imported here, a Ctrl-C in it would end in a traceback.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from etcompile.compiler import Compilation, JobObjects, Options, compile  # noqa: A004
     from etcompile.diagnostics import Diagnostic, Location, Severity
     from etcompile.model import SecretMode, Settings
@@ -43,7 +46,7 @@ _HOMES = {
 
 if not TYPE_CHECKING:  # a type checker would take any name for one of ours
 
-    def __getattr__(name: str) -> Any:
+    def __getattr__(name: str) -> "Any":
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -18,6 +18,7 @@ class Finder:
             raise KeyboardInterrupt
 
 sys.meta_path.insert(0, Finder())
+sys.modules.pop({module!r}, None)
 sys.argv = ["etcompile", *{arguments!r}]
 from etcompile.cli import {entry}
 {entry}()
@@ -27,6 +28,7 @@ from etcompile.cli import {entry}
 @pytest.mark.parametrize(
     ("entry", "module", "arguments"),
     [
+        ("main", "typing", ["--version"]),
         ("main", "click", ["--version"]),
         ("main", "etcompile.cli.main", ["--version"]),
         ("main", "etcompile.cli.render", ["render", "jobs"]),
