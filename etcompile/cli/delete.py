@@ -133,6 +133,8 @@ def _deleted(
             missing.append(
                 diagnose(codes.NO_SUCH_JOB_IN_CLUSTER, None, job=name, where=where, advice=advice)
             )
+        elif not mine and given["form"] == "text" and not given["quiet"]:
+            click.echo(f"there is nothing of the job {name} in the namespace {where}", err=True)
     if missing:
         return Done(REFUSED, tuple(missing))
     if others := _others(compiled, (value for _, value in found), cluster.namespace):

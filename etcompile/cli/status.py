@@ -200,7 +200,7 @@ def unknown_job(error: "NoSuchJobError") -> Diagnostic:
     elif here:
         advice = f"jobs there: {', '.join(dict.fromkeys(here[:8]))}"
     else:
-        advice = "there is none: has it been applied, and is this the cluster?"
+        advice = "there are no jobs at all: has it been applied, and is this the right cluster?"
     return diagnose(codes.NO_SUCH_JOB_IN_CLUSTER, None, job=error.name, where=where, advice=advice)
 
 

@@ -144,7 +144,11 @@ def test_a_dry_run_shows_what_would_go_and_deletes_nothing(run, job, kubelet, wr
     assert writes() == before
 
 
-def test_a_job_that_is_not_there_is_said_not_to_be(run):
+def test_a_job_that_is_not_there_is_said_not_to_be(run, job, namespace):
+    job()
+    of_files = run("delete", "jobs")
+    assert of_files.returncode == 0
+    assert f"there is nothing of the job mnist in the namespace {namespace}" in of_files.stderr
     done = run("delete", "--job", "nobody")
     assert done.returncode == 7
     assert "there is no job 'nobody'" in done.stderr
