@@ -150,6 +150,8 @@ def _job_lines(job: JobStatus, now: datetime, *, color: bool, width: int | None)
         yield from ("", "Events:")
         rows = [_event_row(event, now) for event in job.events]
         yield from (f"  {line}" for line in _table(rows))
+    if job.phase == "Failed":
+        yield from ("", f"To run it again: etcompile restart {job.name} -n {job.namespace}")
 
 
 def _role_row(role: RoleStatus) -> tuple[str, ...]:

@@ -46,9 +46,13 @@ def mark(control_plane, namespace, objects):
 
 
 def test_after_a_failed_launcher_all_pods_are_made_anew(
-    run, applied, kubelet, objects, mark, writes
+    run, applied, kubelet, objects, mark, writes, namespace
 ):
     kubelet.let("mnist-launcher", ended(code=1))
+    failed = run("apply", "jobs")
+    assert failed.returncode == 3
+    assert failed.stdout.endswith("to run it again: etcompile restart mnist\n"), failed.stdout
+    assert f"etcompile restart mnist -n {namespace}" in run("status", "mnist").stdout
     mark(phase="Failed")
     before = len(writes())
     kubelet.let("mnist-launcher", ready())

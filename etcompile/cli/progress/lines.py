@@ -90,6 +90,11 @@ class Lines:
         yield from self._listed("not done", left)
         unready = sorted(outcome.unready, key=lambda one: (not one.failed, in_order(one.ref)))
         yield from self._listed("not ready", [(one.ref, ("", ""), one.reason) for one in unready])
+        for job in dict.fromkeys(one.job for one in unready if one.over and one.job):
+            namespace, _, name = job.rpartition("/")
+            yield f"to run it again: etcompile restart {name}" + (
+                f" -n {namespace}" if namespace else ""
+            )
 
     def _listed(
         self, title: str, found: Iterable[tuple[ObjectRef, tuple[str, str], str]]

@@ -108,12 +108,14 @@ class Unready(Struct, frozen=True):
         reason: Why, as far as anybody knows.
         failed: It will not get there by itself.
         job: The job it belongs to.
+        over: Its run has failed; only a new one can succeed.
     """
 
     ref: ObjectRef
     reason: str
     failed: bool
     job: str | None = None
+    over: bool = False
 
 
 class Outcome(Struct, frozen=True):

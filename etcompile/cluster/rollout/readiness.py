@@ -220,7 +220,8 @@ class Readiness:
             said = warnings.get(one.uid) if one.standing.vague and not one.hint else None
             words = f"{one.why}; {said}" if said else one.why
             failed = one.state == "failed"
-            yield Unready(one.ref, words or "its state is not known yet", failed, one.job)
+            words = words or "its state is not known yet"
+            yield Unready(one.ref, words, failed, one.job, one.standing.over)
 
     def _target(self, step: Step) -> Target:
         key = self.key(step.ref)

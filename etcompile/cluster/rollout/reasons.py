@@ -44,12 +44,14 @@ class Standing(Struct, frozen=True):
         patience: Seconds that this very reason may last; None leaves that to the kind's limit,
             infinity means as long as it takes.
         vague: Events may know more.
+        over: A run of the object has failed, and nothing but a new one follows.
     """
 
     state: State
     reason: str = ""
     patience: float | None = None
     vague: bool = False
+    over: bool = False
 
     @property
     def good(self) -> bool:
@@ -148,7 +150,7 @@ def _pod(value: Object) -> Standing:
     if phase == "Succeeded":
         return Standing("ended")
     if phase == "Failed":
-        return Standing("failed", _why_failed(status))
+        return Standing("failed", _why_failed(status), over=True)
     if phase == "Unknown" or status.get("reason") == "NodeLost":
         lost = {"reason": "NodeLost", "message": status.get("message")}
         return Standing("waiting", disruption(status) or disruption(lost))
@@ -252,7 +254,7 @@ def _job(value: Object) -> Standing:
     failed = _condition(status, "Failed")
     if failed.get("status") == "True":
         words = _joined(failed.get("reason") or "", failed.get("message") or "")
-        return Standing("failed", words or "it failed without a reason")
+        return Standing("failed", words or "it failed without a reason", over=True)
     if (value.get("spec") or {}).get("suspend"):
         return READY
     if status.get("active") or status.get("succeeded"):
