@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import click
+import yaml  # noqa: F401 - early; see below
 from click.core import ParameterSource
 
 from etcompile.cli import completing
@@ -17,6 +18,9 @@ from etcompile.diagnostics import Diagnostic, Severity, has_errors
 from etcompile.diagnostics.output import FORMATS, SUPPRESSION_FORMS
 from etcompile.model import DLROVER_NEWEST, GANGS, PROFILES, Profile, SecretMode, Settings
 from etcompile.model.settings import secret_mode
+
+# yaml compiles patterns when it is imported. Its first user stands at the end of a long chain of
+# imports; there, CPython 3.11 maps and unmaps memory at each call of that: 1,500 times.
 
 REFUSED = 2
 """Exit code: usage or refused input."""

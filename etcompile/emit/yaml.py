@@ -232,7 +232,8 @@ def _text(text: str) -> str:
 
 def _is_printable(text: str) -> bool:
     """Whether the text may stand on a line as it is."""
-    return (text.isascii() and text.isprintable()) or not _unprintable().search(text)
+    # What Python prints, YAML does; the class also knows blanks that Python does not print.
+    return text.isprintable() or not _unprintable().search(text)
 
 
 # Classes of this many characters take milliseconds to compile, and hardly any text needs them.

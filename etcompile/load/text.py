@@ -97,6 +97,9 @@ def decoded(data: bytes, file: str) -> Text | Diagnostic:
 
 def control_character(text: Text) -> Diagnostic | None:
     """ET1004 at the first character that YAML does not allow; None when there is none."""
+    # What Python prints, YAML allows, too; most texts need no more to be looked at.
+    if text.content.replace("\n", "").replace("\r", "").replace("\t", "").isprintable():
+        return None
     pattern = _NOT_ALLOWED_ASCII if text.content.isascii() else _not_allowed()
     found = pattern.search(text.content)
     if found is None:
