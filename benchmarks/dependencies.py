@@ -63,7 +63,7 @@ def pairs() -> dict[str, tuple[Callable[[], float], Callable[[], float]]]:
             lambda: spent(lambda: [json.loads(data) for _ in range(20)]),
         ),
         "client imported: ours | kubernetes": (
-            lambda: started("etcompile.cluster") - started(""),
+            lambda: started("etcompile.kubeapi") - started(""),
             lambda: started("kubernetes.client, kubernetes.config") - started(""),
         ),
     }

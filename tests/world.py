@@ -16,7 +16,7 @@ from msgspec import structs
 from etcompile import backend
 from etcompile.model import Job, Member, Settings
 from etcompile.model.protocol import STORED_JOB
-from etcompile.stored import read_stored
+from etcompile.stages.stored import read_stored
 from etcompile.watch.actions import (
     Action,
     CreatePod,

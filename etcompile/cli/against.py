@@ -79,7 +79,7 @@ def _limited(outcome: Outcome, targets: Sequence[str]) -> Outcome:
 def _cluster(compilation: Compilation, rights: Rights, given: dict[str, Any]) -> Outcome:
     from etcompile.cli.job_sets import job_set
     from etcompile.cli.planned import planned
-    from etcompile.cluster import ClusterError, connect
+    from etcompile.kubeapi import ClusterError, connect
 
     try:
         with connect(given["context"], given["namespace"], given["kubeconfig"]) as cluster:

@@ -24,7 +24,7 @@ from etcompile.load import access
 if TYPE_CHECKING:
     from etcompile.cli.progress import Progress
     from etcompile.cli.rolling import Done
-    from etcompile.cluster import Cluster
+    from etcompile.kubeapi import Cluster
     from etcompile.plan.document import PlanError
     from etcompile.plan.step import Object, Plan
 
@@ -100,7 +100,7 @@ def command(ctx: click.Context, /, paths: tuple[str, ...], **given: Any) -> None
     changed. Run the command again to continue where an earlier run ended.
     """
     from etcompile.cli.progress import progress
-    from etcompile.cluster import ClusterError, connect
+    from etcompile.kubeapi import ClusterError, connect
 
     gc.enable()  # a rollout may take days
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -227,9 +227,9 @@ def _done(
 ) -> "Done":
     from etcompile.cli.consent import consents
     from etcompile.cli.rolling import Done, refused_steps, rolled_out
-    from etcompile.cluster.rollout import Choices
     from etcompile.plan.classes import PRUNES
     from etcompile.plan.turns import ring
+    from etcompile.rollout import Choices
 
     if told := ring(made.steps):
         return Done(REFUSED, (diagnose(codes.DEADLOCK, None, ring=told),))
@@ -274,7 +274,7 @@ def show(made: "Plan", given: dict[str, Any]) -> None:
 
 def _looker(seen: dict[Any, Any]) -> Any:
     """Notes how far live objects are, while they pass."""
-    from etcompile.cluster.rollout.reasons import has_rule, standing
+    from etcompile.rollout.reasons import has_rule, standing
 
     def look(value: "Object") -> None:
         if has_rule(value["kind"]):

@@ -35,8 +35,8 @@ class _Asked(SectionedCommand):
     """A command that takes options from the variables of Argo CD, too."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        from etcompile.argocd import Asked, ParameterError, asked
         from etcompile.check import kubernetes
+        from etcompile.integrations.argocd import Asked, ParameterError, asked
 
         wish = Asked()
         ctx.meta[_OWN] = named_files(self, args)
@@ -59,7 +59,7 @@ def _generate(ctx: click.Context, /, **given: Any) -> None:
     of its destination (ARGOCD_APP_NAMESPACE, KUBE_VERSION) before. Objects go to standard output,
     everything else to standard error.
     """
-    from etcompile.argocd import ParameterError, repository
+    from etcompile.integrations.argocd import ParameterError, repository
 
     wish = ctx.obj
     if isinstance(wish, ParameterError):
@@ -100,7 +100,7 @@ def _parameters(*, every: bool) -> None:
     """Print the parameters of the plugin for Argo CD's interface."""
     import json
 
-    from etcompile.argocd import PARAMETERS, announced, choices
+    from etcompile.integrations.argocd import PARAMETERS, announced, choices
 
     found = choices(Path.cwd(), os.environ)
     wanted = [one for one in PARAMETERS if every or one.names_files]
@@ -114,7 +114,7 @@ def _discover() -> None:
     With a plugin section in the Application these are all files with a job; without one, only
     those named *.etjob.yaml.
     """
-    from etcompile.argocd import ParameterError, asked, job_files, repository
+    from etcompile.integrations.argocd import ParameterError, asked, job_files, repository
     from etcompile.load import Boundary
 
     # The variable is there as soon as the Application has a plugin section, even an empty one.
@@ -131,8 +131,8 @@ def _discover() -> None:
 @command.command("plugin")
 def _plugin() -> None:
     """Write plugin.yaml, for /home/argocd/cmp-server/config/ of the sidecar."""
-    from etcompile.argocd import PARAMETERS, announced
-    from etcompile.scaffolding import text
+    from etcompile.integrations.argocd import PARAMETERS, announced
+    from etcompile.integrations.scaffolding import text
 
     static = emit.to_yaml(announced([one for one in PARAMETERS if not one.names_files]))
     indented = "".join(f"      {line}\n" for line in static.splitlines()).rstrip()
@@ -149,7 +149,7 @@ def _plugin() -> None:
 )
 def _sidecar(*, image: str) -> None:
     """Write the patch that adds the plugin to Argo CD's repo server."""
-    from etcompile.scaffolding import text
+    from etcompile.integrations.scaffolding import text
 
     click.echo(text("argocd/sidecar.yaml", image=image), nl=False)
 
@@ -165,6 +165,6 @@ def _sidecar(*, image: str) -> None:
 @click.option("--plugin", is_flag=True, help="PATH holds job files, which the plugin compiles.")
 def _application(name: str, **given: Any) -> None:
     """Write an Application that syncs rendered manifests, or jobs by the plugin."""
-    from etcompile.scaffolding import text
+    from etcompile.integrations.scaffolding import text
 
     click.echo(text("argocd/application.yaml", name=name, **given), nl=False)

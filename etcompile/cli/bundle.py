@@ -79,7 +79,7 @@ def command(
     tell(compilation.findings, given)
     if refuses(compilation.diagnostics, given):
         ctx.exit(REFUSED)
-    from etcompile import bundle
+    from etcompile.integrations import bundle
 
     archive = bundle.tar(output_files(compilation, given))
     packed = bundle.gzipped(archive)

@@ -22,8 +22,8 @@ from etcompile.diagnostics import codes
 
 if TYPE_CHECKING:
     from etcompile.cli.rolling import Done
-    from etcompile.cluster import Cluster
     from etcompile.diagnostics import Diagnostic
+    from etcompile.kubeapi import Cluster
     from etcompile.plan.step import Plan, Step
 
 
@@ -62,7 +62,7 @@ def command(
     The exit codes are those of apply.
     """
     from etcompile.cli.progress import progress
-    from etcompile.cluster import ClusterError, connect
+    from etcompile.kubeapi import ClusterError, connect
 
     if bool(paths) == bool(names):
         raise click.UsageError("name files, or jobs with --job NAME")
@@ -107,14 +107,14 @@ def _deleted(
 ) -> "Done":
     from etcompile.cli.consent import consents
     from etcompile.cli.rolling import Done, Facts, refused_steps, rolled_out
-    from etcompile.cluster.rollout import Choices
-    from etcompile.cluster.rollout.belongings import belongings, has_inventory
-    from etcompile.cluster.rollout.outcome import CONFLICT, INTERRUPTED
     from etcompile.diagnostics import diagnose
     from etcompile.plan.claims import is_member
     from etcompile.plan.removing import removal
     from etcompile.plan.rights import Rights
     from etcompile.plan.step import reference
+    from etcompile.rollout import Choices
+    from etcompile.rollout.belongings import belongings, has_inventory
+    from etcompile.rollout.outcome import CONFLICT, INTERRUPTED
 
     found = []
     missing = []
@@ -167,7 +167,7 @@ def _used(
     cluster: "Cluster", values: list[Any], plan: "Plan", others: list[Any]
 ) -> Iterator["Step"]:
     """What the jobs used and leave behind, as far as it is there."""
-    from etcompile.cluster import ClusterError
+    from etcompile.kubeapi import ClusterError
     from etcompile.plan.removing import left_beside, named_by
     from etcompile.plan.step import reference
 
@@ -191,7 +191,7 @@ def _used(
 
 def _tell_kept(plan: "Plan", given: dict[str, Any], shown: Any) -> None:
     """Names what a deletion leaves: for people among the diagnostics, for programs as events."""
-    from etcompile.cluster.rollout import Happening
+    from etcompile.rollout import Happening
 
     for step in plan.steps:
         if step.action != "unmanaged":

@@ -35,7 +35,7 @@ def command() -> None:
 )
 def _kustomization(name: str, source: str | None, layout: str, **given: Any) -> None:
     """Write the Kustomization of a rendered folder, or the two of a staged one."""
-    from etcompile.scaffolding import text
+    from etcompile.integrations.scaffolding import text
 
     source = source or name
     kind, _, found = source.rpartition("/")
@@ -52,6 +52,6 @@ def _kustomization(name: str, source: str | None, layout: str, **given: Any) -> 
 @click.option("--revision", metavar="BRANCH", default="main", show_default=True, help="The branch.")
 def _source(name: str, **given: Any) -> None:
     """Write the GitRepository in which Flux finds a rendered folder."""
-    from etcompile.scaffolding import text
+    from etcompile.integrations.scaffolding import text
 
     click.echo(text("flux/source.yaml", name=name, **given), nl=False)

@@ -69,7 +69,7 @@ def command(ctx: click.Context, /, folder: Path, **given: Any) -> None:
     Existing files are not overwritten. The new files render as they are, and their checks pass.
     """
     from etcompile.emit.files import refused
-    from etcompile.scaffolding import OUTPUT, existing, repository_files, write
+    from etcompile.integrations.scaffolding import OUTPUT, existing, repository_files, write
 
     files = repository_files(_plan(folder, given))
     try:
@@ -111,7 +111,7 @@ def _plan(folder: Path, given: dict[str, Any]) -> Any:
         click.BadParameter: a value has the wrong form.
     """
     from etcompile.check import kubernetes
-    from etcompile.scaffolding import Plan
+    from etcompile.integrations.scaffolding import Plan
 
     version = given["kubernetes_version"].removeprefix("v")
     if version not in kubernetes.versions():
@@ -157,7 +157,7 @@ def _origin(folder: Path) -> str:
 def _render(ctx: click.Context, folder: Path, given: dict[str, Any]) -> None:
     """`etcompile render`, as the files say it."""
     from etcompile.cli.render import command as render
-    from etcompile.scaffolding import JOBS, OUTPUT, OVERLAY
+    from etcompile.integrations.scaffolding import JOBS, OUTPUT, OVERLAY
 
     words = [str(folder / JOBS), "--overlay", str(folder / OVERLAY), "-o", str(folder / OUTPUT)]
     words += [f"--format={given['form']}", f"--color={given['color']}"]

@@ -33,7 +33,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     EtcompileTransformer (takes the jobs among the items, and their scale intents).
     """
     from etcompile.diagnostics.output import repository
-    from etcompile.krm import answer
+    from etcompile.integrations.krm import answer
 
     wanted = bounded(options(given), str(repository(Path.cwd())), ctx.meta[_OWN])
     found = answer(sys.stdin.buffer.read(), wanted, strict=given["strict"])

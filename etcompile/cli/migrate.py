@@ -44,7 +44,7 @@ def command(
     """
     from etcompile import stages
     from etcompile.compiler import Options
-    from etcompile.migrate import migrated, written
+    from etcompile.integrations.migrate import migrated, written
 
     if bool(paths) == bool(given["named"]):
         raise click.UsageError("name files, or a job with --from-cluster KIND/NAME")
@@ -80,9 +80,9 @@ def command(
 
 def _from_cluster(given: dict[str, Any]) -> tuple[list[Any], list[Any]]:
     """The documents of a job in a cluster, and what is wrong."""
-    from etcompile.cluster import ClusterError, connect
+    from etcompile.integrations.migrate.reading import UnknownKindError, job_of
+    from etcompile.kubeapi import ClusterError, connect
     from etcompile.load import from_values
-    from etcompile.migrate.reading import UnknownKindError, job_of
 
     try:
         with connect(given["context"], given["namespace"], given["kubeconfig"]) as cluster:

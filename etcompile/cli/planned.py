@@ -7,14 +7,9 @@ from msgspec import Struct, field, structs
 
 from etcompile import emit
 from etcompile.cli.declarations import Inventories, declarations
-from etcompile.cluster import Cluster, ClusterError
-from etcompile.cluster.live import Live
-from etcompile.cluster.rollout.dryrun import DryRun, under_another_name
-from etcompile.cluster.rollout.inventory import members_left
-from etcompile.cluster.rollout.orphans import Orphan, orphans
-from etcompile.cluster.rollout.refusing import quota_of
 from etcompile.compiler import Compilation
 from etcompile.diagnostics import Diagnostic, codes, diagnose
+from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.plan.claims import is_member
 from etcompile.plan.classes import PRUNES, matched
 from etcompile.plan.live import LiveObjects
@@ -24,6 +19,11 @@ from etcompile.plan.rights import Rights
 from etcompile.plan.room import Read, with_room
 from etcompile.plan.sets import JobSet
 from etcompile.plan.step import IDLE, Object, ObjectRef, Plan, Step, reference
+from etcompile.rollout.dryrun import DryRun, under_another_name
+from etcompile.rollout.inventory import members_left
+from etcompile.rollout.live import Live
+from etcompile.rollout.orphans import Orphan, orphans
+from etcompile.rollout.refusing import quota_of
 
 
 class Planned(Struct, frozen=True):

@@ -11,7 +11,7 @@ from typing import Any
 
 from etcompile import frontends, overlays
 from etcompile.check.bundled import bundled_schema
-from etcompile.krm.config import SCHEMAS
+from etcompile.integrations.krm.config import SCHEMAS
 
 BASE = "https://etcompile.dev/schemas/"
 """Where they are published."""

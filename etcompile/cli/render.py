@@ -132,7 +132,7 @@ def output_files(compilation: Compilation, given: dict[str, Any]) -> dict[str, s
         given: The command line's options: `split`, `layout` and `namespace` count.
     """
     from etcompile._version import __version__
-    from etcompile.stored import settings_value
+    from etcompile.stages.stored import settings_value
 
     groups = [
         emit.Group(group.name, group.namespace, tuple(group.objects), group.sources)
@@ -180,7 +180,7 @@ def _write(
 
     def agrees(comparison: emit.Comparison) -> bool:
         if comparison.changed or comparison.stale:
-            from etcompile.previous import replacements
+            from etcompile.stages.previous import replacements
 
             version = compilation.settings.kubernetes_version
             told = replacements(output, comparison, files, version, replaced=given["replaced"])

@@ -18,7 +18,7 @@ from etcompile.diagnostics import codes, diagnose
 
 if TYPE_CHECKING:
     from etcompile.cli.rolling import Done
-    from etcompile.cluster import Cluster
+    from etcompile.kubeapi import Cluster
     from etcompile.status import Seen
     from etcompile.watch.remaking import StoredRun
 
@@ -67,7 +67,7 @@ def command(ctx: click.Context, /, job: str, **given: Any) -> None:
     """
     from etcompile.cli.progress import progress
     from etcompile.cli.status import unknown_job
-    from etcompile.cluster import ClusterError, connect
+    from etcompile.kubeapi import ClusterError, connect
     from etcompile.status import NoSuchJobError
 
     gc.enable()
@@ -93,13 +93,13 @@ def _restarted(cluster: "Cluster", job: str, given: dict[str, Any], shown: Any) 
     from etcompile import backend
     from etcompile.cli.consent import consents
     from etcompile.cli.rolling import Done, Facts, refused_steps, rolled_out
-    from etcompile.cluster.live import Live
-    from etcompile.cluster.rollout import Choices
-    from etcompile.cluster.rollout.belongings import belongings, has_inventory
     from etcompile.plan.claims import is_member
     from etcompile.plan.restarting import restart
     from etcompile.plan.rights import Rights
     from etcompile.plan.step import reference
+    from etcompile.rollout import Choices
+    from etcompile.rollout.belongings import belongings, has_inventory
+    from etcompile.rollout.live import Live
     from etcompile.status import seen
 
     found = seen(cluster, job, cluster.namespace)
@@ -175,11 +175,10 @@ def _restarted(cluster: "Cluster", job: str, given: dict[str, Any], shown: Any) 
 
 def _stored(found: "Seen") -> tuple["StoredRun | None", str]:
     """The job that its ConfigMap holds, or why there is none that can be run."""
-    from etcompile.model.protocol import JOB_LABEL
+    from etcompile.model.protocol import JOB_LABEL, MANAGER
     from etcompile.plan.claims import stranger
-    from etcompile.plan.rights import MANAGER
+    from etcompile.stages.stored import StoredJobError
     from etcompile.status.deriving import is_config
-    from etcompile.stored import StoredJobError
     from etcompile.watch.remaking import StoredRun
 
     problem = ""

@@ -16,10 +16,16 @@ from typing import Any
 from msgspec import Struct, field, structs
 
 from etcompile.cli.progress import Progress
-from etcompile.cluster import Cluster
-from etcompile.cluster.rollout import Choices, Outcome, Refusal, Rollout
-from etcompile.cluster.rollout.inventory import Inventories
-from etcompile.cluster.rollout.outcome import (
+from etcompile.diagnostics import Diagnostic, codes, diagnose
+from etcompile.diagnostics.excerpts import excerpt, excerpts
+from etcompile.kubeapi import Cluster
+from etcompile.plan.rights import Rights
+from etcompile.plan.sets import JobSet
+from etcompile.plan.show.alike import listed, value
+from etcompile.plan.step import FieldChange, Object, ObjectRef, Plan, Step
+from etcompile.rollout import Choices, Outcome, Refusal, Rollout
+from etcompile.rollout.inventory import Inventories
+from etcompile.rollout.outcome import (
     CLUSTER,
     CONFLICT,
     INTERRUPTED,
@@ -27,17 +33,11 @@ from etcompile.cluster.rollout.outcome import (
     after,
     unbegun,
 )
-from etcompile.cluster.rollout.permissions import denied, needs
-from etcompile.cluster.rollout.preflight import refusals
-from etcompile.cluster.rollout.reasons import Standing
-from etcompile.cluster.rollout.targets import Key
-from etcompile.cluster.rollout.writing import Writer
-from etcompile.diagnostics import Diagnostic, codes, diagnose
-from etcompile.diagnostics.excerpts import excerpt, excerpts
-from etcompile.plan.rights import Rights
-from etcompile.plan.sets import JobSet
-from etcompile.plan.show.alike import listed, value
-from etcompile.plan.step import FieldChange, Object, ObjectRef, Plan, Step
+from etcompile.rollout.permissions import denied, needs
+from etcompile.rollout.preflight import refusals
+from etcompile.rollout.reasons import Standing
+from etcompile.rollout.targets import Key
+from etcompile.rollout.writing import Writer
 
 _CODES = {
     "conflict": codes.FOREIGN_OBJECT,

@@ -81,7 +81,7 @@ def names() -> list[tuple[str, str]]:
 
 def _configs() -> Iterator[tuple[str, str]]:
     """The kinds of configuration of the KRM function, and their schemas."""
-    from etcompile.krm.config import SCHEMAS
+    from etcompile.integrations.krm.config import SCHEMAS
 
     yield from SCHEMAS.items()
 

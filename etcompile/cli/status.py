@@ -14,7 +14,7 @@ from etcompile.diagnostics import Diagnostic, codes, diagnose
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from etcompile.cluster import Cluster
+    from etcompile.kubeapi import Cluster
     from etcompile.status import JobStatus, NoSuchJobError, Seen
 
 FAILED = 1
@@ -53,7 +53,7 @@ def command(ctx: click.Context, /, job: str | None, **given: Any) -> None:
     Exit codes: 0 whatever the phase is, 2 no such job, 6 the cluster cannot be reached or refuses.
     With --watch JOB: 0 it succeeded, 1 it failed or was deleted.
     """
-    from etcompile.cluster import ClusterError, connect
+    from etcompile.kubeapi import ClusterError, connect
     from etcompile.status import NoSuchJobError, seen
 
     given["strict"] = False

@@ -17,7 +17,7 @@ from etcompile.cli.options import REFUSED
 from etcompile.cli.usage import Command
 
 if TYPE_CHECKING:
-    from etcompile.cluster import Cluster
+    from etcompile.kubeapi import Cluster
     from etcompile.watch.manifests import Installation
     from etcompile.watch.running import Watcher
 
@@ -125,7 +125,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
 
 
 def _watch(given: dict[str, Any], chosen: Any) -> int:
-    from etcompile.cluster import ClusterError, Retries, connect
+    from etcompile.kubeapi import ClusterError, Retries, connect
     from etcompile.watch.leading import Leading, Terms
     from etcompile.watch.manifests import NAME
     from etcompile.watch.running import Choices, Watcher

@@ -19,7 +19,7 @@ _KUSTOMIZE_GROUP = "kustomize.config.k8s.io/"
 _KUSTOMIZE_KINDS = ("Kustomization", "Component")
 _FUNCTION_GROUP = "etcompile.dev/"
 _FUNCTION_KINDS = ("EtcompileGenerator", "EtcompileTransformer")
-"""What a kustomization lists to have jobs compiled; see `etcompile.krm`."""
+"""What a kustomization lists to have jobs compiled; see `etcompile.integrations.krm`."""
 _KUSTOMIZE_FILES = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 
 

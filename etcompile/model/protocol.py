@@ -45,6 +45,9 @@ RUN_LABEL = "etcompile.dev/run"
 OWN_LABELS = (JOB_LABEL, ROLE_LABEL, INDEX_LABEL, RANK_LABEL, RUN_LABEL)
 """What the watcher reads of a Pod: a template may not have any of them."""
 
+MANAGER = "etcompile"
+"""The field manager of apply. None of ours may begin with `kubectl` (reference/gitops.md 2.4)."""
+
 WATCHER = "etcompile-watcher"
 """The field manager of all that the watcher writes (reference/gitops.md 2.4)."""
 

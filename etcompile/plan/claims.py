@@ -8,9 +8,8 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from etcompile.model.protocol import JOB_LABEL, STORED_JOB
+from etcompile.model.protocol import JOB_LABEL, MANAGER, STORED_JOB
 from etcompile.plan.comparing import PART_OF
-from etcompile.plan.rights import MANAGER
 from etcompile.plan.step import Object
 
 INVENTORY_ID = "applyset.kubernetes.io/id"
@@ -28,7 +27,7 @@ _ANNOTATIONS = {
 OUR_PROGRAMS = frozenset({"etcompile-watcher", "etcompile-applyset"})
 """Our field managers beside that of `apply`."""
 _STORED_KIND = re.compile(r"^document:\n(?:^  .*\n)*?^  kind: ([A-Za-z]+)$", re.MULTILINE)
-"""The kind of the document in a stored job (`etcompile.stored`)."""
+"""The kind of the document in a stored job (`etcompile.stages.stored`)."""
 _KEEP = {
     "etcompile.dev/prune": "disabled",
     "client.lifecycle.config.k8s.io/deletion": "detach",

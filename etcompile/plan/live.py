@@ -1,6 +1,6 @@
 """What a plan asks of a cluster: to read objects, and nothing else.
 
-A protocol, so that the plan stays pure: `etcompile.cluster` satisfies it, and so does whatever
+A protocol, so that the plan stays pure: `etcompile.kubeapi` satisfies it, and so does whatever
 else has objects, such as a folder or a Git revision.
 """
 

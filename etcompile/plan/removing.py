@@ -8,10 +8,10 @@ from collections.abc import Callable, Collection, Iterable
 
 from msgspec import structs
 
+from etcompile.model.protocol import MANAGER
 from etcompile.plan import claims, protection
 from etcompile.plan.ordering import Draft, ordered
 from etcompile.plan.references import references
-from etcompile.plan.rights import MANAGER
 from etcompile.plan.step import Object, ObjectRef, Plan, Step, deletion, reference
 from etcompile.plan.turns import in_turn
 

@@ -2,10 +2,8 @@
 
 from msgspec import Struct
 
+from etcompile.model.protocol import MANAGER
 from etcompile.plan.ignoring import Ignored
-
-MANAGER = "etcompile"
-"""Our field manager. It must not begin with `kubectl` (`reference/gitops.md` 2.4)."""
 
 
 class Rights(Struct, frozen=True):

@@ -18,11 +18,11 @@ from etcompile.load import Document
 from etcompile.load.sources import unreadable
 from etcompile.model import Intent, Job, Origin, Settings
 from etcompile.model.run import in_run, with_settings
-from etcompile.neighbours import declared, may_have_namespace
 from etcompile.options import Options
 from etcompile.stages.encrypting import KeySource, filled
 from etcompile.stages.environment import Environment
-from etcompile.stored import stored_value, with_patches
+from etcompile.stages.neighbours import declared, may_have_namespace
+from etcompile.stages.stored import stored_value, with_patches
 
 
 class JobObjects(Struct, frozen=True):

@@ -18,8 +18,8 @@ from etcompile.frontends import Kind
 from etcompile.frontends.kind import MANAGED_BY, MULTIKUEUE
 from etcompile.load import Document
 from etcompile.model import Intent, Job
-from etcompile.neighbours import may_have_namespace
 from etcompile.stages.misplaced import placed
+from etcompile.stages.neighbours import may_have_namespace
 
 Managed = Literal["refuse", "compile", "skip"]
 """What to do with a job that `managedBy` gives to another controller."""

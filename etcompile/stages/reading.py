@@ -14,9 +14,9 @@ from etcompile.check import job as job_rules
 from etcompile.diagnostics import Diagnostic, ValuePath, codes, diagnose
 from etcompile.load import Document, Loaded, from_values, load, without_nulls
 from etcompile.model import DLROVER_VERSION
-from etcompile.neighbours import is_namespaced
 from etcompile.options import Input, Options
 from etcompile.stages.environment import Environment
+from etcompile.stages.neighbours import is_namespaced
 
 if TYPE_CHECKING:
     from etcompile.diagnostics.suppression import IgnoreComment

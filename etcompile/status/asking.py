@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct, field, structs
 
-from etcompile.cluster.client import Cluster, Object
-from etcompile.cluster.discovery import Resource
-from etcompile.cluster.errors import ClusterError
-from etcompile.cluster.live import Live
+from etcompile.kubeapi.client import Cluster, Object
+from etcompile.kubeapi.discovery import Resource
+from etcompile.kubeapi.errors import ClusterError
 from etcompile.model.protocol import JOB_LABEL
 from etcompile.plan import sets
 from etcompile.plan.step import ObjectRef
+from etcompile.rollout.live import Live
 from etcompile.status.deriving import HOSTS, RECORD, is_config, statuses
 from etcompile.status.values import JobStatus
 

@@ -14,15 +14,15 @@ import msgspec
 from msgspec import Struct
 
 from etcompile import backend
-from etcompile.cluster.trouble import ALIVE, state
 from etcompile.model import Job
 from etcompile.model.protocol import JOB_LABEL, RUN_LABEL, SPEC_HASH, STORED_JOB
 from etcompile.model.protocol import is_config as names_config
+from etcompile.rollout.trouble import ALIVE, state
+from etcompile.stages.stored import StoredJobError, read_text
 from etcompile.status.phase import derived
 from etcompile.status.replicas import Followed, labelled_replica, made_by, replicas_of
 from etcompile.status.telling import told
 from etcompile.status.values import ENDED, Hosts, JobStatus, Phase, Replica, RoleStatus
-from etcompile.stored import StoredJobError, read_text
 
 Object = dict[str, Any]
 

@@ -10,9 +10,9 @@ import threading
 import time
 from collections.abc import Iterator
 
-from etcompile.cluster.client import Cluster, Object
-from etcompile.cluster.errors import ClusterError
-from etcompile.cluster.watching import Event, Watch
+from etcompile.kubeapi.client import Cluster, Object
+from etcompile.kubeapi.errors import ClusterError
+from etcompile.kubeapi.watching import Event, Watch
 from etcompile.model.protocol import JOB_LABEL
 from etcompile.status.asking import Seen, Source, key
 

@@ -7,9 +7,9 @@ stays failed until somebody replaces its Pod.
 
 from collections.abc import Sequence
 
-from etcompile.cluster.trouble import ALIVE
 from etcompile.model import Job, Role
 from etcompile.model.completion import Decider, Outcome, completion, named
+from etcompile.rollout.trouble import ALIVE
 from etcompile.status.values import Phase, Replica
 
 

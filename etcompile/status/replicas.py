@@ -9,10 +9,10 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from etcompile.cluster.trouble import State, Trouble, restarts, state, trouble
 from etcompile.model import Member, Role
 from etcompile.model.completion import attempt_name, holder
 from etcompile.model.protocol import INDEX_LABEL, RANK_LABEL, ROLE_LABEL
+from etcompile.rollout.trouble import State, Trouble, restarts, state, trouble
 from etcompile.status.values import Replica
 
 Object = dict[str, Any]

@@ -6,7 +6,7 @@ theirs for hours. What says the same is told once, with how often and of whom.
 
 from collections.abc import Iterable
 
-from etcompile.cluster.client import Object, told_at
+from etcompile.kubeapi.client import Object, told_at
 from etcompile.status.values import Told
 
 NEWEST = 10

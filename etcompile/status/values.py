@@ -4,7 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from etcompile.cluster.trouble import State
+from etcompile.rollout.trouble import State
 
 Phase = Literal[
     "Pending",

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from etcompile.cluster import Cluster, ClusterError
+from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.model.protocol import JOB_LABEL, SPEC_HASH, hosts_name, status_name
 from etcompile.watch.actions import (
     Action,
@@ -634,7 +634,7 @@ def _pod_named(namespace: str, name: str) -> Mapping[str, Any]:
 
 
 def _keyed(value: Mapping[str, Any]) -> dict[str, Any]:
-    from etcompile.cluster.rollout.keys import with_key_pair  # noqa: PLC0415 - cryptography
+    from etcompile.rollout.keys import with_key_pair  # noqa: PLC0415 - cryptography
 
     return with_key_pair(value)
 

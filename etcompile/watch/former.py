@@ -10,9 +10,9 @@ has the hash that the Pods carry.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from etcompile.cluster import Cluster
+from etcompile.kubeapi import Cluster
 from etcompile.model.protocol import STORED_JOB
-from etcompile.stored import StoredJobError
+from etcompile.stages.stored import StoredJobError
 from etcompile.watch.observing import SeenJob, SeenMap
 from etcompile.watch.remaking import StoredRun
 from etcompile.watch.rules.places import numbers

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from etcompile.cluster import Cluster, ClusterError
+from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.model.protocol import JOB_LABEL
 from etcompile.watch.leading import MANAGER
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from etcompile.cluster import Cluster, ClusterError
-from etcompile.cluster.clock import steady
+from etcompile.kubeapi import Cluster, ClusterError
+from etcompile.kubeapi.clock import steady
 from etcompile.model.protocol import WATCHER
 
 MANAGER = WATCHER

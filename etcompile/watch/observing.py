@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import Struct, field, structs
 
 from etcompile.model.protocol import JOB_LABEL, STORED_JOB, is_config
-from etcompile.stored import STORED_BYTES
+from etcompile.stages.stored import STORED_BYTES
 from etcompile.watch.queueing import JobKey
 from etcompile.watch.room import RECORD_BYTES, Room
 from etcompile.watch.state import (

@@ -15,7 +15,7 @@ from etcompile import backend, emit, overlays
 from etcompile.backend import pods, secrets
 from etcompile.model import Job, Member, Role, Settings
 from etcompile.model.protocol import STORED_JOB
-from etcompile.stored import (
+from etcompile.stages.stored import (
     StoredJobError,
     check_place,
     read_declared,

@@ -14,9 +14,9 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from etcompile.cluster import Cluster, ClusterError
+from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.model.protocol import JOB_LABEL, STORED_JOB, config_name
-from etcompile.stored import StoredJobError
+from etcompile.stages.stored import StoredJobError
 from etcompile.watch import guarding
 from etcompile.watch.acting import (
     Acting,

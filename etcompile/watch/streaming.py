@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
-from etcompile.cluster import Cluster, ClusterError, Resource
+from etcompile.kubeapi import Cluster, ClusterError, Resource
 
 _PAGE = 100
 """Objects of a list's page: with more, their JSON would be most of the memory ever used."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from etcompile.cluster import Cluster, ClusterError
+from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.watch.actions import EmitEvent
 from etcompile.watch.leading import MANAGER
 

@@ -26,7 +26,7 @@ from msgspec import Struct
 from apply.kubelet import Kubelet
 from apply.policies import deny, mutate
 from controlplane.server import ControlPlane
-from etcompile.cluster import ClusterError, connect
+from etcompile.kubeapi import ClusterError, connect
 from specs import kubeflow_job, training_job
 
 ROUNDS = int(os.environ.get("ETCOMPILE_AGREEMENTS", "24"))

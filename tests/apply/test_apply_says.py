@@ -13,8 +13,8 @@ import termios
 import pytest
 
 from apply.kubelet import unschedulable, waiting
-from etcompile.cluster.rollout.reasons import standing
-from etcompile.cluster.trouble import trouble
+from etcompile.rollout.reasons import standing
+from etcompile.rollout.trouble import trouble
 from specs import launcher, training_job, worker
 
 MERGE = "application/merge-patch+json"

@@ -5,12 +5,12 @@ import math
 import pytest
 
 from apply.kubelet import ended, ready, unschedulable, waiting
-from etcompile.cluster.errors import Cause, ClusterError
-from etcompile.cluster.rollout.paths import value_at
-from etcompile.cluster.rollout.reasons import Standing, standing
-from etcompile.cluster.rollout.refusing import refusal
-from etcompile.cluster.rollout.targets import Targets
+from etcompile.kubeapi.errors import Cause, ClusterError
 from etcompile.plan.step import ObjectRef
+from etcompile.rollout.paths import value_at
+from etcompile.rollout.reasons import Standing, standing
+from etcompile.rollout.refusing import refusal
+from etcompile.rollout.targets import Targets
 
 POD = ObjectRef("v1", "Pod", "ml", "w-0")
 KEY = ("v1", "Pod", "ml", "w-0")

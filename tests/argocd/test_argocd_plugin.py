@@ -20,9 +20,9 @@ from msgspec import Struct
 
 import etcompile
 from etcompile import emit
-from etcompile.argocd import PARAMETERS
 from etcompile.check import kubernetes
 from etcompile.cli import argocd, render
+from etcompile.integrations.argocd import PARAMETERS
 from specs import kubeflow_job, training_job
 
 EXAMPLES = sorted(Path(__file__).parents[2].glob("examples/*/*/"))

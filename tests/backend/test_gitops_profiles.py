@@ -12,7 +12,7 @@ import yaml
 import etcompile
 from etcompile import Compilation, Options, SecretMode, Settings
 from etcompile.model import PROFILES
-from etcompile.stored import read_stored
+from etcompile.stages.stored import read_stored
 from specs import by_name, compiled, errors, launcher, scale_in, scale_out, training_job, warnings
 
 ROOT = Path(__file__).parents[2]

@@ -15,8 +15,8 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from etcompile.bundle import bundled
 from etcompile.cli.main import _etcompile as program
+from etcompile.integrations.bundle import bundled
 from specs import training_job
 
 ROOT = Path(__file__).parents[2]

@@ -34,7 +34,7 @@ from etcompile.cli import {entry}
         ("main", "etcompile.cli.render", ["render", "jobs"]),
         ("main", "msgspec", ["render", "jobs"]),
         ("main", "etcompile.compiler", ["render", "jobs"]),
-        ("main", "etcompile.cluster", ["status"]),
+        ("main", "etcompile.kubeapi", ["status"]),
         ("main", "urllib3", ["apply", "jobs"]),
         ("krm_function", "click", []),
         ("krm_function", "etcompile.compiler", []),

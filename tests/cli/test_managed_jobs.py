@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 import etcompile
-from etcompile.krm import answer
+from etcompile.integrations.krm import answer
 from specs import kubeflow_job
 
 MULTIKUEUE = "kueue.x-k8s.io/multikueue"

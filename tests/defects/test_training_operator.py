@@ -18,7 +18,7 @@ import yaml
 
 from etcompile import Settings
 from etcompile.model import Job, Success
-from etcompile.stored import read_stored
+from etcompile.stages.stored import read_stored
 from specs import by_name, compiled, errors, kubeflow_job, replicas, scale_in, warnings
 
 ROOT = Path(__file__).parents[2]

@@ -18,7 +18,7 @@ from etcompile.cli import check as check_command
 from etcompile.cli import graph, render
 from etcompile.diagnostics import RULES, Severity
 from etcompile.diagnostics.spelling import probable_code
-from etcompile.krm import answer
+from etcompile.integrations.krm import answer
 
 SCHEMA = Path(__file__).parents[2] / "schemas" / "diagnostics.json"
 JOB = """\

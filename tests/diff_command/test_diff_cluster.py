@@ -8,12 +8,12 @@ import pytest
 
 import etcompile
 from etcompile import emit
-from etcompile.cluster import ClusterError, connect
-from etcompile.cluster.live import Live
+from etcompile.kubeapi import ClusterError, connect
 from etcompile.plan.comparing import compared
 from etcompile.plan.managed import ownership
 from etcompile.plan.planning import Declared, plan
 from etcompile.plan.step import Plan, reference
+from etcompile.rollout.live import Live
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

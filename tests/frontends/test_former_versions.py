@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 import etcompile
+from etcompile.integrations.migrate import Migrated, migrated
 from etcompile.load import from_values
-from etcompile.migrate import Migrated, migrated
 from specs import compiled, errors, kubeflow_job
 
 

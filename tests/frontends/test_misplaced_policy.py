@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 import etcompile
+from etcompile.integrations.migrate import migrated
 from etcompile.load import parse
-from etcompile.migrate import migrated
 from specs import compiled, errors, kubeflow_job
 
 POLICY = {

@@ -13,7 +13,7 @@ import etcompile
 from etcompile import Options, Settings
 from etcompile.backend.gang.scheduler import Membership, Scheduler
 from etcompile.model import settings as settings_model
-from etcompile.stored import read_stored
+from etcompile.stages.stored import read_stored
 from specs import by_name, compiled, kubeflow_job
 
 JOB = kubeflow_job("JAXJob", {"Worker": 2})

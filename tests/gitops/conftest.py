@@ -42,7 +42,7 @@ from gitops_nodes import Nodes
 from gitops_place import Place, eventually
 from gitops_tools import ArgoCD, Flux, Tool
 
-from etcompile.cluster import Cluster, connect
+from etcompile.kubeapi import Cluster, connect
 
 KUBECONFIG = os.environ.get("ETCOMPILE_E2E_KUBECONFIG")
 KUBECTL = os.environ.get("ETCOMPILE_E2E_KUBECTL", "kubectl")

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from etcompile.cluster import Cluster, ClusterError, Resource
+from etcompile.kubeapi import Cluster, ClusterError, Resource
 
 _KINDS = (
     ("v1", "ConfigMap"),

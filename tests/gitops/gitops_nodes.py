@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from etcompile.cluster import Cluster, ClusterError
+from etcompile.kubeapi import Cluster, ClusterError
 
 SCHEDULER = "etcompile-e2e"
 """The `schedulerName` of Pods that are played here."""

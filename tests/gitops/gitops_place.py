@@ -17,7 +17,7 @@ from gitops_tools import Status, Tool
 
 import etcompile
 from etcompile import Options
-from etcompile.cluster import Cluster
+from etcompile.kubeapi import Cluster
 
 Object = dict[str, Any]
 

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from etcompile.cluster import Cluster, ClusterError
+from etcompile.kubeapi import Cluster, ClusterError
 
 TOOL_NAMESPACES = {
     "argocd": os.environ.get("ETCOMPILE_E2E_ARGOCD_NAMESPACE", "argocd"),

@@ -20,7 +20,7 @@ from gitops_place import eventually
 from gitops_tools import TOOL_NAMESPACES, ArgoCD
 
 import etcompile
-from etcompile.cluster import Cluster
+from etcompile.kubeapi import Cluster
 from specs import training_job, worker
 
 pytestmark = pytest.mark.gitops

@@ -16,7 +16,7 @@ from gitops_nodes import SCHEDULER
 from gitops_place import eventually
 from gitops_tools import TOOL_NAMESPACES, Flux
 
-from etcompile.cluster import Cluster
+from etcompile.kubeapi import Cluster
 from specs import kubeflow_job
 
 pytestmark = pytest.mark.gitops

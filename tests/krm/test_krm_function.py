@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import etcompile
 from etcompile import Options
-from etcompile.krm import answer
+from etcompile.integrations.krm import answer
 from specs import scale_out, training_job
 
 V1, V1BETA1 = "config.kubernetes.io/v1", "config.kubernetes.io/v1beta1"

@@ -24,14 +24,14 @@ OWN_READERS = {
     "emit/replace.py": "puts the output folder in its place",
     "emit/standing.py": "looks at what the output folder holds; enters no link",
     "load/revision.py": "writes git's files to a folder of its own",
-    "migrate/files.py": "looks whether the files of a hand-over were edited",
-    "scaffolding/writing.py": "compares what is there already",
+    "integrations/migrate/files.py": "looks whether the files of a hand-over were edited",
+    "integrations/scaffolding/writing.py": "compares what is there already",
     "cli/outdated.py": "shows how the output folder differs",
     # The user's own access to a cluster, which no repository can name.
-    "cluster/credentials.py": "reads the token that the kubeconfig names",
-    "cluster/execplugin.py": "reads the certificate that the kubeconfig names",
-    "cluster/kubeconfig.py": "reads the kubeconfig and the account of the own Pod",
-    "cluster/transport.py": "hands certificates to the TLS library",
+    "kubeapi/credentials.py": "reads the token that the kubeconfig names",
+    "kubeapi/execplugin.py": "reads the certificate that the kubeconfig names",
+    "kubeapi/kubeconfig.py": "reads the kubeconfig and the account of the own Pod",
+    "kubeapi/transport.py": "hands certificates to the TLS library",
     # The process itself.
     "backend/jinja.py": "reads how much memory the process has",
     "cli/pipes.py": "opens the null device for a closed pipe",
@@ -194,7 +194,7 @@ WRITERS = {
     "emit/files.py": "is the one module that writes other files",
     "emit/replace.py": "replaces the output folder as a whole",
     "load/revision.py": "writes git's files to a folder of its own",
-    "cluster/transport.py": "hands certificates to the TLS library in a folder of its own",
+    "kubeapi/transport.py": "hands certificates to the TLS library in a folder of its own",
 }
 CHANGES = {
     *("write_text", "write_bytes", "unlink", "rmdir", "rmtree", "mkdir", "makedirs", "touch"),

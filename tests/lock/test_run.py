@@ -12,7 +12,7 @@ from etcompile import Compilation, Options, Settings, emit
 from etcompile.backend import Texts, lower
 from etcompile.model import SecretMode
 from etcompile.model import Settings as ModelSettings
-from etcompile.stored import read_stored, stored_value
+from etcompile.stages.stored import read_stored, stored_value
 from specs import by_name, compiled, errors, pods, scale_in, scale_out, training_job, worker
 
 

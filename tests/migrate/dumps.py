@@ -7,7 +7,7 @@ from typing import Any
 
 from etcompile import frontends, stages
 from etcompile.compiler import Options
-from etcompile.migrate import Migrated, migrated
+from etcompile.integrations.migrate import Migrated, migrated
 
 UID = "7e0c4d1c-6f5e-4a60-9d0e-0c7b8a1f2d3e"
 

@@ -15,10 +15,10 @@ import yaml
 
 import etcompile
 from etcompile import frontends, stages
-from etcompile.cluster import ClusterError, connect
 from etcompile.compiler import Options
 from etcompile.diagnostics import Severity
-from etcompile.migrate import Migrated, migrated
+from etcompile.integrations.migrate import Migrated, migrated
+from etcompile.kubeapi import ClusterError, connect
 
 ROOT = Path(__file__).parents[2]
 SHARED = Path(os.environ.get("ETCOMPILE_RECORDINGS", ROOT.parent / "shared" / "oracle"))

@@ -10,7 +10,7 @@ from dumps import dumped
 import specs
 from etcompile import stages
 from etcompile.compiler import Options
-from etcompile.migrate import Migrated, migrated
+from etcompile.integrations.migrate import Migrated, migrated
 from mutations.odd import ODD, paths, put
 
 CASES = 120

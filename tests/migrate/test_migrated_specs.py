@@ -194,7 +194,7 @@ def test_pods_without_their_job_are_refused() -> None:
 
 def test_a_resource_that_does_not_render_is_refused_with_its_place(tmp_path: Path) -> None:
     from etcompile import stages
-    from etcompile.migrate import migrated
+    from etcompile.integrations.migrate import migrated
 
     job = dumped(training_job(), phase="Running")
     job["spec"]["etReplicaSpecs"]["worker"]["replicas"] = -1

@@ -18,7 +18,7 @@ from defaults import defaulted
 from differences import Difference, Row, compare, rows
 from etcompile import Options, backend
 from etcompile.model import Member, Settings
-from etcompile.stored import read_stored
+from etcompile.stages.stored import read_stored
 from recordings import (
     DIFFERENCES,
     Identity,

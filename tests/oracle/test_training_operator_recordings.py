@@ -22,7 +22,7 @@ import training_operator
 from differences import Difference, rows
 from etcompile import Options
 from etcompile.model import Job, Success
-from etcompile.stored import read_stored
+from etcompile.stages.stored import read_stored
 from recordings import DIFFERENCES, all_at_hand, creations, entries, identity, unlisted
 
 OPERATOR = "training-operator"

@@ -6,7 +6,7 @@ import yaml
 from etcompile import backend
 from etcompile.model import Settings
 from etcompile.model.settings import secret_mode
-from etcompile.stored import read_stored
+from etcompile.stages.stored import read_stored
 from specs import by_name, compiled, training_job
 
 _PATTERN = """

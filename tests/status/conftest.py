@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from etcompile.cluster import Cluster, connect
+from etcompile.kubeapi import Cluster, connect
 from specs import compiled
 
 

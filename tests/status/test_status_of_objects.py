@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import etcompile
-from etcompile.cluster.trouble import trouble
+from etcompile.rollout.trouble import trouble
 from etcompile.status import JobStatus, statuses
 from etcompile.status.text import age, not_ready_lines
 from specs import elastic_job, training_job

@@ -7,10 +7,10 @@ import sys
 from collections.abc import Sequence
 from typing import Protocol
 
-from etcompile.cluster import Repeat
-from etcompile.cluster.rollout import Happening, Outcome
 from etcompile.diagnostics import Diagnostic
+from etcompile.kubeapi import Repeat
 from etcompile.plan.step import Plan
+from etcompile.rollout import Happening, Outcome
 
 
 class Progress(Protocol):

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
-from etcompile.cluster import Repeat
-from etcompile.cluster.rollout import Happening, Outcome
-from etcompile.cluster.rollout.outcome import INTERRUPTED
 from etcompile.diagnostics import Diagnostic, Severity
+from etcompile.kubeapi import Repeat
 from etcompile.plan.step import ObjectRef, Plan
+from etcompile.rollout import Happening, Outcome
+from etcompile.rollout.outcome import INTERRUPTED
 
 
 class Events:

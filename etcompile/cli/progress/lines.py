@@ -6,12 +6,12 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TextIO
 
-from etcompile.cluster import Repeat
-from etcompile.cluster.rollout import Happening, Outcome
 from etcompile.diagnostics import Diagnostic
+from etcompile.kubeapi import Repeat
 from etcompile.naming import Natural, natural
 from etcompile.plan.show.alike import listed, side, summary
 from etcompile.plan.step import ObjectRef, Plan, Step
+from etcompile.rollout import Happening, Outcome
 
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _COLOURS = {

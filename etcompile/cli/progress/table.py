@@ -14,11 +14,11 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from etcompile.cli.progress.lines import Lines, in_order
-from etcompile.cluster import Repeat
-from etcompile.cluster.rollout import Happening, Outcome
 from etcompile.diagnostics import Diagnostic
+from etcompile.kubeapi import Repeat
 from etcompile.naming import shortened
 from etcompile.plan.step import WRITES, ObjectRef, Plan
+from etcompile.rollout import Happening, Outcome
 
 _STYLES = {
     "waiting": "yellow",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from watched import ALL, QUICK, Place, Running
 
-from etcompile.cluster import connect
+from etcompile.kubeapi import connect
 from etcompile.watch.manifests import NAME, Installation, manifests
 from etcompile.watch.selecting import Selector
 from etcompile.watch.state import Patience

@@ -6,7 +6,7 @@ import time
 import pytest
 from watched import ONCE, TERMS, eventually
 
-from etcompile.cluster import connect
+from etcompile.kubeapi import connect
 from etcompile.watch.leading import Leading
 
 

@@ -8,7 +8,7 @@ from watched import training_job
 
 from etcompile.compiler import Options, compile  # noqa: A004
 from etcompile.model import GANGS, PROFILES, Member, Settings
-from etcompile.stored import StoredJobError
+from etcompile.stages.stored import StoredJobError
 from etcompile.watch.remaking import StoredRun
 from etcompile.watch.tracking import Tracking
 

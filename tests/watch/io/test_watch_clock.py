@@ -7,7 +7,7 @@ from test_watch_followers import job as elastic
 from test_watch_followers import named
 from watched import eventually
 
-from etcompile.cluster.clock import ServerClock, steady
+from etcompile.kubeapi.clock import ServerClock, steady
 from specs import kubeflow_job
 
 QUIET = 3.0

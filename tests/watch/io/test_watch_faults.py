@@ -10,7 +10,7 @@ import threading
 import pytest
 from watched import ONCE, eventually, training_job
 
-from etcompile.cluster import connect
+from etcompile.kubeapi import connect
 from etcompile.watch.manifests import NAME
 from etcompile.watch.streaming import Stream
 

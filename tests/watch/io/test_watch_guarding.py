@@ -6,8 +6,8 @@ import logging
 import pytest
 from watched import eventually, training_job
 
-from etcompile.cluster import Cluster, ClusterError, connect
 from etcompile.compiler import Options, compile  # noqa: A004
+from etcompile.kubeapi import Cluster, ClusterError, connect
 from etcompile.model.protocol import JOB_LABEL
 from etcompile.watch.guarding import LIVE_LISTS, is_guarded
 from etcompile.watch.manifests import NAME, Installation, manifests

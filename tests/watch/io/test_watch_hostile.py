@@ -12,7 +12,7 @@ import ruamel.yaml
 from msgspec import structs
 from watched import eventually, is_ready, training_job
 
-from etcompile.stored import StoredJobError
+from etcompile.stages.stored import StoredJobError
 from etcompile.watch.actions import Requeue
 from etcompile.watch.deciding import decide
 from etcompile.watch.observing import Observations

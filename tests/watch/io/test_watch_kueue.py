@@ -13,8 +13,8 @@ import time
 import pytest
 from watched import eventually
 
-from etcompile.cluster import ClusterError
 from etcompile.compiler import Options, compile  # noqa: A004
+from etcompile.kubeapi import ClusterError
 from etcompile.model import Settings
 from etcompile.status import JobStatus, statuses
 from specs import kubeflow_job, replicas

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from watched import eventually, training_job
 
-from etcompile.cluster import ClusterError
+from etcompile.kubeapi import ClusterError
 from etcompile.watch.manifests import NAME
 from specs import kubeflow_job, replicas, scale_in
 

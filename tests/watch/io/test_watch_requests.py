@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 from watched import eventually, training_job
 
-from etcompile.cluster import ClusterError
+from etcompile.kubeapi import ClusterError
 
 SECONDS = 4.0
 """For how long requests are counted. A loop without a back-off sends hundreds."""

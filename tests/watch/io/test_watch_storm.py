@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 from watched import Place, eventually, is_ready, training_job
 
-from etcompile.cluster import ClusterError, connect
+from etcompile.kubeapi import ClusterError, connect
 from etcompile.watch.manifests import NAME
 from faultproxy import FaultProxy
 

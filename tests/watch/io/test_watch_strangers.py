@@ -5,7 +5,7 @@ import json
 import pytest
 from watched import eventually, training_job
 
-from etcompile.cluster import connect
+from etcompile.kubeapi import connect
 from etcompile.model.protocol import SPEC_HASH
 from etcompile.watch.belonging import difference
 from etcompile.watch.state import ran

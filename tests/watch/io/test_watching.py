@@ -8,7 +8,7 @@ import time
 import pytest
 from watched import QUICK, Running, eventually, training_job
 
-from etcompile.cluster import ClusterError
+from etcompile.kubeapi import ClusterError
 from etcompile.watch.manifests import NAME
 from etcompile.watch.selecting import selector
 from etcompile.watch.state import Patience

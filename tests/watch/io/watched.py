@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from etcompile.cluster import Cluster, ClusterError, Retries, connect
 from etcompile.compiler import Options, compile  # noqa: A004
+from etcompile.kubeapi import Cluster, ClusterError, Retries, connect
 from etcompile.model import Settings
 from etcompile.watch.leading import Leading, Terms
 from etcompile.watch.manifests import NAME

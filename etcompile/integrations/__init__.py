@@ -1,0 +1,1 @@
+"""What serves another tool: a package for each tool or format."""

@@ -1,0 +1,61 @@
+"""Diagnostics to the results of a KRM function.
+
+What a result can say is set by its specification (reference/gitops.md 6.2): a message, an object,
+a field, a file. Ours have a code too, which goes into the tags.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from etcompile.check.explain import dotted
+from etcompile.diagnostics import RULES, Diagnostic, Location
+from etcompile.integrations.krm.places import INDEXES, ItemLocation, annotations, file_of, metadata
+from etcompile.integrations.krm.resource_list import NAME
+
+
+def results(diagnostics: Iterable[Diagnostic]) -> list[dict[str, Any]]:
+    """The results that diagnostics are, in their order."""
+    return [_result(one) for one in diagnostics]
+
+
+def _result(diagnostic: Diagnostic) -> dict[str, Any]:
+    hint = f"\nhint: {diagnostic.hint}" if diagnostic.hint else ""
+    found: dict[str, Any] = {
+        "message": f"{diagnostic.message}{hint}",
+        "severity": diagnostic.severity.value,
+        "tags": {"code": diagnostic.code, "name": RULES[diagnostic.code].name},
+    }
+    place = diagnostic.location
+    if isinstance(place, ItemLocation):
+        item = place.places.item
+        found["resourceRef"] = _reference(item)
+        if place.path:
+            found["field"] = {"path": dotted(place.path)}
+        if file := file_of(item):
+            found["file"] = {"path": file, **_index(item)}
+    elif place is not None and place.file != NAME:
+        found["file"] = {"path": place.file}
+        found["tags"] |= _line(place)
+    return found
+
+
+def _reference(item: Mapping[str, Any]) -> dict[str, str]:
+    named = metadata(item)
+    whole = {
+        "apiVersion": item.get("apiVersion"),
+        "kind": item.get("kind"),
+        "name": named.get("name"),
+        "namespace": named.get("namespace"),
+    }
+    return {field: value for field, value in whole.items() if isinstance(value, str) and value}
+
+
+def _index(item: Mapping[str, Any]) -> dict[str, int]:
+    """The item's number in its file."""
+    noted = next((one for name in INDEXES if (one := annotations(item).get(name))), "")
+    return {"index": int(noted)} if isinstance(noted, str) and noted.isdecimal() else {}
+
+
+def _line(place: Location) -> dict[str, str]:
+    numbers = {"line": place.line, "column": place.column}
+    return {name: str(number) for name, number in numbers.items() if number}

@@ -1,0 +1,281 @@
+"""Documents of a cluster to the files of a hand-over: specs, overlay and instructions.
+
+The one function that strings the parts together: `cleaning` and `history` say what was asked
+for, `workers` what runs, `adoption` what becomes of each object, `handover` what to do.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct, structs
+
+from etcompile import frontends, intents, stages
+from etcompile.check import kubernetes, metadata
+from etcompile.compiler import Compilation, Options, compile  # noqa: A004
+from etcompile.diagnostics import Diagnostic, codes, diagnose, has_errors
+from etcompile.emit import to_yaml
+from etcompile.frontends import Kind
+from etcompile.frontends.conversion import NotConvertibleError
+from etcompile.integrations.migrate.adoption import fates, is_pod
+from etcompile.integrations.migrate.cleaning import cleaned
+from etcompile.integrations.migrate.files import marked
+from etcompile.integrations.migrate.handover import instructions
+from etcompile.integrations.migrate.history import History, history
+from etcompile.integrations.migrate.subject import Handover
+from etcompile.integrations.migrate.workers import workers
+from etcompile.load import Document
+from etcompile.model import Intent, Job
+from etcompile.stages import JobObjects, former
+from etcompile.stages.misplaced import Placed
+
+OVERLAY = "overlay.yaml"
+HANDOVER = "HANDOVER.md"
+
+
+class Migrated(Struct, frozen=True):
+    """The files of a hand-over.
+
+    Args:
+        files: Name to text; none if something was refused.
+        diagnostics: What is wrong with the input, or worth knowing.
+    """
+
+    files: Mapping[str, str]
+    diagnostics: tuple[Diagnostic, ...]
+
+
+class _Taken(Struct, frozen=True):
+    """A job and what its files need.
+
+    Args:
+        live: Its document, as it came.
+        kind: Its kind.
+        job: The job.
+        documents: The documents of its file.
+        patch: The overlay's patch of its document.
+        notes: What is worth knowing.
+        scalers: Its scale intents in the cluster.
+    """
+
+    live: Document
+    kind: Kind
+    job: Job
+    documents: tuple[Document, ...]
+    patch: Mapping[str, Any] | None
+    notes: tuple[str, ...]
+    scalers: tuple[str, ...]
+
+
+def migrated(documents: Iterable[Document], options: Options | None = None) -> Migrated:
+    """The files with which etcompile takes jobs over from their operator.
+
+    Args:
+        documents: Custom resources as a cluster gives them, with their scale intents, and
+            objects that the operator made of them.
+        options: How to compile.
+
+    Returns:
+        The files, and what is to be said. Bad input never raises.
+    """
+    options = options or Options()
+    live = list(documents)
+    current, changes, told = _current(live)
+    if has_errors(told):
+        return Migrated({}, told)
+    known = [(one, frontends.find(one.api_version, one.kind)) for one in current]
+    lives = {id(now): (one, more) for now, one, more in zip(current, live, changes, strict=True)}
+    jobs = [(one, kind) for one, kind in known if kind is not None and kind.pod_templates]
+    scalers = [(one, kind) for one, kind in known if kind is not None and not kind.pod_templates]
+    made = [one for one, kind in known if kind is None and one.api_version and one.kind]
+    version = options.settings.kubernetes_version
+    if problems := tuple(_odd(made, version)):
+        return Migrated({}, problems)
+    others = [one.data for one in made]
+    if not jobs:
+        return Migrated({}, (diagnose(codes.NOTHING_TO_MIGRATE, None, example="trainingjob"),))
+    done = {name: history(found) for name, found in _by_job(scalers).items()}
+    specs = [cleaned(one, kind) for one, kind in jobs]
+    wanted = (document for found in done.values() for document in found.documents)
+    lowered = stages.lowered((*specs, *wanted), version)
+    if has_errors(lowered.diagnostics):
+        return Migrated({}, (*told, *lowered.diagnostics))
+    selected = intents.by_job(lowered.jobs, lowered.intents)
+    if has_errors(selected.diagnostics):
+        return Migrated({}, (*told, *lowered.diagnostics, *selected.diagnostics))
+    origins = dict(zip((id(spec) for spec in specs), jobs, strict=True))
+    taken = []
+    for job, wishes in selected.pairs:
+        now, kind = origins[id(job.origin.source)]
+        taken.append(_taken(job, wishes, (*lives[id(now)], kind), done))
+    written = _files(taken, _overlay(taken, others), others, options)
+    return structs.replace(written, diagnostics=(*told, *written.diagnostics))
+
+
+def _current(
+    documents: Sequence[Document],
+) -> tuple[list[Document], list[tuple[str, ...]], tuple[Diagnostic, ...]]:
+    """The documents as they are written today, what has changed in each, and what to say of it."""
+    found: list[Document] = []
+    changes: list[tuple[str, ...]] = []
+    told: list[Diagnostic] = []
+    for document in documents:
+        try:
+            now = former.current(document)
+        except NotConvertibleError:
+            now = Placed(document, diagnostics=tuple(former.former_version(document)))
+        found.append(now.document)
+        changes.append(now.changes)
+        told += now.diagnostics
+    return found, changes, tuple(told)
+
+
+def _odd(objects: Iterable[Document], version: str) -> Iterator[Diagnostic]:
+    """What no cluster gives out: objects are compared on the word that they have these types."""
+    for one in objects:
+        yield from metadata.check_metadata(one) or kubernetes.check_types(one, version)
+
+
+_Name = tuple[str, str]
+"""A job's namespace and name."""
+
+
+def _by_job(scalers: Iterable[tuple[Document, Kind]]) -> dict[_Name, list[tuple[Document, Kind]]]:
+    """The intents by the job that they select."""
+    found: dict[_Name, list[tuple[Document, Kind]]] = {}
+    for document, kind in scalers:
+        spec = document.data.get("spec")
+        selector = spec.get("selector") if isinstance(spec, dict) else None
+        job = str(selector.get("name")) if isinstance(selector, dict) else ""
+        found.setdefault((document.namespace or "default", job), []).append((document, kind))
+    return found
+
+
+def _taken(
+    job: Job,
+    wishes: Sequence[Intent],
+    origin: tuple[Document, tuple[str, ...], Kind],
+    histories: Mapping[_Name, History],
+) -> _Taken:
+    live, changes, kind = origin
+    done = histories.get((job.namespace or "default", job.name), History((), ()))
+    found = workers(live, kind, job, wishes)
+    # The sources of lowered values are the documents that were lowered.
+    kept: list[Any] = [wish.origin.source for wish in wishes] if found.history else []
+    kept.sort(key=lambda one: int(one.data["metadata"]["annotations"]["etcompile.dev/sequence"]))
+    spec: Any = job.origin.source
+    notes = (*changes, *done.notes, *found.notes)
+    return _Taken(live, kind, job, (spec, *kept), found.patch, notes, done.resources)
+
+
+def _overlay(taken: Sequence[_Taken], others: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """The overlay that keeps names and numbers of what runs; None if nothing needs to be kept."""
+    made: dict[str, Any] = {"apiVersion": "etcompile.dev/v1alpha1", "kind": "Overlay"}
+    secrets = {name for one in taken if (name := _secret(one.job, others))}
+    if len(secrets) == 1:
+        made["settings"] = {"secret": f"existing:{secrets.pop()}"}
+    patches = [
+        {
+            "target": {
+                "apiVersion": one.job.api_version,
+                "kind": one.job.kind,
+                "name": one.job.name,
+                **({"namespace": one.job.namespace} if one.job.namespace else {}),
+            },
+            "patch": one.patch,
+        }
+        for one in taken
+        if one.patch
+    ]
+    if patches:
+        made["patches"] = patches
+    return made if len(made) > 2 else None
+
+
+def _secret(job: Job, others: Sequence[Mapping[str, Any]]) -> str | None:
+    """The Secret that the running Pods take their keys from, if it is another than rendered."""
+    ssh = job.credentials
+    if ssh is None:
+        return None
+    for value in others:
+        labels = value["metadata"].get("labels") or {}
+        if not is_pod(value) or any(labels.get(k) != v for k, v in job.selector.items()):
+            continue
+        for volume in (value.get("spec") or {}).get("volumes") or ():
+            source = volume.get("secret") or {}
+            keys = {item.get("key") for item in source.get("items") or ()}
+            name = source.get("secretName")
+            if ssh.private_key in keys and name and name != ssh.secret:
+                return str(name)
+    return None
+
+
+# Files ------------------------------------------------------------------------------------------
+
+
+def _files(
+    taken: Sequence[_Taken],
+    overlay: Mapping[str, Any] | None,
+    others: Sequence[Mapping[str, Any]],
+    options: Options,
+) -> Migrated:
+    documents = [document for one in taken for document in one.documents]
+    overlays = (*options.overlays, *([overlay] if overlay else []))
+    compilation = compile(documents, structs.replace(options, overlays=overlays))
+    if not compilation.ok:
+        return Migrated({}, compilation.diagnostics)
+    names = _names(taken)
+    files = {name: marked(name, _spec_text(one)) for name, one in zip(names, taken, strict=True)}
+    if overlay is not None:
+        files[OVERLAY] = marked(OVERLAY, _overlay_text(overlay))
+    handovers = [
+        Handover(
+            live=one.live,
+            kind=one.kind,
+            job=one.job,
+            file=name,
+            fates=fates(_objects(compilation, one.job), others, one.live, one.job),
+            notes=one.notes,
+            scalers=one.scalers,
+        )
+        for name, one in zip(names, taken, strict=True)
+    ]
+    text = instructions(handovers, overlay=overlay is not None)
+    files[HANDOVER] = marked(HANDOVER, text)
+    return Migrated(files, compilation.diagnostics)
+
+
+def _objects(compilation: Compilation, job: Job) -> Sequence[Mapping[str, Any]]:
+    def is_of(group: JobObjects) -> bool:
+        return group.name == job.name and (group.namespace or None) in (job.namespace, "default")
+
+    return [value for group in compilation.groups if is_of(group) for value in group.objects]
+
+
+def _names(taken: Sequence[_Taken]) -> list[str]:
+    """A name for each job's file: the job's, with more where two jobs share it."""
+    plain = [one.job.name for one in taken]
+    made = []
+    for one in taken:
+        name = one.job.name
+        if plain.count(name) > 1:
+            name = f"{one.job.kind.lower()}-{one.job.namespace or 'default'}-{name}"
+        made.append(f"{name}.yaml" if f"{name}.yaml" != OVERLAY else f"{name}-job.yaml")
+    return made
+
+
+def _spec_text(one: _Taken) -> str:
+    live = one.live
+    made = [
+        f"# {live.label}, from {live.relative}: without its status and what the cluster added.\n",
+        "# HANDOVER.md says how it leaves its operator.\n",
+    ]
+    if len(one.documents) > 1:
+        made.append("# The scale intents are those that were done, in that order.\n")
+    return "".join(made) + "---\n".join(to_yaml(document.data) for document in one.documents)
+
+
+def _overlay_text(overlay: Mapping[str, Any]) -> str:
+    return (
+        "# Keeps what runs as it is: pass it with --overlay. Once you have put its numbers into\n"
+        "# the spec, you need it no longer.\n"
+    ) + to_yaml(overlay)

@@ -1,0 +1,272 @@
+"""The steps of a hand-over, a function each, with commands that can be copied.
+
+Why a command is needed stands beside it. Apart from `handover`, which says what becomes of each
+object and puts the steps that are needed in order.
+"""
+
+import itertools
+from collections.abc import Iterator
+
+from etcompile.integrations.migrate.adoption import seamless
+from etcompile.integrations.migrate.state import State
+from etcompile.integrations.migrate.subject import (
+    Handover,
+    code,
+    indented,
+    named,
+    namespace,
+    operator,
+    render,
+    resource,
+    selector,
+)
+from etcompile.plan import claims
+
+_KEEPING = {
+    "Argo CD": "the annotation `argocd.argoproj.io/sync-options: Prune=false`",
+    "Flux Kustomization": "the annotation `kustomize.toolkit.fluxcd.io/prune: disabled`",
+    "Flux HelmRelease": "the annotation `helm.sh/resource-policy: keep`",
+    "Helm": "the annotation `helm.sh/resource-policy: keep`",
+    "kapp": "the annotation `kapp.k14s.io/delete-strategy: orphan`",
+    "inventory": "the annotation `cli-utils.sigs.k8s.io/on-remove: keep`",
+}
+"""How a tool is told to leave an object alone that goes from Git."""
+
+
+def look(one: Handover, now: State, *, overlay: bool) -> str:
+    """The step that renders and reads."""
+    files = f"{one.file} overlay.yaml" if overlay else one.file
+    commands = code(f"{render(one, overlay=overlay)} -o out/", f"git add {files} out/")
+    return (
+        "Read what will be rendered, and commit it\n\nIn this folder; nothing is applied yet."
+        " `--run` is not needed: hosts and Pods keep the names that they have now.\n\n"
+        f"{commands}\n\nKeep `out/` away from Argo CD and Flux until step {_last(one, now)}: in"
+        " another branch, or in a folder that no Application or Kustomization names.\n"
+    )
+
+
+def _last(one: Handover, now: State) -> int:
+    """The step that deploys."""
+    if now != "running":
+        return 4
+    return 3 if seamless(one.fates) else 5
+
+
+def take(one: Handover, now: State) -> str:
+    """The step that takes the job from its operator."""
+    lines = ["Take the job from its operator\n"]
+    if now == "running" and not seamless(one.fates):
+        lines.append(
+            "\nThe safe way is to wait until the run has ended, and do this then: the operator"
+            " looks after the run until its end. Do it now if the operator has to go. From then"
+            " on nobody looks after the run.\n"
+        )
+    if now == "running" and seamless(one.fates):
+        lost = "".join(f"- {line}.\n" for line in _lost(one, scales=True))
+        if lost:
+            lines.append(f"\nThe run loses what the operator did for it:\n\n{lost}")
+    number = itertools.count(1)
+    if (tool := claims.tracker(one.live.data)) is not None:
+        keeping = next((v for k, v in _KEEPING.items() if tool.startswith(k)), "its own mark")
+        lines.append(
+            f"{next(number)}. {tool} must let go of it without deleting it. In Git, give the"
+            f" custom resource {keeping}, and let that sync. Then remove it from Git, and let that"
+            " sync. It is still in the cluster.\n"
+        )
+    if one.kind.operator is None or not one.kind.operator.skips_deleted:
+        lines.append(
+            f"{next(number)}. Stop the {operator(one)} (`kubectl scale deployment NAME"
+            " --replicas=0`): it may undo what comes next. Its other jobs go on, unattended,"
+            " until it runs again.\n"
+        )
+    else:
+        at = f"-n {one.kind.operator.namespace} scale deployment/{one.kind.operator.deployment}"
+        lines.append(
+            f"{next(number)}. If you can, stop the {operator(one)} for the next command. It"
+            " leaves a job alone that is being deleted, so this only keeps out a last glance at a"
+            " stale cache. Its other jobs go on, unattended, for that moment.\n\n"
+            + indented(code(f"kubectl {at} --replicas=0"))
+        )
+    lines.append(
+        f"{next(number)}. Delete the custom resource, and **not** what it owns. Without"
+        " `--cascade=orphan` everything goes, running Pods and keys included. The garbage"
+        " collector takes the owner off each object; the command returns when it is done.\n\n"
+        + indented(code(f"kubectl{namespace(one)} delete {resource(one)} --cascade=orphan"))
+    )
+    lines.append(
+        f"{next(number)}. Look: the Pods are there, and have no owner"
+        f"{' but their Job' if any(role.batch for role in one.job.roles) else ''}.\n\n"
+        + indented(
+            code(
+                f"kubectl{namespace(one)} get pods -l {selector(one)}"
+                " -o custom-columns=NAME:.metadata.name,PHASE:.status.phase,"
+                "OWNER:.metadata.ownerReferences[*].kind"
+            )
+        )
+    )
+    if leftovers := [*_useless(one)]:
+        lines.append(
+            f"{next(number)}. Delete what acts on the custom resource and now has nothing to act"
+            f" on.\n\n{indented(code(*leftovers))}"
+        )
+    if one.kind.operator is not None and one.kind.operator.skips_deleted:
+        lines.append(
+            f"{next(number)}. Start the operator again, if others need it, with as many replicas"
+            f" as it had. It knows nothing of this job any more.\n\n"
+            + indented(
+                code(
+                    f"kubectl -n {one.kind.operator.namespace} scale"
+                    f" deployment/{one.kind.operator.deployment} --replicas=1"
+                )
+            )
+        )
+    return "\n".join(lines)
+
+
+def _useless(one: Handover) -> Iterator[str]:
+    """Commands that delete what acts on the custom resource."""
+    group = one.job.api_version.partition("/")[0]
+    kinds = one.kind.operator.scalers if one.kind.operator else ()
+    if one.scalers:
+        yield f"kubectl{namespace(one)} delete {' '.join(one.scalers)}"
+    elif kinds:
+        listed = ",".join(f"{kind.lower()}.{group}" for kind in kinds)
+        yield f"kubectl{namespace(one)} get {listed}   # and delete this job's"
+    if names := [named(fate) for fate in one.fates if fate.outcome == "useless"]:
+        yield f"kubectl{namespace(one)} delete {' '.join(names)}"
+
+
+def meanwhile(one: Handover) -> str:
+    """What holds while the run goes on unattended."""
+    lines = [
+        *_lost(one),
+        (
+            "do not apply or sync `out/`: the API server refuses the changed Pods (Argo CD shows a"
+            " failed sync, Flux applies nothing of the Kustomization)"
+        ),
+        "never force or replace: that deletes the running Pods",
+        (
+            "do not apply what was rendered with `--run`: its Services follow the new run, and the"
+            " Pods of this one would not find each other any more"
+        ),
+    ]
+    if any(fate.outcome == "any time" for fate in one.fates):
+        lines.append("what can be taken over at any time need not be: step 5 does it")
+    return (
+        "While the run goes on without its operator\n\nIt ends as it would have. Until then:\n\n"
+        + "".join(f"- {line}.\n" for line in lines)
+    )
+
+
+def _lost(one: Handover, *, scales: bool = False) -> Iterator[str]:
+    """What the operator did for a run, and nobody does now."""
+    job = one.job
+    for role in job.roles:
+        if role.batch is not None:
+            yield f"the {role.name} stays a Job of Kubernetes, which starts its Pod again"
+        elif role.pod_restart in ("Always", "OnFailure"):
+            yield (
+                f"a {role.name} whose container fails is restarted by its kubelet; one that is"
+                " lost with its node is not replaced"
+            )
+        elif role.restart != "Never":
+            yield f"a {role.name} that fails is not replaced (restartPolicy {role.restart})"
+    if job.run.restart != "Never":
+        yield f"a failed run is not started again (restartPolicy {job.run.restart})"
+    if job.run.deadline is not None and not any(role.batch for role in job.roles):
+        yield f"nothing ends it after {job.run.deadline} s (activeDeadlineSeconds)"
+    if job.run.clean_pods != "None":
+        yield f"its Pods stay when it has ended (cleanPodPolicy {job.run.clean_pods})"
+    if job.scaled_role is not None and not scales:
+        yield "it cannot be scaled"
+    if one.kind.operator is not None:
+        yield from one.kind.operator.lost
+
+
+def clear(one: Handover, now: State) -> str:
+    """The step that removes what is left of a run."""
+    title = "Remove what is left of the last run"
+    if now == "running":
+        title = "When the run has ended, remove what is left of it"
+    kubectl = f"kubectl{namespace(one)} delete"
+    commands = [f"{kubectl} pods -l {selector(one)}"]
+    batch = [
+        role.pod_name(member) for role in one.job.roles if role.batch for member in role.members
+    ]
+    if batch:
+        commands.insert(0, f"{kubectl} {' '.join(f'job/{name}' for name in batch)}")
+    pods = ("Pod", "Job")
+    left = [f for f in one.fates if f.outcome == "left over" and f.ref.kind not in pods]
+    if left:
+        commands.append(f"{kubectl} {' '.join(map(named, left))}")
+    keys = ""
+    if one.job.credentials is not None:
+        kept = [fate.ref.name for fate in one.fates if fate.outcome == "kept"]
+        secret = kept[0] if kept else one.job.credentials.secret
+        keys = f"\nLeave the Secret `{secret}`: the next run uses its keys.\n"
+    return (
+        f"{title}\n\nFirst save logs that you want to keep. The names must be free: a Pod that has"
+        " ended cannot become another one. (Or leave the Pods and render with `--run ID`: the next"
+        f" run's Pods then have names of their own.)\n\n{code(*commands)}\n{keys}"
+    )
+
+
+def deploy(one: Handover, now: State, *, overlay: bool) -> str:
+    """The step that applies what is rendered."""
+    command = render(one, overlay=overlay)
+    commit = f'git commit -m "Run {one.job.name} without its operator" && git push'
+    again = "" if now in ("pending", "suspended") else "This starts the next run. "
+    if now == "running" and seamless(one.fates):
+        again = "This takes over the run that goes on. "
+    there = any(f.outcome in ("same", "any time", "at the end") for f in one.fates)
+    adopted = "What is still there is taken over by its name.\n" if there else "\n"
+    apply = "kubectl apply --server-side --force-conflicts --field-manager=etcompile -k out/"
+    own = f"{one.file}{' --overlay overlay.yaml' if overlay else ''}"
+    own += " --adopt --take-ownership '*'" if there else ""
+    parts = (
+        f"Deploy what is rendered\n\n{again}{adopted}\n{_ETCOMPILE}\n",
+        code(f"etcompile diff {own}", f"etcompile apply {own}"),
+        f"\n{_KUBECTL}\n",
+        code(f"{command} -o out/", apply),
+        f"\n{_ARGO_CD}\n",
+        code(
+            f"{command} --profile argocd -o out/",
+            f"git add out/ && {commit}",
+            "argocd app sync APPLICATION   # where it does not sync by itself",
+        ),
+        f"\n{_FLUX}\n",
+        code(
+            f"{command} --profile flux -o out/",
+            f"git add out/ && {commit}",
+            "flux reconcile kustomization NAME --with-source",
+        ),
+        "",
+    )
+    return "\n".join(parts)
+
+
+_ETCOMPILE = (
+    "**With etcompile**, which shows what it would change, and then does it in the order that"
+    " training needs, and waits:"
+)
+_KUBECTL = (
+    "**With kubectl**, server-side, because the operator's objects carry no note of what was"
+    " applied:"
+)
+_ARGO_CD = (
+    "**With Argo CD**: add `out/` to the Application. Its `syncOptions` must hold neither"
+    " `Replace=true` nor `Force=true`."
+)
+_FLUX = (
+    "**With Flux**: add `out/` to the Kustomization, with `prune: true` and without `force: true`."
+)
+
+
+def later(one: Handover, *, overlay: bool) -> str:
+    """What is done from then on."""
+    note = " Once you have put the numbers of `overlay.yaml` into the spec, you need it no longer."
+    return (
+        "Later runs\n\nChange the spec, render and commit. To run it again, or after a change that"
+        " a Pod does not allow, give the run a name of its own: "
+        f"`{render(one, overlay=overlay)} --run ID -o out/`.{note if overlay else ''}\n"
+    )

@@ -1,0 +1,98 @@
+"""A job that leaves its operator, and what kubectl and etcompile call it and its parts.
+
+Apart from the instructions, because each of them names the same few things.
+"""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from etcompile.frontends import Kind
+from etcompile.integrations.migrate.adoption import Fate
+from etcompile.load import Document
+from etcompile.model import Job
+
+
+class Handover(Struct, frozen=True):
+    """A job that leaves its operator.
+
+    Args:
+        live: Its custom resource.
+        kind: Its kind.
+        job: The job.
+        file: The file of its spec.
+        fates: What becomes of its objects.
+        notes: What else is worth knowing about it.
+        scalers: Its scale intents in the cluster, as kubectl names them.
+    """
+
+    live: Document
+    kind: Kind
+    job: Job
+    file: str
+    fates: tuple[Fate, ...]
+    notes: tuple[str, ...] = ()
+    scalers: tuple[str, ...] = ()
+
+
+def operator(one: Handover) -> str:
+    """Who runs it now."""
+    return one.kind.operator.name if one.kind.operator else f"operator of {one.job.kind}"
+
+
+def resource(one: Handover) -> str:
+    """The custom resource."""
+    group, _, version = (one.live.api_version or one.job.api_version).partition("/")
+    return f"{one.job.kind.lower()}.{version}.{group}/{one.job.name}"
+
+
+def namespace(one: Handover) -> str:
+    """The flag that names its namespace, with a blank before it; empty if it names none."""
+    return f" -n {one.job.namespace}" if one.job.namespace else ""
+
+
+def selector(one: Handover) -> str:
+    """What finds its Pods."""
+    return ",".join(f"{key}={value}" for key, value in one.job.selector.items())
+
+
+def named(fate: Fate) -> str:
+    """An object, with its API group."""
+    kind = f"{fate.ref.kind.lower()}.{fate.ref.group}" if fate.ref.group else fate.ref.kind.lower()
+    return f"{kind}/{fate.ref.name}"
+
+
+def render(one: Handover, *, overlay: bool) -> str:
+    """The command that renders it."""
+    return f"etcompile render {one.file}{' --overlay overlay.yaml' if overlay else ''}"
+
+
+_MADE = "pods,services,configmaps,serviceaccounts,roles,rolebindings,jobs"
+
+
+def dump(one: Handover) -> tuple[str, ...]:
+    """Commands that read it with its objects."""
+    at = namespace(one)
+    return (
+        f"kubectl{at} get {resource(one)} -o yaml > live.yaml",
+        "echo --- >> live.yaml",
+        f"kubectl{at} get {_MADE} -o yaml >> live.yaml",
+        "etcompile migrate live.yaml -o DIR",
+    )
+
+
+def code(*lines: str) -> str:
+    """Commands as a block."""
+    return "\n".join(("```sh", *lines, "```"))
+
+
+def indented(text: str) -> str:
+    """A block below an item of a list."""
+    return "\n".join(f"   {line}" if line else "" for line in text.split("\n")) + "\n"
+
+
+def shortened(names: Sequence[str]) -> str:
+    """Names, or the first and the last of many."""
+    if len(names) <= 4:
+        return ", ".join(names)
+    return f"{names[0]} ... {names[-1]} ({len(names)})"

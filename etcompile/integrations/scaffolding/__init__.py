@@ -1,0 +1,26 @@
+"""Files that people start from: a repository, and what Argo CD and Flux are told about it.
+
+Apart from the templates of the output: nothing here ends up in a job.
+"""
+
+from etcompile.integrations.scaffolding.repository import (
+    JOBS,
+    OUTPUT,
+    OVERLAY,
+    Plan,
+    repository_files,
+)
+from etcompile.integrations.scaffolding.texts import text
+from etcompile.integrations.scaffolding.writing import Existing, existing, write
+
+__all__ = [
+    "JOBS",
+    "OUTPUT",
+    "OVERLAY",
+    "Existing",
+    "Plan",
+    "existing",
+    "repository_files",
+    "text",
+    "write",
+]

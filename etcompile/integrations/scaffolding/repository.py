@@ -1,0 +1,89 @@
+"""The files of a new repository: jobs, an environment, CI, and what syncs it.
+
+A table from templates to paths; what is rendered from the jobs is not among them, because
+`etcompile render` makes it like any other output.
+"""
+
+from collections.abc import Iterator
+from typing import Literal
+
+from msgspec import Struct
+
+from etcompile._version import __version__
+from etcompile.integrations.scaffolding.texts import text
+
+GitOps = Literal["argocd", "flux", "none"]
+
+JOBS, OVERLAY, OUTPUT = "jobs", "overlays/prod", "out/prod"
+"""The folders, as the files name them."""
+
+_FILES = {
+    "README.md": "repository/README.md",
+    "jobs/hello.yaml": "repository/hello.yaml",
+    "overlays/prod/overlay.yaml": "repository/overlay.yaml",
+    ".github/workflows/etcompile.yaml": "repository/workflow.yaml",
+    ".github/CODEOWNERS": "repository/CODEOWNERS",
+    ".pre-commit-config.yaml": "repository/pre-commit.yaml",
+}
+_OF_TOOL: dict[GitOps, dict[str, tuple[str, ...]]] = {
+    "argocd": {"argocd/application.yaml": ("argocd/application.yaml",)},
+    "flux": {
+        "flux/training.yaml": (
+            "repository/namespace.yaml",
+            "flux/source.yaml",
+            "flux/kustomization.yaml",
+        )
+    },
+    "none": {},
+}
+
+
+class Plan(Struct, frozen=True):
+    """What a new repository is for.
+
+    Args:
+        name: Its name, and that of its Application or Kustomization.
+        gitops: What syncs it.
+        namespace: Where its jobs run.
+        repository: Its URL.
+        owner: Who reviews what goes to production, as CODEOWNERS names them.
+        kubernetes_version: The cluster's version.
+    """
+
+    name: str
+    gitops: GitOps
+    namespace: str
+    repository: str
+    owner: str
+    kubernetes_version: str
+
+
+def repository_files(plan: Plan) -> dict[str, str]:
+    """The files of a new repository: texts by path.
+
+    Args:
+        plan: What it is for.
+    """
+    return dict(_files(plan))
+
+
+def _files(plan: Plan) -> Iterator[tuple[str, str]]:
+    values = {
+        "plan": plan,
+        "version": __version__,
+        "render": f"etcompile render {JOBS}/ --overlay {OVERLAY} -o {OUTPUT}",
+        "check": f"etcompile check {JOBS}/ --overlay {OVERLAY}",
+        "name": plan.name,
+        "namespace": plan.namespace,
+        "repository": plan.repository,
+        "revision": "main",
+        "path": OUTPUT,
+        "plugin": False,
+        "source": f"GitRepository/{plan.name}",
+        "staged": False,
+        "decryption": None,
+    }
+    for path, template in _FILES.items():
+        yield path, text(template, **values)
+    for path, templates in _OF_TOOL[plan.gitops].items():
+        yield path, "---\n".join(text(template, **values) for template in templates)

@@ -1,0 +1,544 @@
+"""The verbs of the Kubernetes API, on JSON values.
+
+Each is one request, or one list's pages; none waits for anything to happen in the cluster. What
+to do, and in which order, is the plan's and `apply`'s business.
+"""
+
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import msgspec
+from msgspec import Struct
+
+from etcompile.kubeapi.discovery import Discovery, Resource
+from etcompile.kubeapi.errors import ClusterError
+from etcompile.kubeapi.kubeconfig import access
+from etcompile.kubeapi.retrying import Repeat, Retries, is_review, repeatable
+from etcompile.kubeapi.session import JSON, Session
+from etcompile.kubeapi.watching import Watch
+from etcompile.model.protocol import MANAGER
+
+Object = dict[str, Any]
+
+_METADATA = "application/json;as={};g=meta.k8s.io;v=v1"
+_APPLY = "application/apply-patch+yaml"  # JSON is YAML
+_MERGE = "application/merge-patch+json"
+
+Validation = Literal["Strict", "Warn", "Ignore"]
+Propagation = Literal["Background", "Foreground", "Orphan"]
+
+
+class Page(Struct, frozen=True):
+    """A part of a list.
+
+    Args:
+        items: Objects, each with its apiVersion and kind.
+        resource_version: Of the list as a whole: where a watch goes on.
+        remaining: How many are to come, as far as the API server says.
+    """
+
+    items: list[Object]
+    resource_version: str
+    remaining: int | None = None
+
+
+class Listing(Struct, frozen=True):
+    """A whole list.
+
+    Args:
+        items: Objects, each with its apiVersion and kind.
+        resource_version: Where a watch goes on.
+    """
+
+    items: list[Object]
+    resource_version: str
+
+
+def connect(
+    context: str | None = None,
+    namespace: str | None = None,
+    kubeconfig: str | Path | None = None,
+    *,
+    connections: int = 32,
+    timeout: float = 60.0,
+    retries: Retries | None = None,
+    notice: Callable[[Repeat], None] | None = None,
+) -> "Cluster":
+    """A cluster, found as kubectl finds it. No request is made yet.
+
+    Args:
+        context: The context of the kubeconfig, if not the current one.
+        namespace: The namespace meant where none is given, if not the context's.
+        kubeconfig: The file to read instead of KUBECONFIG's.
+        connections: How many threads may ask at once without opening connections anew.
+        timeout: Seconds to wait for an answer.
+        retries: How patient to be.
+        notice: Is told of each request that is sent again; may be called from any thread.
+
+    Raises:
+        ClusterError: with reason `Kubeconfig` or `Credentials`.
+    """
+    session = Session(
+        access(context, namespace, kubeconfig),
+        connections=connections,
+        timeout=timeout,
+        retries=retries or Retries(),
+        notice=notice,
+    )
+    return Cluster(session)
+
+
+class Cluster:
+    """A Kubernetes API server, and the rights of one user; safe to share between threads.
+
+    Every method raises ClusterError; requests that may be repeated were repeated before that.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._discovery = Discovery(lambda path: session.value("GET", path))
+        self._watches: weakref.WeakSet[Watch] = weakref.WeakSet()
+
+    @property
+    def namespace(self) -> str:
+        """The namespace meant where none is given."""
+        return self._session.access.namespace
+
+    @property
+    def server(self) -> str:
+        """The API server's URL."""
+        return self._session.access.server
+
+    @property
+    def context(self) -> str:
+        """The kubeconfig's context; empty inside a Pod."""
+        return self._session.access.context
+
+    def now(self) -> float:
+        """The time by the API server's clock, in seconds since 1970."""
+        return self._session.clock.now()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends watches and waits between attempts, in all threads, and closes the connections."""
+        self._session.close()
+        for watch in [*self._watches]:
+            watch.close()
+
+    def version(self) -> str:
+        """The version the API server gives itself: `v1.34.4`."""
+        return str(self._session.value("GET", "/version")["gitVersion"])
+
+    def resource(self, api_version: str, kind: str) -> Resource:
+        """What the cluster calls a kind; asked once per group.
+
+        Raises:
+            ClusterError: `not_found` if the cluster does not serve it.
+        """
+        return self._discovery.resource(api_version, kind)
+
+    def served(self, group: str, kind: str) -> Resource | None:
+        """What the cluster calls a kind, in the version that it prefers.
+
+        Args:
+            group: The API group; empty for core.
+            kind: The kind.
+
+        Returns:
+            The resource; None if the cluster does not serve the kind.
+        """
+        return self._discovery.served(group, kind)
+
+    def resource_of(self, object: Mapping[str, Any]) -> Resource:  # noqa: A002
+        """The resource of an object, by its apiVersion and kind."""
+        return self.resource(object["apiVersion"], object["kind"])
+
+    def get(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str | None = None,
+        *,
+        metadata_only: bool = False,
+    ) -> Object | None:
+        """An object.
+
+        Args:
+            resource: Its kind.
+            name: Its name.
+            namespace: Its namespace; the cluster's own if None.
+            metadata_only: Whether its metadata will do.
+
+        Returns:
+            The object; None if there is none of that name.
+        """
+        path = resource.path(namespace or self.namespace, name)
+        accept = _METADATA.format("PartialObjectMetadata") if metadata_only else JSON
+        try:
+            found: Object = self._session.value("GET", path, accept=accept)
+        except ClusterError as error:
+            if error.not_found:
+                return None
+            raise
+        return found
+
+    def pages(
+        self,
+        resource: Resource,
+        namespace: str | None = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+        metadata_only: bool = False,
+        limit: int = 500,
+        resource_version: str = "",
+    ) -> Iterator[Page]:
+        """The objects of a kind, some at a time: a caller that drops them needs little memory.
+
+        Args:
+            resource: The kind.
+            namespace: Where; the cluster's own namespace if empty, all of them if None.
+            labels: A label selector.
+            fields: A field selector.
+            metadata_only: Whether their metadata will do.
+            limit: How many a page holds at most.
+            resource_version: `"0"` takes what the API server has in memory, in one page; else a
+                version that the answer must be as new as.
+
+        Raises:
+            ClusterError: `expired` when etcd forgot the list between two pages (five minutes).
+        """
+        query = {"limit": str(limit)}
+        if labels:
+            query["labelSelector"] = labels
+        if fields:
+            query["fieldSelector"] = fields
+        if resource_version:
+            query["resourceVersion"] = resource_version
+        path = resource.path(self.namespace if namespace == "" else namespace)
+        accept = _METADATA.format("PartialObjectMetadataList") if metadata_only else JSON
+        while True:
+            answer = self._session.value("GET", path, query, accept=accept)
+            items: list[Object] = answer.get("items") or []
+            if not metadata_only:
+                # An item of a list does not say what it is.
+                items = [
+                    {"apiVersion": resource.api_version, "kind": resource.kind, **item}
+                    for item in items
+                ]
+            told = answer.get("metadata") or {}
+            yield Page(items, told.get("resourceVersion", ""), told.get("remainingItemCount"))
+            if not told.get("continue"):
+                return
+            query["continue"] = told["continue"]
+            query.pop("resourceVersion", None)
+
+    def list(
+        self,
+        resource: Resource,
+        namespace: str | None = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+        metadata_only: bool = False,
+        limit: int = 500,
+        resource_version: str = "",
+    ) -> Listing:
+        """All objects of a kind, as of one moment; arguments as for `pages`."""
+        wanted: dict[str, Any] = {
+            "labels": labels,
+            "fields": fields,
+            "metadata_only": metadata_only,
+            "resource_version": resource_version,
+        }
+        try:
+            pages = [*self.pages(resource, namespace, limit=limit, **wanted)]
+        except ClusterError as error:
+            if not error.expired:
+                raise
+            # Forgotten on the way: what a server can still give in one piece, it gives.
+            pages = [*self.pages(resource, namespace, limit=0, **wanted)]
+        items = [item for page in pages for item in page.items]
+        return Listing(items, pages[-1].resource_version)
+
+    def server_side_apply(
+        self,
+        object: Mapping[str, Any],  # noqa: A002
+        *,
+        field_manager: str = MANAGER,
+        force: bool = False,
+        dry_run: bool = False,
+        field_validation: Validation = "Strict",
+    ) -> Object:
+        """Makes an object what a manifest says, in the fields the manifest names.
+
+        Args:
+            object: The whole of what this manager wants; what it applied before and leaves out
+                now is taken away.
+            field_manager: Who wants it.
+            force: Whether to take fields from other managers.
+            dry_run: Whether only to see what would come of it.
+            field_validation: What becomes of fields that the kind does not have.
+
+        Returns:
+            The object as it is now.
+
+        Raises:
+            ClusterError: among them `conflicts`: nothing was changed.
+        """
+        query = {
+            "fieldManager": field_manager,
+            "fieldValidation": field_validation,
+            "force": "true" if force else "false",
+        }
+        path = self._path(object)
+        return self._write("PATCH", path, object, query, dry_run=dry_run, content=_APPLY)
+
+    def create(
+        self,
+        object: Mapping[str, Any],  # noqa: A002
+        *,
+        field_manager: str = MANAGER,
+        dry_run: bool = False,
+        field_validation: Validation = "Strict",
+    ) -> Object:
+        """Creates an object.
+
+        Raises:
+            ClusterError: among them `already_exists`; with `uncertain` that object may be the
+                one an earlier attempt of this very call created.
+        """
+        query = {"fieldManager": field_manager, "fieldValidation": field_validation}
+        path = self._path(object, name="")
+        return self._write("POST", path, object, query, dry_run=dry_run)
+
+    def patch(
+        self,
+        resource: Resource,
+        name: str,
+        change: Mapping[str, Any],
+        namespace: str | None = None,
+        *,
+        subresource: str = "",
+        field_manager: str = MANAGER,
+        dry_run: bool = False,
+        field_validation: Validation = "Strict",
+    ) -> Object:
+        """Merges a change into an object (RFC 7396): null takes a field away.
+
+        Args:
+            resource: Its kind.
+            name: Its name.
+            change: With `metadata.resourceVersion` or `metadata.uid` it is a precondition too.
+            namespace: Its namespace; the cluster's own if None.
+            subresource: `status` ...
+            field_manager: Who changes it.
+            dry_run: Whether only to see what would come of it.
+            field_validation: What becomes of fields that the kind does not have.
+
+        Returns:
+            The object as it is now.
+        """
+        query = {"fieldManager": field_manager, "fieldValidation": field_validation}
+        path = resource.path(namespace or self.namespace, name, subresource)
+        return self._write("PATCH", path, change, query, dry_run=dry_run, content=_MERGE)
+
+    def delete(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str | None = None,
+        *,
+        uid: str = "",
+        resource_version: str = "",
+        propagation: Propagation = "Background",
+        grace: int | None = None,
+        dry_run: bool = False,
+    ) -> bool:
+        """Asks for an object to be deleted; it may stay until its grace and finalizers end.
+
+        Without a UID the request is not repeated once it may have been carried out: it could hit
+        a successor of the same name.
+
+        Args:
+            resource: Its kind.
+            name: Its name.
+            namespace: Its namespace; the cluster's own if None.
+            uid: Delete that very object.
+            resource_version: Delete it only if nobody has changed it since.
+            propagation: What becomes of the objects that it owns.
+            grace: Seconds; the object's own if None.
+            dry_run: Whether only to see whether it would be refused.
+
+        Returns:
+            False if there was no such object.
+
+        Raises:
+            ClusterError: among them `conflict`: the preconditions are not met.
+        """
+        options: dict[str, Any] = {"propagationPolicy": propagation}
+        conditions = {"uid": uid, "resourceVersion": resource_version}
+        if given := {key: value for key, value in conditions.items() if value}:
+            options["preconditions"] = given
+        if grace is not None:
+            options["gracePeriodSeconds"] = grace
+        if dry_run:
+            options["dryRun"] = ["All"]  # the API server reads no query beside a body here
+        try:
+            self._session.value(
+                "DELETE",
+                resource.path(namespace or self.namespace, name),
+                body=msgspec.json.encode({"apiVersion": "v1", "kind": "DeleteOptions", **options}),
+                repeats=repeatable("DELETE", pinned=bool(uid), dry_run=dry_run),
+            )
+        except ClusterError as error:
+            if error.not_found:
+                return error.uncertain
+            raise
+        return True
+
+    def delete_labelled(
+        self, resource: Resource, name: str, labels: str, namespace: str | None = None
+    ) -> None:
+        """Deletes an object if it has labels, without reading it before.
+
+        Args:
+            resource: Its kind.
+            name: Its name.
+            labels: A label selector.
+            namespace: Its namespace; the cluster's own if None.
+
+        Raises:
+            ClusterError: it was refused.
+        """
+        self._session.value(
+            "DELETE",
+            resource.path(namespace or self.namespace),
+            {"labelSelector": labels, "fieldSelector": f"metadata.name={name}"},
+            repeats=repeatable("DELETE", pinned=False, dry_run=False),
+        )
+
+    def watch(
+        self,
+        resource: Resource,
+        resource_version: str,
+        namespace: str | None = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+        metadata_only: bool = False,
+        timeout: float | None = None,
+        renewal: float = 300.0,
+    ) -> Watch:
+        """The changes of a kind's objects since a version; ends with `close`, or `timeout`.
+
+        Args:
+            resource: The kind.
+            resource_version: Of a list, or of the last event seen.
+            namespace: Where; the cluster's own namespace if empty, all of them if None.
+            labels: A label selector.
+            fields: A field selector.
+            metadata_only: Whether their metadata will do.
+            timeout: Seconds after which it ends by itself; None for never.
+            renewal: Seconds after which the API server is asked anew; not a limit of the watch.
+
+        Returns:
+            An iterator of events; no request is made before it is iterated. It goes on across
+            connections, and raises a ClusterError that is `expired` when the caller must list
+            again.
+        """
+        query = {}
+        if labels:
+            query["labelSelector"] = labels
+        if fields:
+            query["fieldSelector"] = fields
+        watch = Watch(
+            self._session,
+            resource.path(self.namespace if namespace == "" else namespace),
+            query,
+            resource_version,
+            _METADATA.format("PartialObjectMetadata") if metadata_only else JSON,
+            timeout=timeout,
+            renewal=renewal,
+        )
+        self._watches.add(watch)
+        return watch
+
+    def last_line(self, name: str, container: str, namespace: str | None = None) -> str:
+        """The last line that a container has written, after the time (RFC 3339); may be empty.
+
+        Args:
+            name: The Pod's name.
+            container: The container's.
+            namespace: The Pod's namespace; the cluster's own if None.
+        """
+        pods = self.resource("v1", "Pod")
+        path = pods.path(namespace or self.namespace, name, "log")
+        query = {"container": container, "tailLines": "1", "timestamps": "true"}
+        return self._session.text(path, {**query, "limitBytes": "512"}).strip()
+
+    def events(self, object: Mapping[str, Any]) -> Sequence[Object]:  # noqa: A002
+        """What components say about an object, the oldest first.
+
+        Args:
+            object: A live object; without a UID, events of its name and kind.
+        """
+        metadata = object["metadata"]
+        named = {"involvedObject.kind": object["kind"], "involvedObject.name": metadata["name"]}
+        if metadata.get("uid"):
+            named["involvedObject.uid"] = metadata["uid"]
+        fields = ",".join(f"{key}={_selected(value)}" for key, value in named.items())
+        where = metadata.get("namespace") or "default"  # of objects that have none
+        found = self.list(self.resource("v1", "Event"), where, fields=fields)
+        return sorted(found.items, key=told_at)
+
+    def _path(self, object: Mapping[str, Any], name: str | None = None) -> str:  # noqa: A002
+        metadata = object["metadata"]
+        own = metadata["name"] if name is None else name
+        return self.resource_of(object).path(metadata.get("namespace") or self.namespace, own)
+
+    def _write(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any],
+        query: dict[str, str],
+        *,
+        dry_run: bool,
+        content: str = JSON,
+    ) -> Object:
+        if dry_run:
+            query["dryRun"] = "All"
+        named = bool((body.get("metadata") or {}).get("name")) or is_review(path)
+        written: Object = self._session.value(
+            method,
+            path,
+            query,
+            msgspec.json.encode(body),
+            content=content,
+            repeats=repeatable(method, named=named, dry_run=dry_run),
+        )
+        return written
+
+
+def _selected(value: str) -> str:
+    """A value in a field selector (Kubernetes' apimachinery, fields.EscapeValue)."""
+    return value.replace("\\", "\\\\").replace(",", "\\,").replace("=", "\\=")
+
+
+def told_at(event: Object) -> str:
+    """When an event was last told, as RFC 3339; there are three places, by age of the teller."""
+    return str(
+        event.get("lastTimestamp")
+        or (event.get("series") or {}).get("lastObservedTime")
+        or event.get("eventTime")
+        or event["metadata"].get("creationTimestamp")
+        or ""
+    )

@@ -1,0 +1,161 @@
+"""Changes of objects as they happen, from a resource version on, across broken connections.
+
+A watch ends when the API server likes (every few minutes), when a proxy likes, and when the
+network breaks; all of these are resumed from the last version seen, bookmarks included. One end
+is not: a version that etcd has compacted away. Then only a new list helps, which is the caller's,
+because only the caller knows what it held.
+"""
+
+import random
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, Self
+
+import msgspec
+import urllib3
+from msgspec import Struct
+
+from etcompile.kubeapi.errors import status_error
+from etcompile.kubeapi.session import Session
+
+
+class Event(Struct, frozen=True):
+    """A change.
+
+    Args:
+        type: `ADDED`, `MODIFIED` or `DELETED`; `BOOKMARK` when only time passed, and then the
+            object holds nothing but its resource version.
+        object: The object after the change; before it, for `DELETED`.
+        resource_version: Where to go on from.
+    """
+
+    type: str
+    object: dict[str, Any]
+    resource_version: str
+
+
+class Watch:
+    """An iterator of events that another thread may end with `close`.
+
+    Args:
+        session: Where to ask.
+        path: The collection's.
+        query: Selectors.
+        resource_version: The first version not to tell.
+        accept: The form of the objects.
+        timeout: Seconds after which it ends by itself; None for never.
+        renewal: Seconds after which the API server is asked anew.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        path: str,
+        query: Mapping[str, str],
+        resource_version: str,
+        accept: str,
+        *,
+        timeout: float | None,
+        renewal: float,
+    ) -> None:
+        self.resource_version = resource_version
+        self._session = session
+        self._path = path
+        self._query = dict(query)
+        self._accept = accept
+        self._timeout = timeout
+        self._renewal = renewal
+        self._closed = threading.Event()
+        self._lock = threading.Lock()
+        self._response: urllib3.BaseHTTPResponse | None = None
+
+    def __iter__(self) -> Iterator[Event]:
+        """The events.
+
+        Raises:
+            ClusterError: `expired` when the version is too old and the caller must list again;
+                any other that does not pass.
+        """
+        end = None if self._timeout is None else time.monotonic() + self._timeout
+        idle = 0
+        while not self._closed.is_set():
+            left = self._renewal * (0.75 + random.random() / 2)  # noqa: S311
+            if end is not None:
+                left = min(left, end - time.monotonic())
+            if left <= 0:
+                return
+            seen = False
+            for event in self._connection(max(1, round(left))):
+                seen = True
+                yield event
+                if self._closed.is_set():
+                    return
+            # A server that ends every watch at once must not be asked in a loop.
+            idle = 0 if seen else idle + 1
+            if idle > 1:
+                self._closed.wait(min(0.1 * 2.0**idle, 5.0))
+
+    def close(self) -> None:
+        """Ends the watch, from any thread: the iterator ends without an error."""
+        self._closed.set()
+        with self._lock:
+            response = self._response
+        if response is not None:
+            _shut(response)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _connection(self, seconds: int) -> Iterator[Event]:
+        """The events of one connection, until it ends in any way."""
+        query = {
+            **self._query,
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": self.resource_version,
+            "timeoutSeconds": str(seconds),
+        }
+        response = self._session.stream(self._path, query, seconds + 15.0, self._accept)
+        with self._lock:
+            self._response = response
+        try:
+            if self._closed.is_set():
+                return
+            for line in _lines(response):
+                event = self._event(line)
+                self.resource_version = event.resource_version
+                yield event
+        except (urllib3.exceptions.HTTPError, OSError, msgspec.DecodeError):
+            return  # broken off, perhaps in the middle of a line
+        finally:
+            with self._lock:
+                self._response = None
+            response.close()
+            response.release_conn()
+
+    def _event(self, line: bytes) -> Event:
+        told = msgspec.json.decode(line)
+        what = told["object"]
+        if told["type"] == "ERROR":
+            raise status_error(what, f"GET {self._path}")
+        return Event(told["type"], what, what["metadata"]["resourceVersion"])
+
+
+def _lines(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
+    """The lines of an answer, each as soon as it is complete."""
+    rest = b""
+    for chunk in response.read_chunked(decode_content=True):
+        *complete, rest = (rest + chunk).split(b"\n")
+        yield from filter(None, complete)
+
+
+def _shut(response: urllib3.BaseHTTPResponse) -> None:
+    """Ends a read that waits in another thread."""
+    try:
+        response.shutdown()
+    except (OSError, ValueError, AttributeError):
+        return  # it has ended already

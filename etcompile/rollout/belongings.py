@@ -1,0 +1,104 @@
+"""A job's name to the live objects that are its own: members of its ApplySet, or labelled so.
+
+The labels are asked for too, because a key pair and the live host list are in no set, and because
+a job may have been applied by another tool from rendered files.
+"""
+
+import itertools
+from collections.abc import Iterator
+
+from etcompile.kubeapi.client import Cluster
+from etcompile.kubeapi.discovery import Resource
+from etcompile.kubeapi.errors import ClusterError
+from etcompile.model.protocol import JOB_LABEL
+from etcompile.plan import inventory
+from etcompile.plan.inventory import PART_OF, applyset_id
+from etcompile.plan.step import Object
+
+_RBAC = "rbac.authorization.k8s.io/v1"
+_KINDS = (
+    ("v1", "Pod"),
+    ("batch/v1", "Job"),
+    ("v1", "Service"),
+    ("v1", "ConfigMap"),
+    ("v1", "Secret"),
+    ("v1", "PersistentVolumeClaim"),
+    ("v1", "ServiceAccount"),
+    (_RBAC, "Role"),
+    (_RBAC, "RoleBinding"),
+    ("policy/v1", "PodDisruptionBudget"),
+)
+"""The kinds that a job's objects are of, whatever its inventory says."""
+
+
+def has_inventory(cluster: Cluster, job: str, namespace: str) -> bool:
+    """Whether etcompile, or kubectl for it, has applied a job: it has the parent of an ApplySet.
+
+    Args:
+        cluster: The cluster.
+        job: The job's name.
+        namespace: Its namespace.
+
+    Raises:
+        ClusterError: it cannot be read.
+    """
+    ref = inventory.parent(job, namespace)
+    maps = cluster.resource("v1", "ConfigMap")
+    found = cluster.get(maps, ref.name, namespace, metadata_only=True)
+    return found is not None and inventory.is_parent(found, ref)
+
+
+def belongings(cluster: Cluster, job: str, namespace: str) -> Iterator[Object]:
+    """The live objects of a job, each once; of Secrets their metadata only.
+
+    Args:
+        cluster: The cluster.
+        job: The job's name.
+        namespace: Its namespace.
+
+    Raises:
+        ClusterError: what the inventory names cannot be read. Kinds that it does not name and
+            that may not be read are left out.
+    """
+    ref = inventory.parent(job, namespace)
+    maps = cluster.resource("v1", "ConfigMap")
+    parent = cluster.get(maps, ref.name, namespace, metadata_only=True)
+    named: list[Resource] = []
+    places = [namespace]
+    if parent is not None and inventory.is_parent(parent, ref):
+        kinds, places = inventory.members(parent)
+        # A kind that is not served any more has no objects.
+        named = [found for kind in kinds if (found := cluster.served(*kind)) is not None]
+    usual = [(resource, False) for resource in _usual(cluster)]
+    selectors = (f"{PART_OF}={applyset_id(ref)}", f"{JOB_LABEL}={job}")
+    seen: set[str] = set()
+    for resource, must in dict([*usual, *((resource, True) for resource in named)]).items():
+        for selector, where in itertools.product(selectors, dict.fromkeys(places)):
+            try:
+                for value in _listed(cluster, resource, where or namespace, selector):
+                    if (uid := value["metadata"]["uid"]) not in seen:
+                        seen.add(uid)
+                        yield value
+            except ClusterError as error:
+                if must or error.status not in (403, 404):
+                    raise
+
+
+def _usual(cluster: Cluster) -> Iterator[Resource]:
+    """The kinds that a job's objects are of, as far as they are served and may be asked for."""
+    for version, kind in _KINDS:
+        try:
+            yield cluster.resource(version, kind)
+        except ClusterError as error:
+            if error.status not in (403, 404):
+                raise
+
+
+def _listed(
+    cluster: Cluster, resource: Resource, namespace: str, selector: str
+) -> Iterator[Object]:
+    version, kind = resource.api_version, resource.kind
+    where = namespace if resource.namespaced else None
+    bare = kind == "Secret"
+    for page in cluster.pages(resource, where, labels=selector, metadata_only=bare):
+        yield from ({**item, "apiVersion": version, "kind": kind} for item in page.items)

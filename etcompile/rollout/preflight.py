@@ -1,0 +1,184 @@
+"""A plan to what the API server has against it, before anything is written.
+
+Each change is tried with a server-side dry run, which meets the same validation, admission and
+field owners as the write. Of many new objects that are alike, the Pods of a role, one is tried,
+unless the cluster has policies that may tell them apart.
+What is to be replaced is tried under another name: an object must not be deleted for one that
+will be refused (reference/gitops.md 2.2).
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from msgspec import structs
+
+from etcompile.kubeapi.client import Cluster
+from etcompile.kubeapi.errors import ClusterError
+from etcompile.plan.admitted import alike
+from etcompile.plan.step import Object, ObjectRef, Plan, Step
+from etcompile.rollout.dryrun import under_another_name
+from etcompile.rollout.keys import wants_key_pair, with_placeholders
+from etcompile.rollout.outcome import Refusal, RefusedError
+from etcompile.rollout.policies import Policies
+from etcompile.rollout.refusing import (
+    full,
+    may_pass,
+    no_dry_run,
+    of_namespace,
+    of_quota,
+    refusal,
+)
+from etcompile.rollout.writing import Writer
+
+_ACCOUNT = "serviceAccountName"
+
+
+def refusals(
+    cluster: Cluster,
+    plan: Plan,
+    writer: Writer,
+    concurrency: int,
+    *,
+    dry_run: bool = False,
+    accepted: Collection[ObjectRef] = (),
+) -> list[Refusal]:
+    """What the API server would refuse.
+
+    Args:
+        cluster: The cluster.
+        plan: The plan, without conflicts of its own.
+        writer: What would be sent.
+        concurrency: How many requests at once.
+        dry_run: Nothing follows: try all new objects, also where many are alike, and tell also
+            what a rollout would wait for, such as room in a quota.
+        accepted: Objects whose update was tried when the plan was made.
+    """
+    coming = {step.ref.name for step in plan.steps if _makes(step, "Namespace")}
+    kinds = {
+        (names["group"], names["kind"])
+        for step in plan.steps
+        if _makes(step, "CustomResourceDefinition")
+        for names in [_names(step)]
+    }
+
+    accounts = {
+        (step.ref.namespace, step.ref.name) for step in plan.steps if _makes(step, "ServiceAccount")
+    }
+    # What is being deleted must not be taken for what is made once it is gone.
+    going = {step.ref for step in plan.steps if step.until == "gone" or step.action == "delete"}
+    anew = going & {step.ref for step in plan.steps if step.action == "create"}
+    rooms = {
+        step.ref.namespace or cluster.namespace
+        for step in plan.steps
+        if step.makes_room
+        or (step.ref.kind in ("Job", "Pod") and (step.action == "replace" or step.ref in anew))
+    }
+
+    def tried(step: Step) -> Refusal | None:
+        if step.ref.namespace in coming or (step.ref.group, step.ref.kind) in kinds:
+            return None  # the API server knows its namespace, or its kind, only later
+        try:
+            body = _admissible(writer.body(step), step, accounts)
+            is_there = step.action == "replace" or step.ref in going
+            refused = _tried(cluster, step, writer, body, anew=is_there)
+        except RefusedError as error:
+            return error.refusal
+        if refused is None or not refused.full:
+            return refused
+        if not dry_run:
+            return None  # it is tried again while others make room
+        return structs.replace(refused, passes=(step.ref.namespace or cluster.namespace) in rooms)
+
+    chosen = _telling(plan.steps, accepted, _each if dry_run else Policies(cluster).single_out)
+    with ThreadPoolExecutor(concurrency) as pool:
+        found = [one for one in pool.map(tried, chosen) if one]
+    fatal = [one for one in found if one.fatal]
+    return fatal[:1] or list(dict.fromkeys(found))
+
+
+def _admissible(body: Object, step: Step, accounts: Collection[tuple[str, str]]) -> Object:
+    """What can be tried of an object already.
+
+    No Pod of an account that is not there is admitted, in a dry run neither: one whose account the
+    plan has yet to make is tried as one of the namespace's own.
+    """
+    spec = body.get("spec") or {}
+    if not _makes(step, "Pod") or (step.ref.namespace, spec.get(_ACCOUNT)) not in accounts:
+        return body
+    return {**body, "spec": {key: value for key, value in spec.items() if key != _ACCOUNT}}
+
+
+def _tried(
+    cluster: Cluster, step: Step, writer: Writer, body: Object, *, anew: bool
+) -> Refusal | None:
+    """What the API server has against a step; `anew` is one whose object has its name now."""
+    if wants_key_pair(body):
+        body = with_placeholders(body)
+    metadata = body["metadata"]
+    try:
+        if anew:
+            cluster.create(under_another_name(body), dry_run=True)
+        else:
+            pinned = {"uid": step.uid} if step.uid else {}
+            cluster.server_side_apply({**body, "metadata": {**metadata, **pinned}}, dry_run=True)
+    except ClusterError as error:
+        if of_quota(error):
+            return full(step.ref, error)
+        if may_pass(error) or no_dry_run(error):
+            return None
+        if of_namespace(error):
+            return refusal(step.ref, error)
+        if writer.shared(step, body, error) is not None:
+            return None
+        left = writer.conflicts(step, error)
+        return refusal(step.ref, left, body) if isinstance(left, ClusterError) else left
+    return None
+
+
+def _telling(
+    steps: Iterable[Step],
+    accepted: Collection[ObjectRef],
+    single_out: Callable[[ObjectRef], bool],
+) -> list[Step]:
+    """The steps to try: all that change something, and one of those that make alike objects.
+
+    Args:
+        steps: The steps of the plan.
+        accepted: Objects whose update was tried already.
+        single_out: Whether one of alike objects may be refused and another accepted.
+    """
+    chosen: list[Step] = []
+    made: dict[object, list[Step]] = defaultdict(list)
+    for step in steps:
+        if step.action == "create":
+            made[_likeness(step)].append(step)
+        elif step.action == "replace" or (
+            step.action in ("update", "adopt") and step.ref not in accepted
+        ):
+            chosen.append(step)
+    for alike_ones in made.values():
+        first, *others = alike_ones
+        chosen.append(first)
+        if others and single_out(first.ref):
+            chosen += others
+    return chosen
+
+
+def _each(_ref: ObjectRef) -> bool:
+    return True
+
+
+def _likeness(step: Step) -> object:
+    labels = (step.manifest or {}).get("metadata", {}).get("labels") or {}
+    return alike(step.ref, step.job, labels)
+
+
+def _makes(step: Step, kind: str) -> bool:
+    return step.ref.kind == kind and step.action in ("create", "replace")
+
+
+def _names(step: Step) -> dict[str, Any]:
+    spec = (step.manifest or {}).get("spec") or {}
+    return {"group": spec.get("group"), "kind": (spec.get("names") or {}).get("kind")}

@@ -1,0 +1,157 @@
+"""What the API server has against a write, to whose business it is and what to do about it.
+
+Apart from writing because the same refusals come from a dry run, before anything is done, and
+from the write itself when the world has changed in between.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from etcompile.kubeapi.errors import ClusterError, FieldConflict
+from etcompile.plan import secrecy
+from etcompile.plan.step import FieldChange, ObjectRef
+from etcompile.rollout.outcome import Refusal
+from etcompile.rollout.paths import place, value_at
+
+Object = Mapping[str, Any]
+
+_FATAL = frozenset({"Credentials", "Interrupted", "Kubeconfig", "Unauthorized", "Unreachable"})
+_IMMUTABLE = re.compile(r"field is immutable|may not change fields other than|is immutable when")
+_MAY_NOT = re.compile(r'User "[^"]*" cannot ')
+_FULL = re.compile(
+    r"exceeded quota: (?P<name>[^,]+), requested: \S+, used: (?P<used>\S+), limited: (?P<hard>\S+)"
+)
+_NO_DRY_RUN = re.compile(r"does not support dry.?run")
+_NO_ACCOUNT_YET = re.compile(
+    r'error looking up service account \S+: serviceaccount "default" not found'
+)
+
+
+def refusal(
+    ref: ObjectRef, error: ClusterError, desired: Object | None = None, live: Object | None = None
+) -> Refusal:
+    """The refusal that an answer of the API server means.
+
+    Args:
+        ref: The object that was to be written.
+        error: The answer.
+        desired: What was sent.
+        live: What is there, for the other side of a conflict.
+    """
+    if of_namespace(error):
+        return _without_namespace(ref, error)
+    if error.conflicts:
+        changes = tuple(_change(ref, one, desired or {}, live or {}) for one in error.conflicts)
+        reasons = tuple(dict.fromkeys(f"{one.manager} owns {one.field}" for one in error.conflicts))
+        hint = f"--take-ownership {error.conflicts[0].manager} takes the field over"
+        return Refusal(ref, "conflict", reasons, changes, hint)
+    if error.conflict or _other_uid(error):
+        words = "it was changed or replaced by another client in the meantime"
+        return Refusal(ref, "conflict", (words,), hint="check the object, then apply again")
+    if fields := cannot_change(error):
+        words = f"{', '.join(fields)} cannot be changed on an existing object"
+        hint = "--replace deletes and recreates it"
+        changes = tuple(FieldChange(one, "changed", immutable=True) for one in fields)
+        return Refusal(ref, "replace", (f"{words}: {_short(error.message)}",), changes, hint)
+    if error.invalid or (error.status == 403 and not may_not(error)):
+        # A policy's word about the object, not one about who asks.
+        return Refusal(ref, "invalid", (_short(error.message),))
+    return Refusal(ref, "cluster", (_short(str(error)),), hint=error.hint, fatal=is_fatal(error))
+
+
+def cannot_change(error: ClusterError) -> tuple[str, ...]:
+    """The fields that cannot be changed on an existing object, if that is what is refused."""
+    if not error.invalid or not _IMMUTABLE.search(error.message):
+        return ()
+    return tuple(dict.fromkeys(one.field for one in error.causes if one.field)) or ("a field",)
+
+
+def may_not(error: ClusterError) -> bool:
+    """Whether it is who asks that is refused, whatever the object."""
+    return error.status == 403 and bool(_MAY_NOT.search(error.message))
+
+
+def is_fatal(error: ClusterError) -> bool:
+    """Whether nothing else will work either."""
+    return error.reason in _FATAL
+
+
+def may_pass(error: ClusterError) -> bool:
+    """Whether the object may be accepted later as it is.
+
+    When others make room in a quota, or when the ServiceAccount that each namespace has is there,
+    which is made a moment after the namespace.
+    """
+    if error.status != 403:
+        return False
+    return of_quota(error) or bool(_NO_ACCOUNT_YET.search(error.message))
+
+
+def full(ref: ObjectRef, error: ClusterError) -> Refusal:
+    """The refusal of a quota that has no room for an object now."""
+    hint = "apply tries it again for ten minutes; raise the quota, or end what else uses it"
+    return Refusal(ref, "cluster", (_short(error.message),), hint=hint, full=True)
+
+
+def of_quota(error: ClusterError) -> bool:
+    """Whether a quota is full."""
+    return error.status == 403 and "exceeded quota" in error.message
+
+
+def no_dry_run(error: ClusterError) -> bool:
+    """Whether a webhook of the cluster cannot say what it would do."""
+    return bool(_NO_DRY_RUN.search(error.message))
+
+
+def quota_of(error: ClusterError) -> Object | None:
+    """The quota that refuses an object, as far as the API server's words tell of it."""
+    found = _FULL.search(error.message) if of_quota(error) else None
+    if found is None:
+        return None
+    hard, used = (
+        dict(one.partition("=")[::2] for one in found[part].split(",")) for part in ("hard", "used")
+    )
+    return {"metadata": {"name": found["name"]}, "status": {"hard": hard, "used": used}}
+
+
+def of_namespace(error: ClusterError) -> bool:
+    """Whether the object's namespace is what is missing, or is being deleted."""
+    if error.not_found:
+        return error.message.startswith("namespaces ")
+    return any(cause.reason == "NamespaceTerminating" for cause in error.causes)
+
+
+def _without_namespace(ref: ObjectRef, error: ClusterError) -> Refusal:
+    """The refusal of all objects of a namespace alike, which is about the namespace."""
+    namespace = ObjectRef("v1", "Namespace", "", ref.namespace)
+    if error.not_found:
+        hint = f"kubectl create namespace {ref.namespace}"
+        return Refusal(namespace, "cluster", ("it does not exist",), hint=hint)
+    hint = "wait until it is gone and create it again, or apply to another namespace"
+    return Refusal(namespace, "cluster", ("it is being deleted",), hint=hint)
+
+
+def _change(ref: ObjectRef, one: FieldConflict, desired: Object, live: Object) -> FieldChange:
+    path = one.field.removeprefix(".")
+    found = place(desired, one.field)
+    steps = found.steps if found else tuple(path.split("."))
+    before, after = value_at(live, one.field), value_at(desired, one.field)
+    return FieldChange(
+        path,
+        "changed",
+        secrecy.masked(ref.kind, steps, before),
+        secrecy.masked(ref.kind, steps, after),
+        manager=one.manager,
+        steps=steps,
+    )
+
+
+def _other_uid(error: ClusterError) -> bool:
+    return error.status == 422 and any(one.field == "metadata.uid" for one in error.causes)
+
+
+def _short(message: str) -> str:
+    """One line; the API server appends a whole diff to some of its refusals."""
+    words = " ".join(message.partition("\n@@")[0].partition(" @@ ")[0].split())
+    return words if len(words) <= 600 else f"{words[:599]}…"

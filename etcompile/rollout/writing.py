@@ -1,0 +1,266 @@
+"""One step to the requests that do it.
+
+Each request says what it expects to find, so that nothing is ever written over an object that
+the plan has not seen: a create expects nothing, an update and a deletion that very UID. What is
+found instead is judged by the plan's own rules, or refused.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from etcompile.kubeapi.client import Cluster
+from etcompile.kubeapi.errors import ClusterError
+from etcompile.plan.classes import matched
+from etcompile.plan.inventory import PART_OF
+from etcompile.plan.rights import Rights
+from etcompile.plan.step import Object, ObjectRef, Step
+from etcompile.rollout.keys import wants_key_pair, with_key_pair
+from etcompile.rollout.outcome import Refusal, RefusedError
+from etcompile.rollout.refusing import refusal
+from etcompile.rollout.sharing import shared
+
+_NOTHING_YET = "1"
+"""A resourceVersion that no object has: with it, a server-side apply creates or fails. A plain
+create would not do: it leaves the fields to our manager as an Update, and the next apply, which
+is another owner to the API server, would not be able to take any of them away."""
+_CLIENT_SIDE = "kubectl-client-side-apply"
+_TRIES = 5
+
+Done = Literal["created", "updated", "adopted", "deleted", "deleting"]
+
+
+class Written(Struct, frozen=True):
+    """What a request came to.
+
+    Args:
+        status: What was done.
+        live: The object as it is now; None if it is gone.
+    """
+
+    status: Done
+    live: Object | None
+
+
+class Writer:
+    """Does steps; safe to share between threads.
+
+    Every method raises ClusterError or RefusedError.
+
+    Args:
+        cluster: The cluster.
+        rights: What may be done.
+        secrets: The Secrets with values: no plan carries them.
+        inventory: The id of the ApplySet of a job, by its title.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        rights: Rights,
+        secrets: Mapping[ObjectRef, Object],
+        inventory: Callable[[str | None], str | None],
+    ) -> None:
+        self._cluster = cluster
+        self._rights = rights
+        self._secrets = secrets
+        self._inventory = inventory
+
+    def body(self, step: Step) -> dict[str, Any]:
+        """What a step applies: the manifest, as a member of its ApplySet."""
+        manifest = step.manifest if step.manifest is not None else self._secrets.get(step.ref)
+        if manifest is None:
+            words = "no plan carries the values of a Secret: apply the sources instead of the plan"
+            raise RefusedError(Refusal(step.ref, "invalid", (words,)))
+        metadata = dict(manifest["metadata"])
+        member = None if wants_key_pair(manifest) else self._inventory(step.job)
+        if member:
+            metadata["labels"] = {**(metadata.get("labels") or {}), PART_OF: member}
+        return {**manifest, "metadata": metadata}
+
+    def create(self, step: Step) -> Written:
+        """Creates an object; one that is there meanwhile is judged as the plan would have."""
+        body = self.body(step)
+        if wants_key_pair(body):
+            return self._key_pair(step, body)
+        for _ in range(_TRIES):
+            try:
+                live = self._cluster.server_side_apply(_with(body, resourceVersion=_NOTHING_YET))
+            except ClusterError as error:
+                # Also one of field managers: the object is there, made by somebody else meanwhile,
+                # and perhaps as we would have made it, as the watcher makes Pods.
+                if not error.conflict:
+                    raise
+            else:
+                return Written("created", live)
+            found = self._get(step.ref)
+            if found is not None:
+                return self._found(step, body, found)
+        raise _unsteady(step.ref)
+
+    def update(self, step: Step) -> Written:
+        """Changes an object that the plan has seen, or takes it over."""
+        body = self.body(step)
+        status: Done = "adopted" if step.action == "adopt" else "updated"
+        if step.action == "adopt":
+            self._inherit(step)
+        try:
+            return Written(status, self._cluster.server_side_apply(_with(body, uid=step.uid)))
+        except ClusterError as error:
+            if (agreed := self.shared(step, body, error)) is not None:
+                live = self._cluster.server_side_apply(_with(agreed, uid=step.uid))
+                return Written(status, live)
+            return Written(status, self._taken(step, body, error))
+
+    def delete(self, ref: ObjectRef, uid: str | None) -> Written:
+        """Deletes that very object, if it is still there."""
+        try:
+            resource = self._cluster.resource(ref.api_version, ref.kind)
+        except ClusterError as error:
+            if error.not_found:
+                return Written("deleted", None)
+            raise
+        namespace = ref.namespace or None
+        try:
+            was_there = self._cluster.delete(resource, ref.name, namespace, uid=uid or "")
+        except ClusterError as error:
+            if not error.conflict:
+                raise
+            return Written("deleted", None)  # another one has its name
+        if was_there:
+            left = self._cluster.get(resource, ref.name, namespace, metadata_only=True)
+            if left is not None and left["metadata"].get("uid") == uid:
+                return Written("deleting", left)
+        return Written("deleted", None)
+
+    def shared(self, step: Step, body: Object, error: ClusterError) -> dict[str, Any] | None:
+        """What to send where the conflicts are about nothing; None if they are not."""
+        live = self._get(step.ref) if error.conflicts else None
+        return shared(body, live, error) if live is not None else None
+
+    def conflicts(self, step: Step, error: ClusterError) -> ClusterError | Refusal | None:
+        """What is left of the conflicts of an apply: None if all may be taken over."""
+        if not error.conflicts:
+            return error
+        taken = self._rights.take_ownership
+        if all(one.manager in taken or "*" in taken for one in error.conflicts):
+            return None
+        live = self._get(step.ref) if step.ref.kind != "Secret" else None
+        return refusal(step.ref, error, self.body(step), live)
+
+    def _key_pair(self, step: Step, body: Object) -> Written:
+        try:
+            live = self._cluster.create(with_key_pair(body))
+        except ClusterError as error:
+            if not error.already_exists:
+                raise
+            # Whoever was faster made one that will do; a second would cut off running Pods.
+            return Written("created", self._get(step.ref, metadata_only=True))
+        return Written("created", {key: live[key] for key in ("apiVersion", "kind", "metadata")})
+
+    def _found(self, step: Step, body: Object, found: Object) -> Written:
+        if found["metadata"].get("deletionTimestamp"):
+            raise _unsteady(step.ref)
+        inventory = self._inventory(step.job)
+        ids = frozenset({inventory} if inventory else ())
+        judged = matched(body, found, step.ref, self._rights, inventory, ids)
+        if judged.action == "unchanged":
+            return Written("created", found)
+        if judged.action in ("update", "adopt") and not judged.needs:
+            return self.update(_same(step, judged))
+        why: Literal["conflict", "replace"] = (
+            "replace" if judged.action == "replace" else "conflict"
+        )
+        reasons = ("it was created by another client in the meantime", *judged.reasons)
+        raise RefusedError(Refusal(step.ref, why, reasons, judged.changes))
+
+    def _taken(self, step: Step, body: Object, error: ClusterError) -> Object:
+        """The object after its fields were taken from the managers that may lose them."""
+        for _ in range(_TRIES):
+            left = self.conflicts(step, error)
+            if isinstance(left, ClusterError):
+                raise left
+            if left is not None:
+                raise RefusedError(left)
+            live = self._get(step.ref, metadata_only=True)
+            if live is None or live["metadata"]["uid"] != step.uid:
+                raise _unsteady(step.ref)
+            # Nobody else's fields: with that version, the conflicts are those just seen.
+            version = live["metadata"]["resourceVersion"]
+            pinned = _with(body, uid=step.uid, resourceVersion=version)
+            try:
+                return self._cluster.server_side_apply(pinned, force=True)
+            except ClusterError as newer:
+                if not newer.conflict:
+                    raise
+            try:
+                return self._cluster.server_side_apply(_with(body, uid=step.uid))
+            except ClusterError as newer:
+                error = newer
+        raise _unsteady(step.ref)
+
+    def _inherit(self, step: Step) -> None:
+        """Makes fields of `kubectl apply` ours, or what leaves the manifest would stay for ever.
+
+        As kubectl itself does when it goes over to server-side apply (reference/gitops.md 4.4).
+        """
+        for _ in range(_TRIES):
+            live = self._get(step.ref, metadata_only=True)
+            if live is None or live["metadata"].get("uid") != step.uid:
+                return
+            entries = live["metadata"].get("managedFields") or []
+            if not any(_is_client_side(one) for one in entries):
+                return
+            if any(one["manager"] == self._rights.manager for one in entries):
+                return
+            changed = [
+                {**one, "manager": self._rights.manager, "operation": "Apply"}
+                if _is_client_side(one)
+                else one
+                for one in entries
+            ]
+            version = live["metadata"]["resourceVersion"]
+            change = {"metadata": {"managedFields": changed, "resourceVersion": version}}
+            resource = self._cluster.resource(step.ref.api_version, step.ref.kind)
+            try:
+                self._cluster.patch(resource, step.ref.name, change, step.ref.namespace or None)
+            except ClusterError as error:
+                if not error.conflict:
+                    raise
+            else:
+                return
+
+    def _get(self, ref: ObjectRef, *, metadata_only: bool = False) -> Object | None:
+        resource = self._cluster.resource(ref.api_version, ref.kind)
+        namespace = ref.namespace or None
+        found = self._cluster.get(resource, ref.name, namespace, metadata_only=metadata_only)
+        return found and {**found, "apiVersion": ref.api_version, "kind": ref.kind}
+
+
+def _same(step: Step, judged: Step) -> Step:
+    """The step for what was found in an object's place."""
+    return Step(
+        judged.action,
+        step.ref,
+        manifest=step.manifest,
+        job=step.job,
+        uid=judged.uid,
+        resource_version=judged.resource_version,
+    )
+
+
+def _with(body: Object, **metadata: str | None) -> dict[str, Any]:
+    given = {name: value for name, value in metadata.items() if value}
+    return {**body, "metadata": {**body["metadata"], **given}}
+
+
+def _is_client_side(entry: Mapping[str, Any]) -> bool:
+    return entry.get("manager") == _CLIENT_SIDE and not entry.get("subresource")
+
+
+def _unsteady(ref: ObjectRef) -> RefusedError:
+    words = "another client creates, changes or deletes it at the same time"
+    return RefusedError(
+        Refusal(ref, "conflict", (words,), hint="check the object, then apply again")
+    )

@@ -1,0 +1,62 @@
+"""What the tests of the cluster package share."""
+
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from etcompile.kubeapi import Cluster, Repeat, Retries, connect
+
+QUICK = Retries(attempts=5, first=0.02, longest=0.1)
+"""As many attempts as matter, without the waits."""
+
+
+@pytest.fixture
+def cluster(control_plane, namespace) -> Iterator[Cluster]:
+    """The administrator's connection, in a namespace of this test."""
+    with connect(kubeconfig=control_plane.kubeconfig(), namespace=namespace) as found:
+        yield found
+
+
+@pytest.fixture
+def config_maps(cluster):
+    """The resource that tests write most."""
+    return cluster.resource("v1", "ConfigMap")
+
+
+@pytest.fixture
+def told() -> list[Repeat]:
+    """What the connection through the proxy said about requests it sent again."""
+    return []
+
+
+@pytest.fixture
+def faulty(control_plane, proxy, namespace, told) -> Iterator[Cluster]:
+    """A connection through the proxy, to the namespace of this test."""
+    kubeconfig = control_plane.kubeconfig(token="admin-token", server=proxy.url)
+    with connect(
+        kubeconfig=kubeconfig, namespace=namespace, retries=QUICK, timeout=5, notice=told.append
+    ) as found:
+        found.resource("v1", "ConfigMap")  # so that tests count their own requests only
+        found.resource("v1", "Pod")
+        proxy.seen.clear()
+        yield found
+
+
+@pytest.fixture
+def plugin(tmp_path) -> Callable[..., dict[str, Any]]:
+    """`plugin(python_source)`: the `exec` entry of a user whose plugin runs that source."""
+
+    def write(source: str, **more: Any) -> dict[str, Any]:
+        program = tmp_path / "plugin"
+        program.write_text(f"#!{sys.executable}\nimport json, os, sys, pathlib\n{source}\n")
+        program.chmod(0o755)
+        return {
+            "apiVersion": "client.authentication.k8s.io/v1",
+            "interactiveMode": "Never",
+            "command": str(program),
+            **more,
+        }
+
+    return write

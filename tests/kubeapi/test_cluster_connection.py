@@ -1,0 +1,482 @@
+"""The ways to a cluster that a kubeconfig, or a Pod, can describe."""
+
+import base64
+import json
+import os
+import socketserver
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controlplane.certificates import SERVER_NAME
+from controlplane.server import kubeconfig
+from etcompile.kubeapi import ClusterError, Retries, connect
+from etcompile.kubeapi.credentials import Credentials
+from etcompile.kubeapi.kubeconfig import access
+
+ONCE = Retries(attempts=1)
+
+
+@pytest.fixture
+def written(tmp_path, control_plane):
+    """`written(user, name=..., **cluster)`: a kubeconfig file of one context."""
+
+    def write(
+        user: dict[str, Any], name: str = "test", namespace: str = "default", **cluster
+    ) -> Path:
+        value = kubeconfig(
+            control_plane.server, control_plane.authority.file, user, namespace, name
+        )
+        given = value["clusters"][0]["cluster"]
+        given.update({key.replace("_", "-"): entry for key, entry in cluster.items()})
+        value["clusters"][0]["cluster"] = {k: v for k, v in given.items() if v is not None}
+        path = tmp_path / f"{name}.kubeconfig"
+        path.write_text(json.dumps(value))
+        return path
+
+    return write
+
+
+def whoami(cluster) -> str:
+    """The user's name, as the API server sees it."""
+    review = {
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "SelfSubjectReview",
+        "metadata": {},
+    }
+    answer = cluster.create(review)
+    name: str = answer["status"]["userInfo"]["username"]
+    return name
+
+
+def test_a_token(written):
+    with connect(kubeconfig=written({"token": "nobody-token"})) as cluster:
+        assert whoami(cluster) == "nobody"
+
+
+def test_a_client_certificate_in_files_named_relative_to_the_kubeconfig(written, control_plane):
+    certificate, key = control_plane.authority.user("alice", [])
+    path = written({})
+    user = {
+        "client-certificate": os.path.relpath(certificate, path.parent),
+        "client-key": os.path.relpath(key, path.parent),
+    }
+    with connect(kubeconfig=written(user)) as cluster:
+        assert whoami(cluster) == "alice"
+
+
+def test_a_client_certificate_and_a_ca_as_data(written, control_plane, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    certificate, key = control_plane.authority.user("bob", [])
+
+    def data(file: Path) -> str:
+        return base64.b64encode(file.read_bytes()).decode()
+
+    path = written(
+        {"client-certificate-data": data(certificate), "client-key-data": data(key)},
+        certificate_authority=None,
+        certificate_authority_data=data(control_plane.authority.file),
+    )
+    with connect(kubeconfig=path) as cluster:
+        assert whoami(cluster) == "bob"
+        assert not [*tmp_path.glob("etcompile-*")]
+
+
+def test_a_service_account_with_rights_in_its_namespace_only(control_plane, namespace):
+    token = control_plane.service_account(namespace, "builder")
+    control_plane.grant(namespace, f"system:serviceaccount:{namespace}:builder")
+    path = control_plane.kubeconfig(token=token, namespace=namespace)
+    with connect(kubeconfig=path) as cluster:
+        made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}
+        cluster.create(made)
+        with pytest.raises(ClusterError, match="forbidden") as caught:
+            cluster.get(cluster.resource("v1", "ConfigMap"), "x", "kube-system")
+    assert caught.value.diagnostic.code == "ET8004"
+    assert "can-i" in (caught.value.diagnostic.hint or "")
+
+
+def test_somebody_else_is_acted_as(written):
+    user = {"token": "admin-token", "as": "carol", "as-groups": ["system:masters", "ops"]}
+    with connect(kubeconfig=written(user)) as cluster:
+        assert whoami(cluster) == "carol"
+
+
+def test_a_wrong_token_is_one_clear_error(written):
+    with (
+        connect(kubeconfig=written({"token": "wrong"})) as cluster,
+        pytest.raises(ClusterError, match="Unauthorized") as caught,
+    ):
+        cluster.version()
+    assert caught.value.diagnostic.code == "ET8002"
+    assert caught.value.attempts == 1
+
+
+def test_a_token_file_is_read_again_every_minute(written, tmp_path):
+    token = tmp_path / "token"
+    token.write_text("first\n")
+    now = 0.0
+    credentials = Credentials(access(kubeconfig=written({"tokenFile": "token"})), lambda: now)
+    assert credentials.current().headers == (("Authorization", "Bearer first"),)
+    token.write_text("second")
+    assert credentials.current().headers == (("Authorization", "Bearer first"),)
+    now = 61.0
+    assert credentials.current().headers == (("Authorization", "Bearer second"),)
+
+
+# ---- credential plugins ----------------------------------------------------------------------
+
+
+TELL = """
+info = json.loads(os.environ["KUBERNETES_EXEC_INFO"])
+count = pathlib.Path(__file__).with_suffix(".count")
+count.write_text(str(int(count.read_text()) + 1 if count.exists() else 1))
+status = {"token": os.environ.get("TOKEN", "nobody-token")}
+"""
+PRINT = """
+print(json.dumps({"apiVersion": info["apiVersion"], "kind": "ExecCredential", "status": status}))
+"""
+
+
+def test_a_plugin_is_asked_once_while_its_token_is_good(written, plugin, tmp_path):
+    user = {"exec": plugin(TELL + PRINT, env=[{"name": "TOKEN", "value": "admin-token"}])}
+    with connect(kubeconfig=written(user)) as cluster:
+        assert [whoami(cluster) for _ in range(3)] == ["admin"] * 3
+    assert (tmp_path / "plugin.count").read_text() == "1"
+
+
+def test_a_plugin_is_asked_again_when_its_token_has_expired(written, plugin, tmp_path):
+    expiring = 'status["expirationTimestamp"] = "2020-01-01T00:00:00Z"'
+    with connect(kubeconfig=written({"exec": plugin(TELL + expiring + PRINT)})) as cluster:
+        assert [whoami(cluster) for _ in range(3)] == ["nobody"] * 3
+    assert int((tmp_path / "plugin.count").read_text()) >= 3
+
+
+def test_a_plugin_is_asked_again_after_a_401(written, plugin, tmp_path):
+    second = 'status["token"] = "stale" if count.read_text() == "1" else "admin-token"'
+    with connect(kubeconfig=written({"exec": plugin(TELL + second + PRINT)})) as cluster:
+        assert whoami(cluster) == "admin"
+    assert (tmp_path / "plugin.count").read_text() == "2"
+
+
+def test_a_plugin_can_give_a_certificate(written, plugin, control_plane):
+    certificate, key = control_plane.authority.user("dave", [])
+    given = f"""
+status = {{"clientCertificateData": pathlib.Path({str(certificate)!r}).read_text(),
+          "clientKeyData": pathlib.Path({str(key)!r}).read_text()}}
+"""
+    with connect(kubeconfig=written({"exec": plugin(TELL + given + PRINT)})) as cluster:
+        assert whoami(cluster) == "dave"
+
+
+def test_a_plugin_is_told_about_the_cluster(written, plugin, control_plane):
+    checks = """
+cluster = info["spec"]["cluster"]
+assert cluster["server"] == os.environ["SERVER"], cluster
+assert cluster["certificate-authority-data"], cluster
+assert info["spec"]["interactive"] is False
+"""
+    environment = [{"name": "SERVER", "value": control_plane.server}]
+    entry = plugin(TELL + checks + PRINT, provideClusterInfo=True, env=environment)
+    with connect(kubeconfig=written({"exec": entry})) as cluster:
+        assert whoami(cluster) == "nobody"
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("sys.exit('log in first')", "failed with exit code 1: log in first"),
+        ("print('hello')", "printed no ExecCredential"),
+        (TELL + "status = {}" + PRINT, "neither a token nor a certificate"),
+        (TELL + "info['apiVersion'] = 'x/v9'" + PRINT, "speaks x/v9"),
+    ],
+)
+def test_a_plugin_that_fails_ends_it_with_its_own_words(written, plugin, source, said):
+    with (
+        connect(kubeconfig=written({"exec": plugin(source)})) as cluster,
+        pytest.raises(ClusterError, match=said) as caught,
+    ):
+        cluster.version()
+    assert caught.value.diagnostic.code == "ET8002"
+
+
+def test_a_plugin_that_is_missing_says_how_to_install_it(written, plugin):
+    entry = plugin("", command="no-such-plugin", installHint="brew install it")
+    with (
+        connect(kubeconfig=written({"exec": entry})) as cluster,
+        pytest.raises(ClusterError, match="no-such-plugin cannot be run") as caught,
+    ):
+        cluster.version()
+    assert caught.value.hint == "brew install it"
+
+
+# ---- which file, which context -----------------------------------------------------------------
+
+
+def test_the_first_file_of_kubeconfig_wins(written, monkeypatch):
+    mine = written({"token": "nobody-token"}, "mine", "ml")
+    other = written({"token": "admin-token"}, "other", "prod")
+    monkeypatch.setenv("KUBECONFIG", f"{mine}{os.pathsep}/no/such/file{os.pathsep}{other}")
+    with connect() as cluster:
+        assert (cluster.context, cluster.namespace, whoami(cluster)) == ("mine", "ml", "nobody")
+    with connect(context="other") as cluster:
+        assert (cluster.context, cluster.namespace, whoami(cluster)) == ("other", "prod", "admin")
+    with connect(context="other", namespace="x") as cluster:
+        assert cluster.namespace == "x"
+    with connect(kubeconfig=other) as cluster:
+        assert cluster.context == "other"
+
+
+def test_what_the_first_file_defines_the_second_cannot_change(written, tmp_path, monkeypatch):
+    first = written({"token": "nobody-token"}, "same")
+    second = tmp_path / "second"
+    second.write_text(first.read_text().replace("nobody-token", "admin-token"))
+    monkeypatch.setenv("KUBECONFIG", f"{first}{os.pathsep}{second}")
+    with connect() as cluster:
+        assert whoami(cluster) == "nobody"
+
+
+def test_the_home_folder_is_the_last_resort(written, tmp_path, monkeypatch):
+    (tmp_path / ".kube").mkdir()
+    written({"token": "nobody-token"}, "home").rename(tmp_path / ".kube" / "config")
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with connect() as cluster:
+        assert cluster.context == "home"
+
+
+def test_a_pod_uses_its_service_account(tmp_path, control_plane, namespace):
+    (tmp_path / "token").write_text(control_plane.service_account(namespace, "default"))
+    (tmp_path / "namespace").write_text(namespace)
+    (tmp_path / "ca.crt").write_bytes(control_plane.authority.file.read_bytes())
+    host, port = control_plane.server.removeprefix("https://").split(":")
+    environment = {
+        "KUBERNETES_SERVICE_HOST": host,
+        "KUBERNETES_SERVICE_PORT": port,
+        "HOME": str(tmp_path),
+    }
+    found = access(environment=environment, mount=tmp_path)
+    assert (found.server, found.namespace) == (control_plane.server, namespace)
+    from etcompile.kubeapi import Cluster
+    from etcompile.kubeapi.session import Session
+
+    session = Session(found, connections=4, timeout=10, retries=ONCE, notice=None)
+    with Cluster(session) as cluster:
+        assert whoami(cluster) == f"system:serviceaccount:{namespace}:default"
+
+
+CONTEXT = "\ncontexts: [{name: a, context: {cluster: a}}]\ncurrent-context: a"
+FAULTS = [
+    ("clusters: [", "is not YAML"),
+    ("- a", "is not a mapping"),
+    ("contexts: {}", "contexts is not a list"),
+    ("contexts: [{name: a, context: {cluster: a}}]", "no current-context is set"),
+    (
+        "contexts: [{name: a, context: {cluster: a}}]\ncurrent-context: b",
+        "there is no context 'b'",
+    ),
+    (
+        "contexts: [{name: a, context: {cluster: z}}]\ncurrent-context: a",
+        "names the cluster 'z', which is not defined",
+    ),
+    (
+        "clusters: [{name: a, cluster: {}}]" + CONTEXT,
+        "has no server",
+    ),
+    (
+        "clusters: [{name: a, cluster: {server: 'https://x', certificate-authority-data: '%'}}]"
+        + CONTEXT,
+        "is not PEM in base64",
+    ),
+    (
+        "clusters: [{name: a, cluster: {server: 'https://x', certificate-authority: /no/ca}}]"
+        + CONTEXT,
+        "there is no certificate file /no/ca",
+    ),
+    ("", "no cluster is configured"),
+]
+
+
+@pytest.mark.parametrize(("text", "said"), FAULTS, ids=[said for _, said in FAULTS])
+def test_a_kubeconfig_with_a_fault_is_one_clear_error(tmp_path, text, said):
+    path = tmp_path / "config"
+    path.write_text(text)
+    with pytest.raises(ClusterError, match=said) as caught:
+        connect(kubeconfig=path).version()
+    assert str(path) in str(caught.value) or "certificate" in said
+    assert caught.value.diagnostic.code == "ET8001"
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_file_and_a_wrong_context_are_named(written, tmp_path):
+    with pytest.raises(ClusterError, match=r"there is no kubeconfig .*absent"):
+        connect(kubeconfig=tmp_path / "absent")
+    with pytest.raises(ClusterError, match="there is no context 'prdo'") as caught:
+        connect(kubeconfig=written({}, "prod"), context="prdo")
+    assert caught.value.diagnostic.hint == "the contexts are: prod"
+
+
+def test_a_broken_kubeconfig_does_not_show_its_secrets(tmp_path):
+    path = tmp_path / "config"
+    path.write_text("users:\n- name: a\n  user: {token: very-secret: x}\n")
+    with pytest.raises(ClusterError) as caught:
+        connect(kubeconfig=path)
+    assert f"{path}:3" in str(caught.value)
+    assert "very-secret" not in str(caught.value)
+
+
+# ---- TLS and proxies ---------------------------------------------------------------------------
+
+
+def test_a_certificate_of_another_authority_is_refused_at_once(written, tmp_path):
+    from controlplane.certificates import Authority
+
+    stranger = Authority(tmp_path).file
+    path = written({"token": "admin-token"}, certificate_authority=str(stranger))
+    with (
+        connect(kubeconfig=path) as cluster,
+        pytest.raises(ClusterError, match="is not trusted") as caught,
+    ):
+        cluster.version()
+    assert caught.value.attempts == 1
+    assert caught.value.diagnostic.code == "ET8003"
+
+
+def test_a_certificate_is_not_looked_at_where_the_kubeconfig_says_so(written):
+    path = written(
+        {"token": "admin-token"}, certificate_authority=None, insecure_skip_tls_verify=True
+    )
+    with connect(kubeconfig=path) as cluster:
+        assert whoami(cluster) == "admin"
+
+
+def test_a_server_may_have_another_name_in_its_certificate(written):
+    user = {"token": "admin-token"}
+    with connect(kubeconfig=written(user, tls_server_name=SERVER_NAME)) as cluster:
+        assert whoami(cluster) == "admin"
+    with (
+        connect(kubeconfig=written(user, tls_server_name="other.test")) as cluster,
+        pytest.raises(ClusterError, match="is not trusted"),
+    ):
+        cluster.version()
+
+
+def test_a_server_that_is_not_there_is_tried_again_and_then_named(written):
+    told = []
+    path = written({"token": "x"}, server="https://127.0.0.1:1")
+    with (
+        connect(
+            kubeconfig=path, retries=Retries(attempts=3, first=0.01), notice=told.append
+        ) as cluster,
+        pytest.raises(ClusterError, match="connection refused") as caught,
+    ):
+        cluster.version()
+    assert caught.value.attempts == 3
+    assert len(told) == 2
+    assert not caught.value.uncertain
+    assert "127.0.0.1:1: connection refused (context " in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("server", "said"),
+    [
+        ("https://nowhere.invalid", "cannot find the host of nowhere.invalid:443 (context "),
+        ("https://[::1]:1", "cannot connect to [::1]:1: "),
+        ("https://127.0.0.1:many", "'127.0.0.1:many' has no port that can be"),
+    ],
+)
+def test_an_error_of_a_connection_names_host_port_and_context(written, server, said):
+    path = written({"token": "x"}, server=server)
+    with (
+        connect(kubeconfig=path, retries=Retries(attempts=1)) as cluster,
+        pytest.raises(ClusterError) as caught,
+    ):
+        cluster.version()
+    assert said in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("alert", "attempts"),
+    [
+        pytest.param(50, 3, id="decode error"),
+        pytest.param(80, 3, id="internal error"),
+        pytest.param(40, 1, id="handshake failure"),
+        pytest.param(42, 1, id="bad certificate"),
+        pytest.param(116, 1, id="certificate required"),
+    ],
+)
+def test_an_alert_of_the_server_ends_it_unless_it_blames_the_bytes(written, alert, attempts):
+    class Alert(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(4096)
+            self.request.sendall(bytes([21, 3, 3, 0, 2, 2, alert]))  # RFC 8446 5.1 and 6
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Alert) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        path = written({"token": "x"}, server=f"https://127.0.0.1:{server.server_address[1]}")
+        with (
+            connect(kubeconfig=path, retries=Retries(attempts=3, first=0.01)) as cluster,
+            pytest.raises(ClusterError) as caught,
+        ):
+            cluster.version()
+        server.shutdown()
+    assert caught.value.attempts == attempts
+
+
+class _Tunnel(socketserver.StreamRequestHandler):
+    """A proxy that knows CONNECT, as those in companies do."""
+
+    def handle(self) -> None:
+        import contextlib
+        import socket
+
+        line = self.rfile.readline().decode()
+        while self.rfile.readline().strip():
+            pass
+        self.server.seen.append(line.strip())  # type: ignore[attr-defined]
+        host, port = line.split()[1].split(":")
+        with socket.create_connection((host, int(port))) as upstream:
+            self.wfile.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+
+            def back() -> None:
+                with contextlib.suppress(OSError):
+                    while data := upstream.recv(65536):
+                        self.connection.sendall(data)
+
+            thread = threading.Thread(target=back)
+            thread.start()
+            with contextlib.suppress(OSError):
+                while data := self.connection.recv(65536):
+                    upstream.sendall(data)
+                upstream.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+@pytest.fixture
+def tunnel():
+    """A running proxy, and what it was asked to connect to."""
+
+    class Server(socketserver.ThreadingTCPServer):
+        daemon_threads = True
+        block_on_close = False
+
+    with Server(("127.0.0.1", 0), _Tunnel) as server:
+        server.seen = []
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+def test_the_proxy_of_the_kubeconfig_is_used(written, tunnel, control_plane):
+    proxy = f"http://127.0.0.1:{tunnel.server_address[1]}"
+    with connect(kubeconfig=written({"token": "admin-token"}, proxy_url=proxy)) as cluster:
+        assert whoami(cluster) == "admin"
+    address = control_plane.server.removeprefix("https://")
+    assert [line.rsplit(" ", 1)[0] for line in tunnel.seen] == [f"CONNECT {address}"]
+
+
+def test_a_server_on_loopback_is_reached_without_the_proxy_of_the_environment(written, monkeypatch):
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
+    with connect(kubeconfig=written({"token": "admin-token"})) as cluster:
+        assert whoami(cluster) == "admin"

@@ -1,0 +1,127 @@
+"""Watching a real API server, whose watches end, break and expire."""
+
+import threading
+
+import pytest
+
+from etcompile.kubeapi import ClusterError
+
+
+def config_map(name: str) -> dict:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"a": "1"}}
+
+
+def test_changes_come_in_order_from_a_version_on(cluster, config_maps):
+    cluster.create(config_map("before"))
+    version = cluster.list(config_maps).resource_version
+    cluster.create(config_map("after"))
+    cluster.patch(config_maps, "after", {"data": {"a": "2"}})
+    cluster.delete(config_maps, "before")
+    seen = []
+    with cluster.watch(config_maps, version) as watch:
+        for event in watch:
+            if event.type != "BOOKMARK":
+                seen.append((event.type, event.object["metadata"]["name"]))
+            if len(seen) == 3:
+                break
+    assert seen == [("ADDED", "after"), ("MODIFIED", "after"), ("DELETED", "before")]
+
+
+def test_a_watch_goes_on_when_the_server_ends_it(cluster, config_maps, control_plane):
+    version = cluster.list(config_maps).resource_version
+    seen = []
+    written = threading.Timer(3.5, lambda: cluster.create(config_map("late")))
+    written.start()
+    with cluster.watch(config_maps, version, renewal=1.0, timeout=30) as watch:
+        for event in watch:
+            if event.type == "ADDED":
+                seen.append(event.object["metadata"]["name"])
+                break
+    written.join()
+    asked = [event for event in control_plane.audit(cluster.namespace) if event["verb"] == "watch"]
+    assert seen == ["late"]
+    assert len(asked) >= 2
+
+
+def test_a_bookmark_moves_the_version_on_and_the_watch_goes_on_from_there(
+    faulty, proxy, control_plane
+):
+    config_maps = faulty.resource("v1", "ConfigMap")
+    version = faulty.list(config_maps).resource_version
+    elsewhere = config_map("elsewhere")
+    elsewhere["metadata"]["namespace"] = control_plane.namespace()
+    written = faulty.create(elsewhere)["metadata"]["resourceVersion"]
+    # From "0" an API server tells what there is and then, by a bookmark, that this was all; those
+    # that it sends while nothing happens take a minute to come.
+    with faulty.watch(config_maps, "0", timeout=60, renewal=2.0) as watch:
+        events = iter(watch)
+        bookmark = next(event for event in events if event.type == "BOOKMARK")
+        assert int(bookmark.resource_version) >= int(written) > int(version)
+        assert watch.resource_version == bookmark.resource_version
+        threading.Timer(3.0, lambda: faulty.create(config_map("late"))).start()
+        late = next(event for event in events if event.type != "BOOKMARK")
+    assert (late.type, late.object["metadata"]["name"]) == ("ADDED", "late")
+    asked = [seen.path for seen in proxy.seen if "watch=true" in seen.path]
+    assert "resourceVersion=0&" in asked[0]
+    assert f"resourceVersion={bookmark.resource_version}&" in asked[-1]
+
+
+def test_a_version_that_etcd_has_forgotten_is_the_callers_to_solve(cluster, control_plane):
+    templates = cluster.resource("v1", "PodTemplate")  # this server reads them straight from etcd
+    old = cluster.list(templates).resource_version
+    for number in range(3):
+        cluster.create(config_map(f"time-passes-{number}"))
+    control_plane.compact()
+    with pytest.raises(ClusterError) as caught:
+        next(iter(cluster.watch(templates, old, timeout=10)))
+    assert caught.value.expired
+    fresh = cluster.list(templates).resource_version
+    assert [*cluster.watch(templates, fresh, timeout=1)] == []
+
+
+def test_a_watch_ends_when_its_time_is_over(cluster, config_maps):
+    version = cluster.list(config_maps).resource_version
+    events = [*cluster.watch(config_maps, version, timeout=1)]
+    assert all(event.type == "BOOKMARK" for event in events)
+
+
+def test_another_thread_can_end_a_quiet_watch(cluster, config_maps):
+    version = cluster.list(config_maps).resource_version
+    watch = cluster.watch(config_maps, version)
+    threading.Timer(0.5, watch.close).start()
+    assert [event for event in watch if event.type != "BOOKMARK"] == []
+
+
+def test_closing_the_connection_ends_its_watches(cluster, config_maps):
+    version = cluster.list(config_maps).resource_version
+    watch = cluster.watch(config_maps, version)
+    threading.Timer(0.5, cluster.close).start()
+    assert [event for event in watch if event.type != "BOOKMARK"] == []
+
+
+def test_a_broken_connection_loses_and_repeats_no_event(faulty, proxy):
+    resource = faulty.resource("v1", "ConfigMap")
+    version = faulty.list(resource).resource_version
+    for number in range(6):
+        faulty.create(config_map(f"c-{number}"))
+    proxy.add("cut", method="GET", path="watch=true", times=3, after=1)
+    proxy.add("reset-before", method="GET", path="watch=true", times=1)
+    seen = []
+    with faulty.watch(resource, version, timeout=30) as watch:
+        for event in watch:
+            if event.type == "ADDED":
+                seen.append(event.object["metadata"]["name"])
+            if len(seen) == 6:
+                break
+    assert seen == [f"c-{number}" for number in range(6)]
+    assert proxy.count("GET", "watch=true") >= 4
+
+
+def test_a_slow_server_refuses_a_watch_for_a_while(faulty, proxy, told):
+    resource = faulty.resource("v1", "ConfigMap")
+    version = faulty.list(resource).resource_version
+    faulty.create(config_map("there"))
+    proxy.add("status", path="watch=true", status=429, headers={"Retry-After": "1"})
+    with faulty.watch(resource, version, timeout=30) as watch:
+        assert next(iter(watch)).object["metadata"]["name"] == "there"
+    assert [repeat.problem for repeat in told] == ["429 TooManyRequests"]
