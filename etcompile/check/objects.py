@@ -6,11 +6,12 @@ is larger than the API server takes.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from etcompile.check.keys import contains_private_key, may_contain_private_key, path_of_key
 from etcompile.diagnostics import Diagnostic, Location, Source, codes, diagnose
+from etcompile.k8s.objects import Object
 from etcompile.model import Job
 
 _CONFIG_MAP_LIMIT = 1024 * 1024
@@ -20,7 +21,6 @@ _ANNOTATIONS_LIMIT = 256 * 1024
 _PODS_WAVE = 100
 _SYNC_WAVE = "argocd.argoproj.io/sync-wave"
 
-Object = Mapping[str, Any]
 Identity = tuple[str, str, str, str]
 """Group, kind, namespace and name."""
 

@@ -4,11 +4,11 @@ Apart from the other rules about compiled objects, because thousands of Pods and
 are alike: one of them is measured for all.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any
 
 from etcompile.diagnostics import Diagnostic, Location, Source, codes, diagnose
+from etcompile.k8s.objects import Object
 from etcompile.model import Job, Profile
 from etcompile.model.protocol import ROLE_LABEL
 from etcompile.model.sizes import (
@@ -22,8 +22,6 @@ _COPYING: frozenset[Profile] = frozenset({"plain", "kpt"})
 """Profiles of tools that may keep a copy: the others are told not to, or never do."""
 _OTHERWISE_TOLD = frozenset({"ConfigMap", "Secret"})
 """Kinds with a limit of their own, below that of all objects."""
-
-Object = Mapping[str, Any]
 
 
 def check_sizes(

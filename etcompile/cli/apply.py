@@ -24,9 +24,10 @@ from etcompile.load import access
 if TYPE_CHECKING:
     from etcompile.cli.progress import Progress
     from etcompile.cli.rolling import Done
+    from etcompile.k8s.objects import Object
     from etcompile.kubeapi import Cluster
     from etcompile.plan.document import PlanError
-    from etcompile.plan.step import Object, Plan
+    from etcompile.plan.step import Plan
 
 REFUSED = 7
 """Exit code: the input is refused."""

@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Mapping
 
 from etcompile.compiler import Compilation
+from etcompile.k8s.objects import Object
 from etcompile.plan import inventory
 from etcompile.plan.live import LiveObjects
 from etcompile.plan.planning import Declared
-from etcompile.plan.step import Object, ObjectRef, reference
+from etcompile.plan.step import ObjectRef, reference
 
 
 def declarations(

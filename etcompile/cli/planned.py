@@ -9,6 +9,7 @@ from etcompile import emit
 from etcompile.cli.declarations import Inventories, declarations
 from etcompile.compiler import Compilation
 from etcompile.diagnostics import Diagnostic, codes, diagnose
+from etcompile.k8s.objects import Object
 from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.plan.claims import is_member
 from etcompile.plan.classes import PRUNES, matched
@@ -18,7 +19,7 @@ from etcompile.plan.removing import removal
 from etcompile.plan.rights import Rights
 from etcompile.plan.room import Read, with_room
 from etcompile.plan.sets import JobSet
-from etcompile.plan.step import IDLE, Object, ObjectRef, Plan, Step, reference
+from etcompile.plan.step import IDLE, ObjectRef, Plan, Step, reference
 from etcompile.rollout.dryrun import DryRun, under_another_name
 from etcompile.rollout.inventory import members_left
 from etcompile.rollout.live import Live

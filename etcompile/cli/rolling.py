@@ -18,11 +18,12 @@ from msgspec import Struct, field, structs
 from etcompile.cli.progress import Progress
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.diagnostics.excerpts import excerpt, excerpts
+from etcompile.k8s.objects import Object
 from etcompile.kubeapi import Cluster
 from etcompile.plan.rights import Rights
 from etcompile.plan.sets import JobSet
 from etcompile.plan.show.alike import listed, value
-from etcompile.plan.step import FieldChange, Object, ObjectRef, Plan, Step
+from etcompile.plan.step import FieldChange, ObjectRef, Plan, Step
 from etcompile.rollout import Choices, Outcome, Refusal, Rollout
 from etcompile.rollout.inventory import Inventories
 from etcompile.rollout.outcome import (

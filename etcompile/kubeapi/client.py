@@ -12,6 +12,7 @@ from typing import Any, Literal, Self
 import msgspec
 from msgspec import Struct
 
+from etcompile.k8s.objects import LiveObject
 from etcompile.kubeapi.discovery import Discovery, Resource
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.kubeapi.kubeconfig import access
@@ -19,8 +20,6 @@ from etcompile.kubeapi.retrying import Repeat, Retries, is_review, repeatable
 from etcompile.kubeapi.session import JSON, Session
 from etcompile.kubeapi.watching import Watch
 from etcompile.model.protocol import MANAGER
-
-Object = dict[str, Any]
 
 _METADATA = "application/json;as={};g=meta.k8s.io;v=v1"
 _APPLY = "application/apply-patch+yaml"  # JSON is YAML
@@ -39,7 +38,7 @@ class Page(Struct, frozen=True):
         remaining: How many are to come, as far as the API server says.
     """
 
-    items: list[Object]
+    items: list[LiveObject]
     resource_version: str
     remaining: int | None = None
 
@@ -52,7 +51,7 @@ class Listing(Struct, frozen=True):
         resource_version: Where a watch goes on.
     """
 
-    items: list[Object]
+    items: list[LiveObject]
     resource_version: str
 
 
@@ -167,7 +166,7 @@ class Cluster:
         namespace: str | None = None,
         *,
         metadata_only: bool = False,
-    ) -> Object | None:
+    ) -> LiveObject | None:
         """An object.
 
         Args:
@@ -182,7 +181,7 @@ class Cluster:
         path = resource.path(namespace or self.namespace, name)
         accept = _METADATA.format("PartialObjectMetadata") if metadata_only else JSON
         try:
-            found: Object = self._session.value("GET", path, accept=accept)
+            found: LiveObject = self._session.value("GET", path, accept=accept)
         except ClusterError as error:
             if error.not_found:
                 return None
@@ -226,7 +225,7 @@ class Cluster:
         accept = _METADATA.format("PartialObjectMetadataList") if metadata_only else JSON
         while True:
             answer = self._session.value("GET", path, query, accept=accept)
-            items: list[Object] = answer.get("items") or []
+            items: list[LiveObject] = answer.get("items") or []
             if not metadata_only:
                 # An item of a list does not say what it is.
                 items = [
@@ -276,7 +275,7 @@ class Cluster:
         force: bool = False,
         dry_run: bool = False,
         field_validation: Validation = "Strict",
-    ) -> Object:
+    ) -> LiveObject:
         """Makes an object what a manifest says, in the fields the manifest names.
 
         Args:
@@ -308,7 +307,7 @@ class Cluster:
         field_manager: str = MANAGER,
         dry_run: bool = False,
         field_validation: Validation = "Strict",
-    ) -> Object:
+    ) -> LiveObject:
         """Creates an object.
 
         Raises:
@@ -330,7 +329,7 @@ class Cluster:
         field_manager: str = MANAGER,
         dry_run: bool = False,
         field_validation: Validation = "Strict",
-    ) -> Object:
+    ) -> LiveObject:
         """Merges a change into an object (RFC 7396): null takes a field away.
 
         Args:
@@ -484,7 +483,7 @@ class Cluster:
         query = {"container": container, "tailLines": "1", "timestamps": "true"}
         return self._session.text(path, {**query, "limitBytes": "512"}).strip()
 
-    def events(self, object: Mapping[str, Any]) -> Sequence[Object]:  # noqa: A002
+    def events(self, object: Mapping[str, Any]) -> Sequence[LiveObject]:  # noqa: A002
         """What components say about an object, the oldest first.
 
         Args:
@@ -513,11 +512,11 @@ class Cluster:
         *,
         dry_run: bool,
         content: str = JSON,
-    ) -> Object:
+    ) -> LiveObject:
         if dry_run:
             query["dryRun"] = "All"
         named = bool((body.get("metadata") or {}).get("name")) or is_review(path)
-        written: Object = self._session.value(
+        written: LiveObject = self._session.value(
             method,
             path,
             query,
@@ -533,7 +532,7 @@ def _selected(value: str) -> str:
     return value.replace("\\", "\\\\").replace(",", "\\,").replace("=", "\\=")
 
 
-def told_at(event: Object) -> str:
+def told_at(event: LiveObject) -> str:
     """When an event was last told, as RFC 3339; there are three places, by age of the teller."""
     return str(
         event.get("lastTimestamp")

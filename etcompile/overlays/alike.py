@@ -11,9 +11,9 @@ from typing import Any
 from msgspec import Struct, structs
 
 from etcompile.diagnostics import ValuePath
+from etcompile.k8s.objects import Object
 from etcompile.overlays.traced import Traced
 
-Object = Mapping[str, Any]
 Texts = Sequence[str]
 _Places = Mapping[str | int, Any]
 

@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import Struct, field, structs
 
 from etcompile.diagnostics import Diagnostic, Location, ValuePath, codes, diagnose
+from etcompile.k8s.objects import Object
 from etcompile.load import without_nulls
 from etcompile.model.protocol import ROLE_LABEL, SCRIPTS_PATH, SPEC_HASH, STORED_JOB
 from etcompile.overlays.alike import Alike, GapRead, filled, filling, grouped
@@ -19,8 +20,6 @@ from etcompile.overlays.errors import PatchError
 from etcompile.overlays.overlay import Edit, Patch
 from etcompile.overlays.strategic import merged
 from etcompile.overlays.traced import Step, Traced
-
-Object = Mapping[str, Any]
 
 _NUMBER = itemgetter(0)
 

@@ -16,12 +16,13 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
+from etcompile.k8s.objects import Object
 from etcompile.model.protocol import ROLE_LABEL
 from etcompile.plan.comparing import PART_OF, compared
 from etcompile.plan.managed import Ownership
 from etcompile.plan.noise import same
 from etcompile.plan.places import ABSENT, Path, Raw, changed_at, value_at
-from etcompile.plan.step import Object, ObjectRef
+from etcompile.plan.step import ObjectRef
 
 _NOBODY = Ownership(None, (), known=False)
 

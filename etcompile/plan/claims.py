@@ -8,9 +8,9 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from etcompile.k8s.objects import Object
 from etcompile.model.protocol import JOB_LABEL, MANAGER, STORED_JOB
 from etcompile.plan.comparing import PART_OF
-from etcompile.plan.step import Object
 
 INVENTORY_ID = "applyset.kubernetes.io/id"
 """The label of an ApplySet's parent."""

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import structs
 
+from etcompile.k8s.objects import Object
 from etcompile.model.protocol import JOB_LABEL
 from etcompile.plan import claims, protection, secrecy
 from etcompile.plan.admitted import Ask, Doubt, Told
@@ -17,17 +18,7 @@ from etcompile.plan.immutable import Change, Verdict, changes
 from etcompile.plan.managed import Ownership, ownership
 from etcompile.plan.places import ABSENT, Raw, differing, shown
 from etcompile.plan.rights import Rights
-from etcompile.plan.step import (
-    Action,
-    FieldChange,
-    How,
-    Need,
-    Object,
-    ObjectRef,
-    Step,
-    deletion,
-    reference,
-)
+from etcompile.plan.step import Action, FieldChange, How, Need, ObjectRef, Step, deletion, reference
 
 PRUNES = "--prune deletes it"
 """What to do about an object that is left because nobody asked for its deletion."""

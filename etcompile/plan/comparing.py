@@ -10,12 +10,12 @@ from typing import Any
 
 from msgspec import Struct
 
+from etcompile.k8s.objects import Object
 from etcompile.plan import lists
 from etcompile.plan.defaults import default, settled
 from etcompile.plan.managed import Fields, Others, Ownership, below, of_item, others_below
 from etcompile.plan.noise import is_nothing, same, without_taints
 from etcompile.plan.places import ABSENT, Path, Raw
-from etcompile.plan.step import Object
 
 PART_OF = "applyset.kubernetes.io/part-of"
 """The label of an ApplySet's members, which no input has."""

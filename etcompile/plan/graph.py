@@ -11,9 +11,9 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from etcompile.k8s.objects import Object
 from etcompile.plan.references import RBAC, Reference, references, secret_made_by
 
-Object = Mapping[str, Any]
 _Identity = tuple[str, str, str, str]
 """Group, kind, namespace and name."""
 

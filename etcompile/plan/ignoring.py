@@ -13,10 +13,11 @@ from typing import Any
 
 from msgspec import Struct
 
+from etcompile.k8s.objects import Object
 from etcompile.plan import lists
 from etcompile.plan.managed import Fields, Ownership
 from etcompile.plan.places import ABSENT, Path, changed_at, value_at
-from etcompile.plan.step import Object, ObjectRef
+from etcompile.plan.step import ObjectRef
 
 KIND = "IgnoreDifferences"
 """The kind of a document that holds rules and nothing else."""

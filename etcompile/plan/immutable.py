@@ -6,17 +6,16 @@ names the field decides; a field that no row names may change.
 """
 
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from msgspec import Struct
 
+from etcompile.k8s.objects import Object
 from etcompile.model import quantity
 from etcompile.plan.defaults import settled
 from etcompile.plan.fields import Difference, Path, differences, matches
 from etcompile.plan.secrecy import masked
-
-Object = Mapping[str, Any]
 
 
 class Verdict(enum.Enum):

@@ -7,9 +7,10 @@ The format is kubectl's (KEP-3659), so that `kubectl apply --prune --applyset` r
 import base64
 import hashlib
 
+from etcompile.k8s.objects import Object
 from etcompile.plan.claims import INVENTORY_ID
 from etcompile.plan.comparing import PART_OF
-from etcompile.plan.step import Object, ObjectRef
+from etcompile.plan.step import ObjectRef
 
 __all__ = [
     "INVENTORY_ID",

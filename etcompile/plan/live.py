@@ -7,7 +7,8 @@ else has objects, such as a folder or a Git revision.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from etcompile.plan.step import Object, ObjectRef
+from etcompile.k8s.objects import Object
+from etcompile.plan.step import ObjectRef
 
 
 class LiveObjects(Protocol):

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from etcompile.plan.step import Object
+from etcompile.k8s.objects import Object
 
 Fields = Mapping[str, Any]
 Others = tuple[tuple[str, Fields], ...]

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct, structs
 
+from etcompile.k8s.objects import Object
 from etcompile.model.protocol import ROLE_LABEL
 from etcompile.plan.graph import Group, graph
-from etcompile.plan.step import Action, Object, ObjectRef, Step
+from etcompile.plan.step import Action, ObjectRef, Step
 
 DRAIN = 90
 """Seconds: a changed ConfigMap reaches a running Pod after at most 82 (measured on a real node),

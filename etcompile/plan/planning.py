@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import Struct, field, structs
 
+from etcompile.k8s.objects import Object
 from etcompile.model.protocol import JOB_LABEL
 from etcompile.plan import claims
 from etcompile.plan.admitted import Ask, Doubt
 from etcompile.plan.classes import created, judged, left_over, seeming, unchanged
 from etcompile.plan.ordering import Draft, ordered
 from etcompile.plan.rights import Rights
-from etcompile.plan.step import IDLE, Object, ObjectRef, Plan, Step, reference
+from etcompile.plan.step import IDLE, ObjectRef, Plan, Step, reference
 from etcompile.plan.turns import in_turn, ring
 
 Key = tuple[str, str, str, str]

@@ -8,11 +8,12 @@ from collections.abc import Callable, Collection, Iterable
 
 from msgspec import structs
 
+from etcompile.k8s.objects import Object
 from etcompile.model.protocol import MANAGER
 from etcompile.plan import claims, protection
 from etcompile.plan.ordering import Draft, ordered
 from etcompile.plan.references import references
-from etcompile.plan.step import Object, ObjectRef, Plan, Step, deletion, reference
+from etcompile.plan.step import ObjectRef, Plan, Step, deletion, reference
 from etcompile.plan.turns import in_turn
 
 _SHARED = frozenset({"ConfigMap", "PersistentVolumeClaim", "Secret", "ServiceAccount"})

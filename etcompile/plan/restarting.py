@@ -10,12 +10,13 @@ from typing import Any
 
 from msgspec import Struct, structs
 
+from etcompile.k8s.objects import Object
 from etcompile.model.protocol import MANAGER
 from etcompile.plan import claims
 from etcompile.plan.classes import created
 from etcompile.plan.ordering import Draft, ordered
 from etcompile.plan.removing import removal
-from etcompile.plan.step import Object, Plan, Step, deletion, reference
+from etcompile.plan.step import Plan, Step, deletion, reference
 from etcompile.plan.turns import in_turn
 
 _REASON = "its job is run again"

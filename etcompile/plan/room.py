@@ -13,8 +13,9 @@ from typing import Any
 
 from msgspec import Struct, structs
 
+from etcompile.k8s.objects import Object
 from etcompile.model import quantity
-from etcompile.plan.step import Object, Plan, Step
+from etcompile.plan.step import Plan, Step
 from etcompile.plan.turns import in_turn, ring
 
 Amounts = Mapping[str, Decimal]

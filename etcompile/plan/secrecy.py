@@ -11,7 +11,7 @@ from typing import Any
 
 from etcompile.diagnostics.credentials import is_credential
 from etcompile.diagnostics.redaction import HIDDEN, redacted
-from etcompile.plan.step import Object
+from etcompile.k8s.objects import Object
 
 _FIELDS = ("data", "stringData")
 

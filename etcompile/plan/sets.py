@@ -7,12 +7,15 @@ in step.
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from etcompile.k8s.objects import Object
 from etcompile.plan.inventory import is_parent, parent
-from etcompile.plan.step import Object, ObjectRef
+
+if TYPE_CHECKING:
+    from etcompile.plan.step import ObjectRef
 
 SET = "etcompile.dev/set"
 """The label of an ApplySet's parent: the id of the set that its job is in."""

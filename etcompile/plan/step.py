@@ -4,13 +4,11 @@ These are the values that `diff` shows, that a plan file holds and that `apply` 
 how they are made (`etcompile.plan.planning`), so that who only reads a plan needs nothing else.
 """
 
-from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
 from msgspec import Struct
 
-Object = Mapping[str, Any]
-"""A Kubernetes object as a JSON value."""
+from etcompile.k8s.objects import Object
 
 Action = Literal[
     "create",

@@ -7,13 +7,13 @@ a job may have been applied by another tool from rendered files.
 import itertools
 from collections.abc import Iterator
 
+from etcompile.k8s.objects import Object
 from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.discovery import Resource
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.model.protocol import JOB_LABEL
 from etcompile.plan import inventory
 from etcompile.plan.inventory import PART_OF, applyset_id
-from etcompile.plan.step import Object
 
 _RBAC = "rbac.authorization.k8s.io/v1"
 _KINDS = (

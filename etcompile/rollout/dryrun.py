@@ -7,14 +7,17 @@ writes nothing (`etcompile.plan.admitted` says why they are asked for, and judge
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from etcompile.k8s.objects import Object
 from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.plan.admitted import Conflict, Doubt, Told, Updated, told
-from etcompile.plan.step import Object, ObjectRef
 from etcompile.rollout.paths import place
 from etcompile.rollout.refusing import cannot_change, is_fatal, may_not
+
+if TYPE_CHECKING:
+    from etcompile.plan.step import ObjectRef
 
 _LONGEST = 50
 _ITSELF = frozenset({"CustomResourceDefinition", "Namespace"})

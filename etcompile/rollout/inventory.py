@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from etcompile._version import __version__
+from etcompile.k8s.objects import Object
 from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.plan import claims
@@ -23,7 +24,7 @@ from etcompile.plan.inventory import (
     parent,
 )
 from etcompile.plan.sets import ORPHANED, SET, SOURCE, SPREAD, JobSet, belonging
-from etcompile.plan.step import Object, ObjectRef, Plan
+from etcompile.plan.step import ObjectRef, Plan
 from etcompile.rollout.outcome import Refusal, RefusedError
 
 MANAGER = "etcompile-applyset"

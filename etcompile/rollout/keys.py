@@ -6,13 +6,11 @@ file of ours ever has it.
 
 import base64
 import json
-from collections.abc import Mapping
 from typing import Any
 
+from etcompile.k8s.objects import Object
 from etcompile.keypair import new_secret
 from etcompile.model.protocol import KEY_PAIR
-
-Object = Mapping[str, Any]
 
 
 def wants_key_pair(value: Object) -> bool:

@@ -7,11 +7,12 @@ listed page by page, a few are asked for one by one.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from etcompile.k8s.objects import Object
 from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.discovery import Resource
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.plan.inventory import PART_OF
-from etcompile.plan.step import Object, ObjectRef
+from etcompile.plan.step import ObjectRef
 
 _FEW = 8
 """So many objects are asked for one by one, in less time than a page of others takes."""

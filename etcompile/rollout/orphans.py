@@ -4,11 +4,11 @@ from collections.abc import Collection, Iterable, Iterator
 
 from msgspec import Struct
 
+from etcompile.k8s.objects import Object
 from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.plan.inventory import listed
 from etcompile.plan.sets import SET, SPREAD, JobSet, orphan_job
-from etcompile.plan.step import Object
 from etcompile.rollout.belongings import belongings
 
 

@@ -14,10 +14,11 @@ from typing import Any
 
 from msgspec import structs
 
+from etcompile.k8s.objects import Object
 from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.plan.admitted import alike
-from etcompile.plan.step import Object, ObjectRef, Plan, Step
+from etcompile.plan.step import ObjectRef, Plan, Step
 from etcompile.rollout.dryrun import under_another_name
 from etcompile.rollout.keys import wants_key_pair, with_placeholders
 from etcompile.rollout.outcome import Refusal, RefusedError

@@ -9,10 +9,11 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from etcompile.k8s.objects import Object
 from etcompile.kubeapi.client import Cluster, told_at
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.model.protocol import JOB_LABEL
-from etcompile.plan.step import WRITES, Object, ObjectRef, Plan, Step
+from etcompile.plan.step import WRITES, ObjectRef, Plan, Step
 from etcompile.rollout.outcome import Status, Unready
 from etcompile.rollout.reasons import BARRIERS, READY, Standing, has_rule, standing
 from etcompile.rollout.targets import RUNNING, Key, Target, Targets

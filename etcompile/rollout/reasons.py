@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-Object = Mapping[str, Any]
+from etcompile.k8s.objects import Object
 
 State = Literal["waiting", "ready", "ended", "failed"]
 

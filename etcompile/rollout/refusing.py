@@ -5,16 +5,13 @@ from the write itself when the world has changed in between.
 """
 
 import re
-from collections.abc import Mapping
-from typing import Any
 
+from etcompile.k8s.objects import Object
 from etcompile.kubeapi.errors import ClusterError, FieldConflict
 from etcompile.plan import secrecy
 from etcompile.plan.step import FieldChange, ObjectRef
 from etcompile.rollout.outcome import Refusal
 from etcompile.rollout.paths import place, value_at
-
-Object = Mapping[str, Any]
 
 _FATAL = frozenset({"Credentials", "Interrupted", "Kubeconfig", "Unauthorized", "Unreachable"})
 _IMMUTABLE = re.compile(r"field is immutable|may not change fields other than|is immutable when")

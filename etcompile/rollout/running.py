@@ -12,6 +12,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from etcompile.k8s.objects import Object
 from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.model.protocol import JOB_LABEL

@@ -11,11 +11,12 @@ from typing import Any
 
 from msgspec import Struct
 
+from etcompile.k8s.objects import Object
 from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.discovery import Resource
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.kubeapi.watching import Watch
-from etcompile.plan.step import Object, ObjectRef
+from etcompile.plan.step import ObjectRef
 from etcompile.rollout.reasons import (
     Standing,
     deleted,

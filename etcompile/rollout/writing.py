@@ -10,12 +10,13 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from etcompile.k8s.objects import Object
 from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.plan.classes import matched
 from etcompile.plan.inventory import PART_OF
 from etcompile.plan.rights import Rights
-from etcompile.plan.step import Object, ObjectRef, Step
+from etcompile.plan.step import ObjectRef, Step
 from etcompile.rollout.keys import wants_key_pair, with_key_pair
 from etcompile.rollout.outcome import Refusal, RefusedError
 from etcompile.rollout.refusing import refusal

@@ -5,9 +5,9 @@ vault. Apart from the other stages because nothing else in a compilation is ever
 input and the same last output, each of them makes the same bytes, and this one keeps theirs.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
@@ -16,6 +16,7 @@ from etcompile.backend import secrets
 from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
 from etcompile.digest import sha256
 from etcompile.encryption import RecipientError
+from etcompile.k8s.objects import Object
 from etcompile.load import Limits, access
 from etcompile.model import Job, SecretMode
 from etcompile.model.protocol import KEY_PAIR
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from etcompile.stages.kept import Kept
     from etcompile.stages.recipients import Recipient
 
-Object = Mapping[str, Any]
 Fill = Callable[[Object, Job], tuple[Object, Sequence[Diagnostic]]]
 """From an object that is open and its job to the whole object, and what is wrong."""
 

@@ -6,14 +6,12 @@ an output folder is its own memory: what stands there is kept.
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct
 
 from etcompile.diagnostics import has_errors
+from etcompile.k8s.objects import Object
 from etcompile.load import Document, access, parse
-
-Object = Mapping[str, Any]
 
 _SIGNS = ("encryptedData:", "ENC[AES256_GCM,")
 """What the text of each file holds that has an encrypted key pair."""

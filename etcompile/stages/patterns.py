@@ -11,10 +11,10 @@ from typing import Any
 from msgspec import structs
 
 from etcompile.diagnostics import Diagnostic, Location, ValuePath, codes, diagnose, has_errors
+from etcompile.k8s.objects import Object
 from etcompile.load import Document, Limits, Loaded, load
 from etcompile.model import Job
 
-Object = Mapping[str, Any]
 _KIND = "SecretProviderClass"
 _CLOSED = (
     codes.UNREADABLE_FILE,

@@ -12,10 +12,10 @@ from msgspec import Struct
 
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.encryption import RecipientError, age, sealed, sops
+from etcompile.k8s.objects import Object
 from etcompile.model import SecretMode
 from etcompile.model.protocol import KEY_PAIR, SEALED_FOR
 
-Object = Mapping[str, Any]
 _WIDE = "sealedsecrets.bitnami.com/"
 _SHOWN = 19
 """Characters of a digest that a person needs to tell it from another: `sha256:` and twelve."""

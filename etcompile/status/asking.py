@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct, field, structs
 
-from etcompile.kubeapi.client import Cluster, Object
+from etcompile.k8s.objects import LiveObject
+from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.discovery import Resource
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.model.protocol import JOB_LABEL
@@ -72,8 +73,8 @@ class Seen(Struct):
 
     job: str | None
     namespace: str | None
-    objects: dict[Key, Object] = field(default_factory=dict)
-    events: dict[Key, Object] = field(default_factory=dict)
+    objects: dict[Key, LiveObject] = field(default_factory=dict)
+    events: dict[Key, LiveObject] = field(default_factory=dict)
     sources: list[Source] = field(default_factory=list)
     orphans: dict[tuple[str, str], str] = field(default_factory=dict)
 
@@ -84,7 +85,7 @@ class Seen(Struct):
             for job in statuses(self.objects.values(), self.events.values())
         ]
 
-    def concerns(self, value: Object) -> bool:
+    def concerns(self, value: LiveObject) -> bool:
         """Whether an object belongs to the jobs."""
         metadata = value["metadata"]
         if value["kind"] == "Event":
@@ -95,19 +96,19 @@ class Seen(Struct):
         label = (metadata.get("labels") or {}).get(JOB_LABEL)
         return label is not None and (self.job is None or label == self.job)
 
-    def put(self, value: Object) -> None:
+    def put(self, value: LiveObject) -> None:
         """Takes in an object as it is now."""
         self._of(value)[key(value)] = value
 
-    def drop(self, value: Object) -> None:
+    def drop(self, value: LiveObject) -> None:
         """Takes out an object that is gone."""
         self._of(value).pop(key(value), None)
 
-    def _of(self, value: Object) -> dict[Key, Object]:
+    def _of(self, value: LiveObject) -> dict[Key, LiveObject]:
         return self.events if value["kind"] == "Event" else self.objects
 
 
-def key(value: Object) -> Key:
+def key(value: LiveObject) -> Key:
     """What tells the objects of a status apart."""
     metadata = value["metadata"]
     return value["kind"], metadata["namespace"], metadata["name"]
@@ -170,6 +171,6 @@ def _known(cluster: Cluster, namespace: str | None) -> list[tuple[str, str]]:
     return []
 
 
-def _names(values: Iterable[Object]) -> Iterator[tuple[str, str]]:
+def _names(values: Iterable[LiveObject]) -> Iterator[tuple[str, str]]:
     for value in values:
         yield value["metadata"]["namespace"], value["metadata"]["labels"][JOB_LABEL]

@@ -8,12 +8,12 @@ import functools
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from etcompile import backend
+from etcompile.k8s.objects import LiveObject
 from etcompile.model import Job
 from etcompile.model.protocol import JOB_LABEL, RUN_LABEL, SPEC_HASH, STORED_JOB
 from etcompile.model.protocol import is_config as names_config
@@ -23,8 +23,6 @@ from etcompile.status.phase import derived
 from etcompile.status.replicas import Followed, labelled_replica, made_by, replicas_of
 from etcompile.status.telling import told
 from etcompile.status.values import ENDED, Hosts, JobStatus, Phase, Replica, RoleStatus
-
-Object = dict[str, Any]
 
 HOSTS, RECORD = "-hosts", "-status"
 """What the names of the watcher's two ConfigMaps end with, after the job's."""
@@ -46,9 +44,9 @@ class _Its(Struct, frozen=True):
         record: The watcher's record of the run; empty if there is none.
     """
 
-    config: Object
-    pods: dict[str, Object]
-    jobs: dict[str, Object]
+    config: LiveObject
+    pods: dict[str, LiveObject]
+    jobs: dict[str, LiveObject]
     hosts: Mapping[str, str]
     record: Mapping[str, str]
 
@@ -88,12 +86,12 @@ class _Record(Struct, frozen=True):
     attempts: dict[str, int] = {}
 
 
-def is_config(value: Object) -> bool:
+def is_config(value: LiveObject) -> bool:
     """Whether an object is the ConfigMap that declares a job."""
     return names_config(value["metadata"]) and STORED_JOB in (value.get("data") or {})
 
 
-def statuses(objects: Iterable[Object], events: Iterable[Object] = ()) -> list[JobStatus]:
+def statuses(objects: Iterable[LiveObject], events: Iterable[LiveObject] = ()) -> list[JobStatus]:
     """The status of each job that is declared among objects, by namespace and name.
 
     Args:
@@ -101,7 +99,7 @@ def statuses(objects: Iterable[Object], events: Iterable[Object] = ()) -> list[J
         events: What was told of them.
     """
     known = _by_job(objects)
-    about: defaultdict[tuple[str, str], list[Object]] = defaultdict(list)
+    about: defaultdict[tuple[str, str], list[LiveObject]] = defaultdict(list)
     for event in events:
         of = event.get("involvedObject") or {}
         about[of.get("namespace") or "", of.get("name") or ""].append(event)
@@ -109,10 +107,10 @@ def statuses(objects: Iterable[Object], events: Iterable[Object] = ()) -> list[J
     return sorted(found, key=lambda one: (one.namespace, one.name))
 
 
-def _by_job(objects: Iterable[Object]) -> Iterator[_Its]:
-    configs: list[Object] = []
+def _by_job(objects: Iterable[LiveObject]) -> Iterator[_Its]:
+    configs: list[LiveObject] = []
     maps: dict[tuple[str, str], Mapping[str, str]] = {}
-    labelled: dict[str, defaultdict[tuple[str, str], dict[str, Object]]] = {
+    labelled: dict[str, defaultdict[tuple[str, str], dict[str, LiveObject]]] = {
         kind: defaultdict(dict) for kind in ("Pod", "Job")
     }
     for value in objects:
@@ -136,7 +134,7 @@ def _by_job(objects: Iterable[Object]) -> Iterator[_Its]:
         )
 
 
-def _status(its: _Its, about: Mapping[tuple[str, str], list[Object]]) -> JobStatus:
+def _status(its: _Its, about: Mapping[tuple[str, str], list[LiveObject]]) -> JobStatus:
     metadata = its.config["metadata"]
     name, namespace = metadata["labels"][JOB_LABEL], metadata["namespace"]
     job, problem = _stored(its.config["data"][STORED_JOB])

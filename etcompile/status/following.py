@@ -10,7 +10,8 @@ import threading
 import time
 from collections.abc import Iterator
 
-from etcompile.kubeapi.client import Cluster, Object
+from etcompile.k8s.objects import LiveObject
+from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.kubeapi.watching import Event, Watch
 from etcompile.model.protocol import JOB_LABEL
@@ -19,7 +20,7 @@ from etcompile.status.asking import Seen, Source, key
 _TOGETHER = 0.1
 """Seconds within which changes count as one."""
 
-_Change = tuple[str, Event] | tuple[str, list[Object]] | ClusterError
+_Change = tuple[str, Event] | tuple[str, list[LiveObject]] | ClusterError
 """The kind, and a change of one of its objects, or all of them anew; or why a watch ended."""
 
 

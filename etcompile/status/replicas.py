@@ -9,13 +9,12 @@ from typing import Any
 
 from msgspec import Struct, structs
 
+from etcompile.k8s.objects import LiveObject
 from etcompile.model import Member, Role
 from etcompile.model.completion import attempt_name, holder
 from etcompile.model.protocol import INDEX_LABEL, RANK_LABEL, ROLE_LABEL
 from etcompile.rollout.trouble import State, Trouble, restarts, state, trouble
 from etcompile.status.values import Replica
-
-Object = dict[str, Any]
 
 _MISSING = Trouble("Missing", "not created yet, or deleted since")
 _SUSPENDED = Trouble("Suspended", "suspended by its spec")
@@ -52,8 +51,8 @@ class _RankedPod(Struct, frozen=True):
 
 def replicas_of(
     role: Role,
-    pods: Mapping[str, Object],
-    jobs: Mapping[str, Object],
+    pods: Mapping[str, LiveObject],
+    jobs: Mapping[str, LiveObject],
     followed: Followed = NOBODY,
 ) -> Iterator[Replica]:
     """The replicas that a role should have, in the order of its members.
@@ -93,7 +92,7 @@ def _name(
 
 
 def _ranks(
-    role: Role, pods: Mapping[str, Object], out: frozenset[str]
+    role: Role, pods: Mapping[str, LiveObject], out: frozenset[str]
 ) -> dict[int, list[_RankedPod]]:
     """The Pods of each rank of a role, where others may have followed those that are declared."""
     found: dict[int, list[_RankedPod]] = {}
@@ -121,7 +120,7 @@ def _seconds(created: str) -> float:
         return 0.0
 
 
-def labelled_replica(pod: Object) -> Replica:
+def labelled_replica(pod: LiveObject) -> Replica:
     """A replica as far as the labels of its Pod tell, where there is no job to ask."""
     labels = pod["metadata"].get("labels") or {}
     index = labels.get(INDEX_LABEL, "")
@@ -132,13 +131,13 @@ def labelled_replica(pod: Object) -> Replica:
     )
 
 
-def made_by(pod: Object) -> str | None:
+def made_by(pod: LiveObject) -> str | None:
     """The Job of Kubernetes that made a Pod; None if none did."""
     owners = pod["metadata"].get("ownerReferences") or ()
     return next((one["name"] for one in owners if one.get("kind") == "Job"), None)
 
 
-def _of_pod(pod: Object) -> Replica:
+def _of_pod(pod: LiveObject) -> Replica:
     found = _replica(pod["metadata"]["name"], state(pod), trouble(pod))
     return structs.replace(
         found,
@@ -148,7 +147,7 @@ def _of_pod(pod: Object) -> Replica:
     )
 
 
-def _of_job(job: Object, pods: Sequence[Object]) -> Replica:
+def _of_job(job: LiveObject, pods: Sequence[LiveObject]) -> Replica:
     """What a Job is by its conditions; else what its newest Pod is."""
     name = job["metadata"]["name"]
     pods = sorted(pods, key=lambda pod: (_created(pod), pod["metadata"]["name"]))
@@ -187,5 +186,5 @@ def _replica(name: str, now: State, why: Trouble | None) -> Replica:
     return Replica(name, "", now, reason=reason, message=message)
 
 
-def _created(value: Object) -> str:
+def _created(value: LiveObject) -> str:
     return value["metadata"].get("creationTimestamp") or ""

@@ -6,14 +6,15 @@ theirs for hours. What says the same is told once, with how often and of whom.
 
 from collections.abc import Iterable
 
-from etcompile.kubeapi.client import Object, told_at
+from etcompile.k8s.objects import LiveObject
+from etcompile.kubeapi.client import told_at
 from etcompile.status.values import Told
 
 NEWEST = 10
 """So many events are shown."""
 
 
-def told(events: Iterable[Object], limit: int = NEWEST) -> tuple[Told, ...]:
+def told(events: Iterable[LiveObject], limit: int = NEWEST) -> tuple[Told, ...]:
     """The newest events, those that say the same as one.
 
     Args:
@@ -23,7 +24,7 @@ def told(events: Iterable[Object], limit: int = NEWEST) -> tuple[Told, ...]:
     Returns:
         The newest first.
     """
-    alike: dict[tuple[str, str, str], list[Object]] = {}
+    alike: dict[tuple[str, str, str], list[LiveObject]] = {}
     for event in sorted(events, key=_turn, reverse=True):
         name = (event.get("involvedObject") or {}).get("name") or ""
         message = _line(event)
@@ -34,7 +35,7 @@ def told(events: Iterable[Object], limit: int = NEWEST) -> tuple[Told, ...]:
     return tuple(_one(events) for events in [*alike.values()][:limit])
 
 
-def _one(events: list[Object]) -> Told:
+def _one(events: list[LiveObject]) -> Told:
     newest = events[0]
     about = (event.get("involvedObject") or {} for event in events)
     return Told(
@@ -47,14 +48,14 @@ def _one(events: list[Object]) -> Told:
     )
 
 
-def _count(event: Object) -> int:
+def _count(event: LiveObject) -> int:
     return int(event.get("count") or (event.get("series") or {}).get("count") or 1)
 
 
-def _turn(event: Object) -> tuple[str, str]:
+def _turn(event: LiveObject) -> tuple[str, str]:
     # Times of one second are ordered by name, so that a table does not jump.
     return told_at(event), event["metadata"]["name"]
 
 
-def _line(event: Object) -> str:
+def _line(event: LiveObject) -> str:
     return " ".join((event.get("message") or "").split())

@@ -7,13 +7,11 @@ says who has written it, so the watcher cannot see that; the API server can, bef
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from etcompile.k8s.objects import LiveObject
 from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.model.protocol import JOB_LABEL
 from etcompile.watch.leading import MANAGER
-
-Object = dict[str, Any]
 
 POLICY = "etcompile-jobs"
 """The ValidatingAdmissionPolicy; the same in every installation."""
@@ -37,7 +35,7 @@ _NAMED = (
 """Pods mount these by name, so a label is not needed to mislead them."""
 
 
-def policy(labels: Mapping[str, str]) -> Object:
+def policy(labels: Mapping[str, str]) -> LiveObject:
     """The policy: who may not create Pods may not write the ConfigMaps of jobs.
 
     Nor take the label off one, nor delete one to put another in its place. The garbage collector
@@ -90,7 +88,7 @@ def policy(labels: Mapping[str, str]) -> Object:
     }
 
 
-def binding(home: str, namespaces: Sequence[str] | None, labels: Mapping[str, str]) -> Object:
+def binding(home: str, namespaces: Sequence[str] | None, labels: Mapping[str, str]) -> LiveObject:
     """Where the policy holds.
 
     Args:
@@ -98,7 +96,7 @@ def binding(home: str, namespaces: Sequence[str] | None, labels: Mapping[str, st
         namespaces: The namespaces that it watches; None for all.
         labels: The labels of the watcher's objects.
     """
-    spec: Object = {"policyName": POLICY, "validationActions": ["Deny"]}
+    spec: LiveObject = {"policyName": POLICY, "validationActions": ["Deny"]}
     if namespaces is not None:
         key = "kubernetes.io/metadata.name"
         term = {"key": key, "operator": "In", "values": [*namespaces]}

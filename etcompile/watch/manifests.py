@@ -5,11 +5,11 @@ that Git declares, except by making a Pod go. What a rule is for stands beside i
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from msgspec import Struct
 
 from etcompile._version import __version__
+from etcompile.k8s.objects import LiveObject
 from etcompile.watch import guarding
 
 NAME = "etcompile-watch"
@@ -17,7 +17,6 @@ NAME = "etcompile-watch"
 PORT = 8080
 _USER = 65532
 
-Object = dict[str, Any]
 
 _GANGS = (
     "scheduling.k8s.io",
@@ -25,7 +24,7 @@ _GANGS = (
     "scheduling.volcano.sh",
     "scheduling.x-k8s.io",
 )
-REMOVAL: tuple[Object, ...] = (
+REMOVAL: tuple[LiveObject, ...] = (
     # list, delete: what was made for a job whose ttlSecondsAfterFinished is over. Each is deleted
     # by UID, if it has the job's name and label.
     {
@@ -49,13 +48,13 @@ REMOVAL: tuple[Object, ...] = (
     {"apiGroups": [""], "resources": ["secrets"], "verbs": ["deletecollection"]},
 )
 """The rights that only jobs with a ttlSecondsAfterFinished need."""
-QUOTAS: Object = {
+QUOTAS: LiveObject = {
     "apiGroups": [""],
     "resources": ["resourcequotas"],
     "verbs": ["list", "watch"],
 }
 """The one right without which everything happens all the same, only later."""
-RULES: tuple[Object, ...] = (
+RULES: tuple[LiveObject, ...] = (
     # list, watch: to follow them. create, delete: to replace them. patch: to touch them, so that
     # the kubelet brings host lists at once. get: to see who has the name of a Pod to be created.
     {
@@ -75,11 +74,11 @@ RULES: tuple[Object, ...] = (
     *REMOVAL,
 )
 """What the watcher may do in each namespace that it watches."""
-LOGS: Object = {"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]}
+LOGS: LiveObject = {"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]}
 """The same, for jobs that limit how long a Pod may be silent (docs/watcher.md)."""
 
 
-def lease_rules(name: str = NAME) -> tuple[Object, ...]:
+def lease_rules(name: str = NAME) -> tuple[LiveObject, ...]:
     """What the watcher may do in the namespace of its Lease."""
     group = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"]}
     # A create cannot be limited to a name.
@@ -111,15 +110,15 @@ class Installation(Struct, frozen=True):
     policy: bool = True
 
     @property
-    def rules(self) -> tuple[Object, ...]:
+    def rules(self) -> tuple[LiveObject, ...]:
         """What the watcher may do in each namespace."""
         return (*RULES, LOGS) if self.logs else RULES
 
 
-def manifests(installation: Installation) -> list[Object]:
+def manifests(installation: Installation) -> list[LiveObject]:
     """The objects of a watcher, in the order in which they are applied."""
     home = installation.home
-    account: Object = {
+    account: LiveObject = {
         "apiVersion": "v1",
         "kind": "ServiceAccount",
         "metadata": _metadata(home),
@@ -138,7 +137,7 @@ def manifests(installation: Installation) -> list[Object]:
     ]
 
 
-def _policy(installation: Installation) -> list[Object]:
+def _policy(installation: Installation) -> list[LiveObject]:
     """First of all: the watcher trusts what it finds."""
     if not installation.policy:
         return []
@@ -148,7 +147,7 @@ def _policy(installation: Installation) -> list[Object]:
     ]
 
 
-def _rights(installation: Installation) -> list[Object]:
+def _rights(installation: Installation) -> list[LiveObject]:
     if installation.namespaces is not None:
         return [
             one
@@ -182,23 +181,23 @@ _LABELS = {
 _SELECTOR = {"app.kubernetes.io/name": NAME}
 
 
-def _metadata(namespace: str | None, name: str = NAME) -> Object:
+def _metadata(namespace: str | None, name: str = NAME) -> LiveObject:
     where = {"namespace": namespace} if namespace else {}
     return {"name": name, **where, "labels": dict(_LABELS)}
 
 
-def _namespace(name: str) -> Object:
+def _namespace(name: str) -> LiveObject:
     labels = {**_LABELS, "pod-security.kubernetes.io/enforce": "restricted"}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
 
 
-def _subject(namespace: str) -> Object:
+def _subject(namespace: str) -> LiveObject:
     return {"kind": "ServiceAccount", "name": NAME, "namespace": namespace}
 
 
 def _role(
-    namespace: str, rules: Sequence[Object], name: str, account_in: str | None = None
-) -> list[Object]:
+    namespace: str, rules: Sequence[LiveObject], name: str, account_in: str | None = None
+) -> list[LiveObject]:
     return [
         {
             "apiVersion": _RBAC,
@@ -216,7 +215,7 @@ def _role(
     ]
 
 
-def _network_policy(namespace: str) -> Object:
+def _network_policy(namespace: str) -> LiveObject:
     """Only who reads metrics comes in, and only the API server and DNS are called."""
     dns = [{"port": 53, "protocol": protocol} for protocol in ("UDP", "TCP")]
     # The API server is no Pod that could be selected; these are the ports it is known to have.
@@ -234,7 +233,7 @@ def _network_policy(namespace: str) -> Object:
     }
 
 
-def _disruption_budget(namespace: str) -> Object:
+def _disruption_budget(namespace: str) -> LiveObject:
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
@@ -243,7 +242,7 @@ def _disruption_budget(namespace: str) -> Object:
     }
 
 
-def _deployment(installation: Installation) -> Object:
+def _deployment(installation: Installation) -> LiveObject:
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -271,7 +270,7 @@ def _deployment(installation: Installation) -> Object:
     }
 
 
-def _apart() -> Object:
+def _apart() -> LiveObject:
     term = {
         "labelSelector": {"matchLabels": dict(_SELECTOR)},
         "topologyKey": "kubernetes.io/hostname",
@@ -283,7 +282,7 @@ def _apart() -> Object:
     }
 
 
-def _container(installation: Installation) -> Object:
+def _container(installation: Installation) -> LiveObject:
     watched = installation.namespaces
     where = (
         ["--all-namespaces"]

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from etcompile.backend.identity import job_labels
+from etcompile.k8s.objects import Object
 from etcompile.model.protocol import JOB_LABEL, hosts_name, status_name
 from etcompile.watch.actions import WriteHosts, WriteStatus
 from etcompile.watch.observing import SeenMap
@@ -23,8 +24,6 @@ from etcompile.watch.state import (
     hosts_annotations,
     record_data,
 )
-
-Object = Mapping[str, Any]
 
 _QUIET: Mapping[str, str] = {"argocd.argoproj.io/ignore-resource-updates": "true"}
 """Argo CD shows them as children of the job, and need not look at each change."""

@@ -10,10 +10,10 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from msgspec import Struct, field, structs
 
+from etcompile.k8s.objects import Object
 from etcompile.model.protocol import JOB_LABEL, STORED_JOB, is_config
 from etcompile.stages.stored import STORED_BYTES
 from etcompile.watch.queueing import JobKey
@@ -32,7 +32,6 @@ from etcompile.watch.state import (
 )
 from etcompile.watch.tracking import Tracking
 
-Object = Mapping[str, Any]
 _Name = tuple[str, str]
 _log = logging.getLogger("etcompile.watch")
 _MOST_STRAYS = 10

@@ -5,9 +5,8 @@ quota itself, so nobody need ask for it.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
-Object = dict[str, Any]
+from etcompile.k8s.objects import LiveObject
 
 
 class QuotaKeeper:
@@ -23,7 +22,7 @@ class QuotaKeeper:
     def begin(self, place: str | None) -> None:
         """A list begins."""
 
-    def listed(self, place: str | None, objects: Iterable[Object]) -> None:  # noqa: ARG002
+    def listed(self, place: str | None, objects: Iterable[LiveObject]) -> None:  # noqa: ARG002
         """Some of the quotas of that list."""
         for namespace in {value["metadata"]["namespace"] for value in objects}:
             self._changed(namespace)
@@ -31,6 +30,6 @@ class QuotaKeeper:
     def complete(self, place: str | None, version: str) -> None:
         """That list is complete."""
 
-    def changed(self, kind: str, value: Object) -> None:  # noqa: ARG002 - a stream's event
+    def changed(self, kind: str, value: LiveObject) -> None:  # noqa: ARG002 - a stream's event
         """A quota was added, changed or deleted."""
         self._changed(value["metadata"]["namespace"])

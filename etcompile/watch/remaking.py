@@ -13,6 +13,7 @@ from msgspec import Struct, structs
 
 from etcompile import backend, emit, overlays
 from etcompile.backend import pods, secrets
+from etcompile.k8s.objects import LiveObject
 from etcompile.model import Job, Member, Role, Settings
 from etcompile.model.protocol import STORED_JOB
 from etcompile.stages.stored import (
@@ -26,7 +27,6 @@ from etcompile.watch import belonging
 from etcompile.watch.state import PodView, Ran, ran, seconds
 from etcompile.watch.tracking import Tracking
 
-Object = dict[str, Any]
 _Given = ParamSpec("_Given")
 _Made = TypeVar("_Made")
 
@@ -108,7 +108,7 @@ class StoredRun:
     @_reading
     def pods(
         self, role: str, indexes: Iterable[int | None], tracking: Tracking | None = None
-    ) -> list[tuple[int | None, Object]]:
+    ) -> list[tuple[int | None, LiveObject]]:
         """The Pods of replicas, as they are to be created.
 
         Args:
@@ -166,7 +166,7 @@ class StoredRun:
         return belonging.difference(pod.ran, main, written, patched=patched)
 
     @_reading
-    def follower(self, role: str, member: Member) -> Object | None:
+    def follower(self, role: str, member: Member) -> LiveObject | None:
         """The Pod of a replica that follows a lost one and that the job does not declare.
 
         It carries no marks of a tool that syncs Git: the tool would remove what Git does not have
@@ -185,7 +185,7 @@ class StoredRun:
         [pod] = self._patched(structs.replace(found, members=(member,)))
         return {**pod, "metadata": {**pod["metadata"], "namespace": self.namespace}}
 
-    def renamed(self, role: str, index: int | None, name: str) -> Object | None:
+    def renamed(self, role: str, index: int | None, name: str) -> LiveObject | None:
         """The Pod of a replica under another name, with the host name that it always has.
 
         Like a follower it carries no marks of a tool that syncs Git, which does not know it.
@@ -231,7 +231,7 @@ class StoredRun:
         return overlays.patched_objects(made, lowered.edits, own_labels=lowered.own_labels).objects
 
     @_reading
-    def secrets(self) -> list[Object]:
+    def secrets(self) -> list[LiveObject]:
         """The Secrets that are made in the cluster, without their keys."""
         return [
             {**value, "metadata": {**value["metadata"], "namespace": self.namespace}}

@@ -8,8 +8,9 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Protocol
 
+from etcompile.k8s.objects import LiveObject
 from etcompile.kubeapi import Cluster, ClusterError, Resource
 
 _PAGE = 100
@@ -24,7 +25,6 @@ _RENEWAL = 120.0
 _PAGES = {"ConfigMap": 20}
 """The same of kinds whose objects may have a megabyte each."""
 
-Object = dict[str, Any]
 _log = logging.getLogger("etcompile.watch")
 
 
@@ -34,13 +34,13 @@ class Keeper(Protocol):
     def begin(self, place: str | None) -> None:
         """A list of the objects of a namespace, or of all, begins."""
 
-    def listed(self, place: str | None, objects: Iterable[Object]) -> None:
+    def listed(self, place: str | None, objects: Iterable[LiveObject]) -> None:
         """Some of the objects of that list."""
 
     def complete(self, place: str | None, version: str) -> None:
         """That list is complete; it is as of a resource version."""
 
-    def changed(self, kind: str, value: Object) -> None:
+    def changed(self, kind: str, value: LiveObject) -> None:
         """An object was added or modified, or it is gone: `ADDED`, `MODIFIED`, `DELETED`."""
 
 

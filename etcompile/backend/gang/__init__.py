@@ -6,13 +6,14 @@ makes Pods its own in `marking`, what would make it wait for ever in `rules`; wi
 none of them is imported.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
 from etcompile.diagnostics import Diagnostic, Source
+from etcompile.k8s.objects import Object
 from etcompile.model import Job, Settings
 from etcompile.model.schedulers import names_queue, scheduler_keys
 
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from etcompile.backend.gang.scheduler import Scheduler
 
 __all__ = ["ganged", "needs", "problems", "scheduler_of", "suited"]
-
-Object = Mapping[str, Any]
 
 
 def scheduler_of(name: str) -> "Scheduler":

@@ -10,9 +10,10 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from etcompile.backend.gang.group import Group, Object, pod_specs
+from etcompile.backend.gang.group import Group, pod_specs
 from etcompile.backend.gang.scheduler import Scheduler
 from etcompile.diagnostics import Diagnostic, Location, Source, codes, diagnose
+from etcompile.k8s.objects import Object
 from etcompile.model.protocol import ROLE_LABEL
 from etcompile.model.schedulers import SCHEDULER_NAMES
 

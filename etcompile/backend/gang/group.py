@@ -11,10 +11,9 @@ from msgspec import Struct
 
 from etcompile.backend.gang import requests
 from etcompile.backend.gang.queues import QueueClaim, queue_claims
+from etcompile.k8s.objects import Object
 from etcompile.model import Gang, Job, Member, Role, Settings
 from etcompile.model.protocol import INDEX_LABEL, ROLE_LABEL
-
-Object = Mapping[str, Any]
 
 
 class Share(Struct, frozen=True):

@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from etcompile.backend.gang.group import Group, Object, Place, pod_specs
+from etcompile.backend.gang.group import Group, Place, pod_specs
 from etcompile.backend.gang.podgroup import group_metadata
 from etcompile.backend.gang.scheduler import NOT_QUEUED, Membership, Scheduler
 from etcompile.diagnostics import Diagnostic, codes, diagnose
+from etcompile.k8s.objects import Object
 from etcompile.model.schedulers import SCHEDULER_NAMES
 
 _API = "scheduling.run.ai/v2alpha2"

@@ -10,6 +10,7 @@ from typing import Any
 
 from etcompile.backend.gang.queues import QUEUE_KEYS, QueueKey
 from etcompile.diagnostics import Diagnostic, Location, Source, codes, diagnose
+from etcompile.k8s.objects import Object
 from etcompile.model import Job, Settings
 from etcompile.model.protocol import ROLE_LABEL
 from etcompile.model.schedulers import (
@@ -19,7 +20,6 @@ from etcompile.model.schedulers import (
     reader_of,
 )
 
-Object = Mapping[str, Any]
 _GROUPS_ALONE = ("volcano", "kai")
 """Schedulers that make a group of one for a Pod that is in none and has no owner."""
 _ONLY_KUEUE = "only Kueue has LocalQueues"

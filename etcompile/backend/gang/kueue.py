@@ -7,9 +7,10 @@ run's Pods need names of their own (4.5).
 
 from collections.abc import Iterator, Sequence
 
-from etcompile.backend.gang.group import Group, Object, Place, pod_specs
+from etcompile.backend.gang.group import Group, Place, pod_specs
 from etcompile.backend.gang.scheduler import LABEL, Membership, Scheduler
 from etcompile.diagnostics import Diagnostic, codes, diagnose
+from etcompile.k8s.objects import Object
 from etcompile.model import Member
 from etcompile.model.schedulers import KUEUE_QUEUE
 

@@ -7,8 +7,9 @@ Pods, only what differs is made anew.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from etcompile.backend.gang.group import Group, Object, Place, group_of, place_of
+from etcompile.backend.gang.group import Group, Place, group_of, place_of
 from etcompile.backend.gang.scheduler import Membership, Scheduler
+from etcompile.k8s.objects import Object
 from etcompile.model import Job, Settings
 
 

@@ -7,10 +7,11 @@ one by one: hence a version must be given.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from etcompile.backend.gang.group import Group, Object, Place, pod_specs
+from etcompile.backend.gang.group import Group, Place, pod_specs
 from etcompile.backend.gang.podgroup import group_metadata
 from etcompile.backend.gang.scheduler import NOT_QUEUED, Membership, Scheduler
 from etcompile.diagnostics import Diagnostic, codes, diagnose
+from etcompile.k8s.objects import Object
 
 _WORKLOADS, _GROUPS, _BETA = 35, 36, 37
 """The minor versions since which there are Workloads, PodGroups, and PodGroups of which the

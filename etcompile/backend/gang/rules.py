@@ -9,10 +9,11 @@ from typing import Any
 
 from etcompile.backend.gang import requests
 from etcompile.backend.gang.assignment import Written, priority_problems, scheduler_problems
-from etcompile.backend.gang.group import Group, Object, Share, place_of, pod_specs
+from etcompile.backend.gang.group import Group, Share, place_of, pod_specs
 from etcompile.backend.gang.scheduler import LABEL, SUBDOMAIN, Scheduler
 from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
 from etcompile.diagnostics.excerpts import excerpts
+from etcompile.k8s.objects import Object
 from etcompile.model import Job
 from etcompile.model.protocol import ROLE_LABEL
 from etcompile.model.schedulers import QUEUE_ANNOTATIONS, QUEUE_LABELS

@@ -10,8 +10,9 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from etcompile.backend.gang.group import Group, Object, Place
+from etcompile.backend.gang.group import Group, Place
 from etcompile.diagnostics import Diagnostic
+from etcompile.k8s.objects import Object
 from etcompile.model import Labels
 
 LABEL = re.compile(r"(?=.{1,63}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)

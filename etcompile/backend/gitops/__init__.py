@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from msgspec import structs
 
 from etcompile.backend.gitops import argocd, flux, kapp, kpt
-from etcompile.backend.gitops.situation import Object, Situation
+from etcompile.backend.gitops.situation import Situation
+from etcompile.k8s.objects import Object
 from etcompile.model import Profile
 
 __all__ = ["Situation", "annotated"]

@@ -4,7 +4,8 @@ No Force, no Replace, no hook on anything: each of them restarts a healthy train
 (reference/gitops.md 0, facts 6 and 7, and 1.7).
 """
 
-from etcompile.backend.gitops.situation import Object, Situation, must_not_be_copied
+from etcompile.backend.gitops.situation import Situation, must_not_be_copied
+from etcompile.k8s.objects import Object
 
 _OPTIONS = "argocd.argoproj.io/sync-options"
 _KEPT = frozenset({"Namespace", "PersistentVolumeClaim"})

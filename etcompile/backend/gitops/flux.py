@@ -3,7 +3,8 @@
 Flux has no waves; the launcher's gate does without them (reference/gitops.md 2.3).
 """
 
-from etcompile.backend.gitops.situation import Object, Situation
+from etcompile.backend.gitops.situation import Situation
+from etcompile.k8s.objects import Object
 
 _KEPT = frozenset({"Namespace", "PersistentVolumeClaim"})
 

@@ -1,6 +1,7 @@
 """kapp: a change group for each wave of a job, and each after all that come before it."""
 
-from etcompile.backend.gitops.situation import Object, Situation, must_not_be_copied
+from etcompile.backend.gitops.situation import Situation, must_not_be_copied
+from etcompile.k8s.objects import Object
 
 _NO_COPY = "kapp.k14s.io/disable-original"
 

@@ -4,7 +4,8 @@ kpt applies nothing that depends on an object before that one is ready, and refu
 object that is not in the package, so only Pods of the output are named.
 """
 
-from etcompile.backend.gitops.situation import Object, Situation
+from etcompile.backend.gitops.situation import Situation
+from etcompile.k8s.objects import Object
 
 
 def annotations(value: Object, wave: int, situation: Situation) -> dict[str, str]:  # noqa: ARG001

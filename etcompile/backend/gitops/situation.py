@@ -4,16 +4,14 @@ Apart so that the tools know neither jobs nor each other.
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 from msgspec import Struct, field
 
 from etcompile.backend.config import UNTIL_DONE, is_resident, wrapper
 from etcompile.backend.gates import waits
+from etcompile.k8s.objects import Object
 from etcompile.model import Job
 from etcompile.model.sizes import is_copied
-
-Object = Mapping[str, Any]
 
 _SMALL = frozenset({"Pod", "Service", "ServiceAccount", "Namespace"})
 """Kinds of which there are thousands, and which do not grow with the job."""

@@ -5,7 +5,6 @@ went on with half of a job would apply half of it.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 from msgspec import Struct, structs
 
@@ -16,10 +15,9 @@ from etcompile.integrations.krm.config import work
 from etcompile.integrations.krm.places import PATHS, annotations, document, metadata
 from etcompile.integrations.krm.resource_list import Item, ResourceList, resource_list, written
 from etcompile.integrations.krm.results import results
+from etcompile.k8s.objects import Object
 from etcompile.load import Document
 from etcompile.options import Options
-
-Object = Mapping[str, Any]
 
 _LOCAL = "config.kubernetes.io/local-config"
 _FILES = (*PATHS, "internal.config.kubernetes.io/package-path")

@@ -10,11 +10,12 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from etcompile.k8s.objects import Object
 from etcompile.load import Document
 from etcompile.model import Job
 from etcompile.plan.classes import matched
 from etcompile.plan.rights import Rights
-from etcompile.plan.step import Object, ObjectRef, Step, reference
+from etcompile.plan.step import ObjectRef, Step, reference
 
 Outcome = Literal[
     "same", "any time", "at the end", "runs on", "new", "kept", "left over", "useless"

@@ -10,9 +10,10 @@ from typing import Any
 
 from msgspec import Struct
 
+from etcompile.k8s.objects import Object
 from etcompile.plan.bundles import label, split
 from etcompile.plan.graph import Node
-from etcompile.plan.step import DESTROYS, Action, FieldChange, Object, ObjectRef, Plan, Step
+from etcompile.plan.step import DESTROYS, Action, FieldChange, ObjectRef, Plan, Step
 
 _LISTED = 5
 """So many words for objects are in one line."""
