@@ -35,12 +35,12 @@ from etcompile.watch.deciding import decide
 from etcompile.watch.state import (
     BatchView,
     Gone,
-    Heard,
     HostsRecord,
     JobView,
-    Patience,
+    LogActivity,
     PodView,
     RunRecord,
+    Timeouts,
     read_record,
     record_data,
 )
@@ -82,7 +82,7 @@ class World:
     Args:
         documents: The job, and its intents.
         git: A tool syncs Git: it creates what is declared and missing, when `sync` is called.
-        patience: How long the watcher waits.
+        timeouts: How long the watcher waits.
         start: Create the job's Pods and let them get Ready.
     """
 
@@ -90,13 +90,13 @@ class World:
         self,
         *documents: dict[str, Any],
         git: bool = False,
-        patience: Patience | None = None,
+        timeouts: Timeouts | None = None,
         start: bool = True,
         **options: Any,
     ) -> None:
         self.job, self.settings = stored_job(*documents, **options)
         self.git = git
-        self.patience = patience or Patience()
+        self.timeouts = timeouts or Timeouts()
         self.now = START
         self.pods: dict[str, PodView] = {}
         self.gone: dict[str, Gone] = {}
@@ -115,7 +115,7 @@ class World:
         self.words: dict[str, float | None] = {}
         self.config_uid = "config-1"
         self.config_created = START
-        self.heard: dict[str, Heard] = {}
+        self.heard: dict[str, LogActivity] = {}
         self._uids = itertools.count(1)
         if start:
             self.sync()
@@ -164,7 +164,7 @@ class World:
             git_managed=self.git,
             watched_since=self.watched_since,
             declared_at=self.declared_at,
-            patience=self.patience,
+            timeouts=self.timeouts,
             heard=dict(self.heard),
             config_uid=self.config_uid,
             config_created=self.config_created,
@@ -346,7 +346,7 @@ class World:
                 if self._is(name, uid):
                     self.change(name, ending=True)
             case ReadLog(name, uid):
-                self.heard[uid] = Heard(self.now, self.words.get(name, 0.0))
+                self.heard[uid] = LogActivity(self.now, self.words.get(name, 0.0))
             case DeletePod(name, uid):
                 self._remove(name, uid)
             case ReplacePod(name, uid):

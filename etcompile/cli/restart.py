@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from etcompile.cli.rolling import Done
     from etcompile.kubeapi import Cluster
     from etcompile.status import Seen
-    from etcompile.watch.remaking import StoredRun
+    from etcompile.watch.run_pods import StoredRun
 
 _NOTICED = 2.0
 """Seconds in which a watcher notices that the Pods of a run are gone, and then that its record is.
@@ -179,7 +179,7 @@ def _stored(found: "Seen") -> tuple["StoredRun | None", str]:
     from etcompile.plan.claims import stranger
     from etcompile.stages.stored import StoredJobError
     from etcompile.status.deriving import is_config
-    from etcompile.watch.remaking import StoredRun
+    from etcompile.watch.run_pods import StoredRun
 
     problem = ""
     configs = [value for value in found.objects.values() if is_config(value)]

@@ -18,8 +18,8 @@ from etcompile.cli.usage import Command
 
 if TYPE_CHECKING:
     from etcompile.kubeapi import Cluster
+    from etcompile.watch.controller import Watcher
     from etcompile.watch.manifests import Installation
-    from etcompile.watch.running import Watcher
 
 UNREACHABLE = 6
 """Exit code: the API, or authentication."""
@@ -102,7 +102,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     Exit codes: 0 finished or stopped, 2 usage error, 6 the API server cannot be reached or refuses,
     130 interrupted.
     """
-    from etcompile.watch.selecting import SelectorError, selector
+    from etcompile.watch.job_selector import SelectorError, selector
 
     if given["namespaces"] and given["all_namespaces"]:
         raise click.UsageError("--namespace and --all-namespaces cannot be combined")
@@ -126,9 +126,9 @@ def command(ctx: click.Context, /, **given: Any) -> None:
 
 def _watch(given: dict[str, Any], chosen: Any) -> int:
     from etcompile.kubeapi import ClusterError, Retries, connect
-    from etcompile.watch.leading import Leading, Terms
+    from etcompile.watch.controller import Choices, Watcher
+    from etcompile.watch.leader_election import LeaderElection, LeaseDurations
     from etcompile.watch.manifests import NAME
-    from etcompile.watch.running import Choices, Watcher
 
     where = {"context": given["context"], "kubeconfig": given["kubeconfig"]}
     # Sent once: after a failure the watcher decides anew.
@@ -143,7 +143,9 @@ def _watch(given: dict[str, Any], chosen: Any) -> int:
     identity = os.environ.get("ETCOMPILE_WATCH_IDENTITY") or socket.gethostname()
     # The same Pod may have been started anew.
     identity = f"{identity}_{uuid.uuid4().hex[:8]}"
-    leading = Leading(electing, home, NAME, identity, terms=Terms.of(given["lease"]))
+    leading = LeaderElection(
+        electing, home, NAME, identity, terms=LeaseDurations.of(given["lease"])
+    )
     watcher = Watcher(cluster, Choices(namespaces, chosen), identity=identity, leading=leading)
     if given["once"]:
         try:
@@ -172,7 +174,7 @@ def _once(watcher: "Watcher", leading: Any) -> int:
 
 
 def _until_told(watcher: "Watcher", leading: Any, cluster: "Cluster", given: dict[str, Any]) -> int:
-    from etcompile.watch.serving import Serving
+    from etcompile.watch.endpoints import Endpoints
 
     stop, signals = threading.Event(), []
 
@@ -187,7 +189,7 @@ def _until_told(watcher: "Watcher", leading: Any, cluster: "Cluster", given: dic
         address, _, port = given["listen"].rpartition(":")
         checks = {"/healthz": watcher.healthy, "/readyz": watcher.ready}
         try:
-            serving = Serving(address.strip("[]"), int(port), watcher.metrics.text, checks)
+            serving = Endpoints(address.strip("[]"), int(port), watcher.metrics.text, checks)
         except (OSError, ValueError) as error:
             problem = f"cannot listen on {given['listen']}: {error}"
             if given["listen"] != _LISTEN:

@@ -14,26 +14,26 @@ from etcompile.watch.actions import (
     WriteStatus,
 )
 from etcompile.watch.rules import (
-    cleaning,
-    expiring,
-    finishing,
+    cleanup,
+    duplicate_ranks,
     gang,
-    hanging,
+    half_deleted,
     hostnames,
     hosts,
-    noticing,
-    replacing,
-    rivals,
+    lifecycle,
+    replacement,
     scaling,
-    starting,
-    superseding,
-    suspending,
+    startup,
+    stuck_pods,
+    superseded_run,
+    suspension,
+    ttl,
     unreachable,
     verdict,
 )
-from etcompile.watch.rules.places import Standing, standing
-from etcompile.watch.rules.ruling import Ruling
-from etcompile.watch.rules.stock import Stock, stock
+from etcompile.watch.rules.decision import Decision
+from etcompile.watch.rules.replica_states import ReplicaStates, states
+from etcompile.watch.rules.run_state import RunState, run_state
 from etcompile.watch.state import JobView, RunRecord
 
 
@@ -48,78 +48,78 @@ def decide(view: JobView, now: float) -> tuple[Action, ...]:
     Returns:
         Actions, to be carried out in this order; at most one `Requeue`, the last.
     """
-    around = standing(view)
-    ruling = _ruling(around, noticing.begun(around), now)
+    around = run_state(view)
+    decision = _ruling(around, lifecycle.begun(around), now)
     if view.is_orphaned:
-        ruling = Ruling(ruling.record, (*ruling.actions, noticing.orphaned(view)))
+        decision = Decision(decision.record, (*decision.actions, lifecycle.orphaned(view)))
     if view.superseded:
-        ruling = superseding.held(view, ruling, now)
-    elif ruling.record.reason in superseding.REASONS:
-        ruling = Ruling(superseding.undone(ruling.record), ruling.actions)
-    ruling = Ruling(ruling.record, (*ruling.actions, *finishing.half_deleted(view, now)))
-    stale = view.record is not None and not view.copied and not ruling.record.ended
-    quiet = noticing.quiet_from(around)
-    worth = noticing.worth_writing(view.record, ruling.record, quiet=now >= quiet)
+        decision = superseded_run.held(view, decision, now)
+    elif decision.record.reason in superseded_run.REASONS:
+        decision = Decision(superseded_run.undone(decision.record), decision.actions)
+    decision = Decision(decision.record, (*decision.actions, *half_deleted.half_deleted(view, now)))
+    stale = view.record is not None and not view.copied and not decision.record.ended
+    quiet = lifecycle.quiet_from(around)
+    worth = lifecycle.worth_writing(view.record, decision.record, quiet=now >= quiet)
     if not worth and not stale:
         # A time that has been would have the job looked at again and again, for nothing.
-        unwritten = ruling.record != view.record and now < quiet
+        unwritten = decision.record != view.record and now < quiet
         later = (Requeue(quiet),) if unwritten else ()
-        return tuple(_in_order((*ruling.actions, *later)))
-    actions = tuple(_in_order(ruling.actions))
+        return tuple(_in_order((*decision.actions, *later)))
+    actions = tuple(_in_order(decision.actions))
     # What is written down is not decided again. So it is told of at once: the requests after it
     # may fail, and would take an Event that comes after them along.
     told_first = sorted(actions, key=lambda one: not isinstance(one, EmitEvent))
-    return (WriteStatus(ruling.record), *told_first)
+    return (WriteStatus(decision.record), *told_first)
 
 
-def _ruling(around: Standing, record: RunRecord, now: float) -> Ruling:
+def _ruling(around: RunState, record: RunRecord, now: float) -> Decision:
     if record.ended:
         return _after_the_end(around, record, now)
     if around.job.run.suspended:
-        return suspending.suspended(around, record)
-    back = suspending.resumed(record)
-    record = noticing.noticed(around, back.record)
-    taken = stock(around, record)
+        return suspension.suspended(around, record)
+    back = suspension.resumed(record)
+    record = lifecycle.noticed(around, back.record)
+    taken = states(around, record)
     judged = verdict.judged(taken, record, now)
     actions = [*back.actions, *judged.actions]
     if judged.record.ended:
         after = _after_the_end(around, judged.record, now)
-        return Ruling(after.record, (*actions, *after.actions))
+        return Decision(after.record, (*actions, *after.actions))
     more = _losses(taken, judged.record, now)
     actions += more.actions
     if more.record != record:
-        taken = stock(around, more.record)
+        taken = states(around, more.record)
     if more.record.phase == "Restarting":
         actions += gang.carried_out(taken, more.record, now)
-    actions += hanging.listened(taken, now)
-    leaving = Ruling(more.record)
+    actions += stuck_pods.listened(taken, now)
+    leaving = Decision(more.record)
     if not around.view.superseded:
-        actions += rivals.leave(around, more.record, now)
+        actions += duplicate_ranks.leave(around, more.record, now)
         leaving = scaling.scaled_in(around, more.record, now)
     actions += leaving.actions
     actions += hosts.listed(taken, leaving.record, now)
-    waits = starting.held_up(taken, leaving.record, now)
+    waits = startup.held_up(taken, leaving.record, now)
     lost = unreachable.told(around, waits.record, now)
-    return Ruling(lost.record, (*actions, *waits.actions, *lost.actions))
+    return Decision(lost.record, (*actions, *waits.actions, *lost.actions))
 
 
-def _losses(taken: Stock, record: RunRecord, now: float) -> Ruling:
+def _losses(taken: ReplicaStates, record: RunRecord, now: float) -> Decision:
     """What becomes of replicas that were lost: all together come back, or each by itself."""
     if record.phase == "Restarting":
-        return Ruling(record)
+        return Decision(record)
     together = gang.joint_loss(taken, record, now)
     if together is not None:
         return together
-    around = taken.standing
-    losses = taken.new_losses(now, around.view.patience.settle)
-    ruling = replacing.replaced(taken, record, now)
+    around = taken.run_state
+    losses = taken.new_losses(now, around.view.timeouts.settle)
+    decision = replacement.replaced(taken, record, now)
     returning = [one for one in losses if one.returns]
-    return Ruling(hostnames.renamed(around, ruling.record, returning), ruling.actions)
+    return Decision(hostnames.renamed(around, decision.record, returning), decision.actions)
 
 
-def _after_the_end(around: Standing, record: RunRecord, now: float) -> Ruling:
-    expired = expiring.expired(around, record, now)
-    return Ruling(expired.record, (*cleaning.cleaned(around), *expired.actions))
+def _after_the_end(around: RunState, record: RunRecord, now: float) -> Decision:
+    expired = ttl.expired(around, record, now)
+    return Decision(expired.record, (*cleanup.cleaned(around), *expired.actions))
 
 
 def _in_order(actions: Iterable[Action]) -> Iterator[Action]:

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from etcompile._version import __version__
 from etcompile.k8s.objects import LiveObject
-from etcompile.watch import guarding
+from etcompile.watch import admission
 
 NAME = "etcompile-watch"
 """Of all objects of the watcher, its Lease included."""
@@ -142,8 +142,8 @@ def _policy(installation: Installation) -> list[LiveObject]:
     if not installation.policy:
         return []
     return [
-        guarding.policy(_LABELS),
-        guarding.binding(installation.home, installation.namespaces, _LABELS),
+        admission.policy(_LABELS),
+        admission.binding(installation.home, installation.namespaces, _LABELS),
     ]
 
 

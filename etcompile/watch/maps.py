@@ -12,8 +12,7 @@ from etcompile.backend.identity import job_labels
 from etcompile.k8s.objects import Object
 from etcompile.model.protocol import JOB_LABEL, hosts_name, status_name
 from etcompile.watch.actions import WriteHosts, WriteStatus
-from etcompile.watch.observing import SeenMap
-from etcompile.watch.remaking import StoredRun
+from etcompile.watch.run_pods import StoredRun
 from etcompile.watch.state import (
     ANCHOR,
     KEYS,
@@ -24,6 +23,7 @@ from etcompile.watch.state import (
     hosts_annotations,
     record_data,
 )
+from etcompile.watch.store import SeenMap
 
 _QUIET: Mapping[str, str] = {"argocd.argoproj.io/ignore-resource-updates": "true"}
 """Argo CD shows them as children of the job, and need not look at each change."""

@@ -47,20 +47,20 @@ class Metrics:
             ["verb", "kind", "status"],
             registry=self.registry,
         )
-        self.looks = Counter(
-            "etcompile_watch_looks",
+        self.reconciles = Counter(
+            "etcompile_watch_reconciles",
             "Reconciliations of jobs, by result: done, again or stopped.",
             ["outcome"],
             registry=self.registry,
         )
-        self.look_seconds = Histogram(
-            "etcompile_watch_look_seconds",
+        self.reconcile_seconds = Histogram(
+            "etcompile_watch_reconcile_seconds",
             "Duration of the reconciliation of a job, including its writes.",
             buckets=_SECONDS,
             registry=self.registry,
         )
         self.leads = Gauge(
-            "etcompile_watch_leads", "1 while this watcher is the leader.", registry=self.registry
+            "etcompile_watch_leader", "1 while this watcher is the leader.", registry=self.registry
         )
 
     def gauge(self, name: str, words: str, value: Callable[[], float]) -> None:

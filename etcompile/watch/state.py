@@ -15,9 +15,9 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct, field
 
-from etcompile.cluster.rollout.reasons import is_half_deleted
 from etcompile.model import MOST_PODS, Job, Settings
 from etcompile.model.protocol import INDEX_LABEL, RANK_LABEL, ROLE_LABEL, SPEC_HASH, WATCHER
+from etcompile.rollout.reasons import is_half_deleted
 
 TOUCHED = "etcompile.dev/touched"
 """Annotation of a Pod: which host lists its kubelet was last told to fetch."""
@@ -335,7 +335,7 @@ class Gone(Struct, frozen=True):
     unseen: bool = False
 
 
-class Heard(Struct, frozen=True, gc=False):
+class LogActivity(Struct, frozen=True, gc=False):
     """What is known of a Pod's log.
 
     Args:
@@ -350,7 +350,7 @@ class Heard(Struct, frozen=True, gc=False):
 # What is written down --------------------------------------------------------------------------
 
 
-class Trial(Struct, frozen=True, omit_defaults=True):
+class Backoff(Struct, frozen=True, omit_defaults=True):
     """What has become of a replica so far.
 
     Args:
@@ -366,7 +366,7 @@ class Trial(Struct, frozen=True, omit_defaults=True):
     at: float = 0.0
 
 
-class Line(Struct, frozen=True, omit_defaults=True):
+class RestartHistory(Struct, frozen=True, omit_defaults=True):
     """Those who have had a rank, one after the other.
 
     Args:
@@ -442,12 +442,12 @@ class RunRecord(Struct, frozen=True, omit_defaults=True):
     lost_restarts: int = 0
     seen: dict[str, str] = field(default_factory=dict)
     completed: dict[str, str] = field(default_factory=dict)
-    trials: dict[str, Trial] = field(default_factory=dict)
+    trials: dict[str, Backoff] = field(default_factory=dict)
     gang: tuple[str, ...] = ()
     launcher: str = ""
     names: dict[str, int] = field(default_factory=dict)
     leaving: dict[str, Leaving] = field(default_factory=dict)
-    lines: dict[str, Line] = field(default_factory=dict)
+    lines: dict[str, RestartHistory] = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
     failures: dict[str, int] = field(default_factory=dict)
     unreachable: tuple[str, ...] = ()
@@ -619,7 +619,7 @@ def _anchors(text: str) -> Iterator[tuple[str, Anchor]]:
 # The whole -------------------------------------------------------------------------------------
 
 
-class Patience(Struct, frozen=True):
+class Timeouts(Struct, frozen=True):
     """How long the watcher waits, in seconds.
 
     Args:
@@ -664,7 +664,7 @@ class JobView(Struct, frozen=True):
         git_managed: A tool brings back what is deleted, and deletes what Git does not declare.
         watched_since: When the watcher first had the whole picture of the job.
         declared_at: When the job in its ConfigMap was last written; None if nothing says it.
-        patience: How long the watcher waits.
+        timeouts: How long the watcher waits.
         heard: What is known of the logs of Pods, by UID, where the job limits their silence.
         config_uid: The UID of the job's ConfigMap.
         config_created: When that was created, in seconds since 1970.
@@ -686,8 +686,8 @@ class JobView(Struct, frozen=True):
     git_managed: bool = False
     watched_since: float = 0.0
     declared_at: float | None = None
-    patience: Patience = Patience()
-    heard: Mapping[str, Heard] = field(default_factory=dict)
+    timeouts: Timeouts = Timeouts()
+    heard: Mapping[str, LogActivity] = field(default_factory=dict)
     config_uid: str = ""
     config_created: float = 0.0
     copied: bool = True

@@ -25,7 +25,7 @@ import pytest
 
 from etcompile.watch.actions import CreatePod, EmitEvent, Requeue, WriteStatus
 from etcompile.watch.deciding import decide
-from etcompile.watch.remaking import StoredRun
+from etcompile.watch.run_pods import StoredRun
 from etcompile.watch.state import JobView, RunRecord, pod_view, record_data
 from specs import compiled, dlrover_type, elastic_job
 

@@ -12,10 +12,10 @@ from msgspec import structs
 
 from etcompile.watch.actions import Action, CreatePod, DeletePod, EmitEvent, Requeue
 from etcompile.watch.rules import limits
-from etcompile.watch.rules.places import Standing, renames
-from etcompile.watch.rules.returning import why
-from etcompile.watch.rules.ruling import Ruling, tried, wait
-from etcompile.watch.rules.stock import Replica, Stock
+from etcompile.watch.rules.decision import Decision, tried, wait
+from etcompile.watch.rules.replica_states import Replica, ReplicaStates
+from etcompile.watch.rules.restart_policy import why
+from etcompile.watch.rules.run_state import RunState, renames
 from etcompile.watch.state import RunRecord
 
 _ALL = "*"
@@ -23,35 +23,35 @@ _ALL = "*"
 
 
 def restarted(
-    stock: Stock,
+    states: ReplicaStates,
     record: RunRecord,
     now: float,
     message: str,
     loss: Replica | None,
     *,
     anew: bool,
-) -> Ruling:
+) -> Decision:
     """The record of a run whose Pods are all to go and to come back.
 
     Args:
-        stock: What has become of the replicas.
+        states: What has become of the replicas.
         record: The run record.
         now: The time.
         message: Why, in a sentence.
         loss: The replica that is to blame, if it is one.
         anew: The run starts anew, and its clock too; else only its Pods do.
     """
-    standing = stock.standing
-    patience = standing.view.patience
-    uids = tuple(one.place.pod.uid for one in stock.replicas if one.place.pod is not None)
+    run_state = states.run_state
+    timeouts = run_state.view.timeouts
+    uids = tuple(one.place.pod.uid for one in states.replicas if one.place.pod is not None)
     before = record.trials.get(_ALL)
-    lived = now - before.at if before else patience.forget
-    trial = tried(before, "", now, patience, lived)
+    lived = now - before.at if before else timeouts.forget
+    trial = tried(before, "", now, timeouts, lived)
     role = loss.place.role.name if loss is not None and limits.is_failure(loss) else None
     replaced = {**record.replaced, role: record.replaced.get(role, 0) + 1} if role else None
     attempts = {
         one.place.key: record.attempts.get(one.place.key, 0) + 1
-        for one in stock.replicas
+        for one in states.replicas
         if one.place.declared
     }
     made = structs.replace(
@@ -63,7 +63,7 @@ def restarted(
         restarts=record.restarts + 1,
         restarted_at=now,
         replaced=replaced or record.replaced,
-        lost_restarts=record.lost_restarts + sum(map(limits.restarts, stock.replicas)),
+        lost_restarts=record.lost_restarts + sum(map(limits.restarts, states.replicas)),
         completed={},
         trials={**record.trials, _ALL: trial},
         gang=uids,
@@ -73,67 +73,67 @@ def restarted(
         leaving={},
     )
     told = EmitEvent("JobRestarted", f"{message}: all of its Pods are recreated", warning=True)
-    return Ruling(made, (told,))
+    return Decision(made, (told,))
 
 
-def joint_loss(stock: Stock, record: RunRecord, now: float) -> Ruling | None:
+def joint_loss(states: ReplicaStates, record: RunRecord, now: float) -> Decision | None:
     """The restart of a gang that has just lost a member; None if it has not.
 
     Args:
-        stock: What has become of the replicas.
+        states: What has become of the replicas.
         record: The run record.
         now: The time.
     """
-    standing = stock.standing
-    if not standing.job.run.together:
+    run_state = states.run_state
+    if not run_state.job.run.together:
         return None
-    losses = [one for one in stock.new_losses(now, standing.view.patience.settle) if one.returns]
+    losses = [one for one in states.new_losses(now, run_state.view.timeouts.settle) if one.returns]
     if losses:
         lost = losses[0]
         what = why(lost.place.role, lost.cause or "failed", lost.last)
-        return restarted(stock, record, now, f"{lost.place.name}: {what}", lost, anew=False)
-    for one in stock.those("there"):
+        return restarted(states, record, now, f"{lost.place.name}: {what}", lost, anew=False)
+    for one in states.those("there"):
         # Its kubelet has started it again, and its peers have not noticed.
         if one.place.pod is not None and one.place.pod.restarts and not one.place.pod.deleting:
             message = f"{one.place.name}: its container was restarted"
-            return restarted(stock, record, now, message, None, anew=False)
+            return restarted(states, record, now, message, None, anew=False)
     return None
 
 
-def carried_out(stock: Stock, record: RunRecord, now: float) -> Iterator[Action]:
+def carried_out(states: ReplicaStates, record: RunRecord, now: float) -> Iterator[Action]:
     """What is left to do of a restart.
 
     Args:
-        stock: What has become of the replicas.
+        states: What has become of the replicas.
         record: The run record, of a run that is restarting.
         now: The time.
     """
-    standing = stock.standing
+    run_state = states.run_state
     trial = record.trials.get(_ALL)
-    due = record.restarted_at + (wait(trial.count, standing.view.patience) if trial else 0.0)
+    due = record.restarted_at + (wait(trial.count, run_state.view.timeouts) if trial else 0.0)
     if now < due:
         yield Requeue(due)
         return
-    going = stock.those("restarting")
+    going = states.those("restarting")
     for one in going:
         pod = one.place.pod
         if pod is not None and not pod.deleting:
             yield DeletePod(pod.name, pod.uid, "Restart")
-    for pod in standing.kept:
+    for pod in run_state.kept:
         # Those whose replacements have other names; they stay until these are there.
         if pod.uid in record.gang and not pod.deleting:
             yield DeletePod(pod.name, pod.uid, "Restart")
-    if going or _is_anyone_left(standing, record):
+    if going or _is_anyone_left(run_state, record):
         return
-    for one in stock.those("returning"):
+    for one in states.those("returning"):
         if one.place.pod is None:
             place = one.place
             renamed = place.declared not in ("", place.name)
             yield CreatePod(place.name, place.role.name, place.index, "Restart", renamed=renamed)
 
 
-def _is_anyone_left(standing: Standing, record: RunRecord) -> bool:
+def _is_anyone_left(run_state: RunState, record: RunRecord) -> bool:
     gang = frozenset(record.gang)
     # Kueue keeps who has ended until somebody else is there (reference/gang-scheduling.md 4.5).
-    kept = renames(standing.view)
-    return any(pod.uid in gang and not (kept and pod.ended) for pod in standing.of_this_run)
+    kept = renames(run_state.view)
+    return any(pod.uid in gang and not (kept and pod.ended) for pod in run_state.of_this_run)

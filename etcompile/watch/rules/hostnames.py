@@ -13,23 +13,23 @@ from msgspec import structs
 
 from etcompile.model import Job
 from etcompile.model.commands import discovers_hosts
-from etcompile.watch.rules.places import Standing
-from etcompile.watch.rules.stock import Replica
+from etcompile.watch.rules.replica_states import Replica
+from etcompile.watch.rules.run_state import RunState
 from etcompile.watch.state import RunRecord
 
 
-def renamed(standing: Standing, record: RunRecord, losses: Sequence[Replica]) -> RunRecord:
+def renamed(run_state: RunState, record: RunRecord, losses: Sequence[Replica]) -> RunRecord:
     """The record, with another name for each host that was lost while the launcher ran.
 
     Args:
-        standing: Who is there.
+        run_state: Who is there.
         record: The run record.
         losses: The replicas that were lost just now and come back.
     """
-    readers = standing.readers
-    if not losses or not readers or not _never_forgives(standing.job):
+    readers = run_state.readers
+    if not losses or not readers or not _never_forgives(run_state.job):
         return record
-    listed = {name for one in standing.job.host_lists if one.live for name in one.roles}
+    listed = {name for one in run_state.job.host_lists if one.live for name in one.roles}
     lost = [one.place for one in losses if one.place.role.name in listed]
     if not lost:
         return record

@@ -17,8 +17,8 @@ from msgspec import Struct, structs
 from etcompile.backend import host_line, host_names
 from etcompile.model import HostList, Job, Role, Settings
 from etcompile.watch.actions import Action, Requeue, TouchPod, WriteHosts
-from etcompile.watch.rules.places import Standing
-from etcompile.watch.rules.stock import Stock
+from etcompile.watch.rules.replica_states import ReplicaStates
+from etcompile.watch.rules.run_state import RunState
 from etcompile.watch.state import Anchor, HostsRecord, PodView, RunRecord
 
 _Names = Mapping[str, tuple[str, ...]]
@@ -61,32 +61,32 @@ class _Lists(Struct, frozen=True):
         return [role for name in one.roles if (role := self.job.role(name))]
 
 
-def listed(stock: Stock, record: RunRecord, now: float) -> Iterator[Action]:
+def listed(states: ReplicaStates, record: RunRecord, now: float) -> Iterator[Action]:
     """What is to be done so that the launcher knows its hosts.
 
     Args:
-        stock: What has become of the replicas.
+        states: What has become of the replicas.
         record: The run record.
         now: The time.
     """
-    standing = stock.standing
-    if not any(one.live for one in standing.job.host_lists):
+    run_state = states.run_state
+    if not any(one.live for one in run_state.job.host_lists):
         return
-    lists = _lists(stock, record)
-    before = standing.view.hosts
-    if not standing.readers and not _is_whole(lists):
+    lists = _lists(states, record)
+    before = run_state.view.hosts
+    if not run_state.readers and not _is_whole(lists):
         if before is None:
             return  # nobody asks yet, and the lists from Git say who is to come
         # Nor does anybody ask now: who comes can wait, but who is gone must not be read.
         lists = _only(lists, before)
     if before is None and not all(lists.ready.values()):
         return
-    hosts, until = _next(standing, lists, now)
+    hosts, until = _next(run_state, lists, now)
     if before is None or hosts.data != before.data:
         yield WriteHosts(hosts)
     else:
         hosts = before
-    yield from _touched(standing, lists, hosts)
+    yield from _touched(run_state, lists, hosts)
     if until is not None:
         yield Requeue(until)
 
@@ -114,12 +114,12 @@ def _digest(lists: tuple[tuple[str, str], ...]) -> str:
 # Who is listed ---------------------------------------------------------------------------------
 
 
-def _lists(stock: Stock, record: RunRecord) -> _Lists:
-    view = stock.standing.view
+def _lists(states: ReplicaStates, record: RunRecord) -> _Lists:
+    view = states.run_state.view
     job = structs.replace(view.job, namespace=view.namespace)
     live = tuple(one for one in job.host_lists if one.live)
     lists = _Lists(job, live, {}, view.settings)
-    ready = _ready(stock)
+    ready = _ready(states)
     names: dict[str, tuple[str, ...]] = {}
     for one in live:
         forms = lists.forms(one)
@@ -130,23 +130,23 @@ def _lists(stock: Stock, record: RunRecord) -> _Lists:
     return structs.replace(lists, ready=names)
 
 
-def _ready(stock: Stock) -> dict[str, list[tuple[str, str]]]:
+def _ready(states: ReplicaStates) -> dict[str, list[tuple[str, str]]]:
     """Of each role, the bare names and keys of the replicas that are Ready and stay."""
     found: dict[str, list[tuple[str, str]]] = {}
-    for one in stock.those("there"):
+    for one in states.those("there"):
         pod, place = one.place.pod, one.place
         if pod is not None and pod.ready and not pod.deleting and not pod.ended:
             stem = place.role.stem
             host = stem if place.index is None else f"{stem}-{place.index}"
             found.setdefault(place.role.name, []).append((host, place.key))
-    for role in stock.standing.job.roles:
-        if role.batch and _is_ready(role, stock.standing):
+    for role in states.run_state.job.roles:
+        if role.batch and _is_ready(role, states.run_state):
             found[role.name] = [(role.stem, role.name)]
     return found
 
 
-def _is_ready(role: Role, standing: Standing) -> bool:
-    return any(pod.role == role.name and pod.ready and not pod.deleting for pod in standing.batch)
+def _is_ready(role: Role, run_state: RunState) -> bool:
+    return any(pod.role == role.name and pod.ready and not pod.deleting for pod in run_state.batch)
 
 
 def _is_whole(lists: _Lists) -> bool:
@@ -170,17 +170,17 @@ def _only(lists: _Lists, before: HostsRecord) -> _Lists:
 # How it is written -----------------------------------------------------------------------------
 
 
-def _next(standing: Standing, lists: _Lists, now: float) -> tuple[HostsRecord, float | None]:
+def _next(run_state: RunState, lists: _Lists, now: float) -> tuple[HostsRecord, float | None]:
     """The lists as they are to be, and until when they have hosts only for a reader's sake."""
-    view = standing.view
+    view = run_state.view
     before = view.hosts
     old = lists.seeds() if before is None else {k: _names(v) for k, v in before.data.items()}
     # A reader may take no host at all for one without a name (reference 9, Empty output).
     ready = {key: names or old.get(key, ()) for key, names in lists.ready.items()}
     anchors: dict[str, Anchor] = {}
     names: _Names = ready
-    if standing.readers:
-        until = now + view.patience.overlap
+    if run_state.readers:
+        until = now + view.timeouts.overlap
         known = before.anchors if before else {}
         anchors = {name: one for name, one in known.items() if now < one.until <= until}
         names = _with(anchors, ready, old)
@@ -244,9 +244,9 @@ def _names(lines: str) -> tuple[str, ...]:
 # How it arrives --------------------------------------------------------------------------------
 
 
-def _touched(standing: Standing, lists: _Lists, hosts: HostsRecord) -> Iterator[Action]:
+def _touched(run_state: RunState, lists: _Lists, hosts: HostsRecord) -> Iterator[Action]:
     value = touch_value(hosts.data)
-    for pod in standing.readers:
+    for pod in run_state.readers:
         if pod.touched != value and _is_older(pod, hosts) and not _knows_them(pod, lists, hosts):
             yield TouchPod(pod.name, pod.uid, value)
 

@@ -7,7 +7,7 @@ that failed as a whole (reference/training-operator.md 5.4; 7, defects 2 and 3).
 from collections.abc import Sequence
 
 from etcompile.model import Job, Role
-from etcompile.watch.rules.stock import Replica, Stock
+from etcompile.watch.rules.replica_states import Replica, ReplicaStates
 from etcompile.watch.state import RunRecord
 
 
@@ -21,22 +21,22 @@ def is_failure(loss: Replica) -> bool:
     return loss.cause == "failed" and not (loss.last is not None and loss.last.refused)
 
 
-def is_exceeded(stock: Stock, record: RunRecord, losses: Sequence[Replica]) -> bool:
+def is_exceeded(states: ReplicaStates, record: RunRecord, losses: Sequence[Replica]) -> bool:
     """Whether replicas have failed too often.
 
     Args:
-        stock: What has become of the replicas.
+        states: What has become of the replicas.
         record: The run record.
         losses: What they lost just now.
     """
-    limit = _limit(stock.standing.job)
+    limit = _limit(states.run_state.job)
     if limit is None:
         return False
-    roles = [role.name for role in stock.standing.job.roles if counts(role)]
+    roles = [role.name for role in states.run_state.job.roles if counts(role)]
     new = [one for one in losses if is_failure(one) and counts(one.place.role)]
     failures = sum(record.replaced.get(role, 0) for role in roles)
-    failures += min(len(new), 1) if stock.standing.job.run.together else len(new)
-    in_place = record.lost_restarts + sum(restarts(one) for one in stock.replicas)
+    failures += min(len(new), 1) if states.run_state.job.run.together else len(new)
+    in_place = record.lost_restarts + sum(restarts(one) for one in states.replicas)
     # Restarts in place: as many as the limit, but for a limit of 0 (reference 5.4, a). Pods that
     # failed: more than the limit (b).
     return in_place >= max(limit, 1) or (failures > 0 and in_place + failures > limit)

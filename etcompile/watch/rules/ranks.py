@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 
 from etcompile.model import Member, Role
 from etcompile.model.completion import holder
-from etcompile.watch.state import Line, PodView, RunRecord
+from etcompile.watch.state import PodView, RestartHistory, RunRecord
 
 
 class Holder(Struct, frozen=True):
@@ -65,7 +65,7 @@ def holders(role: Role, own: Iterable[PodView], record: RunRecord) -> Iterator[H
         yield Holder(rank, key, found, found is member, others, record.run)
 
 
-def follower(declared: Member, line: Line) -> Member:
+def follower(declared: Member, line: RestartHistory) -> Member:
     """The replica that has the rank of a declared one.
 
     Args:
@@ -102,8 +102,8 @@ def next_number(role: Role, pods: Mapping[str, PodView], record: RunRecord) -> i
 
 
 def noted(
-    index: int | None, line: Line | None, declared: int | None, followed: Member | None
-) -> Line:
+    index: int | None, line: RestartHistory | None, declared: int | None, followed: Member | None
+) -> RestartHistory:
     """What the record is to say of a rank.
 
     Args:
@@ -112,16 +112,16 @@ def noted(
         declared: The number of the replica that is declared.
         followed: The replica that has it, if that is another one.
     """
-    before = line or Line(relaunches=followed.relaunches if followed else 0)
+    before = line or RestartHistory(relaunches=followed.relaunches if followed else 0)
     own = None if index == declared else index
     return before if before.index == own else structs.replace(before, index=own)
 
 
-def _holder(member: Member, pods: list[PodView], line: Line | None) -> Member:
+def _holder(member: Member, pods: list[PodView], line: RestartHistory | None) -> Member:
     recorded = line.index if line is not None else None
     found = holder(member.index, recorded, pods)
     if found == member.index:
         return member
     if line is not None and found == recorded:
         return follower(member, line)
-    return follower(member, Line(found, relaunches=len(pods) - 1))
+    return follower(member, RestartHistory(found, relaunches=len(pods) - 1))

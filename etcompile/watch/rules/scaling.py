@@ -11,27 +11,27 @@ from collections.abc import Iterator
 from msgspec import structs
 
 from etcompile.watch.actions import Action, DeletePod, EmitEvent, Requeue
+from etcompile.watch.rules.decision import Decision
 from etcompile.watch.rules.hosts import listed_hosts
-from etcompile.watch.rules.places import Standing
-from etcompile.watch.rules.ruling import Ruling
+from etcompile.watch.rules.run_state import RunState
 from etcompile.watch.state import Leaving, PodView, RunRecord
 
 
-def scaled_in(standing: Standing, record: RunRecord, now: float) -> Ruling:
+def scaled_in(run_state: RunState, record: RunRecord, now: float) -> Decision:
     """The record, with those who leave, and the removal of those who had their time.
 
     Args:
-        standing: Who is there.
+        run_state: Who is there.
         record: The run record.
         now: The time.
     """
-    view = standing.view
+    view = run_state.view
     surplus = [
         pod
-        for pod in standing.surplus
+        for pod in run_state.surplus
         # Who followed another, or was made here, is perhaps in no tool's inventory.
         if (not view.git_managed or pod.rank is not None or pod.made_here)
-        and not _comes(standing, record, pod)
+        and not _comes(run_state, record, pod)
     ]
     leaving = {pod.name: _leaving(record.leaving.get(pod.name), pod, now) for pod in surplus}
     told = [
@@ -39,11 +39,11 @@ def scaled_in(standing: Standing, record: RunRecord, now: float) -> Ruling:
         for pod in surplus
         if pod.name not in record.leaving
     ]
-    removed = [action for pod in surplus for action in _removed(standing, leaving, pod, now)]
-    return Ruling(structs.replace(record, leaving=leaving), (*removed, *told))
+    removed = [action for pod in surplus for action in _removed(run_state, leaving, pod, now)]
+    return Decision(structs.replace(record, leaving=leaving), (*removed, *told))
 
 
-def _comes(standing: Standing, record: RunRecord, pod: PodView) -> bool:
+def _comes(run_state: RunState, record: RunRecord, pod: PodView) -> bool:
     """Whether a worker is yet to be declared.
 
     A scale-out makes the Pod first, and changes the job once that is Ready; who was scaled in is
@@ -53,7 +53,7 @@ def _comes(standing: Standing, record: RunRecord, pod: PodView) -> bool:
         return False
     if pod.name in record.leaving and record.leaving[pod.name].uid == pod.uid:
         return False
-    declared_at = standing.view.declared_at
+    declared_at = run_state.view.declared_at
     return declared_at is not None and pod.created > declared_at
 
 
@@ -63,17 +63,17 @@ def _leaving(before: Leaving | None, pod: PodView, now: float) -> Leaving:
 
 
 def _removed(
-    standing: Standing, leaving: dict[str, Leaving], pod: PodView, now: float
+    run_state: RunState, leaving: dict[str, Leaving], pod: PodView, now: float
 ) -> Iterator[Action]:
     if pod.deleting:
         return
-    due = leaving[pod.name].since + standing.view.patience.drain
+    due = leaving[pod.name].since + run_state.view.timeouts.drain
     if now < due:
         yield Requeue(due)
-    elif pod.ended or _host(standing, pod) not in listed_hosts(standing.view.hosts):
+    elif pod.ended or _host(run_state, pod) not in listed_hosts(run_state.view.hosts):
         yield DeletePod(pod.name, pod.uid, "ScaledIn")
 
 
-def _host(standing: Standing, pod: PodView) -> str:
-    role = standing.job.role(pod.role)
+def _host(run_state: RunState, pod: PodView) -> str:
+    role = run_state.job.role(pod.role)
     return f"{role.stem}-{pod.index}" if role is not None else pod.name

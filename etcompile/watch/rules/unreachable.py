@@ -12,24 +12,24 @@ from collections.abc import Iterator, Sequence
 from msgspec import structs
 
 from etcompile.watch.actions import EmitEvent, Requeue
-from etcompile.watch.rules.places import Standing
-from etcompile.watch.rules.ruling import Ruling
+from etcompile.watch.rules.decision import Decision
+from etcompile.watch.rules.run_state import RunState
 from etcompile.watch.state import PodView, RunRecord
 
 
-def told(standing: Standing, record: RunRecord, now: float) -> Ruling:
+def told(run_state: RunState, record: RunRecord, now: float) -> Decision:
     """The record, with the Pods that hold up their replacements, and word of those that are new.
 
     Args:
-        standing: Who is there.
+        run_state: Who is there.
         record: The run record.
         now: The time.
     """
     known = frozenset(record.unreachable)
-    overdue = standing.view.patience.start
+    overdue = run_state.view.timeouts.start
     found: list[PodView] = []
     later: list[float] = []
-    for pod in _in_the_way(standing):
+    for pod in _in_the_way(run_state):
         if pod.phase == "Unknown" or now >= pod.due + overdue:
             found.append(pod)
         else:
@@ -39,10 +39,10 @@ def told(standing: Standing, record: RunRecord, now: float) -> Ruling:
         for pod in found
         if pod.uid not in known
     ]
-    others = _of_other_runs(standing)
+    others = _of_other_runs(run_state)
     if others:
-        newest = max(pod.created for pod in (*others, *standing.of_this_run))
-        due = max(newest, standing.view.declared_at or 0.0) + overdue
+        newest = max(pod.created for pod in (*others, *run_state.of_this_run))
+        due = max(newest, run_state.view.declared_at or 0.0) + overdue
         if now < due:
             # Somebody may be about to exchange them.
             later.append(due)
@@ -51,22 +51,22 @@ def told(standing: Standing, record: RunRecord, now: float) -> Ruling:
             actions.append(EmitEvent("NameTaken", _words_of(others), warning=True))
     uids = tuple(sorted(pod.uid for pod in (*found, *others)))
     again = [Requeue(min(later))] if later else []
-    return Ruling(structs.replace(record, unreachable=uids), (*actions, *again))
+    return Decision(structs.replace(record, unreachable=uids), (*actions, *again))
 
 
-def _in_the_way(standing: Standing) -> Iterator[PodView]:
+def _in_the_way(run_state: RunState) -> Iterator[PodView]:
     """Pods on their way out, and those of which nothing is known."""
-    for place in standing.places:
+    for place in run_state.places:
         pod = place.pod
         if pod is not None and (pod.phase == "Unknown" or (pod.deleting and pod.due)):
             yield pod
 
 
-def _of_other_runs(standing: Standing) -> list[PodView]:
+def _of_other_runs(run_state: RunState) -> list[PodView]:
     """Pods of other runs of the job that have the names of this one's."""
-    pods = standing.view.pods
-    found = (pods[place.name] for place in standing.places if place.taken)
-    return [pod for pod in found if pod.spec_hash not in ("", standing.view.spec_hash)]
+    pods = run_state.view.pods
+    found = (pods[place.name] for place in run_state.places if place.taken)
+    return [pod for pod in found if pod.spec_hash not in ("", run_state.view.spec_hash)]
 
 
 def _words_of(others: Sequence[PodView]) -> str:

@@ -11,10 +11,10 @@ from msgspec import Struct, structs
 from etcompile.model import Relaunch, Role
 from etcompile.model.completion import Completion, Decider, Outcome, completion
 from etcompile.watch.actions import Action, EmitEvent, Requeue
-from etcompile.watch.rules import following, gang, limits
-from etcompile.watch.rules.returning import why
-from etcompile.watch.rules.ruling import Ruling
-from etcompile.watch.rules.stock import Replica, State, Stock
+from etcompile.watch.rules import gang, limits, relaunch
+from etcompile.watch.rules.decision import Decision
+from etcompile.watch.rules.replica_states import Replica, ReplicaStates, State
+from etcompile.watch.rules.restart_policy import why
 from etcompile.watch.state import RunRecord
 
 
@@ -36,21 +36,21 @@ class End(Struct, frozen=True):
     loss: Replica | None = None
 
 
-def judged(stock: Stock, record: RunRecord, now: float) -> Ruling:
+def judged(states: ReplicaStates, record: RunRecord, now: float) -> Decision:
     """The record, with the end if the run is over; a restart of the job instead, if it has one.
 
     Args:
-        stock: What has become of the replicas.
+        states: What has become of the replicas.
         record: The run record.
         now: The time.
     """
-    job = stock.standing.job
-    end = _end(stock, record, now)
+    job = states.run_state.job
+    end = _end(states, record, now)
     if end is None:
-        return Ruling(record, tuple(_next_look(stock, record, now)))
+        return Decision(record, tuple(_next_look(states, record, now)))
     again = not end.succeeded and not end.final and job.run.restart == "OnFailure"
     if again and not limits.is_used_up(job, record):
-        return gang.restarted(stock, record, now, end.message, end.loss, anew=True)
+        return gang.restarted(states, record, now, end.message, end.loss, anew=True)
     if again:
         told = f"{end.message}, after {record.restarts} restarts of the job"
         end = structs.replace(end, reason="BackoffLimitExceeded", message=told)
@@ -64,29 +64,29 @@ def judged(stock: Stock, record: RunRecord, now: float) -> Ruling:
         leaving={},
     )
     name = "JobSucceeded" if end.succeeded else "JobFailed"
-    return Ruling(ended, (EmitEvent(name, end.message, warning=not end.succeeded),))
+    return Decision(ended, (EmitEvent(name, end.message, warning=not end.succeeded),))
 
 
-def _end(stock: Stock, record: RunRecord, now: float) -> End | None:
-    if done := _success(stock):
+def _end(states: ReplicaStates, record: RunRecord, now: float) -> End | None:
+    if done := _success(states):
         return End("Completed", done, succeeded=True)
-    deadline = _deadline(stock, record)
-    if deadline is not None and (now >= deadline or _is_late(stock)):
+    deadline = _deadline(states, record)
+    if deadline is not None and (now >= deadline or _is_late(states)):
         return End("DeadlineExceeded", "the job ran longer than its deadline", final=True)
-    if stock.standing.view.batch and (reason := stock.standing.view.batch.failed):
-        name = stock.standing.view.batch.name
+    if states.run_state.view.batch and (reason := states.run_state.view.batch.failed):
+        name = states.run_state.view.batch.name
         return End(reason, f"the Job {name} failed: {reason}", final=True)
-    losses = stock.new_losses(now, stock.standing.view.patience.settle)
-    if (end := _worn_out(stock, record, losses) or _waited(stock, now)) is not None:
+    losses = states.new_losses(now, states.run_state.view.timeouts.settle)
+    if (end := _worn_out(states, record, losses) or _waited(states, now)) is not None:
         return end
-    failed = _fatal(stock, record, now)
+    failed = _fatal(states, record, now)
     if failed is not None:
         what = why(failed.place.role, failed.cause or "failed", failed.last)
         return End("PodFailed", f"{failed.place.name}: {what}", loss=failed)
-    if limits.is_exceeded(stock, record, [one for one in losses if one.returns]):
-        limit = stock.standing.job.run.backoff_limit
+    if limits.is_exceeded(states, record, [one for one in losses if one.returns]):
+        limit = states.run_state.job.run.backoff_limit
         return End("BackoffLimitExceeded", f"replicas failed more than {limit} times")
-    if _completion(stock).end == "hopeless":
+    if _completion(states).end == "hopeless":
         return End("NoneLeft", "no replica is left that could make it succeed")
     return None
 
@@ -94,97 +94,97 @@ def _end(stock: Stock, record: RunRecord, now: float) -> End | None:
 # Success ---------------------------------------------------------------------------------------
 
 
-def _success(stock: Stock) -> str:
+def _success(states: ReplicaStates) -> str:
     """What the run has succeeded by; empty if it has not."""
-    standing = stock.standing
-    deciding = standing.job.run.success.roles
-    batch = [pod for pod in standing.batch if pod.role in deciding]
-    view = standing.view.batch
-    if any(role.batch for role in standing.job.roles if role.name in deciding):
+    run_state = states.run_state
+    deciding = run_state.job.run.success.roles
+    batch = [pod for pod in run_state.batch if pod.role in deciding]
+    view = run_state.view.batch
+    if any(role.batch for role in run_state.job.roles if role.name in deciding):
         done = next((pod for pod in batch if pod.phase == "Succeeded" and not pod.deleting), None)
         if view is not None and view.succeeded:
             return f"{view.name} succeeded"
         return f"{done.name} succeeded" if done else ""
-    return _completion(stock).why
+    return _completion(states).why
 
 
-def _deciding(stock: Stock) -> list[Replica]:
-    deciding = stock.standing.job.run.success.roles
-    return [one for one in stock.replicas if one.place.role.name in deciding]
+def _deciding(states: ReplicaStates) -> list[Replica]:
+    deciding = states.run_state.job.run.success.roles
+    return [one for one in states.replicas if one.place.role.name in deciding]
 
 
-def _completion(stock: Stock) -> Completion:
+def _completion(states: ReplicaStates) -> Completion:
     """What the replicas that decide come to, by what was decided about each."""
     outcomes: dict[State, Outcome] = {"done": "done", "left": "out"}
     deciders = [
         Decider(one.place.name, one.place.number == 0, outcomes.get(one.state, "open"))
-        for one in _deciding(stock)
+        for one in _deciding(states)
     ]
-    return completion(stock.standing.job.run.success, deciders)
+    return completion(states.run_state.job.run.success, deciders)
 
 
 # Failure ---------------------------------------------------------------------------------------
 
 
-def _deadline(stock: Stock, record: RunRecord) -> float | None:
-    job = stock.standing.job
+def _deadline(states: ReplicaStates, record: RunRecord) -> float | None:
+    job = states.run_state.job
     if job.run.deadline is None or any(role.batch for role in job.roles):
         return None  # a Job of Kubernetes has its own
     return None if record.started is None else record.started + job.run.deadline
 
 
-def _is_late(stock: Stock) -> bool:
+def _is_late(states: ReplicaStates) -> bool:
     """Whether a Pod's own clock was faster: it has the deadline of the job."""
     return any(
         one.last is not None and one.last.reason == "DeadlineExceeded"
-        for one in stock.those("lost")
+        for one in states.those("lost")
         if one.place.role.deadline is not None
         and "activeDeadlineSeconds" not in one.place.role.template.spec
     )
 
 
-def _fatal(stock: Stock, record: RunRecord, now: float) -> Replica | None:
+def _fatal(states: ReplicaStates, record: RunRecord, now: float) -> Replica | None:
     """The loss that the run cannot get over."""
-    patience = stock.standing.view.patience.verdict
-    for one in stock.new_losses(now, patience):
+    timeouts = states.run_state.view.timeouts.verdict
+    for one in states.new_losses(now, timeouts):
         role = one.place.role
-        if role.vital and not (one.returns and _may_return(stock, record, one)):
-            if is_spared(stock, one):
+        if role.vital and not (one.returns and _may_return(states, record, one)):
+            if is_spared(states, one):
                 continue
             return one
     return None
 
 
-def is_spared(stock: Stock, loss: Replica) -> bool:
+def is_spared(states: ReplicaStates, loss: Replica) -> bool:
     """Whether a run goes on without a replica that does not come back.
 
     It does while as many are left as are enough (reference/dlrover.md 4.3).
 
     Args:
-        stock: What has become of the replicas.
+        states: What has become of the replicas.
         loss: The replica.
     """
-    success = stock.standing.job.run.success
+    success = states.run_state.job.run.success
     if success.least is None or loss.place.role.name not in success.roles:
         return False
     remaining = [
         one
-        for one in _deciding(stock)
+        for one in _deciding(states)
         if one.state != "left" and (one.state != "lost" or one.returns)
     ]
     return len(remaining) >= success.least
 
 
-def _worn_out(stock: Stock, record: RunRecord, losses: list[Replica]) -> End | None:
+def _worn_out(states: ReplicaStates, record: RunRecord, losses: list[Replica]) -> End | None:
     """The end of a run in which too many Pods of a role have failed."""
-    for role in stock.standing.job.roles:
+    for role in states.run_state.job.roles:
         if role.relaunch is None or role.relaunch.budget is None:
             continue
         new = [
             one
             for one in losses
             if one.place.role.name == role.name
-            and following.is_failure(one.cause or "failed", one.last)
+            and relaunch.is_failure(one.cause or "failed", one.last)
         ]
         failures = record.failures.get(role.name, 0) + len(new)
         if new and failures > role.relaunch.budget:
@@ -194,12 +194,12 @@ def _worn_out(stock: Stock, record: RunRecord, losses: list[Replica]) -> End | N
     return None
 
 
-def _waited(stock: Stock, now: float) -> End | None:
+def _waited(states: ReplicaStates, now: float) -> End | None:
     """The end of a run whose Pods wait too long to start (reference/dlrover.md 4.3)."""
-    for role, rules, due in _waiting(stock):
+    for role, rules, due in _waiting(states):
         if now < due:
             continue
-        others = [one for one in stock.replicas if one.place.role is role]
+        others = [one for one in states.replicas if one.place.role is role]
         running = sum(one.place.pod is not None and one.place.pod.ready for one in others)
         least = role.bounds.minimum if role.bounds else len(role.members)
         if rules.tolerance == "any" or running < least:
@@ -208,14 +208,14 @@ def _waited(stock: Stock, now: float) -> End | None:
     return None
 
 
-def _waiting(stock: Stock) -> Iterator[tuple[Role, Relaunch, float]]:
+def _waiting(states: ReplicaStates) -> Iterator[tuple[Role, Relaunch, float]]:
     """Roles with a Pod that is Pending, their limits, and until when it may be.
 
     Not where a gang scheduler makes them wait: its queue may be as long as it is.
     """
-    if stock.standing.view.settings.gang != "none":
+    if states.run_state.view.settings.gang != "none":
         return
-    for one in stock.those("there"):
+    for one in states.those("there"):
         pod, rules = one.place.pod, one.place.role.relaunch
         if rules is None or rules.pending is None or rules.tolerance == "never":
             continue
@@ -223,13 +223,13 @@ def _waiting(stock: Stock) -> Iterator[tuple[Role, Relaunch, float]]:
             yield one.place.role, rules, pod.created + rules.pending
 
 
-def _may_return(stock: Stock, record: RunRecord, loss: Replica) -> bool:
+def _may_return(states: ReplicaStates, record: RunRecord, loss: Replica) -> bool:
     """Whether a launcher that failed is started again alone: only within the job's limit.
 
     Else the whole job is, if it restarts at all (reference/gitops.md 9, reference/et-operator.md
     4.5).
     """
-    run = stock.standing.job.run
+    run = states.run_state.job.run
     role = loss.place.role
     counts = limits.is_failure(loss) and role.name in run.success.roles
     if run.limits != "restarts" or not counts:
@@ -239,14 +239,14 @@ def _may_return(stock: Stock, record: RunRecord, loss: Replica) -> bool:
     return run.backoff_limit is None or record.replaced.get(role.name, 0) < run.backoff_limit
 
 
-def _next_look(stock: Stock, record: RunRecord, now: float) -> Iterator[Action]:
-    deadline = _deadline(stock, record)
+def _next_look(states: ReplicaStates, record: RunRecord, now: float) -> Iterator[Action]:
+    deadline = _deadline(states, record)
     if deadline is not None:
         yield Requeue(deadline)
-    for _, _, due in _waiting(stock):
+    for _, _, due in _waiting(states):
         if now < due:
             yield Requeue(due)
-    patience = stock.standing.view.patience
-    for one in stock.those("lost"):
+    timeouts = states.run_state.view.timeouts
+    for one in states.those("lost"):
         if one.since and not one.returns and one.place.role.vital:
-            yield Requeue(one.since + patience.verdict)
+            yield Requeue(one.since + timeouts.verdict)

@@ -8,9 +8,9 @@ import pytest
 from watched import ALL, QUICK, Place, Running
 
 from etcompile.kubeapi import connect
+from etcompile.watch.job_selector import Selector
 from etcompile.watch.manifests import NAME, Installation, manifests
-from etcompile.watch.selecting import Selector
-from etcompile.watch.state import Patience
+from etcompile.watch.state import Timeouts
 
 PATHS = {
     "ServiceAccount": "/api/v1/namespaces/{}/serviceaccounts",
@@ -71,14 +71,14 @@ def watching(control_plane, namespace, granted) -> Iterator[Callable[..., Runnin
         server: str = "",
         without: tuple[str, str] | None = None,
         leads: bool = True,
-        patience: Patience = QUICK,
+        timeouts: Timeouts = QUICK,
         chosen: Selector = ALL,
         logs: bool = False,
     ) -> Running:
         token = granted(without, logs=logs)
         kubeconfig = control_plane.kubeconfig(token=token, namespace=namespace, server=server)
         started.append(
-            Running(kubeconfig, namespace, leads=leads, patience=patience, chosen=chosen)
+            Running(kubeconfig, namespace, leads=leads, timeouts=timeouts, chosen=chosen)
         )
         return started[-1].start()
 

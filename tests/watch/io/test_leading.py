@@ -7,7 +7,7 @@ import pytest
 from watched import ONCE, TERMS, eventually
 
 from etcompile.kubeapi import connect
-from etcompile.watch.leading import Leading
+from etcompile.watch.leader_election import LeaderElection
 
 
 @pytest.fixture
@@ -15,13 +15,13 @@ def contender(control_plane, namespace):
     """`contender(name, server=URL)`: somebody who wants the Lease of this namespace."""
     opened = []
 
-    def make(name: str, server: str = "") -> Leading:
+    def make(name: str, server: str = "") -> LeaderElection:
         kubeconfig = control_plane.kubeconfig(
             token="admin-token", namespace=namespace, server=server
         )
         cluster = connect(kubeconfig=kubeconfig, retries=ONCE, timeout=2)
         opened.append(cluster)
-        return Leading(cluster, namespace, "lease", name, terms=TERMS)
+        return LeaderElection(cluster, namespace, "lease", name, terms=TERMS)
 
     yield make
     for cluster in opened:
@@ -40,7 +40,7 @@ def test_of_many_that_start_at_once_one_leads(contender):
     all_of_them = [contender(f"watcher-{number}") for number in range(8)]
     at_once = threading.Barrier(len(all_of_them))
 
-    def run(one: Leading) -> None:
+    def run(one: LeaderElection) -> None:
         at_once.wait()
         one.attempt()
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from etcompile.watch.observing import Observations
 from etcompile.watch.room import Room
+from etcompile.watch.store import Store
 
 KEY = ("ml", "bert")
 
@@ -30,11 +30,11 @@ def told() -> list:
 
 
 @pytest.fixture
-def seen(told) -> Observations:
-    return Observations(told.append, Room(2**30, 2**30))
+def seen(told) -> Store:
+    return Store(told.append, Room(2**30, 2**30))
 
 
-def view(seen: Observations):
+def view(seen: Store):
     return seen.job(KEY).pods["bert-worker-0"].view
 
 

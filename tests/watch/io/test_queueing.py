@@ -3,13 +3,13 @@
 import threading
 import time
 
-from etcompile.watch.queueing import JobQueue
+from etcompile.watch.workqueue import WorkQueue
 
 A, B = ("ml", "a"), ("ml", "b")
 
 
 def test_many_wishes_for_one_job_are_one_look():
-    queue = JobQueue()
+    queue = WorkQueue()
     for _ in range(100):
         queue.want(A)
     queue.want(B)
@@ -18,7 +18,7 @@ def test_many_wishes_for_one_job_are_one_look():
 
 
 def test_what_happens_to_a_job_in_hand_is_another_look_afterwards():
-    queue = JobQueue()
+    queue = WorkQueue()
     queue.want(A)
     assert queue.take() == A
     queue.want(A)
@@ -29,7 +29,7 @@ def test_what_happens_to_a_job_in_hand_is_another_look_afterwards():
 
 
 def test_a_job_is_looked_at_again_when_its_time_comes():
-    queue = JobQueue()
+    queue = WorkQueue()
     queue.want(A)
     queue.take()
     begun = time.monotonic()
@@ -40,7 +40,7 @@ def test_a_job_is_looked_at_again_when_its_time_comes():
 
 
 def test_times_that_were_put_off_are_not_kept():
-    queue = JobQueue()
+    queue = WorkQueue()
     keys = [("ml", f"job-{number}") for number in range(20)]
     weeks = time.monotonic() + 1_000_000
     for number in range(10_000):
@@ -56,7 +56,7 @@ def test_times_that_were_put_off_are_not_kept():
 
 
 def test_a_look_can_be_brought_forward_and_is_never_put_off_by_that():
-    queue = JobQueue()
+    queue = WorkQueue()
     queue.want(A)
     queue.take()
     queue.done(A, time.monotonic() + 1_000)
@@ -66,7 +66,7 @@ def test_a_look_can_be_brought_forward_and_is_never_put_off_by_that():
 
 
 def test_a_later_wish_takes_the_place_of_an_earlier_one():
-    queue = JobQueue()
+    queue = WorkQueue()
     for again in (time.monotonic() + 0.05, None):
         queue.want(A)
         queue.take()

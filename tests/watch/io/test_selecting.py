@@ -2,7 +2,7 @@
 
 import pytest
 
-from etcompile.watch.selecting import SelectorError, selector
+from etcompile.watch.job_selector import SelectorError, selector
 
 LABELS = {"team": "nlp", "tier": "prod", "paused": ""}
 

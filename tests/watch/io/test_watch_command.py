@@ -9,8 +9,8 @@ from watched import eventually, training_job
 
 from etcompile.cli.watch import command
 from etcompile.load import parse
+from etcompile.watch.endpoints import Endpoints
 from etcompile.watch.manifests import NAME, Installation, manifests
-from etcompile.watch.serving import Serving
 
 
 def written(*arguments: str) -> list[dict]:
@@ -73,7 +73,7 @@ def test_what_it_serves_tells_how_it_is(place, watching):
     place.submit(training_job())
     eventually(lambda: len(place.hosts()) == 2)
     checks = {"/healthz": running.watcher.healthy, "/readyz": running.watcher.ready}
-    with Serving("127.0.0.1", 0, running.watcher.metrics.text, checks) as serving:
+    with Endpoints("127.0.0.1", 0, running.watcher.metrics.text, checks) as serving:
 
         def get(path: str) -> str:
             with urllib.request.urlopen(f"http://127.0.0.1:{serving.port}{path}") as answer:
@@ -82,7 +82,7 @@ def test_what_it_serves_tells_how_it_is(place, watching):
         assert get("/healthz") == "healthy\n"
         assert get("/readyz") == "ready\n"
         metrics = get("/metrics")
-        assert "etcompile_watch_leads 1.0" in metrics
+        assert "etcompile_watch_leader 1.0" in metrics
         assert "etcompile_watch_pods 3.0" in metrics
         assert (
             'etcompile_watch_api_writes_total{kind="ConfigMap",status="ok",verb="create"}'
@@ -93,7 +93,7 @@ def test_what_it_serves_tells_how_it_is(place, watching):
 
 
 def test_a_check_that_fails_is_answered_with_503():
-    with Serving("127.0.0.1", 0, bytes, {"/readyz": lambda: (False, "not yet")}) as serving:
+    with Endpoints("127.0.0.1", 0, bytes, {"/readyz": lambda: (False, "not yet")}) as serving:
         with pytest.raises(urllib.error.HTTPError) as caught:
             urllib.request.urlopen(f"http://127.0.0.1:{serving.port}/readyz")
         with caught.value as answer:

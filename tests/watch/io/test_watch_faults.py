@@ -12,7 +12,7 @@ from watched import ONCE, eventually, training_job
 
 from etcompile.kubeapi import connect
 from etcompile.watch.manifests import NAME
-from etcompile.watch.streaming import Stream
+from etcompile.watch.reflector import Reflector
 
 
 def started(place, workers: int = 3) -> None:
@@ -158,7 +158,7 @@ def test_a_stream_lists_again_when_etcd_has_forgotten_where_it_was(control_plane
     with connect(kubeconfig=kubeconfig, retries=ONCE, timeout=5) as cluster:
         keeper, restarts, stop = Keeper(), [], threading.Event()
         # This API server reads pod templates straight from etcd, which forgets on demand.
-        stream = Stream(
+        stream = Reflector(
             cluster,
             "v1",
             "PodTemplate",

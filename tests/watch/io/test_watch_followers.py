@@ -103,7 +103,7 @@ def declared_gone() -> dict:
 
 
 def test_under_argo_cd_a_deleted_worker_comes_back_as_itself(place, watching):
-    watching(patience=structs.replace(QUICK, prune=0.5))
+    watching(timeouts=structs.replace(QUICK, prune=0.5))
     started(place, marks=tracked)
     before = place.uid(named(2))
     pods = place.cluster.resource("v1", "Pod")

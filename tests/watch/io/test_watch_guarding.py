@@ -9,9 +9,9 @@ from watched import eventually, training_job
 from etcompile.compiler import Options, compile  # noqa: A004
 from etcompile.kubeapi import Cluster, ClusterError, connect
 from etcompile.model.protocol import JOB_LABEL
-from etcompile.watch.guarding import LIVE_LISTS, is_guarded
+from etcompile.watch.admission import LIVE_LISTS, is_guarded
 from etcompile.watch.manifests import NAME, Installation, manifests
-from etcompile.watch.remaking import StoredRun
+from etcompile.watch.run_pods import StoredRun
 
 MAPS = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["*"]}]
 PODS = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["create"]}]

@@ -15,11 +15,11 @@ from watched import eventually, is_ready, training_job
 from etcompile.stages.stored import StoredJobError
 from etcompile.watch.actions import Requeue
 from etcompile.watch.deciding import decide
-from etcompile.watch.observing import Observations
-from etcompile.watch.queueing import backoff
-from etcompile.watch.remaking import StoredRun
 from etcompile.watch.room import Room
+from etcompile.watch.run_pods import StoredRun
 from etcompile.watch.state import JobView, PodView, RunRecord, hosts_record, read_record
+from etcompile.watch.store import Store
+from etcompile.watch.workqueue import backoff
 
 FUZZ = 400
 
@@ -189,7 +189,7 @@ def labelled(number: int, namespace: str, size: int, key: str = "record") -> dic
 
 
 def test_one_namespace_cannot_take_the_room_of_others():
-    seen = Observations(lambda _key: None, Room(1_000_000, 500_000))
+    seen = Store(lambda _key: None, Room(1_000_000, 500_000))
     for number in range(1, 50):
         seen.saw_map(labelled(number, "greedy", 100_000))
     seen.saw_map(labelled(90, "modest", 100_000))
@@ -202,7 +202,7 @@ def test_one_namespace_cannot_take_the_room_of_others():
 
 
 def test_what_goes_makes_room():
-    seen = Observations(lambda _key: None, Room(250_000, 250_000))
+    seen = Store(lambda _key: None, Room(250_000, 250_000))
     for number in (1, 2):
         seen.saw_map(labelled(number, "ml", 100_000))
     seen.saw_map(labelled(3, "ml", 100_000))
@@ -228,7 +228,7 @@ def test_what_goes_makes_room():
 
 
 def test_config_maps_without_end_are_not_remembered_without_end():
-    seen = Observations(lambda _key: None, Room(100_000, 100_000))
+    seen = Store(lambda _key: None, Room(100_000, 100_000))
     for number in range(1, 5000):
         seen.saw_map(labelled(number, "greedy", 10))
     assert len(seen.known()) < 1200
@@ -413,10 +413,10 @@ def test_a_watcher_rests_where_there_is_nothing_to_do(place, bert):
     place.cluster.create(own_map(place, "evil-status", "evil", record="[]"))
     place.cluster.create(config_of(place, training_job("evil")))
     eventually(lambda: told(place, "UnreadableRecord", "evil-status"))
-    before = bert.value("etcompile_watch_looks_total", outcome="done")
+    before = bert.value("etcompile_watch_reconciles_total", outcome="done")
     goes_on(place, bert)
     eventually(lambda: place.whole(2))
-    assert bert.value("etcompile_watch_looks_total", outcome="done") - before < 200
+    assert bert.value("etcompile_watch_reconciles_total", outcome="done") - before < 200
 
 
 def test_hostile_config_maps_of_every_form_leave_other_jobs_alone(place, bert):

@@ -6,11 +6,11 @@ from collections import deque
 from typing import Any
 
 import pytest
+from etcompile.stored import StoredJobError, read_text
 from watched import eventually, training_job
 
-from etcompile.stored import StoredJobError, read_text
-from etcompile.watch.observing import Observations
 from etcompile.watch.room import Room
+from etcompile.watch.store import Store
 from specs import dlrover_type, elastic_job, kubeflow_job
 
 ROUNDS = 12
@@ -100,8 +100,8 @@ def pod(name: str, version: int, namespace: str = "ml") -> dict[str, Any]:
 
 
 @pytest.fixture
-def seen() -> Observations:
-    return Observations(lambda _key: None, Room(2**30, 2**30))
+def seen() -> Store:
+    return Store(lambda _key: None, Room(2**30, 2**30))
 
 
 def test_nothing_is_kept_of_namespaces_that_came_and_went(seen):

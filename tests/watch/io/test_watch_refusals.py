@@ -5,8 +5,8 @@ import time
 import pytest
 from watched import eventually, training_job
 
+from etcompile.watch.controller import Watcher
 from etcompile.watch.manifests import NAME
-from etcompile.watch.running import Watcher
 
 
 def created(place) -> list[tuple[int, str]]:
@@ -63,9 +63,9 @@ def quota(place, pods: int) -> None:
 @pytest.fixture
 def patient(monkeypatch) -> None:
     """Watchers that try again only when they are told to."""
-    monkeypatch.setattr("etcompile.watch.holding._FIRST", 600.0)
-    monkeypatch.setattr("etcompile.watch.holding.LONGEST", 600.0)
-    monkeypatch.setattr("etcompile.watch.acting.LONGEST", 600.0)
+    monkeypatch.setattr("etcompile.watch.request_backoff._FIRST", 600.0)
+    monkeypatch.setattr("etcompile.watch.request_backoff.LONGEST", 600.0)
+    monkeypatch.setattr("etcompile.watch.executor.LONGEST", 600.0)
     monkeypatch.setattr(Watcher, "_later", lambda *_: time.time() + 600)
 
 

@@ -76,7 +76,7 @@ def test_the_rendered_rights_are_enough(place, watching):
 def test_each_right_is_needed(place, granted, control_plane, resource, verb):
     token = granted((resource, verb))
     kubeconfig = control_plane.kubeconfig(token=token, namespace=place.namespace)
-    running = Running(kubeconfig, place.namespace, leads=True, patience=QUICK)
+    running = Running(kubeconfig, place.namespace, leads=True, timeouts=QUICK)
     running.begin()
     try:
         life(place)

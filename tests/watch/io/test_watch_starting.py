@@ -53,7 +53,7 @@ def cannot_pull(place, name: str, reason: str) -> None:
 
 
 def test_a_job_whose_images_cannot_be_pulled_is_not_running_and_says_why(place, watching):
-    watching(patience=PATIENCE)
+    watching(timeouts=PATIENCE)
     place.submit(training_job(workers=2))
     for _ in range(3):  # kubelets say now this and now that
         for reason in ("ErrImagePull", "ImagePullBackOff"):
@@ -73,7 +73,7 @@ def test_a_job_whose_images_cannot_be_pulled_is_not_running_and_says_why(place, 
 
 
 def test_a_run_whose_replacements_cannot_be_pulled_is_not_running_any_more(place, watching):
-    watching(patience=PATIENCE)
+    watching(timeouts=PATIENCE)
     place.kubelets()
     workers = {**replicas("PyTorchJob", 2), "restartPolicy": "OnFailure"}
     place.submit(kubeflow_job("PyTorchJob", {"Worker": workers}))
@@ -100,7 +100,7 @@ def test_a_run_whose_replacements_cannot_be_pulled_is_not_running_any_more(place
 
 
 def test_a_pod_that_nobody_has_created_is_told_of(place, watching):
-    watching(patience=PATIENCE)
+    watching(timeouts=PATIENCE)
     place.kubelets()
     objects = place.compiled(training_job(workers=3))
     late = next(v for v in objects if v["kind"] == "Pod" and v["metadata"]["name"].endswith("-2"))
@@ -160,7 +160,7 @@ def test_a_pod_on_a_node_that_does_not_answer_is_waited_for_and_that_is_told(pla
         if value["kind"] == "Pod":
             value["spec"]["nodeName"] = "node-1"
 
-    watching(patience=PATIENCE)
+    watching(timeouts=PATIENCE)
     place.kubelets()
     place.submit(training_job(workers=2), marks=bound)
     eventually(lambda: place.whole(2))
@@ -177,7 +177,7 @@ def test_a_pod_on_a_node_that_does_not_answer_is_waited_for_and_that_is_told(pla
 
 
 def test_a_pod_of_which_nothing_is_known_is_told_of(place, watching):
-    watching(patience=PATIENCE)
+    watching(timeouts=PATIENCE)
     place.kubelets()
     place.submit(training_job(workers=2))
     eventually(lambda: place.whole(2))

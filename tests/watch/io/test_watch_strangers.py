@@ -7,7 +7,7 @@ from watched import eventually, training_job
 
 from etcompile.kubeapi import connect
 from etcompile.model.protocol import SPEC_HASH
-from etcompile.watch.belonging import difference
+from etcompile.watch.ownership import difference
 from etcompile.watch.state import ran
 
 CREATE = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["create"]}]

@@ -7,7 +7,7 @@ from msgspec import structs
 from watched import QUICK, eventually, training_job
 
 from etcompile.status import statuses
-from etcompile.watch.rules.superseding import REASON, UNREADABLE
+from etcompile.watch.rules.superseded_run import REASON, UNREADABLE
 
 IMAGE = "horovod/horovod:0.27.0"
 """Of another run: an image can be changed in place, but then the hash in the Pod cannot."""
@@ -92,7 +92,7 @@ def test_the_old_run_ends_as_it_would_have(place, watching):
 
 def test_pods_that_are_exchanged_are_not_made_again(place, watching):
     # As long as nobody could take the exchange for a refused one, however slow this machine is.
-    watching(patience=structs.replace(QUICK, verdict=12.0))
+    watching(timeouts=structs.replace(QUICK, verdict=12.0))
     begun(place)
     declare(place, job(IMAGE))
     objects = [one for one in place.compiled(job(IMAGE)) if one["kind"] == "Pod"]
@@ -163,7 +163,7 @@ def test_pods_of_a_larger_run_beside_the_old_ones_do_not_end_their_run(place, wa
 
 
 def test_pods_that_somebody_stopped_exchanging_half_way_are_told_of(place, watching):
-    watching(patience=structs.replace(QUICK, start=1.0))
+    watching(timeouts=structs.replace(QUICK, start=1.0))
     begun(place)
     declare(place, other())
     resource = place.cluster.resource("v1", "Pod")

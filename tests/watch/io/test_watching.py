@@ -9,9 +9,9 @@ import pytest
 from watched import QUICK, Running, eventually, training_job
 
 from etcompile.kubeapi import ClusterError
+from etcompile.watch.job_selector import selector
 from etcompile.watch.manifests import NAME
-from etcompile.watch.selecting import selector
-from etcompile.watch.state import Patience
+from etcompile.watch.state import Timeouts
 
 
 def started(place, workers: int = 2, **spec) -> None:
@@ -103,7 +103,7 @@ def test_a_worker_that_somebody_deletes_comes_back(place, watching):
 
 
 def test_a_worker_that_git_brings_back_first_is_not_touched(place, watching):
-    watching(patience=Patience(settle=0.5, verdict=2))
+    watching(timeouts=Timeouts(settle=0.5, verdict=2))
     started(place)
     eventually(lambda: place.data("bert-status"))
     pod = manifest(place.pod("bert-worker-0"))
@@ -328,13 +328,13 @@ def test_once_does_what_is_to_be_done_and_ends(place, granted, control_plane):
     place.submit(training_job())
     eventually(lambda: len(place.ready()) == 2)
     kubeconfig = control_plane.kubeconfig(token=granted(), namespace=place.namespace)
-    first = Running(kubeconfig, place.namespace, leads=False, patience=QUICK)
+    first = Running(kubeconfig, place.namespace, leads=False, timeouts=QUICK)
     first.watcher.once()
     assert place.hosts() == ["bert-worker-0", "bert-worker-1"]
     uid = place.uid("bert-worker-1")
     place.fails("bert-worker-1")
     first.cluster.close()
-    second = Running(kubeconfig, place.namespace, leads=False, patience=QUICK)
+    second = Running(kubeconfig, place.namespace, leads=False, timeouts=QUICK)
     second.watcher.once()
     assert place.uid("bert-worker-1") not in ("", uid)
     second.cluster.close()

@@ -12,18 +12,18 @@ from typing import Any
 from etcompile.compiler import Options, compile  # noqa: A004
 from etcompile.kubeapi import Cluster, ClusterError, Retries, connect
 from etcompile.model import Settings
-from etcompile.watch.leading import Leading, Terms
+from etcompile.watch.controller import Choices, Watcher
+from etcompile.watch.job_selector import Selector
+from etcompile.watch.leader_election import LeaderElection, LeaseDurations
 from etcompile.watch.manifests import NAME
-from etcompile.watch.running import Choices, Watcher
-from etcompile.watch.selecting import Selector
-from etcompile.watch.state import Patience
+from etcompile.watch.state import Timeouts
 
-QUICK = Patience(
+QUICK = Timeouts(
     settle=0.3, prune=0.6, verdict=1.5, backoff=0.2, longest=1.0, forget=600, overlap=0.5, drain=0.5
 )
 ALL = Selector()
 ONCE = Retries(attempts=1)
-TERMS = Terms(lease=3.0, renew=2.0, retry=0.2)
+TERMS = LeaseDurations(lease=3.0, renew=2.0, retry=0.2)
 
 
 def eventually(check: Callable[[], Any], seconds: float = 15.0, why: str = "") -> Any:
@@ -244,7 +244,7 @@ class Running:
         namespace: str,
         *,
         leads: bool,
-        patience: Patience,
+        timeouts: Timeouts,
         chosen: Selector = ALL,
     ) -> None:
         self.cluster = connect(kubeconfig=kubeconfig, namespace=namespace, retries=ONCE, timeout=5)
@@ -252,8 +252,8 @@ class Running:
         identity = f"test-{os.getpid()}-{id(self)}"
         if leads:
             electing = connect(kubeconfig=kubeconfig, namespace=namespace, retries=ONCE, timeout=2)
-            self.leading = Leading(electing, namespace, NAME, identity, terms=TERMS)
-        choices = Choices((namespace,), chosen, patience=patience)
+            self.leading = LeaderElection(electing, namespace, NAME, identity, terms=TERMS)
+        choices = Choices((namespace,), chosen, timeouts=timeouts)
         self.watcher = Watcher(self.cluster, choices, identity=identity, leading=self.leading)
         self._ended = threading.Event()
         self._electing = None

@@ -13,7 +13,7 @@ from watched import QUICK, Running
 
 def main() -> None:
     kubeconfig, namespace = sys.argv[1:]
-    running = Running(Path(kubeconfig), namespace, leads=True, patience=QUICK)
+    running = Running(Path(kubeconfig), namespace, leads=True, timeouts=QUICK)
     running.begin()
     sys.stdin.read()
     running.stop()

@@ -186,7 +186,7 @@ def assert_continuous(world: World) -> None:
         assert new
         for earlier in range(later):
             replaced_at = written[earlier + 1][0]
-            just_before = earlier == later - 1 or replaced_at > at - world.patience.overlap
+            just_before = earlier == later - 1 or replaced_at > at - world.timeouts.overlap
             if just_before and reader is not None and written[earlier][1] == reader:
                 assert written[earlier][2] & new, f"{written[earlier]} -> {new}"
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from etcompile.model import Settings
 from etcompile.watch.actions import CreatePod, DeletePod, EndPod, ReadLog, ReplacePod
-from etcompile.watch.state import Line
+from etcompile.watch.state import RestartHistory
 from specs import dlrover_type, elastic_job, scale_plan
 from world import World, stored_job
 
@@ -95,7 +95,7 @@ def test_a_lost_worker_is_followed_as_the_table_of_exit_codes_says(
     followers = sorted(world.followers)
     assert bool(followers) == (mark in "Rr")
     assert world.record.phase == ("Failed" if mark == "F" else "Running")
-    line = world.record.lines.get("worker/1", Line())
+    line = world.record.lines.get("worker/1", RestartHistory())
     assert (line.relaunches, line.counted) == {"R": (1, 1), "r": (1, 0)}.get(mark, (0, 0))
     if followers:
         follower = world.pods[followers[0]]
@@ -129,7 +129,7 @@ def test_restart_count_is_the_limit_and_five_is_the_most(given: int | None, most
     for _ in range(12):
         world.fail(name, 1)
         world.wait(400)
-        line = world.record.lines.get("worker/1", Line())
+        line = world.record.lines.get("worker/1", RestartHistory())
         if line.index is None or named(line.index) == name:
             break
         name = named(line.index)
@@ -156,7 +156,7 @@ def test_deletions_and_evictions_are_nobodys_fault() -> None:
         world.evict(name) if number % 2 else world.delete(name)
         world.wait(60)
     assert world.record.phase == "Running"
-    assert world.record.lines["worker/1"] == Line(15, relaunches=12)
+    assert world.record.lines["worker/1"] == RestartHistory(15, relaunches=12)
 
 
 # Numbers -----------------------------------------------------------------------------------------
@@ -204,7 +204,7 @@ def test_the_decision_outlives_a_watcher_that_dies_after_writing_it_down() -> No
     world.restart_watcher()
     world.wait(10)
     assert world.followers == {named(4)}
-    assert world.record.lines["worker/1"] == Line(4, relaunches=1, counted=1)
+    assert world.record.lines["worker/1"] == RestartHistory(4, relaunches=1, counted=1)
 
 
 # Two of one rank ---------------------------------------------------------------------------------
@@ -234,7 +234,7 @@ def test_under_git_a_deleted_worker_comes_back_under_its_own_name() -> None:
     world.wait(30)
     assert not world.followers
     assert world.pods[WORKER].ready
-    assert world.record.lines["worker/1"] == Line(relaunches=1)
+    assert world.record.lines["worker/1"] == RestartHistory(relaunches=1)
 
 
 def test_under_git_a_failed_worker_stays_and_a_follower_stands_beside_it() -> None:
@@ -448,7 +448,7 @@ def test_who_is_silent_for_too_long_is_ended_and_followed(git: bool) -> None:
     assert world.pods[WORKER].uid == before, "its log stays"
     assert world.followers == {named(4)}
     assert world.pods[named(4)].ready
-    assert world.record.lines["worker/1"] == Line(4, relaunches=1, counted=1)
+    assert world.record.lines["worker/1"] == RestartHistory(4, relaunches=1, counted=1)
     assert world.deleted == []
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from etcompile import Settings
 from etcompile.watch.actions import TouchPod, WriteHosts
-from etcompile.watch.state import Patience
+from etcompile.watch.state import Timeouts
 from specs import kubeflow_job, scale_in, scale_out, training_job, worker
 from world import World, mpi_job, stored_job
 
@@ -155,7 +155,7 @@ def test_who_stays_for_its_readers_goes_though_others_come_and_go() -> None:
     world.wait(60)
     unready(world, 0, 2, 3)
     unready(world, 0, 1)  # none of those that were Ready still is
-    end = world.now + Patience().overlap
+    end = world.now + Timeouts().overlap
     for flaps in range(40):
         unready(world, 0, 1 + flaps % 3)
         assert "mnist-worker-0" not in world.listed or world.now <= end, f"{flaps} changes later"
@@ -165,7 +165,7 @@ def test_who_stays_for_its_readers_goes_though_others_come_and_go() -> None:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_hosts_come_and_go_and_no_list_is_old_or_all_new(seed: int) -> None:
-    overlap = Patience().overlap
+    overlap = Timeouts().overlap
     chance = random.Random(seed)
     world = et_world(4)
     last = dict.fromkeys(world.listed, world.now)

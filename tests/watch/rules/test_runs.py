@@ -7,8 +7,8 @@ import pytest
 
 from etcompile import Settings
 from etcompile.watch.actions import CreatePod, DeletePod, EndPod, WriteStatus
-from etcompile.watch.rules.places import numbers, ranges
-from etcompile.watch.state import PodView, RunRecord, Trial, pod_view, read_record, record_data
+from etcompile.watch.rules.run_state import numbers, ranges
+from etcompile.watch.state import Backoff, PodView, RunRecord, pod_view, read_record, record_data
 from specs import kubeflow_job, replicas, training_job, worker
 from world import START, World, mpi_job, stored_job
 
@@ -578,7 +578,7 @@ def test_a_name_that_a_pod_of_another_run_has_is_waited_for() -> None:
 
 def test_a_record_reads_back_as_it_was_written() -> None:
     record = RunRecord(
-        "abc", "Failed", "PodFailed", "why", 1.5, 2.5, trials={"worker/3": Trial("u", count=2)}
+        "abc", "Failed", "PodFailed", "why", 1.5, 2.5, trials={"worker/3": Backoff("u", count=2)}
     )
     data = record_data(record)
     assert read_record(data) == record
@@ -596,7 +596,7 @@ def test_sets_of_replicas_read_back(members: set[int]) -> None:
 
 
 def test_a_record_of_a_thousand_failures_fits_into_a_config_map() -> None:
-    trials = {f"worker/{n}": Trial("0" * 36, count=3, at=1e9 + n / 7) for n in range(5000)}
+    trials = {f"worker/{n}": Backoff("0" * 36, count=3, at=1e9 + n / 7) for n in range(5000)}
     record = RunRecord("abc", trials=trials, gang=("0" * 36,) * 5000)
     assert len(msgspec.json.encode(record)) < 2**20
 

@@ -32,15 +32,15 @@ from etcompile.watch.actions import (
     WriteHosts,
     WriteStatus,
 )
-from etcompile.watch.holding import LONGEST, Holding
-from etcompile.watch.leading import MANAGER
+from etcompile.watch.events import Events
+from etcompile.watch.leader_election import MANAGER
 from etcompile.watch.maps import change, is_labelled, owned, why_foreign, written
 from etcompile.watch.metrics import Metrics
-from etcompile.watch.observing import Observations, SeenJob, SeenMap
-from etcompile.watch.queueing import JobKey
-from etcompile.watch.remaking import StoredRun
-from etcompile.watch.state import TOUCHED, Heard, seconds
-from etcompile.watch.telling import Events
+from etcompile.watch.request_backoff import LONGEST, RequestBackoff
+from etcompile.watch.run_pods import StoredRun
+from etcompile.watch.state import TOUCHED, LogActivity, seconds
+from etcompile.watch.store import SeenJob, SeenMap, Store
+from etcompile.watch.workqueue import JobKey
 
 Outcome = Literal["nothing", "some", "all"]
 """Of actions: none of them wrote anything, some were left for later, or all were carried out."""
@@ -57,7 +57,7 @@ _EVERY = "*"
 _Made = Mapping[tuple[str, int | None], Mapping[str, Any]]
 
 
-class NotLeadingError(Exception):
+class NotLeaderError(Exception):
     """This watcher may not act, or not any more."""
 
 
@@ -95,7 +95,7 @@ class Case(Struct, frozen=True):
     seen: SeenJob
 
 
-class Acting:
+class ActionExecutor:
     """Does what was decided; safe to share between threads.
 
     Args:
@@ -114,7 +114,7 @@ class Acting:
     def __init__(
         self,
         cluster: Cluster,
-        observations: Observations,
+        observations: Store,
         may: Callable[[], bool],
         metrics: Metrics,
         events: Events,
@@ -128,7 +128,7 @@ class Acting:
         self._events = events
         self._beside = beside
         self._hurry = hurry
-        self.held = Holding()
+        self.held = RequestBackoff()
 
     def act(self, case: Case, actions: Sequence[Action]) -> Outcome:
         """Carries out actions, in their order; those on Pods that stand together side by side.
@@ -147,7 +147,7 @@ class Acting:
 
         Raises:
             ClusterError: a request failed; what came after it was left.
-            NotLeadingError: this watcher may not act.
+            NotLeaderError: this watcher may not act.
             OutdatedError: somebody else has written meanwhile, and no event has told of it yet.
             NameTakenError: a Pod of somebody else is in the way.
         """
@@ -209,7 +209,7 @@ class Acting:
 
         Raises:
             ClusterError: a request failed.
-            NotLeadingError: this watcher may not act.
+            NotLeaderError: this watcher may not act.
         """
         for value in case.run.secrets():
             secret = owned(value, case.seen.config)
@@ -234,7 +234,7 @@ class Acting:
 
         Raises:
             ClusterError: a request failed.
-            NotLeadingError: this watcher may not act.
+            NotLeaderError: this watcher may not act.
         """
         since = self._cluster.now() - _JUST_MADE
         views = (pod.view for pod in seen.pods.values())
@@ -522,7 +522,7 @@ class Acting:
     def _ask(self, key: JobKey, action: ReadLog) -> None:
         """Asks for the end of a log, and does not wait: its node may not answer."""
         asked = self._cluster.now()
-        self._observations.heard(key, action.name, action.uid, Heard(asked))
+        self._observations.heard(key, action.name, action.uid, LogActivity(asked))
 
         def listen() -> None:
             try:
@@ -531,7 +531,7 @@ class Acting:
             except (ClusterError, ValueError) as error:
                 _log.warning("%s/%s: cannot read the log of %s: %s", *key, action.name, error)
                 return
-            self._observations.heard(key, action.name, action.uid, Heard(asked, at))
+            self._observations.heard(key, action.name, action.uid, LogActivity(asked, at))
 
         self._beside.submit(listen)
 
@@ -553,7 +553,7 @@ class Acting:
 
     def _write(self, verb: str, value: Mapping[str, Any], request: Callable[[], Any]) -> Any:
         if not self._may():
-            raise NotLeadingError
+            raise NotLeaderError
         counted = self._metrics.writes.labels
         try:
             answer = request()

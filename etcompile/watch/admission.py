@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from etcompile.k8s.objects import LiveObject
 from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.model.protocol import JOB_LABEL
-from etcompile.watch.leading import MANAGER
+from etcompile.watch.leader_election import MANAGER
 
 POLICY = "etcompile-jobs"
 """The ValidatingAdmissionPolicy; the same in every installation."""

@@ -23,7 +23,7 @@ def half_deleted(view: JobView, now: float) -> Iterator[Action]:
     for pod in view.pods.values():
         if not pod.half_deleted:
             continue
-        due = pod.due + view.patience.settle
+        due = pod.due + view.timeouts.settle
         if now < due:
             yield Requeue(due)
         else:

@@ -24,7 +24,7 @@ _log = logging.getLogger("etcompile.watch")
 _API_VERSION = "coordination.k8s.io/v1"
 
 
-class Terms(Struct, frozen=True):
+class LeaseDurations(Struct, frozen=True):
     """How long a lease lasts, all in seconds.
 
     Args:
@@ -38,12 +38,12 @@ class Terms(Struct, frozen=True):
     retry: float = 2.0
 
     @classmethod
-    def of(cls, seconds: float) -> "Terms":
+    def of(cls, seconds: float) -> "LeaseDurations":
         """The terms of a lease of so many seconds; the rest in the usual proportion."""
         return cls(seconds, seconds * 2 / 3, seconds * 2 / 15)
 
 
-class Leading:
+class LeaderElection:
     """One watcher's part in the election.
 
     Args:
@@ -67,14 +67,14 @@ class Leading:
         name: str,
         identity: str,
         *,
-        terms: Terms | None = None,
+        terms: LeaseDurations | None = None,
         changed: Callable[[bool], None] | None = None,
     ) -> None:
         self._cluster = cluster
         self._namespace = namespace
         self._name = name
         self._identity = identity
-        self._terms = terms or Terms()
+        self._terms = terms or LeaseDurations()
         self.changed = changed or (lambda _leads: None)
         self._until = float("-inf")
         self._leads = False

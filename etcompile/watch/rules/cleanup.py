@@ -11,23 +11,23 @@ from collections.abc import Iterator
 from etcompile.backend import UNTIL_DONE, is_resident, wrapper
 from etcompile.model import Role
 from etcompile.watch.actions import Action, DeletePod, EndPod
-from etcompile.watch.rules.places import Standing
+from etcompile.watch.rules.run_state import RunState
 
 
-def cleaned(standing: Standing) -> Iterator[Action]:
+def cleaned(run_state: RunState) -> Iterator[Action]:
     """What is to be done with the Pods of a run that is over.
 
     Args:
-        standing: Who is there.
+        run_state: Who is there.
     """
-    run = standing.job.run
+    run = run_state.job.run
     if run.clean_pods not in ("Running", "All"):
         return
-    for pod in standing.of_this_run:
-        role = standing.job.role(pod.role)
+    for pod in run_state.of_this_run:
+        role = run_state.job.role(pod.role)
         if role is None or role.name in run.keeps or pod.deleting:
             continue
-        if standing.view.git_managed:
+        if run_state.view.git_managed:
             if not pod.ended and not pod.ending and not _ends_itself(role):
                 yield EndPod(pod.name, pod.uid, "RunIsOver")
         elif run.clean_pods == "All" or not pod.ended:

@@ -50,7 +50,7 @@ class Place(Struct, frozen=True, gc=False):
         return self.rank if self.rank is not None else self.index or 0
 
 
-class Standing(Struct, frozen=True):
+class RunState(Struct, frozen=True):
     """Who is there.
 
     Args:
@@ -97,7 +97,7 @@ class Standing(Struct, frozen=True):
         ]
 
 
-def standing(view: JobView) -> Standing:
+def run_state(view: JobView) -> RunState:
     """Who is there.
 
     Args:
@@ -121,7 +121,7 @@ def standing(view: JobView) -> Standing:
         before = [pod for pod in surplus if (pod.role, pod.index) in there]
         surplus = [pod for pod in surplus if (pod.role, pod.index) not in there]
         kept += before
-    return Standing(
+    return RunState(
         view,
         places,
         tuple(pod for pod in own if pod.role in batch),

@@ -9,10 +9,10 @@ from typing import Literal
 
 from msgspec import Struct
 
-from etcompile.watch.rules.following import may_follow
-from etcompile.watch.rules.places import Place, Standing, sets
-from etcompile.watch.rules.returning import Cause, comes_back
-from etcompile.watch.rules.silence import hangs
+from etcompile.watch.rules.relaunch import may_follow
+from etcompile.watch.rules.restart_policy import Cause, comes_back
+from etcompile.watch.rules.run_state import Place, RunState, sets
+from etcompile.watch.rules.stuck_after import hangs
 from etcompile.watch.state import JobView, PodView, RunRecord
 
 State = Literal["there", "awaited", "done", "returning", "left", "lost", "restarting"]
@@ -41,48 +41,48 @@ class Replica(Struct, frozen=True):
     returns: bool = False
 
 
-class Stock(Struct, frozen=True):
+class ReplicaStates(Struct, frozen=True):
     """What has become of all replicas.
 
     Args:
-        standing: Who is there.
+        run_state: Who is there.
         replicas: The declared replicas.
     """
 
-    standing: Standing
+    run_state: RunState
     replicas: tuple[Replica, ...]
 
     def those(self, *states: State) -> list[Replica]:
         """The replicas in any of these states."""
         return [one for one in self.replicas if one.state in states]
 
-    def new_losses(self, now: float, patience: float) -> list[Replica]:
+    def new_losses(self, now: float, timeouts: float) -> list[Replica]:
         """The losses about which something is to be decided.
 
         Args:
             now: The time.
-            patience: Seconds until one whose Pod has vanished counts.
+            timeouts: Seconds until one whose Pod has vanished counts.
         """
-        return [one for one in self.those("lost") if not one.since or now >= one.since + patience]
+        return [one for one in self.those("lost") if not one.since or now >= one.since + timeouts]
 
 
-def stock(standing: Standing, record: RunRecord) -> Stock:
+def states(run_state: RunState, record: RunRecord) -> ReplicaStates:
     """What has become of each declared replica.
 
     Args:
-        standing: Who is there.
+        run_state: Who is there.
         record: The run record.
     """
-    return Stock(standing, tuple(_replicas(standing, record)))
+    return ReplicaStates(run_state, tuple(_replicas(run_state, record)))
 
 
-def _replicas(standing: Standing, record: RunRecord) -> Iterator[Replica]:
+def _replicas(run_state: RunState, record: RunRecord) -> Iterator[Replica]:
     done, seen = sets(record.completed), sets(record.seen)
-    pruned = _pruned(standing.view)
+    pruned = _pruned(run_state.view)
     nobody: set[int] = set()
     gang = frozenset(record.gang)
     all_anew = record.phase == "Restarting"
-    for place in standing.places:
+    for place in run_state.places:
         role = place.role.name
         if place.pod is not None:
             if place.pod.uid in gang:
@@ -90,7 +90,7 @@ def _replicas(standing: Standing, record: RunRecord) -> Iterator[Replica]:
             elif place.number in done.get(role, nobody):
                 yield Replica(place, "done")
             else:
-                yield _present(standing, place, place.pod, record)
+                yield _present(run_state, place, place.pod, record)
         elif place.taken:
             yield Replica(place, "there")
         elif place.number in done.get(role, nobody) and not all_anew:
@@ -99,12 +99,12 @@ def _replicas(standing: Standing, record: RunRecord) -> Iterator[Replica]:
             yield Replica(place, "awaited")  # it went when the job was suspended
         elif all_anew and (place.gone or place.number in seen.get(role, nobody)):
             yield Replica(place, "returning")
-        elif standing.view.superseded and _is_given_up(place, record):
+        elif run_state.view.superseded and _is_given_up(place, record):
             yield Replica(place, "awaited")
         elif place.gone is not None:
             yield _vanished(place, place.gone.pod, place.gone.at, record, pruned)
         elif place.number in seen.get(role, nobody):
-            yield _missing(place, max(standing.view.watched_since, pruned), record)
+            yield _missing(place, max(run_state.view.watched_since, pruned), record)
         else:
             yield Replica(place, "awaited")
 
@@ -118,13 +118,13 @@ def _is_given_up(place: Place, record: RunRecord) -> bool:
     return last is None or not (last.disrupted or last.phase == "Failed")
 
 
-def _present(standing: Standing, place: Place, pod: PodView, record: RunRecord) -> Replica:
+def _present(run_state: RunState, place: Place, pod: PodView, record: RunRecord) -> Replica:
     trial = record.trials.get(place.key)
     if trial is not None and trial.uid == pod.uid:
         return Replica(place, "left" if trial.left else "returning")
     if pod.deleting and pod.due and place.role.relaunch:
         # Who follows has another name, and need not wait for a node that does not answer.
-        since = pod.due + standing.view.patience.verdict
+        since = pod.due + run_state.view.timeouts.verdict
         return _lost(place, "deleted", pod, record, since)
     if pod.deleting and pod.due and place.declared:
         # Kueue keeps it until another one is there (reference/gang-scheduling.md 4.5).
@@ -139,7 +139,7 @@ def _present(standing: Standing, place: Place, pod: PodView, record: RunRecord) 
         return _lost(place, "succeeded", pod, record)
     if pod.phase == "Unknown" and comes_back(place.role, "unknown", pod):
         return _lost(place, "unknown", pod, record)
-    if place.role.relaunch and hangs(place.role, pod, standing.view.heard.get(pod.uid)):
+    if place.role.relaunch and hangs(place.role, pod, run_state.view.heard.get(pod.uid)):
         return _lost(place, "stuck", pod, record)
     return Replica(place, "there")
 
@@ -156,7 +156,7 @@ def _pruned(view: JobView) -> float:
     leaving = (pod.due for pod in view.pods.values() if pod.deleting and not pod.disrupted)
     went = (gone.at for gone in view.gone.values() if gone.pod.deleting and not gone.pod.disrupted)
     last = max((*leaving, *went), default=0.0)
-    return last + view.patience.prune if last else 0.0
+    return last + view.timeouts.prune if last else 0.0
 
 
 def _vanished(place: Place, pod: PodView, at: float, record: RunRecord, pruned: float) -> Replica:

@@ -10,19 +10,19 @@ to be followed is ended, so that its log stays.
 from collections.abc import Iterator
 
 from etcompile.watch.actions import Action, DeletePod, EmitEvent, EndPod, Requeue
-from etcompile.watch.rules.places import Standing
+from etcompile.watch.rules.run_state import RunState
 from etcompile.watch.state import PodView, RunRecord
 
 
-def leave(standing: Standing, record: RunRecord, now: float) -> Iterator[Action]:
+def leave(run_state: RunState, record: RunRecord, now: float) -> Iterator[Action]:
     """The removal of Pods whose rank or name another one has.
 
     Args:
-        standing: Who is there.
+        run_state: Who is there.
         record: The run record.
         now: The time.
     """
-    for place in standing.places:
+    for place in run_state.places:
         trial = record.trials.get(place.key)
         for pod in place.others:
             if trial is not None and trial.uid == pod.uid:
@@ -30,14 +30,18 @@ def leave(standing: Standing, record: RunRecord, now: float) -> Iterator[Action]
                     yield EndPod(pod.name, pod.uid, "Stuck")
                 continue
             newer = max(pod.created, place.pod.created if place.pod else 0.0)
-            yield from _gone(standing, pod, newer, now, f"its rank belongs to {place.name}")
-    for pod in standing.astray:
+            yield from _gone(run_state, pod, newer, now, f"its rank belongs to {place.name}")
+    for pod in run_state.astray:
         # Whoever applies the job could not make the declared one.
-        yield from _gone(standing, pod, pod.created, now, "its name now belongs to another replica")
+        yield from _gone(
+            run_state, pod, pod.created, now, "its name now belongs to another replica"
+        )
 
 
-def _gone(standing: Standing, pod: PodView, since: float, now: float, why: str) -> Iterator[Action]:
-    due = since + standing.view.patience.settle
+def _gone(
+    run_state: RunState, pod: PodView, since: float, now: float, why: str
+) -> Iterator[Action]:
+    due = since + run_state.view.timeouts.settle
     if pod.deleting:
         return
     if now < due:

@@ -8,7 +8,7 @@ so once, and `status` shows it.
 from msgspec import structs
 
 from etcompile.watch.actions import Action, CreatePod, EmitEvent, ReplacePod, Requeue
-from etcompile.watch.rules.ruling import Ruling
+from etcompile.watch.rules.decision import Decision
 from etcompile.watch.state import JobView, RunRecord
 
 REASON = "AnotherRunDeclared"
@@ -21,20 +21,20 @@ _MESSAGE = (
 )
 
 
-def held(view: JobView, ruling: Ruling, now: float) -> Ruling:
+def held(view: JobView, decision: Decision, now: float) -> Decision:
     """The ruling for such a run: the same, but that nobody is created in the first moment.
 
     Args:
         view: What is known of the job.
-        ruling: What the rules say of the run.
+        decision: What the rules say of the run.
         now: The time.
     """
-    due = (view.declared_at or 0.0) + view.patience.verdict
+    due = (view.declared_at or 0.0) + view.timeouts.verdict
     if now < due:
         actions: list[Action] = [
-            one for one in ruling.actions if not isinstance(one, CreatePod | ReplacePod)
+            one for one in decision.actions if not isinstance(one, CreatePod | ReplacePod)
         ]
-        return Ruling(ruling.record, (*actions, Requeue(due)))
+        return Decision(decision.record, (*actions, Requeue(due)))
     reason, message = REASON, _MESSAGE
     if view.unreadable:
         reason = UNREADABLE
@@ -42,12 +42,12 @@ def held(view: JobView, ruling: Ruling, now: float) -> Ruling:
             f"the ConfigMap cannot be read: {view.unreadable}; the run goes on as it was before, "
             "and its Pods are still replaced; apply the job again"
         )
-    known = ruling.record.reason, ruling.record.message
-    if ruling.record.phase != "Running" or known == (reason, message):
-        return ruling
-    record = structs.replace(ruling.record, reason=reason, message=message)
+    known = decision.record.reason, decision.record.message
+    if decision.record.phase != "Running" or known == (reason, message):
+        return decision
+    record = structs.replace(decision.record, reason=reason, message=message)
     told = EmitEvent(reason, message, warning=True)
-    return Ruling(record, (*ruling.actions, told))
+    return Decision(record, (*decision.actions, told))
 
 
 def undone(record: RunRecord) -> RunRecord:

@@ -29,7 +29,7 @@ def backoff(failures: int) -> float:
     return longest * random.uniform(0.5, 1.0)  # noqa: S311
 
 
-class JobQueue:
+class WorkQueue:
     """Jobs that want a look; safe to share between threads."""
 
     def __init__(self) -> None:

@@ -4,10 +4,10 @@ Apart from the reading of logs, because what has become of a replica depends on 
 """
 
 from etcompile.model import Role
-from etcompile.watch.state import Heard, PodView
+from etcompile.watch.state import LogActivity, PodView
 
 
-def hangs(role: Role, pod: PodView, heard: Heard | None) -> bool:
+def hangs(role: Role, pod: PodView, heard: LogActivity | None) -> bool:
     """Whether a Pod has been silent for too long, as of when its log was last read.
 
     Args:
@@ -20,7 +20,7 @@ def hangs(role: Role, pod: PodView, heard: Heard | None) -> bool:
     return heard.asked >= silent_at(role, pod, heard)
 
 
-def silent_at(role: Role, pod: PodView, heard: Heard | None) -> float:
+def silent_at(role: Role, pod: PodView, heard: LogActivity | None) -> float:
     """When a Pod will have been silent for too long if it says nothing more."""
     last = heard.at if heard is not None and heard.at is not None else 0.0
     limit = role.relaunch.stuck if role.relaunch else None

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from etcompile.watch.queueing import JobKey
+from etcompile.watch.workqueue import JobKey
 
 LONGEST = 30.0
 """Seconds that a request is held, at most."""
@@ -19,7 +19,7 @@ _FIRST = 0.05
 _DOUBLINGS = 20
 
 
-class Holding:
+class RequestBackoff:
     """What is held back of which job, and until when; safe to share between threads.
 
     Args:

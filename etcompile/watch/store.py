@@ -16,21 +16,21 @@ from msgspec import Struct, field, structs
 from etcompile.k8s.objects import Object
 from etcompile.model.protocol import JOB_LABEL, STORED_JOB, is_config
 from etcompile.stages.stored import STORED_BYTES
-from etcompile.watch.queueing import JobKey
 from etcompile.watch.room import RECORD_BYTES, Room
 from etcompile.watch.state import (
     KEYS,
     RUN,
     BatchView,
     Gone,
-    Heard,
+    LogActivity,
     PodView,
     batch_view,
     digest,
     pod_view,
     seconds,
 )
-from etcompile.watch.tracking import Tracking
+from etcompile.watch.tracking_labels import Tracking
+from etcompile.watch.workqueue import JobKey
 
 _Name = tuple[str, str]
 _log = logging.getLogger("etcompile.watch")
@@ -55,7 +55,7 @@ class SeenPod(Struct):
     version: int
     since: float
     view: PodView
-    heard: Heard | None = None
+    heard: LogActivity | None = None
 
 
 class SeenBatch(Struct, frozen=True):
@@ -132,7 +132,7 @@ class SeenJob(Struct):
         return not (self.maps or self.pods or self.batch or self.strays)
 
 
-class Observations:
+class Store:
     """What is known of all jobs; safe to share between threads.
 
     Args:
@@ -225,7 +225,7 @@ class Observations:
                 self._leaving.add(uid)
                 pod.view = structs.replace(pod.view, deleting=True, half_deleted=False)
 
-    def heard(self, key: JobKey, name: str, uid: str, heard: Heard) -> None:
+    def heard(self, key: JobKey, name: str, uid: str, heard: LogActivity) -> None:
         """Somebody has asked for the log of a Pod, or been answered."""
         with self._lock:
             seen = self._jobs.get(key)

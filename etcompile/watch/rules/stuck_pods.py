@@ -9,22 +9,22 @@ hangs is ended and not deleted: its log says where.
 from collections.abc import Iterator
 
 from etcompile.watch.actions import Action, EndPod, ReadLog, Requeue
-from etcompile.watch.rules.silence import can_hang, silent_at
-from etcompile.watch.rules.stock import Stock
+from etcompile.watch.rules.replica_states import ReplicaStates
+from etcompile.watch.rules.stuck_after import can_hang, silent_at
 
 _AGAIN = 60.0
 """Seconds until a log is asked for again that could not be read."""
 
 
-def listened(stock: Stock, now: float) -> Iterator[Action]:
+def listened(states: ReplicaStates, now: float) -> Iterator[Action]:
     """The logs that are to be read, and when to ask again.
 
     Args:
-        stock: What has become of the replicas.
+        states: What has become of the replicas.
         now: The time.
     """
-    heard = stock.standing.view.heard
-    for one in stock.those("there"):
+    heard = states.run_state.view.heard
+    for one in states.those("there"):
         pod, role = one.place.pod, one.place.role
         if pod is None or not can_hang(role, pod):
             continue
@@ -37,7 +37,7 @@ def listened(stock: Stock, now: float) -> Iterator[Action]:
         else:
             yield ReadLog(pod.name, pod.uid, role.template.main)
             yield Requeue(now + _AGAIN)
-    for one in stock.those("left"):
+    for one in states.those("left"):
         pod = one.place.pod
         if pod is not None and one.place.role.relaunch and not pod.ended and not pod.ending:
             yield EndPod(pod.name, pod.uid, "Stuck")

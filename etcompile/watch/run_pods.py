@@ -23,9 +23,9 @@ from etcompile.stages.stored import (
     read_patches,
     read_text,
 )
-from etcompile.watch import belonging
+from etcompile.watch import ownership
 from etcompile.watch.state import PodView, Ran, ran, seconds
-from etcompile.watch.tracking import Tracking
+from etcompile.watch.tracking_labels import Tracking
 
 _Given = ParamSpec("_Given")
 _Made = TypeVar("_Made")
@@ -95,7 +95,7 @@ class StoredRun:
     @cached_property
     def names(self) -> Mapping[str, Role]:
         """The names of the Pods that the job declares, each with its role."""
-        return belonging.declared_names(self.job)
+        return ownership.declared_names(self.job)
 
     @cached_property
     def _lowered(self) -> "_Lowered":
@@ -163,7 +163,7 @@ class StoredRun:
         main = next(one for one in ran(compiled["spec"]) if one.name == role.template.main)
         patched = bool(self._lowered.edits)
         written = role.template.main_container
-        return belonging.difference(pod.ran, main, written, patched=patched)
+        return ownership.difference(pod.ran, main, written, patched=patched)
 
     @_reading
     def follower(self, role: str, member: Member) -> LiveObject | None:

@@ -44,7 +44,7 @@ class Keeper(Protocol):
         """An object was added or modified, or it is gone: `ADDED`, `MODIFIED`, `DELETED`."""
 
 
-class Stream:
+class Reflector:
     """Follows the objects of a kind.
 
     Args:

@@ -17,41 +17,41 @@ from msgspec import Struct, structs
 from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.model.protocol import JOB_LABEL, STORED_JOB, config_name
 from etcompile.stages.stored import StoredJobError
-from etcompile.watch import guarding
-from etcompile.watch.acting import (
-    Acting,
+from etcompile.watch import admission
+from etcompile.watch.actions import Action, EmitEvent, RemoveJob, Requeue
+from etcompile.watch.deciding import decide
+from etcompile.watch.endpoints import Answer
+from etcompile.watch.events import Events
+from etcompile.watch.executor import (
+    ActionExecutor,
     Case,
     NameTakenError,
-    NotLeadingError,
+    NotLeaderError,
     NotRemovedError,
     OutdatedError,
 )
-from etcompile.watch.actions import Action, EmitEvent, RemoveJob, Requeue
-from etcompile.watch.belonging import Owners, stranger
-from etcompile.watch.deciding import decide
-from etcompile.watch.former import copied, former_run, wants_copy
-from etcompile.watch.leading import Leading
+from etcompile.watch.former_run import copied, former_run, wants_copy
+from etcompile.watch.job_selector import Selector
+from etcompile.watch.leader_election import LeaderElection
 from etcompile.watch.metrics import Metrics
-from etcompile.watch.observing import Observations, SeenJob, SeenMap
-from etcompile.watch.queueing import JobKey, JobQueue, backoff
+from etcompile.watch.ownership import Owners, stranger
 from etcompile.watch.quotas import QuotaKeeper
-from etcompile.watch.remaking import StoredRun
+from etcompile.watch.reflector import Reflector
 from etcompile.watch.room import REPLICA_BYTES, room
-from etcompile.watch.rules import superseding
-from etcompile.watch.selecting import Selector
-from etcompile.watch.serving import Answer
+from etcompile.watch.rules import superseded_run
+from etcompile.watch.run_pods import StoredRun
 from etcompile.watch.state import (
     RUN,
     Gone,
     JobView,
-    Patience,
     PodView,
+    Timeouts,
     hosts_record,
     read_record,
     seconds,
 )
-from etcompile.watch.streaming import Stream
-from etcompile.watch.telling import Events
+from etcompile.watch.store import SeenJob, SeenMap, Store
+from etcompile.watch.workqueue import JobKey, WorkQueue, backoff
 
 _log = logging.getLogger("etcompile.watch")
 
@@ -85,14 +85,14 @@ class Choices(Struct, frozen=True):
         selector: Which jobs.
         threads: How many jobs are looked at side by side.
         beside: How many requests about Pods of these run side by side.
-        patience: How long to wait for what.
+        timeouts: How long to wait for what.
     """
 
     namespaces: tuple[str, ...] | None
     selector: Selector = Selector()
     threads: int = 6
     beside: int = 16
-    patience: Patience = Patience()
+    timeouts: Timeouts = Timeouts()
 
 
 class Watcher:
@@ -112,7 +112,7 @@ class Watcher:
         choices: Choices,
         *,
         identity: str,
-        leading: Leading | None = None,
+        leading: LeaderElection | None = None,
     ) -> None:
         self.metrics = Metrics()
         self._cluster = cluster
@@ -121,9 +121,9 @@ class Watcher:
         if leading is not None:
             leading.changed = self.led
         self._stop = threading.Event()
-        self._queue = JobQueue()
+        self._queue = WorkQueue()
         shared = choices.namespaces is None or len(choices.namespaces) > 1
-        self._observations = Observations(self._queue.want, room(shared=shared), cluster.now)
+        self._observations = Store(self._queue.want, room(shared=shared), cluster.now)
         # Of each job the version of its ConfigMap, what that says, and why it cannot be read.
         self._runs: dict[JobKey, tuple[int, StoredRun | None, str]] = {}
         self._with_secrets: dict[JobKey, tuple[str, str]] = {}
@@ -149,7 +149,7 @@ class Watcher:
             counted=lambda status: self.metrics.writes.labels("create", "Event", status).inc(),
         )
         self._beside = ThreadPoolExecutor(choices.beside, thread_name_prefix="beside")
-        self._acting = Acting(
+        self._acting = ActionExecutor(
             cluster,
             self._observations,
             self._may,
@@ -239,8 +239,8 @@ class Watcher:
             due: float | None = begun + _AFTER_A_BUG
             try:
                 again, outcome = self._looked(key)
-                self.metrics.looks.labels(outcome).inc()
-                self.metrics.look_seconds.observe(time.monotonic() - begun)
+                self.metrics.reconciles.labels(outcome).inc()
+                self.metrics.reconcile_seconds.observe(time.monotonic() - begun)
                 due = None if again is None else time.monotonic() + self._until(again)
             except Exception:
                 _log.exception("%s/%s: this is a bug", *key)
@@ -253,7 +253,7 @@ class Watcher:
             return None, "stopped"  # all are wanted again once that is different
         try:
             again = self._settled(key)
-        except NotLeadingError:
+        except NotLeaderError:
             return None, "stopped"
         except OutdatedError:
             return self._later(key, None), "again"
@@ -376,7 +376,7 @@ class Watcher:
                     f"the ConfigMap {describes}, but the Pods are of run {wanted}, which cannot be "
                     f"looked after any more: {error}"
                 )
-                reason = superseding.REASON if run else superseding.UNREADABLE
+                reason = superseded_run.REASON if run else superseded_run.UNREADABLE
                 event = EmitEvent(reason, message, warning=True)
                 self._events.tell(key[0], event, seen.config.value["metadata"], version)
                 _log.warning("%s/%s: %s", *key, message)
@@ -405,7 +405,7 @@ class Watcher:
             git_managed=run.tracking.synced or bool({"argocd", "flux"} & {*run.settings.profiles}),
             watched_since=max(seen.since, self._synced_at),
             declared_at=seen.config.written if seen.config else None,
-            patience=self._choices.patience,
+            timeouts=self._choices.timeouts,
             heard={one.view.uid: one.heard for one in seen.pods.values() if one.heard},
             config_uid=run.uid,
             config_created=run.created,
@@ -483,7 +483,7 @@ class Watcher:
         """Says once whom the watcher trusts in a namespace."""
         if namespace not in self._checked:
             self._checked.add(namespace)
-            guarding.tell(self._cluster, namespace)
+            admission.tell(self._cluster, namespace)
 
     def _with_room(self, key: JobKey, run: StoredRun, beside: StoredRun | None = None) -> StoredRun:
         """The job, if there is room for as many replicas as it has, and another run beside it.
@@ -648,7 +648,7 @@ class Watcher:
         self._synced_at = self._cluster.now()
         _log.info("watching %d jobs and %d Pods", *self._observations.counts())
 
-    def _made_streams(self) -> list[Stream]:
+    def _made_streams(self) -> list[Reflector]:
         places = [None] if self._choices.namespaces is None else [*self._choices.namespaces]
         # ConfigMaps first: a Pod means nothing without its job.
         kinds: list[tuple[str, str, Any]] = [
@@ -657,16 +657,18 @@ class Watcher:
             ("v1", "Pod", self._observations.pods),
         ]
         return [
-            Stream(self._cluster, version, kind, place, JOB_LABEL, keeper, self._restarted)
+            Reflector(self._cluster, version, kind, place, JOB_LABEL, keeper, self._restarted)
             for version, kind, keeper in kinds
             for place in places
         ]
 
-    def _made_quota_streams(self) -> list[Stream]:
+    def _made_quota_streams(self) -> list[Reflector]:
         """Quotas, so that room is used when there is some. Nothing waits for these streams."""
         places = [None] if self._choices.namespaces is None else [*self._choices.namespaces]
         keeper, told = QuotaKeeper(self._quota_changed), self._cannot_see_quotas
-        return [Stream(self._cluster, "v1", "ResourceQuota", p, "", keeper, told) for p in places]
+        return [
+            Reflector(self._cluster, "v1", "ResourceQuota", p, "", keeper, told) for p in places
+        ]
 
     def _cannot_see_quotas(self, _kind: str, reason: str, error: ClusterError) -> None:
         if error.status == 403 and not self._told_of_quotas:

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from msgspec import structs
 
 from etcompile.watch.actions import EmitEvent, Requeue
-from etcompile.watch.rules.noticing import is_at_work
-from etcompile.watch.rules.places import Place
-from etcompile.watch.rules.ruling import Ruling
-from etcompile.watch.rules.stock import Stock
+from etcompile.watch.rules.decision import Decision
+from etcompile.watch.rules.lifecycle import is_at_work
+from etcompile.watch.rules.replica_states import ReplicaStates
+from etcompile.watch.rules.run_state import Place
 from etcompile.watch.state import RunRecord
 
 MISSING = "PodsMissing"
@@ -21,52 +21,52 @@ _BY_THE_SCHEDULER = ("Unschedulable", "SchedulingGated", "SchedulerError")
 """What the scheduler says, which may find a place later, and by design does in a gang."""
 
 
-def held_up(stock: Stock, record: RunRecord, now: float) -> Ruling:
+def held_up(states: ReplicaStates, record: RunRecord, now: float) -> Decision:
     """The record, with what keeps a run from starting, and word of it if that is new.
 
     Args:
-        stock: What has become of the replicas.
+        states: What has become of the replicas.
         record: The run record.
         now: The time.
     """
-    standing = stock.standing
-    again = record.phase == "Running" and not is_at_work(standing)
+    run_state = states.run_state
+    again = record.phase == "Running" and not is_at_work(run_state)
     if record.started is None or not (again or record.phase == "Pending"):
-        return Ruling(record)
-    newest = max((pod.created for pod in standing.of_this_run), default=record.started)
-    due = newest + standing.view.patience.start
-    waiting = [] if is_at_work(standing) else _waiting(stock)
+        return Decision(record)
+    newest = max((pod.created for pod in run_state.of_this_run), default=record.started)
+    due = newest + run_state.view.timeouts.start
+    waiting = [] if is_at_work(run_state) else _waiting(states)
     sure = [one for one in waiting if not one[1].startswith(_BY_THE_SCHEDULER)]
-    missing = [] if again else [one.place for one in stock.those("awaited")]
-    patient = standing.view.settings.gang != "none"
+    missing = [] if again else [one.place for one in states.those("awaited")]
+    patient = run_state.view.settings.gang != "none"
     if sure:
         reason, message = _words(sure)
     elif not (missing or waiting):
-        return Ruling(record)
+        return Decision(record)
     elif now < due:
-        return Ruling(record, (Requeue(due),))
+        return Decision(record, (Requeue(due),))
     elif missing:
         reason, message = MISSING, _who_is_missing(missing)
     elif patient and not again:
-        return Ruling(record)
+        return Decision(record)
     else:
         reason, message = _words(waiting)
     if reason == record.reason:
-        return Ruling(record)
+        return Decision(record)
     held = structs.replace(record, phase="Pending", reason=reason, message=message)
     if patient and not sure and not missing:
-        return Ruling(held)  # whose turn it is not in a queue waits by design
-    return Ruling(held, (EmitEvent("JobNotStarting", message, warning=True),))
+        return Decision(held)  # whose turn it is not in a queue waits by design
+    return Decision(held, (EmitEvent("JobNotStarting", message, warning=True),))
 
 
-def _waiting(stock: Stock) -> list[tuple[str, str]]:
+def _waiting(states: ReplicaStates) -> list[tuple[str, str]]:
     """Name and trouble of each Pod that cannot start."""
     found = [
         (one.place.pod.name, one.place.pod.waiting)
-        for one in stock.those("there", "returning")
+        for one in states.those("there", "returning")
         if one.place.pod is not None and one.place.pod.waiting
     ]
-    return [*found, *((pod.name, pod.waiting) for pod in stock.standing.batch if pod.waiting)]
+    return [*found, *((pod.name, pod.waiting) for pod in states.run_state.batch if pod.waiting)]
 
 
 def _words(waiting: Sequence[tuple[str, str]]) -> tuple[str, str]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.watch.actions import EmitEvent
-from etcompile.watch.leading import MANAGER
+from etcompile.watch.leader_election import MANAGER
 
 _log = logging.getLogger("etcompile.watch")
 _KEPT = 2000

@@ -9,20 +9,20 @@ from collections.abc import Iterator
 from msgspec import structs
 
 from etcompile.watch.actions import Action, EmitEvent
-from etcompile.watch.rules import following
-from etcompile.watch.rules.places import Place, Standing, sets, texts
+from etcompile.watch.rules import relaunch
 from etcompile.watch.rules.ranks import noted
-from etcompile.watch.rules.returning import comes_back
+from etcompile.watch.rules.restart_policy import comes_back
+from etcompile.watch.rules.run_state import Place, RunState, sets, texts
 from etcompile.watch.state import JobView, PodView, RunRecord
 
 
-def begun(standing: Standing) -> RunRecord:
+def begun(run_state: RunState) -> RunRecord:
     """The record of this run: the one there is, or a new one.
 
     Args:
-        standing: Who is there.
+        run_state: Who is there.
     """
-    view = standing.view
+    view = run_state.view
     record = view.own_record
     if record is None:
         return RunRecord(view.spec_hash, config=view.config_uid)
@@ -43,7 +43,7 @@ def orphaned(view: JobView) -> Action:
     return EmitEvent("RunBeganAnew", message)
 
 
-def noticed(standing: Standing, record: RunRecord) -> RunRecord:
+def noticed(run_state: RunState, record: RunRecord) -> RunRecord:
     """The record, with what there is to see now.
 
     A run is Running once all of its Pods have been there and one of those that decide about it is
@@ -51,14 +51,14 @@ def noticed(standing: Standing, record: RunRecord) -> RunRecord:
     that is so of all their replacements (`starting`).
 
     Args:
-        standing: Who is there.
+        run_state: Who is there.
         record: The record so far.
     """
     seen, completed = sets(record.seen), sets(record.completed)
     declared: dict[str, set[int]] = {}
     gang = frozenset(record.gang)
     filled = True
-    for place in standing.places:
+    for place in run_state.places:
         role = place.role.name
         declared.setdefault(role, set()).add(place.number)
         last = place.pod or (place.gone.pod if place.gone else None)
@@ -78,49 +78,49 @@ def noticed(standing: Standing, record: RunRecord) -> RunRecord:
         # Who was scaled in and comes again is new.
         seen=texts({role: members & declared.get(role, set()) for role, members in seen.items()}),
         completed=texts(completed),
-        started=record.started if record.started is not None else _started(standing, gang),
+        started=record.started if record.started is not None else _started(run_state, gang),
     )
     if filled and record.phase == "Restarting":
         record = structs.replace(record, phase="Pending", gang=())
     if filled and record.phase == "Pending":
         record = structs.replace(record, gang=())
-        if is_at_work(standing):
+        if is_at_work(run_state):
             record = structs.replace(record, phase="Running", reason="", message="")
-    return _ranked(standing, _renamed(standing, record))
+    return _ranked(run_state, _renamed(run_state, record))
 
 
-def is_at_work(standing: Standing) -> bool:
+def is_at_work(run_state: RunState) -> bool:
     """Whether one of the Pods that decide about the run has started, and is not just kept."""
-    deciding = standing.job.run.success.roles
-    kept = {pod.uid for pod in standing.kept}
+    deciding = run_state.job.run.success.roles
+    kept = {pod.uid for pod in run_state.kept}
     return any(
         pod.phase in ("Running", "Succeeded", "Failed")
-        for pod in standing.of_this_run
+        for pod in run_state.of_this_run
         if pod.role in deciding and pod.uid not in kept
     )
 
 
-def quiet_from(standing: Standing) -> float:
+def quiet_from(run_state: RunState) -> float:
     """From when on no Pod has appeared for a while."""
-    newest = max((pod.created for pod in standing.of_this_run), default=0.0)
-    return newest + standing.view.patience.settle
+    newest = max((pod.created for pod in run_state.of_this_run), default=0.0)
+    return newest + run_state.view.timeouts.settle
 
 
-def _ranked(standing: Standing, record: RunRecord) -> RunRecord:
+def _ranked(run_state: RunState, record: RunRecord) -> RunRecord:
     """The record, with who has each rank that others have followed to, and the highest number."""
-    if not any(role.relaunch for role in standing.job.roles):
+    if not any(role.relaunch for role in run_state.job.roles):
         return record
     lines = dict(record.lines)
-    for place in standing.places:
+    for place in run_state.places:
         if place.rank is None:
             continue
         line = lines.get(place.key)
         if line is not None or place.follower is not None:
-            declared = following.declared_member(place).index
+            declared = relaunch.declared_member(place).index
             lines[place.key] = noted(place.index, line, declared, place.follower)
     numbers = dict(record.numbers)
-    ranked = {role.name for role in standing.job.roles if role.relaunch}
-    for pod in standing.of_this_run:
+    ranked = {role.name for role in run_state.job.roles if role.relaunch}
+    for pod in run_state.of_this_run:
         if pod.role in ranked and (pod.index or 0) > numbers.get(pod.role, -1):
             numbers[pod.role] = pod.index or 0
     return structs.replace(record, lines=lines, numbers=numbers)
@@ -156,25 +156,25 @@ def _is_done(place: Place, pod: PodView, record: RunRecord) -> bool:
     return not decided and not comes_back(place.role, "succeeded", pod)
 
 
-def _started(standing: Standing, gang: frozenset[str]) -> float | None:
-    return min((pod.created for pod in _new(standing, gang)), default=None)
+def _started(run_state: RunState, gang: frozenset[str]) -> float | None:
+    return min((pod.created for pod in _new(run_state, gang)), default=None)
 
 
-def _new(standing: Standing, gang: frozenset[str]) -> Iterator[PodView]:
+def _new(run_state: RunState, gang: frozenset[str]) -> Iterator[PodView]:
     """The Pods of this run, without those that are on their way out since before it."""
-    declared = standing.view.config_created
+    declared = run_state.view.config_created
     return (
         pod
-        for pod in standing.of_this_run
+        for pod in run_state.of_this_run
         if pod.uid not in gang and not (pod.deleting and pod.created < declared)
     )
 
 
-def _renamed(standing: Standing, record: RunRecord) -> RunRecord:
+def _renamed(run_state: RunState, record: RunRecord) -> RunRecord:
     """A new launcher knows of no host that failed the one before."""
     if not record.names:
         return record
-    readers = standing.readers
+    readers = run_state.readers
     if not readers or any(pod.uid == record.launcher for pod in readers):
         return record
     return structs.replace(record, names={}, launcher="")

@@ -9,8 +9,8 @@ where no tool syncs Git: it would create again what has expired, and the job wou
 from msgspec import structs
 
 from etcompile.watch.actions import DeletePod, EmitEvent, RemoveJob, Requeue
-from etcompile.watch.rules.places import Standing
-from etcompile.watch.rules.ruling import Ruling
+from etcompile.watch.rules.decision import Decision
+from etcompile.watch.rules.run_state import RunState
 from etcompile.watch.state import RunRecord
 
 _NO_EFFECT = (
@@ -19,27 +19,27 @@ _NO_EFFECT = (
 )
 
 
-def expired(standing: Standing, record: RunRecord, now: float) -> Ruling:
+def expired(run_state: RunState, record: RunRecord, now: float) -> Decision:
     """The removal of a job whose time is over.
 
     Args:
-        standing: Who is there.
+        run_state: Who is there.
         record: The record of a run that has ended.
         now: The time.
     """
-    ttl = standing.job.run.ttl
+    ttl = run_state.job.run.ttl
     if ttl is None or record.finished is None:
-        return Ruling(record)
+        return Decision(record)
     # Who was applied after the end has the same time: nothing expires that has just been created.
-    newest = max((pod.created for pod in standing.of_this_run), default=0.0)
-    due = max(record.finished, newest, standing.view.declared_at or 0.0) + ttl
+    newest = max((pod.created for pod in run_state.of_this_run), default=0.0)
+    due = max(record.finished, newest, run_state.view.declared_at or 0.0) + ttl
     if now < due:
-        return Ruling(record, (Requeue(due),))
-    if standing.view.git_managed:
+        return Decision(record, (Requeue(due),))
+    if run_state.view.git_managed:
         told = () if record.expired else (EmitEvent("NotRemoved", _NO_EFFECT),)
-        return Ruling(structs.replace(record, expired=True), told)
-    pods = [*standing.of_this_run]
+        return Decision(structs.replace(record, expired=True), told)
+    pods = [*run_state.of_this_run]
     if not pods:
-        return Ruling(record, (RemoveJob(),))
+        return Decision(record, (RemoveJob(),))
     going = [DeletePod(pod.name, pod.uid, "Expired") for pod in pods if not pod.deleting]
-    return Ruling(record, tuple(going))
+    return Decision(record, tuple(going))

@@ -17,7 +17,7 @@ _TEXT = "text/plain; charset=utf-8"
 _METRICS = "text/plain; version=0.0.4; charset=utf-8"
 
 
-class Serving:
+class Endpoints:
     """A running HTTP server; a context manager.
 
     Attributes:

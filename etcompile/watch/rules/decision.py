@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from etcompile.watch.actions import Action
-from etcompile.watch.state import Patience, RunRecord, Trial
+from etcompile.watch.state import Backoff, RunRecord, Timeouts
 
 
-class Ruling(Struct, frozen=True):
+class Decision(Struct, frozen=True):
     """What a rule says.
 
     Args:
@@ -20,23 +20,25 @@ class Ruling(Struct, frozen=True):
     actions: Sequence[Action] = ()
 
 
-def wait(count: int, patience: Patience) -> float:
+def wait(count: int, timeouts: Timeouts) -> float:
     """Seconds until the replacement of something that failed `count` times in a row."""
     doublings = count - 3
     if doublings < 0:
         return 0.0
-    return min(patience.backoff * 2.0 ** min(doublings, 60), patience.longest)
+    return min(timeouts.backoff * 2.0 ** min(doublings, 60), timeouts.longest)
 
 
-def tried(before: Trial | None, uid: str, now: float, patience: Patience, lived: float) -> Trial:
+def tried(
+    before: Backoff | None, uid: str, now: float, timeouts: Timeouts, lived: float
+) -> Backoff:
     """A trial after one more failure.
 
     Args:
         before: The trial so far.
         uid: The UID of what failed.
         now: The time.
-        patience: How long a series of failures lasts.
+        timeouts: How long a series of failures lasts.
         lived: For how long what failed had been there.
     """
-    again = before is not None and lived < patience.forget
-    return Trial(uid, count=(before.count if before and again else 0) + 1, at=now)
+    again = before is not None and lived < timeouts.forget
+    return Backoff(uid, count=(before.count if before and again else 0) + 1, at=now)

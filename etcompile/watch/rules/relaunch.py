@@ -9,10 +9,10 @@ from msgspec import structs
 
 from etcompile.model import Member, Relaunch, Role
 from etcompile.model.quantity import number
-from etcompile.watch.rules.places import Place, Standing, sets
 from etcompile.watch.rules.ranks import follower, next_number
-from etcompile.watch.rules.returning import Cause, exit_code
-from etcompile.watch.state import Line, PodView, RunRecord
+from etcompile.watch.rules.restart_policy import Cause, exit_code
+from etcompile.watch.rules.run_state import Place, RunState, sets
+from etcompile.watch.state import PodView, RestartHistory, RunRecord
 
 OUT_OF_MEMORY = ("OOMKilled", 247)
 """A reason and an exit code: DLRover's programs end with the latter (reference/dlrover.md 4.2)."""
@@ -78,8 +78,8 @@ def ran_out_of_memory(role: Role, pod: PodView) -> bool:
 
 
 def followed(
-    standing: Standing, place: Place, cause: Cause, pod: PodView | None, record: RunRecord
-) -> Line:
+    run_state: RunState, place: Place, cause: Cause, pod: PodView | None, record: RunRecord
+) -> RestartHistory:
     """Who has had a rank, with who comes now.
 
     Where a tool syncs Git, a declared replica whose Pod is gone comes back as itself: the tool
@@ -87,17 +87,17 @@ def followed(
     comes.
 
     Args:
-        standing: Who is there.
+        run_state: Who is there.
         place: Where a replica was lost that comes back.
         cause: How it was lost.
         pod: What was last seen of its Pod.
         record: The run record, with the numbers that were given so far.
     """
-    role, view = place.role, standing.view
-    line = record.lines.get(place.key, Line())
+    role, view = place.role, run_state.view
+    line = record.lines.get(place.key, RestartHistory())
     declared = declared_member(place)
     name = role.pod_name(declared)
-    itself = name not in view.pods and (view.git_managed or _is_new(standing, role, declared))
+    itself = name not in view.pods and (view.git_managed or _is_new(run_state, role, declared))
     counted = role.relaunch is not None and counts(role.relaunch, role, cause, pod)
     memory = line.memory
     if role.relaunch is not None and role.relaunch.memory and pod is not None:
@@ -111,7 +111,7 @@ def followed(
     )
 
 
-def successor(place: Place, line: Line) -> Member | None:
+def successor(place: Place, line: RestartHistory) -> Member | None:
     """The replica that is to follow; None if it is the one that is declared."""
     return None if line.index is None else follower(declared_member(place), line)
 
@@ -121,14 +121,14 @@ def declared_member(place: Place) -> Member:
     return next(one for one in place.role.members if (one.place or 0) == place.number)
 
 
-def _is_within(rules: Relaunch, line: Line | None) -> bool:
+def _is_within(rules: Relaunch, line: RestartHistory | None) -> bool:
     return (line.counted if line else 0) < rules.limit
 
 
-def _is_new(standing: Standing, role: Role, declared: Member) -> bool:
+def _is_new(run_state: RunState, role: Role, declared: Member) -> bool:
     """Whether no Pod of the declared number was ever there: a plan has just moved the rank."""
     index = declared.index or 0
-    record = standing.view.own_record
+    record = run_state.view.own_record
     highest = record.numbers.get(role.name) if record else None
     return highest is not None and index > highest
 
