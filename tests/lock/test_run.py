@@ -203,10 +203,8 @@ def _hashes(**settings: Any) -> set[str]:
     "settings",
     [
         {"init_image": "busybox:1.36"},
-        {"kubectl_image": "alpine/kubectl:1.99"},
-        {"kubectl_image": None},
-        {"cluster_domain": "corp.example"},
         {"services": "shared"},
+        {"services": "shared", "cluster_domain": "corp.example"},
         {"secret": SecretMode("existing", "mine")},
         {"secret": SecretMode("csi", "vault")},
     ],
@@ -231,6 +229,10 @@ def test_settings_that_change_pods_make_another_run(settings: dict[str, Any]) ->
         {"profiles": ("argocd", "flux")},
         {"gang": "volcano", "gang_scheduler": "mine"},
         {"secret": SecretMode("external", "vault/path")},
+        # Of what this job has none: a container with kubectl, a Service of all replicas.
+        {"kubectl_image": "alpine/kubectl:1.99"},
+        {"kubectl_image": None},
+        {"cluster_domain": "corp.example"},
     ],
     ids=str,
 )
