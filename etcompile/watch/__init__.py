@@ -1,6 +1,7 @@
 """The watcher: what cannot be decided before a job runs, and nothing else.
 
 Its rules are pure (`state` in, `actions` out: `deciding` and `rules`) and know no cluster. What is
-around them does: `streaming` follows, `observing` remembers, `running` has the loop, `acting` and
-`telling` write, `leading` says who may.
+around them is built as controllers are: `reflector` lists and watches, `store` keeps what it saw,
+`workqueue` holds the jobs to look at, `controller` reconciles them, `executor` and `events` write,
+`leader_election` says who may.
 """

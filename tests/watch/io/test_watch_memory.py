@@ -6,9 +6,9 @@ from collections import deque
 from typing import Any
 
 import pytest
-from etcompile.stored import StoredJobError, read_text
 from watched import eventually, training_job
 
+from etcompile.stages.stored import StoredJobError, read_text
 from etcompile.watch.room import Room
 from etcompile.watch.store import Store
 from specs import dlrover_type, elastic_job, kubeflow_job
