@@ -17,7 +17,7 @@ from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.model.protocol import JOB_LABEL
 from etcompile.plan.ordering import DRAIN, drains
-from etcompile.plan.step import WRITES, Object, ObjectRef, Plan, Step
+from etcompile.plan.step import WRITES, ObjectRef, Plan, Step
 from etcompile.plan.turns import Turns
 from etcompile.rollout.inventory import Inventories, members_left
 from etcompile.rollout.outcome import Happening, Outcome, Refusal, RefusedError, Status
