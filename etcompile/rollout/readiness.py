@@ -279,8 +279,8 @@ class Readiness:
     def _hint(self, hint: Hint) -> None:
         for version in ("v1", "batch/v1"):
             target = self.targets.get((version, hint.kind, hint.namespace, hint.name))
-            if target is None:
-                continue
+            if target is None or (hint.uid and target.uid and hint.uid != target.uid):
+                continue  # or it is about the one that had the name before
             if not hint.unbound:
                 target.hint = hint.text
             elif hint.kind == "PersistentVolumeClaim":

@@ -73,6 +73,7 @@ class Hint(Struct, frozen=True):
         name: The object's.
         text: The event's message.
         unbound: A claim that is bound when its first Pod is there, so nothing waits for it.
+        uid: The object's; empty if the event does not say.
     """
 
     namespace: str
@@ -80,6 +81,7 @@ class Hint(Struct, frozen=True):
     name: str
     text: str
     unbound: bool = False
+    uid: str = ""
 
 
 class Broken(Struct, frozen=True):
@@ -256,7 +258,7 @@ class Watches:
             return
         text = " ".join(str(value.get("message") or value.get("reason") or "").split())
         kind, name = about.get("kind") or "", about.get("name") or ""
-        self._post(Hint(namespace, kind, name, text[:300], unbound))
+        self._post(Hint(namespace, kind, name, text[:300], unbound, about.get("uid") or ""))
 
 
 def _seen(place: Place, value: Object, *, bare: bool) -> Seen:

@@ -251,3 +251,23 @@ def test_a_terminal_gets_a_table_that_ends_in_the_list_of_what_is_not_ready(
     assert re.search(r"Pod mnist-worker-0 +waiting +\ds +cannot be scheduled: no gpu", text)
     assert "6 of 6 written" in text
     assert text.rstrip().endswith("Pod mnist-worker-0: cannot be scheduled: no gpu")
+
+
+def test_what_was_told_of_a_pod_that_had_the_name_before_is_not_repeated(
+    run, write, kubelet, control_plane, namespace
+):
+    kubelet.let("*", None)
+    write(training_job(replicas=1))
+    about = {"apiVersion": "v1", "kind": "Pod", "namespace": namespace, "name": "mnist-worker-0"}
+    event = {
+        "metadata": {"name": "before"},
+        "involvedObject": {**about, "uid": "d0a3a1a5-0000-4000-8000-000000000000"},
+        "type": "Warning",
+        "reason": "PodReplaced",
+        "message": "what was wrong with the one before",
+    }
+    control_plane.ask("POST", f"/api/v1/namespaces/{namespace}/events", event)
+    done = run("apply", "jobs", "--timeout", "12")
+    assert done.returncode == 3
+    assert "mnist-worker-0" in done.stdout
+    assert "the one before" not in done.stdout + done.stderr
