@@ -223,6 +223,13 @@ def _overwritten(job: Job, role: Role) -> Iterator[Diagnostic]:
         place = origin.locate("metadata", "annotations", protocol.SPEC_HASH)
         facts = {"name": protocol.SPEC_HASH, "reason": "it says which run a Pod belongs to"}
         yield diagnose(codes.OVERWRITTEN, place, where="annotation", advice="remove it", **facts)
+    for field in ("hostname", "subdomain"):
+        # Whichever way Services are asked for, such a job has one: its hosts are named by it.
+        if field in role.template.spec and job.is_behind_one_service("per-replica"):
+            place = origin.locate("spec", field)
+            reason = "the Pods' host names come from the job's name"
+            facts = {"name": str(role.template.spec[field]), "reason": reason}
+            yield diagnose(codes.OVERWRITTEN, place, where=field, advice="remove it", **facts)
     added = {env.name for env in role.env if isinstance(env, FieldEnv) or not env.default}
     for index, env in enumerate(role.template.main_container.get("env", ())):
         if env["name"] in added:

@@ -151,3 +151,17 @@ def test_a_dlrover_master_has_the_jobs_own_name_as_the_operator_gives_it() -> No
         for pod in pod_templates(compiled(job).objects)
     }
     assert names == {"dlrover-master": "tuner", "worker": "dlrover"}
+
+
+@each_job
+def test_a_host_name_that_does_not_arrive_is_told(job) -> None:
+    def named(template: dict[str, Any]) -> None:
+        template["spec"] |= {"hostname": "lead", "subdomain": "mine"}
+
+    result = compiled(changed(job, named))
+    assert result.ok
+    pods = [pod for pod in pod_templates(result.objects) if role(pod) != "dlrover-master"]
+    for field, given in (("hostname", "lead"), ("subdomain", "mine")):
+        lost = any(pod["spec"].get(field) != given for pod in pods)
+        told = any(f"{field} '{given}' is overwritten" in one.message for one in result.diagnostics)
+        assert told == lost
