@@ -136,18 +136,20 @@ def holder(declared: int | None, recorded: int | None, pods: Sequence[Ranked]) -
     """The number of who has a rank: the replica that is declared, or one that has followed it.
 
     The declared Pod has precedence, because a tool that syncs Git brings it back whenever it is
-    gone; then the one that the run record names; then whoever lives; of those that have ended, the
-    last (docs/watcher.md).
+    gone; then one that has followed and that the run record names; then whoever lives; then the
+    declared one again, if the record says that it comes back as itself; of those that have ended,
+    the last (docs/watcher.md).
 
     Args:
         declared: The number of the replica that the job declares for the rank.
-        recorded: The number that the run record has, if another one has followed.
+        recorded: The number that the run record has, `declared` included; None if nothing is
+            written down of the rank.
         pods: The Pods of the rank, but for one of which it was decided that another follows it.
     """
     living = [pod for pod in pods if not (pod.ended or pod.deleting)]
     if any(pod.index == declared for pod in living):
         return declared
-    if recorded is not None:
+    if recorded is not None and (recorded != declared or not living):
         return recorded
     # Nothing is written down of it: one from before a move, or the run record is lost.
     newest = max(living or pods, key=lambda pod: (pod.created, pod.index or 0), default=None)

@@ -244,7 +244,7 @@ def _record(its: _Its) -> _Record:
 def _followed(its: _Its) -> Followed:
     """Who has followed others, as far as it is written down."""
     record = _record(its)
-    lines = {key: one.index for key, one in record.lines.items() if one.index is not None}
+    lines = {key: one.index for key, one in record.lines.items()}
     out = frozenset(one.uid for one in record.trials.values() if one.uid and not one.left)
     return Followed(lines, out, record.attempts)
 

@@ -25,12 +25,12 @@ class Followed(Struct, frozen=True):
     """What the watcher has written down of those who followed others.
 
     Args:
-        lines: Of a rank (`worker/3`), the number of who has it.
+        lines: Of a rank (`worker/3`), the number of who has it; None for the declared replica.
         out: UIDs of Pods of which it was decided that others follow them.
         attempts: Of a replica (`worker/3`), which of its Pods it is, where each has another name.
     """
 
-    lines: Mapping[str, int] = {}
+    lines: Mapping[str, int | None] = {}
     out: frozenset[str] = frozenset()
     attempts: Mapping[str, int] = {}
 
@@ -87,7 +87,11 @@ def _name(
         key = role.name if member.index is None else f"{role.name}/{member.index}"
         return attempt_name(role.pod_name(member), followed.attempts.get(key, 0))
     rank = member.place or 0
-    number = holder(member.index, followed.lines.get(f"{role.name}/{rank}"), ranks.get(rank, []))
+    key = f"{role.name}/{rank}"
+    recorded = None
+    if key in followed.lines:
+        recorded = member.index if followed.lines[key] is None else followed.lines[key]
+    number = holder(member.index, recorded, ranks.get(rank, []))
     return role.pod_name(structs.replace(member, index=number))
 
 

@@ -118,7 +118,9 @@ def noted(
 
 
 def _holder(member: Member, pods: list[PodView], line: RestartHistory | None) -> Member:
-    recorded = line.index if line is not None else None
+    recorded = None
+    if line is not None:
+        recorded = member.index if line.index is None else line.index
     found = holder(member.index, recorded, pods)
     if found == member.index:
         return member

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, note, settings
+from hypothesis import HealthCheck, example, given, note, settings
 from hypothesis import strategies as st
 
 from etcompile.model import Settings
@@ -586,7 +586,17 @@ def operate(world: Watched, operation: tuple[Any, ...]) -> None:
 @settings(
     max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
-@given(st.booleans(), st.lists(st.tuples(OPERATIONS, st.booleans()), max_size=14))
+@example(
+    # Git brings the declared Pod back, and both that had followed it have ended.
+    git=True,
+    script=[
+        (("fail", 0, 1), True),
+        (("evict", 3), True),
+        (("erase", 0), False),
+        (("evict", 3), False),
+    ],
+)
+@given(git=st.booleans(), script=st.lists(st.tuples(OPERATIONS, st.booleans()), max_size=14))
 def test_whatever_happens_each_rank_ends_up_with_one_pod_or_the_run_has_a_verdict(
     git: bool, script: list[tuple[tuple[Any, ...], bool]]
 ) -> None:
