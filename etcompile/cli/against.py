@@ -80,12 +80,23 @@ def _cluster(compilation: Compilation, rights: Rights, given: dict[str, Any]) ->
     from etcompile.cli.job_sets import job_set
     from etcompile.cli.planned import planned
     from etcompile.kubeapi import ClusterError, connect
+    from etcompile.rollout.preflight import unusable_namespaces
 
     try:
         with connect(given["context"], given["namespace"], given["kubeconfig"]) as cluster:
             found = job_set(given["paths"], given["set_name"], cluster.namespace)
             made = planned(compilation, cluster, rights, job_set=found)
-            return Outcome(made.plan, made.diagnostics)
+            unusable = [
+                diagnose(
+                    codes.UNUSABLE_NAMESPACE,
+                    None,
+                    namespace=one.ref.name,
+                    problem=one.reasons[0].removeprefix("it "),
+                    advice=one.hint,
+                )
+                for one in unusable_namespaces(cluster, made.plan)
+            ]
+            return Outcome(made.plan, (*made.diagnostics, *unusable))
     except ClusterError as error:
         return Outcome(None, (error.diagnostic,))
 

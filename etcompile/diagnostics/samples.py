@@ -833,5 +833,10 @@ SAMPLES: Mapping[str, Mapping[str, str | int]] = {
             " pods=3, limited: pods=3"
         ),
     },
+    "ET8024": {
+        "namespace": "team-nlp",
+        "problem": "does not exist",
+        "advice": "kubectl create namespace team-nlp",
+    },
 }
 """By the code: a value for each fact that the message and the hint of its rule name."""

@@ -8,7 +8,7 @@ will be refused (reference/gitops.md 2.2).
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -97,6 +97,34 @@ def refusals(
         found = [one for one in pool.map(tried, chosen) if one]
     fatal = [one for one in found if one.fatal]
     return fatal[:1] or list(dict.fromkeys(found))
+
+
+def unusable_namespaces(cluster: Cluster, plan: Plan) -> Iterator[Refusal]:
+    """The namespaces in which nothing can be created, because they are missing or being deleted.
+
+    A dry run of a ConfigMap tells, which needs no right to read namespaces.
+
+    Args:
+        cluster: The cluster.
+        plan: A plan.
+
+    Yields:
+        For each such namespace what apply would be refused with.
+    """
+    coming = {step.ref.name for step in plan.steps if _makes(step, "Namespace")}
+    first: dict[str, Step] = {}
+    for step in plan.steps:
+        namespace = step.ref.namespace or cluster.namespace
+        if step.action == "create" and namespace not in coming:
+            first.setdefault(namespace, step)
+    for namespace, step in first.items():
+        metadata = {"generateName": "etcompile-", "namespace": namespace}
+        probe = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+        try:
+            cluster.create(probe, dry_run=True)
+        except ClusterError as error:
+            if of_namespace(error):
+                yield refusal(structs.replace(step.ref, namespace=namespace), error)
 
 
 def _admissible(body: Object, step: Step, accounts: Collection[tuple[str, str]]) -> Object:

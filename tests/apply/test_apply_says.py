@@ -163,6 +163,20 @@ def test_a_missing_namespace_is_one_error(run, job):
     assert "hint: kubectl create namespace not-there" in done.stderr
 
 
+def test_a_diff_tells_that_apply_would_be_refused_for_its_namespace(run, write, job, control_plane):
+    other = control_plane.namespace()
+    control_plane.ask("DELETE", f"/api/v1/namespaces/{other}")
+    job(replicas=2)
+    for namespace, problem in (("not-there", "does not exist"), (other, "is being deleted")):
+        done = run("diff", "jobs", "-n", namespace)
+        assert done.returncode == 1, done.stderr
+        assert f"warning[ET8024]: the namespace {namespace} {problem}" in done.stderr
+        assert done.stderr.count("warning[") == 1
+    made = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "not-there"}}
+    write(training_job(replicas=2), made)
+    assert "ET8024" not in run("diff", "jobs", "-n", "not-there").stderr
+
+
 def test_a_namespace_that_is_being_deleted_is_one_error(run, job, control_plane):
     other = control_plane.namespace()
     # Nobody empties it: it stays as it is.

@@ -185,4 +185,15 @@ RULES = (
         " are tried. Whether they are accepted otherwise is known when the plan is done.",
         "etcompile apply jobs/ --run auto --prune --dry-run server   # under a full quota",
     ),
+    Rule(
+        codes.UNUSABLE_NAMESPACE,
+        "unusable-namespace",
+        _WARNING,
+        "the namespace {namespace} {problem}, and apply would be refused",
+        "{advice}",
+        "A namespace must be there before anything can be created in it. `diff` shows what would"
+        " be created nevertheless; `apply` refuses it before it writes anything. A Namespace among"
+        " the inputs is created first.",
+        "etcompile diff jobs/ -n team-nlp   # before anybody has created team-nlp",
+    ),
 )
