@@ -111,29 +111,33 @@ def _deleted(
     from etcompile.plan.claims import is_member
     from etcompile.plan.removing import removal
     from etcompile.plan.rights import Rights
-    from etcompile.plan.step import reference
+    from etcompile.plan.step import deletion, reference
     from etcompile.rollout import Choices
-    from etcompile.rollout.belongings import belongings, has_inventory
+    from etcompile.rollout.belongings import belongings, inventory_of
     from etcompile.rollout.outcome import CONFLICT, INTERRUPTED
 
     found = []
     missing = []
     members: dict[str, list[Any]] = {}
     applied = set()
+    empty: list[Step] = []
     for namespace, name in jobs:
         where = namespace or cluster.namespace
         title = f"{where}/{name}"
         mine = [(title, value) for value in belongings(cluster, name, where)]
         found += mine
-        if has_inventory(cluster, name, where):
+        parent = inventory_of(cluster, name, where)
+        if parent is not None:
             applied.add(title)
+            if not mine:  # the watcher has removed the rest (ttlSecondsAfterFinished), or somebody
+                empty.append(deletion(parent, "nothing of the job is left in this inventory"))
         members[title] = [reference(value) for _, value in mine if is_member(value)]
-        if not mine and not given["paths"]:
+        if parent is None and not mine and not given["paths"]:
             advice = f"etcompile status -n {where}"
             missing.append(
                 diagnose(codes.NO_SUCH_JOB_IN_CLUSTER, None, job=name, where=where, advice=advice)
             )
-        elif not mine and given["form"] == "text" and not given["quiet"]:
+        elif parent is None and not mine and given["form"] == "text" and not given["quiet"]:
             click.echo(f"there is nothing of the job {name} in the namespace {where}", err=True)
     if missing:
         return Done(REFUSED, tuple(missing))
@@ -147,7 +151,7 @@ def _deleted(
         context=cluster.context or cluster.server,
     )
     used = _used(cluster, [*(value for _, value in found), *compiled], plan, others_of_files)
-    plan = structs.replace(plan, steps=(*plan.steps, *used))
+    plan = structs.replace(plan, steps=(*plan.steps, *empty, *used))
     if given["dry_run"]:
         show(plan, given)
     else:

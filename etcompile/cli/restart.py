@@ -98,7 +98,7 @@ def _restarted(cluster: "Cluster", job: str, given: dict[str, Any], shown: Any) 
     from etcompile.plan.rights import Rights
     from etcompile.plan.step import reference
     from etcompile.rollout import Choices
-    from etcompile.rollout.belongings import belongings, has_inventory
+    from etcompile.rollout.belongings import belongings, inventory_of
     from etcompile.rollout.live import Live
     from etcompile.status import seen
 
@@ -129,7 +129,7 @@ def _restarted(cluster: "Cluster", job: str, given: dict[str, Any], shown: Any) 
         )
     }
     records = _records(found, job)
-    applied = has_inventory(cluster, job, run.namespace)
+    applied = inventory_of(cluster, job, run.namespace) is not None
     plans = restart(
         pods,
         live.values(),

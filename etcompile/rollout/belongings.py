@@ -31,8 +31,8 @@ _KINDS = (
 """The kinds that a job's objects are of, whatever its inventory says."""
 
 
-def has_inventory(cluster: Cluster, job: str, namespace: str) -> bool:
-    """Whether etcompile, or kubectl for it, has applied a job: it has the parent of an ApplySet.
+def inventory_of(cluster: Cluster, job: str, namespace: str) -> Object | None:
+    """The parent of a job's ApplySet, if etcompile, or kubectl for it, has applied the job.
 
     Args:
         cluster: The cluster.
@@ -45,7 +45,9 @@ def has_inventory(cluster: Cluster, job: str, namespace: str) -> bool:
     ref = inventory.parent(job, namespace)
     maps = cluster.resource("v1", "ConfigMap")
     found = cluster.get(maps, ref.name, namespace, metadata_only=True)
-    return found is not None and inventory.is_parent(found, ref)
+    if found is None or not inventory.is_parent(found, ref):
+        return None
+    return {**found, "apiVersion": ref.api_version, "kind": ref.kind}
 
 
 def belongings(cluster: Cluster, job: str, namespace: str) -> Iterator[Object]:
