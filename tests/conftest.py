@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,6 +19,13 @@ pytest_plugins = ["controlplane.fixtures", "consumers.fixtures"]
 
 _SYSTEM = "/usr/local/sbin:/usr/sbin:/sbin"
 """Not in everybody's PATH, and sshd is there."""
+
+
+@pytest.fixture(autouse=True, scope="session")
+def interruptible() -> None:
+    """Started in the background, a process and its children ignore SIGINT; a terminal's do not."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

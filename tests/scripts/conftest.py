@@ -21,13 +21,6 @@ from etcompile.backend.texts import Texts
 ROOT = os.geteuid() == 0
 
 
-@pytest.fixture(autouse=True, scope="session")
-def interruptible() -> None:
-    """Started in the background, a process and its children ignore SIGINT; a container's do not."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
 @pytest.fixture(params=["sh", "dash", "bash", "busybox"])
 def shell(request, require) -> list[str]:
     """The command line of a shell."""
