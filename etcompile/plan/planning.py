@@ -143,7 +143,7 @@ def _matched(
         if group.job and not rights.whole and (other := claims.other_job(desired, value)):
             others[group.job] = other
         if ref.key in group.kept and not claims.is_going(value):
-            found[key] = [unchanged(value, ref)]
+            found[key] = [_kept(desired, value, ref)]
         elif not rights.whole and claims.is_going(value):
             found[key] = _made_anew(desired, value, ref)
         else:
@@ -158,6 +158,19 @@ def _matched(
     for (key, doubt), answer in zip(doubts.items(), answers, strict=True):
         found[key] = [judged(doubt, answer, rights, inventories)]
     return found, list(left.values()), unready, others
+
+
+def _kept(desired: Object, live: Object, ref: ObjectRef) -> Step:
+    """The step for an object that is left as it is, if it holds what it is there for."""
+    step = unchanged(live, ref)
+    missing = claims.missing_keys(desired, live)
+    if not missing:
+        return step
+    reason = (
+        f"it has no {' and no '.join(missing)}, which the Pods of the job mount: delete it, or give"
+        " the job another Secret with --secret existing:NAME"
+    )
+    return structs.replace(step, action="conflict", reasons=(reason,))
 
 
 def _of_another(step: Step, others: Mapping[str, str]) -> Step:

@@ -66,12 +66,26 @@ def test_a_pair_that_is_there_is_never_replaced_or_pruned(run, job, kubelet, obj
 def test_a_secret_that_somebody_made_is_left_as_it_is(
     run, job, kubelet, objects, control_plane, namespace
 ):
-    theirs = {"metadata": {"name": "mnist"}, "stringData": {"id_rsa": "mine"}}
+    theirs = {"metadata": {"name": "mnist"}, "stringData": {"id_rsa": "a", "id_rsa.pub": "b"}}
     control_plane.ask("POST", f"/api/v1/namespaces/{namespace}/secrets", theirs)
     before = objects()["Secret/mnist"]
     job(replicas=1)
     assert run("apply", "jobs").returncode == 0
     assert objects()["Secret/mnist"] == before
+
+
+def test_a_secret_without_a_key_pair_is_not_taken_for_one(
+    run, job, kubelet, objects, writes, control_plane, namespace
+):
+    theirs = {"metadata": {"name": "mnist"}, "stringData": {"password": "mine", "id_rsa.pub": "b"}}
+    control_plane.ask("POST", f"/api/v1/namespaces/{namespace}/secrets", theirs)
+    before = objects()["Secret/mnist"]
+    job(replicas=1)
+    for options in ((), ("--adopt", "--replace", "--yes")):
+        done = run("apply", "jobs", *options)
+        assert done.returncode == 4, done.stdout + done.stderr
+        assert "it has no id_rsa, which the Pods of the job mount" in done.stderr
+    assert objects() == {"Secret/mnist": before}
 
 
 @pytest.mark.parametrize("output", ["text", "json"])
