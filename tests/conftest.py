@@ -9,10 +9,13 @@ from typing import Any
 import hypothesis
 import pytest
 
-# How long an example takes says how busy the machine is.
-hypothesis.settings.register_profile(
-    "etcompile", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+# How long an example takes says how busy the machine is. A change is tried with the same examples
+# each time; `pytest --hypothesis-profile=explore` looks for others.
+_PATIENT = hypothesis.settings(
+    deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
+hypothesis.settings.register_profile("explore", _PATIENT)
+hypothesis.settings.register_profile("etcompile", _PATIENT, derandomize=True)
 hypothesis.settings.load_profile("etcompile")
 
 pytest_plugins = ["controlplane.fixtures", "consumers.fixtures"]

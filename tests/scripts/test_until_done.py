@@ -87,7 +87,8 @@ def test_a_signal_stops_the_server_at_once_and_its_code_is_kept(serving, place, 
     process.send_signal(number)
     assert process.wait(20) == 7
     assert (place / "out").read_text() == "up\ntold\n"
-    assert (place / "log").read_text() == ""
+    # busybox may report the end of the sleep that the script waited in.
+    assert (place / "log").read_text() in ("", "Terminated\n")
 
 
 def test_a_second_signal_is_passed_on_too(around, start, place, until):

@@ -26,7 +26,7 @@ from etcompile.watch.manifests import NAME
 from faultproxy import FaultProxy
 
 FAULTS = int(os.environ.get("ETCOMPILE_STORM", "60"))
-SEED = int(os.environ.get("ETCOMPILE_STORM_SEED", "0")) or random.randrange(1, 10**6)
+SEED = int(os.environ.get("ETCOMPILE_STORM_SEED", "601"))
 SCRIPT = os.environ.get("ETCOMPILE_STORM_SCRIPT", "")
 JOBS = 20 if FAULTS >= 500 else 5
 WORKERS = 4
