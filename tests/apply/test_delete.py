@@ -64,7 +64,8 @@ def test_claims_and_the_secrets_of_others_are_left_and_named(
 ):
     write(training_job(replicas=1), CLAIM)
     label = {"etcompile.dev/job": "mnist", "app.kubernetes.io/managed-by": "etcompile"}
-    theirs = {"metadata": {"name": "mnist", "labels": label}, "stringData": {"id_rsa": "mine"}}
+    keys = {"id_rsa": "a", "id_rsa.pub": "b"}
+    theirs = {"metadata": {"name": "mnist", "labels": label}, "stringData": keys}
     control_plane.ask("POST", f"/api/v1/namespaces/{namespace}/secrets", theirs)
     assert run("apply", "jobs").returncode == 0
     done = run("delete", "jobs")

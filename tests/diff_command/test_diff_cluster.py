@@ -13,6 +13,7 @@ from etcompile.plan.comparing import compared
 from etcompile.plan.managed import ownership
 from etcompile.plan.planning import Declared, plan
 from etcompile.plan.step import Plan, reference
+from etcompile.rollout.keys import with_key_pair
 from etcompile.rollout.live import Live
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -148,7 +149,7 @@ def test_the_command_reads_the_cluster_and_writes_nothing(
     )
     with connect(kubeconfig=kubeconfig, namespace=namespace) as cluster:
         compiled = etcompile.compile([jobs])
-        made_there = [value for group in compiled.groups for value in group.generated]
+        made_there = [with_key_pair(one) for group in compiled.groups for one in group.generated]
         for value in (*made_there, *compiled.objects):
             cluster.server_side_apply(value)
     done = diff("jobs", "--kubeconfig", kubeconfig)
