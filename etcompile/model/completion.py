@@ -132,7 +132,9 @@ class Ranked(Protocol):
         """Whether somebody has asked it to go."""
 
 
-def holder(declared: int | None, recorded: int | None, pods: Sequence[Ranked]) -> int | None:
+def holder(
+    declared: int | None, recorded: int | None, pods: Sequence[Ranked], *, written: bool = False
+) -> int | None:
     """The number of who has a rank: the replica that is declared, or one that has followed it.
 
     The declared Pod has precedence, because a tool that syncs Git brings it back whenever it is
@@ -142,15 +144,17 @@ def holder(declared: int | None, recorded: int | None, pods: Sequence[Ranked]) -
 
     Args:
         declared: The number of the replica that the job declares for the rank.
-        recorded: The number that the run record has, `declared` included; None if nothing is
-            written down of the rank.
+        recorded: The number that the run record has, if another one has followed.
         pods: The Pods of the rank, but for one of which it was decided that another follows it.
+        written: Whether the run record says anything of the rank.
     """
     living = [pod for pod in pods if not (pod.ended or pod.deleting)]
     if any(pod.index == declared for pod in living):
         return declared
-    if recorded is not None and (recorded != declared or not living):
+    if recorded is not None:
         return recorded
+    if written and not living:
+        return declared
     # Nothing is written down of it: one from before a move, or the run record is lost.
     newest = max(living or pods, key=lambda pod: (pod.created, pod.index or 0), default=None)
     return declared if newest is None else newest.index

@@ -88,10 +88,8 @@ def _name(
         return attempt_name(role.pod_name(member), followed.attempts.get(key, 0))
     rank = member.place or 0
     key = f"{role.name}/{rank}"
-    recorded = None
-    if key in followed.lines:
-        recorded = member.index if followed.lines[key] is None else followed.lines[key]
-    number = holder(member.index, recorded, ranks.get(rank, []))
+    written = key in followed.lines
+    number = holder(member.index, followed.lines.get(key), ranks.get(rank, []), written=written)
     return role.pod_name(structs.replace(member, index=number))
 
 

@@ -118,10 +118,8 @@ def noted(
 
 
 def _holder(member: Member, pods: list[PodView], line: RestartHistory | None) -> Member:
-    recorded = None
-    if line is not None:
-        recorded = member.index if line.index is None else line.index
-    found = holder(member.index, recorded, pods)
+    recorded = line.index if line is not None else None
+    found = holder(member.index, recorded, pods, written=line is not None)
     if found == member.index:
         return member
     if line is not None and found == recorded:
