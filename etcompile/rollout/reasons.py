@@ -13,6 +13,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from etcompile.k8s.objects import Object
+from etcompile.k8s.pods import is_half_deleted
 
 State = Literal["waiting", "ready", "ended", "failed"]
 
@@ -87,21 +88,6 @@ def standing(value: Object) -> Standing:
 def has_rule(kind: str) -> bool:
     """Whether objects of the kind take time to become ready."""
     return kind in _RULES
-
-
-def is_half_deleted(pod: Object) -> bool:
-    """Whether the API server has marked a Pod as deleted and has only to remove it.
-
-    It writes a deletion without grace in two steps, and leaves out the second when whoever asked
-    is gone in between (k8s.io/apiserver, registry/rest/delete.go, BeforeDelete). No kubelet is
-    waited for: the Pod has ended, or was never on a node. Who asks again finishes it.
-    """
-    metadata = pod["metadata"]
-    if "deletionTimestamp" not in metadata or metadata.get("finalizers"):
-        return False
-    ended = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
-    on_a_node = bool((pod.get("spec") or {}).get("nodeName"))
-    return metadata.get("deletionGracePeriodSeconds") == 0 and (ended or not on_a_node)
 
 
 def deleting(value: Object) -> str:

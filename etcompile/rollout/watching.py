@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from etcompile.k8s.objects import Object
+from etcompile.k8s.pods import is_half_deleted
 from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.discovery import Resource
 from etcompile.kubeapi.errors import ClusterError
@@ -22,7 +23,6 @@ from etcompile.rollout.reasons import (
     deleted,
     deleting,
     has_rule,
-    is_half_deleted,
     standing,
 )
 
@@ -40,7 +40,7 @@ class Seen(Struct, frozen=True):
         standing: How far it is; None if it is gone.
         going: Why it is not gone yet, if it is being deleted; why it went, if it is gone.
         grace: Seconds that it has to end, if it is being deleted.
-        half_deleted: Its deletion was begun and never finished (`reasons.is_half_deleted`).
+        half_deleted: Its deletion was begun and never finished (`k8s.pods.is_half_deleted`).
     """
 
     place: Place

@@ -15,9 +15,9 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct, field
 
+from etcompile.k8s.pods import is_half_deleted
 from etcompile.model import MOST_PODS, Job, Settings
 from etcompile.model.protocol import INDEX_LABEL, RANK_LABEL, ROLE_LABEL, SPEC_HASH, WATCHER
-from etcompile.rollout.reasons import is_half_deleted
 
 TOUCHED = "etcompile.dev/touched"
 """Annotation of a Pod: which host lists its kubelet was last told to fetch."""
