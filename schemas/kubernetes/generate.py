@@ -171,6 +171,9 @@ _OPTIONAL: dict[str, tuple[str, ...]] = {
     "core.v1.ScaleIOVolumeSource": ("secretRef",),
     "core.v1.SleepAction": ("seconds",),
     "core.v1.Sysctl": ("value",),
+    # In the dataSource of a claim the server leaves out a kind it does not know, name or not.
+    "core.v1.TypedLocalObjectReference": ("kind", "name"),
+    "core.v1.TypedObjectReference": ("kind", "name"),
     "rbac.v1.RoleRef": ("apiGroup",),
     "resource.v1.ResourceClaim": ("spec",),
     "discovery.v1.EndpointSlice": ("endpoints",),

@@ -1,5 +1,6 @@
 """Each row of the tables of objects, held against a real API server in both directions."""
 
+import etcompile
 from controlplane.binaries import version
 from etcompile.k8s.validation.objects import object_problems
 from mutations.cluster import Cluster
@@ -35,3 +36,29 @@ def test_each_row_finds_its_example_and_no_row_its_correction():
             for one in object_problems(row.corrected, minor)
         ]
     assert wrong == []
+
+
+def test_what_the_server_takes_by_an_exception_is_taken_too(control_plane):
+    cluster = Cluster(control_plane)
+    head = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]}
+    flex = {"flexVolume": {"driver": "a/b"}}
+    nfs = {"nfs": {"server": "a", "path": "/a"}}
+    csi = {"csi": {"driver": "a.b", "volumeHandle": "a"}}
+    host = {"hostPath": {"path": "/a"}}
+    for sources in ({**nfs, **flex}, {**host, **flex}, {**nfs, **host}, {**csi, **flex}, flex):
+        volume = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "a"}}
+        assert_agreed(cluster, {**volume, "spec": {**head, **sources}})
+    ask = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    for field in ("dataSource", "dataSourceRef"):
+        for reference in (
+            *({"kind": "Foo"}, {"kind": "Foo", "name": "a"}, {"kind": "PersistentVolumeClaim"}),
+            *({"name": "a"}, {"apiGroup": "a.b", "kind": "Foo"}, {}),
+        ):
+            claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "a"}}
+            assert_agreed(cluster, {**claim, "spec": {**ask, field: reference}})
+    cluster.close()
+
+
+def assert_agreed(cluster, value):
+    refusal, made = cluster.refusal(value), etcompile.compile([value])
+    assert made.ok is not bool(refusal), f"{value}: {refusal or made.diagnostics}"

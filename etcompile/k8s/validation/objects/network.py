@@ -647,6 +647,16 @@ def _backend_rules(path: str) -> tuple[Rule, ...]:
         ),
         port_number(f"{path}.service.port.number", zero=True),
         subdomain(f"{path}.resource.apiGroup"),
+        *(
+            Rule(
+                f"{path}.resource",
+                forms.lacks(field),
+                f"needs '{field}'",
+                breaks=f"{{{other}: a}}",
+                takes="{kind: a, name: a}",
+            )
+            for field, other in (("kind", "name"), ("name", "kind"))
+        ),
         *_segments(f"{path}.resource"),
     )
 

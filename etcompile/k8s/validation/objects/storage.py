@@ -27,6 +27,13 @@ _VOLUME_FIELDS = (
     *("nfs", "photonPersistentDisk", "portworxVolume", "quobyte", "rbd", "scaleIO", "storageos"),
     "vsphereVolume",
 )
+_BEFORE_FLEX = frozenset(
+    (
+        *("hostPath", "gcePersistentDisk", "awsElasticBlockStore", "glusterfs", "flocker", "nfs"),
+        *("rbd", "quobyte", "cephfs", "iscsi", "cinder", "fc"),
+    )
+)
+"""What the API server takes beside a flexVolume: of all sources only that one it does not count."""
 _PARAMETERS_LIMIT = 256 * 1024
 _MOST_PARAMETERS = 512
 
@@ -154,6 +161,8 @@ def claim(path: str, *, in_template: bool = False) -> tuple[Rule, ...]:
 
 def _sources(value: Mapping[str, Any], _: Subject) -> Iterator[Broken]:
     found = forms.given(value, _VOLUME_FIELDS)
+    if "flexVolume" in found and len(found) == 2 and not _BEFORE_FLEX.isdisjoint(found):
+        return
     if len(found) != 1:
         what = f"has {' and '.join(found)}" if found else "has none"
         yield Broken((), {"what": what})
