@@ -14,6 +14,7 @@ from etcompile.model.protocol import JOB_LABEL
 from etcompile.plan import claims
 from etcompile.plan.admitted import Ask, Doubt
 from etcompile.plan.classes import created, judged, left_over, seeming, unchanged
+from etcompile.plan.mounts import Mounts
 from etcompile.plan.ordering import Draft, ordered
 from etcompile.plan.rights import Rights
 from etcompile.plan.step import IDLE, ObjectRef, Plan, Step, reference
@@ -80,6 +81,8 @@ def plan(
         for value in group.objects:
             wanted[_key(reference(value), namespace)] = (value, group)
     inventories = frozenset(group.inventory for group in groups if group.inventory)
+    mounts = Mounts(namespace)
+    live = mounts.noted(live)
     found, left, unready, others = _matched(wanted, live, rights, namespace, inventories, ask)
     titles = {group.inventory: group.job for group in groups if group.inventory}
     jobs = {(job.rpartition("/")[0], job.rpartition("/")[2]): job for job in _jobs(groups)}
@@ -106,6 +109,8 @@ def plan(
             idle.append(placed)
         else:
             drafts.append(Draft(placed, value))
+    if not rights.whole:
+        drafts = [mounts.held(one) for one in drafts]
     waits = {group.job: group.waits for group in groups}
     steps = ordered(drafts, waits, wave, late) if drafts else []
     if ring(steps) is None:

@@ -79,6 +79,26 @@ def test_a_claim_that_stays_because_it_is_in_use_is_not_said_to_be_deleted(run, 
     assert "timed out: it is being deleted, kept by the finalizers kubernetes.io/pvc" in done.stdout
 
 
+def test_a_claim_that_a_pod_mounts_is_not_replaced_under_it(run, write, writes, ask):
+    write(claim("ReadWriteOnce"))
+    assert run("apply", "jobs", "--wait", "none").returncode == 0
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": "checkpoints"}}
+    spec = {"nodeName": "a", "containers": [{"name": "main", "image": "a:1"}], "volumes": [volume]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "reader"}, "spec": spec}
+    write(claim("ReadWriteOnce"), pod)
+    assert run("apply", "jobs", "--wait", "none").returncode == 0
+    before = writes()
+    write(claim("ReadWriteMany"), pod)
+    done = run("apply", "jobs", *EVERYTHING, "--replace-data", "*")
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert "Pod reader would keep it" in done.stderr
+    assert writes() == before
+    ask("DELETE", "pods/reader", {"gracePeriodSeconds": 0})
+    write(claim("ReadWriteMany"))
+    diff = run("diff", "jobs", "--replace-data", "*")
+    assert diff.returncode == 1, diff.stdout + diff.stderr
+
+
 def test_objects_that_people_made_are_not_replaced_without_being_asked_for(
     run, write, writes, ask, namespace
 ):

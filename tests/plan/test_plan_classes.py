@@ -310,3 +310,49 @@ def test_a_job_of_another_kind_with_the_same_name_is_refused_whatever_is_allowed
     step = only([stored("TFJob")], [live(stored("PyTorchJob"))], adopt=True, replace=True)
     assert (step.action, step.needs) == ("conflict", None)
     assert "PyTorchJob bert" in step.reasons[0]
+
+
+def using(claim: str, name: str, **spec: Any) -> dict[str, Any]:
+    value = pod()
+    value["metadata"]["name"] = name
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": claim}}
+    return {**value, "spec": {**value["spec"], "volumes": [volume], **spec}}
+
+
+@pytest.mark.parametrize(
+    ("there", "kept"),
+    [
+        ([], []),
+        ([using("x", "waits")], []),
+        ([using("y", "other", nodeName="a")], []),
+        ([using("x", "p1", nodeName="a")], ["Pod p1 would keep it"]),
+        (
+            [using("x", f"p{number}", nodeName="a") for number in range(5)],
+            ["Pods p0, p1, p2 and 2 more would keep it"],
+        ),
+    ],
+    ids=["none", "unscheduled", "of-another-claim", "one", "five"],
+)
+def test_a_claim_that_pods_keep_is_not_replaced_before_they_are_gone(
+    there: list[dict[str, Any]], kept: list[str]
+) -> None:
+    found = planned(
+        [OTHER_CLAIM, *there],
+        [live(CLAIM), *(live(one) for one in there)],
+        replace_data=frozenset({"x"}),
+    )
+    [step] = [one for one in found.steps if one.ref.name == "x"]
+    assert (step.action == "conflict") is bool(kept)
+    assert all(words in step.reasons[-1] for words in kept)
+    assert bool(found.refused) is bool(kept)
+
+
+def test_a_claim_is_kept_by_pods_that_the_same_plan_deletes_later() -> None:
+    left = member(using("x", "old", nodeName="a"))
+    there = [live(CLAIM), left]
+    rights: dict[str, Any] = {"inventory": SET, "prune": True, "replace_data": frozenset({"x"})}
+    refused = planned([OTHER_CLAIM], there, **rights).refused
+    assert [one.ref.name for one in refused] == ["x"]
+    first = planned([CLAIM], there, **rights)
+    assert not first.refused
+    assert [one.ref.name for one in first.steps if one.action == "delete"] == ["old"]
