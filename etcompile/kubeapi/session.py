@@ -187,7 +187,7 @@ class Session:
                 answer = sent(transport, self._headers(transport, credential, headers))
             except NoAnswerError as failure:
                 unread, passing = not failure.reached, failure.passing
-                problem = failure.problem
+                problem = f"{failure.problem}{_of_context(self.access)}"
                 error = _unreachable(failure, self.access, request, repeats)
             else:
                 self.clock.heard(answer.headers.get("Date", ""), begun)

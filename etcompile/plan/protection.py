@@ -35,6 +35,28 @@ _DECLARED = frozenset(
 """API groups whose objects hold nothing but what their manifests say: Pod groups, and references
 to secrets."""
 _PARTS = ("data", "binaryData")
+_SHORT_NAMES = {
+    "cm": "configmap",
+    "crd": "customresourcedefinition",
+    "cj": "cronjob",
+    "deploy": "deployment",
+    "ds": "daemonset",
+    "ing": "ingress",
+    "limits": "limitrange",
+    "netpol": "networkpolicy",
+    "ns": "namespace",
+    "pc": "priorityclass",
+    "pdb": "poddisruptionbudget",
+    "po": "pod",
+    "pv": "persistentvolume",
+    "pvc": "persistentvolumeclaim",
+    "quota": "resourcequota",
+    "rs": "replicaset",
+    "sa": "serviceaccount",
+    "sts": "statefulset",
+    "svc": "service",
+}
+"""What `kubectl api-resources` calls the kinds for short."""
 
 
 def prevents_destruction(*versions: Object | None) -> bool:
@@ -89,19 +111,26 @@ def is_named(ref: ObjectRef, names: Iterable[str]) -> bool:
 
     Args:
         ref: The object.
-        names: What was named; kinds in any case.
+        names: What was named; kinds as kubectl takes them: `Pod`, `pods`, `po`,
+            `podgroups.scheduling.volcano.sh`.
     """
-    forms = {ref.name, f"{ref.kind.lower()}/{ref.name}"}
-    forms.add(f"{ref.namespace}/{ref.kind.lower()}/{ref.name}")
-    return any(name == "*" or _folded(name) in forms for name in names)
+    return any(name == "*" or _names(name, ref) for name in names)
 
 
-def _folded(name: str) -> str:
-    """The name with its kind in lower case."""
-    parts = name.split("/")
-    if len(parts) > 1:
-        parts[-2] = parts[-2].lower()
-    return "/".join(parts)
+def _names(text: str, ref: ObjectRef) -> bool:
+    *where, name = text.split("/")
+    if name != ref.name or len(where) > 2:
+        return False
+    if len(where) == 2 and where[0] != ref.namespace:
+        return False
+    return not where or _is_kind(where[-1].lower(), ref)
+
+
+def _is_kind(text: str, ref: ObjectRef) -> bool:
+    kind, _, group = text.partition(".")
+    singular = ref.kind.lower()
+    forms = {singular, f"{singular}s", f"{singular}es", f"{singular.removesuffix('y')}ies"}
+    return _SHORT_NAMES.get(kind, kind) in forms and group in ("", ref.group)
 
 
 def _foreign_keys(live: Object, owned: Ownership, declared: Collection[str] = ()) -> list[str]:
