@@ -5,7 +5,7 @@ import posixpath
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec import Struct, structs
@@ -23,6 +23,9 @@ from etcompile.plan.rights import Rights
 from etcompile.plan.step import Plan
 from etcompile.plan.targeting import targeted
 
+if TYPE_CHECKING:
+    from etcompile.cli.diff import DiffOptions
+
 
 class Outcome(Struct, frozen=True):
     """A plan, or why there is none.
@@ -36,35 +39,32 @@ class Outcome(Struct, frozen=True):
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
-def compared(
-    compilation: Compilation, paths: Sequence[str], options: Options, given: dict[str, Any]
-) -> Outcome:
+def compared(compilation: Compilation, options: Options, given: "DiffOptions") -> Outcome:
     """The plan against what `--against` names.
 
     Args:
         compilation: The right side.
-        paths: What was compiled.
         options: How it was compiled.
         given: The command line's options.
 
     Raises:
         click.BadParameter: `--against` names nothing that there is.
     """
-    against: str = given["against"]
+    against = given.against
     if against == "cluster":
-        return _limited(_cluster(compilation, rights(given), given), given["targets"])
+        return _limited(_cluster(compilation, rights(given.rights), given), given.rights.targets)
     if Path(against).is_dir():
         left = _folder(against, options)
-        found = _declared(compilation, left, against, rights(given))
-        return _limited(found, given["targets"])
+        found = _declared(compilation, left, against, rights(given.rights))
+        return _limited(found, given.rights.targets)
     with tempfile.TemporaryDirectory(prefix="etcompile-") as folder:
         try:
-            left = _revision(against, paths, options, Path(folder))
+            left = _revision(against, given.paths, options, Path(folder))
         except RevisionError as error:
             problem = f"{error}; it takes cluster, a folder, a revision, or REVISION:FOLDER"
             raise click.BadParameter(problem, param_hint="--against") from error
-        found = _declared(compilation, left, f"revision {against}", rights(given))
-        return _limited(found, given["targets"])
+        found = _declared(compilation, left, f"revision {against}", rights(given.rights))
+        return _limited(found, given.rights.targets)
 
 
 def _limited(outcome: Outcome, targets: Sequence[str]) -> Outcome:
@@ -76,15 +76,15 @@ def _limited(outcome: Outcome, targets: Sequence[str]) -> Outcome:
     return structs.replace(outcome, plan=targeted(outcome.plan, targets))
 
 
-def _cluster(compilation: Compilation, rights: Rights, given: dict[str, Any]) -> Outcome:
+def _cluster(compilation: Compilation, rights: Rights, given: "DiffOptions") -> Outcome:
     from etcompile.cli.job_sets import job_set
     from etcompile.cli.planned import planned
-    from etcompile.kubeapi import ClusterError, connect
+    from etcompile.kubeapi import ClusterError
     from etcompile.rollout.preflight import unusable_namespaces
 
     try:
-        with connect(given["context"], given["namespace"], given["kubeconfig"]) as cluster:
-            found = job_set(given["paths"], given["set_name"], cluster.namespace)
+        with given.connection.connect(given.namespace) as cluster:
+            found = job_set(given.paths, given.set_name, cluster.namespace)
             made = planned(compilation, cluster, rights, job_set=found)
             unusable = [
                 diagnose(

@@ -6,16 +6,34 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import click
+from msgspec import structs
 
 from etcompile import emit
-from etcompile.cli.cluster_options import Duration, cluster_options, rights, rights_options
+from etcompile.cli.cluster_options import (
+    ClusterOptions,
+    Duration,
+    RightsOptions,
+    cluster_options,
+    rights,
+    rights_options,
+)
 from etcompile.cli.consent import consent_option
 from etcompile.cli.job_sets import set_option
-from etcompile.cli.options import colored, compile_options, explicit, options, refuses, tell
+from etcompile.cli.options import (
+    CompileOptions,
+    TalkOptions,
+    colored,
+    compile_options,
+    explicit,
+    options,
+    refuses,
+    tell,
+)
 from etcompile.cli.sections import SectionedCommand
+from etcompile.cli.structs import takes
 from etcompile.cli.suggestion import Choice
 from etcompile.compiler import Compilation, compile  # noqa: A004
 from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
@@ -55,6 +73,19 @@ _GIVEN_TO_DIFF = frozenset(
 """Options that decide what a plan does, and can change nothing of one that is made."""
 
 
+class ApplyOptions(CompileOptions, frozen=True, kw_only=True):
+    """The options of `etcompile apply`."""
+
+    dry_run: Literal["server", "client"] | None
+    rights: RightsOptions
+    set_name: str | None
+    yes: bool
+    wait: Literal["ready", "complete", "none"]
+    timeout: float | None
+    drain: float | None
+    cluster: ClusterOptions
+
+
 @click.command("apply", cls=SectionedCommand)
 @compile_options
 @click.option(
@@ -88,8 +119,8 @@ _GIVEN_TO_DIFF = frozenset(
     "  [default: 90s]",
 )
 @cluster_options
-@click.pass_context
-def command(ctx: click.Context, /, paths: tuple[str, ...], **given: Any) -> None:
+@takes(ApplyOptions)
+def command(ctx: click.Context, given: ApplyOptions) -> None:
     """Create or update the objects of jobs in a cluster, in the order that training needs.
 
     PATH is as for render, or one plan.json that `etcompile diff -o` wrote. A plan is applied only
@@ -101,15 +132,15 @@ def command(ctx: click.Context, /, paths: tuple[str, ...], **given: Any) -> None
     changed. Run the command again to continue where an earlier run ended.
     """
     from etcompile.cli.progress import progress
-    from etcompile.kubeapi import ClusterError, connect
+    from etcompile.kubeapi import ClusterError
 
     gc.enable()  # a rollout may take days
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     shown = progress(
-        given["output"], quiet=given["quiet"], color=colored(given["color"], sys.stdout)
+        given.cluster.output, quiet=given.quiet, color=colored(given.color, sys.stdout)
     )
     with concluded(ctx, shown, given) as leave:
-        plan_file = _plan_file(paths)
+        plan_file = _plan_file(given.paths)
         compilation = None
         approved = None
         said: tuple[Diagnostic, ...] = ()
@@ -118,20 +149,21 @@ def command(ctx: click.Context, /, paths: tuple[str, ...], **given: Any) -> None
             if problems:
                 leave(REFUSED, problems)
         else:
-            compilation = compile(paths, options(given))
+            compilation = compile(given.paths, options(given))
             said = compilation.findings
             problems = [] if refuses(said, given) else _nameless(compilation)
             if problems or refuses(said, given):
                 leave(REFUSED, (*said, *problems))
-            if given["form"] == "text":
+            if given.form == "text":
                 tell(said, given)  # a form for machines is one document, at the end
                 said = ()
         try:
-            context = given["context"] or (approved.context if approved else None)
-            namespace = given["namespace"] or (approved.namespace if approved else None)
-            with connect(context, namespace, given["kubeconfig"], notice=shown.repeat) as cluster:
+            context = given.cluster.context or (approved.context if approved else None)
+            namespace = given.namespace or (approved.namespace if approved else None)
+            where = structs.replace(given.cluster, context=context)
+            with where.connect(namespace, shown.repeat) as cluster:
                 if compilation is not None:
-                    done = _applied(compilation, cluster, {**given, "paths": paths}, shown)
+                    done = _applied(compilation, cluster, given, shown)
                 else:
                     assert approved is not None  # noqa: S101 - one of the two is given
                     done = _approved(approved, plan_file or "", cluster, given, shown)
@@ -142,7 +174,7 @@ def command(ctx: click.Context, /, paths: tuple[str, ...], **given: Any) -> None
 
 @contextmanager
 def concluded(
-    ctx: click.Context, shown: "Progress", given: dict[str, Any]
+    ctx: click.Context, shown: "Progress", given: TalkOptions
 ) -> Iterator[Callable[[int, Sequence[Diagnostic]], NoReturn]]:
     """Lets a command end with an exit code and what it has to say, told to programs as well.
 
@@ -168,7 +200,7 @@ def concluded(
 
 
 def _applied(
-    compilation: Compilation, cluster: "Cluster", given: dict[str, Any], shown: Any
+    compilation: Compilation, cluster: "Cluster", given: ApplyOptions, shown: Any
 ) -> "Done":
     from etcompile.cli.declarations import job_title
     from etcompile.cli.job_sets import job_set
@@ -181,14 +213,14 @@ def _applied(
     found = planned(
         compilation,
         cluster,
-        rights(given),
-        job_set=job_set(given["paths"], given["set_name"], cluster.namespace),
+        rights(given.rights),
+        job_set=job_set(given.paths, given.set_name, cluster.namespace),
         founds=True,
         look=_looker(seen),
     )
-    if problems := not_found(found.plan, given["targets"]):
+    if problems := not_found(found.plan, given.rights.targets):
         return Done(REFUSED, tuple(problems))
-    made = targeted(found.plan, given["targets"])
+    made = targeted(found.plan, given.rights.targets)
     titles = [job_title(group.namespace, group.name) for group in compilation.groups]
     facts = Facts(
         secrets=secrets(compilation),
@@ -208,7 +240,7 @@ def _applied(
 
 
 def _approved(
-    approved: "Plan", file: str, cluster: "Cluster", given: dict[str, Any], shown: Any
+    approved: "Plan", file: str, cluster: "Cluster", given: ApplyOptions, shown: Any
 ) -> "Done":
     from etcompile.cli.planned import changed_world
     from etcompile.cli.rolling import Done, Facts
@@ -223,7 +255,7 @@ def _done(
     made: "Plan",
     cluster: "Cluster",
     facts: Any,
-    given: dict[str, Any],
+    given: ApplyOptions,
     shown: Any,
 ) -> "Done":
     from etcompile.cli.consent import consents
@@ -234,31 +266,31 @@ def _done(
 
     if told := ring(made.steps):
         return Done(REFUSED, (diagnose(codes.DEADLOCK, None, ring=told),))
-    dry_run = given["dry_run"]
+    dry_run = given.dry_run
     if dry_run:
-        show(made, given)
+        show(made, given.cluster.output, given)
     refused = refused_steps(made)
     if refused is not None or dry_run == "client":
         return refused or Done(0)
-    timeout = given["timeout"]
-    if timeout is None and given["wait"] != "complete":
+    timeout = given.timeout
+    if timeout is None and given.wait != "complete":
         timeout = 900.0
-    choices = Choices(given["wait"], timeout or None, given["drain"], given["concurrency"])
-    if not dry_run and not consents(made, yes=given["yes"]):
+    choices = Choices(given.wait, timeout or None, given.drain, given.cluster.concurrency)
+    if not dry_run and not consents(made, yes=given.yes):
         return Done(INTERRUPTED, (diagnose(codes.NOT_CONFIRMED, None),))
-    may = rights(given)
+    may = rights(given.rights)
     done = rolled_out(cluster, made, may, choices, facts, shown, dry_run=dry_run == "server")
     left = [step for step in made.steps if step.action == "unmanaged"]
     could = [step for step in left if any(PRUNES in reason for reason in step.reasons)]
-    if could and not given["quiet"] and given["output"] == "text" and given["form"] == "text":
+    if could and not given.quiet and given.cluster.output == "text" and given.form == "text":
         count = f"{len(could)} object{'s are' if len(could) > 1 else ' is'}"
         click.echo(f"{count} no longer in the files, and kept: --prune deletes them", err=True)
     return done
 
 
-def show(made: "Plan", given: dict[str, Any]) -> None:
+def show(made: "Plan", output: str, given: TalkOptions) -> None:
     """Writes the plan, as `diff` does."""
-    if given["output"] == "json":
+    if output == "json":
         import json
 
         from etcompile.plan.document import plan_value
@@ -267,7 +299,7 @@ def show(made: "Plan", given: dict[str, Any]) -> None:
     else:
         from etcompile.plan.show.text import text as lines
 
-        color = colored(given["color"], sys.stdout)
+        color = colored(given.color, sys.stdout)
         text = "".join(f"{line}\n" for line in lines(made, emit.to_yaml, color=color))
     sys.stdout.buffer.write(text.encode(errors="replace"))
     sys.stdout.flush()
@@ -301,11 +333,11 @@ def _plan_file(paths: tuple[str, ...]) -> str | None:
     return None
 
 
-def _read(file: str, given: dict[str, Any]) -> tuple["Plan | None", list[Diagnostic]]:
+def _read(file: str, given: ApplyOptions) -> tuple["Plan | None", list[Diagnostic]]:
     """The plan of a file, or why it cannot be done as it was asked for."""
     from etcompile.plan.document import PlanError, read_plan
 
-    if given["wait"] == "complete":
+    if given.wait == "complete":
         raise click.UsageError(
             "a plan does not say what completes a run: give the job files instead"
         )
@@ -325,14 +357,15 @@ def _read(file: str, given: dict[str, Any]) -> tuple["Plan | None", list[Diagnos
             diagnose(codes.UNUSABLE_PLAN, place, plan=file, problem=one.text, advice="")
             for one, place in zip(error.problems, _places(file, data, error), strict=True)
         ]
+    context, namespace = given.cluster.context, given.namespace
     problem = advice = ""
     if found.against != "cluster":
         problem = f"it was made against {found.against}, and not against a cluster"
-    elif given["context"] and found.context and given["context"] != found.context:
-        problem = f"it was made for the context {found.context}, and not for {given['context']}"
-        advice = f"leave out --context, or make a plan: etcompile diff --context {given['context']}"
-    elif given["namespace"] and found.namespace and given["namespace"] != found.namespace:
-        problem = f"it was made for the namespace {found.namespace}, not for {given['namespace']}"
+    elif context and found.context and context != found.context:
+        problem = f"it was made for the context {found.context}, and not for {context}"
+        advice = f"leave out --context, or make a plan: etcompile diff --context {context}"
+    elif namespace and found.namespace and namespace != found.namespace:
+        problem = f"it was made for the namespace {found.namespace}, not for {namespace}"
         advice = "leave out --namespace, or make the plan with it"
     if problem:
         place = Location(file, 1)

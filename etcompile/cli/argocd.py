@@ -11,8 +11,9 @@ from msgspec.structs import replace
 from etcompile import emit
 from etcompile._version import __version__
 from etcompile.cli.boundary import bounded, named_files
-from etcompile.cli.options import REFUSED, options, refuses, setting_options, tell
+from etcompile.cli.options import REFUSED, CompileOptions, options, refuses, setting_options, tell
 from etcompile.cli.sections import SectionedCommand
+from etcompile.cli.structs import takes
 from etcompile.cli.suggestion import Group
 from etcompile.compiler import compile  # noqa: A004
 from etcompile.diagnostics import Diagnostic, codes, diagnose
@@ -50,8 +51,8 @@ class _Asked(SectionedCommand):
 @command.command("generate", cls=_Asked)
 @click.argument("paths", metavar="[PATH...]", nargs=-1)
 @setting_options
-@click.pass_context
-def _generate(ctx: click.Context, /, **given: Any) -> None:
+@takes(CompileOptions)
+def _generate(ctx: click.Context, given: CompileOptions) -> None:
     """Compile what an Application asks for, as `etcompile render` does.
 
     Options given here hold for all Applications. What the Application's parameters say
@@ -72,7 +73,7 @@ def _generate(ctx: click.Context, /, **given: Any) -> None:
         overlays=(*wish.first, *wanted.overlays, *wish.last),
         default_namespace=wish.namespace,
     )
-    compilation = compile(wish.paths or given["paths"] or ["."], wanted)
+    compilation = compile(wish.paths or given.paths or ["."], wanted)
     told = list(compilation.findings)
     if compilation.ok and not any(group.objects for group in compilation.groups):
         told.append(
@@ -163,8 +164,12 @@ def _sidecar(*, image: str) -> None:
 )
 @click.option("-n", "--namespace", metavar="NS", required=True, help="Destination namespace.")
 @click.option("--plugin", is_flag=True, help="PATH holds job files, which the plugin compiles.")
-def _application(name: str, **given: Any) -> None:
+def _application(
+    name: str, repository: str, path: str, revision: str, namespace: str, *, plugin: bool
+) -> None:
     """Write an Application that syncs rendered manifests, or jobs by the plugin."""
     from etcompile.integrations.scaffolding import text
 
-    click.echo(text("argocd/application.yaml", name=name, **given), nl=False)
+    values = {"name": name, "repository": repository, "path": path, "revision": revision}
+    values |= {"namespace": namespace}
+    click.echo(text("argocd/application.yaml", **values, plugin=plugin), nl=False)

@@ -4,17 +4,27 @@ import hashlib
 import sys
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 import click
 from msgspec.structs import replace
 
 from etcompile.cli.options import REFUSED, compile_options, options, refuses, tell
-from etcompile.cli.render import output_files
+from etcompile.cli.render import FolderOptions, output_files
 from etcompile.cli.sections import SectionedCommand
+from etcompile.cli.structs import takes
 from etcompile.cli.suggestion import Choice
 from etcompile.compiler import compile  # noqa: A004
 from etcompile.diagnostics import Diagnostic
+
+
+class BundleOptions(FolderOptions, frozen=True, kw_only=True):
+    """The options of `etcompile bundle`."""
+
+    output: Path | None
+    oci_layout: Path | None
+    source: str | None
+    revision: str | None
+    previous: Path | None
 
 
 @click.command("bundle", cls=SectionedCommand)
@@ -52,30 +62,22 @@ from etcompile.diagnostics import Diagnostic
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Keep the encrypted key pairs of this rendered folder.",
 )
-@click.pass_context
-def command(
-    ctx: click.Context,
-    /,
-    output: Path | None,
-    oci_layout: Path | None,
-    source: str | None,
-    revision: str | None,
-    previous: Path | None,
-    **given: Any,
-) -> None:
+@takes(BundleOptions)
+def command(ctx: click.Context, given: BundleOptions) -> None:
     """Pack the rendered manifests into an archive or an OCI image.
 
     The same input gives the same bytes. Prints the digest of the archive, which is also that of
     the image's layer.
     """
+    output, oci_layout = given.output, given.oci_layout
     if output is None and oci_layout is None:
         raise click.UsageError("name a file with -o, a folder with --oci-layout, or both")
-    if oci_layout is None and (source or revision):
+    if oci_layout is None and (given.source or given.revision):
         raise click.UsageError("--source and --revision need --oci-layout DIR")
     if oci_layout and oci_layout.exists() and not _is_image(oci_layout):
         problem = f"{oci_layout} holds something other than an image"
         raise click.BadParameter(problem, param_hint="--oci-layout")
-    compilation = compile(given["paths"], replace(options(given), previous=previous))
+    compilation = compile(given.paths, replace(options(given), previous=given.previous))
     tell(compilation.findings, given)
     if refuses(compilation.diagnostics, given):
         ctx.exit(REFUSED)
@@ -85,7 +87,7 @@ def command(
     packed = bundle.gzipped(archive)
     image = None
     if oci_layout:
-        image = bundle.oci_layout(archive, source=source, revision=revision)
+        image = bundle.oci_layout(archive, source=given.source, revision=given.revision)
     problems = _written(packed, output, image, oci_layout)
     if problems:
         tell(problems, given)

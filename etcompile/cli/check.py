@@ -2,14 +2,29 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import click
 from msgspec.structs import replace
 
-from etcompile.cli.options import REFUSED, compile_options, counted, options, refuses, talks, tell
+from etcompile.cli.options import (
+    REFUSED,
+    CompileOptions,
+    compile_options,
+    counted,
+    options,
+    refuses,
+    talks,
+    tell,
+)
 from etcompile.cli.sections import SectionedCommand
+from etcompile.cli.structs import takes
 from etcompile.compiler import Compilation, compile  # noqa: A004
+
+
+class CheckOptions(CompileOptions, frozen=True, kw_only=True):
+    """The options of `etcompile check`."""
+
+    beside: bool
 
 
 @click.command("check", cls=SectionedCommand)
@@ -19,13 +34,13 @@ from etcompile.compiler import Compilation, compile  # noqa: A004
     is_flag=True,
     help="Also read the other files in the folder of each PATH, such as the job of a ScaleOut.",
 )
-@click.pass_context
-def command(ctx: click.Context, /, *, beside: bool, **given: Any) -> None:
+@takes(CheckOptions)
+def command(ctx: click.Context, given: CheckOptions) -> None:
     """Report the errors and warnings of job files, and write nothing.
 
     PATH is as for render.
     """
-    paths = _beside(given["paths"]) if beside else given["paths"]
+    paths = _beside(given.paths) if given.beside else given.paths
     compilation = compile(paths, replace(options(given), without_keys=True))
     tell(compilation.findings, given, are_data=True)
     if refuses(compilation.diagnostics, given):

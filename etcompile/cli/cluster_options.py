@@ -1,15 +1,19 @@
 """Options of the commands that talk to a cluster: which one, and how to write to it."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
+from msgspec import Struct
 
 from etcompile.cli.suggestion import Choice
 from etcompile.plan.ignoring import Ignored
 from etcompile.plan.rights import Rights
+
+if TYPE_CHECKING:
+    from etcompile.kubeapi import Cluster, Repeat
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -110,6 +114,44 @@ _RIGHTS = (
 )
 
 
+class Connection(Struct, frozen=True, kw_only=True):
+    """What `connection_options` adds."""
+
+    context: str | None
+    kubeconfig: Path | None
+
+    def connect(
+        self, namespace: str | None, notice: "Callable[[Repeat], None] | None" = None
+    ) -> "Cluster":
+        """The cluster.
+
+        Raises:
+            ClusterError: nothing says how to reach it.
+        """
+        from etcompile.kubeapi import connect
+
+        return connect(self.context, namespace, self.kubeconfig, notice=notice)
+
+
+class ClusterOptions(Connection, frozen=True, kw_only=True):
+    """What `cluster_options` adds."""
+
+    output: Literal["text", "json"]
+    concurrency: int
+
+
+class RightsOptions(Struct, frozen=True, kw_only=True):
+    """What `rights_options` adds."""
+
+    prune: bool
+    replace: bool
+    replace_data: tuple[str, ...]
+    adopt: bool
+    take_ownership: tuple[str, ...]
+    ignore_differences: str | None
+    targets: tuple[str, ...]
+
+
 def rights_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds those that say what a plan may do."""
     for option in reversed(_RIGHTS):
@@ -117,15 +159,15 @@ def rights_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def rights(given: Mapping[str, Any]) -> Rights:
+def rights(given: RightsOptions) -> Rights:
     """What a plan may do, by the options of `rights_options`."""
     return Rights(
-        replace=given["replace"],
-        replace_data=frozenset(given["replace_data"]),
-        adopt=given["adopt"],
-        prune=given["prune"],
-        take_ownership=frozenset(given["take_ownership"]),
-        ignored=_ignored(given["ignore_differences"]),
+        replace=given.replace,
+        replace_data=frozenset(given.replace_data),
+        adopt=given.adopt,
+        prune=given.prune,
+        take_ownership=frozenset(given.take_ownership),
+        ignored=_ignored(given.ignore_differences),
     )
 
 

@@ -13,10 +13,11 @@ from msgspec import structs
 from etcompile import emit
 from etcompile.cli import completing
 from etcompile.cli.apply import REFUSED, UNREACHED, concluded, show
-from etcompile.cli.cluster_options import Duration, cluster_options
+from etcompile.cli.cluster_options import ClusterOptions, Duration, cluster_options
 from etcompile.cli.consent import consent_option
-from etcompile.cli.options import colored, options, refuses, setting_options
+from etcompile.cli.options import CompileOptions, colored, options, refuses, setting_options
 from etcompile.cli.sections import SectionedCommand
+from etcompile.cli.structs import takes
 from etcompile.compiler import compile  # noqa: A004
 from etcompile.diagnostics import codes
 
@@ -25,6 +26,17 @@ if TYPE_CHECKING:
     from etcompile.diagnostics import Diagnostic
     from etcompile.kubeapi import Cluster
     from etcompile.plan.step import Plan, Step
+
+
+class DeleteOptions(CompileOptions, frozen=True, kw_only=True):
+    """The options of `etcompile delete`."""
+
+    names: tuple[str, ...]
+    dry_run: bool
+    adopt: bool
+    yes: bool
+    timeout: float
+    cluster: ClusterOptions
 
 
 @click.command("delete", cls=SectionedCommand)
@@ -49,10 +61,8 @@ if TYPE_CHECKING:
 )
 @cluster_options
 @setting_options
-@click.pass_context
-def command(
-    ctx: click.Context, /, paths: tuple[str, ...], names: tuple[str, ...], **given: Any
-) -> None:
+@takes(DeleteOptions)
+def command(ctx: click.Context, given: DeleteOptions) -> None:
     """Delete jobs from a cluster: the jobs of PATHs, or those named with --job.
 
     An object belongs to a job if it is in the job's inventory, or if it has the job's label and
@@ -62,34 +72,32 @@ def command(
     The exit codes are those of apply.
     """
     from etcompile.cli.progress import progress
-    from etcompile.kubeapi import ClusterError, connect
+    from etcompile.kubeapi import ClusterError
 
-    if bool(paths) == bool(names):
+    if bool(given.paths) == bool(given.names):
         raise click.UsageError("name files, or jobs with --job NAME")
     gc.enable()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     shown = progress(
-        given["output"], quiet=given["quiet"], color=colored(given["color"], sys.stdout)
+        given.cluster.output, quiet=given.quiet, color=colored(given.color, sys.stdout)
     )
-    jobs: list[tuple[str | None, str]] = [(given["namespace"], name) for name in names]
+    jobs: list[tuple[str | None, str]] = [(given.namespace, name) for name in given.names]
     compiled: list[Any] = []
     others: list[Any] = []
     with concluded(ctx, shown, given) as leave:
-        if paths:
-            compilation = compile(paths, structs.replace(options(given), without_keys=True))
+        if given.paths:
+            compilation = compile(given.paths, structs.replace(options(given), without_keys=True))
             if refuses(compilation.diagnostics, given):
                 leave(REFUSED, compilation.findings)
             jobs = [(group.namespace, group.name) for group in compilation.groups if group.name]
             for group in compilation.groups:
                 (compiled if group.name else others).extend(group.objects)
         try:
-            with connect(
-                given["context"], given["namespace"], given["kubeconfig"], notice=shown.repeat
-            ) as cluster:
-                done = _deleted(cluster, jobs, compiled, others, {**given, "paths": paths}, shown)
+            with given.cluster.connect(given.namespace, shown.repeat) as cluster:
+                done = _deleted(cluster, jobs, compiled, others, given, shown)
         except ClusterError as error:
             leave(UNREACHED, [error.diagnostic])
-        if given["form"] == "text" and not given["quiet"]:
+        if given.form == "text" and not given.quiet:
             from etcompile.plan.step import reference
 
             for value in others:
@@ -102,7 +110,7 @@ def _deleted(
     jobs: list[tuple[str | None, str]],
     compiled: list[Any],
     others_of_files: list[Any],
-    given: dict[str, Any],
+    given: DeleteOptions,
     shown: Any,
 ) -> "Done":
     from etcompile.cli.consent import consents
@@ -132,12 +140,12 @@ def _deleted(
             if not mine:  # the watcher has removed the rest (ttlSecondsAfterFinished), or somebody
                 empty.append(deletion(parent, "nothing of the job is left in this inventory"))
         members[title] = [reference(value) for _, value in mine if is_member(value)]
-        if parent is None and not mine and not given["paths"]:
+        if parent is None and not mine and not given.paths:
             advice = f"etcompile status -n {where}"
             missing.append(
                 diagnose(codes.NO_SUCH_JOB_IN_CLUSTER, None, job=name, where=where, advice=advice)
             )
-        elif parent is None and not mine and given["form"] == "text" and not given["quiet"]:
+        elif parent is None and not mine and given.form == "text" and not given.quiet:
             click.echo(f"there is nothing of the job {name} in the namespace {where}", err=True)
     if missing:
         return Done(REFUSED, tuple(missing))
@@ -146,24 +154,24 @@ def _deleted(
     plan = removal(
         found,
         emit.wave,
-        adopt=given["adopt"],
+        adopt=given.adopt,
         applied=applied,
         context=cluster.context or cluster.server,
     )
     used = _used(cluster, [*(value for _, value in found), *compiled], plan, others_of_files)
     plan = structs.replace(plan, steps=(*plan.steps, *empty, *used))
-    if given["dry_run"]:
-        show(plan, given)
+    if given.dry_run:
+        show(plan, given.cluster.output, given)
     else:
         _tell_kept(plan, given, shown)
-    if (refused := refused_steps(plan)) is not None or given["dry_run"]:
+    if (refused := refused_steps(plan)) is not None or given.dry_run:
         return refused or Done(0)
-    if not consents(plan, yes=given["yes"]):
+    if not consents(plan, yes=given.yes):
         return Done(INTERRUPTED, (diagnose(codes.NOT_CONFIRMED, None),))
     stays = {step.ref for step in plan.steps if step.action == "unmanaged"}
     kept = {title: [ref for ref in refs if ref in stays] for title, refs in members.items()}
-    choices = Choices("none", given["timeout"] or None, None, given["concurrency"])
-    rights = Rights(adopt=given["adopt"], prune=True)
+    choices = Choices("none", given.timeout or None, None, given.cluster.concurrency)
+    rights = Rights(adopt=given.adopt, prune=True)
     return rolled_out(cluster, plan, rights, choices, Facts(kept=kept), shown)
 
 
@@ -193,7 +201,7 @@ def _used(
             yield left_beside({**live, "apiVersion": ref.api_version, "kind": ref.kind}, None)
 
 
-def _tell_kept(plan: "Plan", given: dict[str, Any], shown: Any) -> None:
+def _tell_kept(plan: "Plan", given: DeleteOptions, shown: Any) -> None:
     """Names what a deletion leaves: for people among the diagnostics, for programs as events."""
     from etcompile.rollout import Happening
 
@@ -201,9 +209,9 @@ def _tell_kept(plan: "Plan", given: dict[str, Any], shown: Any) -> None:
         if step.action != "unmanaged":
             continue
         reason = ", ".join(step.reasons)
-        if given["output"] == "json":
+        if given.cluster.output == "json":
             shown.tell(Happening(step.ref, step.action, "kept", reason, step.job, time.time()))
-        elif given["form"] == "text" and not given["quiet"]:
+        elif given.form == "text" and not given.quiet:
             click.echo(f"kept: {step.ref} ({reason})", err=True)
 
 

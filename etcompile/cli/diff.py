@@ -4,16 +4,30 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 from msgspec import structs
 
 from etcompile import emit
-from etcompile.cli.cluster_options import connection_options, rights_options
+from etcompile.cli.cluster_options import (
+    Connection,
+    RightsOptions,
+    connection_options,
+    rights_options,
+)
 from etcompile.cli.job_sets import set_option
-from etcompile.cli.options import REFUSED, colored, compile_options, options, refuses, tell
+from etcompile.cli.options import (
+    REFUSED,
+    CompileOptions,
+    colored,
+    compile_options,
+    options,
+    refuses,
+    tell,
+)
 from etcompile.cli.sections import SectionedCommand
+from etcompile.cli.structs import takes
 from etcompile.cli.suggestion import Choice
 from etcompile.compiler import compile  # noqa: A004
 from etcompile.diagnostics import codes, diagnose
@@ -21,6 +35,18 @@ from etcompile.plan.step import Plan
 
 DIFFERENT = 1
 """Exit code: there are differences."""
+
+
+class DiffOptions(CompileOptions, frozen=True, kw_only=True):
+    """The options of `etcompile diff`."""
+
+    against: str
+    plan_file: Path | None
+    output: Literal["text", "json", "markdown", "html"]
+    connection: Connection
+    rights: RightsOptions
+    set_name: str | None
+    exit_zero: bool
 
 
 @click.command("diff", cls=SectionedCommand)
@@ -54,8 +80,8 @@ DIFFERENT = 1
 @rights_options
 @set_option
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 even if there are differences.")
-@click.pass_context
-def command(ctx: click.Context, /, output: str, plan_file: Path | None, **given: Any) -> None:
+@takes(DiffOptions)
+def command(ctx: click.Context, given: DiffOptions) -> None:
     """Show what apply would do, in order, and which fields would change.
 
     PATH is as for render. Exit codes: 0 no differences, 1 differences, 2 an error. Nothing is
@@ -64,12 +90,12 @@ def command(ctx: click.Context, /, output: str, plan_file: Path | None, **given:
     from etcompile.cli.against import compared
     from etcompile.plan.turns import ring
 
-    chosen = structs.replace(options(given), **_keys(given["against"]))
-    compilation = compile(given["paths"], chosen)
+    chosen = structs.replace(options(given), **_keys(given.against))
+    compilation = compile(given.paths, chosen)
     if refuses(compilation.diagnostics, given):
         tell(compilation.findings, given)
         ctx.exit(REFUSED)
-    outcome = compared(compilation, given["paths"], chosen, given)
+    outcome = compared(compilation, chosen, given)
     found = [*outcome.diagnostics]
     if outcome.plan is not None and (told := ring(outcome.plan.steps)):
         found.append(diagnose(codes.DEADLOCK, None, ring=told))
@@ -77,13 +103,13 @@ def command(ctx: click.Context, /, output: str, plan_file: Path | None, **given:
     if outcome.plan is None or refuses(found, given):
         ctx.exit(REFUSED)
     plan = outcome.plan
-    if plan_file is not None:
-        _write(plan, plan_file)
-    for text in _texts(plan, output, color=colored(given["color"], sys.stdout)):
+    if given.plan_file is not None:
+        _write(plan, given.plan_file)
+    for text in _texts(plan, given.output, color=colored(given.color, sys.stdout)):
         # As bytes: a terminal of another encoding still gets what a file would.
         sys.stdout.buffer.write(text.encode(errors="replace"))
     sys.stdout.flush()
-    ctx.exit(DIFFERENT if plan.differs and not given["exit_zero"] else 0)
+    ctx.exit(DIFFERENT if plan.differs and not given.exit_zero else 0)
 
 
 def _keys(against: str) -> dict[str, Any]:

@@ -1,7 +1,5 @@
 """`etcompile flux`: what tells Flux to sync rendered manifests."""
 
-from typing import Any
-
 import click
 
 from etcompile.cli.suggestion import Choice, Group
@@ -33,7 +31,9 @@ def command() -> None:
     metavar="NAME",
     help="The Secret with the age key of what SOPS has encrypted.",
 )
-def _kustomization(name: str, source: str | None, layout: str, **given: Any) -> None:
+def _kustomization(
+    name: str, path: str, source: str | None, layout: str, decryption: str | None
+) -> None:
     """Write the Kustomization of a rendered folder, or the two of a staged one."""
     from etcompile.integrations.scaffolding import text
 
@@ -41,17 +41,23 @@ def _kustomization(name: str, source: str | None, layout: str, **given: Any) -> 
     kind, _, found = source.rpartition("/")
     if kind not in ("", "GitRepository", "OCIRepository", "Bucket", "ExternalArtifact"):
         raise click.BadParameter(f"'{kind}' is no kind of source", param_hint="--source")
-    given["path"] = given["path"].strip("/").removeprefix("./").removeprefix(".")
-    values = {"source": f"{kind or 'GitRepository'}/{found}", "staged": layout == "staged"}
-    click.echo(text("flux/kustomization.yaml", name=name, **values, **given), nl=False)
+    values = {
+        "name": name,
+        "path": path.strip("/").removeprefix("./").removeprefix("."),
+        "source": f"{kind or 'GitRepository'}/{found}",
+        "staged": layout == "staged",
+        "decryption": decryption,
+    }
+    click.echo(text("flux/kustomization.yaml", **values), nl=False)
 
 
 @command.command("source")
 @click.argument("name", metavar="NAME")
 @click.option("--repository", metavar="URL", required=True, help="The Git repository.")
 @click.option("--revision", metavar="BRANCH", default="main", show_default=True, help="The branch.")
-def _source(name: str, **given: Any) -> None:
+def _source(name: str, repository: str, revision: str) -> None:
     """Write the GitRepository in which Flux finds a rendered folder."""
     from etcompile.integrations.scaffolding import text
 
-    click.echo(text("flux/source.yaml", name=name, **given), nl=False)
+    values = {"name": name, "repository": repository, "revision": revision}
+    click.echo(text("flux/source.yaml", **values), nl=False)

@@ -1,17 +1,31 @@
 """`etcompile graph`: what the compiled objects wait for, as a tree or a picture."""
 
 import sys
-from typing import Any
+from typing import Literal
 
 import click
 from msgspec.structs import replace
 
 from etcompile import emit
-from etcompile.cli.options import REFUSED, compile_options, options, refuses, tell
+from etcompile.cli.options import (
+    REFUSED,
+    CompileOptions,
+    compile_options,
+    options,
+    refuses,
+    tell,
+)
 from etcompile.cli.sections import SectionedCommand
+from etcompile.cli.structs import takes
 from etcompile.cli.suggestion import Choice
 from etcompile.compiler import compile  # noqa: A004
 from etcompile.diagnostics import codes
+
+
+class GraphOptions(CompileOptions, frozen=True, kw_only=True):
+    """The options of `etcompile graph`."""
+
+    output: Literal["tree", "mermaid", "svg"]
 
 
 @click.command("graph", cls=SectionedCommand)
@@ -23,8 +37,8 @@ from etcompile.diagnostics import codes
     show_default=True,
     help="A tree for the terminal, a Mermaid flowchart, or an SVG picture.",
 )
-@click.pass_context
-def command(ctx: click.Context, /, output: str, **given: Any) -> None:
+@takes(GraphOptions)
+def command(ctx: click.Context, given: GraphOptions) -> None:
     """Show the order in which the objects of jobs start, and what each waits for.
 
     An object waits for all earlier waves and for what its spec names; a launcher waits for its
@@ -35,7 +49,7 @@ def command(ctx: click.Context, /, output: str, **given: Any) -> None:
     from etcompile.plan.draw import FORMS
     from etcompile.plan.graph import Group, deadlock, graph
 
-    compilation = compile(given["paths"], replace(options(given), without_keys=True))
+    compilation = compile(given.paths, replace(options(given), without_keys=True))
     if refuses(compilation.diagnostics, given):
         tell(compilation.findings, given)
         ctx.exit(REFUSED)
@@ -52,7 +66,7 @@ def command(ctx: click.Context, /, output: str, **given: Any) -> None:
     if problems:
         ctx.exit(REFUSED)
     # As bytes: a terminal of another encoding still gets what a file would.
-    sys.stdout.buffer.write(FORMS[output](bundled(whole)).encode())
+    sys.stdout.buffer.write(FORMS[given.output](bundled(whole)).encode())
     sys.stdout.flush()
 
 

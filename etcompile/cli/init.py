@@ -3,17 +3,34 @@
 import re
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Literal
 
 import click
 
-from etcompile.cli.options import REFUSED, talk_options, talks, tell
+from etcompile.cli.options import REFUSED, TalkOptions, talk_options, talks, tell
+from etcompile.cli.structs import takes
 from etcompile.cli.suggestion import Choice
 from etcompile.cli.usage import Command
 from etcompile.diagnostics import codes, diagnose
 from etcompile.model import Settings
 
+if TYPE_CHECKING:
+    from etcompile.integrations.scaffolding import Plan
+
 _PLACEHOLDER = "https://git.example.com/your-team/training.git"
+
+
+class InitOptions(TalkOptions, frozen=True, kw_only=True):
+    """The options of `etcompile init`."""
+
+    folder: Path
+    gitops: Literal["argocd", "flux", "none"]
+    namespace: str
+    name: str | None
+    repository: str | None
+    owner: str
+    kubernetes_version: str
+    keep: bool
 
 
 @click.command("init", cls=Command)
@@ -62,8 +79,8 @@ _PLACEHOLDER = "https://git.example.com/your-team/training.git"
 )
 @click.option("--keep", is_flag=True, help="Keep existing files as they are, and add the others.")
 @talk_options
-@click.pass_context
-def command(ctx: click.Context, /, folder: Path, **given: Any) -> None:
+@takes(InitOptions)
+def command(ctx: click.Context, given: InitOptions) -> None:
     """Create a repository to start from: a job, an overlay, CI, and the files of a GitOps tool.
 
     Existing files are not overwritten. The new files render as they are, and their checks pass.
@@ -71,10 +88,11 @@ def command(ctx: click.Context, /, folder: Path, **given: Any) -> None:
     from etcompile.emit.files import refused
     from etcompile.integrations.scaffolding import OUTPUT, existing, repository_files, write
 
-    files = repository_files(_plan(folder, given))
+    folder = given.folder
+    files = repository_files(_plan(given))
     try:
         there = existing(folder, files)
-        if there.other and not given["keep"]:
+        if there.other and not given.keep:
             tell(
                 [
                     diagnose(codes.SCAFFOLD_IN_THE_WAY, None, file=folder / path)
@@ -101,10 +119,10 @@ def command(ctx: click.Context, /, folder: Path, **given: Any) -> None:
         for path in files:
             done = "wrote" if path in wanted else "kept "
             click.echo(f"{done} {folder / path}", err=True)
-    _render(ctx, folder, given)
+    _render(ctx, given)
 
 
-def _plan(folder: Path, given: dict[str, Any]) -> Any:
+def _plan(given: InitOptions) -> "Plan":
     """What the repository is for.
 
     Raises:
@@ -113,26 +131,27 @@ def _plan(folder: Path, given: dict[str, Any]) -> Any:
     from etcompile.check import kubernetes
     from etcompile.integrations.scaffolding import Plan
 
-    version = given["kubernetes_version"].removeprefix("v")
+    version = given.kubernetes_version.removeprefix("v")
     if version not in kubernetes.versions():
         known = f"{kubernetes.versions()[0]} to {kubernetes.versions()[-1]}"
         problem = f"{version} is not known; use {known}"
         raise click.BadParameter(problem, param_hint="--kubernetes-version")
-    for option, form in (("namespace", r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"), ("owner", r"\S+")):
-        if not re.fullmatch(form, given[option]):
-            raise click.BadParameter(
-                f"'{given[option]}' is not a valid {option}", param_hint=f"--{option}"
-            )
-    name = given["name"] or re.sub(r"[^a-z0-9]+", "-", folder.resolve().name.lower()).strip("-")
+    for option, value, form in (
+        ("namespace", given.namespace, r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"),
+        ("owner", given.owner, r"\S+"),
+    ):
+        if not re.fullmatch(form, value):
+            raise click.BadParameter(f"'{value}' is not a valid {option}", param_hint=f"--{option}")
+    name = given.name or re.sub(r"[^a-z0-9]+", "-", given.folder.resolve().name.lower()).strip("-")
     if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?", name):
         problem = f"'{name}' is not a valid name: use lower-case letters, digits and '-'"
         raise click.BadParameter(problem, param_hint="--name")
     return Plan(
         name=name,
-        gitops=given["gitops"],
-        namespace=given["namespace"],
-        repository=given["repository"] or _origin(folder) or _PLACEHOLDER,
-        owner=given["owner"],
+        gitops=given.gitops,
+        namespace=given.namespace,
+        repository=given.repository or _origin(given.folder) or _PLACEHOLDER,
+        owner=given.owner,
         kubernetes_version=version,
     )
 
@@ -154,13 +173,14 @@ def _origin(folder: Path) -> str:
     return re.sub(r"^(https?://)[^/@]*@", r"\1", url)
 
 
-def _render(ctx: click.Context, folder: Path, given: dict[str, Any]) -> None:
+def _render(ctx: click.Context, given: InitOptions) -> None:
     """`etcompile render`, as the files say it."""
     from etcompile.cli.render import command as render
     from etcompile.integrations.scaffolding import JOBS, OUTPUT, OVERLAY
 
+    folder = given.folder
     words = [str(folder / JOBS), "--overlay", str(folder / OVERLAY), "-o", str(folder / OUTPUT)]
-    words += [f"--format={given['form']}", f"--color={given['color']}"]
-    words += ["--quiet"] if given["quiet"] else []
+    words += [f"--format={given.form}", f"--color={given.color}"]
+    words += ["--quiet"] if given.quiet else []
     with render.make_context("render", words, parent=ctx.parent) as inner:
         render.invoke(inner)

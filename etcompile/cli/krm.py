@@ -2,13 +2,13 @@
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import click
 
 from etcompile.cli.boundary import bounded, named_files
-from etcompile.cli.options import REFUSED, options, setting_options, tell
+from etcompile.cli.options import REFUSED, SettingOptions, options, setting_options, tell
 from etcompile.cli.sections import SectionedCommand
+from etcompile.cli.structs import takes
 
 _OWN = f"{__name__}.own"
 """The files that the function's own command line names, and no configuration of a repository."""
@@ -24,8 +24,8 @@ class _Function(SectionedCommand):
 
 @click.command("krm", cls=_Function)
 @setting_options
-@click.pass_context
-def command(ctx: click.Context, /, **given: Any) -> None:
+@takes(SettingOptions)
+def command(ctx: click.Context, given: SettingOptions) -> None:
     """Run as a KRM function: replace the jobs of a ResourceList by their objects.
 
     Reads a ResourceList from standard input and writes one to standard output, as kustomize and kpt
@@ -36,7 +36,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     from etcompile.integrations.krm import answer
 
     wanted = bounded(options(given), str(repository(Path.cwd())), ctx.meta[_OWN])
-    found = answer(sys.stdin.buffer.read(), wanted, strict=given["strict"])
+    found = answer(sys.stdin.buffer.read(), wanted, strict=given.strict)
     for text in found.texts():
         sys.stdout.buffer.write(text.encode())
     sys.stdout.flush()

@@ -7,8 +7,20 @@ from typing import Any
 import click
 
 from etcompile.cli import completing
-from etcompile.cli.options import REFUSED, refuses, talk_options, talks, tell
+from etcompile.cli.cluster_options import Connection
+from etcompile.cli.options import REFUSED, TalkOptions, refuses, talk_options, talks, tell
+from etcompile.cli.structs import takes
 from etcompile.cli.usage import Command
+
+
+class MigrateOptions(TalkOptions, frozen=True, kw_only=True):
+    """The options of `etcompile migrate`."""
+
+    paths: tuple[str, ...]
+    output: Path | None
+    named: str | None
+    namespace: str | None
+    connection: Connection
 
 
 @click.command("migrate", cls=Command)
@@ -28,12 +40,15 @@ from etcompile.cli.usage import Command
 )
 @click.option("-n", "--namespace", metavar="NS", help="Namespace of the job.")
 @click.option("--context", metavar="NAME", help="With --from-cluster: context of the kubeconfig.")
-@click.option("--kubeconfig", metavar="FILE", help="With --from-cluster: path of the kubeconfig.")
+@click.option(
+    "--kubeconfig",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="With --from-cluster: path of the kubeconfig.",
+)
 @talk_options
-@click.pass_context
-def command(
-    ctx: click.Context, /, paths: tuple[str, ...], output: Path | None, **given: Any
-) -> None:
+@takes(MigrateOptions)
+def command(ctx: click.Context, given: MigrateOptions) -> None:
     """Take a job over from its operator.
 
     PATH is what `kubectl get ... -o yaml` printed, or - for standard input: the custom resource
@@ -46,15 +61,15 @@ def command(
     from etcompile.compiler import Options
     from etcompile.integrations.migrate import migrated, written
 
-    if bool(paths) == bool(given["named"]):
+    output = given.output
+    if bool(given.paths) == bool(given.named):
         raise click.UsageError("name files, or a job with --from-cluster KIND/NAME")
-    if not given["named"] and (given["context"] or given["kubeconfig"]):
+    if not given.named and (given.connection.context or given.connection.kubeconfig):
         raise click.UsageError("--context and --kubeconfig need --from-cluster")
-    options = Options(namespace=None if given["named"] else given["namespace"], output=output)
-    given["strict"] = False
-    inputs: list[Any] = [*paths]
-    if given["named"]:
-        inputs, problems = _from_cluster(given)
+    options = Options(namespace=None if given.named else given.namespace, output=output)
+    inputs: list[Any] = [*given.paths]
+    if given.named:
+        inputs, problems = _from_cluster(given, given.named)
         if problems:
             tell(problems, given)
             ctx.exit(REFUSED)
@@ -78,16 +93,16 @@ def command(
         click.echo(f"{output}: {', '.join(result.files)}; read HANDOVER.md", err=True)
 
 
-def _from_cluster(given: dict[str, Any]) -> tuple[list[Any], list[Any]]:
+def _from_cluster(given: MigrateOptions, named: str) -> tuple[list[Any], list[Any]]:
     """The documents of a job in a cluster, and what is wrong."""
     from etcompile.integrations.migrate.reading import UnknownKindError, job_of
-    from etcompile.kubeapi import ClusterError, connect
+    from etcompile.kubeapi import ClusterError
     from etcompile.load import from_values
 
     try:
-        with connect(given["context"], given["namespace"], given["kubeconfig"]) as cluster:
+        with given.connection.connect(given.namespace) as cluster:
             where = f"cluster {cluster.context or cluster.server}"
-            read = from_values(job_of(cluster, given["named"]), file=where)
+            read = from_values(job_of(cluster, named), file=where)
             return [*read.documents], [*read.diagnostics]
     except UnknownKindError as error:
         raise click.BadParameter(str(error), param_hint="--from-cluster") from None

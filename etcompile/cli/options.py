@@ -10,14 +10,15 @@ from typing import Any, TextIO
 import click
 import yaml  # noqa: F401 - early; see below
 from click.core import ParameterSource
+from msgspec import Struct
 
 from etcompile.cli import completing
 from etcompile.cli.suggestion import Choice
 from etcompile.compiler import Options
 from etcompile.diagnostics import Diagnostic, Severity, has_errors
-from etcompile.diagnostics.output import FORMATS, SUPPRESSION_FORMS
+from etcompile.diagnostics.output import FORMATS, SUPPRESSION_FORMS, Format
 from etcompile.model import DLROVER_NEWEST, GANGS, PROFILES, Profile, SecretMode, Settings
-from etcompile.model.settings import secret_mode
+from etcompile.model.settings import Services, secret_mode
 
 # yaml compiles patterns when it is imported. Its first user stands at the end of a long chain of
 # imports; there, CPython 3.11 maps and unmaps memory at each call of that: 1,500 times.
@@ -240,6 +241,44 @@ _TALK = (
 )
 
 
+class TalkOptions(Struct, frozen=True, kw_only=True):
+    """What `talk_options` adds, and whether warnings are errors where a command compiles."""
+
+    form: Format
+    ignore: tuple[str, ...]
+    color: str
+    quiet: bool
+    strict: bool = False
+
+
+class SettingOptions(TalkOptions, frozen=True, kw_only=True):
+    """What `setting_options` adds."""
+
+    namespace: str | None
+    overlays: tuple[str, ...]
+    kubernetes_version: str
+    secret: str
+    services: Services
+    templates: Path | None
+    init_image: str | None
+    kubectl_image: str | None
+    cluster_domain: str
+    profiles: tuple[Profile, ...]
+    gang: str
+    gang_scheduler: str | None
+    run: str | None
+    allow_plain_secrets: bool
+    ignore_managed_by: bool
+    skip_managed_by: bool
+    dlrover_version: str | None
+
+
+class CompileOptions(SettingOptions, frozen=True, kw_only=True):
+    """What `compile_options` adds."""
+
+    paths: tuple[str, ...]
+
+
 def compile_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds the paths and the options that steer a compilation, and those for talking."""
     for option in reversed((*_COMPILE, *_TALK)):
@@ -261,34 +300,34 @@ def talk_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def options(given: dict[str, Any]) -> Options:
+def options(given: SettingOptions) -> Options:
     """The compiler's options from the command line's.
 
     Raises:
         click.BadParameter: a value has the wrong form.
     """
     return Options(
-        namespace=_namespace(given["namespace"]),
+        namespace=_namespace(given.namespace),
         settings=Settings(
-            services=given["services"],
-            secret=_secret(given["secret"]),
-            kubernetes_version=_kubernetes_version(given["kubernetes_version"]),
-            init_image=given["init_image"] or None,
-            kubectl_image=given["kubectl_image"] or None,
-            cluster_domain=given["cluster_domain"].strip("."),
-            profiles=_profiles(given["profiles"]),
-            run=given["run"] or None,
-            gang=given["gang"],
-            gang_scheduler=given["gang_scheduler"] or None,
+            services=given.services,
+            secret=_secret(given.secret),
+            kubernetes_version=_kubernetes_version(given.kubernetes_version),
+            init_image=given.init_image or None,
+            kubectl_image=given.kubectl_image or None,
+            cluster_domain=given.cluster_domain.strip("."),
+            profiles=_profiles(given.profiles),
+            run=given.run or None,
+            gang=given.gang,
+            gang_scheduler=given.gang_scheduler or None,
         ),
-        overlays=given["overlays"],
+        overlays=given.overlays,
         explicit=explicit(),
-        templates=given["templates"],
-        allow_plain_secrets=given["allow_plain_secrets"],
-        ignore_managed_by=given["ignore_managed_by"],
-        skip_managed_by=given["skip_managed_by"],
-        dlrover_version=_dlrover_version(given["dlrover_version"]),
-        ignore=given["ignore"],
+        templates=given.templates,
+        allow_plain_secrets=given.allow_plain_secrets,
+        ignore_managed_by=given.ignore_managed_by,
+        skip_managed_by=given.skip_managed_by,
+        dlrover_version=_dlrover_version(given.dlrover_version),
+        ignore=given.ignore,
     )
 
 
@@ -306,9 +345,7 @@ def explicit() -> frozenset[str]:
     )
 
 
-def tell(
-    diagnostics: Sequence[Diagnostic], given: dict[str, Any], *, are_data: bool = False
-) -> None:
+def tell(diagnostics: Sequence[Diagnostic], given: TalkOptions, *, are_data: bool = False) -> None:
     """Writes all diagnostics of a run, as the options for talking want them.
 
     Args:
@@ -318,9 +355,9 @@ def tell(
         are_data: They are what the command is for, so that machines find them on standard
             output.
     """
-    form = given["form"]
-    diagnostics = _marked(diagnostics, given["ignore"])
-    if given["quiet"] and not given.get("strict"):
+    form = given.form
+    diagnostics = _marked(diagnostics, given.ignore)
+    if given.quiet and not given.strict:
         diagnostics = [one for one in diagnostics if one.severity is Severity.ERROR]
     if form not in SUPPRESSION_FORMS:
         diagnostics = [one for one in diagnostics if one.suppressed is None]
@@ -328,7 +365,7 @@ def tell(
         return
     from etcompile.diagnostics.output import Audience, render, repository
 
-    audience = Audience(colored(given["color"], sys.stderr), repository(Path.cwd()))
+    audience = Audience(colored(given.color, sys.stderr), repository(Path.cwd()))
     words = render(form, diagnostics, audience)
     if form == "text":
         click.echo(words, err=True, nl=False, color=True)
@@ -339,9 +376,9 @@ def tell(
         stream.flush()
 
 
-def talks(given: dict[str, Any]) -> bool:
+def talks(given: TalkOptions) -> bool:
     """Whether a person reads, who may be told what was done."""
-    return given["form"] == "text" and not given["quiet"]
+    return given.form == "text" and not given.quiet
 
 
 def counted(number: int, noun: str) -> str:
@@ -349,11 +386,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def refuses(diagnostics: Sequence[Diagnostic], given: dict[str, Any]) -> bool:
+def refuses(diagnostics: Sequence[Diagnostic], given: TalkOptions) -> bool:
     """Whether the run is refused: for an error, or under `--strict` for any that is told."""
-    if has_errors(diagnostics) or not given.get("strict"):
+    if has_errors(diagnostics) or not given.strict:
         return has_errors(diagnostics)
-    return any(one.suppressed is None for one in _marked(diagnostics, given["ignore"]))
+    return any(one.suppressed is None for one in _marked(diagnostics, given.ignore))
 
 
 def _marked(diagnostics: Sequence[Diagnostic], ignored: Sequence[str]) -> list[Diagnostic]:

@@ -3,7 +3,7 @@
 import contextlib
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 from msgspec.structs import replace
@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from etcompile import emit
 from etcompile.cli.options import (
     REFUSED,
+    CompileOptions,
     colored,
     compile_options,
     options,
@@ -19,7 +20,9 @@ from etcompile.cli.options import (
     tell,
 )
 from etcompile.cli.sections import SectionedCommand
+from etcompile.cli.structs import takes
 from etcompile.cli.suggestion import Choice
+from etcompile.cli.usage import refuse_without
 from etcompile.compiler import Compilation, compile  # noqa: A004
 
 if TYPE_CHECKING:
@@ -37,6 +40,22 @@ class _Folder(click.Path):
             named = "'-' would be a folder of that name" if value else "the name is empty"
             self.fail(f"{named}; leave -o out to write to standard output", param, ctx)
         return super().convert(value, param, ctx)
+
+
+class FolderOptions(CompileOptions, frozen=True, kw_only=True):
+    """The options of commands that write the output folder, or pack it."""
+
+    split: bool
+    layout: Literal["jobs", "staged"]
+
+
+class RenderOptions(FolderOptions, frozen=True, kw_only=True):
+    """The options of `etcompile render`."""
+
+    output: Path | None
+    check: bool
+    force: bool
+    replaced: bool
 
 
 @click.command("render", cls=SectionedCommand)
@@ -69,27 +88,27 @@ class _Folder(click.Path):
     help="With -o: write changes that Kubernetes refuses on a live object, which you delete"
     " yourself.",
 )
-@click.pass_context
-def command(ctx: click.Context, /, output: Path | None, **given: Any) -> None:
+@takes(RenderOptions)
+def command(ctx: click.Context, given: RenderOptions) -> None:
     """Compile job specifications to Kubernetes manifests.
 
     PATH is a file, a directory, a glob, or - for standard input. A ScaleOut or ScaleIn is applied
     to the job that it names; the order of the files does not matter.
     """
-    for option in ("split", "check", "force", "replaced"):
-        if output is None and given[option]:
-            raise click.UsageError(f"--{option.removesuffix('d')} needs -o DIR")
-    if output is None and given["layout"] != "jobs":
-        raise click.UsageError("--layout needs -o DIR")
-    if given["check"] and (given["force"] or given["replaced"]):
+    output = given.output
+    if output is None:
+        flags = {"split": given.split, "check": given.check, "force": given.force}
+        layout = given.layout != "jobs"
+        refuse_without("-o DIR", **flags, replace=given.replaced, layout=layout)
+    if given.check and (given.force or given.replaced):
         raise click.UsageError("--check writes nothing: leave out --force and --replace")
     wanted = options(given)
     # Before anything is read: what is in the output folder is not read, which would be told first.
     if output is not None and (problem := _unusable(output, given)):
         tell([problem], given)
         ctx.exit(REFUSED)
-    compilation = compile(given["paths"], replace(wanted, output=output))
-    if output is not None and given["layout"] == "jobs":
+    compilation = compile(given.paths, replace(wanted, output=output))
+    if output is not None and given.layout == "jobs":
         compilation = _in_one_stage(compilation)
     if refuses(compilation.diagnostics, given):
         tell(compilation.findings, given)
@@ -101,7 +120,7 @@ def command(ctx: click.Context, /, output: Path | None, **given: Any) -> None:
         sys.stdout.flush()
     else:
         files = output_files(compilation, given)
-        ctx.exit((_check if given["check"] else _write)(compilation, output, files, given))
+        ctx.exit((_check if given.check else _write)(compilation, output, files, given))
 
 
 def _in_one_stage(compilation: Compilation) -> Compilation:
@@ -115,21 +134,21 @@ def _in_one_stage(compilation: Compilation) -> Compilation:
     return replace(compilation, diagnostics=told)
 
 
-def _unusable(output: Path, given: dict[str, Any]) -> "Diagnostic | None":
+def _unusable(output: Path, given: RenderOptions) -> "Diagnostic | None":
     """Why the output folder cannot be used with these paths."""
-    inputs = [Path(path) for path in given["paths"] if path != "-"]
+    inputs = [Path(path) for path in given.paths if path != "-"]
     # What the system has against the folder is told where it is touched.
     with contextlib.suppress(OSError, ValueError):
-        return emit.refusal(output, inputs, reads_only=given["check"])
+        return emit.refusal(output, inputs, reads_only=given.check)
     return None
 
 
-def output_files(compilation: Compilation, given: dict[str, Any]) -> dict[str, str]:
+def output_files(compilation: Compilation, given: FolderOptions) -> dict[str, str]:
     """The files of the output folder, its lock file among them.
 
     Args:
         compilation: What goes there.
-        given: The command line's options: `split`, `layout` and `namespace` count.
+        given: The command line's options.
     """
     from etcompile._version import __version__
     from etcompile.stages.stored import settings_value
@@ -138,17 +157,17 @@ def output_files(compilation: Compilation, given: dict[str, Any]) -> dict[str, s
         emit.Group(group.name, group.namespace, tuple(group.objects), group.sources)
         for group in compilation.groups
     ]
-    staged = given["layout"] == "staged"
-    settings = settings_value(compilation.settings) | {"split": given["split"]}
-    settings |= {"layout": given["layout"]} if staged else {}
-    if given["namespace"]:
-        settings["namespace"] = given["namespace"]
+    staged = given.layout == "staged"
+    settings = settings_value(compilation.settings) | {"split": given.split}
+    settings |= {"layout": given.layout} if staged else {}
+    if given.namespace:
+        settings["namespace"] = given.namespace
     record = emit.Record(__version__, settings, compilation.inputs)
-    return emit.with_lock(emit.layout(groups, split=given["split"], staged=staged), record)
+    return emit.with_lock(emit.layout(groups, split=given.split, staged=staged), record)
 
 
 def _check(
-    compilation: Compilation, output: Path, files: dict[str, str], given: dict[str, Any]
+    compilation: Compilation, output: Path, files: dict[str, str], given: RenderOptions
 ) -> int:
     """Tells what is not up to date; the exit code."""
     comparison = emit.compare(output, files)
@@ -156,10 +175,10 @@ def _check(
     tell((*compilation.findings, *problems), given)
     if problems:
         return REFUSED
-    if not comparison.equal and not given["quiet"]:
+    if not comparison.equal and not given.quiet:
         from etcompile.cli.outdated import report
 
-        for line in report(output, comparison, files, color=colored(given["color"], sys.stdout)):
+        for line in report(output, comparison, files, color=colored(given.color, sys.stdout)):
             sys.stdout.buffer.write(f"{line}\n".encode(errors="replace"))
         sys.stdout.flush()
     if talks(given):
@@ -173,7 +192,7 @@ def _check(
 
 
 def _write(
-    compilation: Compilation, output: Path, files: dict[str, str], given: dict[str, Any]
+    compilation: Compilation, output: Path, files: dict[str, str], given: RenderOptions
 ) -> int:
     """Writes the folder unless something speaks against it; the exit code."""
     found: list[Diagnostic] = []
@@ -183,12 +202,12 @@ def _write(
             from etcompile.stages.previous import replacements
 
             version = compilation.settings.kubernetes_version
-            told = replacements(output, comparison, files, version, replaced=given["replaced"])
+            told = replacements(output, comparison, files, version, replaced=given.replaced)
             found.extend(told)
         return not refuses(found, given)
 
-    inputs = [Path(path) for path in (*given["paths"], *compilation.files) if path != "-"]
-    written = emit.write(output, files, inputs=inputs, force=given["force"], agrees=agrees)
+    inputs = [Path(path) for path in (*given.paths, *compilation.files) if path != "-"]
+    written = emit.write(output, files, inputs=inputs, force=given.force, agrees=agrees)
     tell((*compilation.findings, *written.diagnostics, *found), given)
     if written.diagnostics or refuses(found, given):
         return REFUSED

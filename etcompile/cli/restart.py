@@ -3,16 +3,17 @@
 import gc
 import signal
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from etcompile import emit
 from etcompile.cli.apply import INTERRUPTED, REFUSED, UNREACHED, concluded, show
-from etcompile.cli.cluster_options import Duration, cluster_options
+from etcompile.cli.cluster_options import ClusterOptions, Duration, cluster_options
 from etcompile.cli.consent import consent_option
-from etcompile.cli.options import colored, talk_options
+from etcompile.cli.options import TalkOptions, colored, talk_options
 from etcompile.cli.sections import SectionedCommand
+from etcompile.cli.structs import takes
 from etcompile.cli.suggestion import Choice
 from etcompile.diagnostics import codes, diagnose
 
@@ -25,6 +26,19 @@ if TYPE_CHECKING:
 _NOTICED = 2.0
 """Seconds in which a watcher notices that the Pods of a run are gone, and then that its record is.
 Until then it takes new Pods for such as are left of that run, and deletes them."""
+
+
+class RestartOptions(TalkOptions, frozen=True, kw_only=True):
+    """The options of `etcompile restart`."""
+
+    job: str
+    namespace: str | None
+    dry_run: Literal["server", "client"] | None
+    adopt: bool
+    yes: bool
+    wait: Literal["ready", "complete", "none"]
+    timeout: float | None
+    cluster: ClusterOptions
 
 
 @click.command("restart", cls=SectionedCommand)
@@ -55,8 +69,8 @@ Until then it takes new Pods for such as are left of that run, and deletes them.
 )
 @cluster_options
 @talk_options
-@click.pass_context
-def command(ctx: click.Context, /, job: str, **given: Any) -> None:
+@takes(RestartOptions)
+def command(ctx: click.Context, given: RestartOptions) -> None:
     """Run a job again, whether it runs, has failed or has succeeded: all its Pods are replaced.
 
     The Pods are those that the job in the cluster declares, as its last apply left it; no file is
@@ -67,21 +81,18 @@ def command(ctx: click.Context, /, job: str, **given: Any) -> None:
     """
     from etcompile.cli.progress import progress
     from etcompile.cli.status import unknown_job
-    from etcompile.kubeapi import ClusterError, connect
+    from etcompile.kubeapi import ClusterError
     from etcompile.status import NoSuchJobError
 
     gc.enable()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    given["strict"] = False
     shown = progress(
-        given["output"], quiet=given["quiet"], color=colored(given["color"], sys.stdout)
+        given.cluster.output, quiet=given.quiet, color=colored(given.color, sys.stdout)
     )
     with concluded(ctx, shown, given) as leave:
         try:
-            with connect(
-                given["context"], given["namespace"], given["kubeconfig"], notice=shown.repeat
-            ) as cluster:
-                done = _restarted(cluster, job, given, shown)
+            with given.cluster.connect(given.namespace, shown.repeat) as cluster:
+                done = _restarted(cluster, given, shown)
         except NoSuchJobError as error:
             leave(REFUSED, [unknown_job(error)])
         except ClusterError as error:
@@ -89,7 +100,7 @@ def command(ctx: click.Context, /, job: str, **given: Any) -> None:
         leave(done.code, done.diagnostics)
 
 
-def _restarted(cluster: "Cluster", job: str, given: dict[str, Any], shown: Any) -> "Done":
+def _restarted(cluster: "Cluster", given: RestartOptions, shown: Any) -> "Done":
     from etcompile import backend
     from etcompile.cli.consent import consents
     from etcompile.cli.rolling import Done, Facts, refused_steps, rolled_out
@@ -102,6 +113,7 @@ def _restarted(cluster: "Cluster", job: str, given: dict[str, Any], shown: Any) 
     from etcompile.rollout.live import Live
     from etcompile.status import seen
 
+    job = given.job
     found = seen(cluster, job, cluster.namespace)
     run, problem = _stored(found)
     if run is None:
@@ -139,20 +151,20 @@ def _restarted(cluster: "Cluster", job: str, given: dict[str, Any], shown: Any) 
         waits=backend.waits(run.job),
         config=run.uid,
         applied=applied,
-        adopt=given["adopt"],
+        adopt=given.adopt,
         context=cluster.context or cluster.server,
         namespace=cluster.namespace,
     )
     whole = plans.whole
-    if given["dry_run"]:
-        show(whole, given)
+    if given.dry_run:
+        show(whole, given.cluster.output, given)
     refused = refused_steps(whole)
-    if refused is not None or given["dry_run"] == "client":
+    if refused is not None or given.dry_run == "client":
         return refused or Done(0)
-    if not given["dry_run"] and not consents(whole, yes=given["yes"]):
+    if not given.dry_run and not consents(whole, yes=given.yes):
         return Done(INTERRUPTED, (diagnose(codes.NOT_CONFIRMED, None),))
-    timeout = given["timeout"]
-    if timeout is None and given["wait"] != "complete":
+    timeout = given.timeout
+    if timeout is None and given.wait != "complete":
         timeout = 900.0
     changing = {step.ref for step in whole.steps if step.action in ("delete", "create")}
     members = [
@@ -163,11 +175,11 @@ def _restarted(cluster: "Cluster", job: str, given: dict[str, Any], shown: Any) 
     return rolled_out(
         cluster,
         plans.creation,
-        Rights(adopt=given["adopt"], prune=True),
-        Choices(given["wait"], timeout or None, None, given["concurrency"]),
+        Rights(adopt=given.adopt, prune=True),
+        Choices(given.wait, timeout or None, None, given.cluster.concurrency),
         Facts(deciding={title: backend.deciding(run.job)}, kept={title: members}),
         shown,
-        dry_run=given["dry_run"] == "server",
+        dry_run=given.dry_run == "server",
         before=(plans.removal, *((plans.records,) if records else ())),
         pause=_NOTICED if records else 0.0,
     )

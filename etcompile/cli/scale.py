@@ -2,24 +2,56 @@
 
 import shlex
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
+from msgspec import structs
 
 from etcompile.cli import completing
-from etcompile.cli.options import REFUSED, options, refuses, setting_options, talks, tell
+from etcompile.cli.cluster_options import Connection
+from etcompile.cli.options import (
+    REFUSED,
+    CompileOptions,
+    options,
+    refuses,
+    setting_options,
+    talks,
+    tell,
+)
 from etcompile.cli.sections import SectionedCommand
+from etcompile.cli.structs import takes
+from etcompile.cli.usage import refuse_without
 
 if TYPE_CHECKING:
     from etcompile.intents.wishes import Wish
     from etcompile.scaling import Proposal
 
-_OF_APPLY = ("context", "kubeconfig", "wait", "timeout", "drain")
 _NAMES = 4
 """So many of the Pods that come or go are named."""
+
+
+class ScaleOptions(CompileOptions, frozen=True, kw_only=True):
+    """The options of `etcompile scale`."""
+
+    job: str
+    to: int | None
+    add: int | None
+    remove: int | None
+    pods: str | None
+    kind: str | None
+    dry_run: bool
+    applies: bool
+    connection: Connection
+    wait: str | None
+    timeout: str | None
+    drain: str | None
+
+    def ways(self) -> dict[str, int | str]:
+        """The options that say how many workers there are to be."""
+        ways = {"to": self.to, "add": self.add, "remove": self.remove, "pods": self.pods}
+        return {name: value for name, value in ways.items() if value is not None}
 
 
 @click.command("scale", cls=SectionedCommand)
@@ -54,8 +86,8 @@ _NAMES = 4
 @click.option("--timeout", metavar="T", help="With --apply: as there.")
 @click.option("--drain", metavar="T", help="With --apply: as there.")
 @setting_options
-@click.pass_context
-def command(ctx: click.Context, /, job: str, paths: tuple[str, ...], **given: Any) -> None:
+@takes(ScaleOptions)
+def command(ctx: click.Context, given: ScaleOptions) -> None:
     """Change the number of workers of a job, by a new ScaleOut or ScaleIn file beside it.
 
     JOB is looked for in PATHs, here if none is given. One file is added, which counts after all
@@ -65,60 +97,62 @@ def command(ctx: click.Context, /, job: str, paths: tuple[str, ...], **given: An
     from etcompile.scaling import chosen, proposal, written
 
     wish = _wish(given)
-    _check(paths, given)
+    _check(given)
+    job, paths = given.job, given.paths or (".",)
     wanted = options(given)
-    found, problems = chosen(job, paths or (".",), wanted, given["kind"])
+    found, problems = chosen(job, paths, wanted, given.kind)
     made = None
     if found is not None:
-        made, problems = proposal(found, wish, wanted, said=_said(job, given))
+        made, problems = proposal(found, wish, wanted, said=_said(given))
     if made is None or refuses(problems, given):
         tell(problems, given)
         if talks(given):
             click.echo("nothing was written", err=True)
         ctx.exit(REFUSED)
     # Before anything is written: its options may be wrong.
-    rollout = _rollout(ctx, made) if given["applies"] else None
-    if given["dry_run"]:
+    rollout = _rollout(ctx, made) if given.applies else None
+    if given.dry_run:
         sys.stdout.buffer.write(made.text.encode())
         sys.stdout.flush()
     else:
-        problems += written(made, paths or (".",))
+        problems += written(made, paths)
     tell(problems, given)
     if refuses(problems, given):
         ctx.exit(REFUSED)
     if talks(given):
-        for line in _summary(job, made, dry_run=given["dry_run"]):
+        for line in _summary(job, made, dry_run=given.dry_run):
             click.echo(line, err=True)
     if rollout is not None:
         with rollout:
             rollout.command.invoke(rollout)
 
 
-def _wish(given: dict[str, Any]) -> "Wish":
+def _wish(given: ScaleOptions) -> "Wish":
     from etcompile.intents.wishes import Wish
 
-    ways = [name for name in ("to", "add", "remove", "pods") if given[name] is not None]
+    ways = [*given.ways()]
     if len(ways) != 1:
         raise click.UsageError("say one of --to N, --add N, --remove N and --pods A,B")
-    pods = tuple(name.strip() for name in (given["pods"] or "").split(",") if name.strip())
+    pods = tuple(name.strip() for name in (given.pods or "").split(",") if name.strip())
     if ways == ["pods"] and not pods:
         raise click.BadParameter("names no Pod", param_hint="--pods")
-    return Wish(to=given["to"], add=given["add"], remove=given["remove"], pods=pods)
+    return Wish(to=given.to, add=given.add, remove=given.remove, pods=pods)
 
 
-def _check(paths: Sequence[str], given: dict[str, Any]) -> None:
-    if "-" in paths:
+def _check(given: ScaleOptions) -> None:
+    if "-" in given.paths:
         raise click.UsageError("a file is written beside the job: name its folder, not -")
-    if given["applies"] and given["dry_run"]:
+    if given.applies and given.dry_run:
         raise click.UsageError("--dry-run writes nothing: leave out --apply")
-    for name in _OF_APPLY:
-        if given[name] and not given["applies"]:
-            raise click.UsageError(f"--{name} needs --apply")
+    if not given.applies:
+        where = structs.asdict(given.connection)
+        how = {"wait": given.wait, "timeout": given.timeout, "drain": given.drain}
+        refuse_without("--apply", **where, **how)
 
 
-def _said(job: str, given: dict[str, Any]) -> str:
-    way = next(name for name in ("to", "add", "remove", "pods") if given[name] is not None)
-    return f"etcompile scale {shlex.quote(job)} --{way} {shlex.quote(str(given[way]))}"
+def _said(given: ScaleOptions) -> str:
+    ((way, value),) = given.ways().items()
+    return f"etcompile scale {shlex.quote(given.job)} --{way} {shlex.quote(str(value))}"
 
 
 def _summary(job: str, made: "Proposal", *, dry_run: bool) -> "list[str]":

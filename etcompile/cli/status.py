@@ -1,12 +1,13 @@
 """`etcompile status`: what has become of jobs in the cluster."""
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal
 
 import click
 
-from etcompile.cli.cluster_options import connection_options
-from etcompile.cli.options import REFUSED, colored, talk_options, tell
+from etcompile.cli.cluster_options import Connection, connection_options
+from etcompile.cli.options import REFUSED, TalkOptions, colored, talk_options, tell
+from etcompile.cli.structs import takes
 from etcompile.cli.suggestion import Choice
 from etcompile.cli.usage import Command
 from etcompile.diagnostics import Diagnostic, codes, diagnose
@@ -21,6 +22,17 @@ FAILED = 1
 """Exit code of --watch: the job has failed."""
 API = 6
 """Exit code: the cluster cannot be reached, or refuses."""
+
+
+class StatusOptions(TalkOptions, frozen=True, kw_only=True):
+    """The options of `etcompile status`."""
+
+    job: str | None
+    namespace: str | None
+    all_namespaces: bool
+    connection: Connection
+    watch: bool
+    output: Literal["text", "json"]
 
 
 @click.command("status", cls=Command)
@@ -43,8 +55,8 @@ API = 6
     help="For people, or for scripts; with --watch a JSON object for each change.",
 )
 @talk_options
-@click.pass_context
-def command(ctx: click.Context, /, job: str | None, **given: Any) -> None:
+@takes(StatusOptions)
+def command(ctx: click.Context, given: StatusOptions) -> None:
     """Show the state of one job in the cluster, or of all jobs, and why it is not running.
 
     The phase is the watcher's; where none runs, it is derived from the Pods by the job's own
@@ -53,17 +65,16 @@ def command(ctx: click.Context, /, job: str | None, **given: Any) -> None:
     Exit codes: 0 whatever the phase is, 2 no such job, 6 the cluster cannot be reached or refuses.
     With --watch JOB: 0 it succeeded, 1 it failed or was deleted.
     """
-    from etcompile.kubeapi import ClusterError, connect
+    from etcompile.kubeapi import ClusterError
     from etcompile.status import NoSuchJobError, seen
 
-    given["strict"] = False
-    if given["all_namespaces"] and given["namespace"]:
+    if given.all_namespaces and given.namespace:
         raise click.UsageError("--namespace and --all-namespaces cannot be combined")
     try:
-        with connect(given["context"], given["namespace"], given["kubeconfig"]) as cluster:
-            namespace = None if given["all_namespaces"] else cluster.namespace
-            found = seen(cluster, job, namespace)
-            if given["watch"]:
+        with given.connection.connect(given.namespace) as cluster:
+            namespace = None if given.all_namespaces else cluster.namespace
+            found = seen(cluster, given.job, namespace)
+            if given.watch:
                 ctx.exit(_watched(cluster, found, given))
             _shown(found, given)
     except NoSuchJobError as error:
@@ -74,27 +85,27 @@ def command(ctx: click.Context, /, job: str | None, **given: Any) -> None:
         ctx.exit(API)
 
 
-def _shown(found: "Seen", given: dict[str, Any]) -> None:
+def _shown(found: "Seen", given: StatusOptions) -> None:
     """Writes what was seen, once."""
     import json
 
     from etcompile.status import documents
 
     jobs = found.statuses()
-    if given["output"] == "json":
+    if given.output == "json":
         values = [documents.job_value(one) for one in jobs]
         value = values[0] if found.job and len(values) == 1 else {"jobs": values}
         _write(json.dumps(value, indent=2) + "\n")
     elif jobs:
-        _write(_text(found, jobs, color=colored(given["color"], sys.stdout)))
-    elif not given["quiet"]:
+        _write(_text(found, jobs, color=colored(given.color, sys.stdout)))
+    elif not given.quiet:
         where = f"namespace {found.namespace}" if found.namespace else "any namespace"
         click.echo(f"no jobs in {where}", err=True)
 
 
-def _watched(cluster: "Cluster", found: "Seen", given: dict[str, Any]) -> int:
+def _watched(cluster: "Cluster", found: "Seen", given: StatusOptions) -> int:
     """Follows the jobs; the exit code."""
-    if given["output"] == "json":
+    if given.output == "json":
         _followed(cluster, found, given)
     elif sys.stdout.isatty():
         _live(cluster, found, given)
@@ -104,7 +115,7 @@ def _watched(cluster: "Cluster", found: "Seen", given: dict[str, Any]) -> int:
     if found.job is not None and not jobs:
         click.echo(f"{found.job} was deleted", err=True)
         return FAILED
-    if given["output"] == "text" and not given["quiet"]:
+    if given.output == "text" and not given.quiet:
         from etcompile.status.text import not_ready_lines
 
         for job in jobs:
@@ -113,7 +124,7 @@ def _watched(cluster: "Cluster", found: "Seen", given: dict[str, Any]) -> int:
     return FAILED if any(job.phase == "Failed" for job in jobs) else 0
 
 
-def _followed(cluster: "Cluster", found: "Seen", given: dict[str, Any]) -> None:
+def _followed(cluster: "Cluster", found: "Seen", given: StatusOptions) -> None:
     """Writes a line for each change, until the job has ended."""
     import json
 
@@ -121,11 +132,11 @@ def _followed(cluster: "Cluster", found: "Seen", given: dict[str, Any]) -> None:
     from etcompile.status.changes import changes
     from etcompile.status.text import clock, printable
 
-    machine = given["output"] == "json"
+    machine = given.output == "json"
     before: list[JobStatus] = []
     if not machine:
         before = found.statuses()
-        _write(_text(found, before, color=colored(given["color"], sys.stdout)) + "\n")
+        _write(_text(found, before, color=colored(given.color, sys.stdout)) + "\n")
     for jobs in _looks(cluster, found):
         at = clock()
         for change in changes(before, jobs):
@@ -140,13 +151,13 @@ def _followed(cluster: "Cluster", found: "Seen", given: dict[str, Any]) -> None:
         before = jobs
 
 
-def _live(cluster: "Cluster", found: "Seen", given: dict[str, Any]) -> None:
+def _live(cluster: "Cluster", found: "Seen", given: StatusOptions) -> None:
     """Keeps a table on the terminal up to date, until the job has ended."""
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text
 
-    color = colored(given["color"], sys.stdout)
+    color = colored(given.color, sys.stdout)
     console = Console(highlight=False, no_color=not color)
     with Live(console=console, auto_refresh=False) as live:
         for jobs in _looks(cluster, found, every=1.0):

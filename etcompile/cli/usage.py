@@ -10,6 +10,21 @@ import click
 from click.core import iter_params_for_processing
 
 
+def refuse_without(needed: str, **options: object) -> None:
+    """Refuses options that another one would have to be given for.
+
+    Args:
+        needed: The other one, as it is written.
+        options: What was given.
+
+    Raises:
+        click.UsageError: one of them was.
+    """
+    for name, value in options.items():
+        if value:
+            raise click.UsageError(f"--{name.replace('_', '-')} needs {needed}")
+
+
 class UsageErrors(click.UsageError):
     """Several mistakes of one command line.
 

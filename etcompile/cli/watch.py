@@ -11,10 +11,12 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import Struct, structs
 
-from etcompile.cli.cluster_options import connection_options
+from etcompile.cli.cluster_options import Connection, connection_options
 from etcompile.cli.options import REFUSED
-from etcompile.cli.usage import Command
+from etcompile.cli.structs import takes
+from etcompile.cli.usage import Command, refuse_without
 
 if TYPE_CHECKING:
     from etcompile.kubeapi import Cluster
@@ -25,6 +27,25 @@ UNREACHABLE = 6
 """Exit code: the API, or authentication."""
 INTERRUPTED = 130
 _LISTEN = "127.0.0.1:8080"
+
+
+class WatchOptions(Struct, frozen=True, kw_only=True):
+    """The options of `etcompile watch`."""
+
+    namespaces: tuple[str, ...]
+    all_namespaces: bool
+    selector: str
+    once: bool
+    home: str | None
+    lease: float
+    listen: str
+    connection: Connection
+    manifests: bool
+    image: str | None
+    read_logs: bool
+    without_policy: bool
+    verbose: bool
+    quiet: bool
 
 
 @click.command("watch", cls=Command)
@@ -91,8 +112,8 @@ _LISTEN = "127.0.0.1:8080"
 )
 @click.option("-v", "--verbose", is_flag=True, help="Also log each action.")
 @click.option("-q", "--quiet", is_flag=True, help="Log warnings only.")
-@click.pass_context
-def command(ctx: click.Context, /, **given: Any) -> None:
+@takes(WatchOptions)
+def command(ctx: click.Context, given: WatchOptions) -> None:
     """Run the watcher, which replaces failed Pods and updates host lists.
 
     The watcher finds jobs by the ConfigMaps that render created for them. All of its state is in
@@ -104,50 +125,45 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     """
     from etcompile.watch.job_selector import SelectorError, selector
 
-    if given["namespaces"] and given["all_namespaces"]:
+    if given.namespaces and given.all_namespaces:
         raise click.UsageError("--namespace and --all-namespaces cannot be combined")
     try:
-        chosen = selector(given["selector"])
+        chosen = selector(given.selector)
     except SelectorError as error:
         raise click.BadParameter(str(error), param_hint="--selector") from error
-    if given["manifests"]:
+    if given.manifests:
         _write_manifests(_installation(given))
         return
-    if given["image"]:
-        raise click.UsageError("--image needs --manifests")
-    for option in ("read_logs", "without_policy"):
-        if given[option]:
-            raise click.UsageError(f"--{option.replace('_', '-')} needs --manifests")
+    flags = {"read_logs": given.read_logs, "without_policy": given.without_policy}
+    refuse_without("--manifests", image=given.image, **flags)
     # It runs for months: the command line turns this off for commands that end soon.
     gc.enable()
     _log_to_standard_error(given)
     ctx.exit(_watch(given, chosen))
 
 
-def _watch(given: dict[str, Any], chosen: Any) -> int:
+def _watch(given: WatchOptions, chosen: Any) -> int:
     from etcompile.kubeapi import ClusterError, Retries, connect
     from etcompile.watch.controller import Choices, Watcher
     from etcompile.watch.leader_election import LeaderElection, LeaseDurations
     from etcompile.watch.manifests import NAME
 
-    where = {"context": given["context"], "kubeconfig": given["kubeconfig"]}
+    where = given.connection.context, None, given.connection.kubeconfig
     # Sent once: after a failure the watcher decides anew.
     once = Retries(attempts=1)
     try:
-        cluster = connect(**where, connections=64, timeout=15.0, retries=once)
-        electing = connect(**where, connections=1, timeout=given["lease"] / 4, retries=once)
+        cluster = connect(*where, connections=64, timeout=15.0, retries=once)
+        electing = connect(*where, connections=1, timeout=given.lease / 4, retries=once)
     except ClusterError as error:
         return _refused(error)
-    namespaces = None if given["all_namespaces"] else given["namespaces"] or (cluster.namespace,)
-    home = given["home"] or (namespaces or (cluster.namespace,))[0]
+    namespaces = None if given.all_namespaces else given.namespaces or (cluster.namespace,)
+    home = given.home or (namespaces or (cluster.namespace,))[0]
     identity = os.environ.get("ETCOMPILE_WATCH_IDENTITY") or socket.gethostname()
     # The same Pod may have been started anew.
     identity = f"{identity}_{uuid.uuid4().hex[:8]}"
-    leading = LeaderElection(
-        electing, home, NAME, identity, terms=LeaseDurations.of(given["lease"])
-    )
+    leading = LeaderElection(electing, home, NAME, identity, terms=LeaseDurations.of(given.lease))
     watcher = Watcher(cluster, Choices(namespaces, chosen), identity=identity, leading=leading)
-    if given["once"]:
+    if given.once:
         try:
             return _once(watcher, leading)
         except ClusterError as error:
@@ -173,7 +189,7 @@ def _once(watcher: "Watcher", leading: Any) -> int:
     return 0
 
 
-def _until_told(watcher: "Watcher", leading: Any, cluster: "Cluster", given: dict[str, Any]) -> int:
+def _until_told(watcher: "Watcher", leading: Any, cluster: "Cluster", given: WatchOptions) -> int:
     from etcompile.watch.endpoints import Endpoints
 
     stop, signals = threading.Event(), []
@@ -185,14 +201,14 @@ def _until_told(watcher: "Watcher", leading: Any, cluster: "Cluster", given: dic
     signal.signal(signal.SIGTERM, told)
     signal.signal(signal.SIGINT, told)
     serving = None
-    if given["listen"]:
-        address, _, port = given["listen"].rpartition(":")
+    if given.listen:
+        address, _, port = given.listen.rpartition(":")
         checks = {"/healthz": watcher.healthy, "/readyz": watcher.ready}
         try:
             serving = Endpoints(address.strip("[]"), int(port), watcher.metrics.text, checks)
         except (OSError, ValueError) as error:
-            problem = f"cannot listen on {given['listen']}: {error}"
-            if given["listen"] != _LISTEN:
+            problem = f"cannot listen on {given.listen}: {error}"
+            if given.listen != _LISTEN:
                 raise click.BadParameter(problem, param_hint="--listen") from error
             click.echo(f"warning: {problem}", err=True)  # nobody asked for it
     ended = threading.Event()
@@ -209,17 +225,21 @@ def _until_told(watcher: "Watcher", leading: Any, cluster: "Cluster", given: dic
     return INTERRUPTED if signals[:1] == [signal.SIGINT] else 0
 
 
-def _installation(given: dict[str, Any]) -> "Installation":
+def _installation(given: WatchOptions) -> "Installation":
     from etcompile.watch.manifests import NAME, Installation
 
-    namespaces = None if given["all_namespaces"] else given["namespaces"]
+    namespaces = None if given.all_namespaces else given.namespaces
     if namespaces == ():
         raise click.UsageError("--manifests needs --namespace NS or --all-namespaces")
-    home = given["home"] or (namespaces[0] if namespaces else NAME)
-    image = {"image": given["image"]} if given["image"] else {}
-    chosen = {"selector": given["selector"], "logs": given["read_logs"]}
-    chosen["policy"] = not given["without_policy"]
-    return Installation(home, namespaces, **chosen, **image)
+    home = given.home or (namespaces[0] if namespaces else NAME)
+    made = Installation(
+        home,
+        namespaces,
+        selector=given.selector,
+        logs=given.read_logs,
+        policy=not given.without_policy,
+    )
+    return structs.replace(made, image=given.image) if given.image else made
 
 
 def _write_manifests(installation: "Installation") -> None:
@@ -231,13 +251,13 @@ def _write_manifests(installation: "Installation") -> None:
     sys.stdout.flush()
 
 
-def _log_to_standard_error(given: dict[str, Any]) -> None:
-    level = logging.DEBUG if given["verbose"] else logging.INFO
+def _log_to_standard_error(given: WatchOptions) -> None:
+    level = logging.DEBUG if given.verbose else logging.INFO
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     logger = logging.getLogger("etcompile")
     logger.addHandler(handler)
-    logger.setLevel(logging.WARNING if given["quiet"] else level)
+    logger.setLevel(logging.WARNING if given.quiet else level)
 
 
 def _refused(error: Any) -> int:
