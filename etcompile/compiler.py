@@ -157,7 +157,6 @@ class _Given(Struct, frozen=True):
     keys: stages.KeySource
     broken: bool
     twice: bool
-    first: Document | None
 
 
 def _compiled(
@@ -185,10 +184,7 @@ def _compiled(
     )
     twice = any(one.code == codes.SAME_OBJECT_TWICE for one in told)
     told += lowered.diagnostics
-    first = next(iter(documents), None)
-    given = _Given(
-        patched, options, environment, texts, keys, broken=broken, twice=twice, first=first
-    )
+    given = _Given(patched, options, environment, texts, keys, broken=broken, twice=twice)
     if not lowered.repairs:
         groups, problems = _built(lowered, given)
     else:
@@ -198,6 +194,9 @@ def _compiled(
         ways = ([*one.diagnostics, *_built(one, given)[1]] for one in lowered.repairs)
         problems = common(ways)
     told += problems
+    if not (broken or lowered.lost or groups or has_errors(told)):
+        first = next(iter(documents), None)
+        told.append(diagnose(codes.NOTHING_RENDERED, first.locate(("kind",)) if first else None))
     return groups, lowered.skipped, told
 
 
@@ -238,10 +237,6 @@ def _built(
         values = [document.data for document in patched.documents]
         compiled = (value for group in groups for value in group.objects)
         told += overlays.unmatched(environment.edits, matched, values, compiled)
-    if not (absent or has_errors(told) or groups or neighbours.objects):
-        told.append(
-            diagnose(codes.NOTHING_RENDERED, given.first.locate(("kind",)) if given.first else None)
-        )
     return [*([neighbours] if neighbours.objects else []), *groups], told
 
 
