@@ -7,6 +7,8 @@ on Pods name the UID, and what must not happen twice is written down before it h
 (`WriteStatus` comes first).
 """
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
 from etcompile.model import Member
@@ -178,3 +180,15 @@ Action = (
     | EmitEvent
     | Requeue
 )
+
+
+class Decision(Struct, frozen=True):
+    """What a rule says.
+
+    Args:
+        record: The run record, with what the rule adds to it.
+        actions: What is to be done, in this order, after the record is written.
+    """
+
+    record: RunRecord
+    actions: Sequence[Action] = ()

@@ -2,6 +2,21 @@
 
 Whatever is seen of a job puts it into the queue; a thread takes it out, asks the rules, does what
 they say, and asks again until there is nothing to do. Only this module knows all the others.
+
+Events of Pods come by the thousand, late, and not in the order of the answers to our own requests.
+So an event decides nothing: it changes what is known (`store`) and names its job to the queue,
+where a job stands once, however many events come. A job is in the hands of one thread at a time, so
+that what is decided about it and what is requested for it come one after the other, while other
+jobs go on beside it.
+
+Nothing is begun here that would have to be resumed. After each round of actions the rules are asked
+again, with what is there by then; when a request fails, the job is looked at later (`_later`), and
+what is to be done is decided anew. When the rules want to be asked at a certain time (`Requeue`),
+that is a time for the queue. What is remembered here by job is what was compiled, told or refused,
+so that it is not done twice in vain; what must survive a crash is in the run record, in `J-status`.
+
+It acts only while it is the leader, and by the clock of the API server: the times in objects are
+that clock's.
 """
 
 import logging
@@ -38,7 +53,7 @@ from etcompile.watch.ownership import Owners, stranger
 from etcompile.watch.quotas import QuotaKeeper
 from etcompile.watch.reflector import Reflector
 from etcompile.watch.room import REPLICA_BYTES, room
-from etcompile.watch.rules import superseded_run
+from etcompile.watch.rules import lifecycle
 from etcompile.watch.run_pods import StoredRun
 from etcompile.watch.state import (
     RUN,
@@ -376,7 +391,7 @@ class Watcher:
                     f"the ConfigMap {describes}, but the Pods are of run {wanted}, which cannot be "
                     f"looked after any more: {error}"
                 )
-                reason = superseded_run.REASON if run else superseded_run.UNREADABLE
+                reason = lifecycle.ANOTHER_RUN if run else lifecycle.UNREADABLE
                 event = EmitEvent(reason, message, warning=True)
                 self._events.tell(key[0], event, seen.config.value["metadata"], version)
                 _log.warning("%s/%s: %s", *key, message)

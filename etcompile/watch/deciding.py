@@ -1,39 +1,34 @@
-"""What is known of a job to what is to be done about it, now.
+"""What is known of a job to what is to be done about it, now: the table of contents of the rules.
 
-The one place that knows all rules and their order; each of them can be read alone.
+Rules are functions from values to values, in modules named for what they decide:
+
+- `placement`: which Pod has the place, and the rank, of which declared replica.
+- `replica_state`: each replica in one word, which all other rules ask; whose log is to be read.
+- `restart_policy`: which losses bring a replica back, and who may follow it.
+- `completion`: whether the run is over, and how; what becomes of its Pods then.
+- `restart`: replacing lost replicas, one by one or all together.
+- `hostfile`: the live host lists.
+- `termination`: Pods that must go, and those that should have gone.
+- `lifecycle`: the phase of the run and what was seen of it; starting, suspending, another run.
+
+Each returns the run record as it is to be, actions, or both (`Decision`), and knows nothing of the
+rules after it. The order is here and nowhere else.
 """
 
 from collections.abc import Iterable, Iterator
 
 from etcompile.watch.actions import (
     Action,
+    Decision,
     DeletePod,
     EmitEvent,
     ReplacePod,
     Requeue,
     WriteStatus,
 )
-from etcompile.watch.rules import (
-    cleanup,
-    duplicate_ranks,
-    gang,
-    half_deleted,
-    hostnames,
-    hosts,
-    lifecycle,
-    replacement,
-    scaling,
-    startup,
-    stuck_pods,
-    superseded_run,
-    suspension,
-    ttl,
-    unreachable,
-    verdict,
-)
-from etcompile.watch.rules.decision import Decision
-from etcompile.watch.rules.replica_states import ReplicaStates, states
-from etcompile.watch.rules.run_state import RunState, run_state
+from etcompile.watch.rules import completion, hostfile, lifecycle, restart, termination
+from etcompile.watch.rules.placement import RunState, run_state
+from etcompile.watch.rules.replica_state import ReplicaStates, logs_to_read, states
 from etcompile.watch.state import JobView, RunRecord
 
 
@@ -49,77 +44,80 @@ def decide(view: JobView, now: float) -> tuple[Action, ...]:
         Actions, to be carried out in this order; at most one `Requeue`, the last.
     """
     around = run_state(view)
-    decision = _ruling(around, lifecycle.begun(around), now)
-    if view.is_orphaned:
-        decision = Decision(decision.record, (*decision.actions, lifecycle.orphaned(view)))
-    if view.superseded:
-        decision = superseded_run.held(view, decision, now)
-    elif decision.record.reason in superseded_run.REASONS:
-        decision = Decision(superseded_run.undone(decision.record), decision.actions)
-    decision = Decision(decision.record, (*decision.actions, *half_deleted.half_deleted(view, now)))
-    stale = view.record is not None and not view.copied and not decision.record.ended
+    decision = _decision(around, lifecycle.begun(around), now)
+    decision = Decision(decision.record, (*decision.actions, *lifecycle.orphaned(view)))
+    decision = lifecycle.superseded(view, decision, now)
+    record = decision.record
+    actions = [*decision.actions, *termination.half_deleted(view, now)]
+    stale = view.record is not None and not view.copied and not record.ended
     quiet = lifecycle.quiet_from(around)
-    worth = lifecycle.worth_writing(view.record, decision.record, quiet=now >= quiet)
-    if not worth and not stale:
-        # A time that has been would have the job looked at again and again, for nothing.
-        unwritten = decision.record != view.record and now < quiet
-        later = (Requeue(quiet),) if unwritten else ()
-        return tuple(_in_order((*decision.actions, *later)))
-    actions = tuple(_in_order(decision.actions))
+    if not stale and not lifecycle.worth_writing(view.record, record, quiet=now >= quiet):
+        if record != view.record and now < quiet:
+            # A time that has been would have the job looked at again and again, for nothing.
+            actions.append(Requeue(quiet))
+        return tuple(_in_order(actions))
     # What is written down is not decided again. So it is told of at once: the requests after it
     # may fail, and would take an Event that comes after them along.
-    told_first = sorted(actions, key=lambda one: not isinstance(one, EmitEvent))
-    return (WriteStatus(decision.record), *told_first)
+    told_first = sorted(_in_order(actions), key=lambda one: not isinstance(one, EmitEvent))
+    return (WriteStatus(record), *told_first)
 
 
-def _ruling(around: RunState, record: RunRecord, now: float) -> Decision:
+def _decision(around: RunState, record: RunRecord, now: float) -> Decision:
+    """What all rules say, each asked with the record that the ones before it have made."""
+    # A run ends once, and a job that is suspended has nothing to lose.
     if record.ended:
-        return _after_the_end(around, record, now)
+        return completion.after_the_end(around, record, now)
     if around.job.run.suspended:
-        return suspension.suspended(around, record)
-    back = suspension.resumed(record)
+        return lifecycle.suspended(around, record)
+    back = lifecycle.resumed(record)
     record = lifecycle.noticed(around, back.record)
     taken = states(around, record)
-    judged = verdict.judged(taken, record, now)
+    # Whether it is over is asked first: nobody is to be replaced for a run that is.
+    judged = _judged(taken, record, now)
     actions = [*back.actions, *judged.actions]
     if judged.record.ended:
-        after = _after_the_end(around, judged.record, now)
+        after = completion.after_the_end(around, judged.record, now)
         return Decision(after.record, (*actions, *after.actions))
-    more = _losses(taken, judged.record, now)
-    actions += more.actions
-    if more.record != record:
-        taken = states(around, more.record)
-    if more.record.phase == "Restarting":
-        actions += gang.carried_out(taken, more.record, now)
-    actions += stuck_pods.listened(taken, now)
-    leaving = Decision(more.record)
+    losses = _losses(taken, judged.record, now)
+    actions += losses.actions
+    # From here on replicas are asked about as they are with what has just been decided.
+    if losses.record != record:
+        taken = states(around, losses.record)
+    if losses.record.phase == "Restarting":
+        actions += restart.carried_out(taken, losses.record, now)
+    actions += logs_to_read(taken, now)
+    leaving = Decision(losses.record)
     if not around.view.superseded:
-        actions += duplicate_ranks.leave(around, more.record, now)
-        leaving = scaling.scaled_in(around, more.record, now)
+        actions += termination.duplicates(around, losses.record, now)
+        leaving = termination.scaled_in(around, losses.record, now)
     actions += leaving.actions
-    actions += hosts.listed(taken, leaving.record, now)
-    waits = startup.held_up(taken, leaving.record, now)
-    lost = unreachable.told(around, waits.record, now)
+    # The lists come after all that takes hosts away: no host is listed that is about to go.
+    actions += hostfile.listed(taken, leaving.record, now)
+    # Last what is only told: it needs to know what became of everybody.
+    waits = lifecycle.held_up(taken, leaving.record, now)
+    lost = termination.unreachable(around, waits.record, now)
     return Decision(lost.record, (*actions, *waits.actions, *lost.actions))
+
+
+def _judged(taken: ReplicaStates, record: RunRecord, now: float) -> Decision:
+    """Whether the run is over; where its job restarts as a whole, it does instead."""
+    end = completion.end(taken, record, now)
+    if end is None:
+        return Decision(record, tuple(completion.next_look(taken, record, now)))
+    if end.again:
+        return restart.restarted(taken, record, now, end.message, end.loss, anew=True)
+    return completion.ended(record, end, now)
 
 
 def _losses(taken: ReplicaStates, record: RunRecord, now: float) -> Decision:
     """What becomes of replicas that were lost: all together come back, or each by itself."""
     if record.phase == "Restarting":
         return Decision(record)
-    together = gang.joint_loss(taken, record, now)
+    together = restart.joint_loss(taken, record, now)
     if together is not None:
         return together
-    around = taken.run_state
-    losses = taken.new_losses(now, around.view.timeouts.settle)
-    decision = replacement.replaced(taken, record, now)
-    returning = [one for one in losses if one.returns]
-    return Decision(hostnames.renamed(around, decision.record, returning), decision.actions)
-
-
-def _after_the_end(around: RunState, record: RunRecord, now: float) -> Decision:
-    expired = ttl.expired(around, record, now)
-    return Decision(expired.record, (*cleanup.cleaned(around), *expired.actions))
+    decision = restart.replaced(taken, record, now)
+    return Decision(hostfile.renamed(taken, decision.record, now), decision.actions)
 
 
 def _in_order(actions: Iterable[Action]) -> Iterator[Action]:

@@ -13,7 +13,7 @@ from typing import Any
 from etcompile.kubeapi import Cluster
 from etcompile.model.protocol import STORED_JOB
 from etcompile.stages.stored import StoredJobError
-from etcompile.watch.rules.run_state import numbers
+from etcompile.watch.rules.placement import numbers
 from etcompile.watch.run_pods import StoredRun
 from etcompile.watch.state import LARGEST_COPY, RUN, PodView, RunRecord, digest, read_record
 from etcompile.watch.store import SeenJob, SeenMap

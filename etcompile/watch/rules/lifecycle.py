@@ -1,18 +1,25 @@
-"""What there is to see of a run, into its record: who was there, who is done, when it began.
+"""What there is to see of a run, into its record: its phase, who was there, and who is done.
 
 It is written down because Pods go: a replica that was there once and is missing was lost, one that
 nobody has created yet is not; one that is done must not train again.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec import structs
 
-from etcompile.watch.actions import Action, EmitEvent
-from etcompile.watch.rules import relaunch
-from etcompile.watch.rules.ranks import noted
+from etcompile.watch.actions import (
+    Action,
+    CreatePod,
+    Decision,
+    DeletePod,
+    EmitEvent,
+    ReplacePod,
+    Requeue,
+)
+from etcompile.watch.rules.placement import Place, RunState, noted, sets, texts
+from etcompile.watch.rules.replica_state import ReplicaStates
 from etcompile.watch.rules.restart_policy import comes_back
-from etcompile.watch.rules.run_state import Place, RunState, sets, texts
 from etcompile.watch.state import JobView, PodView, RunRecord
 
 
@@ -29,18 +36,20 @@ def begun(run_state: RunState) -> RunRecord:
     return record if record.ended else structs.replace(record, config=view.config_uid)
 
 
-def orphaned(view: JobView) -> Action:
+def orphaned(view: JobView) -> Iterator[Action]:
     """What people are told when what is written down is of a job that was deleted.
 
     Args:
         view: What is known of the job.
     """
+    if not view.is_orphaned:
+        return
     phase = view.record.phase if view.record else ""
     message = (
         "the job was deleted and created again: what is recorded of the run before, which was "
         f"{phase}, does not count"
     )
-    return EmitEvent("RunBeganAnew", message)
+    yield EmitEvent("RunBeganAnew", message)
 
 
 def noticed(run_state: RunState, record: RunRecord) -> RunRecord:
@@ -48,7 +57,7 @@ def noticed(run_state: RunState, record: RunRecord) -> RunRecord:
 
     A run is Running once all of its Pods have been there and one of those that decide about it is
     at work. Until then it is Pending, however long its images cannot be pulled; and again, once
-    that is so of all their replacements (`starting`).
+    that is so of all their replacements (`held_up`).
 
     Args:
         run_state: Who is there.
@@ -84,12 +93,12 @@ def noticed(run_state: RunState, record: RunRecord) -> RunRecord:
         record = structs.replace(record, phase="Pending", gang=())
     if filled and record.phase == "Pending":
         record = structs.replace(record, gang=())
-        if is_at_work(run_state):
+        if _is_at_work(run_state):
             record = structs.replace(record, phase="Running", reason="", message="")
-    return _ranked(run_state, _renamed(run_state, record))
+    return _with_ranks(run_state, _first_names(run_state, record))
 
 
-def is_at_work(run_state: RunState) -> bool:
+def _is_at_work(run_state: RunState) -> bool:
     """Whether one of the Pods that decide about the run has started, and is not just kept."""
     deciding = run_state.job.run.success.roles
     kept = {pod.uid for pod in run_state.kept}
@@ -106,7 +115,7 @@ def quiet_from(run_state: RunState) -> float:
     return newest + run_state.view.timeouts.settle
 
 
-def _ranked(run_state: RunState, record: RunRecord) -> RunRecord:
+def _with_ranks(run_state: RunState, record: RunRecord) -> RunRecord:
     """The record, with who has each rank that others have followed to, and the highest number."""
     if not any(role.relaunch for role in run_state.job.roles):
         return record
@@ -116,7 +125,7 @@ def _ranked(run_state: RunState, record: RunRecord) -> RunRecord:
             continue
         line = lines.get(place.key)
         if line is not None or place.follower is not None:
-            declared = relaunch.declared_member(place).index
+            declared = place.declared_member.index
             lines[place.key] = noted(place.index, line, declared, place.follower)
     numbers = dict(record.numbers)
     ranked = {role.name for role in run_state.job.roles if role.relaunch}
@@ -170,7 +179,7 @@ def _new(run_state: RunState, gang: frozenset[str]) -> Iterator[PodView]:
     )
 
 
-def _renamed(run_state: RunState, record: RunRecord) -> RunRecord:
+def _first_names(run_state: RunState, record: RunRecord) -> RunRecord:
     """A new launcher knows of no host that failed the one before."""
     if not record.names:
         return record
@@ -178,3 +187,202 @@ def _renamed(run_state: RunState, record: RunRecord) -> RunRecord:
     if not readers or any(pod.uid == record.launcher for pod in readers):
         return record
     return structs.replace(record, names={}, launcher="")
+
+
+# A run that does not start, or not again ---------------------------------------------------------
+#
+# What holds it up is told, and stands in its record. That all Pods are there does not mean that one
+# of them runs. An image that cannot be pulled is told of at once: it will not come by waiting. A
+# Pod that finds no node, and one that is missing, are told of when that has lasted: a node may be
+# on its way, and so may whoever applies the job.
+
+
+_MISSING = "PodsMissing"
+_BY_THE_SCHEDULER = ("Unschedulable", "SchedulingGated", "SchedulerError")
+"""What the scheduler says, which may find a place later, and by design does in a gang."""
+
+
+def held_up(states: ReplicaStates, record: RunRecord, now: float) -> Decision:
+    """The record, with what keeps a run from starting, and word of it if that is new.
+
+    Args:
+        states: What has become of the replicas.
+        record: The run record.
+        now: The time.
+    """
+    run_state = states.run_state
+    again = record.phase == "Running" and not _is_at_work(run_state)
+    if record.started is None or not (again or record.phase == "Pending"):
+        return Decision(record)
+    newest = max((pod.created for pod in run_state.of_this_run), default=record.started)
+    due = newest + run_state.view.timeouts.start
+    waiting = [] if _is_at_work(run_state) else _waiting(states)
+    sure = [one for one in waiting if not one[1].startswith(_BY_THE_SCHEDULER)]
+    missing = [] if again else [one.place for one in states.those("awaited")]
+    patient = run_state.view.settings.gang != "none"
+    if sure:
+        reason, message = _words(sure)
+    elif not (missing or waiting):
+        return Decision(record)
+    elif now < due:
+        return Decision(record, (Requeue(due),))
+    elif missing:
+        reason, message = _MISSING, _who_is_missing(missing)
+    elif patient and not again:
+        return Decision(record)
+    else:
+        reason, message = _words(waiting)
+    if reason == record.reason:
+        return Decision(record)
+    held = structs.replace(record, phase="Pending", reason=reason, message=message)
+    if patient and not sure and not missing:
+        return Decision(held)  # whose turn it is not in a queue waits by design
+    return Decision(held, (EmitEvent("JobNotStarting", message, warning=True),))
+
+
+def _waiting(states: ReplicaStates) -> list[tuple[str, str]]:
+    """Name and trouble of each Pod that cannot start."""
+    found = [
+        (one.place.pod.name, one.place.pod.waiting)
+        for one in states.those("there", "returning")
+        if one.place.pod is not None and one.place.pod.waiting
+    ]
+    return [*found, *((pod.name, pod.waiting) for pod in states.run_state.batch if pod.waiting)]
+
+
+def _words(waiting: Sequence[tuple[str, str]]) -> tuple[str, str]:
+    """The reason in one word, and a sentence."""
+    name, trouble = waiting[0]
+    return trouble.partition(":")[0], f"no Pod is running: {name}: {trouble}"
+
+
+def _who_is_missing(places: Sequence[Place]) -> str:
+    names = places[0].name if len(places) == 1 else f"{places[0].name} and {len(places) - 1} more"
+    went = "nobody has created them, or they went while no watcher was running"
+    return f"missing: {names}; {went}. Apply the job again"
+
+
+# A suspended job ---------------------------------------------------------------------------------
+#
+# Nothing runs, nothing is replaced, and it can be resumed. et-operator knows no way back, and
+# suspends even what has ended (reference/et-operator.md 6, defect 34).
+
+
+def suspended(run_state: RunState, record: RunRecord) -> Decision:
+    """What becomes of a job that is to run nothing.
+
+    Args:
+        run_state: Who is there.
+        record: The run record.
+    """
+    removed = tuple(_removed(run_state))
+    return Decision(_suspended(run_state, record, removed), (*_told(record), *removed))
+
+
+def resumed(record: RunRecord) -> Decision:
+    """What becomes of a job that may run again: it begins anew, and so does its deadline.
+
+    Its Pods are up to whoever applies it: none of those that went because of the suspension is
+    made again.
+
+    Args:
+        record: The run record.
+    """
+    if record.phase != "Suspended":
+        return Decision(record)
+    told = EmitEvent("JobResumed", "the job is resumed")
+    return Decision(structs.replace(record, phase="Pending", reason="", message=""), (told,))
+
+
+def _suspended(run_state: RunState, record: RunRecord, removed: Sequence[DeletePod]) -> RunRecord:
+    going = {one.uid for one in removed}
+    going.update(pod.uid for pod in run_state.of_this_run if pod.deleting)
+    going.update(place.gone.pod.uid for place in run_state.places if place.gone is not None)
+    dismissed = {*record.gang} if record.phase == "Suspended" else going
+    if not going <= dismissed:
+        dismissed = going
+    return RunRecord(
+        record.run,
+        "Suspended",
+        "Suspended",
+        "suspended by its spec",
+        restarts=record.restarts,
+        restarted_at=record.restarted_at,
+        replaced=record.replaced,
+        lost_restarts=record.lost_restarts,
+        numbers=record.numbers,
+        gang=tuple(sorted(dismissed)),
+        config=record.config,
+    )
+
+
+def _told(record: RunRecord) -> Iterator[Action]:
+    if record.phase != "Suspended":
+        yield EmitEvent("JobSuspended", "the job is suspended")
+
+
+def _removed(run_state: RunState) -> Iterator[DeletePod]:
+    """The removal of its Pods.
+
+    Where Git declares them it has stopped to, and its tool removes them, but for those who followed
+    others, which it never knew; those of a Job of Kubernetes are the Job's, which is suspended too.
+    """
+    batch = {pod.name for pod in run_state.batch}
+    declared = {role.pod_name(member) for role in run_state.job.roles for member in role.members}
+    for pod in run_state.of_this_run:
+        if run_state.view.git_managed and (pod.rank is None or pod.name in declared):
+            continue
+        if pod.name not in batch and not pod.deleting:
+            yield DeletePod(pod.name, pod.uid, "Suspended")
+
+
+# A run that the job's ConfigMap does not describe any more ---------------------------------------
+#
+# Its Pods are still there. Mostly somebody is about to exchange them, and for a moment nothing is
+# made again that would be in the way. After that moment the apply has failed, and the run goes on
+# as it was; people are told so once, and `status` shows it.
+
+
+ANOTHER_RUN = "AnotherRunDeclared"
+UNREADABLE = "UnreadableJob"
+"""Reasons of a run that goes on though its ConfigMap does not describe it."""
+_ANOTHER_RUN = (
+    "the ConfigMap describes another run, but the Pods of this one are still there: it goes on, "
+    "and its Pods are still replaced; apply the job with --replace to exchange them, or apply what "
+    "it was before"
+)
+
+
+def superseded(view: JobView, decision: Decision, now: float) -> Decision:
+    """The decision for such a run: the same, but that nobody is created in the first moment.
+
+    For any other it is the same; if it was such a run before, that is not said any more.
+
+    Args:
+        view: What is known of the job.
+        decision: What the rules say of the run.
+        now: The time.
+    """
+    if not view.superseded:
+        if decision.record.reason not in (ANOTHER_RUN, UNREADABLE):
+            return decision
+        return Decision(structs.replace(decision.record, reason="", message=""), decision.actions)
+    due = (view.declared_at or 0.0) + view.timeouts.verdict
+    if now < due:
+        actions: list[Action] = [
+            one for one in decision.actions if not isinstance(one, CreatePod | ReplacePod)
+        ]
+        return Decision(decision.record, (*actions, Requeue(due)))
+    reason, message = ANOTHER_RUN, _ANOTHER_RUN
+    if view.unreadable:
+        reason = UNREADABLE
+        message = (
+            f"the ConfigMap cannot be read: {view.unreadable}; the run goes on as it was before, "
+            "and its Pods are still replaced; apply the job again"
+        )
+    known = decision.record.reason, decision.record.message
+    if decision.record.phase != "Running" or known == (reason, message):
+        return decision
+    record = structs.replace(decision.record, reason=reason, message=message)
+    told = EmitEvent(reason, message, warning=True)
+    return Decision(record, (*decision.actions, told))

@@ -7,7 +7,7 @@ from msgspec import structs
 from watched import QUICK, eventually, training_job
 
 from etcompile.status import statuses
-from etcompile.watch.rules.superseded_run import REASON, UNREADABLE
+from etcompile.watch.rules.lifecycle import ANOTHER_RUN, UNREADABLE
 
 IMAGE = "horovod/horovod:0.27.0"
 """Of another run: an image can be changed in place, but then the hash in the Pod cannot."""
@@ -39,7 +39,7 @@ def images(place) -> set[str]:
 
 
 def told(place) -> list[str]:
-    return [one["message"] for one in place.events() if one["reason"] == REASON]
+    return [one["message"] for one in place.events() if one["reason"] == ANOTHER_RUN]
 
 
 @pytest.mark.parametrize("there", [True, False], ids=["watched", "between two watchers"])
@@ -58,7 +58,7 @@ def test_the_pods_of_the_old_run_are_still_replaced(place, watching, there):
     eventually(lambda: place.whole(3))
     assert images(place) == {"horovod/horovod:0.28.1"}
     assert place.record()["run"] == record["run"]
-    eventually(lambda: place.record().get("reason") == REASON)
+    eventually(lambda: place.record().get("reason") == ANOTHER_RUN)
     eventually(lambda: told(place))
     time.sleep(0.5)
     assert len(told(place)) == 1
@@ -114,7 +114,7 @@ def test_a_copy_that_is_not_of_the_run_makes_no_pod(place, watching):
     watching()
     begun(place)
     declare(place, job(IMAGE))
-    eventually(lambda: place.record().get("reason") == REASON)
+    eventually(lambda: place.record().get("reason") == ANOTHER_RUN)
     maps = place.cluster.resource("v1", "ConfigMap")
     text = place.cluster.get(maps, "bert-config")["data"]["job.yaml"]
     place.cluster.patch(maps, "bert-status", {"data": {"run.yaml": text}})

@@ -7,7 +7,7 @@ import pytest
 
 from etcompile import Settings
 from etcompile.watch.actions import CreatePod, DeletePod, EndPod, WriteStatus
-from etcompile.watch.rules.run_state import numbers, ranges
+from etcompile.watch.rules.placement import numbers, ranges
 from etcompile.watch.state import Backoff, PodView, RunRecord, pod_view, read_record, record_data
 from specs import kubeflow_job, replicas, training_job, worker
 from world import START, World, mpi_job, stored_job

@@ -1,7 +1,7 @@
 """Each declared replica in one word: there, done, to come back, left alone, or just lost.
 
-The rules that follow ask this and nothing of Pods: what to make of a phase, of a deletion that is
-under way and of a place that is empty is decided here, once.
+The other rules ask this and nothing of Pods: what to make of a phase, of a deletion that is under
+way, of a place that is empty and of a log that does not grow is decided here, once.
 """
 
 from collections.abc import Iterator
@@ -9,11 +9,11 @@ from typing import Literal
 
 from msgspec import Struct
 
-from etcompile.watch.rules.relaunch import may_follow
-from etcompile.watch.rules.restart_policy import Cause, comes_back
-from etcompile.watch.rules.run_state import Place, RunState, sets
-from etcompile.watch.rules.stuck_after import hangs
-from etcompile.watch.state import JobView, PodView, RunRecord
+from etcompile.model import Role
+from etcompile.watch.actions import Action, EndPod, ReadLog, Requeue
+from etcompile.watch.rules.placement import Place, RunState, sets
+from etcompile.watch.rules.restart_policy import Cause, comes_back, counted_restarts, may_follow
+from etcompile.watch.state import JobView, LogActivity, PodView, RunRecord
 
 State = Literal["there", "awaited", "done", "returning", "left", "lost", "restarting"]
 """`there`: its Pod may be at work, or is on its way out. `awaited`: nobody has created it yet.
@@ -40,6 +40,18 @@ class Replica(Struct, frozen=True):
     since: float = 0.0
     returns: bool = False
 
+    @property
+    def is_failure(self) -> bool:
+        """Whether its loss counts as one: not if its kubelet did not admit the Pod."""
+        return self.cause == "failed" and not (self.last is not None and self.last.refused)
+
+    @property
+    def restarts(self) -> int:
+        """How often containers of its Pod were started again, as far as that counts now."""
+        if self.state in ("restarting", "returning"):
+            return 0  # counted when that was decided
+        return counted_restarts(self.place.role, self.place.pod)
+
 
 class ReplicaStates(Struct, frozen=True):
     """What has become of all replicas.
@@ -56,14 +68,19 @@ class ReplicaStates(Struct, frozen=True):
         """The replicas in any of these states."""
         return [one for one in self.replicas if one.state in states]
 
-    def new_losses(self, now: float, timeouts: float) -> list[Replica]:
+    def new_losses(self, now: float, after: float | None = None) -> list[Replica]:
         """The losses about which something is to be decided.
 
         Args:
             now: The time.
-            timeouts: Seconds until one whose Pod has vanished counts.
+            after: Seconds until one whose Pod has vanished counts; `Timeouts.settle` if None.
         """
-        return [one for one in self.those("lost") if not one.since or now >= one.since + timeouts]
+        wait = self.run_state.view.timeouts.settle if after is None else after
+        return [one for one in self.those("lost") if not one.since or now >= one.since + wait]
+
+    def new_returns(self, now: float) -> list[Replica]:
+        """Those of them that bring a replica back."""
+        return [one for one in self.new_losses(now) if one.returns]
 
 
 def states(run_state: RunState, record: RunRecord) -> ReplicaStates:
@@ -139,7 +156,7 @@ def _present(run_state: RunState, place: Place, pod: PodView, record: RunRecord)
         return _lost(place, "succeeded", pod, record)
     if pod.phase == "Unknown" and comes_back(place.role, "unknown", pod):
         return _lost(place, "unknown", pod, record)
-    if place.role.relaunch and hangs(place.role, pod, run_state.view.heard.get(pod.uid)):
+    if place.role.relaunch and _hangs(place.role, pod, run_state.view.heard.get(pod.uid)):
         return _lost(place, "stuck", pod, record)
     return Replica(place, "there")
 
@@ -197,3 +214,69 @@ def _lost(
         bool(since) and cause == "failed" and place.role.comes_back != "policy"
     )
     return Replica(place, "lost", cause, pod, since, back)
+
+
+# Replicas that run and say nothing ---------------------------------------------------------------
+#
+# Their logs are read, and who is silent for too long is lost. DLRover's master watches its agents'
+# heartbeats, and only where it makes the Pods; a hung one it duplicates instead of ending it
+# (reference/dlrover.md 4.2; 7, defect 13). Here the time of the last line of the main container's
+# log counts, asked for only when it may have been too long ago. Who hangs is ended and not deleted:
+# its log says where.
+
+
+def _hangs(role: Role, pod: PodView, heard: LogActivity | None) -> bool:
+    """Whether a Pod has been silent for too long, as of when its log was last read.
+
+    Args:
+        role: Its role.
+        pod: The Pod.
+        heard: What is known of its log.
+    """
+    if heard is None or heard.at is None or not _can_hang(role, pod):
+        return False
+    return heard.asked >= _silent_at(role, pod, heard)
+
+
+def _silent_at(role: Role, pod: PodView, heard: LogActivity | None) -> float:
+    """When a Pod will have been silent for too long if it says nothing more."""
+    last = heard.at if heard is not None and heard.at is not None else 0.0
+    limit = role.relaunch.stuck if role.relaunch else None
+    return max(last, pod.ready_since or pod.created) + (limit or 0)
+
+
+def _can_hang(role: Role, pod: PodView) -> bool:
+    """Whether a Pod is one that is to be ended if it is silent for too long."""
+    limited = role.relaunch is not None and role.relaunch.stuck is not None
+    return limited and pod.phase == "Running" and not pod.deleting and not pod.ending
+
+
+_AGAIN = 60.0
+"""Seconds until a log is asked for again that could not be read."""
+
+
+def logs_to_read(states: ReplicaStates, now: float) -> Iterator[Action]:
+    """The logs that are to be read, and when to ask again.
+
+    Args:
+        states: What has become of the replicas.
+        now: The time.
+    """
+    heard = states.run_state.view.heard
+    for one in states.those("there"):
+        pod, role = one.place.pod, one.place.role
+        if pod is None or not _can_hang(role, pod):
+            continue
+        known = heard.get(pod.uid)
+        due = _silent_at(role, pod, known)
+        if known is not None and known.at is None:
+            due = max(due, known.asked + _AGAIN)
+        if now < due:
+            yield Requeue(due)
+        else:
+            yield ReadLog(pod.name, pod.uid, role.template.main)
+            yield Requeue(now + _AGAIN)
+    for one in states.those("left"):
+        pod = one.place.pod
+        if pod is not None and one.place.role.relaunch and not pod.ended and not pod.ending:
+            yield EndPod(pod.name, pod.uid, "Stuck")

@@ -1,9 +1,19 @@
 """The live host lists: the hosts that are Ready, in steps that a running launcher survives.
 
-Whole lines in natural order; written only when they change; never emptied; and each with a host of
-the lists that its reader may have seen before, without which Horovod stops
-(reference/et-operator.md 9, Continuity). Such a host, an anchor, stays for two seconds if it has
-to, and then goes like any other, whatever becomes of the other hosts meanwhile.
+Why this is hard: nobody knows when a launcher reads the lists. Its kubelet brings them some time
+after they were written, Horovod reads them every second, and what it reads it compares with what it
+read before. So the lists are whole lines in natural order, written only when they change, and never
+emptied. If a launcher finds none of the hosts that it knew, Horovod stops
+(reference/et-operator.md 9, Continuity): each list has a host in common with every list that its
+reader may have read within the last two seconds. Such a host, an anchor, stays listed for those two
+seconds though it is gone, and then goes like any other, whatever becomes of the other hosts
+meanwhile. The anchors are in an annotation of `J-hosts`, for the next watcher.
+
+Elastic Horovod never again uses a host on which a process failed, and it knows hosts by name
+(reference/et-operator.md 9). A replacement has the Pod name and the DNS name of what it replaces,
+so it is listed under a longer form of that name, which resolves to the same Pod and is another
+host: `mnist-worker-1`, then `mnist-worker-1.ml`, `mnist-worker-1.ml.svc` and so on. A new launcher
+knows of no failure, and the names are the first again (`lifecycle`).
 """
 
 import hashlib
@@ -16,9 +26,10 @@ from msgspec import Struct, structs
 
 from etcompile.backend import host_line, host_names
 from etcompile.model import HostList, Job, Role, Settings
+from etcompile.model.commands import discovers_hosts
 from etcompile.watch.actions import Action, Requeue, TouchPod, WriteHosts
-from etcompile.watch.rules.replica_states import ReplicaStates
-from etcompile.watch.rules.run_state import RunState
+from etcompile.watch.rules.placement import RunState
+from etcompile.watch.rules.replica_state import ReplicaStates
 from etcompile.watch.state import Anchor, HostsRecord, PodView, RunRecord
 
 _Names = Mapping[str, tuple[str, ...]]
@@ -261,3 +272,34 @@ def _knows_them(pod: PodView, lists: _Lists, hosts: HostsRecord) -> bool:
 def _is_older(pod: PodView, hosts: HostsRecord) -> bool:
     """Whether a Pod has mounted the lists as they were before."""
     return bool(pod.touched) or pod.created <= hosts.written
+
+
+# By which name -----------------------------------------------------------------------------
+
+
+def renamed(states: ReplicaStates, record: RunRecord, now: float) -> RunRecord:
+    """The record, with another name for each host that was lost while the launcher ran.
+
+    Args:
+        states: What has become of the replicas.
+        record: The run record.
+        now: The time.
+    """
+    run_state = states.run_state
+    losses = states.new_returns(now)
+    readers = run_state.readers
+    if not losses or not readers or not _never_forgives(run_state.job):
+        return record
+    listed = {name for one in run_state.job.host_lists if one.live for name in one.roles}
+    lost = [one.place for one in losses if one.place.role.name in listed]
+    if not lost:
+        return record
+    names = {**record.names, **{one.key: record.names.get(one.key, 0) + 1 for one in lost}}
+    return structs.replace(record, names=names, launcher=readers[0].uid)
+
+
+def _never_forgives(job: Job) -> bool:
+    """Whether the launcher is one that never trusts a host again."""
+    return any(
+        discovers_hosts(role.template.main_container) for role in job.roles if role.reads_hosts
+    )
