@@ -166,7 +166,8 @@ def _meant(value: Traced, path: ValuePath) -> Iterator[Any]:
         yield int(given)
     if isinstance(given, str) and given.lower() in ("true", "false"):
         yield given.lower() == "true"
-    if isinstance(given, bool | int | float):
+    # What became a boolean may have been `y`, `on` or `true`.
+    if isinstance(given, int | float) and not isinstance(given, bool):
         yield str(given)
     if isinstance(given, str):
         yield [given]

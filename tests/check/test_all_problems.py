@@ -277,3 +277,21 @@ def test_a_document_that_is_not_yaml_hides_nothing_of_the_others():
     told = [one for one in made.diagnostics if one.severity is Severity.ERROR]
     assert [one.code for one in told] == ["ET4001", "ET1005", "ET2020"]
     assert made.groups == ()
+
+
+@pytest.mark.parametrize("written", ["y", "on", "true"])
+def test_nothing_is_said_of_what_a_boolean_was_meant_to_be(written: str) -> None:
+    text = f"""
+apiVersion: kai.alibabacloud.com/v1alpha1
+kind: ScaleIn
+metadata: {{name: less}}
+spec: {{selector: {{name: {written}}}, toDelete: {{count: 1}}}}
+"""
+    found = compiled("-", stdin=io.BytesIO(text.encode())).diagnostics
+    assert [one.code for one in found] == ["ET2006"]
+
+
+def test_an_object_that_is_refused_is_not_said_to_be_missing() -> None:
+    text = "{apiVersion: x.y/v1, kind: Foo, metadata: {name: {a: b}}}"
+    found = compiled("-", stdin=io.BytesIO(text.encode())).diagnostics
+    assert [one.code for one in found] == ["ET4002"]
