@@ -9,7 +9,7 @@ from etcompile.backend.config import UNTIL_DONE, host_line, host_names, is_resid
 from etcompile.backend.gates import deciding, waits
 from etcompile.backend.gitops import Situation, annotated
 from etcompile.backend.identity import own_labels, run_id, spec_hash
-from etcompile.backend.lower import lower, namespace_reason
+from etcompile.backend.lower import lower, lower_pods, namespace_reason
 from etcompile.backend.secrets import generated
 from etcompile.backend.texts import TemplateError, Texts
 
@@ -26,6 +26,7 @@ __all__ = [
     "host_names",
     "is_resident",
     "lower",
+    "lower_pods",
     "namespace_reason",
     "own_labels",
     "run_id",

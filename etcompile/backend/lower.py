@@ -1,13 +1,16 @@
-"""All objects of a job.
+"""All objects of a job, or the Pods of some of its replicas as they are among these.
 
 The one place that knows which modules make up a job; each of them can be read alone.
 """
 
+from collections.abc import Sequence
 from typing import Any
+
+from msgspec import structs
 
 from etcompile.backend import access, config, custom, gang, pods, secrets, services
 from etcompile.backend.texts import Texts
-from etcompile.model import Job, Settings
+from etcompile.model import Job, Member, Role, Settings
 
 
 def lower(job: Job, settings: Settings, texts: Texts, stored: str) -> tuple[dict[str, Any], ...]:
@@ -25,7 +28,7 @@ def lower(job: Job, settings: Settings, texts: Texts, stored: str) -> tuple[dict
     Raises:
         TemplateError: a template that the user gave does not render.
     """
-    job, sources = secrets.resolve(gang.suited(job, settings), settings.secret)
+    job, sources = _resolved(job, settings)
     objects = [
         *sources,
         *access.objects(job),
@@ -39,6 +42,48 @@ def lower(job: Job, settings: Settings, texts: Texts, stored: str) -> tuple[dict
         if not job.run.suspended or role.batch:
             objects += pods.objects(job, role, settings)
     return tuple(gang.ganged(job, settings, objects))
+
+
+def lower_pods(
+    job: Job, name: str, members: Sequence[Member], settings: Settings
+) -> tuple[dict[str, Any], ...]:
+    """The Pods of some replicas, as `lower` makes them: one of a thousand costs what one costs.
+
+    Args:
+        job: The job, after its intents.
+        name: The name of a role that the job has.
+        members: Replicas of that role, in the order in which their Pods are wanted; one that the
+            job does not have takes the place of the one whose place it has.
+        settings: How to compile the job.
+    """
+    job, _ = _resolved(job, settings)
+    role = next(one for one in job.roles if one.name == name)
+    made = pods.objects(job, structs.replace(role, members=tuple(members)), settings)
+    if settings.gang == "none":
+        return tuple(made)
+    taken = {member.place: member for member in members}
+    present = tuple(taken.get(member.place, member) for member in role.members)
+    roles = (structs.replace(one, members=present) if one is role else one for one in job.roles)
+    samples = [
+        value
+        for one in job.roles
+        for value in pods.objects(job, structs.replace(one, members=_of_each_size(one)), settings)
+    ]
+    job = structs.replace(job, roles=tuple(roles))
+    return tuple(gang.members(job, settings, made, samples))
+
+
+def _resolved(job: Job, settings: Settings) -> tuple[Job, list[dict[str, Any]]]:
+    """The job as its Pods are made of it, and the objects that its key pair comes from."""
+    return secrets.resolve(gang.suited(job, settings), settings.secret)
+
+
+def _of_each_size(role: Role) -> tuple[Member, ...]:
+    """A replica of each size that there is in a role: the first one of it."""
+    sizes: dict[tuple[tuple[str, str], ...], Member] = {}
+    for member in role.members:
+        sizes.setdefault(tuple(sorted(member.resources.items())), member)
+    return tuple(sizes.values())
 
 
 def namespace_reason(job: Job, settings: Settings) -> str | None:

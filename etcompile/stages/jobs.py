@@ -1,7 +1,7 @@
-"""A job and its intents to objects, as a run, after overlays and with annotations.
+"""A job and its intents to objects, and what is wrong with them.
 
-Apart from the backend because this is about order: which of folding, run, overlays and profiles
-comes first, and what the stored job must know of each.
+Apart from `run`, which makes the objects, because the watcher only makes Pods again of a job that
+has been checked here.
 """
 
 import os
@@ -17,12 +17,11 @@ from etcompile.diagnostics import Diagnostic, Location, codes, diagnose, has_err
 from etcompile.load import Document
 from etcompile.load.sources import unreadable
 from etcompile.model import Intent, Job, Origin, Settings
-from etcompile.model.run import in_run, with_settings
 from etcompile.options import Options
+from etcompile.stages import run
 from etcompile.stages.encrypting import KeySource, filled
 from etcompile.stages.environment import Environment
 from etcompile.stages.neighbours import declared, may_have_namespace
-from etcompile.stages.stored import stored_value, with_patches
 
 
 class JobObjects(Struct, frozen=True):
@@ -78,7 +77,7 @@ def job_objects(
     settings = environment.settings
     declared_job, folded = job, intents.fold(job, wishes, any_run=settings.run is not None)
     job, problems = folded.job, [*folded.diagnostics]
-    problems += job_rules.check_folded(_as_run(job, settings)[0], folded.highest_index)
+    problems += job_rules.check_folded(run.run_of(job, settings).job, folded.highest_index)
     if job.namespace is None and (reason := backend.namespace_reason(job, settings)):
         place = job.origin.locate("metadata", "name")
         problems.append(diagnose(codes.ASSUMED_NAMESPACE, place, job=job.name, reason=reason))
@@ -93,25 +92,22 @@ def job_objects(
     try:
         if too_large:
             job = _without_replicas(job)  # what else is wrong is told all the same
-        patched, job = _patched(job, settings, texts, environment.edits)
+        before, (patched, its_run) = job, run.objects(job, settings, texts, environment.edits)
+        job = its_run.job
         made, matched = patched.objects, frozenset(patched.edits)
         sources |= {edit.origin.source.relative for edit in matched}
         refused = _patched_problems(patched, settings)
         problems += [*patched.diagnostics, *refused]
         changed = patched.changed
         if has_errors(refused):
-            made = _sound(job, settings, texts, _others(environment.edits, refused))
+            made = _sound(before, settings, texts, _others(environment.edits, refused))
             changed = ()
         problems += backend.gang.problems(job, settings, made, emit.wave, changed)
         if keys is not None:
             made, unfilled = filled(made, keys, job)
             problems += unfilled
         if settings.profiles:
-            situation = backend.Situation.around(job, declared_job)
-            if settings.gang != "none":
-                # Its Pods start together or not at all: none may be created after another runs.
-                situation = structs.replace(situation, waits={})
-            made = backend.annotated(made, settings.profiles, emit.wave, situation)
+            made = run.annotated(its_run, made, run.situation(its_run, declared_job))
     except backend.TemplateError as error:
         facts = {"template": error.template, "problem": error.problem}
         facts["shipped"] = f"templates/{error.template}"
@@ -139,36 +135,14 @@ def _located(problem: Diagnostic, job: Job) -> Diagnostic:
     return structs.replace(problem, location=place)
 
 
-def _patched(
-    job: Job, settings: Settings, texts: backend.Texts, edits: Sequence[overlays.Edit]
-) -> tuple[overlays.PatchedObjects, Job]:
-    """The objects of a job after overlays, and the job as the run that they are.
-
-    What touches its Pods and Services is part of the stored job, and what changes the Pods part
-    of the run's identity: so objects that turn out to be touched are made again.
-    """
-    run, run_settings = _as_run(job, settings)
-    own_labels = backend.own_labels(run)
-    stored = emit.to_yaml(stored_value(run, run_settings))
-    made = backend.lower(run, run_settings, texts, stored)
-    patched = overlays.patched_objects(made, edits, own_labels=own_labels)
-    kept = [edit for edit, kinds in patched.edits.items() if kinds & {"Pod", "Service"}]
-    if not kept:
-        return patched, run
-    run, run_settings = _as_run(with_patches(job, kept), settings)
-    stored = emit.to_yaml(stored_value(run, run_settings, kept))
-    made = backend.lower(run, run_settings, texts, stored)
-    return overlays.patched_objects(made, edits, own_labels=own_labels), run
-
-
 def _sound(
     job: Job, settings: Settings, texts: backend.Texts, edits: Sequence[overlays.Edit]
 ) -> tuple[Mapping[str, Any], ...]:
     """Objects that later stages can read, to find what else is wrong: without faulty patches."""
-    run, run_settings = _as_run(job, settings)
-    made = backend.lower(run, run_settings, texts, emit.to_yaml(stored_value(run, run_settings)))
-    patched = overlays.patched_objects(made, edits, own_labels=backend.own_labels(run))
-    return tuple(made) if has_errors(_patched_problems(patched, settings)) else patched.objects
+    patched, _ = run.objects(job, settings, texts, edits)
+    if has_errors(_patched_problems(patched, settings)):
+        patched, _ = run.objects(job, settings, texts, ())
+    return patched.objects
 
 
 def _others(
@@ -195,13 +169,6 @@ def _without_replicas(job: Job) -> Job:
     """The job with one replica of each role, of which every check is still true."""
     roles = (structs.replace(role, members=role.members[:1]) for role in job.roles)
     return structs.replace(job, roles=tuple(roles))
-
-
-def _as_run(job: Job, settings: Settings) -> tuple[Job, Settings]:
-    """The job as the run that the settings ask for, and the settings with its ID."""
-    job = with_settings(job, settings)
-    run = backend.run_id(job, settings.run)
-    return in_run(job, run), structs.replace(settings, run=run)
 
 
 def _patched_problems(patched: overlays.PatchedObjects, settings: Settings) -> list[Diagnostic]:

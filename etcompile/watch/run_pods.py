@@ -1,21 +1,18 @@
 """A job's ConfigMap to any of the job's Pods, exactly as the compiler made it the first time.
 
-The same compiler, over the stored job: its Pod must equal the one in Git, or Argo CD and Flux
-would not take it for theirs (reference/gitops.md 1.6). A role is lowered for the replicas that are
-wanted, never for all: one Pod of a job of a thousand costs what one Pod costs.
+The same compiler, over the stored job (`etcompile.stages.run`); what is added here is the marks of
+the tool that syncs Git, which the compiler does not know.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from msgspec import Struct, structs
-
-from etcompile import backend, emit, overlays
-from etcompile.backend import pods, secrets
+from etcompile import backend, overlays
 from etcompile.k8s.objects import LiveObject
-from etcompile.model import Job, Member, Role, Settings
+from etcompile.model import Member, Role
 from etcompile.model.protocol import STORED_JOB
+from etcompile.stages.run import Run, annotated, pods, situation_of_some
 from etcompile.stages.stored import (
     StoredJobError,
     check_place,
@@ -98,12 +95,16 @@ class StoredRun:
         return ownership.declared_names(self.job)
 
     @cached_property
-    def _lowered(self) -> "_Lowered":
-        resolved, _ = secrets.resolve(self.job, self.settings.secret)
-        declared = read_declared(self._value)
-        situation = backend.Situation.around(resolved, declared)
-        edits = read_patches(self._value)
-        return _Lowered(resolved, situation, edits, backend.own_labels(resolved))
+    def _run(self) -> Run:
+        return Run(self.job, self.settings)
+
+    @cached_property
+    def _edits(self) -> Sequence[overlays.Edit]:
+        return read_patches(self._value)
+
+    @cached_property
+    def _situation(self) -> backend.Situation:
+        return situation_of_some(self._run, read_declared(self._value), self._edits)
 
     @_reading
     def pods(
@@ -120,19 +121,14 @@ class StoredRun:
         Returns:
             Those that the job has, each with its number.
         """
-        lowered = self._lowered
         wanted = frozenset(indexes)
-        found = lowered.job.role(role)
+        found = self.job.role(role)
         if found is None:
             return []
-        members = tuple(member for member in found.members if member.index in wanted)
-        some = structs.replace(found, members=members)
-        made = self._patched(some)
+        members = [member for member in found.members if member.index in wanted]
+        made = pods(self._run, role, members, self._edits)
         if self.settings.profiles:
-            beside = self._beside(some)
-            made = backend.annotated(
-                (*made, *beside), self.settings.profiles, emit.wave, lowered.situation
-            )[: len(made)]
+            made = annotated(self._run, made, self._situation)
         marks = self.tracking.as_on(tracking) if tracking else self.tracking
         marked = (marks.on(value, self.namespace) for value in made)
         return [(member.index, pod) for member, pod in zip(members, marked, strict=True)]
@@ -161,7 +157,7 @@ class StoredRun:
             return ""
         [(_, compiled)] = made
         main = next(one for one in ran(compiled["spec"]) if one.name == role.template.main)
-        patched = bool(self._lowered.edits)
+        patched = bool(self._edits)
         written = role.template.main_container
         return ownership.difference(pod.ran, main, written, patched=patched)
 
@@ -179,10 +175,9 @@ class StoredRun:
         Returns:
             The Pod; None if the job has no such role.
         """
-        found = self._lowered.job.role(role)
-        if found is None:
+        if self.job.role(role) is None:
             return None
-        [pod] = self._patched(structs.replace(found, members=(member,)))
+        [pod] = pods(self._run, role, [member], self._edits)
         return {**pod, "metadata": {**pod["metadata"], "namespace": self.namespace}}
 
     def renamed(self, role: str, index: int | None, name: str) -> LiveObject | None:
@@ -198,11 +193,11 @@ class StoredRun:
         Returns:
             The Pod; None if the job has no such replica.
         """
-        found = self._lowered.job.role(role)
-        members = [one for one in found.members if one.index == index] if found else []
-        if found is None or not members:
+        found = self.job.role(role)
+        member = next((one for one in found.members if one.index == index), None) if found else None
+        if member is None:
             return None
-        [pod] = self._patched(structs.replace(found, members=(members[0],)))
+        [pod] = pods(self._run, role, [member], self._edits)
         spec = {"hostname": pod["metadata"]["name"], **pod["spec"]}
         metadata = {**pod["metadata"], "name": name, "namespace": self.namespace}
         return {**pod, "metadata": metadata, "spec": spec}
@@ -222,14 +217,6 @@ class StoredRun:
             found.setdefault(("v1", "Secret"), set()).update(made)
         return {kind: frozenset(names) for kind, names in found.items()}
 
-    def _patched(self, role: Role) -> Sequence[Mapping[str, Any]]:
-        """A role's Pods, as members of their gang and with what overlays change of them."""
-        lowered = self._lowered
-        made: Sequence[Mapping[str, Any]] = pods.objects(lowered.job, role, self.settings)
-        if self.settings.gang != "none":
-            made = _ganged(lowered.job, role, self.settings, made)
-        return overlays.patched_objects(made, lowered.edits, own_labels=lowered.own_labels).objects
-
     @_reading
     def secrets(self) -> list[LiveObject]:
         """The Secrets that are made in the cluster, without their keys."""
@@ -237,47 +224,3 @@ class StoredRun:
             {**value, "metadata": {**value["metadata"], "namespace": self.namespace}}
             for value in backend.generated(self.job, self.settings.secret)
         ]
-
-    def _beside(self, role: Role) -> Sequence[Mapping[str, Any]]:
-        """An object of each wave there is: kapp's rules name those before the Pods."""
-        if "kapp" not in self.settings.profiles:
-            return ()
-        job = structs.replace(self._lowered.job, roles=(structs.replace(role, members=()),))
-        return backend.lower(job, self.settings, backend.Texts(None), "")
-
-
-def _ganged(
-    job: Job, role: Role, settings: Settings, made: Sequence[Mapping[str, Any]]
-) -> Sequence[Mapping[str, Any]]:
-    """Pods of a role with the marks of their gang.
-
-    A Pod of each role goes with them, and of each size: what the gang asks for depends on all.
-    """
-    ranks = {member.place: member for member in role.members}
-    members = {one.name: one.members for one in job.roles}
-    # Who follows a replica has its place in the gang.
-    members[role.name] = tuple(ranks.get(one.place, one) for one in members[role.name])
-    roles = tuple(structs.replace(one, members=members[one.name]) for one in job.roles)
-    samples = [
-        value
-        for one in job.roles
-        for value in pods.objects(job, structs.replace(one, members=_sizes(one)), settings)
-    ]
-    whole = structs.replace(job, roles=roles)
-    marked = backend.gang.ganged(whole, settings, [*samples, *map(dict, made)])
-    return marked[len(marked) - len(made) :]
-
-
-def _sizes(role: Role) -> tuple[Member, ...]:
-    """A replica of each size that there is in a role, the first one first."""
-    found = {tuple(sorted(one.resources.items())): one for one in reversed(role.members)}
-    return tuple(member for member in role.members if any(member is one for one in found.values()))
-
-
-class _Lowered(Struct, frozen=True):
-    """What all Pods of a run are made with."""
-
-    job: Job
-    situation: backend.Situation
-    edits: Sequence[overlays.Edit]
-    own_labels: frozenset[str]

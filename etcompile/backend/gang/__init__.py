@@ -20,7 +20,7 @@ from etcompile.model.schedulers import names_queue, scheduler_keys
 if TYPE_CHECKING:
     from etcompile.backend.gang.scheduler import Scheduler
 
-__all__ = ["ganged", "needs", "problems", "scheduler_of", "suited"]
+__all__ = ["ganged", "members", "needs", "problems", "scheduler_of", "suited"]
 
 
 def scheduler_of(name: str) -> "Scheduler":
@@ -53,6 +53,22 @@ def ganged(job: Job, settings: Settings, objects: Sequence[dict[str, Any]]) -> l
     from etcompile.backend.gang import marking  # noqa: PLC0415 - only a gang needs it
 
     return marking.marked(job, settings, scheduler_of(settings.gang), objects)
+
+
+def members(
+    job: Job, settings: Settings, pods: Sequence[Object], samples: Sequence[Object]
+) -> list[dict[str, Any]]:
+    """Some Pods of a job as members of its gang, as `ganged` has them among all its objects.
+
+    Args:
+        job: The job, as the run that it is.
+        settings: How it is compiled, with a scheduler.
+        pods: The Pods, or Jobs that make them.
+        samples: A Pod of each role and of each size: what the gang asks for depends on all.
+    """
+    from etcompile.backend.gang import marking  # noqa: PLC0415 - only a gang needs it
+
+    return marking.members(job, settings, scheduler_of(settings.gang), pods, samples)
 
 
 def problems(

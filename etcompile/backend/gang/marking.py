@@ -7,7 +7,7 @@ Pods, only what differs is made anew.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from etcompile.backend.gang.group import Group, Place, group_of, place_of
+from etcompile.backend.gang.group import Place, group_of, place_of
 from etcompile.backend.gang.scheduler import Membership, Scheduler
 from etcompile.k8s.objects import Object
 from etcompile.model import Job, Settings
@@ -24,17 +24,38 @@ def marked(
         scheduler: Who is to start it.
         objects: Its objects.
     """
-    group = group_of(job, settings, objects, scheduler.default_queue)
-    marks = _Marks(group, scheduler, settings.gang_scheduler)
-    made = [] if job.run.suspended else scheduler.objects(group)
+    marks = _Marks(job, settings, scheduler, objects)
+    made = [] if job.run.suspended else scheduler.objects(marks.group)
     return [*made, *map(marks.on, objects)]
 
 
+def members(
+    job: Job,
+    settings: Settings,
+    scheduler: Scheduler,
+    pods: Sequence[Object],
+    samples: Sequence[Object],
+) -> list[dict[str, Any]]:
+    """Some Pods of a job as members of its gang, as `marked` has them among all its objects.
+
+    Args:
+        job: The job, as the run that it is.
+        settings: How it is compiled.
+        scheduler: Who is to start it.
+        pods: The Pods, or Jobs that make them.
+        samples: A Pod of each role and of each size: what the gang asks for depends on all.
+    """
+    marks = _Marks(job, settings, scheduler, [*samples, *pods])
+    return [marks.on(value) for value in pods]
+
+
 class _Marks:
-    def __init__(self, group: Group, scheduler: Scheduler, scheduler_name: str | None) -> None:
-        self._group = group
+    def __init__(
+        self, job: Job, settings: Settings, scheduler: Scheduler, objects: Sequence[Object]
+    ) -> None:
+        self.group = group_of(job, settings, objects, scheduler.default_queue)
         self._scheduler = scheduler
-        self._scheduler_name = scheduler_name or scheduler.scheduler_name
+        self._scheduler_name = settings.gang_scheduler or scheduler.scheduler_name
         self._memberships: dict[tuple[str, bool, bool], Membership] = {}
         self._shared: dict[tuple[object, ...], tuple[object, dict[str, Any]]] = {}
 
@@ -46,7 +67,7 @@ class _Marks:
         return self._on_pod(value) if value["kind"] == "Pod" else dict(value)
 
     def _on_pod(self, pod: Object) -> dict[str, Any]:
-        place = place_of(self._group, pod)
+        place = place_of(self.group, pod)
         if place is None:
             return dict(pod)
         member = self._membership(place)
@@ -61,7 +82,7 @@ class _Marks:
     def _membership(self, place: Place) -> Membership:
         key = (place.share.role.name, place.leads, place.core)
         if key not in self._memberships:
-            self._memberships[key] = self._scheduler.membership(self._group, place)
+            self._memberships[key] = self._scheduler.membership(self.group, place)
         return self._memberships[key]
 
     def _fields(self, spec: Object, member: Membership) -> Mapping[str, Any]:
@@ -71,10 +92,10 @@ class _Marks:
         it (`assignment`).
         """
         fields = dict(member.spec)
-        replaces = self._group.asked.operator.replaces_scheduler
+        replaces = self.group.asked.operator.replaces_scheduler
         if self._scheduler_name and (replaces or not spec.get("schedulerName")):
             fields["schedulerName"] = self._scheduler_name
-        wanted = self._group.asked.priority_class
+        wanted = self.group.asked.priority_class
         if wanted and not spec.get("priorityClassName"):
             fields["priorityClassName"] = wanted
         return fields

@@ -54,7 +54,7 @@ def annotated(
     if not tools:
         return tuple(objects)
     waves = [wave(value) for value in objects]
-    situation = structs.replace(situation, waves=tuple(sorted(set(waves))))
+    situation = structs.replace(situation, waves=tuple(sorted({*situation.waves, *waves})))
     searched = {found: structs.replace(situation, variables=found) for found in (False, True)}
     # A role's Pods have the same annotations: they share one mapping, as they share a spec.
     shared: dict[tuple[int, tuple[tuple[str, str], ...]], dict[str, str]] = {}

@@ -30,7 +30,8 @@ class Situation(Struct, frozen=True):
         namespace: The job's namespace.
         resident: Names of the Pods that serve others until the run is done.
         waits: Names of the Pods that wait, and of those they wait for.
-        waves: The waves of the job's objects, ascending.
+        waves: The waves of the job's objects, ascending; those of objects that are annotated need
+            not be among them before.
         variables: Whether a text of the object contains `${`.
     """
 

@@ -33,7 +33,7 @@ def made_again(run: StoredRun) -> dict[str, dict]:
 
 @pytest.mark.parametrize(
     ("profiles", "gang"),
-    [((), "none"), (PROFILES, "none"), *(((), one) for one in GANGS if one != "none")],
+    [(chosen, gang) for gang in GANGS for chosen in ((), PROFILES)],
     ids=lambda value: value if isinstance(value, str) else f"{len(value)}-profiles",
 )
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: f"{path.parent.name}-{path.name}")

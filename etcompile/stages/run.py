@@ -1,0 +1,145 @@
+"""A run: all its objects, or the Pods of some of its replicas exactly as they are among these.
+
+Whoever compiles a job and whoever makes one of its Pods again come here. The two must agree byte
+for byte, or Argo CD and Flux would not take the second Pod for theirs (reference/gitops.md 1.6):
+so which of run, gang, overlays and annotations comes first stands here, once. Not in the backend,
+which knows neither overlays nor waves.
+"""
+
+from collections.abc import Sequence
+
+from msgspec import Struct, structs
+
+from etcompile import backend, emit, overlays
+from etcompile.k8s.objects import Object
+from etcompile.model import Job, Member, Settings
+from etcompile.model.run import in_run, with_settings
+from etcompile.stages.stored import stored_value, with_patches
+
+
+class Run(Struct, frozen=True):
+    """A job as a run of it.
+
+    Args:
+        job: The job, after its intents, as the run that it is.
+        settings: How it is compiled, with the run's ID.
+    """
+
+    job: Job
+    settings: Settings
+
+
+def run_of(job: Job, settings: Settings) -> Run:
+    """The job as the run that the settings ask for.
+
+    Args:
+        job: The job, after its intents.
+        settings: How to compile it.
+    """
+    job = with_settings(job, settings)
+    run = backend.run_id(job, settings.run)
+    return Run(in_run(job, run), structs.replace(settings, run=run))
+
+
+def objects(
+    job: Job, settings: Settings, texts: backend.Texts, edits: Sequence[overlays.Edit]
+) -> tuple[overlays.PatchedObjects, Run]:
+    """The objects of a job after overlays, and the run that they are.
+
+    What overlays change of its Pods and Services is part of the stored job, and what changes the
+    Pods is part of the run's identity: so objects that turn out to be touched are made again.
+
+    Args:
+        job: The job, after its intents.
+        settings: How to compile it.
+        texts: The templates of scripts.
+        edits: The edits of all overlays, in order.
+
+    Raises:
+        TemplateError: a template that the user gave does not render.
+    """
+    run = run_of(job, settings)
+    made = _objects(run, texts, edits, ())
+    kept = [edit for edit, kinds in made.edits.items() if kinds & {"Pod", "Service"}]
+    if not kept:
+        return made, run
+    run = run_of(with_patches(job, kept), settings)
+    return _objects(run, texts, edits, kept), run
+
+
+def _objects(
+    run: Run, texts: backend.Texts, edits: Sequence[overlays.Edit], kept: Sequence[overlays.Edit]
+) -> overlays.PatchedObjects:
+    stored = emit.to_yaml(stored_value(run.job, run.settings, kept))
+    return _patched(run, backend.lower(run.job, run.settings, texts, stored), edits)
+
+
+def pods(
+    run: Run, role: str, members: Sequence[Member], edits: Sequence[overlays.Edit]
+) -> tuple[Object, ...]:
+    """The Pods of some replicas after overlays, or the Jobs that make them.
+
+    Only these are made: one Pod of a job of a thousand costs what one Pod costs.
+
+    Args:
+        run: The run.
+        role: The name of a role that it has.
+        members: Replicas of that role; one that the job does not have takes the place of the one
+            whose place it has.
+        edits: The edits that the run is stored with.
+
+    Returns:
+        A Pod for each replica, in the same order.
+    """
+    made = backend.lower_pods(run.job, role, members, run.settings)
+    return _patched(run, made, edits).objects
+
+
+def _patched(
+    run: Run, made: Sequence[Object], edits: Sequence[overlays.Edit]
+) -> overlays.PatchedObjects:
+    return overlays.patched_objects(made, edits, own_labels=backend.own_labels(run.job))
+
+
+def situation(run: Run, declared: Job) -> backend.Situation:
+    """What the annotations of a run's objects depend on, beside these.
+
+    Args:
+        run: The run.
+        declared: The job as its document describes it: before its intents.
+    """
+    around = backend.Situation.around(run.job, declared)
+    if run.settings.gang == "none":
+        return around
+    # Its Pods start together or not at all: none may be created after another runs.
+    return structs.replace(around, waits={})
+
+
+def situation_of_some(run: Run, declared: Job, edits: Sequence[overlays.Edit]) -> backend.Situation:
+    """The same for who annotates only some of a run's objects, with the waves of the others.
+
+    Args:
+        run: The run.
+        declared: The job as its document describes it: before its intents.
+        edits: The edits that the run is stored with.
+    """
+    around = situation(run, declared)
+    if "kapp" not in run.settings.profiles:
+        return around  # nobody else asks for them
+    # Pods of a role are of one wave, unless an overlay names one of them.
+    roles = tuple(structs.replace(role, members=role.members[:1]) for role in run.job.roles)
+    few = structs.replace(run.job, roles=roles)
+    made = backend.lower(few, run.settings, backend.Texts(None), "")
+    waves = {emit.wave(value) for value in _patched(run, made, edits).objects}
+    return structs.replace(around, waves=tuple(sorted(waves)))
+
+
+def annotated(run: Run, made: Sequence[Object], around: backend.Situation) -> tuple[Object, ...]:
+    """Objects of a run with the annotations of the tools that are to sync them.
+
+    Args:
+        run: The run.
+        made: Its objects after overlays, all of them or some.
+        around: What is around them.
+    """
+    return backend.annotated(made, run.settings.profiles, emit.wave, around)
