@@ -1,6 +1,69 @@
-"""What the status of a Pod means."""
+"""What the status of a Pod means: how far it is, how its containers are, and who ends it.
 
-from etcompile.k8s.objects import Object
+The one place that reads it. Watcher, rollout and status put it into words of their own, for
+different readers; what is ready, has ended or was disrupted is the same for all of them.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from etcompile.k8s.conditions import condition, is_false, is_true
+from etcompile.k8s.objects import Object, is_going, status_of
+
+ENDED = frozenset({"Succeeded", "Failed"})
+"""The phases that a Pod does not leave: none of its containers runs or will run again."""
+
+_DISRUPTIONS: Mapping[str, tuple[str, str]] = {
+    "PreemptionByScheduler": ("Preempted", "a Pod of higher priority has its place"),
+    "DeletionByTaintManager": ("Evicted", "its node has a taint that it does not tolerate"),
+    "EvictionByEvictionAPI": ("Evicted", "through the API, as when a node is drained"),
+    "DeletionByPodGC": ("NodeLost", "its node no longer exists"),
+    "TerminationByKubelet": ("Terminated", "by its node"),
+    "NodeLost": ("NodeLost", "its node does not answer"),
+    "Preempting": ("Preempted", "its node gave its place to a Pod of higher priority"),
+    "Evicted": ("Evicted", ""),
+    "NodeShutdown": ("NodeShutdown", "its node is shutting down"),
+    "Shutdown": ("Shutdown", "its node was shut down"),
+    "Terminated": ("Terminated", "by its node"),
+}
+"""A word and an explanation for what ends a Pod before its time, by the reason of its status or of
+its condition DisruptionTarget."""
+
+_REFUSALS = frozenset(
+    {
+        "HostPortConflict",
+        "InvalidNodeInfo",
+        "NodeAffinity",
+        "NodeName",
+        "NodePorts",
+        "PodOSNotSupported",
+        "PodOSSelectorNodeLabelDoesNotMatch",
+        "SysctlForbidden",
+        "TaintToleration",
+        "TopologyAffinityError",
+        "UnexpectedAdmissionError",
+    }
+)
+"""Reasons of Pods that their kubelet did not admit, beside `OutOfcpu` and the like
+(k8s.io/kubernetes, pkg/kubelet/lifecycle/predicate.go and cm/)."""
+
+_ON_ITS_WAY = frozenset({"ContainerCreating", "PodInitializing"})
+"""What a container waits for that starts as it should."""
+
+
+def phase(pod: Object) -> str:
+    """`Pending`, `Running`, `Succeeded`, `Failed` or `Unknown`."""
+    return status_of(pod).get("phase") or "Pending"
+
+
+def has_ended(pod: Object) -> bool:
+    """Whether none of its containers runs or will run again."""
+    return phase(pod) in ENDED
+
+
+def is_ready(pod: Object) -> bool:
+    """Whether it is Ready: others can reach it."""
+    return is_true(status_of(pod), "Ready")
 
 
 def is_half_deleted(pod: Object) -> bool:
@@ -11,8 +74,102 @@ def is_half_deleted(pod: Object) -> bool:
     waited for: the Pod has ended, or was never on a node. Who asks again finishes it.
     """
     metadata = pod["metadata"]
-    if "deletionTimestamp" not in metadata or metadata.get("finalizers"):
+    if not is_going(pod) or metadata.get("finalizers"):
         return False
-    ended = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
     on_a_node = bool((pod.get("spec") or {}).get("nodeName"))
-    return metadata.get("deletionGracePeriodSeconds") == 0 and (ended or not on_a_node)
+    return metadata.get("deletionGracePeriodSeconds") == 0 and (has_ended(pod) or not on_a_node)
+
+
+def unscheduled(pod: Object) -> Mapping[str, Any] | None:
+    """The condition in which the scheduler says why no node takes the Pod; None if it does not."""
+    status = status_of(pod)
+    return condition(status, "PodScheduled") if is_false(status, "PodScheduled") else None
+
+
+# Who ends a Pod --------------------------------------------------------------------------------
+
+
+def is_refused(pod: Object) -> bool:
+    """Whether its kubelet did not admit it: it has failed, and never ran."""
+    return phase(pod) == "Failed" and _is_refusal(status_of(pod).get("reason") or "")
+
+
+def is_disrupted(pod: Object) -> bool:
+    """Whether somebody ends it before its time, or did not let it begin: not the training."""
+    return disruption(pod) is not None or _is_refusal(status_of(pod).get("reason") or "")
+
+
+def disruption(pod: Object) -> tuple[str, str, str] | None:
+    """Who ends a Pod before its time: a word, an explanation, and the message that goes with it.
+
+    Schedulers, the taint manager and the eviction API say it in the condition DisruptionTarget,
+    kubelets and the node controller in the status itself.
+    """
+    told: Mapping[str, Any] = status_of(pod)
+    if told.get("reason") not in _DISRUPTIONS:
+        if not is_true(told, "DisruptionTarget"):
+            return None
+        told = condition(told, "DisruptionTarget")
+    reason = told.get("reason") or "DisruptionTarget"
+    word, explanation = _DISRUPTIONS.get(reason, (reason, ""))
+    return word, explanation, told.get("message") or ""
+
+
+def _is_refusal(reason: str) -> bool:
+    return reason in _REFUSALS or reason.startswith("OutOf")
+
+
+# Its containers --------------------------------------------------------------------------------
+
+
+def init_containers(pod: Object) -> Sequence[Mapping[str, Any]]:
+    """The statuses of its init containers."""
+    return status_of(pod).get("initContainerStatuses") or ()
+
+
+def containers(pod: Object) -> Sequence[Mapping[str, Any]]:
+    """The statuses of its containers, without its init containers."""
+    return status_of(pod).get("containerStatuses") or ()
+
+
+def waiting(container: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Why a container does not run, with `reason` and `message`; empty if it does not wait."""
+    found: Mapping[str, Any] = (container.get("state") or {}).get("waiting") or {}
+    return found
+
+
+def terminated(container: Mapping[str, Any]) -> Mapping[str, Any]:
+    """How a container has ended, with `exitCode` and `reason`; empty if it has not."""
+    found: Mapping[str, Any] = (container.get("state") or {}).get("terminated") or {}
+    return found
+
+
+def is_running(container: Mapping[str, Any]) -> bool:
+    """Whether a container runs."""
+    return "running" in (container.get("state") or {})
+
+
+def is_on_its_way(reason: str) -> bool:
+    """Whether a container that waits with this reason starts as it should."""
+    return reason in _ON_ITS_WAY
+
+
+def restarts(statuses: Iterable[Mapping[str, Any]]) -> int:
+    """How often containers were started again in place."""
+    return sum(one.get("restartCount", 0) for one in statuses)
+
+
+def held(pod: Object) -> Iterator[Mapping[str, Any]]:
+    """What keeps containers from starting, with `reason` and `message`; init containers first."""
+    for one in (*init_containers(pod), *containers(pod)):
+        found = waiting(one)
+        if found.get("reason") and not is_on_its_way(found["reason"]):
+            yield found
+
+
+def failures(pod: Object) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """The containers that have not ended well, each with how it ended; init containers first."""
+    for one in (*init_containers(pod), *containers(pod)):
+        ended = terminated(one)
+        if ended.get("exitCode"):
+            yield one, ended

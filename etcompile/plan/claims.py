@@ -153,11 +153,6 @@ def is_member(live: Object, manager: str = MANAGER) -> bool:
     return inventory(live) is not None and stranger(live, manager) is None
 
 
-def is_going(live: Object) -> bool:
-    """Whether the object is being deleted."""
-    return bool(live["metadata"].get("deletionTimestamp"))
-
-
 def going(live: Object) -> str:
     """That an object is being deleted, and what keeps it."""
     finalizers = live["metadata"].get("finalizers") or ()

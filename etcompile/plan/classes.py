@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import structs
 
-from etcompile.k8s.objects import Object
+from etcompile.k8s.objects import Object, is_going
 from etcompile.model.protocol import JOB_LABEL
 from etcompile.plan import claims, protection, secrecy
 from etcompile.plan.admitted import Ask, Doubt, Told
@@ -165,7 +165,7 @@ def left_over(live: Object, rights: Rights, inventories: Iterable[str]) -> Step:
     why = ""
     if claims.inventory(live) not in set(inventories):
         why = "it is not in the inventory"
-    elif claims.is_going(live):
+    elif is_going(live):
         why = "it is being deleted already"
     elif tool := claims.tracker(live):
         why = f"{tool} manages it"

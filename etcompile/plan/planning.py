@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import Struct, field, structs
 
-from etcompile.k8s.objects import Object
+from etcompile.k8s import pods
+from etcompile.k8s.objects import Object, is_going
 from etcompile.model.protocol import JOB_LABEL
 from etcompile.plan import claims
 from etcompile.plan.admitted import Ask, Doubt
@@ -147,9 +148,9 @@ def _matched(
         ref = reference(desired)
         if group.job and not rights.whole and (other := claims.other_job(desired, value)):
             others[group.job] = other
-        if ref.key in group.kept and not claims.is_going(value):
+        if ref.key in group.kept and not is_going(value):
             found[key] = [_kept(desired, value, ref)]
-        elif not rights.whole and claims.is_going(value):
+        elif not rights.whole and is_going(value):
             found[key] = _made_anew(desired, value, ref)
         else:
             doubt = seeming(desired, value, ref, rights, group.inventory, group.job)
@@ -196,11 +197,7 @@ def _of_another(step: Step, others: Mapping[str, str]) -> Step:
 
 
 def _is_ready(pod: Object) -> bool:
-    status = pod.get("status") or {}
-    return status.get("phase") == "Succeeded" or any(
-        one.get("type") == "Ready" and one.get("status") == "True"
-        for one in status.get("conditions") or ()
-    )
+    return pods.phase(pod) == "Succeeded" or pods.is_ready(pod)
 
 
 def _made_anew(desired: Object, live: Object, ref: ObjectRef) -> list[Step]:

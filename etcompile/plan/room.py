@@ -13,6 +13,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
+from etcompile.k8s import jobs, pods
 from etcompile.k8s.objects import Object
 from etcompile.model import quantity
 from etcompile.plan.step import Plan, Step
@@ -29,7 +30,6 @@ _PLURALS = {
     ("batch", "Job"): "jobs",
 }
 """The kinds of a job's objects that quotas count."""
-_OVER = ("Failed", "Succeeded")
 _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 
 
@@ -109,7 +109,7 @@ def usage(value: Object) -> Amounts:
         return {**found, **_pods_of(value)}
     if value["kind"] != "Pod":
         return {**found, plural: Decimal(1)}
-    if (value.get("status") or {}).get("phase") in _OVER:
+    if pods.has_ended(value):
         return found
     found["pods"] = Decimal(1)
     for name, amount in _most(spec, _requests).items():
@@ -123,13 +123,9 @@ def usage(value: Object) -> Amounts:
 
 def _pods_of(job: Object) -> Amounts:
     """What the Pods of a Job count for, which its controller makes."""
-    spec = job.get("spec") or {}
-    over = any(
-        one.get("type") in ("Complete", "Failed") and one.get("status") == "True"
-        for one in (job.get("status") or {}).get("conditions") or ()
-    )
-    if over or spec.get("suspend"):
+    if jobs.is_over(job) or jobs.is_suspended(job):
         return {}
+    spec = job.get("spec") or {}
     pod = {"apiVersion": "v1", "kind": "Pod", **(spec.get("template") or {})}
     count = spec.get("parallelism")
     times = Decimal(1 if count is None else count)

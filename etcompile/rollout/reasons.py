@@ -8,12 +8,13 @@ for days.
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec import Struct
 
-from etcompile.k8s.objects import Object
-from etcompile.k8s.pods import is_half_deleted
+from etcompile.k8s import jobs, pods
+from etcompile.k8s.conditions import condition, is_false, is_true
+from etcompile.k8s.objects import Object, is_going, status_of
 
 State = Literal["waiting", "ready", "ended", "failed"]
 
@@ -61,25 +62,11 @@ class Standing(Struct, frozen=True):
 
 
 READY = Standing("ready")
-_ENDED_BY: Mapping[str, tuple[str, str]] = {
-    "PreemptionByScheduler": ("Preempted", "a Pod of higher priority has its place"),
-    "DeletionByTaintManager": ("Evicted", "its node has a taint that it does not tolerate"),
-    "EvictionByEvictionAPI": ("Evicted", "through the API, as when a node is drained"),
-    "DeletionByPodGC": ("NodeLost", "its node no longer exists"),
-    "TerminationByKubelet": ("Terminated", "by its node"),
-    "NodeLost": ("NodeLost", "its node does not answer"),
-    "Preempting": ("Preempted", "its node gave its place to a Pod of higher priority"),
-    "Evicted": ("Evicted", ""),
-    "NodeShutdown": ("NodeShutdown", "its node is shutting down"),
-    "Shutdown": ("Shutdown", "its node was shut down"),
-}
-"""A word and an explanation for what ends a Pod before its time, by the reason of its status or of
-its condition DisruptionTarget."""
 
 
 def standing(value: Object) -> Standing:
     """How far a live object is. One of a kind without a rule is ready as soon as it is there."""
-    if value["metadata"].get("deletionTimestamp"):
+    if is_going(value):
         return Standing("waiting", deleting(value))
     rule = _RULES.get(value["kind"])
     return rule(value) if rule else READY
@@ -92,13 +79,13 @@ def has_rule(kind: str) -> bool:
 
 def deleting(value: Object) -> str:
     """That an object is going, why, and what keeps it."""
-    if value.get("kind") == "Pod" and is_half_deleted(value):
+    if value.get("kind") == "Pod" and pods.is_half_deleted(value):
         name = value["metadata"]["name"]
         return f"its deletion was begun and never finished: kubectl delete pod {name} finishes it"
     finalizers = value["metadata"].get("finalizers") or ()
     kept = f", kept by the finalizers {', '.join(finalizers)}" if finalizers else ""
-    why = disruption(value.get("status") or {})
-    target = _condition(value.get("status") or {}, "DisruptionTarget")
+    why = disruption(value)
+    target = condition(status_of(value), "DisruptionTarget")
     if value["kind"] == "Pod" and target.get("reason") == _BY_TAINT and not finalizers:
         force = f"kubectl delete pod {value['metadata']['name']} --force --grace-period=0"
         why += f"; nothing can replace it before it has gone: if its node never will, {force}"
@@ -107,68 +94,59 @@ def deleting(value: Object) -> str:
 
 def deleted(value: Object) -> str:
     """That an object is gone, and why, as far as it told before."""
-    why = disruption(value.get("status") or {})
+    why = disruption(value)
     return f"it was deleted: {why}" if why else "it was deleted"
 
 
-def disruption(status: Object) -> str:
+def disruption(value: Object) -> str:
     """Who ends a Pod before its time, and why: `Preempted: a Pod of higher priority has …`.
 
-    Schedulers, the taint manager and the eviction API say it in the condition DisruptionTarget,
-    kubelets and the node controller in the status itself.
-
     Args:
-        status: The Pod's; another object's says nothing of the kind.
+        value: The Pod; another object says nothing of the kind.
     """
-    reason, message = status.get("reason") or "", status.get("message") or ""
-    if reason not in _ENDED_BY:
-        target = _condition(status, "DisruptionTarget")
-        if target.get("status") != "True":
-            return ""
-        reason, message = target.get("reason") or "DisruptionTarget", target.get("message") or ""
-    word, explanation = _ENDED_BY.get(reason, (reason, ""))
+    found = pods.disruption(value)
+    if found is None:
+        return ""
+    word, explanation, message = found
     return _joined(_joined(word, explanation), message)
 
 
 def _pod(value: Object) -> Standing:
-    spec, status = value.get("spec") or {}, value.get("status") or {}
-    phase = status.get("phase")
+    spec, status = value.get("spec") or {}, status_of(value)
+    phase = pods.phase(value)
     if phase == "Succeeded":
         return Standing("ended")
     if phase == "Failed":
-        return Standing("failed", _why_failed(status), over=True)
+        return Standing("failed", _why_failed(value), over=True)
     if phase == "Unknown" or status.get("reason") == "NodeLost":
-        lost = {"reason": "NodeLost", "message": status.get("message")}
-        return Standing("waiting", disruption(status) or disruption(lost))
-    if _condition(status, "Ready").get("status") == "True":
+        lost = {"status": {"reason": "NodeLost", "message": status.get("message")}}
+        return Standing("waiting", disruption(value) or disruption(lost))
+    if pods.is_ready(value):
         return READY
     if gates := spec.get("schedulingGates"):
         names = ", ".join(str(gate.get("name")) for gate in gates)
         return Standing("waiting", f"held by the scheduling gate {names}", math.inf)
-    scheduled = _condition(status, "PodScheduled")
-    if scheduled.get("status") == "False":
-        told = scheduled.get("message") or scheduled.get("reason") or ""
+    if (unscheduled := pods.unscheduled(value)) is not None:
+        told = unscheduled.get("message") or unscheduled.get("reason") or ""
         return Standing("waiting", f"cannot be scheduled: {told}", math.inf)
-    for found in _containers(spec, status):
+    for found in _containers(value):
         return found
     if not spec.get("nodeName"):
         return Standing("waiting", "not scheduled yet", vague=True)
     return Standing("waiting", "the kubelet has not started it yet", vague=True)
 
 
-def _containers(spec: Object, status: Object) -> Iterator[Standing]:
-    """What keeps the containers, the most telling first."""
+def _containers(value: Object) -> Iterator[Standing]:
+    """What keeps the containers of a Pod, the most telling first."""
+    inits, others = pods.init_containers(value), pods.containers(value)
+    spec = value.get("spec") or {}
     images = {
         one.get("name"): one.get("image")
         for part in ("initContainers", "containers")
         for one in spec.get(part) or ()
     }
-    told = [
-        (part == "initContainerStatuses", one, (one.get("state") or {}).get("waiting") or {})
-        for part in ("initContainerStatuses", "containerStatuses")
-        for one in status.get(part) or ()
-    ]
-    for _, one, waiting in told:
+    told = [(one, pods.waiting(one)) for one in (*inits, *others)]
+    for one, waiting in told:
         name = one.get("name")
         reason, message = waiting.get("reason") or "", waiting.get("message") or ""
         image = images.get(name) or one.get("image")
@@ -183,26 +161,26 @@ def _containers(spec: Object, status: Object) -> Iterator[Standing]:
             yield Standing("waiting", words, BACKING_OFF)
         elif reason == "CreateContainerConfigError":
             yield Standing("waiting", _joined(f"container {name}: cannot be created", message))
-        elif reason and reason not in ("ContainerCreating", "PodInitializing"):
+        elif reason and not pods.is_on_its_way(reason):
             yield Standing("waiting", _joined(f"container {name}: {reason}", message), BACKING_OFF)
-    for init, one, _ in told:
-        if init and "running" in (one.get("state") or {}):
+    for one in inits:
+        if pods.is_running(one):
             yield Standing("waiting", f"init container {one.get('name')} is running")
-    for _, one, waiting in told:
+    for one, waiting in told:
         if waiting:
             reason = waiting.get("reason") or "waiting"
             yield Standing("waiting", f"container {one.get('name')}: {reason}", vague=True)
-    for init, one, _ in told:
-        if not init and not one.get("ready"):
-            ended = (one.get("state") or {}).get("terminated")
+    for one in others:
+        if not one.get("ready"):
+            ended = pods.terminated(one)
             words = _ended(ended) if ended else "running, but not ready"
             yield Standing("waiting", f"container {one.get('name')}: {words}")
 
 
-def _why_failed(status: Object) -> str:
+def _why_failed(value: Object) -> str:
     """Why a Pod failed: who ended it, and how its containers ended."""
-    ended = _how_ended(status)
-    if words := disruption(status):
+    status, ended = status_of(value), _how_ended(value)
+    if words := disruption(value):
         return f"{words}; {ended}" if ended else words
     if ended:
         return ended
@@ -210,13 +188,10 @@ def _why_failed(status: Object) -> str:
     return words or "it failed without a reason"
 
 
-def _how_ended(status: Object) -> str:
+def _how_ended(pod: Object) -> str:
     """How the first container ended that did not end well; empty if none tells."""
-    for part in ("initContainerStatuses", "containerStatuses"):
-        for one in status.get(part) or ():
-            ended = (one.get("state") or {}).get("terminated") or {}
-            if ended.get("exitCode"):
-                return f"container {one.get('name')} ended{_exit(ended)}"
+    for one, ended in pods.failures(pod):
+        return f"container {one.get('name')} ended{_exit(ended)}"
     return ""
 
 
@@ -234,22 +209,21 @@ def _exit(ended: Object) -> str:
 
 
 def _job(value: Object) -> Standing:
-    status = value.get("status") or {}
-    if _condition(status, "Complete").get("status") == "True":
+    if jobs.has_succeeded(value):
         return Standing("ended")
-    failed = _condition(status, "Failed")
-    if failed.get("status") == "True":
+    if (failed := jobs.failure(value)) is not None:
         words = _joined(failed.get("reason") or "", failed.get("message") or "")
         return Standing("failed", words or "it failed without a reason", over=True)
-    if (value.get("spec") or {}).get("suspend"):
+    if jobs.is_suspended(value):
         return READY
+    status = status_of(value)
     if status.get("active") or status.get("succeeded"):
         return READY
     return Standing("waiting", "it has created no Pod yet", vague=True)
 
 
 def _claim(value: Object) -> Standing:
-    phase = (value.get("status") or {}).get("phase")
+    phase = status_of(value).get("phase")
     if phase == "Bound":
         return READY
     if phase == "Lost":
@@ -258,33 +232,33 @@ def _claim(value: Object) -> Standing:
 
 
 def _namespace(value: Object) -> Standing:
-    phase = (value.get("status") or {}).get("phase")
+    phase = status_of(value).get("phase")
     if phase == "Terminating":
         return Standing("failed", "it is being deleted")
     return READY if phase == "Active" else Standing("waiting", "not active yet")
 
 
 def _definition(value: Object) -> Standing:
-    status = value.get("status") or {}
-    if _condition(status, "Established").get("status") == "True":
+    status = status_of(value)
+    if is_true(status, "Established"):
         return READY
-    refused = _condition(status, "NamesAccepted")
-    if refused.get("status") == "False":
+    if is_false(status, "NamesAccepted"):
+        refused = condition(status, "NamesAccepted")
         return Standing("failed", refused.get("message") or "its names are already in use")
     return Standing("waiting", "not served by the API server yet")
 
 
-def _by(condition: str) -> Callable[[Object], Standing]:
+def _by(wanted: str) -> Callable[[Object], Standing]:
     """The rule of a kind that says in a condition whether it is ready."""
 
     def rule(value: Object) -> Standing:
-        found = _condition(value.get("status") or {}, condition)
+        found = condition(status_of(value), wanted)
         words = _joined(found.get("reason") or "", found.get("message") or "")
         if found.get("status") == "True":
             return READY
         if found.get("status") == "False":
-            return Standing("waiting", words or f"not {condition}", _NOT_READY)
-        return Standing("waiting", f"not {condition} yet")
+            return Standing("waiting", words or f"not {wanted}", _NOT_READY)
+        return Standing("waiting", f"not {wanted} yet")
 
     return rule
 
@@ -292,7 +266,7 @@ def _by(condition: str) -> Callable[[Object], Standing]:
 def _replicas(value: Object) -> Standing:
     """Deployment, StatefulSet and the like: all replicas are of the newest spec and ready."""
     wanted = (value.get("spec") or {}).get("replicas", 1)
-    status = value.get("status") or {}
+    status = status_of(value)
     if (status.get("observedGeneration") or 0) < (value["metadata"].get("generation") or 0):
         return Standing("waiting", "its controller has not observed the latest change yet")
     ready = min(status.get("updatedReplicas") or 0, status.get("readyReplicas") or 0)
@@ -315,13 +289,6 @@ _RULES: Mapping[str, Callable[[Object], Standing]] = {
 
 BARRIERS = frozenset({"CustomResourceDefinition", "ExternalSecret", "Namespace", "SealedSecret"})
 """Kinds that others cannot do without once they are there: what comes later waits for them."""
-
-
-def _condition(status: Object, name: str) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = next(
-        (one for one in status.get("conditions") or () if one.get("type") == name), {}
-    )
-    return found
 
 
 def _joined(first: str, message: str) -> str:

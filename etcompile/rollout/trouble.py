@@ -4,12 +4,13 @@ The words are those that `kubectl get pods` has taught everybody to look for. Th
 with them are `rollout.reasons`', so that `apply` and `status` say the same of the same Pod.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import Literal, cast
 
 from msgspec import Struct
 
-from etcompile.rollout.reasons import disruption, standing
+from etcompile.k8s import pods
+from etcompile.k8s.objects import Object, is_going, status_of
+from etcompile.rollout.reasons import standing
 
 State = Literal[
     "Missing", "Pending", "Running", "Ready", "Succeeded", "Failed", "Terminating", "Unknown"
@@ -18,9 +19,6 @@ State = Literal[
 
 ALIVE: frozenset[State] = frozenset({"Running", "Ready"})
 """The states in which the main container may be at work."""
-
-# What a container says while it is only on its way.
-_ON_ITS_WAY = ("ContainerCreating", "PodInitializing")
 
 
 class Trouble(Struct, frozen=True):
@@ -38,76 +36,47 @@ class Trouble(Struct, frozen=True):
         return f"{self.reason}: {self.message}" if self.message else self.reason
 
 
-def state(pod: Mapping[str, Any]) -> State:
+def state(pod: Object) -> State:
     """What a Pod is, in one word."""
-    status = pod.get("status") or {}
-    phase: State = status.get("phase") or "Pending"
-    if phase in ("Succeeded", "Failed"):
+    phase = cast("State", pods.phase(pod))
+    if phase in pods.ENDED:
         return phase  # also while it is being deleted: that is what came of it
-    if pod["metadata"].get("deletionTimestamp"):
+    if is_going(pod):
         return "Terminating"
-    if phase == "Running" and _condition(status, "Ready").get("status") == "True":
-        return "Ready"
-    return phase
+    return "Ready" if phase == "Running" and pods.is_ready(pod) else phase
 
 
-def restarts(pod: Mapping[str, Any]) -> int:
+def restarts(pod: Object) -> int:
     """How often containers of a Pod were started again, init containers included."""
-    return sum(one.get("restartCount", 0) for one in _containers(pod.get("status") or {}))
+    return pods.restarts((*pods.init_containers(pod), *pods.containers(pod)))
 
 
-def trouble(pod: Mapping[str, Any]) -> Trouble | None:
+def trouble(pod: Object) -> Trouble | None:
     """What keeps a Pod from being ready; None if it is ready, or has succeeded."""
     now = state(pod)
     if now in ("Ready", "Succeeded"):
         return None
-    word = _word(pod.get("status") or {}, now)
+    word = _word(pod, now)
     return Trouble(word, standing(pod).reason.removeprefix(f"{word}: "))
 
 
-def _word(status: Mapping[str, Any], now: State) -> str:
-    ended_by = disruption(status).partition(":")[0]
+def _word(pod: Object, now: State) -> str:
+    reason, ended_by = status_of(pod).get("reason"), (pods.disruption(pod) or ("",))[0]
     if now == "Failed":
-        return ended_by or status.get("reason") or next(_ends(status), "Failed")
+        failures = (ended.get("reason") or "Error" for _, ended in pods.failures(pod))
+        return ended_by or reason or next(failures, "Failed")
     if now == "Terminating":
         return ended_by or now
-    if now == "Unknown" or status.get("reason") == "NodeLost":
+    if now == "Unknown" or reason == "NodeLost":
         return "NodeLost"
-    placed = _condition(status, "PodScheduled")
-    if placed.get("status") == "False":
-        return placed.get("reason") or "Unschedulable"
-    waiting = [*_waits(status)]
-    if held := next((one for one in waiting if one not in _ON_ITS_WAY), None):
-        return held
+    if (unscheduled := pods.unscheduled(pod)) is not None:
+        return unscheduled.get("reason") or "Unschedulable"
+    if held := next(pods.held(pod), None):
+        return str(held["reason"])
     if now == "Running":
         return "NotReady"
-    inits = status.get("initContainerStatuses") or ()
-    if any("running" in (one.get("state") or {}) for one in inits):
+    inits = pods.init_containers(pod)
+    if any(map(pods.is_running, inits)):
         return "Initializing"
-    return next(iter(waiting), now)
-
-
-def _ends(status: Mapping[str, Any]) -> Iterator[str]:
-    """The words for how containers failed: `OOMKilled`, `Error`."""
-    for container in _containers(status):
-        ended = (container.get("state") or {}).get("terminated") or {}
-        if ended.get("exitCode"):
-            yield ended.get("reason") or "Error"
-
-
-def _waits(status: Mapping[str, Any]) -> Iterator[str]:
-    """The words for what containers wait for; init containers come first."""
-    for container in _containers(status):
-        waiting = (container.get("state") or {}).get("waiting") or {}
-        if waiting.get("reason"):
-            yield waiting["reason"]
-
-
-def _containers(status: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    for kind in ("initContainerStatuses", "containerStatuses"):
-        yield from status.get(kind) or ()
-
-
-def _condition(status: Mapping[str, Any], wanted: str) -> Mapping[str, Any]:
-    conditions = status.get("conditions") or ()
-    return next((one for one in conditions if one.get("type") == wanted), {})
+    waiting = (pods.waiting(one).get("reason") for one in (*inits, *pods.containers(pod)))
+    return next(filter(None, waiting), now)

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from etcompile.k8s.objects import Object
+from etcompile.k8s.objects import Object, is_going
 from etcompile.k8s.pods import is_half_deleted
 from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.discovery import Resource
@@ -263,7 +263,7 @@ class Watches:
 
 def _seen(place: Place, value: Object, *, bare: bool) -> Seen:
     metadata = value["metadata"]
-    going = deleting(value) if metadata.get("deletionTimestamp") else ""
+    going = deleting(value) if is_going(value) else ""
     grace = metadata.get("deletionGracePeriodSeconds") or 0
     found = Standing("ready") if bare else standing(value)
     half = place[:2] == ("v1", "Pod") and is_half_deleted(value)

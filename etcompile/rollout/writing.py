@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from etcompile.k8s.objects import Object
+from etcompile.k8s.objects import Object, is_going
 from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.plan.classes import matched
@@ -161,7 +161,7 @@ class Writer:
         return Written("created", {key: live[key] for key in ("apiVersion", "kind", "metadata")})
 
     def _found(self, step: Step, body: Object, found: Object) -> Written:
-        if found["metadata"].get("deletionTimestamp"):
+        if is_going(found):
             raise _unsteady(step.ref)
         inventory = self._inventory(step.job)
         ids = frozenset({inventory} if inventory else ())

@@ -4,12 +4,13 @@ Apart from what a job as a whole comes to, because a replica is the same to ever
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 from msgspec import Struct, structs
 
-from etcompile.k8s.objects import LiveObject
+from etcompile.k8s import jobs as job_status
+from etcompile.k8s.objects import LiveObject, is_going, seconds
+from etcompile.k8s.pods import has_ended
 from etcompile.model import Member, Role
 from etcompile.model.completion import attempt_name, holder
 from etcompile.model.protocol import INDEX_LABEL, RANK_LABEL, ROLE_LABEL
@@ -106,20 +107,13 @@ def _ranks(
         one = _RankedPod(
             name,
             int(index) if index.isdecimal() else None,
-            _seconds(_created(pod)),
-            ended=(pod.get("status") or {}).get("phase") in ("Failed", "Succeeded"),
-            deleting="deletionTimestamp" in pod["metadata"],
+            seconds(_created(pod)) or 0.0,
+            ended=has_ended(pod),
+            deleting=is_going(pod),
         )
         place = rank or index
         found.setdefault(int(place) if place.isdecimal() else 0, []).append(one)
     return found
-
-
-def _seconds(created: str) -> float:
-    try:
-        return datetime.fromisoformat(created).timestamp()
-    except ValueError:
-        return 0.0
 
 
 def labelled_replica(pod: LiveObject) -> Replica:
@@ -154,14 +148,12 @@ def _of_job(job: LiveObject, pods: Sequence[LiveObject]) -> Replica:
     name = job["metadata"]["name"]
     pods = sorted(pods, key=lambda pod: (_created(pod), pod["metadata"]["name"]))
     newest = _of_pod(pods[-1]) if pods else None
-    conditions = (job.get("status") or {}).get("conditions") or ()
-    true = {one["type"]: one for one in conditions if one.get("status") == "True"}
-    if "Complete" in true:
+    if job_status.has_succeeded(job):
         found = _replica(name, "Succeeded", None)
-    elif "Failed" in true:
-        found = _replica(name, "Failed", _failure(true["Failed"], newest))
+    elif (failed := job_status.failure(job)) is not None:
+        found = _replica(name, "Failed", _failure(failed, newest))
     elif newest is None:
-        suspended = (job.get("spec") or {}).get("suspend")
+        suspended = job_status.is_suspended(job)
         found = _replica(name, "Pending", _SUSPENDED if suspended else _NO_POD)
     elif newest.state == "Succeeded":
         found = structs.replace(newest, name=name)  # the Job only has to say so, too

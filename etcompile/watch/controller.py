@@ -29,6 +29,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
+from etcompile.k8s.objects import seconds
 from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.model.protocol import JOB_LABEL, STORED_JOB, config_name
 from etcompile.stages.stored import StoredJobError
@@ -63,7 +64,6 @@ from etcompile.watch.state import (
     Timeouts,
     hosts_record,
     read_record,
-    seconds,
 )
 from etcompile.watch.store import SeenJob, SeenMap, Store
 from etcompile.watch.workqueue import JobKey, WorkQueue, backoff

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from etcompile.k8s.objects import is_going, seconds
 from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.model.protocol import JOB_LABEL, SPEC_HASH, hosts_name, status_name
 from etcompile.watch.actions import (
@@ -38,7 +39,7 @@ from etcompile.watch.maps import change, is_labelled, owned, why_foreign, writte
 from etcompile.watch.metrics import Metrics
 from etcompile.watch.request_backoff import LONGEST, RequestBackoff
 from etcompile.watch.run_pods import StoredRun
-from etcompile.watch.state import TOUCHED, LogActivity, seconds
+from etcompile.watch.state import TOUCHED, LogActivity
 from etcompile.watch.store import SeenJob, SeenMap, Store
 from etcompile.watch.workqueue import JobKey
 
@@ -473,7 +474,7 @@ class ActionExecutor:
             raise OutdatedError(name)
         ours = wanted["metadata"]["annotations"][SPEC_HASH]
         theirs = (found["metadata"].get("annotations") or {}).get(SPEC_HASH)
-        if "deletionTimestamp" in found["metadata"]:
+        if is_going(found):
             return
         if theirs != ours:
             raise NameTakenError(name)

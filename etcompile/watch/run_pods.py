@@ -9,7 +9,7 @@ from functools import cached_property, wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from etcompile import backend, overlays
-from etcompile.k8s.objects import LiveObject
+from etcompile.k8s.objects import LiveObject, seconds
 from etcompile.model import Member, Role
 from etcompile.model.protocol import STORED_JOB
 from etcompile.stages.run import Run, annotated, pods, situation_of_some
@@ -21,7 +21,7 @@ from etcompile.stages.stored import (
     read_text,
 )
 from etcompile.watch import ownership
-from etcompile.watch.state import PodView, Ran, ran, seconds
+from etcompile.watch.state import PodView, Ran, ran
 from etcompile.watch.tracking_labels import Tracking
 
 _Given = ParamSpec("_Given")

@@ -8,50 +8,20 @@ crash the next watcher reads the same objects and goes on.
 import hashlib
 import re
 from collections.abc import Iterator, Mapping
-from datetime import datetime
 from functools import lru_cache
 from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct, field
 
-from etcompile.k8s.pods import is_half_deleted
+from etcompile.k8s import jobs, pods
+from etcompile.k8s.conditions import condition
+from etcompile.k8s.objects import Object, is_going, seconds, status_of
 from etcompile.model import MOST_PODS, Job, Settings
 from etcompile.model.protocol import INDEX_LABEL, RANK_LABEL, ROLE_LABEL, SPEC_HASH, WATCHER
 
 TOUCHED = "etcompile.dev/touched"
 """Annotation of a Pod: which host lists its kubelet was last told to fetch."""
-
-_DISRUPTIONS = frozenset(
-    {
-        "Evicted",
-        "NodeLost",
-        "NodeShutdown",
-        "Shutdown",
-        "Terminated",
-        "Preempting",
-        "UnexpectedAdmissionError",
-    }
-)
-"""Reasons of failed Pods that are the node's and not the training's."""
-
-_REFUSALS = frozenset(
-    {
-        "HostPortConflict",
-        "InvalidNodeInfo",
-        "NodeAffinity",
-        "NodeName",
-        "NodePorts",
-        "PodOSNotSupported",
-        "PodOSSelectorNodeLabelDoesNotMatch",
-        "SysctlForbidden",
-        "TaintToleration",
-        "TopologyAffinityError",
-        "UnexpectedAdmissionError",
-    }
-)
-"""Reasons of Pods that their kubelet did not admit, beside `OutOfcpu` and the like
-(k8s.io/kubernetes, pkg/kubelet/lifecycle/predicate.go and cm/)."""
 
 Phase = Literal["Pending", "Running", "Restarting", "Suspended", "Succeeded", "Failed"]
 """Of a run. `Pending`: not all of its Pods have been seen yet."""
@@ -147,81 +117,69 @@ class PodView(Struct, frozen=True, gc=False):
     @property
     def ended(self) -> bool:
         """Whether none of its containers runs or will run again."""
-        return self.phase in ENDED
+        return self.phase in pods.ENDED
 
 
-def pod_view(pod: Mapping[str, Any]) -> PodView:
+def pod_view(pod: Object) -> PodView:
     """A Pod, as the API server describes it.
 
     Args:
         pod: The Pod, JSON; one that etcompile has labelled.
     """
-    metadata, status = pod["metadata"], pod.get("status") or {}
+    metadata, status = pod["metadata"], status_of(pod)
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
     owners = metadata.get("ownerReferences") or ()
-    conditions = {one["type"]: one for one in status.get("conditions") or ()}
-    ready = conditions.get("Ready", {})
+    ready, phase = condition(status, "Ready"), pods.phase(pod)
     is_ready = ready.get("status") == "True"
-    reason = status.get("reason") or ""
-    disrupted = conditions.get("DisruptionTarget", {}).get("status") == "True"
     return PodView(
         name=metadata["name"],
         uid=metadata["uid"],
         role=labels.get(ROLE_LABEL, ""),
         index=_number(labels.get(INDEX_LABEL, "")),
         spec_hash=annotations.get(SPEC_HASH, ""),
-        phase=status.get("phase") or "Pending",
+        phase=phase,
         ready=is_ready,
-        deleting="deletionTimestamp" in metadata,
-        reason=reason,
-        disrupted=disrupted or reason in _DISRUPTIONS or _is_refusal(reason),
-        exits=tuple(_exits(status)),
-        restarts=_restarts(status, "containerStatuses"),
-        init_restarts=_restarts(status, "initContainerStatuses"),
+        deleting=is_going(pod),
+        reason=status.get("reason") or "",
+        disrupted=pods.is_disrupted(pod),
+        exits=tuple(_exits(pod)),
+        restarts=pods.restarts(pods.containers(pod)),
+        init_restarts=pods.restarts(pods.init_containers(pod)),
         created=seconds(metadata.get("creationTimestamp")) or 0.0,
         ready_since=seconds(ready.get("lastTransitionTime")) if is_ready else None,
         touched=annotations.get(TOUCHED, ""),
         ending=(pod.get("spec") or {}).get("activeDeadlineSeconds") == 1,
         rank=_number(labels.get(RANK_LABEL, "")),
         due=seconds(metadata.get("deletionTimestamp")) or 0.0,
-        reasons=tuple(_reasons(status)),
-        half_deleted=is_half_deleted(pod),
+        reasons=tuple(_reasons(pod)),
+        half_deleted=pods.is_half_deleted(pod),
         controller=next((str(one.get("uid")) for one in owners if one.get("controller")), ""),
         owner=str(owners[0].get("uid")) if owners else "",
-        ran=ran(pod.get("spec") or {}) if status.get("phase") in ENDED else (),
-        refused=status.get("phase") == "Failed" and _is_refusal(reason),
+        ran=ran(pod.get("spec") or {}) if phase in pods.ENDED else (),
+        refused=pods.is_refused(pod),
         made_here=_is_made_here(metadata),
-        waiting=_waiting(status) if status.get("phase", "Pending") == "Pending" else "",
+        waiting=_waiting(pod) if phase == "Pending" else "",
     )
 
 
-_ON_ITS_WAY = frozenset({"ContainerCreating", "PodInitializing"})
 _LONGEST_WORDS = 300
 
 
-def _waiting(status: Mapping[str, Any]) -> str:
+def _waiting(pod: Object) -> str:
     """What keeps a Pod from starting, in the words of its kubelet or of the scheduler."""
-    for kind in ("initContainerStatuses", "containerStatuses"):
-        for one in status.get(kind) or ():
-            waiting = (one.get("state") or {}).get("waiting") or {}
-            reason = waiting.get("reason") or ""
-            if reason and reason not in _ON_ITS_WAY:
-                # An image is pulled, and pulled again: two words for one trouble.
-                reason = "ImagePullBackOff" if reason == "ErrImagePull" else reason
-                return _words(reason, waiting.get("message"))
-    for one in status.get("conditions") or ():
-        if (one.get("type"), one.get("status")) == ("PodScheduled", "False"):
-            return _words(one.get("reason") or "Unschedulable", one.get("message"))
+    if found := next(pods.held(pod), None):
+        # An image is pulled, and pulled again: two words for one trouble, of which an Event tells
+        # once. `status` says what it is just now, as `kubectl get pods` does.
+        reason = "ImagePullBackOff" if found["reason"] == "ErrImagePull" else found["reason"]
+        return _words(reason, found.get("message"))
+    if found := pods.unscheduled(pod):
+        return _words(found.get("reason") or "Unschedulable", found.get("message"))
     return ""
 
 
 def _words(reason: str, message: str | None) -> str:
     text = " ".join(f"{reason}: {message}".split()) if message else reason
     return text[:_LONGEST_WORDS]
-
-
-def _is_refusal(reason: str) -> bool:
-    return reason in _REFUSALS or reason.startswith("OutOf")
 
 
 def _is_made_here(metadata: Mapping[str, Any]) -> bool:
@@ -261,30 +219,17 @@ def _number(label: str) -> int | None:
     return int(label) if label.isdecimal() and len(label) <= _DIGITS else None
 
 
-def _exits(status: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    for one in status.get("containerStatuses") or ():
-        ended = (one.get("state") or {}).get("terminated")
-        if ended is not None:
+def _exits(pod: Object) -> Iterator[tuple[str, int]]:
+    for one in pods.containers(pod):
+        if ended := pods.terminated(one):
             yield one["name"], ended.get("exitCode", 0)
 
 
-def _reasons(status: Mapping[str, Any]) -> Iterator[str]:
-    for one in status.get("containerStatuses") or ():
-        ended = (one.get("state") or {}).get("terminated") or {}
+def _reasons(pod: Object) -> Iterator[str]:
+    for one in pods.containers(pod):
+        ended = pods.terminated(one)
         if ended.get("reason") not in (None, "Completed", "Error"):
             yield str(ended["reason"])
-
-
-def _restarts(status: Mapping[str, Any], kind: str) -> int:
-    return sum(one.get("restartCount", 0) for one in status.get(kind) or ())
-
-
-def seconds(time: str | None) -> float | None:
-    """A time of the API server's, RFC 3339, in seconds since 1970; None if it is none."""
-    try:
-        return None if time is None else datetime.fromisoformat(time).timestamp()
-    except (ValueError, OverflowError, TypeError):
-        return None
 
 
 class BatchView(Struct, frozen=True):
@@ -303,18 +248,16 @@ class BatchView(Struct, frozen=True):
     uid: str = ""
 
 
-def batch_view(value: Mapping[str, Any]) -> BatchView:
+def batch_view(value: Object) -> BatchView:
     """A Job of Kubernetes, as the API server describes it.
 
     Args:
         value: The Job, JSON.
     """
-    conditions = (value.get("status") or {}).get("conditions") or ()
-    true = {one["type"]: one for one in conditions if one.get("status") == "True"}
-    failed = true.get("Failed")
+    failed = jobs.failure(value)
     return BatchView(
         value["metadata"]["name"],
-        succeeded="Complete" in true,
+        succeeded=jobs.has_succeeded(value),
         failed="" if failed is None else failed.get("reason") or "Failed",
         uid=value["metadata"].get("uid") or "",
     )

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import Struct, field, structs
 
-from etcompile.k8s.objects import Object
+from etcompile.k8s.objects import Object, seconds
 from etcompile.model.protocol import JOB_LABEL, STORED_JOB, is_config
 from etcompile.stages.stored import STORED_BYTES
 from etcompile.watch.room import RECORD_BYTES, Room
@@ -27,7 +27,6 @@ from etcompile.watch.state import (
     batch_view,
     digest,
     pod_view,
-    seconds,
 )
 from etcompile.watch.tracking_labels import Tracking
 from etcompile.watch.workqueue import JobKey

@@ -43,6 +43,8 @@ def conditions(**given):
         (pod(ended(code=3)), "failed", "container main ended with exit code 3", None),
         (pod({"phase": "Failed", "reason": "Evicted", "message": "disk"}), "failed",
          "Evicted: disk", None),
+        (pod({"phase": "Failed", "reason": "Terminated", "message": "imminent node shutdown"}),
+         "failed", "Terminated: by its node: imminent node shutdown", None),
         (pod(unschedulable("no gpu")), "waiting", "cannot be scheduled: no gpu", math.inf),
         (pod({}, schedulingGates=[{"name": "kueue"}]), "waiting", "gate kueue", math.inf),
         (pod(waiting("ErrImagePull", "denied")), "waiting",

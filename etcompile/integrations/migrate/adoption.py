@@ -11,6 +11,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from etcompile.k8s.objects import Object
+from etcompile.k8s.pods import has_ended
 from etcompile.load import Document
 from etcompile.model import Job
 from etcompile.plan.classes import matched
@@ -69,7 +70,7 @@ def fates(
     """
     namespace = job.namespace or owner.namespace or "default"
     there = {_key(value, namespace): value for value in live}
-    pods = [value for value in live if is_pod(value) and _is_running(value)]
+    pods = [value for value in live if is_pod(value) and not has_ended(value)]
     found = []
     for value in rendered:
         one = there.pop(_key(value, namespace), None)
@@ -191,11 +192,6 @@ def _name(value: Object) -> str:
 
 
 # Who reads what ---------------------------------------------------------------------------------
-
-
-def _is_running(pod: Object) -> bool:
-    status = pod.get("status") or {}
-    return status.get("phase") not in ("Succeeded", "Failed")
 
 
 def _mounted(name: str, pods: Iterable[Object]) -> set[str] | None:
