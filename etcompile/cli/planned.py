@@ -19,7 +19,7 @@ from etcompile.plan.removing import removal
 from etcompile.plan.rights import Rights
 from etcompile.plan.room import Read, with_room
 from etcompile.plan.sets import JobSet
-from etcompile.plan.step import IDLE, ObjectRef, Plan, Step, reference
+from etcompile.plan.step import IDLE, REMOVES, ObjectRef, Plan, Step, reference
 from etcompile.rollout.dryrun import DryRun, under_another_name
 from etcompile.rollout.inventory import members_left
 from etcompile.rollout.live import Live
@@ -169,9 +169,9 @@ def kept(found: Planned, plan: Plan) -> dict[str, list[ObjectRef]]:
         found: What was planned.
         plan: What of it is done.
     """
-    deleted = {step.ref for step in plan.steps if step.action == "delete"}
+    removed = {step.ref for step in plan.steps if step.action in REMOVES}
     orphaned = {
-        job: [ref for ref in members if ref not in deleted]
+        job: [ref for ref in members if ref not in removed]
         for job, members in found.members.items()
     }
     return {**members_left(plan), **orphaned}
@@ -242,7 +242,7 @@ def _difference(step: Step, now: Object | None, server: DryRun) -> str | None:
     if uid != step.uid:
         return "another object has its name now"
     version = now["metadata"].get("resourceVersion")
-    if step.action in ("unchanged", "delete") or version == step.resource_version:
+    if step.action in ("unchanged", *REMOVES) or version == step.resource_version:
         return None
     if step.manifest is None:
         return "it has changed"

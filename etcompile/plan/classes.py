@@ -18,7 +18,17 @@ from etcompile.plan.immutable import Change, Verdict, changes
 from etcompile.plan.managed import Ownership, ownership
 from etcompile.plan.places import ABSENT, Raw, differing, shown
 from etcompile.plan.rights import Rights
-from etcompile.plan.step import Action, FieldChange, How, Need, ObjectRef, Step, deletion, reference
+from etcompile.plan.step import (
+    Action,
+    FieldChange,
+    How,
+    Need,
+    ObjectRef,
+    Step,
+    deletion,
+    reference,
+    release,
+)
 
 PRUNES = "--prune deletes it"
 """What to do about an object that is left because nobody asked for its deletion."""
@@ -175,12 +185,14 @@ def left_over(live: Object, rights: Rights, inventories: Iterable[str]) -> Step:
         why = f"it has the annotation {annotation}"
     elif (maker := claims.stranger(live, rights.manager)) and not rights.adopt:
         why = f"{maker} made it, with labels of the job"
-    elif reason := protection.left_because(live, rights.manager):
+    elif reason := protection.left_because(live):
         why = reason
     elif not rights.prune:
         why = f"it is no longer in the files; {PRUNES}"
     elif protection.prevents_destruction(live):
         return structs.replace(step, action="conflict", reasons=(protection.FORBIDDEN,))
+    elif keys := protection.keys_of_others(live, rights.manager):
+        return release(live, keys)
     return structs.replace(step, action="unmanaged", reasons=(why,)) if why else step
 
 

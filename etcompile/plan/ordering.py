@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 from etcompile.k8s.objects import Object
 from etcompile.model.protocol import ROLE_LABEL
 from etcompile.plan.graph import Group, graph
-from etcompile.plan.step import Action, ObjectRef, Step
+from etcompile.plan.step import REMOVES, Action, ObjectRef, Step
 
 DRAIN = 90
 """Seconds: a changed ConfigMap reaches a running Pod after at most 82 (measured on a real node),
@@ -300,7 +300,7 @@ def _owner_ref(owner: Mapping[str, str], of: ObjectRef) -> ObjectRef:
 
 def _released(drafts: list[Draft], wave: Callable[[Object], int]) -> Iterator[tuple[str, str]]:
     """Pairs of ids: an object that goes, and one that names it and goes before."""
-    gone = [one for one in drafts if one.step.action == "delete"]
+    gone = [one for one in drafts if one.step.action in REMOVES]
     if not gone:
         return
     for edge in graph([Group(None, [one.value for one in gone])], wave).edges:

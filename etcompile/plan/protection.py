@@ -94,16 +94,22 @@ def lost_with(live: Object, desired: Object, manager: str) -> str | None:
     return None
 
 
-def left_because(live: Object, manager: str) -> str | None:
+def left_because(live: Object) -> str | None:
     """Why an object that its job no longer needs is still not deleted with it; None if it is."""
     if live["kind"] == "PersistentVolumeClaim":
         return "it holds data"
     if live["kind"] == "Secret" and KEY_PAIR not in (live["metadata"].get("annotations") or {}):
         return "etcompile did not create it"
-    owned = ownership(live, manager)
-    if owned.ours is not None and (keys := _foreign_keys(live, owned)):
-        return f"it also holds {', '.join(keys)}"
     return None
+
+
+def keys_of_others(live: Object, manager: str) -> list[str]:
+    """What others have written on an object that we wrote, too: `data.notes of kubectl-edit`.
+
+    None if we have never written on it: somebody else has applied it as it was rendered.
+    """
+    owned = ownership(live, manager)
+    return _foreign_keys(live, owned) if owned.ours is not None else []
 
 
 def is_named(ref: ObjectRef, names: Iterable[str]) -> bool:

@@ -13,7 +13,7 @@ from etcompile.model.protocol import MANAGER
 from etcompile.plan import claims, protection
 from etcompile.plan.ordering import Draft, ordered
 from etcompile.plan.references import references
-from etcompile.plan.step import ObjectRef, Plan, Step, deletion, reference
+from etcompile.plan.step import REMOVES, ObjectRef, Plan, Step, deletion, reference, release
 from etcompile.plan.turns import in_turn
 
 _SHARED = frozenset({"ConfigMap", "PersistentVolumeClaim", "Secret", "ServiceAccount"})
@@ -47,7 +47,7 @@ def removal(
     drafts, left = [], []
     for job, value in found:
         step = structs.replace(_step(value, uids, reason, adopt=adopt), job=job)
-        if step.action == "delete" and job in applied and not adopt:
+        if step.action in REMOVES and job in applied and not adopt:
             step = _of_strangers(step, value)
         if step.action == "unmanaged":
             left.append(step)
@@ -105,7 +105,9 @@ def _step(live: Object, uids: set[str | None], reason: str, *, adopt: bool) -> S
     elif annotation := claims.kept_by(live):
         why = f"it has the annotation {annotation}"
     else:
-        why = protection.left_because(live, MANAGER)
+        why = protection.left_because(live)
     if not why and protection.prevents_destruction(live):
         return structs.replace(step, action="conflict", reasons=(protection.FORBIDDEN,))
+    if not why and (keys := protection.keys_of_others(live, MANAGER)):
+        return release(live, keys)
     return structs.replace(step, action="unmanaged", reasons=(why,)) if why else step

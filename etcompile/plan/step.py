@@ -4,9 +4,10 @@ These are the values that `diff` shows, that a plan file holds and that `apply` 
 how they are made (`etcompile.plan.planning`), so that who only reads a plan needs nothing else.
 """
 
+from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from etcompile.k8s.objects import Object
 
@@ -17,6 +18,7 @@ Action = Literal[
     "replace",
     "wait",
     "delete",
+    "release",
     "conflict",
     "unmanaged",
     "unchanged",
@@ -25,12 +27,17 @@ Action = Literal[
 
 `create`, `update` and `delete` are what they say. `adopt` applies an object that exists and that
 etcompile has not made. `replace` deletes an object, waits until it is gone and creates it anew,
-because a field may not change. `wait` changes nothing. `conflict` is refused: somebody else looks
-after the object, or after a field that is to change. `unmanaged` is left alone, though it is not
-declared. `unchanged` has nothing to do.
+because a field may not change. `release` takes away what etcompile has written on an object that
+also holds what others have written. `wait` changes nothing. `conflict` is refused: somebody else
+looks after the object, or after a field that is to change. `unmanaged` is left alone, though it is
+not declared. `unchanged` has nothing to do.
 """
 ACTIONS: tuple[Action, ...] = get_args(Action)
-WRITES = frozenset({"create", "adopt", "update", "replace", "delete"})
+MAKES = frozenset({"create", "adopt", "update", "replace"})
+"""Actions after which an object is there as it is declared."""
+REMOVES = frozenset({"delete", "release"})
+"""Actions after which nothing of ours is there."""
+WRITES = MAKES | REMOVES
 """Actions that write to the cluster."""
 IDLE = frozenset({"unchanged", "unmanaged"})
 """Actions that do nothing."""
@@ -169,6 +176,24 @@ def deletion(live: Object, reason: str) -> Step:
         uid=metadata.get("uid"),
         resource_version=metadata.get("resourceVersion"),
     )
+
+
+def release(live: Object, keys: Sequence[str]) -> Step:
+    """The step that leaves an object to the others who have written on it.
+
+    Args:
+        live: The object.
+        keys: What they have written: `data.notes of kubectl-edit`.
+    """
+    step = deletion(live, f"it also holds {', '.join(keys)}: only what etcompile wrote is removed")
+    namespace = {"namespace": step.ref.namespace} if step.ref.namespace else {}
+    # Applied by our field manager, this takes away every field that nobody else has.
+    nothing = {
+        "apiVersion": step.ref.api_version,
+        "kind": step.ref.kind,
+        "metadata": {"name": step.ref.name, **namespace},
+    }
+    return structs.replace(step, action="release", manifest=nothing)
 
 
 class Plan(Struct, frozen=True):

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from graphlib import CycleError, TopologicalSorter
 
-from etcompile.plan.step import Step
+from etcompile.plan.step import MAKES, REMOVES, Step
 
 _IDLE = frozenset({"unchanged", "unmanaged"})
 _AFTER_IDENTITY = 0
@@ -106,14 +106,14 @@ def _sorter(steps: dict[str, Step]) -> TopologicalSorter[str]:
             rooms.add(step.ref.namespace)
             sorter.add(_room(step.ref.namespace), step.id)
         elif step.action != "wait":
-            side = leaving if step.action == "delete" else making
+            side = leaving if step.action in REMOVES else making
             side[step.job][step.wave].append(step)
             if step.action == "create" and step.ref.kind in ("Job", "Pod"):
                 filled.setdefault(step.ref.namespace, set()).add(step.job)
     # A run that goes to make room has gone before any Service or host list is the next run's.
     for step in steps.values() if rooms else ():
         where = step.ref.namespace
-        is_made = step.action not in ("delete", "wait") and step.wave >= _AFTER_IDENTITY
+        is_made = step.action in MAKES and step.wave >= _AFTER_IDENTITY
         if is_made and step.job in filled.get(where, ()):
             # An object that names no namespace is in the plan's own, which may be any of them.
             sorter.add(step.id, *(_room(one) for one in rooms if where in ("", one)))

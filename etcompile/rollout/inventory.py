@@ -24,7 +24,7 @@ from etcompile.plan.inventory import (
     parent,
 )
 from etcompile.plan.sets import ORPHANED, SET, SOURCE, SPREAD, JobSet, belonging
-from etcompile.plan.step import ObjectRef, Plan
+from etcompile.plan.step import MAKES, WRITES, ObjectRef, Plan
 from etcompile.rollout.outcome import Refusal, RefusedError
 
 MANAGER = "etcompile-applyset"
@@ -69,9 +69,9 @@ class Inventories:
                 continue
             before = self._before.setdefault(step.job, set())
             after = self._after.setdefault(step.job, set())
-            if step.action in ("create", "update", "adopt", "replace", "delete"):
+            if step.action in WRITES:
                 before.add(step.ref)
-            if step.action in ("create", "update", "adopt", "replace", "unchanged"):
+            if step.action in MAKES or step.action == "unchanged":
                 after.add(step.ref)
 
     def id(self, job: str | None) -> str | None:

@@ -29,6 +29,7 @@ Status = Literal[
     "created",
     "updated",
     "adopted",
+    "released",
     "deleting",
     "deleted",
     "waiting",

@@ -76,7 +76,7 @@ def _verbs(step: Step, *, waits: bool) -> Iterator[str]:
         yield "create"
         if step.manifest is None or not wants_key_pair(step.manifest):
             yield "patch"
-    elif step.action in ("update", "adopt"):
+    elif step.action in ("update", "adopt", "release"):
         yield "patch"
     elif step.action == "replace":
         yield from ("delete", "get", "create", "patch", *_FOLLOW)

@@ -184,7 +184,7 @@ def _telling(
         if step.action == "create":
             made[_likeness(step)].append(step)
         elif step.action == "replace" or (
-            step.action in ("update", "adopt") and step.ref not in accepted
+            step.action in ("update", "adopt", "release") and step.ref not in accepted
         ):
             chosen.append(step)
     for alike_ones in made.values():

@@ -13,7 +13,7 @@ from etcompile.k8s.objects import Object
 from etcompile.kubeapi.client import Cluster, told_at
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.model.protocol import JOB_LABEL
-from etcompile.plan.step import WRITES, ObjectRef, Plan, Step
+from etcompile.plan.step import MAKES, ObjectRef, Plan, Step
 from etcompile.rollout.outcome import Status, Unready
 from etcompile.rollout.reasons import BARRIERS, READY, Standing, has_rule, standing
 from etcompile.rollout.targets import RUNNING, Key, Target, Targets
@@ -22,7 +22,6 @@ from etcompile.rollout.watching import Hint, Message, Place, Seen, Watches
 _LONGEST = 300
 """Characters of an event's message that are told."""
 _WORKLOADS = ("Job", "Pod")
-_MAKING = WRITES - {"delete"}
 
 
 class Readiness:
@@ -63,7 +62,7 @@ class Readiness:
         self._deleted: dict[str | None, Standing] = {}
         self._uids: dict[Key, str] = {}
         self._dependents = _dependents(plan)
-        self._after = {step.id: step.after for step in plan.steps if step.action in _MAKING}
+        self._after = {step.id: step.after for step in plan.steps if step.action in MAKES}
         self._bare = {self._place(ref) for ref in _unlabelled(plan)}
         self._watches = Watches(cluster, post, self._selector, self._bare.add)
 
@@ -315,7 +314,7 @@ def _dependents(plan: Plan) -> dict[str, list[str]]:
     """By step, the steps that make something which comes after it."""
     found: dict[str, list[str]] = defaultdict(list)
     for step in plan.steps:
-        if step.action in _MAKING:
+        if step.action in MAKES:
             for before in step.after:
                 found[before].append(step.id)
     return found

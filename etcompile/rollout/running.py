@@ -17,7 +17,7 @@ from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.model.protocol import JOB_LABEL
 from etcompile.plan.ordering import DRAIN, drains
-from etcompile.plan.step import WRITES, ObjectRef, Plan, Step
+from etcompile.plan.step import MAKES, ObjectRef, Plan, Step
 from etcompile.plan.turns import Turns
 from etcompile.rollout.inventory import Inventories, members_left
 from etcompile.rollout.outcome import Happening, Outcome, Refusal, RefusedError, Status
@@ -277,7 +277,8 @@ class Rollout:
             return
         self._half.discard(step.id)
         self._done.append(step)
-        self._say(step, written.status)
+        # What stays of a released object, and whose it is.
+        self._say(step, written.status, ", ".join(step.reasons) if step.action == "release" else "")
         target = self._objects.made(step, written.live) if written.live is not None else None
         if target is not None and target.state != "good" and self._holds_up(step):
             self._waits.add(Waiting(step, "ready", target.key, target.uid, None))
@@ -479,7 +480,7 @@ def _later(plan: Plan) -> dict[str | None, int]:
     """By job, the last wave in which anything is made."""
     found: dict[str | None, int] = {}
     for step in plan.steps:
-        if step.action in WRITES - {"delete"}:
+        if step.action in MAKES:
             found[step.job] = max(found.get(step.job, step.wave), step.wave)
     shared = max(found.values(), default=0)
     return {job: shared if job is None else wave for job, wave in found.items()}

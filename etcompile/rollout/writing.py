@@ -16,7 +16,7 @@ from etcompile.kubeapi.errors import ClusterError
 from etcompile.plan.classes import matched
 from etcompile.plan.inventory import PART_OF
 from etcompile.plan.rights import Rights
-from etcompile.plan.step import ObjectRef, Step
+from etcompile.plan.step import Action, ObjectRef, Step
 from etcompile.rollout.keys import wants_key_pair, with_key_pair
 from etcompile.rollout.outcome import Refusal, RefusedError
 from etcompile.rollout.refusing import refusal
@@ -29,7 +29,9 @@ is another owner to the API server, would not be able to take any of them away."
 _CLIENT_SIDE = "kubectl-client-side-apply"
 _TRIES = 5
 
-Done = Literal["created", "updated", "adopted", "deleted", "deleting"]
+Done = Literal["created", "updated", "adopted", "released", "deleted", "deleting"]
+
+_WRITTEN: dict[Action, Done] = {"adopt": "adopted", "release": "released"}
 
 
 class Written(Struct, frozen=True):
@@ -75,7 +77,8 @@ class Writer:
             words = "no plan carries the values of a Secret: apply the sources instead of the plan"
             raise RefusedError(Refusal(step.ref, "invalid", (words,)))
         metadata = dict(manifest["metadata"])
-        member = None if wants_key_pair(manifest) else self._inventory(step.job)
+        is_member = step.action != "release" and not wants_key_pair(manifest)
+        member = self._inventory(step.job) if is_member else None
         if member:
             metadata["labels"] = {**(metadata.get("labels") or {}), PART_OF: member}
         return {**manifest, "metadata": metadata}
@@ -103,7 +106,7 @@ class Writer:
     def update(self, step: Step) -> Written:
         """Changes an object that the plan has seen, or takes it over."""
         body = self.body(step)
-        status: Done = "adopted" if step.action == "adopt" else "updated"
+        status = _WRITTEN.get(step.action, "updated")
         if step.action == "adopt":
             self._inherit(step)
         try:

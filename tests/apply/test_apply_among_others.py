@@ -114,6 +114,7 @@ class Life:
         self.foreign: dict[Key, str] = {}
         """The resourceVersions of what is not ours."""
         self.notes: dict[Key, str] = {}
+        self.edited: dict[Key, dict[str, str]] = {}  # what somebody wrote on our ConfigMaps
         """What people wrote onto objects of ours, by UID."""
         (folder / "jobs").mkdir(parents=True)
         self.direct = plane.kubeconfig(token="admin-token", namespace=self.namespaces[0])
@@ -250,7 +251,10 @@ class Life:
 
     def move(self) -> None:
         job = self.some()
-        job.namespace = next(one for one in self.namespaces if one != job.namespace)
+        other = next(one for one in self.namespaces if one != job.namespace)
+        if (other, "ConfigMap", f"{job.name}-config") in self.foreign:
+            return  # what an edit there has left of it is somebody else's now
+        job.namespace = other
         self.note(f"move {job.name} to {job.namespace}")
 
     def move_file(self) -> None:
@@ -290,6 +294,7 @@ class Life:
             patch = {"metadata": {"labels": {"etcompile.dev/job": None}}}
         elif what == "data" and key[1] == "ConfigMap" and value.get("data"):
             patch = {"data": {self.dice.choice(sorted(value["data"])): "changed"}}
+            self.edited.setdefault(key, {}).update(patch["data"])
         elif what == "image" and key[1] == "Pod":
             containers = [dict(one) for one in value["spec"]["containers"]]
             containers[0]["image"] = "changed:1"
@@ -454,7 +459,15 @@ class Life:
             and any(key[0] == job.namespace and key[2].startswith(job.name)
                     for job in self.jobs.values())
         }  # fmt: skip
-        left = ours - {*wanted} - parents - pairs
+        released = {
+            key
+            for key in ours & {*self.edited} - {*wanted}
+            if not found[key]["metadata"].get("labels")
+            and found[key]["data"].items() <= self.edited[key].items()
+        }
+        for key in released:
+            self.foreign[key] = found[key]["metadata"]["resourceVersion"]
+        left = ours - {*wanted} - parents - pairs - released
         assert not left, f"left over: {sorted(left)}\n{self.told(done)}"
         for key, value in wanted.items():
             assert key in found, f"missing: {key}\n{self.told(done)}"

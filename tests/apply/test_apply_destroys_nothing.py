@@ -133,8 +133,34 @@ def test_a_map_that_was_taken_over_is_told_and_keeps_what_others_wrote(
     assert "adopted" in taken.stdout
     gone = run("delete", "jobs")
     assert gone.returncode == 0, gone.stdout + gone.stderr
-    assert "mnist-config (it also holds data.notes of kubectl-create)" in gone.stderr
-    assert ask("GET", "configmaps/mnist-config")["data"]["notes"] == "kept nowhere else"
+    assert "mnist-config  released: it also holds data.notes of kubectl-create" in gone.stdout
+    left = ask("GET", "configmaps/mnist-config")
+    assert left["data"] == theirs["data"]
+    assert not left["metadata"].get("labels")
+    assert "etcompile" not in {one["manager"] for one in left["metadata"]["managedFields"]}
+    names = [one["metadata"]["name"] for one in ask("GET", "configmaps")["items"]]
+    assert names == ["mnist-config"]
+    assert "mnist" not in run("status").stdout
+
+
+@pytest.mark.parametrize("how", ["delete", "prune"])
+def test_a_job_goes_though_somebody_edited_its_map(run, write, ask, kubelet, objects, how):
+    write(training_job(replicas=1))
+    assert run("apply", "jobs", "--set", "team").returncode == 0
+    config = ask("GET", "configmaps/mnist-config")
+    key = min(config["data"])
+    ask("PATCH", "configmaps/mnist-config", {"data": {key: "edited"}}, MERGE, "kubectl-edit")
+    if how == "delete":
+        done = run("delete", "jobs")
+    else:
+        write(claim("ReadWriteOnce"))
+        done = run("apply", "jobs", "--set", "team", "--prune", "--wait", "none")
+    assert done.returncode == 0, done.stdout + done.stderr
+    left = ask("GET", "configmaps/mnist-config")
+    assert left["data"] == {key: "edited"}
+    assert not left["metadata"].get("labels")
+    pods = [name for name in objects() if name.startswith("Pod/")]
+    assert pods == []
 
 
 def pytorch_job(name):

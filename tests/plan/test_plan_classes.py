@@ -292,11 +292,22 @@ def test_an_object_that_prevents_its_deletion_is_not_pruned_either() -> None:
     assert step.action == "conflict"
 
 
-def test_keys_of_others_keep_a_map_from_being_pruned() -> None:
+def test_a_map_with_keys_of_others_is_released_and_not_pruned() -> None:
     old = live(config("old"), others={"people": {"data": {"notes": "x"}}})
     old["metadata"]["labels"] = {"applyset.kubernetes.io/part-of": SET}
     (step,) = planned([], [old], inventory=SET, prune=True).steps
-    assert (step.action, step.reasons) == ("unmanaged", ("it also holds data.notes of people",))
+    assert step.action == "release"
+    assert step.reasons[0].startswith("it also holds data.notes of people")
+    assert step.manifest is not None
+    assert set(step.manifest) == {"apiVersion", "kind", "metadata"}
+    (kept,) = planned([], [old], inventory=SET).steps
+    assert (kept.action, kept.reasons) == (
+        "unmanaged",
+        ("it is no longer in the files; --prune deletes it",),
+    )
+    old["metadata"] |= {"annotations": PREVENTED["annotations"]}
+    (refused,) = planned([], [old], inventory=SET, prune=True).steps
+    assert refused.action == "conflict"
 
 
 def stored(kind: str) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """A plan as JSON: what it says, that it comes back, and that it is refused when it is another."""
 
 import json
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -9,7 +9,7 @@ from etcompile import data, emit
 from etcompile.plan.document import PlanError, digest, plan_value, read_plan
 from etcompile.plan.planning import Declared, plan
 from etcompile.plan.rights import Rights
-from etcompile.plan.step import Plan
+from etcompile.plan.step import ACTIONS, Need, Plan, Until
 from specs import compiled, scale_in, scale_out, training_job
 
 
@@ -25,6 +25,14 @@ def made() -> Plan:
 
 def test_a_plan_comes_back_as_it_was_written(made: Plan) -> None:
     assert read_plan(json.dumps(plan_value(made)).encode()) == made
+
+
+def test_the_schema_of_a_plan_lists_all_that_a_step_may_be() -> None:
+    schema = json.loads((data.folder("schemas") / "plan.json").read_text())["$defs"]
+    fields = schema["step"]["properties"]
+    assert schema["action"]["enum"] == [*ACTIONS]
+    assert set(fields["needs"]["enum"]) == {*get_args(Need)}
+    assert set(fields["until"]["enum"]) == {*get_args(Until)}
 
 
 def test_a_plan_follows_its_schema(made: Plan) -> None:

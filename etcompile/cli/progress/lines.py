@@ -18,6 +18,7 @@ _COLOURS = {
     "created": "32",
     "updated": "33",
     "adopted": "33",
+    "released": "31",
     "deleted": "31",
     "deleting": "31",
     "ready": "32",
@@ -141,6 +142,7 @@ def _counted(outcome: Outcome) -> str:
         "adopt": "adopted",
         "replace": "replaced",
         "delete": "deleted",
+        "release": "released",
     }
     counts = {
         word: sum(step.action == action for step in outcome.done) for action, word in words.items()

@@ -27,7 +27,7 @@ _STYLES = {
     "failed": "bold red",
     "held": "yellow",
 }
-_OVER = frozenset({"ready", "succeeded", "deleted"})
+_OVER = frozenset({"ready", "succeeded", "released", "deleted"})
 _FRAME = 5
 _NAME = 30
 _STATE = 8
@@ -74,7 +74,7 @@ class Table:
         with self._lock:
             known = self._rows.get(happening.ref)
             since = known[1] if known else time.monotonic()
-            if happening.status in ("created", "updated", "adopted", "deleted"):
+            if happening.status in ("created", "updated", "adopted", "released", "deleted"):
                 self._written.add(happening.ref)
             if happening.status in ("ready", "succeeded"):
                 self._ready += 1

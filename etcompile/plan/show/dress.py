@@ -42,7 +42,7 @@ summary { cursor: pointer }
 .scroll { overflow: auto; max-height: 70vh; border-top: 1px solid var(--line) }
 .scroll svg { display: block }
 .box.do-create { stroke: var(--new); fill: var(--new-ground) }
-.box.do-adopt, .box.do-update { stroke: var(--change); fill: var(--change-ground) }
+.box.do-adopt, .box.do-update, .box.do-release { stroke: var(--change); fill: var(--change-ground) }
 .box.do-replace { stroke: var(--remake); fill: var(--remake-ground) }
 .box.do-delete, .box.do-conflict { stroke: var(--gone); fill: var(--gone-ground) }
 .box.do-wait { stroke-dasharray: 5 4 }
@@ -72,7 +72,7 @@ summary { cursor: pointer }
 .action b { display: inline-block; min-width: 24px; font-family: ui-monospace, Menlo, Consolas,
   "DejaVu Sans Mono", monospace }
 .create { color: var(--new) }
-.adopt, .update { color: var(--change) }
+.adopt, .update, .release { color: var(--change) }
 .replace { color: var(--remake) }
 .delete, .conflict { color: var(--gone) }
 .wait { color: var(--soft) }

@@ -32,6 +32,7 @@ _COLOURS = {
     "update": "33",
     "replace": "35",
     "delete": "31",
+    "release": "33",
     "wait": "2",
     "conflict": "1;31",
     "unmanaged": "2",
