@@ -10,6 +10,7 @@ from typing import Any
 
 from etcompile.check.explain import value_at
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
+from etcompile.k8s.fieldpath import dotted
 from etcompile.load.values import text_bytes
 from etcompile.model import MOST_PODS, IndexedEnv, Job, Variable
 
@@ -40,9 +41,7 @@ def check_counts(source: Source, templates: Iterable[ValuePath]) -> list[Diagnos
     """
     found = list(_counts(source.data.get("spec"), ("spec",)))
     problems = [
-        _too_many(source, path, ".".join(map(str, path)), count)
-        for path, count in found
-        if count > MOST_PODS
+        _too_many(source, path, dotted(path), count) for path, count in found if count > MOST_PODS
     ]
     roles = [(path[:-1], count) for path, count in found if path[-1] == "replicas"]
     total = sum(count for _, count in roles)

@@ -15,6 +15,7 @@ import jsonschema_rs
 from msgspec import Struct
 
 from etcompile.diagnostics import ValuePath
+from etcompile.k8s.fieldpath import dotted
 
 Problem = Literal["unknown", "missing", "type", "choice", "range", "form", "empty", "other"]
 
@@ -29,7 +30,6 @@ _TYPES = {
     "null": "null",
 }
 _BOOLEANS = {"true", "false", "yes", "no", "on", "off"}
-_PLAIN = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*", re.ASCII)
 _WIDEST = 60
 """Characters of a value that a message shows."""
 MOST_FAULTS = 200
@@ -181,19 +181,6 @@ def without_echoes(found: Sequence[Fault]) -> list[Fault]:
         if fault.problem != "missing"
         or misspelt.isdisjoint((fault.path, field) for field in fault.fields)
     ]
-
-
-def dotted(path: ValuePath) -> str:
-    """A path as people write it: `spec.containers[0].name`."""
-    words = ""
-    for step in path:
-        if isinstance(step, int):
-            words += f"[{step}]"
-        elif _PLAIN.fullmatch(step):
-            words += f".{step}"
-        else:
-            words += f"['{step}']"
-    return words.removeprefix(".")
 
 
 def value_at(value: Any, path: ValuePath) -> Any:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
+from etcompile.k8s.fieldpath import dotted
 from etcompile.model import FieldEnv, Job, Member, Role, protocol
 from etcompile.model.commands import launch_program, may_launch
 from etcompile.model.run import LONGEST_RUN
@@ -89,7 +90,7 @@ def _name(job: Job) -> Iterator[Diagnostic]:
 def _suspended(job: Job) -> Iterator[Diagnostic]:
     if job.run.suspended:
         by = job.run.suspended_by
-        field = "the annotation" if "annotations" in by else ".".join(map(str, by))
+        field = "the annotation" if "annotations" in by else dotted(by)
         yield diagnose(codes.SUSPENDED, job.origin.locate(*by), job=job.name, field=field)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
+from etcompile.k8s.fieldpath import dotted
 
 
 def check_metadata(source: Source) -> list[Diagnostic]:
@@ -48,7 +49,7 @@ _LISTS = (("finalizers", str, "texts"), ("ownerReferences", dict, "mappings"))
 
 
 def _wrong(source: Source, path: ValuePath, problem: str) -> Diagnostic:
-    where = ".".join(str(step) for step in path)
+    where = dotted(path)
     return diagnose(
         codes.KUBERNETES_INVALID, source.locate(path), where=where, problem=problem, advice=""
     )

@@ -7,8 +7,8 @@ told apart because those of a controller are looked at less closely than a Pod i
 from collections.abc import Iterable
 
 from etcompile.check import pods
-from etcompile.check.explain import dotted
 from etcompile.diagnostics import Diagnostic, Severity, Source, ValuePath, codes, diagnose
+from etcompile.k8s.fieldpath import dotted
 from etcompile.k8s.validation import forms
 from etcompile.k8s.validation.objects import object_problems, templates_of
 

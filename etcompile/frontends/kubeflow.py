@@ -17,6 +17,7 @@ from etcompile.frontends.documents import clean_document
 from etcompile.frontends.kind import Kind, Lowered
 from etcompile.frontends.operators import TRAINING_OPERATOR, Operator
 from etcompile.frontends.podtemplates import main_container, template_notes
+from etcompile.k8s.fieldpath import dotted
 from etcompile.model import (
     ConfigMapVolume,
     Gang,
@@ -506,7 +507,7 @@ def no_effect(
         value = value.get(step) if isinstance(value, Mapping) else None
         if value is None:
             return
-    where = ".".join(map(str, path)) + when
+    where = dotted(path) + when
     place = source.locate(path, key=True)
     yield diagnose(codes.NO_EFFECT, place, where=where, reason=reason, advice=advice)
 

@@ -25,6 +25,7 @@ from etcompile.frontends.podtemplates import (
 )
 from etcompile.frontends.rights import launcher_access, own_account
 from etcompile.frontends.sshports import SSH_PORT, ssh_port
+from etcompile.k8s.fieldpath import dotted
 from etcompile.model import (
     Bounds,
     ConfigFile,
@@ -444,7 +445,7 @@ def _dead_fields(source: Source) -> Iterator[Diagnostic]:
             yield diagnose(
                 codes.NO_EFFECT,
                 source.locate(("spec", *path)),
-                where=".".join(("spec", *path)),
+                where=dotted(("spec", *path)),
                 reason=reason,
                 advice="write what you mean",
             )

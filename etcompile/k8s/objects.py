@@ -10,6 +10,9 @@ Object = Mapping[str, Any]
 LiveObject = dict[str, Any]
 """An object of whoever holds it: an answer of the API server, or one that is being made."""
 
+CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
+"""The lists of containers of a PodSpec."""
+
 
 def status_of(value: Object) -> Object:
     """The status of a live object; empty if nobody has written one yet."""

@@ -10,11 +10,11 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from etcompile.diagnostics import ValuePath
+from etcompile.k8s.objects import CONTAINERS
 from etcompile.overlays.overlay import ImageChange, ResourceChange
 from etcompile.overlays.strategic import merged
 from etcompile.overlays.traced import Step, Traced
 
-_LISTS = ("containers", "initContainers", "ephemeralContainers")
 _SUFFIX = re.compile(r"(:[^/:@]*)?(@.*)?\Z")
 
 
@@ -38,7 +38,7 @@ def with_image(value: Traced, at: ValuePath, change: ImageChange) -> Traced | No
 
     places = [
         place
-        for place, container in _containers(value, at, _LISTS)
+        for place, container in _containers(value, at, CONTAINERS)
         if isinstance(image := container.get("image"), str) and _has_name(image, change.name)
     ]
     for place in places:
@@ -86,7 +86,7 @@ def with_resources(value: Traced, at: ValuePath, change: ResourceChange) -> Trac
 
     places = [
         place
-        for place, container in _containers(value, at, _LISTS[:1])
+        for place, container in _containers(value, at, ("containers",))
         if fnmatchcase(str(container.get("name", "")), change.container)
     ]
     for place in places:
@@ -98,7 +98,7 @@ def images(value: Any) -> list[str]:
     """The images of a document's containers."""
     return [
         container["image"]
-        for _, container in _found(value, (), _LISTS)
+        for _, container in _found(value, (), CONTAINERS)
         if isinstance(container.get("image"), str)
     ]
 

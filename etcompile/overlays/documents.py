@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from etcompile.diagnostics import Diagnostic, ValuePath, codes, diagnose
+from etcompile.k8s.fieldpath import dotted
 from etcompile.load import Document, without_nulls
 from etcompile.overlays import containers
 from etcompile.overlays.errors import PatchError
@@ -130,7 +131,7 @@ def _check_identity(before: Traced, after: Traced, patch: Traced) -> None:
         old, new = before.at(path), after.at(path)
         if (old and old.value) == (new and new.value):
             continue
-        field = ".".join(map(str, path))
+        field = dotted(path)
         advice = "patch another field, or give the object this value where it is written"
         if path[-1] == "namespace":
             advice = "say 'namespace:' at the top of the overlay"

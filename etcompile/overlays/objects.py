@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import Struct, field, structs
 
 from etcompile.diagnostics import Diagnostic, Location, ValuePath, codes, diagnose
+from etcompile.k8s.fieldpath import dotted
 from etcompile.k8s.objects import Object
 from etcompile.load import without_nulls
 from etcompile.model.protocol import ROLE_LABEL, SCRIPTS_PATH, SPEC_HASH, STORED_JOB
@@ -377,7 +378,7 @@ def _refused(value: Object, after: Traced, path: ValuePath, edit: Edit, reason: 
         if changed and changed.source is overlay
         else edit.origin.locate("patch")
     )
-    what = ".".join(f"'{step}'" if "/" in str(step) else str(step) for step in path)
+    what = dotted(path)
     return diagnose(
         codes.OVERLAY_BREAKS_JOB, place, what=f"{what} of {value['kind']}s", reason=reason
     )

@@ -1,9 +1,8 @@
 """Strategic merge patches: the patch looks like what it patches.
 
 Mappings merge, null removes, a list replaces the other, except those that Kubernetes keys by a
-field of their items (`patchMergeKey` in the API's types): containers, volumes, environment and
-so on. These lists are known by where they stand, so Pod templates inside job documents merge as
-Pods do, whatever the document's kind.
+field of their items (`k8s.listkeys`): containers, volumes, environment and so on. Pod templates
+inside job documents merge as Pods do, whatever the document's kind.
 """
 
 from collections.abc import Mapping
@@ -13,29 +12,6 @@ from etcompile.overlays.errors import PatchError
 from etcompile.overlays.traced import Step, Traced
 
 _DIRECTIVE = "$patch"
-_CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
-_POD_KEYS = {
-    **dict.fromkeys(_CONTAINERS, "name"),
-    "volumes": "name",
-    "imagePullSecrets": "name",
-    "hostAliases": "ip",
-    "resourceClaims": "name",
-    "schedulingGates": "name",
-    "topologySpreadConstraints": "topologyKey",
-}
-_CONTAINER_KEYS = {
-    "env": "name",
-    "ports": "containerPort",
-    "volumeDevices": "devicePath",
-    "volumeMounts": "mountPath",
-}
-_OTHER_KEYS: dict[tuple[str, ValuePath], str] = {
-    ("Service", ("spec", "ports")): "port",
-    ("ServiceAccount", ("secrets",)): "name",
-    ("ServiceAccount", ("imagePullSecrets",)): "name",
-    ("MutatingWebhookConfiguration", ("webhooks",)): "name",
-    ("ValidatingWebhookConfiguration", ("webhooks",)): "name",
-}
 
 
 def merged(base: Traced, patch: Traced, kind: str, at: ValuePath = ()) -> Traced:
@@ -57,27 +33,6 @@ def merged(base: Traced, patch: Traced, kind: str, at: ValuePath = ()) -> Traced
     if result is None:
         raise PatchError("cannot be removed by an overlay", patch, "remove it from the inputs")
     return result
-
-
-def merge_key(kind: str, at: ValuePath) -> str | None:
-    """The field that tells the items of a list apart; None if the list is replaced as a whole.
-
-    Args:
-        kind: The kind of the object.
-        at: The list's path in it.
-    """
-    if found := _OTHER_KEYS.get((kind, at)):
-        return found
-    match at:
-        case (*pod, str(field)) if _is_pod_spec(kind, tuple(pod)):
-            return _POD_KEYS.get(field)
-        case (*pod, str(group), int(), str(field)) if group in _CONTAINERS:
-            return _CONTAINER_KEYS.get(field) if _is_pod_spec(kind, tuple(pod)) else None
-    return None
-
-
-def _is_pod_spec(kind: str, at: ValuePath) -> bool:
-    return at[-2:] == ("template", "spec") or (kind == "Pod" and at == ("spec",))
 
 
 def _merged(base: Traced | None, patch: Traced, kind: str, at: ValuePath) -> Traced | None:
@@ -110,7 +65,9 @@ def _merged_mapping(base: Traced | None, patch: Traced, kind: str, at: ValuePath
 
 
 def _merged_list(base: Traced | None, patch: Traced, kind: str, at: ValuePath) -> Traced:
-    key = merge_key(kind, at)
+    from etcompile.k8s.listkeys import patch_key  # noqa: PLC0415 - only patches need it
+
+    key = patch_key(kind, at)
     wishes = patch.items()
     # An item that is nothing but the directive speaks of the list.
     replaces = [_directive(wish) == "replace" and len(wish.value) == 1 for wish in wishes]

@@ -16,12 +16,13 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
+from etcompile.k8s.fieldpath import KeyedPath
+from etcompile.k8s.managedfields import Ownership
 from etcompile.k8s.objects import Object
 from etcompile.model.protocol import ROLE_LABEL
 from etcompile.plan.comparing import PART_OF, compared
-from etcompile.plan.managed import Ownership
 from etcompile.plan.noise import same
-from etcompile.plan.places import ABSENT, Path, Raw, changed_at, value_at
+from etcompile.plan.places import ABSENT, Raw, changed_at, value_at
 from etcompile.plan.step import ObjectRef
 
 _NOBODY = Ownership(None, (), known=False)
@@ -35,7 +36,7 @@ class Conflict(Struct, frozen=True):
         manager: Who owns it.
     """
 
-    path: Path
+    path: KeyedPath
     manager: str
 
 
@@ -223,11 +224,11 @@ def _changes(live: Object, found: Updated) -> tuple[Raw, ...]:
     )
 
 
-def _overlap(one: Path, other: Path) -> bool:
+def _overlap(one: KeyedPath, other: KeyedPath) -> bool:
     return all(a == b for a, b in zip(one, other, strict=False))
 
 
-def _equal(path: Path, one: Any, other: Any) -> bool:
+def _equal(path: KeyedPath, one: Any, other: Any) -> bool:
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         return one.keys() == other.keys() and all(
             _equal((*path, key), one[key], other[key]) for key in one

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import structs
 
+from etcompile.k8s.fieldpath import keyed
+from etcompile.k8s.managedfields import Ownership, ownership
 from etcompile.k8s.objects import Object, is_going
 from etcompile.model.protocol import JOB_LABEL
 from etcompile.plan import claims, protection, secrecy
@@ -15,8 +17,7 @@ from etcompile.plan.admitted import Ask, Doubt, Told
 from etcompile.plan.comparing import PART_OF, compared
 from etcompile.plan.ignoring import as_live
 from etcompile.plan.immutable import Change, Verdict, changes
-from etcompile.plan.managed import Ownership, ownership
-from etcompile.plan.places import ABSENT, Raw, differing, shown
+from etcompile.plan.places import ABSENT, Raw, differing
 from etcompile.plan.rights import Rights
 from etcompile.plan.step import (
     Action,
@@ -296,7 +297,7 @@ def _changes(
         managers = [name for name in place.managers if not rights.take_ownership & {name, "*"}]
         made.append(
             FieldChange(
-                path=shown(place.path),
+                path=keyed(place.path),
                 how=how,
                 before=None if how == "added" else secrecy.masked(kind, place.path, place.before),
                 after=None if how == "removed" else secrecy.masked(kind, place.path, place.after),

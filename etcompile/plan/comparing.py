@@ -10,12 +10,13 @@ from typing import Any
 
 from msgspec import Struct
 
+from etcompile.k8s import listkeys
+from etcompile.k8s.fieldpath import KeyedPath
+from etcompile.k8s.managedfields import Fields, Others, Ownership, below, of_item, others_below
 from etcompile.k8s.objects import Object
-from etcompile.plan import lists
 from etcompile.plan.defaults import default, settled
-from etcompile.plan.managed import Fields, Others, Ownership, below, of_item, others_below
 from etcompile.plan.noise import is_nothing, same, without_taints
-from etcompile.plan.places import ABSENT, Path, Raw
+from etcompile.plan.places import ABSENT, Raw
 
 PART_OF = "applyset.kubernetes.io/part-of"
 """The label of an ApplySet's members, which no input has."""
@@ -88,7 +89,7 @@ _Around = tuple[str, Fields | None, Others, list[Raw]]
 """The kind, what we own, what others own, and where differences are noted."""
 
 
-def _merged(path: Path, desired: Any, live: Any, around: _Around) -> Any:
+def _merged(path: KeyedPath, desired: Any, live: Any, around: _Around) -> Any:
     """What becomes of a value; the live one itself if it stays."""
     if desired is live:
         return live
@@ -104,7 +105,7 @@ def _merged(path: Path, desired: Any, live: Any, around: _Around) -> Any:
 
 
 def _mapping(
-    path: Path, desired: Mapping[str, Any], live: Mapping[str, Any], around: _Around
+    path: KeyedPath, desired: Mapping[str, Any], live: Mapping[str, Any], around: _Around
 ) -> Any:
     kind, ours, others, places = around
     if ours is not _ALL and _is_one(path, desired, ours, others):
@@ -120,7 +121,9 @@ def _mapping(
     return made if len(places) > before else live
 
 
-def _is_one(path: Path, desired: Mapping[str, Any], ours: Fields | None, others: Others) -> bool:
+def _is_one(
+    path: KeyedPath, desired: Mapping[str, Any], ours: Fields | None, others: Others
+) -> bool:
     """Whether the API server takes a mapping for one value: its owners own nothing below it.
 
     Without an owner the kinds of Kubernetes are known, by the `+structType` and `+mapType` marks
@@ -129,10 +132,12 @@ def _is_one(path: Path, desired: Mapping[str, Any], ours: Fields | None, others:
     owned = [one for one in (ours, *(fields for _, fields in others)) if one is not None]
     if any(owned):
         return False
-    return lists.is_one(path) or (bool(owned) and bool(desired) and len(path) > 1)
+    return listkeys.is_one(path) or (bool(owned) and bool(desired) and len(path) > 1)
 
 
-def _one(path: Path, desired: Mapping[str, Any], live: Mapping[str, Any], around: _Around) -> Any:
+def _one(
+    path: KeyedPath, desired: Mapping[str, Any], live: Mapping[str, Any], around: _Around
+) -> Any:
     """What becomes of a mapping that is one value, such as a selector.
 
     It holds what we declare and nothing else, whoever wrote what is there: a key that somebody
@@ -148,7 +153,7 @@ def _one(path: Path, desired: Mapping[str, Any], live: Mapping[str, Any], around
 
 
 def _field(
-    path: Path,
+    path: KeyedPath,
     name: str,
     wanted: Any,
     around_it: Mapping[str, Any],
@@ -184,7 +189,7 @@ def _field(
         made[name] = _merged(field, wanted, is_there, inner)
 
 
-def _without(path: Path, live: Any, usual: Any, around: _Around) -> Any:
+def _without(path: KeyedPath, live: Any, usual: Any, around: _Around) -> Any:
     """What is left of a value that is no longer declared: nothing, or what others own of it."""
     kind, ours, others, _ = around
     if same(path, live, usual) or is_nothing(path[-1], live):
@@ -202,7 +207,7 @@ def _without(path: Path, live: Any, usual: Any, around: _Around) -> Any:
     return ABSENT
 
 
-def _only_defaults(path: Path, live: Mapping[str, Any], kind: str) -> bool:
+def _only_defaults(path: KeyedPath, live: Mapping[str, Any], kind: str) -> bool:
     return bool(live) and all(
         _only_defaults((*path, name), value, kind)
         if isinstance(value, Mapping)
@@ -211,7 +216,7 @@ def _only_defaults(path: Path, live: Mapping[str, Any], kind: str) -> bool:
     )
 
 
-def _list(path: Path, desired: list[Any], live: list[Any], around: _Around) -> Any:
+def _list(path: KeyedPath, desired: list[Any], live: list[Any], around: _Around) -> Any:
     kind, ours, others, places = around
     if path[-1] == "tolerations" and ours is not _ALL:
         written = without_taints(desired, live)
@@ -220,9 +225,9 @@ def _list(path: Path, desired: list[Any], live: list[Any], around: _Around) -> A
             return (
                 live if left is written else [*left, *(one for one in live if one not in written)]
             )
-    if lists.is_set(path):
+    if listkeys.is_set(path):
         return _set(path, desired, live, around)
-    names = lists.keys(path, desired or live, ours, *(fields for _, fields in others))
+    names = listkeys.keys(path, desired or live, ours, *(fields for _, fields in others))
     wanted, is_there = _by_key(desired, names), _by_key(live, names)
     if names and wanted is not None and is_there is not None:
         made = _keyed(path, names, wanted, is_there, around)
@@ -240,7 +245,7 @@ def _list(path: Path, desired: list[Any], live: list[Any], around: _Around) -> A
 
 
 def _keyed(
-    path: Path,
+    path: KeyedPath,
     names: tuple[str, ...],
     wanted: dict[str, Any],
     is_there: dict[str, Any],
@@ -251,7 +256,7 @@ def _keyed(
     before = len(places)
     made: dict[str, Any] = dict(is_there)
     for name, one in (is_there | wanted).items():
-        key = lists.key(one, names) or {}
+        key = listkeys.key(one, names) or {}
         mine = _ALL if ours is _ALL else of_item(ours, key)
         inner = (kind, mine, others_below(others, key) if others else (), places)
         step = (*path, name)
@@ -272,7 +277,7 @@ def _keyed(
             else:
                 made[name] = left
     order = [name for name in wanted if name in is_there]
-    if lists.in_order(path) and order != [name for name in is_there if name in wanted]:
+    if listkeys.in_order(path) and order != [name for name in is_there if name in wanted]:
         _note(path, list(is_there), list(wanted), around)
         made = {name: made[name] for name in (*wanted, *made) if name in made}
     return list(made.values()) if len(places) > before else None
@@ -283,7 +288,7 @@ def _is_bare(left: Any, names: tuple[str, ...]) -> bool:
     return isinstance(left, Mapping) and set(left) <= set(names)
 
 
-def _set(path: Path, desired: list[Any], live: list[Any], around: _Around) -> list[Any]:
+def _set(path: KeyedPath, desired: list[Any], live: list[Any], around: _Around) -> list[Any]:
     _, ours, _, _ = around
     gone = [
         one
@@ -302,14 +307,14 @@ def _by_key(items: list[Any], names: tuple[str, ...]) -> dict[str, Any] | None:
     """The items by the label of their key; None if they cannot be told apart."""
     found: dict[str, Any] = {}
     for one in items if names else ():
-        key = lists.key(one, names) if isinstance(one, Mapping) else None
+        key = listkeys.key(one, names) if isinstance(one, Mapping) else None
         if key is None:
             return None
-        found[lists.label(key)] = one
+        found[listkeys.label(key)] = one
     return found if len(found) == len(items) else None
 
 
-def _note(path: Path, before: Any, after: Any, around: _Around) -> None:
+def _note(path: KeyedPath, before: Any, after: Any, around: _Around) -> None:
     _, _, others, places = around
     # A new value conflicts with the old one's owners; a removal only gives up our own share.
     managers = tuple(dict.fromkeys(name for name, _ in others)) if after is not ABSENT else ()

@@ -9,24 +9,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from etcompile.model import quantity
+from etcompile.k8s import listkeys
+from etcompile.k8s.fieldpath import KeyedPath, keyed
 from etcompile.plan.defaults import default
-
-Path = tuple[str, ...]
-"""Steps to a field; the item of a list is `[its name]`, or `[its index]` where it has none."""
-
-_KEYS = {
-    "containers": "name",
-    "env": "name",
-    "ephemeralContainers": "name",
-    "imagePullSecrets": "name",
-    "initContainers": "name",
-    "resourceClaims": "name",
-    "volumeDevices": "devicePath",
-    "volumeMounts": "mountPath",
-    "volumes": "name",
-}
-"""What the API tells the items of a list apart by."""
+from etcompile.plan.noise import same
 
 _WHOLE = frozenset({"schedulingGates", "selector", "tolerations"})
 """Fields whose rules are about all that is in them together."""
@@ -43,7 +29,7 @@ class Difference(Struct, frozen=True):
             that only one of the states has.
     """
 
-    path: Path
+    path: KeyedPath
     old: Any
     new: Any
     shown: "Difference | None" = None
@@ -56,10 +42,7 @@ class Difference(Struct, frozen=True):
     @property
     def field(self) -> str:
         """The path in one line: `spec.containers[main].command`."""
-        text = ""
-        for step in self.path:
-            text += step if step.startswith("[") or not text else f".{step}"
-        return text
+        return keyed(self.path)
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Difference]:
@@ -72,7 +55,7 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Diff
     return _mappings((), old, new, old["kind"], None)
 
 
-def matches(pattern: str, path: Path) -> bool:
+def matches(pattern: str, path: KeyedPath) -> bool:
     """Whether a path is one that a pattern names.
 
     Args:
@@ -90,7 +73,7 @@ def matches(pattern: str, path: Path) -> bool:
 
 
 def _mappings(
-    path: Path,
+    path: KeyedPath,
     old: Mapping[str, Any],
     new: Mapping[str, Any],
     kind: str,
@@ -107,7 +90,7 @@ def _mappings(
 
 
 def _values(
-    path: Path, old: Any, new: Any, kind: str, shown: Difference | None
+    path: KeyedPath, old: Any, new: Any, kind: str, shown: Difference | None
 ) -> Iterator[Difference]:
     if path[-1] in _WHOLE:
         if not _same(path, old, new):
@@ -125,9 +108,10 @@ def _values(
 
 
 def _lists(
-    path: Path, old: list[Any], new: list[Any], kind: str, shown: Difference | None
+    path: KeyedPath, old: list[Any], new: list[Any], kind: str, shown: Difference | None
 ) -> Iterator[Difference]:
-    key = _KEYS.get(path[-1])
+    keys = listkeys.keys(path, old or new)
+    key = keys[0] if len(keys) == 1 else None  # nobody knows an item by two
     before, after = _names(old, key), _names(new, key)
     if before is None or after is None or len(old) != len(new) or (key and before != after):
         if not _same(path, old, new):
@@ -150,18 +134,5 @@ def _is_list(value: Any) -> bool:
     return value is None or isinstance(value, list)
 
 
-def _same(path: Path, old: Any, new: Any) -> bool:
-    if isinstance(old, bool) or isinstance(new, bool):
-        return old is new
-    if old == new or (old in (None, []) and new in (None, [])):
-        return True
-    if _is_quantity(path) and old is not None and new is not None:
-        before, after = quantity.number(old), quantity.number(new)
-        return before is not None and before == after
-    return False
-
-
-def _is_quantity(path: Path) -> bool:
-    return path[-1] in ("divisor", "sizeLimit") or (
-        len(path) > 1 and path[-2] in ("limits", "overhead", "requests")
-    )
+def _same(path: KeyedPath, old: Any, new: Any) -> bool:
+    return (old in (None, []) and new in (None, [])) or same(path, old, new)

@@ -13,10 +13,11 @@ from typing import Any
 
 from msgspec import Struct
 
+from etcompile.k8s import listkeys
+from etcompile.k8s.fieldpath import KeyedPath
+from etcompile.k8s.managedfields import Fields, Ownership
 from etcompile.k8s.objects import Object
-from etcompile.plan import lists
-from etcompile.plan.managed import Fields, Ownership
-from etcompile.plan.places import ABSENT, Path, changed_at, value_at
+from etcompile.plan.places import ABSENT, changed_at, value_at
 from etcompile.plan.step import ObjectRef
 
 KIND = "IgnoreDifferences"
@@ -125,7 +126,7 @@ def as_live(
     Returns:
         The object; the desired one itself if no rule is about it.
     """
-    paths: dict[Path, None] = {}
+    paths: dict[KeyedPath, None] = {}
     for rule in rules:
         if not rule.is_about(ref):
             continue
@@ -210,7 +211,7 @@ def _expression(text: str, path: tuple[str | int, ...]) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def _paths(expression: Sequence[Step], value: Any, path: Path = ()) -> Iterator[Path]:
+def _paths(expression: Sequence[Step], value: Any, path: KeyedPath = ()) -> Iterator[KeyedPath]:
     """The fields of an object that an expression leads to."""
     if not expression:
         yield path
@@ -222,9 +223,9 @@ def _paths(expression: Sequence[Step], value: Any, path: Path = ()) -> Iterator[
     elif isinstance(value, list):
         for number, one in enumerate(value):
             if what == "each" or (what == "index" and word == str(number)):
-                names = lists.keys(path, value)
-                key = lists.key(one, names) if names and isinstance(one, Mapping) else None
-                step = lists.label(key) if key else f"[{number}]"
+                names = listkeys.keys(path, value)
+                key = listkeys.key(one, names) if names and isinstance(one, Mapping) else None
+                step = listkeys.label(key) if key else f"[{number}]"
                 yield from _paths(rest, one, (*path, step))
     elif isinstance(value, Mapping) and what in ("key", "index"):
         if word in value:
@@ -236,17 +237,17 @@ def _paths(expression: Sequence[Step], value: Any, path: Path = ()) -> Iterator[
             yield from _paths(rest, one, (*path, key))
 
 
-def _leaves(fields: Fields, path: Path = ()) -> Iterator[Path]:
+def _leaves(fields: Fields, path: KeyedPath = ()) -> Iterator[KeyedPath]:
     """The fields that a set of fields owns."""
     inner = {name: one for name, one in fields.items() if name != "." and not name.startswith("v:")}
     if not inner and path:
         yield path
     for name, one in inner.items():
-        step = lists.label(json.loads(name[2:])) if name.startswith("k:") else name[2:]
+        step = listkeys.label(json.loads(name[2:])) if name.startswith("k:") else name[2:]
         yield from _leaves(one, (*path, step))
 
 
-def _owns(fields: Fields | None, path: Path) -> bool:
+def _owns(fields: Fields | None, path: KeyedPath) -> bool:
     """Whether a set of fields has a field, or all that is around it."""
     for step in path:
         if fields is None:
@@ -258,7 +259,7 @@ def _owns(fields: Fields | None, path: Path) -> bool:
                 one
                 for name, one in fields.items()
                 if name == f"f:{step}"
-                or (name.startswith("k:") and lists.label(json.loads(name[2:])) == step)
+                or (name.startswith("k:") and listkeys.label(json.loads(name[2:])) == step)
             ),
             None,
         )

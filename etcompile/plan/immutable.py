@@ -11,10 +11,11 @@ from typing import Any
 
 from msgspec import Struct
 
+from etcompile.k8s.fieldpath import KeyedPath
 from etcompile.k8s.objects import Object
 from etcompile.model import quantity
 from etcompile.plan.defaults import settled
-from etcompile.plan.fields import Difference, Path, differences, matches
+from etcompile.plan.fields import Difference, differences, matches
 from etcompile.plan.secrecy import masked
 
 
@@ -66,7 +67,7 @@ class Change(Struct, frozen=True):
 
     verdict: Verdict
     field: str
-    path: Path
+    path: KeyedPath
     old: Any
     new: Any
     secret: bool

@@ -7,9 +7,9 @@ plugins add (reference/gitops.md 4.3).
 from collections.abc import Mapping
 from typing import Any
 
+from etcompile.k8s.fieldpath import KeyedPath
 from etcompile.model import quantity
 
-Path = tuple[str, ...]
 _AMOUNTS = frozenset({"capacity", "hard", "limits", "overhead", "requests"})
 _LIMIT_RANGE = frozenset({"default", "defaultRequest", "max", "maxLimitRequestRatio", "min"})
 _DROPPED = frozenset({"hostIPC", "hostNetwork", "hostPID", "publishNotReadyAddresses", "readOnly"})
@@ -17,7 +17,7 @@ _DROPPED = frozenset({"hostIPC", "hostNetwork", "hostPID", "publishNotReadyAddre
 _TAINTS = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
 
 
-def same(path: Path, one: Any, other: Any) -> bool:
+def same(path: KeyedPath, one: Any, other: Any) -> bool:
     """Whether two values of a field mean the same."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
@@ -31,7 +31,7 @@ def same(path: Path, one: Any, other: Any) -> bool:
     return before is not None and before == after
 
 
-def _is_amount(path: Path) -> bool:
+def _is_amount(path: KeyedPath) -> bool:
     return path[-1] in ("divisor", "sizeLimit", "storage") or (
         len(path) > 1
         and (path[-2] in _AMOUNTS or (path[-2] in _LIMIT_RANGE and path[:2] == ("spec", "limits")))

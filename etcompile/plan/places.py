@@ -8,9 +8,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from etcompile.plan import lists
+from etcompile.k8s import listkeys
+from etcompile.k8s.fieldpath import KeyedPath
 
-Path = tuple[str, ...]
 ABSENT: Any = object()
 """Stands for no value: null is one."""
 
@@ -25,38 +25,25 @@ class Raw(Struct, frozen=True):
         managers: Who else owns the live value.
     """
 
-    path: Path
+    path: KeyedPath
     before: Any
     after: Any
     managers: tuple[str, ...] = ()
 
 
-def shown(path: Path) -> str:
-    """A path in one line: `spec.containers[main].image`, `metadata.labels[example.com/a]`."""
-    text = ""
-    for step in path:
-        if step.startswith("["):
-            text += step
-        elif "." in step or "/" in step:
-            text += f"[{step}]"
-        else:
-            text += f".{step}" if text else step
-    return text
-
-
-def value_at(value: Any, path: Path) -> Any:
+def value_at(value: Any, path: KeyedPath) -> Any:
     """The value at a path; `ABSENT` if there is none."""
     for number, step in enumerate(path, 1):
         if isinstance(value, Mapping) and step in value:
             value = value[step]
-        elif isinstance(value, list) and (at := lists.index(path[:number], value)) is not None:
+        elif isinstance(value, list) and (at := listkeys.index(path[:number], value)) is not None:
             value = value[at]
         else:
             return ABSENT
     return value
 
 
-def changed_at(value: Any, path: Path, new: Any, done: int = 0) -> Any:
+def changed_at(value: Any, path: KeyedPath, new: Any, done: int = 0) -> Any:
     """A copy with another value at a path.
 
     Args:
@@ -70,7 +57,7 @@ def changed_at(value: Any, path: Path, new: Any, done: int = 0) -> Any:
     """
     step, last = path[done], done + 1 == len(path)
     if isinstance(value, list):
-        at = lists.index(path[: done + 1], value)
+        at = listkeys.index(path[: done + 1], value)
         if at is None:
             return value if new is ABSENT or not last else [*value, new]
         if last:

@@ -8,10 +8,10 @@ whose an object is, because these rules hold for our own objects, too.
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from etcompile.k8s.managedfields import Ownership, ownership
 from etcompile.k8s.objects import Object
 from etcompile.model.protocol import KEY_PAIR
 from etcompile.plan.claims import OUR_PROGRAMS
-from etcompile.plan.managed import Ownership, ownership
 from etcompile.plan.step import ObjectRef
 
 PREVENT_DESTROY = "etcompile.dev/prevent-destroy"

@@ -10,10 +10,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from etcompile.k8s.objects import Object
+from etcompile.k8s.serverpath import place
 from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.plan.admitted import Conflict, Doubt, Told, Updated, told
-from etcompile.rollout.paths import place
 from etcompile.rollout.refusing import cannot_change, is_fatal, may_not
 
 if TYPE_CHECKING:

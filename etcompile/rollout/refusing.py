@@ -7,11 +7,11 @@ from the write itself when the world has changed in between.
 import re
 
 from etcompile.k8s.objects import Object
+from etcompile.k8s.serverpath import place, value_at
 from etcompile.kubeapi.errors import ClusterError, FieldConflict
 from etcompile.plan import secrecy
 from etcompile.plan.step import FieldChange, ObjectRef
 from etcompile.rollout.outcome import Refusal
-from etcompile.rollout.paths import place, value_at
 
 _FATAL = frozenset({"Credentials", "Interrupted", "Kubeconfig", "Unauthorized", "Unreachable"})
 _IMMUTABLE = re.compile(r"field is immutable|may not change fields other than|is immutable when")

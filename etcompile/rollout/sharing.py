@@ -10,10 +10,10 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
+from etcompile.k8s.managedfields import Ownership
+from etcompile.k8s.serverpath import place
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.plan.comparing import compared
-from etcompile.plan.managed import Ownership
-from etcompile.rollout.paths import place
 
 _NOBODY = Ownership(None, (), known=False)
 

@@ -15,6 +15,7 @@ from msgspec import Struct
 from etcompile.check.schema import rules
 from etcompile.diagnostics import Diagnostic, ValuePath, codes, diagnose
 from etcompile.frontends import Kind
+from etcompile.k8s.fieldpath import dotted
 from etcompile.load import Document
 
 _SPEC: ValuePath = ("spec",)
@@ -51,10 +52,10 @@ class _Move(Struct, frozen=True):
     def words(self) -> str:
         """What is done, for people."""
         if self.after is None:
-            return f"{_dotted(self.before)} is left out: this kind has no such field"
+            return f"{dotted(self.before)} is left out: this kind has no such field"
         if self.is_taken:
-            return f"{_dotted(self.before)} is left out: {_dotted(self.after)} counts"
-        return f"{_dotted(self.before)} moves to {_dotted(self.after)}"
+            return f"{dotted(self.before)} is left out: {dotted(self.after)} counts"
+        return f"{dotted(self.before)} moves to {dotted(self.after)}"
 
 
 def placed(document: Document, kind: Kind) -> Placed:
@@ -166,13 +167,9 @@ def _is_open(data: Mapping[str, Any], home: ValuePath) -> bool:
     )
 
 
-def _dotted(path: ValuePath) -> str:
-    return ".".join(map(str, path))
-
-
 def _warning(document: Document, kind: Kind, moves: list[_Move]) -> Diagnostic:
     operator = kind.operator.name if kind.operator else "operator"
-    fields = [_dotted(move.before) for move in moves]
+    fields = [dotted(move.before) for move in moves]
     verb = "stands" if len(fields) == 1 else "stand"
     return diagnose(
         codes.MISPLACED_POLICY,
@@ -187,18 +184,18 @@ def _warning(document: Document, kind: Kind, moves: list[_Move]) -> Diagnostic:
 
 def _advice(moves: list[_Move]) -> Iterator[str]:
     moved = [
-        f"{_dotted(move.before)} to {_dotted(move.after)}"
+        f"{dotted(move.before)} to {dotted(move.after)}"
         for move in moves
         if move.after and not move.is_taken
     ]
     if moved:
         yield f"move {_listed(moved)}; it is compiled so, and `etcompile migrate` writes it so"
     rest = [move for move in moves if move.is_taken or not move.after]
-    yield from (f"remove {_dotted(move.before)}: {_reason(move)}" for move in rest)
+    yield from (f"remove {dotted(move.before)}: {_reason(move)}" for move in rest)
 
 
 def _reason(move: _Move) -> str:
-    return f"{_dotted(move.after)} counts" if move.after else "this kind has no such field"
+    return f"{dotted(move.after)} counts" if move.after else "this kind has no such field"
 
 
 def _listed(words: list[str]) -> str:

@@ -5,9 +5,9 @@ import math
 import pytest
 
 from apply.kubelet import ended, ready, unschedulable, waiting
+from etcompile.k8s.serverpath import value_at
 from etcompile.kubeapi.errors import Cause, ClusterError
 from etcompile.plan.step import ObjectRef
-from etcompile.rollout.paths import value_at
 from etcompile.rollout.reasons import Standing, standing
 from etcompile.rollout.refusing import refusal
 from etcompile.rollout.targets import Targets

@@ -8,9 +8,9 @@ import pytest
 
 import etcompile
 from etcompile import emit
+from etcompile.k8s.managedfields import ownership
 from etcompile.kubeapi import ClusterError, connect
 from etcompile.plan.comparing import compared
-from etcompile.plan.managed import ownership
 from etcompile.plan.planning import Declared, plan
 from etcompile.plan.step import Plan, reference
 from etcompile.rollout.keys import with_key_pair

@@ -4,7 +4,7 @@ import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from etcompile.plan import lists
+from etcompile.k8s import listkeys
 
 
 def fields(value: Any, path: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -14,9 +14,9 @@ def fields(value: Any, path: tuple[str, ...] = ()) -> dict[str, Any]:
         if not path and key in ("apiVersion", "kind"):
             continue
         field = (*path, key)
-        if isinstance(inner, Mapping) and inner and not lists.is_one(field):
+        if isinstance(inner, Mapping) and inner and not listkeys.is_one(field):
             made[f"f:{key}"] = fields(inner, field)
-        elif isinstance(inner, list) and (names := lists.keys(field, inner)):
+        elif isinstance(inner, list) and (names := listkeys.keys(field, inner)):
             made[f"f:{key}"] = {_key(one, names): fields(one, (*field, "[]")) for one in inner}
         else:
             made[f"f:{key}"] = {}
@@ -29,7 +29,7 @@ def fields(value: Any, path: tuple[str, ...] = ()) -> dict[str, Any]:
 def _key(one: Mapping[str, Any], names: Sequence[str]) -> str:
     import json
 
-    return "k:" + json.dumps(lists.key(one, tuple(names)), separators=(",", ":"))
+    return "k:" + json.dumps(listkeys.key(one, tuple(names)), separators=(",", ":"))
 
 
 def live(

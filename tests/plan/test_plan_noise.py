@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from etcompile.k8s.fieldpath import keyed
+from etcompile.k8s.managedfields import ownership
 from etcompile.plan.comparing import compared
 from etcompile.plan.immutable import changes
-from etcompile.plan.managed import ownership
-from etcompile.plan.places import differing, shown
+from etcompile.plan.places import differing
 from plan.live_objects import live
 
 
@@ -43,7 +44,7 @@ def paths(desired: Any, there: Any, *, whole: bool = False) -> list[str]:
     found = compared(desired, there, ownership(there, "etcompile"), whole=whole)
     if not found.places:
         assert found.result is there
-    return sorted(shown(place.path) for place in differing(found.places))
+    return sorted(keyed(place.path) for place in differing(found.places))
 
 
 def test_what_the_server_fills_in_is_no_difference() -> None:

@@ -9,6 +9,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from etcompile.k8s.fieldpath import dotted
 from etcompile.model import Job, Origin
 from etcompile.model.schedulers import QUEUE_ANNOTATIONS, QUEUE_LABELS
 
@@ -100,4 +101,4 @@ def _templates(job: Job, scheduler: str) -> Iterator[QueueClaim]:
 def _words(origin: Origin) -> str:
     if origin.path[0] == "metadata":
         return f"annotation {origin.path[-1]}"
-    return ".".join(map(str, origin.path))
+    return dotted(origin.path)

@@ -13,6 +13,7 @@ from etcompile.backend.gang.group import Group, Share, place_of, pod_specs
 from etcompile.backend.gang.scheduler import LABEL, SUBDOMAIN, Scheduler
 from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
 from etcompile.diagnostics.excerpts import excerpts
+from etcompile.k8s.fieldpath import dotted
 from etcompile.k8s.objects import Object
 from etcompile.model import Job
 from etcompile.model.protocol import ROLE_LABEL
@@ -44,7 +45,7 @@ def unused_without_scheduler(job: Job) -> list[Diagnostic]:
     where = f"annotation {path[-1]}"
     if path[0] == "spec":
         path = path[:-1]
-        where = ".".join(map(str, path))
+        where = dotted(path)
     advice = "choose the cluster's with --gang, or in an overlay"
     reason = "no gang scheduler is chosen"
     place = origin.source.locate(path, key=True)

@@ -10,8 +10,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from etcompile.check.explain import dotted
 from etcompile.diagnostics import Location, ValuePath
+from etcompile.k8s.fieldpath import dotted
 from etcompile.load import Document
 
 PATHS = ("internal.config.kubernetes.io/path", "config.kubernetes.io/path")

@@ -7,10 +7,10 @@ a field, a file. Ours have a code too, which goes into the tags.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from etcompile.check.explain import dotted
 from etcompile.diagnostics import RULES, Diagnostic, Location
 from etcompile.integrations.krm.places import INDEXES, ItemLocation, annotations, file_of, metadata
 from etcompile.integrations.krm.resource_list import NAME
+from etcompile.k8s.fieldpath import dotted
 
 
 def results(diagnostics: Iterable[Diagnostic]) -> list[dict[str, Any]]:

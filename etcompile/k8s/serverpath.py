@@ -1,7 +1,7 @@
 """Paths of fields as the API server writes them, followed through an object.
 
-`.spec.containers[name="main"].image`: keys with dots are not marked there, so the longest that
-exists counts.
+`.spec.containers[name="main"].image`, as in the answers in which it refuses something. Apart from
+`fieldpath` because a compiler, which nothing is answered to, has no use for it.
 """
 
 import json
@@ -11,20 +11,22 @@ from typing import Any
 
 from msgspec import Struct
 
+from etcompile.k8s import listkeys
+from etcompile.k8s.fieldpath import KeyedPath
+
 _ITEM = re.compile(r'\[(?:(?P<index>\d+)|(?P<keys>[^\]]*=(?:"(?:[^"\\]|\\.)*"|[^\]])*))\]')
-_DEFAULTS = {"protocol": "TCP"}
 
 
 class Place(Struct, frozen=True):
-    """Where a path leads.
+    """Where a path of the API server's leads.
 
     Args:
-        steps: The path as the plan writes it: `("spec", "containers", "[main]", "image")`.
+        steps: The same path by keys: `("spec", "containers", "[main]", "image")`.
         holder: The mapping or list that holds the value.
         key: Its key or index there.
     """
 
-    steps: tuple[str, ...]
+    steps: KeyedPath
     holder: Any
     key: Any
 
@@ -35,7 +37,13 @@ class Place(Struct, frozen=True):
 
 
 def place(value: Any, path: str) -> Place | None:
-    """Where a path leads in an object; None if there is no such field."""
+    """Where a path leads in an object; None if there is no such field.
+
+    Args:
+        value: The object.
+        path: As the API server writes it. It does not mark keys with dots, so the longest that
+            exists counts.
+    """
     steps: list[str] = []
     holder, key, rest = None, None, path
     while rest:
@@ -63,7 +71,7 @@ def place(value: Any, path: str) -> Place | None:
 
 
 def value_at(value: Any, path: str) -> Any:
-    """The value at a path; None if there is none."""
+    """The value at a path of the API server's; None if there is none."""
     found = place(value, path)
     return found.value if found else None
 
@@ -75,7 +83,7 @@ def _item(items: list[Any], found: re.Match[str]) -> tuple[int | None, str]:
     wanted = dict(part.partition("=")[::2] for part in found["keys"].split(","))
     for number, one in enumerate(items):
         if isinstance(one, Mapping):
-            own = {name: one.get(name, _DEFAULTS.get(name)) for name in wanted}
-            if {name: json.dumps(value) for name, value in own.items()} == wanted:
-                return number, f"[{'/'.join(map(str, own.values()))}]"
+            own = listkeys.key(one, tuple(wanted))
+            if own and {name: json.dumps(value) for name, value in own.items()} == wanted:
+                return number, listkeys.label(own)
     return None, ""

@@ -1,29 +1,43 @@
-"""How the API server merges the lists of its own kinds: by which fields their items are told apart.
+"""By which fields Kubernetes tells the items of a list apart.
 
-From the `+listType` and `+listMapKey` marks of Kubernetes' types. A list that is not here is one
-value: whoever writes it owns all of it.
+From the marks of its types: `+listMapKey`, by which the API server merges what several managers
+apply, and `patchMergeKey`, by which strategic merge patches do. Where both are there the second is
+the first field of the first: one table serves both. A list that is not here is one value: whoever
+writes it owns all of it, and a patch replaces it.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from etcompile.plan.managed import Fields, merge_keys
+from etcompile.diagnostics import ValuePath
+from etcompile.k8s.managedfields import Fields, merge_keys
+from etcompile.k8s.objects import CONTAINERS
 
 _NAMED = ("name",)
-_KEYS: dict[str, tuple[str, ...]] = {
-    "claims": _NAMED,
-    "containers": _NAMED,
-    "env": _NAMED,
-    "ephemeralContainers": _NAMED,
+_OF_PODS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(CONTAINERS, _NAMED),
     "hostAliases": ("ip",),
     "imagePullSecrets": _NAMED,
-    "initContainers": _NAMED,
     "resourceClaims": _NAMED,
     "schedulingGates": _NAMED,
     "topologySpreadConstraints": ("topologyKey", "whenUnsatisfiable"),
+    "volumes": _NAMED,
+}
+_OF_CONTAINERS: dict[str, tuple[str, ...]] = {
+    "env": _NAMED,
+    "ports": ("containerPort", "protocol"),
     "volumeDevices": ("devicePath",),
     "volumeMounts": ("mountPath",),
-    "volumes": _NAMED,
+}
+_OF_SERVICES = ("port", "protocol")
+_APPLIED = {**_OF_PODS, **_OF_CONTAINERS, "claims": _NAMED}
+"""`claims` of a container's resources has no key for patches: these replace it."""
+_PATCHED: dict[tuple[str, ValuePath], str] = {
+    ("Service", ("spec", "ports")): _OF_SERVICES[0],
+    ("ServiceAccount", ("secrets",)): "name",
+    ("ServiceAccount", ("imagePullSecrets",)): "name",
+    ("MutatingWebhookConfiguration", ("webhooks",)): "name",
+    ("ValidatingWebhookConfiguration", ("webhooks",)): "name",
 }
 _DEFAULTS = {"protocol": "TCP"}
 _SETS = frozenset({"finalizers"})
@@ -63,12 +77,37 @@ def keys(path: tuple[str, ...], items: Sequence[Any], *owned: Fields | None) -> 
             return found
     if not items or not isinstance(items[0], Mapping):
         return ()
-    if path[-1] == "ports":
-        if "containerPort" in items[0]:
-            return ("containerPort", "protocol")
-        return ("port", "protocol") if path == ("spec", "ports") else ()
-    found = _KEYS.get(path[-1], ())
+    if path[-1] == "ports" and "containerPort" not in items[0]:
+        return _OF_SERVICES if path == ("spec", "ports") else ()
+    found = _APPLIED.get(path[-1], ())
     return found if path[0] in ("spec", "template", "imagePullSecrets") else ()
+
+
+def patch_key(kind: str, at: ValuePath) -> str | None:
+    """The field by which a strategic merge patch tells the items of a list apart.
+
+    Pod templates inside other objects are known by where they stand, whatever the kind.
+
+    Args:
+        kind: The kind of the object.
+        at: The list's path in it.
+
+    Returns:
+        The name of the field; None if the list is replaced as a whole.
+    """
+    if found := _PATCHED.get((kind, at)):
+        return found
+    known: tuple[str, ...] = ()
+    match at:
+        case (*pod, str(field)) if _is_pod_spec(kind, tuple(pod)):
+            known = _OF_PODS.get(field, ())
+        case (*pod, str(group), int(), str(field)) if group in CONTAINERS:
+            known = _OF_CONTAINERS.get(field, ()) if _is_pod_spec(kind, tuple(pod)) else ()
+    return known[0] if known else None
+
+
+def _is_pod_spec(kind: str, at: ValuePath) -> bool:
+    return at[-2:] == ("template", "spec") or (kind == "Pod" and at == ("spec",))
 
 
 def key(item: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any] | None:

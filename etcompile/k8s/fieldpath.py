@@ -1,0 +1,41 @@
+"""Paths of fields, in the two ways in which we write them.
+
+A path of steps and indexes (`ValuePath`) is of one value, and people know it from JSONPath:
+`spec.containers[0].name`. A path by keys is of two states of an object, in which an item may have
+two indexes: `spec.containers[main].name`.
+"""
+
+import re
+
+from etcompile.diagnostics import ValuePath
+
+KeyedPath = tuple[str, ...]
+"""Steps to a field; the item of a list is `[its key]`, or `[its index]` where it has none."""
+
+_PLAIN = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*", re.ASCII)
+
+
+def dotted(path: ValuePath) -> str:
+    """A path in one line: `spec.containers[0].name`, `metadata.labels['example.com/a']`."""
+    words = ""
+    for step in path:
+        if isinstance(step, int):
+            words += f"[{step}]"
+        elif _PLAIN.fullmatch(step):
+            words += f".{step}"
+        else:
+            words += f"['{step}']"
+    return words.removeprefix(".")
+
+
+def keyed(path: KeyedPath) -> str:
+    """A path in one line: `spec.containers[main].image`, `metadata.labels[example.com/a]`."""
+    text = ""
+    for step in path:
+        if step.startswith("["):
+            text += step
+        elif "." in step or "/" in step:
+            text += f"[{step}]"
+        else:
+            text += f".{step}" if text else step
+    return text
