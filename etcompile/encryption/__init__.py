@@ -2,7 +2,7 @@
 
 Each module is one format, written as its own tools write it: `sealed` for Sealed Secrets, `sops`
 for SOPS and below it `age`. Nothing here knows of jobs, and nothing here can decrypt. Only these
-modules and `etcompile.keypair` import `cryptography`, and only when they are asked.
+modules and `etcompile.model.keypair` import `cryptography`, and only when they are asked.
 """
 
 

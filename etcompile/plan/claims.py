@@ -4,13 +4,13 @@ Two tools that write one object undo each other for ever, so an object that some
 after is not touched without leave (reference/gitops.md 3 and 4.3).
 """
 
-import json
 import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
 from etcompile.k8s.objects import Object
-from etcompile.model.protocol import JOB_LABEL, KEY_PAIR, MANAGER, STORED_JOB
+from etcompile.model.keypair import key_pair_of
+from etcompile.model.protocol import JOB_LABEL, MANAGER, STORED_JOB
 from etcompile.plan.comparing import PART_OF
 
 INVENTORY_ID = "applyset.kubernetes.io/id"
@@ -179,9 +179,7 @@ def missing_keys(desired: Object, live: Object) -> list[str]:
         desired: The Secret that is to be given a key pair, or any other object.
         live: The object of its name.
     """
-    shape = (desired["metadata"].get("annotations") or {}).get(KEY_PAIR)
-    if shape is None or desired["kind"] != "Secret":
+    if (pair := key_pair_of(desired)) is None:
         return []
-    names = json.loads(shape)
     held = live.get("data") or {}
-    return [names[part] for part in ("privateKey", "publicKey") if not held.get(names[part])]
+    return [key for key in pair.halves if not held.get(key)]

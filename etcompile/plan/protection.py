@@ -10,7 +10,7 @@ from typing import Any
 
 from etcompile.k8s.managedfields import Ownership, ownership
 from etcompile.k8s.objects import Object
-from etcompile.model.protocol import KEY_PAIR
+from etcompile.model.keypair import has_key_pair
 from etcompile.plan.claims import OUR_PROGRAMS
 from etcompile.plan.step import ObjectRef
 
@@ -84,8 +84,9 @@ def lost_with(live: Object, desired: Object, manager: str) -> str | None:
     if kind in _DATA:
         return _DATA[kind]
     if kind == "Secret":
-        made = KEY_PAIR in (live["metadata"].get("annotations") or {})
-        return f"it holds {'a key pair' if made else 'values'} that may be nowhere else"
+        return (
+            f"it holds {'a key pair' if has_key_pair(live) else 'values'} that may be nowhere else"
+        )
     declared = [f"{part}.{key}" for part in _PARTS for key in desired.get(part) or ()]
     if keys := _foreign_keys(live, ownership(live, manager), declared):
         return f"it holds {', '.join(keys)}"
@@ -98,7 +99,7 @@ def left_because(live: Object) -> str | None:
     """Why an object that its job no longer needs is still not deleted with it; None if it is."""
     if live["kind"] == "PersistentVolumeClaim":
         return "it holds data"
-    if live["kind"] == "Secret" and KEY_PAIR not in (live["metadata"].get("annotations") or {}):
+    if live["kind"] == "Secret" and not has_key_pair(live):
         return "etcompile did not create it"
     return None
 

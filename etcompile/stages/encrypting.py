@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
-from etcompile import keypair
-from etcompile.backend import secrets
 from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
 from etcompile.digest import sha256
 from etcompile.encryption import RecipientError
 from etcompile.k8s.objects import Object
 from etcompile.load import Limits, access
 from etcompile.model import Job, SecretMode
-from etcompile.model.protocol import KEY_PAIR
+from etcompile.model.keypair import has_key_pair, key_pair, new_data
 from etcompile.options import Options
 
 if TYPE_CHECKING:
@@ -101,7 +99,7 @@ def _is_open(value: Object) -> bool:
         return not value.get("spec")
     if kind not in ("SealedSecret", "Secret") or value.get("data"):
         return False
-    return KEY_PAIR in (value["metadata"].get("annotations") or {})
+    return has_key_pair(value)
 
 
 def _filling(reader: "Recipient", options: Options) -> Fill:
@@ -118,16 +116,15 @@ def _filling(reader: "Recipient", options: Options) -> Fill:
             return value, [
                 diagnose(codes.ENCRYPTED_NEEDS_FOLDER, place, job=job.name, kind=reader.mode.kind)
             ]
-        shape = secrets.key_pair(job.credentials)
+        pair = key_pair(job.credentials)
         if (standing := last.of(value)) is None:
             if last.damaged:
                 return value, [_unreadable(value, last)]
             try:
-                return reader.encrypted(value, keypair.new_secret(shape, job.name)), ()
+                return reader.encrypted(value, new_data(pair, job.name)), ()
             except RecipientError as error:
                 return value, [refused(reader.mode, error)]
-        keys = {"config" if half == "config" else key for half, key in shape.items()}
-        if problem := reader.problem(value, standing.data, keys):
+        if problem := reader.problem(value, standing.data, pair.keys):
             facts = {"what": _what(value), "problem": problem.text}
             advice = f"{problem.stay}; or begin a run with a key pair of its own: {_run(job)}"
             where = standing.locate(("metadata", "name"))

@@ -12,11 +12,10 @@ from typing import Any
 from msgspec import Struct, structs
 
 from etcompile.backend.secrets import csi, encrypted, existing, external, runtime
-from etcompile.backend.secrets.runtime import key_pair
 from etcompile.model import Job, SecretMode, SshCredentials
 from etcompile.model.settings import SecretKind
 
-__all__ = ["generated", "key_pair", "namespace_reason", "resolve"]
+__all__ = ["generated", "namespace_reason", "resolve"]
 
 
 class _Mode(Struct, frozen=True):
