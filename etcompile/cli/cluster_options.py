@@ -1,7 +1,7 @@
 """Options of the commands that talk to a cluster: which one, and how to write to it."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,6 +14,7 @@ from etcompile.plan.rights import Rights
 
 if TYPE_CHECKING:
     from etcompile.kubeapi import Cluster, Repeat
+    from etcompile.plan.sets import JobSet
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -207,3 +208,24 @@ def connection_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(_CONNECTION):
         command = option(command)
     return command
+
+
+def set_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds `--set`."""
+    return click.option(
+        "--set",
+        "set_name",
+        metavar="NAME",
+        help="Name of the set of jobs that the PATHs are. A job that was applied with it and is no"
+        " longer declared is pruned.  [default: the folder, if every PATH is one]",
+    )(command)
+
+
+def job_set(paths: Sequence[str], name: str | None, namespace: str) -> "JobSet | None":
+    """The set that PATHs are, by the folders or by `--set`."""
+    from etcompile.operations import job_sets
+
+    try:
+        return job_sets.job_set(paths, name, namespace)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--set") from error

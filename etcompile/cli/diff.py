@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 from msgspec import structs
@@ -14,9 +14,11 @@ from etcompile.cli.cluster_options import (
     Connection,
     RightsOptions,
     connection_options,
+    job_set,
+    rights,
     rights_options,
+    set_option,
 )
-from etcompile.cli.job_sets import set_option
 from etcompile.cli.options import (
     REFUSED,
     CompileOptions,
@@ -29,9 +31,13 @@ from etcompile.cli.options import (
 from etcompile.cli.sections import SectionedCommand
 from etcompile.cli.structs import takes
 from etcompile.cli.suggestion import Choice
-from etcompile.compiler import compile  # noqa: A004
+from etcompile.compiler import Compilation, Options, compile  # noqa: A004
 from etcompile.diagnostics import codes, diagnose
+from etcompile.load.revision import RevisionError
 from etcompile.plan.step import Plan
+
+if TYPE_CHECKING:
+    from etcompile.operations.comparison import Comparison
 
 DIFFERENT = 1
 """Exit code: there are differences."""
@@ -87,7 +93,6 @@ def command(ctx: click.Context, given: DiffOptions) -> None:
     PATH is as for render. Exit codes: 0 no differences, 1 differences, 2 an error. Nothing is
     written to the cluster. Values of Secrets are never shown.
     """
-    from etcompile.cli.against import compared
     from etcompile.plan.turns import ring
 
     chosen = structs.replace(options(given), **_keys(given.against))
@@ -95,7 +100,7 @@ def command(ctx: click.Context, given: DiffOptions) -> None:
     if refuses(compilation.diagnostics, given):
         tell(compilation.findings, given)
         ctx.exit(REFUSED)
-    outcome = compared(compilation, chosen, given)
+    outcome = _compared(compilation, chosen, given)
     found = [*outcome.diagnostics]
     if outcome.plan is not None and (told := ring(outcome.plan.steps)):
         found.append(diagnose(codes.DEADLOCK, None, ring=told))
@@ -110,6 +115,32 @@ def command(ctx: click.Context, given: DiffOptions) -> None:
         sys.stdout.buffer.write(text.encode(errors="replace"))
     sys.stdout.flush()
     ctx.exit(DIFFERENT if plan.differs and not given.exit_zero else 0)
+
+
+def _compared(compilation: Compilation, options: Options, given: DiffOptions) -> "Comparison":
+    """The plan against what `--against` names."""
+    from etcompile.operations.comparison import Comparison, compared
+
+    if given.against == "cluster":
+        from etcompile.kubeapi import ClusterError
+        from etcompile.operations.planning import live_comparison
+
+        may = rights(given.rights)
+        try:
+            with given.connection.connect(given.namespace) as cluster:
+                jobs = job_set(given.paths, given.set_name, cluster.namespace)
+                live = live_comparison(compilation, cluster, may, job_set=jobs)
+                found = Comparison(live.plan, live.diagnostics)
+        except ClusterError as error:
+            found = Comparison(None, (error.diagnostic,))
+    else:
+        try:
+            ignored = rights(given.rights).ignored
+            found = compared(compilation, given.against, given.paths, options, ignored)
+        except RevisionError as error:
+            problem = f"{error}; it takes cluster, a folder, a revision, or REVISION:FOLDER"
+            raise click.BadParameter(problem, param_hint="--against") from error
+    return found.limited(given.rights.targets)
 
 
 def _keys(against: str) -> dict[str, Any]:

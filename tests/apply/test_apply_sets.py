@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from etcompile.cli.job_sets import job_set
+from etcompile.operations import job_set
 from specs import training_job
 
 

@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from etcompile.cli.rolling import _values
 from etcompile.diagnostics.excerpts import excerpt, excerpts
 from etcompile.emit import to_yaml
+from etcompile.operations.execution import _values
 from etcompile.plan.show.text import text
 from etcompile.plan.step import FieldChange, ObjectRef, Plan, Step
 

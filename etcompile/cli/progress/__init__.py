@@ -25,7 +25,7 @@ class Progress(Protocol):
     def repeat(self, repeat: Repeat) -> None:
         """A request is sent again; told from any thread."""
 
-    def end(self, outcome: Outcome, code: int) -> None:
+    def end(self, outcome: Outcome) -> None:
         """It is over: says what is not as it should be, always."""
 
     def conclude(self, code: int, diagnostics: Sequence[Diagnostic]) -> None:

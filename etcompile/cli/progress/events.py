@@ -46,11 +46,11 @@ class Events:
         """Says that a request is sent again."""
         self._write("repeat", reason=str(repeat))
 
-    def end(self, outcome: Outcome, code: int) -> None:
+    def end(self, outcome: Outcome) -> None:
         """Says how it ended."""
         self._write(
             "end",
-            exit=code,
+            exit=outcome.code,
             done=len(outcome.done),
             deleted=len(outcome.deleted),
             interrupted=outcome.interrupted,

@@ -61,7 +61,7 @@ class Lines:
         if not self._quiet:
             self._write(self._painted(str(repeat), "33"))
 
-    def end(self, outcome: Outcome, code: int) -> None:  # noqa: ARG002 - the shell shows the code
+    def end(self, outcome: Outcome) -> None:
         """Says how it ended, and lists what is not as it should be."""
         for line in self.ending(outcome):
             self._write(line)

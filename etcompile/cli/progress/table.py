@@ -92,10 +92,10 @@ class Table:
         with self._lock:
             self._note = str(repeat)
 
-    def end(self, outcome: Outcome, code: int) -> None:
+    def end(self, outcome: Outcome) -> None:
         """Takes the table away, and says how it ended."""
         self._live.stop()
-        self._lines.end(outcome, code)
+        self._lines.end(outcome)
 
     def conclude(self, code: int, diagnostics: Sequence[Diagnostic]) -> None:
         """Says nothing: a table is for people, who are told by the diagnostics."""

@@ -1,33 +1,29 @@
-"""The left side of `etcompile diff`: what is there now, in a cluster, a folder or a revision."""
+"""The left side of `etcompile diff` where it is no cluster: a folder, or a Git revision."""
 
 import os
 import posixpath
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import click
 from msgspec import Struct, structs
 
 from etcompile import emit
-from etcompile.cli.cluster_options import rights
-from etcompile.cli.declarations import declarations
-from etcompile.cli.targets import not_found
 from etcompile.compiler import Compilation, Options, compile  # noqa: A004
 from etcompile.diagnostics import Diagnostic, Severity, codes, diagnose
 from etcompile.load.revision import Revision, RevisionError, revision, unpack
+from etcompile.operations.declarations import declarations
+from etcompile.operations.targets import not_found
 from etcompile.overlays.files import shipped
+from etcompile.plan.ignoring import Ignored
 from etcompile.plan.planning import plan
 from etcompile.plan.rights import Rights
 from etcompile.plan.step import Plan
 from etcompile.plan.targeting import targeted
 
-if TYPE_CHECKING:
-    from etcompile.cli.diff import DiffOptions
 
-
-class Outcome(Struct, frozen=True):
+class Comparison(Struct, frozen=True):
     """A plan, or why there is none.
 
     Args:
@@ -38,75 +34,54 @@ class Outcome(Struct, frozen=True):
     plan: Plan | None
     diagnostics: tuple[Diagnostic, ...] = ()
 
+    def limited(self, targets: Sequence[str]) -> "Comparison":
+        """The same with the named objects only.
 
-def compared(compilation: Compilation, options: Options, given: "DiffOptions") -> Outcome:
-    """The plan against what `--against` names.
+        Args:
+            targets: `NAME`, `KIND/NAME` or `NAMESPACE/KIND/NAME`; all objects if there are none.
+        """
+        if self.plan is None or not targets:
+            return self
+        if problems := not_found(self.plan, targets):
+            return Comparison(None, (*self.diagnostics, *problems))
+        return structs.replace(self, plan=targeted(self.plan, targets))
+
+
+def compared(
+    compilation: Compilation,
+    against: str,
+    paths: Sequence[str],
+    options: Options,
+    ignored: tuple[Ignored, ...] = (),
+) -> Comparison:
+    """What has changed since a folder or a Git revision, as the plan that would bring it about.
 
     Args:
         compilation: The right side.
+        against: A folder of manifests or job files; a Git revision, at which the same paths are
+            compiled with the same options; or `REV:DIR`, a folder of a revision.
+        paths: What was compiled.
         options: How it was compiled.
-        given: The command line's options.
+        ignored: Fields that may differ.
 
     Raises:
-        click.BadParameter: `--against` names nothing that there is.
+        RevisionError: `against` names nothing that there is.
     """
-    against = given.against
-    if against == "cluster":
-        return _limited(_cluster(compilation, rights(given.rights), given), given.rights.targets)
     if Path(against).is_dir():
-        left = _folder(against, options)
-        found = _declared(compilation, left, against, rights(given.rights))
-        return _limited(found, given.rights.targets)
+        return _declared(compilation, _folder(against, options), against, ignored)
     with tempfile.TemporaryDirectory(prefix="etcompile-") as folder:
-        try:
-            left = _revision(against, given.paths, options, Path(folder))
-        except RevisionError as error:
-            problem = f"{error}; it takes cluster, a folder, a revision, or REVISION:FOLDER"
-            raise click.BadParameter(problem, param_hint="--against") from error
-        found = _declared(compilation, left, f"revision {against}", rights(given.rights))
-        return _limited(found, given.rights.targets)
+        left = _revision(against, paths, options, Path(folder))
+        return _declared(compilation, left, f"revision {against}", ignored)
 
 
-def _limited(outcome: Outcome, targets: Sequence[str]) -> Outcome:
-    """The outcome with the named objects only."""
-    if outcome.plan is None or not targets:
-        return outcome
-    if problems := not_found(outcome.plan, targets):
-        return Outcome(None, (*outcome.diagnostics, *problems))
-    return structs.replace(outcome, plan=targeted(outcome.plan, targets))
-
-
-def _cluster(compilation: Compilation, rights: Rights, given: "DiffOptions") -> Outcome:
-    from etcompile.cli.job_sets import job_set
-    from etcompile.cli.planned import planned
-    from etcompile.kubeapi import ClusterError
-    from etcompile.rollout.preflight import unusable_namespaces
-
-    try:
-        with given.connection.connect(given.namespace) as cluster:
-            found = job_set(given.paths, given.set_name, cluster.namespace)
-            made = planned(compilation, cluster, rights, job_set=found)
-            unusable = [
-                diagnose(
-                    codes.UNUSABLE_NAMESPACE,
-                    None,
-                    namespace=one.ref.name,
-                    problem=one.reasons[0].removeprefix("it "),
-                    advice=one.hint,
-                )
-                for one in unusable_namespaces(cluster, made.plan)
-            ]
-            return Outcome(made.plan, (*made.diagnostics, *unusable))
-    except ClusterError as error:
-        return Outcome(None, (error.diagnostic,))
-
-
-def _declared(compilation: Compilation, left: Compilation, name: str, rights: Rights) -> Outcome:
+def _declared(
+    compilation: Compilation, left: Compilation, name: str, ignored: tuple[Ignored, ...]
+) -> Comparison:
     errors = tuple(one for one in left.diagnostics if one.severity is Severity.ERROR)
     if errors:
-        return Outcome(None, (*errors, diagnose(codes.LEFT_SIDE, None, side=name)))
-    right, whole = declarations(compilation), Rights(whole=True, ignored=rights.ignored)
-    return Outcome(plan(right, left.in_order(), emit.wave, whole, against=name))
+        return Comparison(None, (*errors, diagnose(codes.LEFT_SIDE, None, side=name)))
+    right, whole = declarations(compilation), Rights(whole=True, ignored=ignored)
+    return Comparison(plan(right, left.in_order(), emit.wave, whole, against=name))
 
 
 def _folder(path: str, options: Options) -> Compilation:

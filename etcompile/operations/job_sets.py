@@ -11,27 +11,13 @@ import os
 import re
 import socket
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-import click
 
 from etcompile.plan.sets import JobSet
 
 _NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,48}[A-Za-z0-9])?")
 _REMOTE = re.compile(r"^(?:[a-z+]+://)?(?:[^@/]*@)?([^/:]+)(?::\d+(?=/))?[:/]+(.+?)(?:\.git)?/*$")
-
-
-def set_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds `--set`."""
-    return click.option(
-        "--set",
-        "set_name",
-        metavar="NAME",
-        help="Name of the set of jobs that the PATHs are. A job that was applied with it and is no"
-        " longer declared is pruned.  [default: the folder, if every PATH is one]",
-    )(command)
 
 
 def job_set(paths: Sequence[str], name: str | None, namespace: str) -> JobSet | None:
@@ -43,12 +29,13 @@ def job_set(paths: Sequence[str], name: str | None, namespace: str) -> JobSet | 
         namespace: The namespace of documents that name none.
 
     Raises:
-        click.BadParameter: it cannot be the value of a label.
+        ValueError: it cannot be the value of a label.
     """
     if name is not None:
         if not _NAME.fullmatch(name):
-            problem = f"'{name}' is not a name of at most 50 letters, digits, '-', '_' and '.'"
-            raise click.BadParameter(problem, param_hint="--set")
+            raise ValueError(
+                f"'{name}' is not a name of at most 50 letters, digits, '-', '_' and '.'"
+            )
         return JobSet(f"{name}-{_digest([namespace])}", f"--set {name}")
     folders = [Path(path).resolve() for path in paths if path != "-" and Path(path).is_dir()]
     if not paths or len(folders) != len(paths):

@@ -1,43 +1,23 @@
-"""A plan to a rollout and an exit code: what `apply` and `delete` do alike.
+"""A proposal, carried out: what `apply`, `delete` and `restart` do alike."""
 
-Refusals come first, all of them, and nothing is written while there is one: those that the plan
-knows, then those that the API server finds in a dry run. Then signals are ours until the end.
-"""
-
-import os
-import signal
-import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from msgspec import Struct, field, structs
+from msgspec import structs
 
-from etcompile.cli.progress import Progress
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.diagnostics.excerpts import excerpt, excerpts
-from etcompile.k8s.objects import Object
 from etcompile.kubeapi import Cluster
-from etcompile.plan.rights import Rights
-from etcompile.plan.sets import JobSet
+from etcompile.operations.proposal import Proposal, Result
 from etcompile.plan.show.alike import listed, value
-from etcompile.plan.step import FieldChange, ObjectRef, Plan, Step
-from etcompile.rollout import Choices, Outcome, Refusal, Rollout
+from etcompile.plan.step import FieldChange, Plan, Step
+from etcompile.rollout import Choices, Happening, Outcome, Refusal, Rollout
 from etcompile.rollout.inventory import Inventories
-from etcompile.rollout.outcome import (
-    CLUSTER,
-    CONFLICT,
-    INTERRUPTED,
-    REPLACEMENT,
-    after,
-    unbegun,
-)
+from etcompile.rollout.outcome import CLUSTER, CONFLICT, REPLACEMENT, after, unbegun
 from etcompile.rollout.permissions import denied, needs
 from etcompile.rollout.preflight import refusals
-from etcompile.rollout.reasons import Standing
-from etcompile.rollout.targets import Key
 from etcompile.rollout.writing import Writer
 
 _CODES = {
@@ -55,42 +35,13 @@ _HINTS = {
 _LONGEST = 80
 
 
-class Facts(Struct, frozen=True):
-    """What a rollout has to know besides the plan.
+def refused(proposal: Proposal) -> Result | None:
+    """What stands in the way of a proposal, as far as its plan knows; None if nothing.
 
     Args:
-        secrets: The Secrets with values.
-        deciding: By job, whose success is the run's.
-        seen: How far objects are.
-        kept: By job, members of its ApplySet that stay; None for those that the plan leaves alone.
-        job_set: The set of jobs that is applied; None for single files.
-        orphans: The titles of its jobs that are not declared any more.
-        accepted: The objects whose planned update the API server has accepted in a dry run.
+        proposal: The proposal.
     """
-
-    secrets: Mapping[ObjectRef, Object] = field(default_factory=dict)
-    deciding: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
-    seen: Mapping[Key, Standing] = field(default_factory=dict)
-    kept: Mapping[str, Sequence[ObjectRef]] | None = None
-    job_set: JobSet | None = None
-    orphans: frozenset[str] = frozenset()
-    accepted: frozenset[ObjectRef] = frozenset()
-
-
-class Done(Struct, frozen=True):
-    """What a command ends with.
-
-    Args:
-        code: The exit code.
-        diagnostics: What is wrong.
-    """
-
-    code: int
-    diagnostics: tuple[Diagnostic, ...] = ()
-
-
-def refused_steps(plan: Plan) -> Done | None:
-    """What the plan itself refuses; None if nothing."""
+    plan = proposal.whole
     if not plan.refused:
         return None
     if any(one.action == "conflict" for one in plan.refused):
@@ -101,90 +52,78 @@ def refused_steps(plan: Plan) -> Done | None:
     for step in plan.refused:
         told = not step.changes and step.needs in (None, "room")
         alike.setdefault(step.reasons if told else step.id, []).append(step)
-    return Done(code, tuple(map(_of_steps, alike.values())))
+    return Result(code, tuple(map(_of_steps, alike.values())))
 
 
-def rolled_out(
+def execute(
     cluster: Cluster,
-    plan: Plan,
-    rights: Rights,
-    choices: Choices,
-    facts: Facts,
-    shown: Progress,
+    proposal: Proposal,
+    choices: Choices | None = None,
     *,
     dry_run: bool = False,
-    before: Sequence[Plan] = (),
-    pause: float = 0.0,
-) -> Done:
-    """Does a plan that is not refused.
+    begin: Callable[[Plan], None] = lambda _: None,
+    tell: Callable[[Happening], None] = lambda _: None,
+    end: Callable[[Outcome], None] = lambda _: None,
+    during: Callable[[Rollout], AbstractContextManager[object]] = nullcontext,
+) -> Result:
+    """Does what is proposed, or says why nothing of it is done.
+
+    Refusals come first, all of them, and nothing is written while there is one: those that the
+    plan knows, then those that the API server finds in a dry run.
 
     Args:
         cluster: The cluster.
-        plan: The plan.
-        rights: What may be done.
-        choices: How to do it.
-        facts: What else there is to know.
-        shown: Shows it.
+        proposal: What is to be done.
+        choices: What to wait for, how long, and how many writes at once.
         dry_run: Only ask the API server what it has against it.
-        before: Plans that are done first, one after the other: what is left of one stops the rest.
-        pause: Seconds between two of them.
+        begin: Is told that the plan is about to be done.
+        tell: Is told of each change of state of an object, from this thread.
+        end: Is told what it came to, also when it ends by an exception.
+        during: A context that surrounds each part of it. Its `interrupt()` may be called from any
+            thread and from signal handlers, and ends the rollout after the requests under way.
     """
-    parts = [*before, plan]
-    whole = structs.replace(plan, steps=tuple(step for part in parts for step in part.steps))
+    plan, choices = proposal.whole, choices or Choices()
+    if (known := refused(proposal)) is not None:
+        return known
     sets = Inventories(
-        cluster, whole, adopt=rights.adopt, job_set=facts.job_set, orphans=facts.orphans
+        cluster,
+        plan,
+        adopt=proposal.rights.adopt,
+        job_set=proposal.job_set,
+        orphans=proposal.orphans,
     )
-    writer = Writer(cluster, rights, facts.secrets, sets.id)
-    needed = needs(whole, sets.accesses(), waits=choices.wait != "none")
+    writer = Writer(cluster, proposal.rights, proposal.secrets, sets.id)
+    needed = needs(plan, sets.accesses(), waits=choices.wait != "none")
     found = denied(cluster, needed, choices.concurrency) or sets.refusals()
     found = found or refusals(
-        cluster, whole, writer, choices.concurrency, dry_run=dry_run, accepted=facts.accepted
+        cluster, plan, writer, choices.concurrency, dry_run=dry_run, accepted=proposal.accepted
     )
     if found or dry_run:
         ends = (one.code for one in found if not one.passes)
-        return Done(min(ends, default=0), _all_told(found))
-    shown.begin(whole)
+        return Result(min(ends, default=0), _all_told(found))
+    begin(plan)
     outcome = Outcome(interrupted=True)
-    end = None if choices.timeout is None else time.monotonic() + choices.timeout
+    until = None if choices.timeout is None else time.monotonic() + choices.timeout
+    parts = (*proposal.before, proposal.plan)
     try:
         for place, part in enumerate(parts):
-            if place and pause:
-                time.sleep(pause)
-            if end is not None:
-                choices = structs.replace(choices, timeout=max(0.0, end - time.monotonic()))
+            if place and proposal.pause:
+                time.sleep(proposal.pause)
+            if until is not None:
+                choices = structs.replace(choices, timeout=max(0.0, until - time.monotonic()))
             rollout = Rollout(
-                *(cluster, part, writer, sets, choices, shown.tell),
-                *(facts.seen, facts.deciding, facts.kept),
+                *(cluster, part, writer, sets, choices, tell),
+                *(proposal.seen, proposal.deciding, proposal.kept),
             )
-            with _signals(rollout):
+            with during(rollout):
                 one = rollout.run()
             outcome = one if not place else after(outcome, one)
             if outcome.code:
                 outcome = unbegun(outcome, parts[place + 1 :])
                 break
     finally:
-        shown.end(outcome, outcome.code)
-    return Done(outcome.code, _all_told(outcome.refusals))
-
-
-@contextmanager
-def _signals(rollout: Rollout) -> Iterator[None]:
-    """SIGINT and SIGTERM end the rollout in order; a second one ends the process."""
-    heard: list[int] = []
-
-    def stop(number: int, _frame: FrameType | None) -> None:
-        if heard:
-            sys.stderr.write("\x1b[?25h" if sys.stderr.isatty() else "")  # the table hid the cursor
-            os._exit(INTERRUPTED)
-        heard.append(number)
-        rollout.interrupt()
-
-    before = {one: signal.signal(one, stop) for one in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        end(outcome)
+    return Result(outcome.code, _all_told(outcome.refusals), outcome)
 
 
 def _of_steps(steps: Sequence[Step]) -> Diagnostic:

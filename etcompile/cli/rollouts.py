@@ -1,0 +1,193 @@
+"""What the commands share that change a cluster: questions, signals, and how they end."""
+
+import gc
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
+
+import click
+
+from etcompile import emit
+from etcompile.cli.options import TalkOptions, colored, talks, tell
+from etcompile.diagnostics import Diagnostic, codes, diagnose
+from etcompile.plan.classes import PRUNES
+from etcompile.plan.show.alike import MARKS, destroyed, toll
+from etcompile.plan.step import Plan
+
+if TYPE_CHECKING:
+    from etcompile.kubeapi import Cluster
+    from etcompile.operations.proposal import Proposal, Result
+    from etcompile.rollout import Choices, Rollout
+
+REFUSED = 7
+"""Exit code: the input is refused."""
+UNREACHED = 6
+"""Exit code: the cluster, or the way to it."""
+INTERRUPTED = 130
+"""Exit code: somebody ended it before there was a rollout."""
+_LISTED = 20
+"""Lines of objects that a question lists."""
+
+
+def consent_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds `--yes`."""
+    return click.option(
+        "-y", "--yes", is_flag=True, help="Do not ask before objects are deleted or replaced."
+    )(command)
+
+
+class Session:
+    """A command that changes a cluster, from its start to its exit code.
+
+    Args:
+        ctx: The command's context.
+        given: How to tell what is wrong.
+        output: How to show the rollout: `text` or `json`.
+    """
+
+    def __init__(self, ctx: click.Context, given: TalkOptions, output: str) -> None:
+        from etcompile.cli.progress import progress
+
+        gc.enable()  # a rollout may take days
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        color = colored(given.color, sys.stdout)
+        self.shown = progress(output, quiet=given.quiet, color=color)
+        self.said: tuple[Diagnostic, ...] = ()
+        """What is still to be told."""
+        self._ctx = ctx
+        self._given = given
+        self._output = output
+
+    def leave(self, code: int, diagnostics: Sequence[Diagnostic]) -> NoReturn:
+        """Ends the command, and says so to programs as well."""
+        told = (*self.said, *diagnostics)
+        self.shown.conclude(code, told)
+        tell(told, self._given)
+        self._ctx.exit(code)
+
+    @contextmanager
+    def concluded(self) -> Iterator[None]:
+        """Ends the command when it is interrupted, or the cluster cannot be asked."""
+        from etcompile.kubeapi import ClusterError
+        from etcompile.operations.proposal import ImpossibleError
+
+        try:
+            yield
+        except KeyboardInterrupt:
+            self.shown.conclude(INTERRUPTED, ())
+            raise
+        except ImpossibleError as error:
+            self.leave(error.result.code, error.result.diagnostics)
+        except ClusterError as error:
+            self.leave(UNREACHED, [error.diagnostic])
+
+    def carry_out(
+        self,
+        cluster: "Cluster",
+        proposal: "Proposal",
+        choices: "Choices",
+        *,
+        dry_run: Literal["server", "client"] | None,
+        yes: bool,
+    ) -> "Result":
+        """Shows what is proposed, or asks whether it may be done, and does it."""
+        from etcompile.operations.execution import execute, refused
+        from etcompile.operations.proposal import Result
+
+        plan = proposal.whole
+        if dry_run:
+            _write(plan, self._output, color=colored(self._given.color, sys.stdout))
+        if (result := refused(proposal)) is None and dry_run == "client":
+            result = Result(0)
+        if result is None and not dry_run and not consents(plan, yes=yes):
+            result = Result(INTERRUPTED, (diagnose(codes.NOT_CONFIRMED, None),))
+        if result is not None:
+            return result
+        result = execute(
+            cluster,
+            proposal,
+            choices,
+            dry_run=dry_run == "server",
+            begin=self.shown.begin,
+            tell=self.shown.tell,
+            end=self.shown.end,
+            during=_signals,
+        )
+        left = [step for step in plan.steps if step.action == "unmanaged"]
+        could = [step for step in left if any(PRUNES in reason for reason in step.reasons)]
+        if could and talks(self._given) and self._output == "text":
+            count = f"{len(could)} object{'s are' if len(could) > 1 else ' is'}"
+            click.echo(f"{count} no longer in the files, and kept: --prune deletes them", err=True)
+        return result
+
+
+def limit(wait: str, timeout: float | None) -> float | None:
+    """Seconds for a rollout, by `--timeout` and its default; None for no limit."""
+    if timeout is None and wait != "complete":
+        timeout = 900.0
+    return timeout or None
+
+
+def consents(plan: Plan, *, yes: bool) -> bool:
+    """Whether a plan may delete what it deletes.
+
+    On a terminal the objects are listed and somebody answers. Elsewhere nobody can answer, and
+    the options that the plan needed for its deletions have asked for them already.
+
+    Args:
+        plan: The plan, without refusals.
+        yes: The answer is known.
+    """
+    groups = destroyed(plan)
+    if not groups or yes or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return True
+    click.echo(f"{toll(plan)}:", err=True)
+    for group in groups[:_LISTED]:
+        reason = f" ({', '.join(group.reasons)})" if group.reasons else ""
+        click.echo(f"  {MARKS[group.first.action]:>3} {group.title}{reason}", err=True)
+    if len(groups) > _LISTED:
+        click.echo(f"  … and {len(groups) - _LISTED} more", err=True)
+    try:
+        return click.confirm("Continue?", default=False, err=True)
+    except click.Abort:
+        click.echo(err=True)
+        return False
+
+
+@contextmanager
+def _signals(rollout: "Rollout") -> Iterator[None]:
+    """SIGINT and SIGTERM end the rollout in order; a second one ends the process."""
+    heard: list[int] = []
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        if heard:
+            sys.stderr.write("\x1b[?25h" if sys.stderr.isatty() else "")  # the table hid the cursor
+            os._exit(INTERRUPTED)
+        heard.append(number)
+        rollout.interrupt()
+
+    before = {one: signal.signal(one, stop) for one in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _write(plan: Plan, output: str, *, color: bool) -> None:
+    """Writes the plan, as `diff` does."""
+    if output == "json":
+        from etcompile.plan.document import plan_value
+
+        text = json.dumps(plan_value(plan, whole=False), ensure_ascii=False) + "\n"
+    else:
+        from etcompile.plan.show.text import text as lines
+
+        text = "".join(f"{line}\n" for line in lines(plan, emit.to_yaml, color=color))
+    sys.stdout.buffer.write(text.encode(errors="replace"))
+    sys.stdout.flush()

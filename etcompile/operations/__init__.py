@@ -1,0 +1,75 @@
+"""What the commands do to a cluster, for programs: propose, look at it, carry it out.
+
+    compilation = etcompile.compile(["jobs/"])
+    with operations.connect(context="prod") as cluster:
+        proposal = operations.apply_proposal(compilation, cluster)
+        for step in proposal.plan.steps:
+            print(step.action, step.ref)
+        result = operations.execute(cluster, proposal, tell=print)
+
+Apart from the command line, which adds options, questions, signals and exit codes. `planning` is
+what `apply` and `diff` compare with a cluster, `comparison` what `diff` compares with a folder or
+a Git revision, `saved` a plan that was written to a file.
+"""
+
+import importlib
+
+# Not from `typing`, and nothing at once: `etcompile diff --against DIR` needs no client.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from etcompile.kubeapi import ClusterError, connect
+    from etcompile.operations.comparison import Comparison, compared
+    from etcompile.operations.deletion import delete_proposal
+    from etcompile.operations.execution import execute, refused
+    from etcompile.operations.job_sets import job_set
+    from etcompile.operations.planning import apply_proposal
+    from etcompile.operations.proposal import ImpossibleError, Proposal, Result
+    from etcompile.operations.restart import restart_proposal
+    from etcompile.operations.saved import saved_plan, saved_proposal
+    from etcompile.plan.rights import Rights
+    from etcompile.rollout import Choices, Happening, Outcome
+
+__all__ = [
+    "Choices",
+    "ClusterError",
+    "Comparison",
+    "Happening",
+    "ImpossibleError",
+    "Outcome",
+    "Proposal",
+    "Result",
+    "Rights",
+    "apply_proposal",
+    "compared",
+    "connect",
+    "delete_proposal",
+    "execute",
+    "job_set",
+    "refused",
+    "restart_proposal",
+    "saved_plan",
+    "saved_proposal",
+]
+
+_HOMES = {
+    **dict.fromkeys(("ClusterError", "connect"), "kubeapi"),
+    **dict.fromkeys(("Comparison", "compared"), "operations.comparison"),
+    "delete_proposal": "operations.deletion",
+    **dict.fromkeys(("execute", "refused"), "operations.execution"),
+    "job_set": "operations.job_sets",
+    "apply_proposal": "operations.planning",
+    **dict.fromkeys(("ImpossibleError", "Proposal", "Result"), "operations.proposal"),
+    "restart_proposal": "operations.restart",
+    **dict.fromkeys(("saved_plan", "saved_proposal"), "operations.saved"),
+    "Rights": "plan.rights",
+    **dict.fromkeys(("Choices", "Happening", "Outcome"), "rollout"),
+}
+
+if not TYPE_CHECKING:  # a type checker would take any name for one of ours
+
+    def __getattr__(name: str) -> "Any":
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(importlib.import_module(f"etcompile.{_HOMES[name]}"), name)

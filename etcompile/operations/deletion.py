@@ -1,0 +1,130 @@
+"""Jobs of a cluster to what is deleted of them, and what stays."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from msgspec import structs
+
+from etcompile import emit
+from etcompile.compiler import Compilation
+from etcompile.diagnostics import Diagnostic, codes, diagnose
+from etcompile.k8s.objects import Object
+from etcompile.kubeapi import Cluster, ClusterError
+from etcompile.operations.proposal import ImpossibleError, Proposal, Result
+from etcompile.plan.claims import is_member, other_job
+from etcompile.plan.removing import left_beside, named_by, removal
+from etcompile.plan.rights import Rights
+from etcompile.plan.step import ObjectRef, Plan, Step, deletion, reference
+from etcompile.rollout.belongings import belongings, inventory_of
+from etcompile.rollout.outcome import CONFLICT, INPUT
+
+
+def delete_proposal(
+    cluster: Cluster,
+    jobs: Sequence[tuple[str | None, str]] = (),
+    compilation: Compilation | None = None,
+    *,
+    adopt: bool = False,
+    absent: Callable[[str, str], None] | None = None,
+) -> Proposal:
+    """What deletes jobs, all they consist of, and nothing else. Nothing is written.
+
+    Args:
+        cluster: The cluster.
+        jobs: Namespace and name of each; the default namespace if that is None.
+        compilation: Jobs as they are declared, in place of their names.
+        adopt: Also delete objects that another tool manages.
+        absent: Is told namespace and name of the declared jobs of which there is nothing.
+
+    Returns:
+        The proposal; what is kept is in its plan as `unmanaged`.
+
+    Raises:
+        ClusterError: the cluster cannot be read.
+        ImpossibleError: there is no such job, or one of another kind has the name of one of them.
+    """
+    groups = compilation.groups if compilation else ()
+    compiled = [value for group in groups if group.name for value in group.objects]
+    loose = [value for group in groups if not group.name for value in group.objects]
+    jobs = [*jobs, *((group.namespace, group.name) for group in groups if group.name)]
+    found: list[tuple[str, Object]] = []
+    unknown: list[Diagnostic] = []
+    members: dict[str, list[ObjectRef]] = {}
+    applied = set()
+    empty: list[Step] = []
+    for namespace, name in jobs:
+        where = namespace or cluster.namespace
+        title = f"{where}/{name}"
+        mine = [(title, value) for value in belongings(cluster, name, where)]
+        found += mine
+        parent = inventory_of(cluster, name, where)
+        if parent is not None:
+            applied.add(title)
+            if not mine:  # the watcher has removed the rest (ttlSecondsAfterFinished), or somebody
+                empty.append(deletion(parent, "nothing of the job is left in this inventory"))
+        members[title] = [reference(value) for _, value in mine if is_member(value)]
+        if parent is None and not mine and compilation is None:
+            unknown.append(_unknown(where, name))
+        elif parent is None and not mine and absent is not None:
+            absent(where, name)
+    if unknown:
+        raise ImpossibleError(Result(INPUT, tuple(unknown)))
+    if others := tuple(_others(compiled, (value for _, value in found), cluster.namespace)):
+        raise ImpossibleError(Result(CONFLICT, others))
+    plan = removal(
+        found,
+        emit.wave,
+        adopt=adopt,
+        applied=applied,
+        context=cluster.context or cluster.server,
+    )
+    used = _used(cluster, [*(value for _, value in found), *compiled], plan, loose)
+    plan = structs.replace(plan, steps=(*plan.steps, *empty, *used))
+    stays = {step.ref for step in plan.steps if step.action == "unmanaged"}
+    kept = {title: [ref for ref in refs if ref in stays] for title, refs in members.items()}
+    return Proposal(plan=plan, rights=Rights(adopt=adopt, prune=True), kept=kept)
+
+
+def _unknown(where: str, name: str) -> Diagnostic:
+    advice = f"etcompile status -n {where}"
+    return diagnose(codes.NO_SUCH_JOB_IN_CLUSTER, None, job=name, where=where, advice=advice)
+
+
+def _used(
+    cluster: Cluster, values: Sequence[Object], plan: Plan, others: Sequence[Object]
+) -> Iterator[Step]:
+    """What the jobs used and leave behind, as far as it is there."""
+    known = {(step.ref.kind, step.ref.namespace, step.ref.name) for step in plan.steps}
+    known |= {
+        (ref.kind, ref.namespace or cluster.namespace, ref.name) for ref in map(reference, others)
+    }
+    for ref in named_by(values, cluster.namespace):
+        if (ref.kind, ref.namespace, ref.name) in known:
+            continue
+        resource = cluster.resource(ref.api_version, ref.kind)
+        try:
+            live = cluster.get(resource, ref.name, ref.namespace, metadata_only=True)
+        except ClusterError as error:
+            if error.status != 403:
+                raise
+            continue  # who may not read it cannot be told of it
+        if live is not None:
+            yield left_beside({**live, "apiVersion": ref.api_version, "kind": ref.kind}, None)
+
+
+def _others(
+    compiled: Iterable[Object], found: Iterable[Object], namespace: str
+) -> Iterator[Diagnostic]:
+    """An error for each job of the files whose name a job of another kind has in the cluster."""
+    maps = {
+        (ref.namespace or namespace, ref.name): value
+        for value in compiled
+        if value["kind"] == "ConfigMap"
+        for ref in [reference(value)]
+    }
+    for live in found:
+        ref = reference(live)
+        declared = maps.get((ref.namespace, ref.name)) if ref.kind == "ConfigMap" else None
+        if declared is not None and (other := other_job(declared, live)):
+            problem = f"it belongs to the {other}, which is not the job of the files"
+            advice = f"etcompile delete --job {other.split()[-1]} deletes that one"
+            yield diagnose(codes.FOREIGN_OBJECT, None, object=ref, problem=problem, advice=advice)

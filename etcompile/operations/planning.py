@@ -1,0 +1,275 @@
+"""A compilation and a cluster to a proposal: what `diff` shows and `apply` does."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec import structs
+
+from etcompile import emit
+from etcompile.compiler import Compilation
+from etcompile.diagnostics import Diagnostic, Severity, codes, diagnose
+from etcompile.k8s.objects import Object
+from etcompile.kubeapi import Cluster, ClusterError
+from etcompile.operations.declarations import Inventories, declarations, job_title
+from etcompile.operations.proposal import ImpossibleError, Proposal, Result
+from etcompile.operations.targets import not_found
+from etcompile.plan.claims import is_member
+from etcompile.plan.classes import PRUNES
+from etcompile.plan.live import LiveObjects
+from etcompile.plan.planning import plan
+from etcompile.plan.removing import removal
+from etcompile.plan.rights import Rights
+from etcompile.plan.room import Read, with_room
+from etcompile.plan.sets import JobSet
+from etcompile.plan.step import IDLE, REMOVES, ObjectRef, Plan, Step, reference
+from etcompile.plan.targeting import targeted
+from etcompile.plan.turns import ring
+from etcompile.rollout.dryrun import DryRun, under_another_name
+from etcompile.rollout.inventory import members_left
+from etcompile.rollout.live import Live
+from etcompile.rollout.orphans import Orphan, orphans
+from etcompile.rollout.outcome import INPUT
+from etcompile.rollout.preflight import unusable_namespaces
+from etcompile.rollout.reasons import Standing, has_rule, standing
+from etcompile.rollout.refusing import quota_of
+from etcompile.rollout.targets import Key
+
+
+def apply_proposal(
+    compilation: Compilation,
+    cluster: Cluster,
+    rights: Rights | None = None,
+    *,
+    job_set: JobSet | None = None,
+    targets: Sequence[str] = (),
+) -> Proposal:
+    """What makes a cluster what was compiled. Nothing is written.
+
+    Args:
+        compilation: What was compiled.
+        cluster: The cluster.
+        rights: What may be done; if None, nothing is replaced, taken over or deleted.
+        job_set: The set of jobs that was compiled (`operations.job_set`): those of its jobs that
+            are not declared any more are pruned, or named.
+        targets: Limit it to these objects: `NAME`, `KIND/NAME` or `NAMESPACE/KIND/NAME`.
+
+    Raises:
+        ClusterError: the cluster cannot be read.
+        ImpossibleError: the compilation has errors, an object has no name, a target is no object
+            of the plan, or objects wait for each other.
+    """
+    if not compilation.ok or (problems := nameless(compilation)):
+        errors = [one for one in compilation.diagnostics if one.severity is Severity.ERROR]
+        raise ImpossibleError(Result(INPUT, tuple(errors or problems)))
+    return acyclic(_proposal(compilation, cluster, rights or Rights(), job_set, targets))
+
+
+def _proposal(
+    compilation: Compilation,
+    cluster: Cluster,
+    rights: Rights,
+    job_set: JobSet | None,
+    targets: Sequence[str] = (),
+    *,
+    founds: bool = True,
+) -> Proposal:
+    live = Live(cluster)
+    sets = Inventories(compilation, live)
+    declared = declarations(compilation, sets.wanted if founds else sets.ids, generated=True)
+    references = [reference(value) for value in compilation.in_order()]
+    references += [reference(value) for group in compilation.groups for value in group.generated]
+    server = DryRun(cluster)
+    beyond: dict[tuple[str, str, str, str], Object] = {}
+    seen: dict[Key, Standing] = {}
+    made = plan(
+        declared,
+        _once(live, sets, references, seen, beyond),
+        emit.wave,
+        rights,
+        context=cluster.context or cluster.server,
+        namespace=cluster.namespace,
+        ask=server.ask,
+    )
+    members: dict[str, tuple[ObjectRef, ...]] = {}
+    if job_set is not None:
+        jobs = {
+            (group.namespace or live.namespace, group.name)
+            for group in compilation.groups
+            if group.name is not None
+        }
+        # Left to its own controller, but not gone.
+        jobs |= {
+            (document.namespace or live.namespace, document.name or "")
+            for document in compilation.skipped
+        }
+        left = orphans(cluster, job_set, jobs, [live.namespace, *(where for where, _ in jobs)])
+        steps = _orphaned(left, rights, job_set)
+        acting = [step for step in made.steps if step.action not in IDLE]
+        idle = [step for step in made.steps if step.action in IDLE]
+        gone = [step for step in steps if step.action not in IDLE]
+        stays = [step for step in steps if step.action in IDLE]
+        members = {
+            orphan.title: tuple(reference(value) for value in orphan.objects if is_member(value))
+            for orphan in left
+        }
+        made = structs.replace(made, steps=(*acting, *gone, *idle, *stays))
+        beyond |= {reference(value).key: value for orphan in left for value in orphan.objects}
+    made = with_room(made, beyond, _quotas(cluster))
+    if problems := not_found(made, targets):
+        raise ImpossibleError(Result(INPUT, tuple(problems)))
+    made = targeted(made, targets)
+    return Proposal(
+        plan=made,
+        rights=rights,
+        secrets={
+            reference(value): value for value in compilation.in_order() if value["kind"] == "Secret"
+        },
+        deciding={
+            title: group.deciding
+            for group in compilation.groups
+            if (title := job_title(group.namespace, group.name))
+        },
+        seen=seen,
+        kept=_kept(members, made),
+        job_set=job_set,
+        orphans=frozenset(members),
+        accepted=frozenset(server.accepted),
+        diagnostics=_unasked(server, cluster),
+    )
+
+
+def live_comparison(
+    compilation: Compilation, cluster: Cluster, rights: Rights, *, job_set: JobSet | None = None
+) -> Proposal:
+    """What `apply_proposal` would propose, to look at; without inventories that are not there yet.
+
+    Args:
+        compilation: What was compiled.
+        cluster: The cluster.
+        rights: What may be done.
+        job_set: The set of jobs that was compiled.
+
+    Raises:
+        ClusterError: the cluster cannot be read.
+    """
+    found = _proposal(compilation, cluster, rights, job_set, founds=False)
+    unusable = [
+        diagnose(
+            codes.UNUSABLE_NAMESPACE,
+            None,
+            namespace=one.ref.name,
+            problem=one.reasons[0].removeprefix("it "),
+            advice=one.hint,
+        )
+        for one in unusable_namespaces(cluster, found.plan)
+    ]
+    return structs.replace(found, diagnostics=(*found.diagnostics, *unusable))
+
+
+def _quotas(cluster: Cluster) -> Read:
+    """Reads the ResourceQuotas of a namespace; a full one if that is all that can be learned."""
+
+    def read(namespace: str, wanted: Object) -> Sequence[Object]:
+        try:
+            return cluster.list(cluster.resource("v1", "ResourceQuota"), namespace).items
+        except ClusterError as error:
+            if error.status not in (403, 404):
+                raise
+        try:
+            cluster.create(under_another_name(wanted), dry_run=True)
+        except ClusterError as error:
+            full = quota_of(error)
+            return [full] if full is not None else []
+        return []
+
+    return read
+
+
+def _unasked(server: DryRun, cluster: Cluster) -> tuple[Diagnostic, ...]:
+    """That the API server was not asked which differences are some."""
+    if not server.denied:
+        return ()
+    where = cluster.context or cluster.server
+    return (diagnose(codes.ADMISSION_NOT_ASKED, None, cluster=where, problem=server.denied),)
+
+
+def _orphaned(left: Sequence[Orphan], rights: Rights, job_set: JobSet) -> tuple[Step, ...]:
+    """What to do about the objects of jobs that are not declared any more."""
+    found = [(orphan.title, value) for orphan in left for value in orphan.objects]
+    reason = f"its job is no longer in {job_set.source}"
+    titles = {orphan.title for orphan in left}
+    steps = removal(found, emit.wave, adopt=rights.adopt, applied=titles, reason=reason).steps
+    if rights.prune:
+        return tuple(_unmanaged(step, step.reasons) if step.needs else step for step in steps)
+    # Without order: nothing happens to them.
+    return tuple(
+        step if step.action == "unmanaged" else _unmanaged(step, (f"{reason}; {PRUNES}",))
+        for step in steps
+        if step.action != "wait"
+    )
+
+
+def _unmanaged(step: Step, reasons: tuple[str, ...]) -> Step:
+    return structs.replace(step, action="unmanaged", reasons=reasons, needs=None, after=())
+
+
+def _kept(members: Mapping[str, tuple[ObjectRef, ...]], plan: Plan) -> dict[str, list[ObjectRef]]:
+    """The members of each job's ApplySet that are not declared and that a plan leaves alone."""
+    removed = {step.ref for step in plan.steps if step.action in REMOVES}
+    orphaned = {job: [ref for ref in refs if ref not in removed] for job, refs in members.items()}
+    return {**members_left(plan), **orphaned}
+
+
+def _once(
+    live: LiveObjects,
+    sets: Inventories,
+    references: list[ObjectRef],
+    seen: dict[Key, Standing],
+    beyond: dict[tuple[str, str, str, str], Object],
+) -> Iterator[Object]:
+    """The live objects: those of the desired names, and members of the inventories beyond.
+
+    Notes how far the first are, while they pass.
+    """
+    named = [ref for ref in references if ref.name]
+    for value in live.get(named):
+        note(value, seen)
+        yield value
+    declared = {place_of(ref, live.namespace) for ref in named}
+    for value in sets.members(live):
+        ref = reference(value)
+        if place_of(ref, live.namespace) not in declared:
+            beyond[ref.key] = value
+            yield value
+
+
+def nameless(compilation: Compilation) -> list[Diagnostic]:
+    """An error for each object that has no name to apply it by."""
+    return [
+        diagnose(codes.NO_NAME_TO_APPLY, None, object=reference(value))
+        for value in compilation.in_order()
+        if not value["metadata"].get("name")
+    ]
+
+
+def acyclic(proposal: Proposal) -> Proposal:
+    """The proposal, whose objects do not wait for each other.
+
+    Raises:
+        ImpossibleError: they do.
+    """
+    if told := ring(proposal.plan.steps):
+        deadlock = diagnose(codes.DEADLOCK, None, ring=told)
+        raise ImpossibleError(Result(INPUT, (*proposal.diagnostics, deadlock)))
+    return proposal
+
+
+def note(value: Object, seen: dict[Key, Standing]) -> None:
+    """Notes how far a live object is."""
+    if has_rule(value["kind"]):
+        ref = reference(value)
+        seen[value["apiVersion"], ref.kind, ref.namespace or "", ref.name] = standing(value)
+
+
+def place_of(ref: ObjectRef, namespace: str) -> tuple[str, ...]:
+    """What tells an object from others in a cluster whose default namespace this is."""
+    return ref.group, ref.kind, ref.namespace or namespace, ref.name

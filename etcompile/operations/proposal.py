@@ -1,0 +1,79 @@
+"""What is to be done to a cluster, to look at before it is done, and what came of it."""
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct, field, structs
+
+from etcompile.diagnostics import Diagnostic
+from etcompile.k8s.objects import Object
+from etcompile.plan.rights import Rights
+from etcompile.plan.sets import JobSet
+from etcompile.plan.step import ObjectRef, Plan
+from etcompile.rollout.outcome import Outcome
+from etcompile.rollout.reasons import Standing
+from etcompile.rollout.targets import Key
+
+
+class Proposal(Struct, frozen=True, kw_only=True):
+    """A plan, and what its execution needs to know besides.
+
+    Args:
+        plan: The plan: `plan.steps`, in order, each with its `action`, `ref`, `reasons` and
+            `changes`; `plan.refused` are those that stand in its way.
+        rights: What may be done.
+        before: Plans that are done first, one after the other; what is left of one stops the rest.
+        pause: Seconds between two of them.
+        secrets: The Secrets with values, which no plan carries.
+        deciding: By job, whose success is the run's.
+        seen: How far objects are.
+        kept: By job, members of its ApplySet that stay; None for those that the plan leaves alone.
+        job_set: The set of jobs that is applied; None for single files.
+        orphans: The titles of its jobs that are not declared any more.
+        accepted: The objects whose planned update the API server has accepted in a dry run.
+        diagnostics: What could not be asked.
+    """
+
+    plan: Plan
+    rights: Rights = Rights()
+    before: tuple[Plan, ...] = ()
+    pause: float = 0.0
+    secrets: Mapping[ObjectRef, Object] = field(default_factory=dict)
+    deciding: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
+    seen: Mapping[Key, Standing] = field(default_factory=dict)
+    kept: Mapping[str, Sequence[ObjectRef]] | None = None
+    job_set: JobSet | None = None
+    orphans: frozenset[str] = frozenset()
+    accepted: frozenset[ObjectRef] = frozenset()
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+    @property
+    def whole(self) -> Plan:
+        """Everything that is to be done, as one plan."""
+        steps = (step for part in (*self.before, self.plan) for step in part.steps)
+        return structs.replace(self.plan, steps=tuple(steps))
+
+
+class Result(Struct, frozen=True):
+    """What came of an operation.
+
+    Args:
+        code: The exit code that `etcompile apply` has for it: 0 if all is well.
+        diagnostics: What is wrong.
+        outcome: What was done and what is left; None if nothing was begun.
+    """
+
+    code: int
+    diagnostics: tuple[Diagnostic, ...] = ()
+    outcome: Outcome | None = None
+
+
+class ImpossibleError(Exception):
+    """There is nothing to propose.
+
+    Args:
+        result: Why.
+    """
+
+    def __init__(self, result: Result) -> None:
+        super().__init__("; ".join(one.message for one in result.diagnostics))
+        self.result = result

@@ -1,0 +1,124 @@
+"""A job of a cluster to what runs it again, with new Pods."""
+
+from collections.abc import Sequence
+
+from etcompile import backend, emit
+from etcompile.diagnostics import codes, diagnose
+from etcompile.k8s.objects import LiveObject
+from etcompile.kubeapi import Cluster
+from etcompile.model.protocol import JOB_LABEL, MANAGER
+from etcompile.operations.proposal import ImpossibleError, Proposal, Result
+from etcompile.plan.claims import is_member, stranger
+from etcompile.plan.restarting import restart
+from etcompile.plan.rights import Rights
+from etcompile.plan.step import reference
+from etcompile.rollout.belongings import belongings, inventory_of
+from etcompile.rollout.live import Live
+from etcompile.rollout.outcome import INPUT
+from etcompile.stages.stored import StoredJobError
+from etcompile.status import Seen, seen
+from etcompile.status.deriving import HOSTS, RECORD, is_config
+from etcompile.watch.run_pods import StoredRun
+
+_NOTICED = 2.0
+"""Seconds in which a watcher notices that the Pods of a run are gone, and then that its record is.
+Until then it takes new Pods for such as are left of that run, and deletes them."""
+
+
+def restart_proposal(cluster: Cluster, job: str, *, adopt: bool = False) -> Proposal:
+    """What replaces all Pods of a job, as its last apply declared them. Nothing is written.
+
+    Args:
+        cluster: The cluster.
+        job: The name of the job, in the default namespace.
+        adopt: Also replace Pods that other people or tools look after.
+
+    Raises:
+        ClusterError: the cluster cannot be read.
+        NoSuchJobError: there is no such job.
+        ImpossibleError: it cannot be run.
+    """
+    found = seen(cluster, job, cluster.namespace)
+    run = _stored(found, job)
+    if run.job.run.suspended:
+        advice = "take the suspension out of the job's file, and apply it"
+        raise _impossible(job, "it is suspended", advice)
+    title = f"{run.namespace}/{job}"
+    pods = [
+        {**pod, "metadata": {**pod["metadata"], "namespace": run.namespace}}
+        for role in run.job.roles
+        for _, pod in run.pods(role.name, [member.index for member in role.members])
+    ]
+    live = {
+        reference(value): value
+        for value in (
+            *(one for one in found.objects.values() if one["kind"] in ("Pod", "Job")),
+            *Live(cluster).get([reference(pod) for pod in pods]),
+        )
+    }
+    records = _records(found, job)
+    plans = restart(
+        pods,
+        live.values(),
+        records,
+        emit.wave,
+        job=title,
+        waits=backend.waits(run.job),
+        config=run.uid,
+        applied=inventory_of(cluster, job, run.namespace) is not None,
+        adopt=adopt,
+        context=cluster.context or cluster.server,
+        namespace=cluster.namespace,
+    )
+    changing = {step.ref for step in plans.whole.steps if step.action in ("delete", "create")}
+    members = [
+        reference(value)
+        for value in belongings(cluster, job, run.namespace)
+        if is_member(value) and reference(value) not in changing
+    ]
+    return Proposal(
+        plan=plans.creation,
+        rights=Rights(adopt=adopt, prune=True),
+        before=(plans.removal, *((plans.records,) if records else ())),
+        pause=_NOTICED if records else 0.0,
+        deciding={title: backend.deciding(run.job)},
+        kept={title: members},
+    )
+
+
+def _impossible(job: str, problem: str, advice: str = "") -> ImpossibleError:
+    told = diagnose(codes.CANNOT_BE_RESTARTED, None, job=job, problem=problem, advice=advice)
+    return ImpossibleError(Result(INPUT, (told,)))
+
+
+def _stored(found: Seen, job: str) -> StoredRun:
+    """The job that its ConfigMap holds.
+
+    Raises:
+        ImpossibleError: there is none that can be run.
+    """
+    problem = ""
+    configs = [value for value in found.objects.values() if is_config(value)]
+    # A copy of it, which somebody made with its labels, is another one's or nobody's.
+    configs.sort(key=lambda value: stranger(value, MANAGER) is not None)
+    for value in configs:
+        try:
+            run = StoredRun(value)
+        except StoredJobError as error:
+            problem = str(error)
+            continue
+        if run.job.config_name == value["metadata"]["name"]:
+            return run
+        problem = problem or f"its ConfigMap is called {value['metadata']['name']}"
+        problem += f", and not {run.job.config_name}, for {value['metadata']['labels'][JOB_LABEL]}"
+    raise _impossible(job, problem)
+
+
+def _records(found: Seen, job: str) -> Sequence[LiveObject]:
+    """What was written down of the run: its record, and the live host list."""
+    names = (job + RECORD, job + HOSTS)
+    return [
+        value
+        for value in found.objects.values()
+        if value["kind"] == "ConfigMap" and value["metadata"]["name"] in names
+    ]
