@@ -1,7 +1,6 @@
 """`etcompile argocd`: the commands of its config management plugin, and what installs it."""
 
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,15 @@ from msgspec.structs import replace
 from etcompile import emit
 from etcompile._version import __version__
 from etcompile.cli.boundary import bounded, named_files
-from etcompile.cli.options import REFUSED, CompileOptions, options, refuses, setting_options, tell
+from etcompile.cli.options import (
+    REFUSED,
+    CompileOptions,
+    options,
+    refuses,
+    setting_options,
+    tell,
+    write,
+)
 from etcompile.cli.sections import SectionedCommand
 from etcompile.cli.structs import takes
 from etcompile.cli.suggestion import Group
@@ -84,8 +91,7 @@ def _generate(ctx: click.Context, given: CompileOptions) -> None:
         ctx.exit(REFUSED)
     # All of it or nothing, whatever happens on the way.
     text = "".join(emit.blocks(compilation.in_order(), compilation.sources))
-    sys.stdout.buffer.write(text.encode())
-    sys.stdout.flush()
+    write(text)
 
 
 def _refused(error: Any) -> Diagnostic:

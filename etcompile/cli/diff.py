@@ -27,6 +27,7 @@ from etcompile.cli.options import (
     options,
     refuses,
     tell,
+    write,
 )
 from etcompile.cli.sections import SectionedCommand
 from etcompile.cli.structs import takes
@@ -110,10 +111,8 @@ def command(ctx: click.Context, given: DiffOptions) -> None:
     plan = outcome.plan
     if given.plan_file is not None:
         _write(plan, given.plan_file)
-    for text in _texts(plan, given.output, color=colored(given.color, sys.stdout)):
-        # As bytes: a terminal of another encoding still gets what a file would.
-        sys.stdout.buffer.write(text.encode(errors="replace"))
-    sys.stdout.flush()
+    color = colored(given.color, sys.stdout)
+    write(*_texts(plan, given.output, color=color), errors="replace")
     ctx.exit(DIFFERENT if plan.differs and not given.exit_zero else 0)
 
 

@@ -1,6 +1,5 @@
 """`etcompile graph`: what the compiled objects wait for, as a tree or a picture."""
 
-import sys
 from typing import Literal
 
 import click
@@ -14,6 +13,7 @@ from etcompile.cli.options import (
     options,
     refuses,
     tell,
+    write,
 )
 from etcompile.cli.sections import SectionedCommand
 from etcompile.cli.structs import takes
@@ -45,6 +45,7 @@ def command(ctx: click.Context, given: GraphOptions) -> None:
     workers. Objects that wait for each other are an error.
     """
     from etcompile.diagnostics import diagnose
+    from etcompile.operations.declarations import job_title
     from etcompile.plan.bundles import bundled
     from etcompile.plan.draw import FORMS
     from etcompile.plan.graph import Group, deadlock, graph
@@ -55,7 +56,7 @@ def command(ctx: click.Context, given: GraphOptions) -> None:
         ctx.exit(REFUSED)
     whole = graph(
         (
-            Group(_title(group.namespace, group.name), group.objects, group.waits)
+            Group(job_title(group.namespace, group.name), group.objects, group.waits)
             for group in compilation.groups
         ),
         emit.wave,
@@ -65,10 +66,4 @@ def command(ctx: click.Context, given: GraphOptions) -> None:
     tell((*compilation.findings, *problems), given)
     if problems:
         ctx.exit(REFUSED)
-    # As bytes: a terminal of another encoding still gets what a file would.
-    sys.stdout.buffer.write(FORMS[given.output](bundled(whole)).encode())
-    sys.stdout.flush()
-
-
-def _title(namespace: str | None, name: str | None) -> str | None:
-    return f"{namespace}/{name}" if namespace and name else name
+    write(FORMS[given.output](bundled(whole)))

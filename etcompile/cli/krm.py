@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from etcompile.cli.boundary import bounded, named_files
-from etcompile.cli.options import REFUSED, SettingOptions, options, setting_options, tell
+from etcompile.cli.options import REFUSED, SettingOptions, options, setting_options, tell, write
 from etcompile.cli.sections import SectionedCommand
 from etcompile.cli.structs import takes
 
@@ -37,9 +37,7 @@ def command(ctx: click.Context, given: SettingOptions) -> None:
 
     wanted = bounded(options(given), str(repository(Path.cwd())), ctx.meta[_OWN])
     found = answer(sys.stdin.buffer.read(), wanted, strict=given.strict)
-    for text in found.texts():
-        sys.stdout.buffer.write(text.encode())
-    sys.stdout.flush()
+    write(*found.texts())
     # A pipeline shows what stands on standard error, and the results to who asks for them.
     tell(found.diagnostics, given)
     if found.refused:

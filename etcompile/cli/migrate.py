@@ -1,6 +1,5 @@
 """`etcompile migrate`: a job that an operator runs to files for Git, and how to hand it over."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +7,7 @@ import click
 
 from etcompile.cli import completing
 from etcompile.cli.cluster_options import Connection
-from etcompile.cli.options import REFUSED, TalkOptions, refuses, talk_options, talks, tell
+from etcompile.cli.options import REFUSED, TalkOptions, refuses, talk_options, talks, tell, write
 from etcompile.cli.structs import takes
 from etcompile.cli.usage import Command
 
@@ -86,8 +85,7 @@ def command(ctx: click.Context, given: MigrateOptions) -> None:
         ctx.exit(REFUSED)
     if output is None:
         specs = [text for name, text in result.files.items() if name.endswith(".yaml")]
-        sys.stdout.buffer.write("---\n".join(specs).encode())
-        sys.stdout.flush()
+        write("---\n".join(specs))
         click.echo(result.files["HANDOVER.md"], err=True)
     elif talks(given):
         click.echo(f"{output}: {', '.join(result.files)}; read HANDOVER.md", err=True)

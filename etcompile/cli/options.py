@@ -381,6 +381,18 @@ def talks(given: TalkOptions) -> bool:
     return given.form == "text" and not given.quiet
 
 
+def write(*texts: str, errors: str = "strict") -> None:
+    """Writes to standard output as bytes, so that every terminal gets what a file would.
+
+    Args:
+        texts: What to write.
+        errors: What becomes of a character that UTF-8 has not, as for `str.encode`.
+    """
+    for text in texts:
+        sys.stdout.buffer.write(text.encode(errors=errors))
+    sys.stdout.flush()
+
+
 def counted(number: int, noun: str) -> str:
     """A number of things in words: `1 job`, `7 objects`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

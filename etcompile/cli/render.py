@@ -18,6 +18,7 @@ from etcompile.cli.options import (
     refuses,
     talks,
     tell,
+    write,
 )
 from etcompile.cli.sections import SectionedCommand
 from etcompile.cli.structs import takes
@@ -178,9 +179,8 @@ def _check(
     if not comparison.equal and not given.quiet:
         from etcompile.cli.outdated import report
 
-        for line in report(output, comparison, files, color=colored(given.color, sys.stdout)):
-            sys.stdout.buffer.write(f"{line}\n".encode(errors="replace"))
-        sys.stdout.flush()
+        lines = report(output, comparison, files, color=colored(given.color, sys.stdout))
+        write(*(f"{line}\n" for line in lines), errors="replace")
     if talks(given):
         state = (
             "up to date"

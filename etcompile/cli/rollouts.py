@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 import click
 
 from etcompile import emit
-from etcompile.cli.options import TalkOptions, colored, talks, tell
+from etcompile.cli.options import TalkOptions, colored, talks, tell, write
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.plan.classes import PRUNES
 from etcompile.plan.show.alike import MARKS, destroyed, toll
@@ -189,5 +189,4 @@ def _write(plan: Plan, output: str, *, color: bool) -> None:
         from etcompile.plan.show.text import text as lines
 
         text = "".join(f"{line}\n" for line in lines(plan, emit.to_yaml, color=color))
-    sys.stdout.buffer.write(text.encode(errors="replace"))
-    sys.stdout.flush()
+    write(text, errors="replace")

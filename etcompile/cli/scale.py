@@ -1,7 +1,6 @@
 """`etcompile scale`: writes the scale intent that a wish needs into the source tree."""
 
 import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,7 @@ from etcompile.cli.options import (
     setting_options,
     talks,
     tell,
+    write,
 )
 from etcompile.cli.sections import SectionedCommand
 from etcompile.cli.structs import takes
@@ -112,8 +112,7 @@ def command(ctx: click.Context, given: ScaleOptions) -> None:
     # Before anything is written: its options may be wrong.
     rollout = _rollout(ctx, made) if given.applies else None
     if given.dry_run:
-        sys.stdout.buffer.write(made.text.encode())
-        sys.stdout.flush()
+        write(made.text)
     else:
         problems += written(made, paths)
     tell(problems, given)

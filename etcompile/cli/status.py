@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from etcompile.cli.cluster_options import Connection, connection_options
-from etcompile.cli.options import REFUSED, TalkOptions, colored, talk_options, tell
+from etcompile.cli.options import REFUSED, TalkOptions, colored, talk_options, tell, write
 from etcompile.cli.structs import takes
 from etcompile.cli.suggestion import Choice
 from etcompile.cli.usage import Command
@@ -95,9 +95,9 @@ def _shown(found: "Seen", given: StatusOptions) -> None:
     if given.output == "json":
         values = [documents.job_value(one) for one in jobs]
         value = values[0] if found.job and len(values) == 1 else {"jobs": values}
-        _write(json.dumps(value, indent=2) + "\n")
+        write(json.dumps(value, indent=2) + "\n")
     elif jobs:
-        _write(_text(found, jobs, color=colored(given.color, sys.stdout)))
+        write(_text(found, jobs, color=colored(given.color, sys.stdout)))
     elif not given.quiet:
         where = f"namespace {found.namespace}" if found.namespace else "any namespace"
         click.echo(f"no jobs in {where}", err=True)
@@ -136,16 +136,16 @@ def _followed(cluster: "Cluster", found: "Seen", given: StatusOptions) -> None:
     before: list[JobStatus] = []
     if not machine:
         before = found.statuses()
-        _write(_text(found, before, color=colored(given.color, sys.stdout)) + "\n")
+        write(_text(found, before, color=colored(given.color, sys.stdout)) + "\n")
     for jobs in _looks(cluster, found):
         at = clock()
         for change in changes(before, jobs):
             if machine:
                 stamp = {"ts": at.isoformat(timespec="milliseconds")}
                 fields = ("job", "object", "was", "status", "reason")
-                _write(json.dumps(stamp | {one: getattr(change, one) for one in fields}) + "\n")
+                write(json.dumps(stamp | {one: getattr(change, one) for one in fields}) + "\n")
             else:
-                _write(f"{at.astimezone():%H:%M:%S} {printable(str(change))}\n")
+                write(f"{at.astimezone():%H:%M:%S} {printable(str(change))}\n")
         if reader_is_gone():
             return
         before = jobs
@@ -213,9 +213,3 @@ def unknown_job(error: "NoSuchJobError") -> Diagnostic:
     else:
         advice = "there are no jobs at all: has it been applied, and is this the right cluster?"
     return diagnose(codes.NO_SUCH_JOB_IN_CLUSTER, None, job=error.name, where=where, advice=advice)
-
-
-def _write(text: str) -> None:
-    # As bytes: a terminal of another encoding still gets what a file would.
-    sys.stdout.buffer.write(text.encode(errors="replace"))
-    sys.stdout.flush()

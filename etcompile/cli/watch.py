@@ -5,7 +5,6 @@ import logging
 import os
 import signal
 import socket
-import sys
 import threading
 import uuid
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ import click
 from msgspec import Struct, structs
 
 from etcompile.cli.cluster_options import Connection, connection_options
-from etcompile.cli.options import REFUSED
+from etcompile.cli.options import REFUSED, write
 from etcompile.cli.structs import takes
 from etcompile.cli.usage import Command, refuse_without
 
@@ -246,9 +245,7 @@ def _write_manifests(installation: "Installation") -> None:
     from etcompile import emit
     from etcompile.watch.manifests import manifests
 
-    for value in manifests(installation):
-        sys.stdout.buffer.write(f"---\n{emit.to_yaml(value)}".encode())
-    sys.stdout.flush()
+    write(*(f"---\n{emit.to_yaml(value)}" for value in manifests(installation)))
 
 
 def _log_to_standard_error(given: WatchOptions) -> None:
