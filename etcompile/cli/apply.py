@@ -37,7 +37,7 @@ from etcompile.plan.step import Plan
 _GIVEN_TO_DIFF = (
     {*SettingOptions.__struct_fields__, *RightsOptions.__struct_fields__, "set_name"}
     - {*TalkOptions.__struct_fields__}
-    - {"namespace", "skip_managed_by", "adopt", "take_ownership"}
+    - {"namespace", "adopt", "take_ownership"}
 )
 """Options that decide what a plan does, and can change nothing of one that is made."""
 
