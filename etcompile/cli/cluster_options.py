@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 from msgspec import Struct
 
+from etcompile.cli.structs import adds
 from etcompile.cli.suggestion import Choice
 from etcompile.plan.ignoring import Ignored
 from etcompile.plan.rights import Rights
@@ -153,11 +154,7 @@ class RightsOptions(Struct, frozen=True, kw_only=True):
     targets: tuple[str, ...]
 
 
-def rights_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds those that say what a plan may do."""
-    for option in reversed(_RIGHTS):
-        command = option(command)
-    return command
+rights_options = adds(*_RIGHTS)
 
 
 def rights(given: RightsOptions) -> Rights:
@@ -196,29 +193,15 @@ def _ignored(file: str | None) -> tuple[Ignored, ...]:
     return tuple(rules)
 
 
-def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds all of them."""
-    for option in reversed((*_CONNECTION, *_WRITES)):
-        command = option(command)
-    return command
-
-
-def connection_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds those that say which cluster."""
-    for option in reversed(_CONNECTION):
-        command = option(command)
-    return command
-
-
-def set_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds `--set`."""
-    return click.option(
-        "--set",
-        "set_name",
-        metavar="NAME",
-        help="Name of the set of jobs that the PATHs are. A job that was applied with it and is no"
-        " longer declared is pruned.  [default: the folder, if every PATH is one]",
-    )(command)
+cluster_options = adds(*_CONNECTION, *_WRITES)
+connection_options = adds(*_CONNECTION)
+set_option = click.option(
+    "--set",
+    "set_name",
+    metavar="NAME",
+    help="Name of the set of jobs that the PATHs are. A job that was applied with it and is no"
+    " longer declared is pruned.  [default: the folder, if every PATH is one]",
+)
 
 
 def job_set(paths: Sequence[str], name: str | None, namespace: str) -> "JobSet | None":

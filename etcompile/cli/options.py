@@ -13,6 +13,7 @@ from click.core import ParameterSource
 from msgspec import Struct
 
 from etcompile.cli import completing
+from etcompile.cli.structs import adds
 from etcompile.cli.suggestion import Choice
 from etcompile.compiler import Options
 from etcompile.diagnostics import Diagnostic, Severity, has_errors
@@ -279,25 +280,10 @@ class CompileOptions(SettingOptions, frozen=True, kw_only=True):
     paths: tuple[str, ...]
 
 
-def compile_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds the paths and the options that steer a compilation, and those for talking."""
-    for option in reversed((*_COMPILE, *_TALK)):
-        command = option(command)
-    return command
-
-
-def setting_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds the same options, to a command that takes its paths in a way of its own."""
-    for option in reversed((*_COMPILE[1:], *_TALK)):
-        command = option(command)
-    return command
-
-
-def talk_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds the options for talking alone."""
-    for option in reversed(_TALK):
-        command = option(command)
-    return command
+compile_options = adds(*_COMPILE, *_TALK)
+setting_options = adds(*_COMPILE[1:], *_TALK)
+"""The same without the paths, for a command that takes them in a way of its own."""
+talk_options = adds(*_TALK)
 
 
 def options(given: SettingOptions) -> Options:

@@ -5,10 +5,10 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Literal, NoReturn
 
 import click
 
@@ -33,12 +33,9 @@ INTERRUPTED = 130
 _LISTED = 20
 """Lines of objects that a question lists."""
 
-
-def consent_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds `--yes`."""
-    return click.option(
-        "-y", "--yes", is_flag=True, help="Do not ask before objects are deleted or replaced."
-    )(command)
+consent_option = click.option(
+    "-y", "--yes", is_flag=True, help="Do not ask before objects are deleted or replaced."
+)
 
 
 class Session:

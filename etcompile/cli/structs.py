@@ -1,4 +1,4 @@
-"""What click read of a command line, as the frozen struct of a command."""
+"""The parameters of a command: several at once, and what click read as a frozen struct."""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -9,6 +9,16 @@ from msgspec import Struct
 from msgspec.structs import fields
 
 T = TypeVar("T", bound=Struct)
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def adds(*options: Decorator) -> Decorator:
+    """Gives a command several parameters, in this order."""
+
+    def decorated(command: Callable[..., Any]) -> Callable[..., Any]:
+        return functools.reduce(lambda inner, option: option(inner), reversed(options), command)
+
+    return decorated
 
 
 def takes(struct: type[T]) -> Callable[[Callable[[click.Context, T], None]], Callable[..., None]]:

@@ -7,7 +7,7 @@ import signal
 import socket
 import threading
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from msgspec import Struct, structs
@@ -18,8 +18,10 @@ from etcompile.cli.structs import takes
 from etcompile.cli.usage import Command, refuse_without
 
 if TYPE_CHECKING:
-    from etcompile.kubeapi import Cluster
+    from etcompile.kubeapi import Cluster, ClusterError
     from etcompile.watch.controller import Watcher
+    from etcompile.watch.job_selector import Selector
+    from etcompile.watch.leader_election import LeaderElection
     from etcompile.watch.manifests import Installation
 
 UNREACHABLE = 6
@@ -141,7 +143,7 @@ def command(ctx: click.Context, given: WatchOptions) -> None:
     ctx.exit(_watch(given, chosen))
 
 
-def _watch(given: WatchOptions, chosen: Any) -> int:
+def _watch(given: WatchOptions, chosen: "Selector") -> int:
     from etcompile.kubeapi import ClusterError, Retries, connect
     from etcompile.watch.controller import Choices, Watcher
     from etcompile.watch.leader_election import LeaderElection, LeaseDurations
@@ -170,7 +172,7 @@ def _watch(given: WatchOptions, chosen: Any) -> int:
     return _until_told(watcher, leading, cluster, given)
 
 
-def _once(watcher: "Watcher", leading: Any) -> int:
+def _once(watcher: "Watcher", leading: "LeaderElection") -> int:
     if not leading.attempt():
         if leading.problem:
             click.echo(f"etcompile: {leading.problem}", err=True)
@@ -188,7 +190,9 @@ def _once(watcher: "Watcher", leading: Any) -> int:
     return 0
 
 
-def _until_told(watcher: "Watcher", leading: Any, cluster: "Cluster", given: WatchOptions) -> int:
+def _until_told(
+    watcher: "Watcher", leading: "LeaderElection", cluster: "Cluster", given: WatchOptions
+) -> int:
     from etcompile.watch.endpoints import Endpoints
 
     stop, signals = threading.Event(), []
@@ -257,7 +261,7 @@ def _log_to_standard_error(given: WatchOptions) -> None:
     logger.setLevel(logging.WARNING if given.quiet else level)
 
 
-def _refused(error: Any) -> int:
+def _refused(error: "ClusterError") -> int:
     click.echo(f"etcompile: {error}", err=True)
     if error.hint:
         click.echo(f"hint: {error.hint}", err=True)
