@@ -29,8 +29,8 @@ _ROUNDS = 12
 _VERSION = re.compile(r"Kubernetes 1\.\d+")
 _STOPGAPS: tuple[tuple[Any, ...], ...] = (
     (),
-    ("x", 1, ["x"], {}, True, "x:1", "1"),
-    ("y", 2, ["y", "y"], {"y": "y"}, False, "y:2", "2"),
+    ("x", 1, ["x"], {}, [], True, "x:1", "1"),
+    ("y", 2, ["y", "y"], {"y": "y"}, [], False, "y:2", "2"),
 )
 """By the way of repairing, what may do where nothing is known of a value."""
 
