@@ -143,7 +143,7 @@ def _repaired(
     """What is wrong with the documents and the settings of a repaired environment."""
     options = structs.replace(options, settings=environment.settings)
     keys = stages.key_source(options, environment.place_of("secret"))
-    problems = _compiled(documents, options, environment, texts, keys, broken=broken)[2]
+    problems = _compiled(documents, options, environment, texts, keys, broken=broken, draft=True)[2]
     return [*keys.diagnostics, *problems]
 
 
@@ -157,6 +157,7 @@ class _Given(Struct, frozen=True):
     keys: stages.KeySource
     broken: bool
     twice: bool
+    draft: bool
 
 
 def _compiled(
@@ -167,6 +168,7 @@ def _compiled(
     keys: stages.KeySource,
     *,
     broken: bool,
+    draft: bool = False,
 ) -> tuple[list[JobObjects], tuple[Document, ...], list[Diagnostic]]:
     """The objects of the documents, by job, those that belong to none first; what was skipped.
 
@@ -177,6 +179,7 @@ def _compiled(
         texts: The templates of scripts.
         keys: What fills objects with what only the outside has.
         broken: Something could not be read: what seems to be absent may stand there.
+        draft: Only what is wrong is asked for.
     """
     patched, told = stages.patched(documents, options, environment)
     lowered = stages.lowered(
@@ -184,13 +187,16 @@ def _compiled(
     )
     twice = any(one.code == codes.SAME_OBJECT_TWICE for one in told)
     told += lowered.diagnostics
-    given = _Given(patched, options, environment, texts, keys, broken=broken, twice=twice)
+    given = _Given(
+        patched, options, environment, texts, keys, broken=broken, twice=twice, draft=draft
+    )
     if not lowered.repairs:
         groups, problems = _built(lowered, given)
     else:
         from etcompile.stages.repairs import common  # noqa: PLC0415 - only what is faulty needs it
 
         groups = []
+        given = structs.replace(given, draft=True)
         ways = ([*one.diagnostics, *_built(one, given)[1]] for one in lowered.repairs)
         problems = common(ways)
     told += problems
@@ -214,7 +220,8 @@ def _built(
     matched = environment.matched | patched.matched
     for job, wishes in selected.pairs:
         group, edits, problems = stages.job_objects(
-            job, wishes, given.texts, environment, patched.sources, given.keys
+            *(job, wishes, given.texts, environment, patched.sources, given.keys),
+            draft=given.draft,
         )
         groups.append(group)
         matched |= edits

@@ -5,7 +5,14 @@ volume or a label comes to it as data. Objects are plain JSON values.
 """
 
 from etcompile.backend import gang
-from etcompile.backend.config import UNTIL_DONE, host_line, host_names, is_resident, wrapper
+from etcompile.backend.config import (
+    UNTIL_DONE,
+    config_map,
+    host_line,
+    host_names,
+    is_resident,
+    wrapper,
+)
 from etcompile.backend.gates import deciding, waits
 from etcompile.backend.gitops import Situation, annotated
 from etcompile.backend.identity import own_labels, run_id, spec_hash
@@ -19,6 +26,7 @@ __all__ = [
     "TemplateError",
     "Texts",
     "annotated",
+    "config_map",
     "deciding",
     "gang",
     "generated",

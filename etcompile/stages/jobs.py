@@ -17,11 +17,15 @@ from etcompile.diagnostics import Diagnostic, Location, codes, diagnose, has_err
 from etcompile.load import Document
 from etcompile.load.sources import unreadable
 from etcompile.model import Intent, Job, Origin, Settings
+from etcompile.model.sizes import STORED_LIMIT
 from etcompile.options import Options
 from etcompile.stages import run
 from etcompile.stages.encrypting import KeySource, filled
 from etcompile.stages.environment import Environment
 from etcompile.stages.neighbours import declared, may_have_namespace
+
+_LARGE = 2000
+"""Replicas of a job of which not all are made only to find what else is wrong."""
 
 
 class JobObjects(Struct, frozen=True):
@@ -60,6 +64,8 @@ def job_objects(
     environment: Environment,
     changed_by: Mapping[Document, Sequence[str]],
     keys: KeySource | None = None,
+    *,
+    draft: bool = False,
 ) -> tuple[JobObjects, frozenset[overlays.Edit], list[Diagnostic]]:
     """The objects of a job and its intents.
 
@@ -70,6 +76,7 @@ def job_objects(
         environment: Settings, and edits of objects.
         changed_by: The overlays that changed a document, by their relative names.
         keys: What fills objects with what only the outside has; they stay as they are if None.
+        draft: Only what is wrong is asked for: of a large job, a few objects are made.
 
     Returns:
         The objects, the edits that applied to them, and what is wrong.
@@ -88,9 +95,11 @@ def job_objects(
     made: tuple[Mapping[str, Any], ...] = ()
     matched: frozenset[overlays.Edit] = frozenset()
     too_large = counts.check_variables(job)
-    problems += too_large
     try:
-        if too_large:
+        if _hosts_size(job) > STORED_LIMIT / 2:
+            too_large += _config_problems(job, settings, texts)
+        is_large = sum(len(role.members) for role in job.roles) > _LARGE
+        if too_large or (is_large and draft):
             job = _without_replicas(job)  # what else is wrong is told all the same
         before, (patched, its_run) = job, run.objects(job, settings, texts, environment.edits)
         job = its_run.job
@@ -113,7 +122,9 @@ def job_objects(
         facts["shipped"] = f"templates/{error.template}"
         own = Location(error.file, error.line) if error.file else None
         problems.append(diagnose(codes.TEMPLATE, own, **facts))
-    problems += [*objects.check_compiled(job, made), *variables.check_variables(job, made)]
+    problems += too_large
+    problems += (one for one in objects.check_compiled(job, made) if one not in too_large)
+    problems += [*variables.check_variables(job, made)]
     problems += sizes.check_sizes(job, made, settings.profiles)
     group = JobObjects(
         job.name,
@@ -163,6 +174,26 @@ def _others(
             return ()
         faulty.add(max(above)[1])
     return [edit for number, edit in enumerate(edits) if number not in faulty]
+
+
+def _hosts_size(job: Job) -> int:
+    """About how many bytes the host lists of a job have."""
+    roles = [role for hosts in job.host_lists for name in hosts.roles if (role := job.role(name))]
+    return sum(
+        len(one.members) * len(one.host_name(one.members[-1])) for one in roles if one.members
+    )
+
+
+def _config_problems(job: Job, settings: Settings, texts: backend.Texts) -> list[Diagnostic]:
+    """What is wrong with the ConfigMap, whose host lists grow with the job.
+
+    Asked before anything is made for each replica of a large job.
+    """
+    made = (run.config_map(job, settings, texts),)
+    problems = objects.check_compiled(job, made)
+    if not has_errors(problems):
+        return []  # they are told with those of the other objects
+    return [*problems, *sizes.check_sizes(job, made, settings.profiles)]
 
 
 def _without_replicas(job: Job) -> Job:

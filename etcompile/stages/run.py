@@ -67,6 +67,17 @@ def objects(
     return _objects(run, texts, edits, kept), run
 
 
+def config_map(job: Job, settings: Settings, texts: backend.Texts) -> Object:
+    """The ConfigMap of a job alone, before overlays.
+
+    Raises:
+        TemplateError: a template that the user gave does not render.
+    """
+    run = run_of(job, settings)
+    stored = emit.to_yaml(stored_value(run.job, run.settings, ()))
+    return backend.config_map(run.job, run.settings, texts, stored)
+
+
 def _objects(
     run: Run, texts: backend.Texts, edits: Sequence[overlays.Edit], kept: Sequence[overlays.Edit]
 ) -> overlays.PatchedObjects:

@@ -295,3 +295,41 @@ def test_an_object_that_is_refused_is_not_said_to_be_missing() -> None:
     text = "{apiVersion: x.y/v1, kind: Foo, metadata: {name: {a: b}}}"
     found = compiled("-", stdin=io.BytesIO(text.encode())).diagnostics
     assert [one.code for one in found] == ["ET4002"]
+
+
+@pytest.mark.parametrize("overlay", [[], [{"labels": {"a": 1}}]], ids=["job", "overlay-too"])
+def test_what_is_wrong_with_a_large_job_is_what_is_wrong_with_a_small_one(
+    overlay: list[dict[str, Any]],
+) -> None:
+    def told(replicas: int) -> list[str]:
+        job = kubeflow("PyTorchJob", "pytorchReplicaSpecs", "pytorch", ("Master", "Worker"))
+        worker = job["spec"]["pytorchReplicaSpecs"]["Worker"]
+        worker["replicas"] = replicas
+        container = worker["template"]["spec"]["containers"][0]
+        container["command"] = ["python", []]
+        container["resources"] = {"limits": {"cpu": "1 Gi"}}
+        container["volumeMounts"] = [{"name": "absent", "mountPath": "/a"}]
+        head = {"apiVersion": "etcompile.dev/v1alpha1", "kind": "Overlay"}
+        overlays = [{**head, **one} for one in overlay]
+        made = compiled([job], Options(overlays=overlays))
+        return sorted(one.message for one in made.diagnostics if one.severity is Severity.ERROR)
+
+    small = told(10)
+    assert len(small) >= 3 + len(overlay)
+    assert told(50_000) == small
+
+
+def test_a_host_list_that_is_too_long_hides_no_other_problem() -> None:
+    worker = {"replicas": 100_000, "template": template("main")}
+    container = worker["template"]["spec"]["containers"][0]
+    launcher = {"template": copy.deepcopy(template("main"))}
+    container["env"].append({"name": "HF_TOKEN", "value": "hf_abcdefghijklmnopqrstuvwxyzABCDEF12"})
+    job = {
+        "apiVersion": "kai.alibabacloud.com/v1alpha1",
+        "kind": "TrainingJob",
+        "metadata": {"name": "bert", "namespace": "ml"},
+        "spec": {"etReplicaSpecs": {"launcher": launcher, "worker": worker}},
+    }
+    found = [one.code for one in compiled([job]).diagnostics]
+    assert found.count("ET4008") == found.count("ET2095") == 1
+    assert "ET2136" in found
