@@ -1,23 +1,26 @@
 """Writes `etcompile/backend/shipped.py`: the templates of this folder as plain Python.
 
 Importing Jinja2 costs a fifth of the time in which a job renders, and the templates we ship
-never change between two releases. So they are translated ahead of time; a template of the
-user's own (`--templates`), and one edited here since, still goes through Jinja2 itself. A test
-compares both ways. After editing a template:
+never change between two releases. So they are translated when etcompile is installed
+(`build_hook.py`); a template of the user's own (`--templates`), one edited here since, and all of
+them where nothing was installed, go through Jinja2 itself. A test compares both ways. To translate
+them again after editing one:
 
     python templates/generate.py
 """
 
 import hashlib
+import runpy
 from collections.abc import Iterator
 from pathlib import Path
 
 from jinja2 import nodes
 
-from etcompile.backend.jinja import environment
-
 TEMPLATES = Path(__file__).parent
-TARGET = TEMPLATES.parent / "etcompile" / "backend" / "shipped.py"
+_BACKEND = TEMPLATES.parent / "etcompile" / "backend"
+TARGET = _BACKEND / "shipped.py"
+# By its path: a build has Jinja2, and not yet the package.
+environment = runpy.run_path(str(_BACKEND / "jinja.py"))["environment"]
 
 _HEAD = '''"""The files of `templates/` as Python. Made by templates/generate.py; do not edit."""
 

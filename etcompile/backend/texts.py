@@ -1,22 +1,24 @@
 """Scripts from templates: those we ship, or the user's of the same name.
 
-Those we ship were translated to Python ahead of time (`shipped`), because importing Jinja2 is a
-fifth of a render. Jinja2 itself renders as soon as the user has a template of their own, or a
-shipped one was edited since.
+Those we ship were translated to Python when etcompile was installed (`shipped`), because importing
+Jinja2 is a fifth of a render. Jinja2 itself renders as soon as the user has a template of their
+own, and where a shipped one was edited since, or nothing was installed.
 """
 
 import contextlib
 import functools
+import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from etcompile import data
-from etcompile.backend import shipped
 from etcompile.diagnostics.spelling import probably
 from etcompile.digest import sha256
 
 _Render = Callable[[str, Mapping[str, Any]], str]
+_Translated = Mapping[str, Callable[[Mapping[str, Any]], Iterator[str]]]
+"""By the name of a template, what yields its text."""
 
 
 class TemplateError(Exception):
@@ -73,12 +75,12 @@ class Texts:
         A template that another of theirs names is used by that one. What is not called `*.j2` is
         no template, unless only that is missing.
         """
-        for name in sorted(set(self._names) - shipped.SOURCES.keys()):
+        for name in sorted(set(self._names) - shipped_names()):
             if name.endswith(".j2"):
                 others = (text for other, text in self._templates.items() if other != name)
                 if not any(name.encode() in text for text in others):
                     yield name, _meant(name)
-            elif f"{name}.j2" in shipped.SOURCES:
+            elif f"{name}.j2" in shipped_names():
                 yield name, f"{name}.j2"
 
     @functools.cached_property
@@ -113,34 +115,42 @@ class Texts:
     @functools.cached_property
     def _render(self) -> _Render:
         folder = data.folder("templates")
-        if self._own is None and _translated(folder):
-            return _render_shipped
+        if self._own is None and (translated := _translated(folder)):
+            return functools.partial(_render_translated, translated)
         from etcompile.backend import jinja  # noqa: PLC0415 - see the module's docstring
 
         own = self._own.content if self._own else None
         return functools.partial(jinja.render, jinja.environment(folder, own))
 
 
-def _translated(folder: Path) -> bool:
-    """Whether `shipped` was made from the templates that are there now."""
+@functools.cache
+def shipped_names() -> frozenset[str]:
+    """The file names of the templates that we ship."""
+    return frozenset(file.name for file in data.folder("templates").glob("*.j2"))
+
+
+def _translated(folder: Path) -> _Translated | None:
+    """The templates as Python; None if they were made from other templates than are there now."""
     try:
-        return all(
+        shipped = importlib.import_module("etcompile.backend.shipped")
+        current = shipped.SOURCES.keys() == shipped_names() and all(
             sha256((folder / name).read_bytes()) == digest
             for name, digest in shipped.SOURCES.items()
         )
-    except OSError:
-        return False
+    except (ImportError, OSError):
+        return None
+    return shipped.TEMPLATES if current else None
 
 
 def _meant(name: str) -> str | None:
     # All end alike, so only what is in front of that tells them apart.
-    stems = {one.partition(".")[0]: one for one in shipped.SOURCES}
+    stems = {one.partition(".")[0]: one for one in shipped_names()}
     close = probably(name.partition(".")[0], stems)
     return stems[close] if close else None
 
 
-def _render_shipped(file: str, values: Mapping[str, Any]) -> str:
+def _render_translated(translated: _Translated, file: str, values: Mapping[str, Any]) -> str:
     try:
-        return "".join(shipped.TEMPLATES[file](values))
+        return "".join(translated[file](values))
     except KeyError as error:
         raise ValueError(f"{error} is undefined") from error
