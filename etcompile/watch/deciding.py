@@ -27,7 +27,7 @@ from etcompile.watch.actions import (
     WriteStatus,
 )
 from etcompile.watch.rules import completion, hostfile, lifecycle, restart, termination
-from etcompile.watch.rules.placement import RunState, run_state
+from etcompile.watch.rules.placement import Placement, placement
 from etcompile.watch.rules.replica_state import ReplicaStates, logs_to_read, states
 from etcompile.watch.state import JobView, RunRecord
 
@@ -43,7 +43,7 @@ def decide(view: JobView, now: float) -> tuple[Action, ...]:
     Returns:
         Actions, to be carried out in this order; at most one `Requeue`, the last.
     """
-    around = run_state(view)
+    around = placement(view)
     decision = _decision(around, lifecycle.begun(around), now)
     decision = Decision(decision.record, (*decision.actions, *lifecycle.orphaned(view)))
     decision = lifecycle.superseded(view, decision, now)
@@ -62,7 +62,7 @@ def decide(view: JobView, now: float) -> tuple[Action, ...]:
     return (WriteStatus(record), *told_first)
 
 
-def _decision(around: RunState, record: RunRecord, now: float) -> Decision:
+def _decision(around: Placement, record: RunRecord, now: float) -> Decision:
     """What all rules say, each asked with the record that the ones before it have made."""
     # A run ends once, and a job that is suspended has nothing to lose.
     if record.ended:

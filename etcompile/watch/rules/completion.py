@@ -33,7 +33,7 @@ from etcompile.watch.actions import (
     RemoveJob,
     Requeue,
 )
-from etcompile.watch.rules.placement import RunState
+from etcompile.watch.rules.placement import Placement
 from etcompile.watch.rules.replica_state import Replica, ReplicaStates, State
 from etcompile.watch.rules.restart_policy import counts_failures, spends_budget, why
 from etcompile.watch.state import RunRecord
@@ -68,7 +68,7 @@ def end(states: ReplicaStates, record: RunRecord, now: float) -> End | None:
         now: The time.
     """
     found = _end(states, record, now)
-    run = states.run_state.job.run
+    run = states.placement.job.run
     if found is None or found.succeeded or found.final or run.restart != "OnFailure":
         return found
     if run.backoff_limit is None or record.restarts < run.backoff_limit:
@@ -112,7 +112,7 @@ def next_look(states: ReplicaStates, record: RunRecord, now: float) -> Iterator[
     for _, _, due in _waiting(states):
         if now < due:
             yield Requeue(due)
-    timeouts = states.run_state.view.timeouts
+    timeouts = states.placement.view.timeouts
     for one in states.those("lost"):
         if one.since and not one.returns and one.place.role.vital:
             yield Requeue(one.since + timeouts.verdict)
@@ -124,8 +124,8 @@ def _end(states: ReplicaStates, record: RunRecord, now: float) -> End | None:
     deadline = _deadline(states, record)
     if deadline is not None and (now >= deadline or _is_late(states)):
         return End("DeadlineExceeded", "the job ran longer than its deadline", final=True)
-    if states.run_state.view.batch and (reason := states.run_state.view.batch.failed):
-        name = states.run_state.view.batch.name
+    if states.placement.view.batch and (reason := states.placement.view.batch.failed):
+        name = states.placement.view.batch.name
         return End(reason, f"the Job {name} failed: {reason}", final=True)
     losses = states.new_losses(now)
     if (end := _worn_out(states, record, losses) or _waited(states, now)) is not None:
@@ -135,7 +135,7 @@ def _end(states: ReplicaStates, record: RunRecord, now: float) -> End | None:
         what = why(failed.place.role, failed.cause or "failed", failed.last)
         return End("PodFailed", f"{failed.place.name}: {what}", loss=failed)
     if _is_exceeded(states, record, states.new_returns(now)):
-        limit = states.run_state.job.run.backoff_limit
+        limit = states.placement.job.run.backoff_limit
         return End("BackoffLimitExceeded", f"replicas failed more than {limit} times")
     if _completion(states).end == "hopeless":
         return End("NoneLeft", "no replica is left that could make it succeed")
@@ -147,11 +147,11 @@ def _end(states: ReplicaStates, record: RunRecord, now: float) -> End | None:
 
 def _success(states: ReplicaStates) -> str:
     """What the run has succeeded by; empty if it has not."""
-    run_state = states.run_state
-    deciding = run_state.job.run.success.roles
-    batch = [pod for pod in run_state.batch if pod.role in deciding]
-    view = run_state.view.batch
-    if any(role.batch for role in run_state.job.roles if role.name in deciding):
+    placement = states.placement
+    deciding = placement.job.run.success.roles
+    batch = [pod for pod in placement.batch if pod.role in deciding]
+    view = placement.view.batch
+    if any(role.batch for role in placement.job.roles if role.name in deciding):
         done = next((pod for pod in batch if pod.phase == "Succeeded" and not pod.deleting), None)
         if view is not None and view.succeeded:
             return f"{view.name} succeeded"
@@ -160,7 +160,7 @@ def _success(states: ReplicaStates) -> str:
 
 
 def _deciding(states: ReplicaStates) -> list[Replica]:
-    deciding = states.run_state.job.run.success.roles
+    deciding = states.placement.job.run.success.roles
     return [one for one in states.replicas if one.place.role.name in deciding]
 
 
@@ -171,14 +171,14 @@ def _completion(states: ReplicaStates) -> Completion:
         Decider(one.place.name, one.place.number == 0, outcomes.get(one.state, "open"))
         for one in _deciding(states)
     ]
-    return completion(states.run_state.job.run.success, deciders)
+    return completion(states.placement.job.run.success, deciders)
 
 
 # Failure ---------------------------------------------------------------------------------------
 
 
 def _deadline(states: ReplicaStates, record: RunRecord) -> float | None:
-    job = states.run_state.job
+    job = states.placement.job
     if job.run.deadline is None or any(role.batch for role in job.roles):
         return None  # a Job of Kubernetes has its own
     return None if record.started is None else record.started + job.run.deadline
@@ -196,7 +196,7 @@ def _is_late(states: ReplicaStates) -> bool:
 
 def _fatal(states: ReplicaStates, record: RunRecord, now: float) -> Replica | None:
     """The loss that the run cannot get over."""
-    timeouts = states.run_state.view.timeouts.verdict
+    timeouts = states.placement.view.timeouts.verdict
     for one in states.new_losses(now, timeouts):
         role = one.place.role
         if role.vital and not (one.returns and _may_return(states, record, one)):
@@ -215,7 +215,7 @@ def is_spared(states: ReplicaStates, loss: Replica) -> bool:
         states: What has become of the replicas.
         loss: The replica.
     """
-    success = states.run_state.job.run.success
+    success = states.placement.job.run.success
     if success.least is None or loss.place.role.name not in success.roles:
         return False
     remaining = [
@@ -228,7 +228,7 @@ def is_spared(states: ReplicaStates, loss: Replica) -> bool:
 
 def _worn_out(states: ReplicaStates, record: RunRecord, losses: list[Replica]) -> End | None:
     """The end of a run in which too many Pods of a role have failed."""
-    for role in states.run_state.job.roles:
+    for role in states.placement.job.roles:
         if role.relaunch is None or role.relaunch.budget is None:
             continue
         new = [
@@ -263,7 +263,7 @@ def _waiting(states: ReplicaStates) -> Iterator[tuple[Role, Relaunch, float]]:
 
     Not where a gang scheduler makes them wait: its queue may be as long as it is.
     """
-    if states.run_state.view.settings.gang != "none":
+    if states.placement.view.settings.gang != "none":
         return
     for one in states.those("there"):
         pod, rules = one.place.pod, one.place.role.relaunch
@@ -279,7 +279,7 @@ def _may_return(states: ReplicaStates, record: RunRecord, loss: Replica) -> bool
     Else the whole job is, if it restarts at all (reference/gitops.md 9, reference/et-operator.md
     4.5).
     """
-    run = states.run_state.job.run
+    run = states.placement.job.run
     role = loss.place.role
     counts = loss.is_failure and role.name in run.success.roles
     if run.limits != "restarts" or not counts:
@@ -291,13 +291,13 @@ def _may_return(states: ReplicaStates, record: RunRecord, loss: Replica) -> bool
 
 def _is_exceeded(states: ReplicaStates, record: RunRecord, losses: Sequence[Replica]) -> bool:
     """Whether replicas have failed more often than `backoffLimit`, with what they lost just now."""
-    limit = _backoff_limit(states.run_state.job)
+    limit = _backoff_limit(states.placement.job)
     if limit is None:
         return False
-    roles = [role.name for role in states.run_state.job.roles if counts_failures(role)]
+    roles = [role.name for role in states.placement.job.roles if counts_failures(role)]
     new = [one for one in losses if one.is_failure and counts_failures(one.place.role)]
     failures = sum(record.replaced.get(role, 0) for role in roles)
-    failures += min(len(new), 1) if states.run_state.job.run.together else len(new)
+    failures += min(len(new), 1) if states.placement.job.run.together else len(new)
     in_place = record.lost_restarts + sum(one.restarts for one in states.replicas)
     # Restarts in place: as many as the limit, but for a limit of 0 (reference 5.4, a). Pods that
     # failed: more than the limit (b).
@@ -324,27 +324,27 @@ def _backoff_limit(job: Job) -> int | None:
 # expired, and the job would run again (reference/gitops.md 1.5). That is told.
 
 
-def after_the_end(run_state: RunState, record: RunRecord, now: float) -> Decision:
+def after_the_end(placement: Placement, record: RunRecord, now: float) -> Decision:
     """What becomes of the Pods of a run that is over, and of the job once its time is.
 
     Args:
-        run_state: Who is there.
+        placement: Who is there.
         record: The run record.
         now: The time.
     """
-    expired = _expired(run_state, record, now)
-    return Decision(expired.record, (*_cleaned(run_state), *expired.actions))
+    expired = _expired(placement, record, now)
+    return Decision(expired.record, (*_cleaned(placement), *expired.actions))
 
 
-def _cleaned(run_state: RunState) -> Iterator[Action]:
-    run = run_state.job.run
+def _cleaned(placement: Placement) -> Iterator[Action]:
+    run = placement.job.run
     if run.clean_pods not in ("Running", "All"):
         return
-    for pod in run_state.of_this_run:
-        role = run_state.job.role(pod.role)
+    for pod in placement.of_this_run:
+        role = placement.job.role(pod.role)
         if role is None or role.name in run.keeps or pod.deleting:
             continue
-        if run_state.view.git_managed:
+        if placement.view.git_managed:
             if not pod.ended and not pod.ending and not _ends_itself(role):
                 yield EndPod(pod.name, pod.uid, "RunIsOver")
         elif run.clean_pods == "All" or not pod.ended:
@@ -366,19 +366,19 @@ _NO_EFFECT = (
 )
 
 
-def _expired(run_state: RunState, record: RunRecord, now: float) -> Decision:
-    ttl = run_state.job.run.ttl
+def _expired(placement: Placement, record: RunRecord, now: float) -> Decision:
+    ttl = placement.job.run.ttl
     if ttl is None or record.finished is None:
         return Decision(record)
     # Who was applied after the end has the same time: nothing expires that has just been created.
-    newest = max((pod.created for pod in run_state.of_this_run), default=0.0)
-    due = max(record.finished, newest, run_state.view.declared_at or 0.0) + ttl
+    newest = max((pod.created for pod in placement.of_this_run), default=0.0)
+    due = max(record.finished, newest, placement.view.declared_at or 0.0) + ttl
     if now < due:
         return Decision(record, (Requeue(due),))
-    if run_state.view.git_managed:
+    if placement.view.git_managed:
         told = () if record.expired else (EmitEvent("NotRemoved", _NO_EFFECT),)
         return Decision(structs.replace(record, expired=True), told)
-    pods = [*run_state.of_this_run]
+    pods = [*placement.of_this_run]
     if not pods:
         return Decision(record, (RemoveJob(),))
     going = [DeletePod(pod.name, pod.uid, "Expired") for pod in pods if not pod.deleting]

@@ -28,7 +28,7 @@ from etcompile.backend import host_line, host_names
 from etcompile.model import HostList, Job, Role, Settings
 from etcompile.model.commands import discovers_hosts
 from etcompile.watch.actions import Action, Requeue, TouchPod, WriteHosts
-from etcompile.watch.rules.placement import RunState
+from etcompile.watch.rules.placement import Placement
 from etcompile.watch.rules.replica_state import ReplicaStates
 from etcompile.watch.state import Anchor, HostsRecord, PodView, RunRecord
 
@@ -80,24 +80,24 @@ def listed(states: ReplicaStates, record: RunRecord, now: float) -> Iterator[Act
         record: The run record.
         now: The time.
     """
-    run_state = states.run_state
-    if not any(one.live for one in run_state.job.host_lists):
+    placement = states.placement
+    if not any(one.live for one in placement.job.host_lists):
         return
     lists = _lists(states, record)
-    before = run_state.view.hosts
-    if not run_state.readers and not _is_whole(lists):
+    before = placement.view.hosts
+    if not placement.readers and not _is_whole(lists):
         if before is None:
             return  # nobody asks yet, and the lists from Git say who is to come
         # Nor does anybody ask now: who comes can wait, but who is gone must not be read.
         lists = _only(lists, before)
     if before is None and not all(lists.ready.values()):
         return
-    hosts, until = _next(run_state, lists, now)
+    hosts, until = _next(placement, lists, now)
     if before is None or hosts.data != before.data:
         yield WriteHosts(hosts)
     else:
         hosts = before
-    yield from _touched(run_state, lists, hosts)
+    yield from _touched(placement, lists, hosts)
     if until is not None:
         yield Requeue(until)
 
@@ -126,7 +126,7 @@ def _digest(lists: tuple[tuple[str, str], ...]) -> str:
 
 
 def _lists(states: ReplicaStates, record: RunRecord) -> _Lists:
-    view = states.run_state.view
+    view = states.placement.view
     job = structs.replace(view.job, namespace=view.namespace)
     live = tuple(one for one in job.host_lists if one.live)
     lists = _Lists(job, live, {}, view.settings)
@@ -150,14 +150,14 @@ def _ready(states: ReplicaStates) -> dict[str, list[tuple[str, str]]]:
             stem = place.role.stem
             host = stem if place.index is None else f"{stem}-{place.index}"
             found.setdefault(place.role.name, []).append((host, place.key))
-    for role in states.run_state.job.roles:
-        if role.batch and _is_ready(role, states.run_state):
+    for role in states.placement.job.roles:
+        if role.batch and _is_ready(role, states.placement):
             found[role.name] = [(role.stem, role.name)]
     return found
 
 
-def _is_ready(role: Role, run_state: RunState) -> bool:
-    return any(pod.role == role.name and pod.ready and not pod.deleting for pod in run_state.batch)
+def _is_ready(role: Role, placement: Placement) -> bool:
+    return any(pod.role == role.name and pod.ready and not pod.deleting for pod in placement.batch)
 
 
 def _is_whole(lists: _Lists) -> bool:
@@ -181,16 +181,16 @@ def _only(lists: _Lists, before: HostsRecord) -> _Lists:
 # How it is written -----------------------------------------------------------------------------
 
 
-def _next(run_state: RunState, lists: _Lists, now: float) -> tuple[HostsRecord, float | None]:
+def _next(placement: Placement, lists: _Lists, now: float) -> tuple[HostsRecord, float | None]:
     """The lists as they are to be, and until when they have hosts only for a reader's sake."""
-    view = run_state.view
+    view = placement.view
     before = view.hosts
     old = lists.seeds() if before is None else {k: _names(v) for k, v in before.data.items()}
     # A reader may take no host at all for one without a name (reference 9, Empty output).
     ready = {key: names or old.get(key, ()) for key, names in lists.ready.items()}
     anchors: dict[str, Anchor] = {}
     names: _Names = ready
-    if run_state.readers:
+    if placement.readers:
         until = now + view.timeouts.overlap
         known = before.anchors if before else {}
         anchors = {name: one for name, one in known.items() if now < one.until <= until}
@@ -255,9 +255,9 @@ def _names(lines: str) -> tuple[str, ...]:
 # How it arrives --------------------------------------------------------------------------------
 
 
-def _touched(run_state: RunState, lists: _Lists, hosts: HostsRecord) -> Iterator[Action]:
+def _touched(placement: Placement, lists: _Lists, hosts: HostsRecord) -> Iterator[Action]:
     value = touch_value(hosts.data)
-    for pod in run_state.readers:
+    for pod in placement.readers:
         if pod.touched != value and _is_older(pod, hosts) and not _knows_them(pod, lists, hosts):
             yield TouchPod(pod.name, pod.uid, value)
 
@@ -285,12 +285,12 @@ def renamed(states: ReplicaStates, record: RunRecord, now: float) -> RunRecord:
         record: The run record.
         now: The time.
     """
-    run_state = states.run_state
+    placement = states.placement
     losses = states.new_returns(now)
-    readers = run_state.readers
-    if not losses or not readers or not _never_forgives(run_state.job):
+    readers = placement.readers
+    if not losses or not readers or not _never_forgives(placement.job):
         return record
-    listed = {name for one in run_state.job.host_lists if one.live for name in one.roles}
+    listed = {name for one in placement.job.host_lists if one.live for name in one.roles}
     lost = [one.place for one in losses if one.place.role.name in listed]
     if not lost:
         return record

@@ -17,19 +17,19 @@ from etcompile.watch.actions import (
     ReplacePod,
     Requeue,
 )
-from etcompile.watch.rules.placement import Place, RunState, noted, sets, texts
+from etcompile.watch.rules.placement import Place, Placement, noted, sets, texts
 from etcompile.watch.rules.replica_state import ReplicaStates
 from etcompile.watch.rules.restart_policy import comes_back
 from etcompile.watch.state import JobView, PodView, RunRecord
 
 
-def begun(run_state: RunState) -> RunRecord:
+def begun(placement: Placement) -> RunRecord:
     """The record of this run: the one there is, or a new one.
 
     Args:
-        run_state: Who is there.
+        placement: Who is there.
     """
-    view = run_state.view
+    view = placement.view
     record = view.own_record
     if record is None:
         return RunRecord(view.spec_hash, config=view.config_uid)
@@ -52,7 +52,7 @@ def orphaned(view: JobView) -> Iterator[Action]:
     yield EmitEvent("RunBeganAnew", message)
 
 
-def noticed(run_state: RunState, record: RunRecord) -> RunRecord:
+def noticed(placement: Placement, record: RunRecord) -> RunRecord:
     """The record, with what there is to see now.
 
     A run is Running once all of its Pods have been there and one of those that decide about it is
@@ -60,14 +60,14 @@ def noticed(run_state: RunState, record: RunRecord) -> RunRecord:
     that is so of all their replacements (`held_up`).
 
     Args:
-        run_state: Who is there.
+        placement: Who is there.
         record: The record so far.
     """
     seen, completed = sets(record.seen), sets(record.completed)
     declared: dict[str, set[int]] = {}
     gang = frozenset(record.gang)
     filled = True
-    for place in run_state.places:
+    for place in placement.places:
         role = place.role.name
         declared.setdefault(role, set()).add(place.number)
         last = place.pod or (place.gone.pod if place.gone else None)
@@ -87,40 +87,40 @@ def noticed(run_state: RunState, record: RunRecord) -> RunRecord:
         # Who was scaled in and comes again is new.
         seen=texts({role: members & declared.get(role, set()) for role, members in seen.items()}),
         completed=texts(completed),
-        started=record.started if record.started is not None else _started(run_state, gang),
+        started=record.started if record.started is not None else _started(placement, gang),
     )
     if filled and record.phase == "Restarting":
         record = structs.replace(record, phase="Pending", gang=())
     if filled and record.phase == "Pending":
         record = structs.replace(record, gang=())
-        if _is_at_work(run_state):
+        if _is_at_work(placement):
             record = structs.replace(record, phase="Running", reason="", message="")
-    return _with_ranks(run_state, _first_names(run_state, record))
+    return _with_ranks(placement, _first_names(placement, record))
 
 
-def _is_at_work(run_state: RunState) -> bool:
+def _is_at_work(placement: Placement) -> bool:
     """Whether one of the Pods that decide about the run has started, and is not just kept."""
-    deciding = run_state.job.run.success.roles
-    kept = {pod.uid for pod in run_state.kept}
+    deciding = placement.job.run.success.roles
+    kept = {pod.uid for pod in placement.kept}
     return any(
         pod.phase in ("Running", "Succeeded", "Failed")
-        for pod in run_state.of_this_run
+        for pod in placement.of_this_run
         if pod.role in deciding and pod.uid not in kept
     )
 
 
-def quiet_from(run_state: RunState) -> float:
+def quiet_from(placement: Placement) -> float:
     """From when on no Pod has appeared for a while."""
-    newest = max((pod.created for pod in run_state.of_this_run), default=0.0)
-    return newest + run_state.view.timeouts.settle
+    newest = max((pod.created for pod in placement.of_this_run), default=0.0)
+    return newest + placement.view.timeouts.settle
 
 
-def _with_ranks(run_state: RunState, record: RunRecord) -> RunRecord:
+def _with_ranks(placement: Placement, record: RunRecord) -> RunRecord:
     """The record, with who has each rank that others have followed to, and the highest number."""
-    if not any(role.relaunch for role in run_state.job.roles):
+    if not any(role.relaunch for role in placement.job.roles):
         return record
     lines = dict(record.lines)
-    for place in run_state.places:
+    for place in placement.places:
         if place.rank is None:
             continue
         line = lines.get(place.key)
@@ -128,8 +128,8 @@ def _with_ranks(run_state: RunState, record: RunRecord) -> RunRecord:
             declared = place.declared_member.index
             lines[place.key] = noted(place.index, line, declared, place.follower)
     numbers = dict(record.numbers)
-    ranked = {role.name for role in run_state.job.roles if role.relaunch}
-    for pod in run_state.of_this_run:
+    ranked = {role.name for role in placement.job.roles if role.relaunch}
+    for pod in placement.of_this_run:
         if pod.role in ranked and (pod.index or 0) > numbers.get(pod.role, -1):
             numbers[pod.role] = pod.index or 0
     return structs.replace(record, lines=lines, numbers=numbers)
@@ -165,25 +165,25 @@ def _is_done(place: Place, pod: PodView, record: RunRecord) -> bool:
     return not decided and not comes_back(place.role, "succeeded", pod)
 
 
-def _started(run_state: RunState, gang: frozenset[str]) -> float | None:
-    return min((pod.created for pod in _new(run_state, gang)), default=None)
+def _started(placement: Placement, gang: frozenset[str]) -> float | None:
+    return min((pod.created for pod in _new(placement, gang)), default=None)
 
 
-def _new(run_state: RunState, gang: frozenset[str]) -> Iterator[PodView]:
+def _new(placement: Placement, gang: frozenset[str]) -> Iterator[PodView]:
     """The Pods of this run, without those that are on their way out since before it."""
-    declared = run_state.view.config_created
+    declared = placement.view.config_created
     return (
         pod
-        for pod in run_state.of_this_run
+        for pod in placement.of_this_run
         if pod.uid not in gang and not (pod.deleting and pod.created < declared)
     )
 
 
-def _first_names(run_state: RunState, record: RunRecord) -> RunRecord:
+def _first_names(placement: Placement, record: RunRecord) -> RunRecord:
     """A new launcher knows of no host that failed the one before."""
     if not record.names:
         return record
-    readers = run_state.readers
+    readers = placement.readers
     if not readers or any(pod.uid == record.launcher for pod in readers):
         return record
     return structs.replace(record, names={}, launcher="")
@@ -210,16 +210,16 @@ def held_up(states: ReplicaStates, record: RunRecord, now: float) -> Decision:
         record: The run record.
         now: The time.
     """
-    run_state = states.run_state
-    again = record.phase == "Running" and not _is_at_work(run_state)
+    placement = states.placement
+    again = record.phase == "Running" and not _is_at_work(placement)
     if record.started is None or not (again or record.phase == "Pending"):
         return Decision(record)
-    newest = max((pod.created for pod in run_state.of_this_run), default=record.started)
-    due = newest + run_state.view.timeouts.start
-    waiting = [] if _is_at_work(run_state) else _waiting(states)
+    newest = max((pod.created for pod in placement.of_this_run), default=record.started)
+    due = newest + placement.view.timeouts.start
+    waiting = [] if _is_at_work(placement) else _waiting(states)
     sure = [one for one in waiting if not one[1].startswith(_BY_THE_SCHEDULER)]
     missing = [] if again else [one.place for one in states.those("awaited")]
-    patient = run_state.view.settings.gang != "none"
+    patient = placement.view.settings.gang != "none"
     if sure:
         reason, message = _words(sure)
     elif not (missing or waiting):
@@ -247,7 +247,7 @@ def _waiting(states: ReplicaStates) -> list[tuple[str, str]]:
         for one in states.those("there", "returning")
         if one.place.pod is not None and one.place.pod.waiting
     ]
-    return [*found, *((pod.name, pod.waiting) for pod in states.run_state.batch if pod.waiting)]
+    return [*found, *((pod.name, pod.waiting) for pod in states.placement.batch if pod.waiting)]
 
 
 def _words(waiting: Sequence[tuple[str, str]]) -> tuple[str, str]:
@@ -268,15 +268,15 @@ def _who_is_missing(places: Sequence[Place]) -> str:
 # suspends even what has ended (reference/et-operator.md 6, defect 34).
 
 
-def suspended(run_state: RunState, record: RunRecord) -> Decision:
+def suspended(placement: Placement, record: RunRecord) -> Decision:
     """What becomes of a job that is to run nothing.
 
     Args:
-        run_state: Who is there.
+        placement: Who is there.
         record: The run record.
     """
-    removed = tuple(_removed(run_state))
-    return Decision(_suspended(run_state, record, removed), (*_told(record), *removed))
+    removed = tuple(_removed(placement))
+    return Decision(_suspended(placement, record, removed), (*_told(record), *removed))
 
 
 def resumed(record: RunRecord) -> Decision:
@@ -294,10 +294,10 @@ def resumed(record: RunRecord) -> Decision:
     return Decision(structs.replace(record, phase="Pending", reason="", message=""), (told,))
 
 
-def _suspended(run_state: RunState, record: RunRecord, removed: Sequence[DeletePod]) -> RunRecord:
+def _suspended(placement: Placement, record: RunRecord, removed: Sequence[DeletePod]) -> RunRecord:
     going = {one.uid for one in removed}
-    going.update(pod.uid for pod in run_state.of_this_run if pod.deleting)
-    going.update(place.gone.pod.uid for place in run_state.places if place.gone is not None)
+    going.update(pod.uid for pod in placement.of_this_run if pod.deleting)
+    going.update(place.gone.pod.uid for place in placement.places if place.gone is not None)
     dismissed = {*record.gang} if record.phase == "Suspended" else going
     if not going <= dismissed:
         dismissed = going
@@ -321,16 +321,16 @@ def _told(record: RunRecord) -> Iterator[Action]:
         yield EmitEvent("JobSuspended", "the job is suspended")
 
 
-def _removed(run_state: RunState) -> Iterator[DeletePod]:
+def _removed(placement: Placement) -> Iterator[DeletePod]:
     """The removal of its Pods.
 
     Where Git declares them it has stopped to, and its tool removes them, but for those who followed
     others, which it never knew; those of a Job of Kubernetes are the Job's, which is suspended too.
     """
-    batch = {pod.name for pod in run_state.batch}
-    declared = {role.pod_name(member) for role in run_state.job.roles for member in role.members}
-    for pod in run_state.of_this_run:
-        if run_state.view.git_managed and (pod.rank is None or pod.name in declared):
+    batch = {pod.name for pod in placement.batch}
+    declared = {role.pod_name(member) for role in placement.job.roles for member in role.members}
+    for pod in placement.of_this_run:
+        if placement.view.git_managed and (pod.rank is None or pod.name in declared):
             continue
         if pod.name not in batch and not pod.deleting:
             yield DeletePod(pod.name, pod.uid, "Suspended")

@@ -54,7 +54,7 @@ class Place(Struct, frozen=True, gc=False):
         return next(one for one in self.role.members if (one.place or 0) == self.number)
 
 
-class RunState(Struct, frozen=True):
+class Placement(Struct, frozen=True):
     """Who is there.
 
     Args:
@@ -101,7 +101,7 @@ class RunState(Struct, frozen=True):
         ]
 
 
-def run_state(view: JobView) -> RunState:
+def placement(view: JobView) -> Placement:
     """Who is there.
 
     Args:
@@ -125,7 +125,7 @@ def run_state(view: JobView) -> RunState:
         before = [pod for pod in surplus if (pod.role, pod.index) in there]
         surplus = [pod for pod in surplus if (pod.role, pod.index) not in there]
         kept += before
-    return RunState(
+    return Placement(
         view,
         places,
         tuple(pod for pod in own if pod.role in batch),

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from etcompile.model import Role
 from etcompile.watch.actions import Action, EndPod, ReadLog, Requeue
-from etcompile.watch.rules.placement import Place, RunState, sets
+from etcompile.watch.rules.placement import Place, Placement, sets
 from etcompile.watch.rules.restart_policy import Cause, comes_back, counted_restarts, may_follow
 from etcompile.watch.state import JobView, LogActivity, PodView, RunRecord
 
@@ -57,11 +57,11 @@ class ReplicaStates(Struct, frozen=True):
     """What has become of all replicas.
 
     Args:
-        run_state: Who is there.
+        placement: Who is there.
         replicas: The declared replicas.
     """
 
-    run_state: RunState
+    placement: Placement
     replicas: tuple[Replica, ...]
 
     def those(self, *states: State) -> list[Replica]:
@@ -75,7 +75,7 @@ class ReplicaStates(Struct, frozen=True):
             now: The time.
             after: Seconds until one whose Pod has vanished counts; `Timeouts.settle` if None.
         """
-        wait = self.run_state.view.timeouts.settle if after is None else after
+        wait = self.placement.view.timeouts.settle if after is None else after
         return [one for one in self.those("lost") if not one.since or now >= one.since + wait]
 
     def new_returns(self, now: float) -> list[Replica]:
@@ -83,23 +83,23 @@ class ReplicaStates(Struct, frozen=True):
         return [one for one in self.new_losses(now) if one.returns]
 
 
-def states(run_state: RunState, record: RunRecord) -> ReplicaStates:
+def states(placement: Placement, record: RunRecord) -> ReplicaStates:
     """What has become of each declared replica.
 
     Args:
-        run_state: Who is there.
+        placement: Who is there.
         record: The run record.
     """
-    return ReplicaStates(run_state, tuple(_replicas(run_state, record)))
+    return ReplicaStates(placement, tuple(_replicas(placement, record)))
 
 
-def _replicas(run_state: RunState, record: RunRecord) -> Iterator[Replica]:
+def _replicas(placement: Placement, record: RunRecord) -> Iterator[Replica]:
     done, seen = sets(record.completed), sets(record.seen)
-    pruned = _pruned(run_state.view)
+    pruned = _pruned(placement.view)
     nobody: set[int] = set()
     gang = frozenset(record.gang)
     all_anew = record.phase == "Restarting"
-    for place in run_state.places:
+    for place in placement.places:
         role = place.role.name
         if place.pod is not None:
             if place.pod.uid in gang:
@@ -107,7 +107,7 @@ def _replicas(run_state: RunState, record: RunRecord) -> Iterator[Replica]:
             elif place.number in done.get(role, nobody):
                 yield Replica(place, "done")
             else:
-                yield _present(run_state, place, place.pod, record)
+                yield _present(placement, place, place.pod, record)
         elif place.taken:
             yield Replica(place, "there")
         elif place.number in done.get(role, nobody) and not all_anew:
@@ -116,12 +116,12 @@ def _replicas(run_state: RunState, record: RunRecord) -> Iterator[Replica]:
             yield Replica(place, "awaited")  # it went when the job was suspended
         elif all_anew and (place.gone or place.number in seen.get(role, nobody)):
             yield Replica(place, "returning")
-        elif run_state.view.superseded and _is_given_up(place, record):
+        elif placement.view.superseded and _is_given_up(place, record):
             yield Replica(place, "awaited")
         elif place.gone is not None:
             yield _vanished(place, place.gone.pod, place.gone.at, record, pruned)
         elif place.number in seen.get(role, nobody):
-            yield _missing(place, max(run_state.view.watched_since, pruned), record)
+            yield _missing(place, max(placement.view.watched_since, pruned), record)
         else:
             yield Replica(place, "awaited")
 
@@ -135,13 +135,13 @@ def _is_given_up(place: Place, record: RunRecord) -> bool:
     return last is None or not (last.disrupted or last.phase == "Failed")
 
 
-def _present(run_state: RunState, place: Place, pod: PodView, record: RunRecord) -> Replica:
+def _present(placement: Placement, place: Place, pod: PodView, record: RunRecord) -> Replica:
     trial = record.trials.get(place.key)
     if trial is not None and trial.uid == pod.uid:
         return Replica(place, "left" if trial.left else "returning")
     if pod.deleting and pod.due and place.role.relaunch:
         # Who follows has another name, and need not wait for a node that does not answer.
-        since = pod.due + run_state.view.timeouts.verdict
+        since = pod.due + placement.view.timeouts.verdict
         return _lost(place, "deleted", pod, record, since)
     if pod.deleting and pod.due and place.declared:
         # Kueue keeps it until another one is there (reference/gang-scheduling.md 4.5).
@@ -156,7 +156,7 @@ def _present(run_state: RunState, place: Place, pod: PodView, record: RunRecord)
         return _lost(place, "succeeded", pod, record)
     if pod.phase == "Unknown" and comes_back(place.role, "unknown", pod):
         return _lost(place, "unknown", pod, record)
-    if place.role.relaunch and _hangs(place.role, pod, run_state.view.heard.get(pod.uid)):
+    if place.role.relaunch and _hangs(place.role, pod, placement.view.heard.get(pod.uid)):
         return _lost(place, "stuck", pod, record)
     return Replica(place, "there")
 
@@ -262,7 +262,7 @@ def logs_to_read(states: ReplicaStates, now: float) -> Iterator[Action]:
         states: What has become of the replicas.
         now: The time.
     """
-    heard = states.run_state.view.heard
+    heard = states.placement.view.heard
     for one in states.those("there"):
         pod, role = one.place.pod, one.place.role
         if pod is None or not _can_hang(role, pod):

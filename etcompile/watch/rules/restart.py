@@ -32,7 +32,7 @@ from etcompile.watch.actions import (
     Requeue,
 )
 from etcompile.watch.rules.completion import is_spared
-from etcompile.watch.rules.placement import Place, RunState, renames, successor
+from etcompile.watch.rules.placement import Place, Placement, renames, successor
 from etcompile.watch.rules.replica_state import Replica, ReplicaStates
 from etcompile.watch.rules.restart_policy import counted_restarts, followed, spends_budget, why
 from etcompile.watch.state import Backoff, PodView, RestartHistory, RunRecord, Timeouts
@@ -52,7 +52,7 @@ def replaced(states: ReplicaStates, record: RunRecord, now: float) -> Decision:
         record: The run record.
         now: The time.
     """
-    timeouts = states.run_state.view.timeouts
+    timeouts = states.placement.view.timeouts
     trials = dict(record.trials)
     counted = dict(record.replaced)
     lost_restarts = record.lost_restarts
@@ -114,7 +114,7 @@ def _followed(states: ReplicaStates, loss: Replica, record: RunRecord) -> RunRec
         failures = {**failures, role: failures.get(role, 0) + 1}
     if not loss.returns:
         return structs.replace(record, failures=failures)
-    line = followed(states.run_state, place, cause, loss.last, record)
+    line = followed(states.placement, place, cause, loss.last, record)
     highest = max(line.index or 0, record.numbers.get(role, 0))
     return structs.replace(
         record,
@@ -173,15 +173,15 @@ def _let_go(states: ReplicaStates) -> Iterator[Action]:
 
     Where a tool syncs Git it would bring back those that it knows.
     """
-    run_state = states.run_state
+    placement = states.placement
     there = {
         (one.place.role.name, one.place.index): one.place.pod
         for one in states.replicas
         if one.place.declared and one.place.pod is not None
     }
-    for pod in run_state.kept:
+    for pod in placement.kept:
         after = there.get((pod.role, pod.index))
-        ours = pod.made_here or not run_state.view.git_managed
+        ours = pod.made_here or not placement.view.git_managed
         if after is not None and after.uid != pod.uid and ours and not pod.deleting:
             yield DeletePod(pod.name, pod.uid, "Replaced")
 
@@ -255,8 +255,8 @@ def restarted(
         loss: The replica that is to blame, if it is one.
         anew: The run starts anew, and its clock too; else only its Pods do.
     """
-    run_state = states.run_state
-    timeouts = run_state.view.timeouts
+    placement = states.placement
+    timeouts = placement.view.timeouts
     uids = tuple(one.place.pod.uid for one in states.replicas if one.place.pod is not None)
     before = record.trials.get(_ALL)
     lived = now - before.at if before else timeouts.forget
@@ -298,8 +298,8 @@ def joint_loss(states: ReplicaStates, record: RunRecord, now: float) -> Decision
         record: The run record.
         now: The time.
     """
-    run_state = states.run_state
-    if not run_state.job.run.together:
+    placement = states.placement
+    if not placement.job.run.together:
         return None
     losses = states.new_returns(now)
     if losses:
@@ -322,9 +322,9 @@ def carried_out(states: ReplicaStates, record: RunRecord, now: float) -> Iterato
         record: The run record, of a run that is restarting.
         now: The time.
     """
-    run_state = states.run_state
+    placement = states.placement
     trial = record.trials.get(_ALL)
-    due = record.restarted_at + (_wait(trial.count, run_state.view.timeouts) if trial else 0.0)
+    due = record.restarted_at + (_wait(trial.count, placement.view.timeouts) if trial else 0.0)
     if now < due:
         yield Requeue(due)
         return
@@ -333,11 +333,11 @@ def carried_out(states: ReplicaStates, record: RunRecord, now: float) -> Iterato
         pod = one.place.pod
         if pod is not None and not pod.deleting:
             yield DeletePod(pod.name, pod.uid, "Restart")
-    for pod in run_state.kept:
+    for pod in placement.kept:
         # Those whose replacements have other names; they stay until these are there.
         if pod.uid in record.gang and not pod.deleting:
             yield DeletePod(pod.name, pod.uid, "Restart")
-    if going or _is_anyone_left(run_state, record):
+    if going or _is_anyone_left(placement, record):
         return
     for one in states.those("returning"):
         if one.place.pod is None:
@@ -346,11 +346,11 @@ def carried_out(states: ReplicaStates, record: RunRecord, now: float) -> Iterato
             yield CreatePod(place.name, place.role.name, place.index, "Restart", renamed=renamed)
 
 
-def _is_anyone_left(run_state: RunState, record: RunRecord) -> bool:
+def _is_anyone_left(placement: Placement, record: RunRecord) -> bool:
     gang = frozenset(record.gang)
     # Kueue keeps who has ended until somebody else is there (reference/gang-scheduling.md 4.5).
-    kept = renames(run_state.view)
-    return any(pod.uid in gang and not (kept and pod.ended) for pod in run_state.of_this_run)
+    kept = renames(placement.view)
+    return any(pod.uid in gang and not (kept and pod.ended) for pod in placement.of_this_run)
 
 
 # Backoff -----------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from etcompile.model import Member, Relaunch, Role
 from etcompile.model.quantity import number
-from etcompile.watch.rules.placement import Place, RunState, next_number, sets
+from etcompile.watch.rules.placement import Place, Placement, next_number, sets
 from etcompile.watch.state import PodView, RestartHistory, RunRecord
 
 Cause = Literal["failed", "succeeded", "unknown", "deleted", "erased", "vanished", "stuck"]
@@ -178,7 +178,7 @@ def _ran_out_of_memory(role: Role, pod: PodView) -> bool:
 
 
 def followed(
-    run_state: RunState, place: Place, cause: Cause, pod: PodView | None, record: RunRecord
+    placement: Placement, place: Place, cause: Cause, pod: PodView | None, record: RunRecord
 ) -> RestartHistory:
     """Who has had a rank, with who comes now.
 
@@ -187,17 +187,17 @@ def followed(
     comes.
 
     Args:
-        run_state: Who is there.
+        placement: Who is there.
         place: Where a replica was lost that comes back.
         cause: How it was lost.
         pod: What was last seen of its Pod.
         record: The run record, with the numbers that were given so far.
     """
-    role, view = place.role, run_state.view
+    role, view = place.role, placement.view
     line = record.lines.get(place.key, RestartHistory())
     declared = place.declared_member
     name = role.pod_name(declared)
-    itself = name not in view.pods and (view.git_managed or _is_new(run_state, role, declared))
+    itself = name not in view.pods and (view.git_managed or _is_new(placement, role, declared))
     counted = role.relaunch is not None and _counts(role.relaunch, role, cause, pod)
     memory = line.memory
     if role.relaunch is not None and role.relaunch.memory and pod is not None:
@@ -215,10 +215,10 @@ def _is_within(rules: Relaunch, line: RestartHistory | None) -> bool:
     return (line.counted if line else 0) < rules.limit
 
 
-def _is_new(run_state: RunState, role: Role, declared: Member) -> bool:
+def _is_new(placement: Placement, role: Role, declared: Member) -> bool:
     """Whether no Pod of the declared number was ever there: a plan has just moved the rank."""
     index = declared.index or 0
-    record = run_state.view.own_record
+    record = placement.view.own_record
     highest = record.numbers.get(role.name) if record else None
     return highest is not None and index > highest
 

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from etcompile.watch.actions import Action, Decision, DeletePod, EmitEvent, EndPod, Requeue
 from etcompile.watch.rules.hostfile import listed_hosts
-from etcompile.watch.rules.placement import RunState
+from etcompile.watch.rules.placement import Placement
 from etcompile.watch.state import JobView, Leaving, PodView, RunRecord
 
 # Workers that a job does not have any more -----------------------------------------------------
@@ -21,21 +21,21 @@ from etcompile.watch.state import JobView, Leaving, PodView, RunRecord
 # defect 50: there one ScaleIn may remove two workers).
 
 
-def scaled_in(run_state: RunState, record: RunRecord, now: float) -> Decision:
+def scaled_in(placement: Placement, record: RunRecord, now: float) -> Decision:
     """The record, with those who leave, and the removal of those who had their time.
 
     Args:
-        run_state: Who is there.
+        placement: Who is there.
         record: The run record.
         now: The time.
     """
-    view = run_state.view
+    view = placement.view
     surplus = [
         pod
-        for pod in run_state.surplus
+        for pod in placement.surplus
         # Who followed another, or was made here, is perhaps in no tool's inventory.
         if (not view.git_managed or pod.rank is not None or pod.made_here)
-        and not _comes(run_state, record, pod)
+        and not _comes(placement, record, pod)
     ]
     leaving = {pod.name: _leaving(record.leaving.get(pod.name), pod, now) for pod in surplus}
     told = [
@@ -43,11 +43,11 @@ def scaled_in(run_state: RunState, record: RunRecord, now: float) -> Decision:
         for pod in surplus
         if pod.name not in record.leaving
     ]
-    removed = [action for pod in surplus for action in _removed(run_state, leaving, pod, now)]
+    removed = [action for pod in surplus for action in _removed(placement, leaving, pod, now)]
     return Decision(structs.replace(record, leaving=leaving), (*removed, *told))
 
 
-def _comes(run_state: RunState, record: RunRecord, pod: PodView) -> bool:
+def _comes(placement: Placement, record: RunRecord, pod: PodView) -> bool:
     """Whether a worker is yet to be declared.
 
     A scale-out makes the Pod first, and changes the job once that is Ready; who was scaled in is
@@ -57,7 +57,7 @@ def _comes(run_state: RunState, record: RunRecord, pod: PodView) -> bool:
         return False
     if pod.name in record.leaving and record.leaving[pod.name].uid == pod.uid:
         return False
-    declared_at = run_state.view.declared_at
+    declared_at = placement.view.declared_at
     return declared_at is not None and pod.created > declared_at
 
 
@@ -67,19 +67,19 @@ def _leaving(before: Leaving | None, pod: PodView, now: float) -> Leaving:
 
 
 def _removed(
-    run_state: RunState, leaving: dict[str, Leaving], pod: PodView, now: float
+    placement: Placement, leaving: dict[str, Leaving], pod: PodView, now: float
 ) -> Iterator[Action]:
     if pod.deleting:
         return
-    due = leaving[pod.name].since + run_state.view.timeouts.drain
+    due = leaving[pod.name].since + placement.view.timeouts.drain
     if now < due:
         yield Requeue(due)
-    elif pod.ended or _host(run_state, pod) not in listed_hosts(run_state.view.hosts):
+    elif pod.ended or _host(placement, pod) not in listed_hosts(placement.view.hosts):
         yield DeletePod(pod.name, pod.uid, "ScaledIn")
 
 
-def _host(run_state: RunState, pod: PodView) -> str:
-    role = run_state.job.role(pod.role)
+def _host(placement: Placement, pod: PodView) -> str:
+    role = placement.job.role(pod.role)
     return f"{role.stem}-{pod.index}" if role is not None else pod.name
 
 
@@ -92,15 +92,15 @@ def _host(run_state: RunState, pod: PodView) -> str:
 # hangs and is to be followed is ended, so that its log stays.
 
 
-def duplicates(run_state: RunState, record: RunRecord, now: float) -> Iterator[Action]:
+def duplicates(placement: Placement, record: RunRecord, now: float) -> Iterator[Action]:
     """The removal of Pods whose rank or name another one has.
 
     Args:
-        run_state: Who is there.
+        placement: Who is there.
         record: The run record.
         now: The time.
     """
-    for place in run_state.places:
+    for place in placement.places:
         trial = record.trials.get(place.key)
         for pod in place.others:
             if trial is not None and trial.uid == pod.uid:
@@ -108,18 +108,18 @@ def duplicates(run_state: RunState, record: RunRecord, now: float) -> Iterator[A
                     yield EndPod(pod.name, pod.uid, "Stuck")
                 continue
             newer = max(pod.created, place.pod.created if place.pod else 0.0)
-            yield from _gone(run_state, pod, newer, now, f"its rank belongs to {place.name}")
-    for pod in run_state.astray:
+            yield from _gone(placement, pod, newer, now, f"its rank belongs to {place.name}")
+    for pod in placement.astray:
         # Whoever applies the job could not make the declared one.
         yield from _gone(
-            run_state, pod, pod.created, now, "its name now belongs to another replica"
+            placement, pod, pod.created, now, "its name now belongs to another replica"
         )
 
 
 def _gone(
-    run_state: RunState, pod: PodView, since: float, now: float, why: str
+    placement: Placement, pod: PodView, since: float, now: float, why: str
 ) -> Iterator[Action]:
-    due = since + run_state.view.timeouts.settle
+    due = since + placement.view.timeouts.settle
     if pod.deleting:
         return
     if now < due:
@@ -164,19 +164,19 @@ def half_deleted(view: JobView, now: float) -> Iterator[Action]:
 # whoever began to exchange them has stopped half way.
 
 
-def unreachable(run_state: RunState, record: RunRecord, now: float) -> Decision:
+def unreachable(placement: Placement, record: RunRecord, now: float) -> Decision:
     """The record, with the Pods that hold up their replacements, and word of those that are new.
 
     Args:
-        run_state: Who is there.
+        placement: Who is there.
         record: The run record.
         now: The time.
     """
     known = frozenset(record.unreachable)
-    overdue = run_state.view.timeouts.start
+    overdue = placement.view.timeouts.start
     found: list[PodView] = []
     later: list[float] = []
-    for pod in _in_the_way(run_state):
+    for pod in _in_the_way(placement):
         if pod.phase == "Unknown" or now >= pod.due + overdue:
             found.append(pod)
         else:
@@ -186,10 +186,10 @@ def unreachable(run_state: RunState, record: RunRecord, now: float) -> Decision:
         for pod in found
         if pod.uid not in known
     ]
-    others = _of_other_runs(run_state)
+    others = _of_other_runs(placement)
     if others:
-        newest = max(pod.created for pod in (*others, *run_state.of_this_run))
-        due = max(newest, run_state.view.declared_at or 0.0) + overdue
+        newest = max(pod.created for pod in (*others, *placement.of_this_run))
+        due = max(newest, placement.view.declared_at or 0.0) + overdue
         if now < due:
             # Somebody may be about to exchange them.
             later.append(due)
@@ -201,19 +201,19 @@ def unreachable(run_state: RunState, record: RunRecord, now: float) -> Decision:
     return Decision(structs.replace(record, unreachable=uids), (*actions, *again))
 
 
-def _in_the_way(run_state: RunState) -> Iterator[PodView]:
+def _in_the_way(placement: Placement) -> Iterator[PodView]:
     """Pods on their way out, and those of which nothing is known."""
-    for place in run_state.places:
+    for place in placement.places:
         pod = place.pod
         if pod is not None and (pod.phase == "Unknown" or (pod.deleting and pod.due)):
             yield pod
 
 
-def _of_other_runs(run_state: RunState) -> list[PodView]:
+def _of_other_runs(placement: Placement) -> list[PodView]:
     """Pods of other runs of the job that have the names of this one's."""
-    pods = run_state.view.pods
-    found = (pods[place.name] for place in run_state.places if place.taken)
-    return [pod for pod in found if pod.spec_hash not in ("", run_state.view.spec_hash)]
+    pods = placement.view.pods
+    found = (pods[place.name] for place in placement.places if place.taken)
+    return [pod for pod in found if pod.spec_hash not in ("", placement.view.spec_hash)]
 
 
 def _words_of(others: Sequence[PodView]) -> str:
