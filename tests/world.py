@@ -16,6 +16,7 @@ from msgspec import structs
 from etcompile import backend
 from etcompile.model import Job, Member, Settings
 from etcompile.model.protocol import STORED_JOB
+from etcompile.model.run_record import RunRecord, ranges, read_record, record_data
 from etcompile.stages.stored import read_stored
 from etcompile.watch.actions import (
     Action,
@@ -39,10 +40,7 @@ from etcompile.watch.state import (
     JobView,
     LogActivity,
     PodView,
-    RunRecord,
     Timeouts,
-    read_record,
-    record_data,
 )
 from specs import compiled, container
 
@@ -74,6 +72,15 @@ def mpi_job(*, elastic: bool = False, version: str = "v1", **spec: Any) -> dict[
             **spec,
         },
     }
+
+
+def of_replicas(record: RunRecord | None, what: str) -> dict[str, str]:
+    """Of each role the replicas of which something is written down, `seen` say, as `0-3,7`."""
+    found: dict[str, list[int]] = {}
+    for (role, number), one in record.every_replica() if record is not None else ():
+        if getattr(one, what):
+            found.setdefault(role, []).append(number)
+    return {role: ranges(members) for role, members in found.items()}
 
 
 class World:

@@ -9,7 +9,6 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-import msgspec
 from msgspec import Struct
 
 from etcompile import backend
@@ -17,10 +16,11 @@ from etcompile.k8s.objects import LiveObject
 from etcompile.model import Job
 from etcompile.model.protocol import JOB_LABEL, RUN_LABEL, SPEC_HASH, STORED_JOB
 from etcompile.model.protocol import is_config as names_config
+from etcompile.model.run_record import RunRecord, written_record
 from etcompile.rollout.trouble import ALIVE, state
 from etcompile.stages.stored import StoredJobError, read_text
 from etcompile.status.phase import derived
-from etcompile.status.replicas import Followed, labelled_replica, made_by, replicas_of
+from etcompile.status.replicas import labelled_replica, made_by, replicas_of
 from etcompile.status.telling import told
 from etcompile.status.values import ENDED, Hosts, JobStatus, Phase, Replica, RoleStatus
 
@@ -49,41 +49,6 @@ class _Its(Struct, frozen=True):
     jobs: dict[str, LiveObject]
     hosts: Mapping[str, str]
     record: Mapping[str, str]
-
-
-class _Line(Struct, frozen=True):
-    """Who has a rank, as the watcher has written it down."""
-
-    index: int | None = None
-
-
-class _Trial(Struct, frozen=True):
-    """What the watcher has decided about a Pod."""
-
-    uid: str = ""
-    left: bool = False
-
-
-class _Record(Struct, frozen=True):
-    """What is read of the record that the watcher keeps for itself, beside its phase.
-
-    Args:
-        run: The spec hash of the run that it is of.
-        config: The UID of the ConfigMap that declares the run; empty if that was not written down.
-        reason: Why the phase is what it is, in one word.
-        message: The rest.
-        lines: Who has which rank.
-        trials: What was decided about replicas.
-        attempts: Which of their Pods replicas have.
-    """
-
-    run: str = ""
-    reason: str = ""
-    message: str = ""
-    config: str = ""
-    lines: dict[str, _Line] = {}
-    trials: dict[str, _Trial] = {}
-    attempts: dict[str, int] = {}
 
 
 def is_config(value: LiveObject) -> bool:
@@ -139,9 +104,9 @@ def _status(its: _Its, about: Mapping[tuple[str, str], list[LiveObject]]) -> Job
     name, namespace = metadata["labels"][JOB_LABEL], metadata["namespace"]
     job, problem = _stored(its.config["data"][STORED_JOB])
     if job is not None:
-        followed = _followed(its)
+        record = written_record(its.record) or RunRecord("")
         replicas = [
-            one for role in job.roles for one in replicas_of(role, its.pods, its.jobs, followed)
+            one for role in job.roles for one in replicas_of(role, its.pods, its.jobs, record)
         ]
         wanted: dict[str, int | None] = {role.name: len(role.members) for role in job.roles}
         phase, because = derived(job, replicas)
@@ -234,27 +199,12 @@ def _named(lines: str) -> Iterator[str]:
             yield found[0]
 
 
-def _record(its: _Its) -> _Record:
-    try:
-        return msgspec.json.decode(its.record.get("record", "{}"), type=_Record)
-    except (msgspec.MsgspecError, RecursionError, UnicodeError):
-        return _Record()
-
-
-def _followed(its: _Its) -> Followed:
-    """Who has followed others, as far as it is written down."""
-    record = _record(its)
-    lines = {key: one.index for key, one in record.lines.items()}
-    out = frozenset(one.uid for one in record.trials.values() if one.uid and not one.left)
-    return Followed(lines, out, record.attempts)
-
-
 def _reported(its: _Its, job: Job | None) -> tuple[Phase, str] | None:
     """The phase that the watcher has written down, if it has, of this run."""
     runs = {(pod["metadata"].get("annotations") or {}).get(SPEC_HASH) for pod in its.pods.values()}
     if job is not None:
         runs.add(backend.spec_hash(job))
-    record = _record(its)
+    record = written_record(its.record) or RunRecord("")
     done = its.record.get("done", "").strip()
     if (record.run or done) and not {record.run, done} & runs:
         return None  # of an earlier run

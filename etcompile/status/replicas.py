@@ -14,6 +14,7 @@ from etcompile.k8s.pods import has_ended
 from etcompile.model import Member, Role
 from etcompile.model.completion import attempt_name, holder
 from etcompile.model.protocol import INDEX_LABEL, RANK_LABEL, ROLE_LABEL
+from etcompile.model.run_record import RunRecord
 from etcompile.rollout.trouble import State, Trouble, restarts, state, trouble
 from etcompile.status.values import Replica
 
@@ -22,21 +23,7 @@ _SUSPENDED = Trouble("Suspended", "suspended by its spec")
 _NO_POD = Trouble("Pending", "its Job has not created a Pod yet")
 
 
-class Followed(Struct, frozen=True):
-    """What the watcher has written down of those who followed others.
-
-    Args:
-        lines: Of a rank (`worker/3`), the number of who has it; None for the declared replica.
-        out: UIDs of Pods of which it was decided that others follow them.
-        attempts: Of a replica (`worker/3`), which of its Pods it is, where each has another name.
-    """
-
-    lines: Mapping[str, int | None] = {}
-    out: frozenset[str] = frozenset()
-    attempts: Mapping[str, int] = {}
-
-
-NOBODY = Followed()
+_NOTHING_WRITTEN = RunRecord("")
 _AT_WORK = ("Pending", "Running", "Ready", "Unknown")
 
 
@@ -54,7 +41,7 @@ def replicas_of(
     role: Role,
     pods: Mapping[str, LiveObject],
     jobs: Mapping[str, LiveObject],
-    followed: Followed = NOBODY,
+    record: RunRecord = _NOTHING_WRITTEN,
 ) -> Iterator[Replica]:
     """The replicas that a role should have, in the order of its members.
 
@@ -62,11 +49,11 @@ def replicas_of(
         role: The role.
         pods: The Pods of its job, by name.
         jobs: The Jobs of Kubernetes of its job, by name.
-        followed: What is written down of who has which rank.
+        record: The run record: who has which rank, and which attempt.
     """
-    ranks = _ranks(role, pods, followed.out)
+    ranks = _ranks(role, pods, frozenset(one.out for _, one in record.every_replica()))
     for member in role.members:
-        name = _name(role, member, ranks, followed)
+        name = _name(role, member, ranks, record)
         first = role.pod_name(member)
         if role.relaunch is None and first in pods and state(pods[first]) in _AT_WORK:
             name = first  # a tool has brought it back
@@ -81,16 +68,16 @@ def replicas_of(
 
 
 def _name(
-    role: Role, member: Member, ranks: Mapping[int, list[_RankedPod]], followed: Followed
+    role: Role, member: Member, ranks: Mapping[int, list[_RankedPod]], record: RunRecord
 ) -> str:
     """The Pod of a replica, or of the one that has followed it in its rank."""
     if role.relaunch is None:
-        key = role.name if member.index is None else f"{role.name}/{member.index}"
-        return attempt_name(role.pod_name(member), followed.attempts.get(key, 0))
+        attempt = record.replica((role.name, member.index or 0)).attempt
+        return attempt_name(role.pod_name(member), attempt)
     rank = member.place or 0
-    key = f"{role.name}/{rank}"
-    written = key in followed.lines
-    number = holder(member.index, followed.lines.get(key), ranks.get(rank, []), written=written)
+    history = record.replica((role.name, rank)).history
+    index = history.index if history is not None else None
+    number = holder(member.index, index, ranks.get(rank, []), written=history is not None)
     return role.pod_name(structs.replace(member, index=number))
 
 

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from etcompile.model import Member
-from etcompile.watch.state import HostsRecord, RunRecord
+from etcompile.model.run_record import RunRecord
+from etcompile.watch.state import HostsRecord
 
 
 class WriteStatus(Struct, frozen=True):

@@ -32,6 +32,7 @@ from msgspec import Struct, structs
 from etcompile.k8s.objects import seconds
 from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.model.protocol import JOB_LABEL, STORED_JOB, config_name
+from etcompile.model.run_record import RUN, VERSION, newer_version, read_record
 from etcompile.stages.stored import StoredJobError
 from etcompile.watch import admission
 from etcompile.watch.actions import Action, EmitEvent, RemoveJob, Requeue
@@ -57,13 +58,11 @@ from etcompile.watch.room import REPLICA_BYTES, room
 from etcompile.watch.rules import lifecycle
 from etcompile.watch.run_pods import StoredRun
 from etcompile.watch.state import (
-    RUN,
     Gone,
     JobView,
     PodView,
     Timeouts,
     hosts_record,
-    read_record,
 )
 from etcompile.watch.store import SeenJob, SeenMap, Store
 from etcompile.watch.workqueue import JobKey, WorkQueue, backoff
@@ -317,6 +316,8 @@ class Watcher:
         for _ in range(_LOOKS):
             seen = self._observations.job(key)
             self._tell_of_maps(key, seen)
+            if seen is not None and seen.status is not None and self._is_newer(key, seen.status):
+                return None
             declared = self._stored(key, seen) if seen else None
             former = self._former(key, seen, declared) if seen else None
             run = declared or former
@@ -348,7 +349,9 @@ class Watcher:
             self._make_secrets(case)
             view = self._view(case, superseded=former is not None)
             if view.record is None and seen.status is not None and seen.status.data.get("record"):
-                self._tell_of_record(key, seen.status)
+                # It is written anew.
+                message = "the run record cannot be read: what it said of the run so far is lost"
+                self._tell_of_record(key, seen.status, message)
             actions = decide(view, self._cluster.now())
             self._note(key, actions)
             again = min((one.at for one in actions if isinstance(one, Requeue)), default=None)
@@ -540,12 +543,24 @@ class Watcher:
         else:
             self._told.pop(key, None)
 
-    def _tell_of_record(self, key: JobKey, status: SeenMap) -> None:
-        """Tells once that a run record cannot be read, before it is written anew."""
+    def _is_newer(self, key: JobKey, status: SeenMap) -> bool:
+        """Whether only a newer etcompile can read the run record, which is told once."""
+        version = newer_version(status.data)
+        if version is None:
+            return False
+        message = (
+            f"the run record is of version {version}, and this watcher reads versions up to "
+            f"{VERSION}: the job is not looked after, and the record stays as it is; run the newer "
+            "watcher, or delete this ConfigMap to begin a new run"
+        )
+        self._tell_of_record(key, status, message)
+        return True
+
+    def _tell_of_record(self, key: JobKey, status: SeenMap, message: str) -> None:
+        """Tells once that a run record cannot be read."""
         if self._unread.get(key) == status.version:
             return
         self._unread[key] = status.version
-        message = "the run record cannot be read: what it said of the run so far is lost"
         event = EmitEvent("UnreadableRecord", message, warning=True)
         self._events.tell(key[0], event, status.value["metadata"], str(status.version))
         _log.warning("%s/%s: ConfigMap %s: %s", *key, status.name, message)

@@ -17,6 +17,7 @@ rules after it. The order is here and nowhere else.
 
 from collections.abc import Iterable, Iterator
 
+from etcompile.model.run_record import RunRecord
 from etcompile.watch.actions import (
     Action,
     Decision,
@@ -29,7 +30,7 @@ from etcompile.watch.actions import (
 from etcompile.watch.rules import completion, hostfile, lifecycle, restart, termination
 from etcompile.watch.rules.placement import Placement, placement
 from etcompile.watch.rules.replica_state import ReplicaStates, logs_to_read, states
-from etcompile.watch.state import JobView, RunRecord
+from etcompile.watch.state import JobView
 
 
 def decide(view: JobView, now: float) -> tuple[Action, ...]:

@@ -12,10 +12,10 @@ from typing import Any
 
 from etcompile.kubeapi import Cluster
 from etcompile.model.protocol import STORED_JOB
+from etcompile.model.run_record import RUN, RunRecord, read_record
 from etcompile.stages.stored import StoredJobError
-from etcompile.watch.rules.placement import numbers
 from etcompile.watch.run_pods import StoredRun
-from etcompile.watch.state import LARGEST_COPY, RUN, PodView, RunRecord, digest, read_record
+from etcompile.watch.state import LARGEST_COPY, PodView, digest
 from etcompile.watch.store import SeenJob, SeenMap
 
 
@@ -56,10 +56,10 @@ def former_run(seen: SeenJob, run: StoredRun | None) -> str:
 
 def _is_in_its_place(record: RunRecord, pod: PodView) -> bool:
     """Whether a Pod of another run has the place of one that the recorded run has had."""
-    if pod.role not in record.seen:
+    if not any(one.seen for one in record.replicas.get(pod.role, {}).values()):
         return True
     number = pod.index if pod.rank is None else pod.rank
-    return (number or 0) in numbers(record.seen[pod.role])
+    return record.replica((pod.role, number or 0)).seen
 
 
 def _stays(record: RunRecord, pods: Iterable[PodView]) -> bool:

@@ -11,17 +11,15 @@ from typing import Any
 from etcompile.backend.identity import job_labels
 from etcompile.k8s.objects import Object
 from etcompile.model.protocol import JOB_LABEL, hosts_name, status_name
+from etcompile.model.run_record import KEYS, RUN, record_data
 from etcompile.watch.actions import WriteHosts, WriteStatus
 from etcompile.watch.run_pods import StoredRun
 from etcompile.watch.state import (
     ANCHOR,
-    KEYS,
     LARGEST_COPY,
-    RUN,
     WRITTEN,
     digest,
     hosts_annotations,
-    record_data,
 )
 from etcompile.watch.store import SeenMap
 

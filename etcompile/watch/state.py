@@ -6,31 +6,21 @@ crash the next watcher reads the same objects and goes on.
 """
 
 import hashlib
-import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any
 
-import msgspec
 from msgspec import Struct, field
 
 from etcompile.k8s import jobs, pods
 from etcompile.k8s.conditions import condition
 from etcompile.k8s.objects import Object, is_going, seconds, status_of
-from etcompile.model import MOST_PODS, Job, Settings
+from etcompile.model import Job, Settings
 from etcompile.model.protocol import INDEX_LABEL, RANK_LABEL, ROLE_LABEL, SPEC_HASH, WATCHER
+from etcompile.model.run_record import DIGITS, LATEST, RunRecord
 
 TOUCHED = "etcompile.dev/touched"
 """Annotation of a Pod: which host lists its kubelet was last told to fetch."""
-
-Phase = Literal["Pending", "Running", "Restarting", "Suspended", "Succeeded", "Failed"]
-"""Of a run. `Pending`: not all of its Pods have been seen yet."""
-
-_DIGITS = 9
-"""Of the number of a replica, at most."""
-
-ENDED = frozenset({"Succeeded", "Failed"})
-"""The phases that a run does not leave."""
 
 
 class RanContainer(Struct, frozen=True):
@@ -216,7 +206,7 @@ def _ran(name: str, image: str, told: tuple[str, ...]) -> RanContainer:
 
 def _number(label: str) -> int | None:
     """The number that a label is; one that no replica can have is none."""
-    return int(label) if label.isdecimal() and len(label) <= _DIGITS else None
+    return int(label) if label.isdecimal() and len(label) <= DIGITS else None
 
 
 def _exits(pod: Object) -> Iterator[tuple[str, int]]:
@@ -292,120 +282,6 @@ class LogActivity(Struct, frozen=True, gc=False):
 
 # What is written down --------------------------------------------------------------------------
 
-
-class Backoff(Struct, frozen=True, omit_defaults=True):
-    """What has become of a replica so far.
-
-    Args:
-        uid: The last of its Pods about which something was decided.
-        left: That was to leave it alone; else its Pod had to go.
-        count: How many of its Pods had to go because they failed.
-        at: When the last of them did, in seconds since 1970.
-    """
-
-    uid: str = ""
-    left: bool = False
-    count: int = 0
-    at: float = 0.0
-
-
-class RestartHistory(Struct, frozen=True, omit_defaults=True):
-    """Those who have had a rank, one after the other.
-
-    Args:
-        index: The number of the one that has it now; None for the one that is declared.
-        relaunches: How often somebody has followed.
-        counted: How many of these times count against the limit.
-        memory: What the main container may have, where one before ran out of memory.
-    """
-
-    index: int | None = None
-    relaunches: int = 0
-    counted: int = 0
-    memory: str = ""
-
-
-class Leaving(Struct, frozen=True, omit_defaults=True):
-    """A worker that the job does not have any more.
-
-    Args:
-        uid: Its Pod's.
-        since: When its host left the list, in seconds since 1970.
-    """
-
-    uid: str
-    since: float
-
-
-class RunRecord(Struct, frozen=True, omit_defaults=True):
-    """What the watcher has decided about a run, all that it must not forget.
-
-    Replicas are named `worker/3`, and just `launcher` where there is one.
-
-    Args:
-        run: The run's spec hash.
-        phase: Where the run is.
-        reason: Why, in one word; empty while nothing happens.
-        message: The same in a sentence.
-        started: When its first Pod was created, in seconds since 1970; anew after each restart.
-        finished: When it ended.
-        restarts: How often all of its Pods were made anew together.
-        restarted_at: When that was last.
-        replaced: Of each role, how many Pods failed and were replaced.
-        lost_restarts: How often containers were started again in Pods that are gone now.
-        seen: Of each role, the replicas whose Pods have been seen, as `0-3,7`.
-        completed: Of each role, the replicas whose Pods have succeeded.
-        trials: What has become of single replicas.
-        gang: The UIDs of the Pods of the last restart: none comes back before all are gone. Of a
-            job that is or was just suspended, those that went for that: nobody makes them again.
-        launcher: The UID of the launcher that knows hosts by other names.
-        names: Which name replicas go by as hosts, where not the first.
-        leaving: Workers that the job does not have any more.
-        lines: Who has had a rank, where somebody has followed the one that is declared.
-        numbers: Of each role in which others follow, the highest number that was ever seen or
-            given.
-        failures: Of each role in which others follow, how many Pods have failed.
-        attempts: Which attempt the Pods of replicas are, where a scheduler wants another name for
-            each (Kueue); without those that have their first Pod.
-        expired: Its time after the end is over, and it was told that it stays.
-        unreachable: The UIDs of Pods of which it was told that they hold up others: their nodes do
-            not answer, or they are of another run and have the names of this one's.
-        config: The UID of the `J-config` that declares the run; empty if nobody wrote that down.
-    """
-
-    run: str
-    phase: Phase = "Pending"
-    reason: str = ""
-    message: str = ""
-    started: float | None = None
-    finished: float | None = None
-    restarts: int = 0
-    restarted_at: float = 0.0
-    replaced: dict[str, int] = field(default_factory=dict)
-    lost_restarts: int = 0
-    seen: dict[str, str] = field(default_factory=dict)
-    completed: dict[str, str] = field(default_factory=dict)
-    trials: dict[str, Backoff] = field(default_factory=dict)
-    gang: tuple[str, ...] = ()
-    launcher: str = ""
-    names: dict[str, int] = field(default_factory=dict)
-    leaving: dict[str, Leaving] = field(default_factory=dict)
-    lines: dict[str, RestartHistory] = field(default_factory=dict)
-    numbers: dict[str, int] = field(default_factory=dict)
-    failures: dict[str, int] = field(default_factory=dict)
-    unreachable: tuple[str, ...] = ()
-    config: str = ""
-    expired: bool = False
-    attempts: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def ended(self) -> bool:
-        """Whether the run is over."""
-        return self.phase in ENDED
-
-
-RUN = "run.yaml"
-"""Key of `J-status`: the job as it was when the run record was last written."""
 LARGEST_COPY = 256 * 1024
 """Bytes of a job of which there is a copy beside the run record."""
 
@@ -413,77 +289,6 @@ LARGEST_COPY = 256 * 1024
 def digest(text: str) -> str:
     """What stands for that copy in memory."""
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
-
-
-_RECORD = "record"
-_DONE = "done"
-_PHASE = "phase"
-KEYS = frozenset({_RECORD, _DONE, _PHASE, RUN})
-"""All that `J-status` holds."""
-
-
-def record_data(record: RunRecord) -> dict[str, str]:
-    """The `data` of `J-status`.
-
-    Args:
-        record: The run record.
-
-    Returns:
-        `phase` and, once the run is over, `done`, plain files for people and for the scripts in
-        the Pods (`DONE_FILE`); `record`, all of it, for the next watcher.
-    """
-    data = {_PHASE: record.phase, _RECORD: msgspec.json.encode(record).decode()}
-    return {**data, _DONE: record.run} if record.ended else data
-
-
-def read_record(data: Mapping[str, str]) -> RunRecord | None:
-    """The run record in the `data` of `J-status`; None if there is none that can be read.
-
-    Nor can one with numbers that no run has: it would take all memory to carry out.
-
-    A `done` that somebody wrote by hand counts (docs/protocol.md): that run is over.
-    """
-    text, done = data.get(_RECORD), data.get(_DONE, "").strip()
-    try:
-        record = msgspec.json.decode(text, type=RunRecord) if text else None
-    except (msgspec.MsgspecError, RecursionError, UnicodeError):
-        record = None
-    if record is not None and not _is_possible(record):
-        record = None
-    if done and (record is None or record.run != done or not record.ended):
-        return RunRecord(done, "Succeeded", "Marked", "the run was marked as done")
-    return record
-
-
-_RANGES = re.compile(r"(?:[0-9]{1,9}(?:-[0-9]{1,9})?(?:,[0-9]{1,9}(?:-[0-9]{1,9})?)*)?", re.ASCII)
-_LATEST = 4e9
-"""Seconds since 1970 after which nothing happens, in the year 2096."""
-
-
-def _is_possible(record: RunRecord) -> bool:
-    """Whether a run can have such a record."""
-    texts = [*record.seen.values(), *record.completed.values()]
-    if not all(_RANGES.fullmatch(text) for text in texts):
-        return False
-    if sum(map(_count, texts)) > 2 * MOST_PODS:
-        return False
-    times = [record.started or 0.0, record.finished or 0.0, record.restarted_at]
-    times += [one.at for one in record.trials.values()]
-    times += [one.since for one in record.leaving.values()]
-    numbers = [record.restarts, record.lost_restarts, *record.replaced.values()]
-    numbers += [*record.names.values(), *record.numbers.values(), *record.failures.values()]
-    numbers += [one.count for one in record.trials.values()]
-    for line in record.lines.values():
-        numbers += [line.index or 0, line.relaunches, line.counted]
-    return all(abs(time) < _LATEST for time in times) and all(
-        -1 <= number < 10**_DIGITS for number in numbers
-    )
-
-
-def _count(ranges: str) -> int:
-    """How many numbers `0-3,7` are."""
-    parts = (part.partition("-") for part in ranges.split(",") if part)
-    return sum(max(0, int(last or first) - int(first) + 1) for first, _, last in parts)
 
 
 class Anchor(Struct, frozen=True):
@@ -543,7 +348,7 @@ def hosts_record(data: Mapping[str, str], annotations: Mapping[str, str]) -> Hos
         written = float(annotations.get(WRITTEN, 0))
     except ValueError:
         written = 0.0
-    if not abs(written) < _LATEST:
+    if not abs(written) < LATEST:
         written = 0.0
     return HostsRecord(data, written, dict(_anchors(annotations.get(ANCHOR, ""))))
 
@@ -553,7 +358,7 @@ def _anchors(text: str) -> Iterator[tuple[str, Anchor]]:
         name, _, rest = part.partition("=")
         until, _, gone = rest.partition("=")
         try:
-            if abs(at := float(until)) < _LATEST:
+            if abs(at := float(until)) < LATEST:
                 yield name, Anchor(at, gone == "gone")
         except ValueError:
             continue  # not by a watcher: nobody waits for that host

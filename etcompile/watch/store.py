@@ -15,11 +15,10 @@ from msgspec import Struct, field, structs
 
 from etcompile.k8s.objects import Object, seconds
 from etcompile.model.protocol import JOB_LABEL, STORED_JOB, is_config
+from etcompile.model.run_record import KEYS, RUN
 from etcompile.stages.stored import STORED_BYTES
 from etcompile.watch.room import RECORD_BYTES, Room
 from etcompile.watch.state import (
-    KEYS,
-    RUN,
     BatchView,
     Gone,
     LogActivity,

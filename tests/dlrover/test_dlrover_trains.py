@@ -23,10 +23,11 @@ from typing import Any
 
 import pytest
 
+from etcompile.model.run_record import RunRecord, record_data
 from etcompile.watch.actions import CreatePod, EmitEvent, Requeue, WriteStatus
 from etcompile.watch.deciding import decide
 from etcompile.watch.run_pods import StoredRun
-from etcompile.watch.state import JobView, RunRecord, pod_view, record_data
+from etcompile.watch.state import JobView, pod_view
 from specs import compiled, dlrover_type, elastic_job
 
 STEPS = 120

@@ -24,6 +24,7 @@ from msgspec import Struct, structs
 from etcompile.backend import UNTIL_DONE, is_resident, wrapper
 from etcompile.model import Job, Relaunch, Role
 from etcompile.model.completion import Completion, Decider, Outcome, completion
+from etcompile.model.run_record import RunRecord
 from etcompile.watch.actions import (
     Action,
     Decision,
@@ -36,7 +37,6 @@ from etcompile.watch.actions import (
 from etcompile.watch.rules.placement import Placement
 from etcompile.watch.rules.replica_state import Replica, ReplicaStates, State
 from etcompile.watch.rules.restart_policy import counts_failures, spends_budget, why
-from etcompile.watch.state import RunRecord
 
 
 class End(Struct, frozen=True):
@@ -119,7 +119,8 @@ def next_look(states: ReplicaStates, record: RunRecord, now: float) -> Iterator[
 
 
 def _end(states: ReplicaStates, record: RunRecord, now: float) -> End | None:
-    if done := _success(states):
+    complete = _completion(states)
+    if done := _success(states, complete):
         return End("Completed", done, succeeded=True)
     deadline = _deadline(states, record)
     if deadline is not None and (now >= deadline or _is_late(states)):
@@ -137,7 +138,7 @@ def _end(states: ReplicaStates, record: RunRecord, now: float) -> End | None:
     if _is_exceeded(states, record, states.new_returns(now)):
         limit = states.placement.job.run.backoff_limit
         return End("BackoffLimitExceeded", f"replicas failed more than {limit} times")
-    if _completion(states).end == "hopeless":
+    if complete.end == "hopeless":
         return End("NoneLeft", "no replica is left that could make it succeed")
     return None
 
@@ -145,7 +146,7 @@ def _end(states: ReplicaStates, record: RunRecord, now: float) -> End | None:
 # Success ---------------------------------------------------------------------------------------
 
 
-def _success(states: ReplicaStates) -> str:
+def _success(states: ReplicaStates, complete: Completion) -> str:
     """What the run has succeeded by; empty if it has not."""
     placement = states.placement
     deciding = placement.job.run.success.roles
@@ -156,7 +157,7 @@ def _success(states: ReplicaStates) -> str:
         if view is not None and view.succeeded:
             return f"{view.name} succeeded"
         return f"{done.name} succeeded" if done else ""
-    return _completion(states).why
+    return complete.why
 
 
 def _deciding(states: ReplicaStates) -> list[Replica]:

@@ -27,10 +27,11 @@ from msgspec import Struct, structs
 from etcompile.backend import host_line, host_names
 from etcompile.model import HostList, Job, Role, Settings
 from etcompile.model.commands import discovers_hosts
+from etcompile.model.run_record import ReplicaKey, RunRecord
 from etcompile.watch.actions import Action, Requeue, TouchPod, WriteHosts
 from etcompile.watch.rules.placement import Placement
 from etcompile.watch.rules.replica_state import ReplicaStates
-from etcompile.watch.state import Anchor, HostsRecord, PodView, RunRecord
+from etcompile.watch.state import Anchor, HostsRecord, PodView
 
 _Names = Mapping[str, tuple[str, ...]]
 """Of each live list, by its key, the names of its hosts."""
@@ -136,14 +137,14 @@ def _lists(states: ReplicaStates, record: RunRecord) -> _Lists:
         forms = lists.forms(one)
         hosts = [found for role in lists.roles(one) for found in ready.get(role.name, ())]
         names[one.key] = tuple(
-            host + forms[record.names.get(key, 0) % len(forms)] for host, key in hosts
+            host + forms[record.replica(key).host_form % len(forms)] for host, key in hosts
         )
     return structs.replace(lists, ready=names)
 
 
-def _ready(states: ReplicaStates) -> dict[str, list[tuple[str, str]]]:
+def _ready(states: ReplicaStates) -> dict[str, list[tuple[str, ReplicaKey]]]:
     """Of each role, the bare names and keys of the replicas that are Ready and stay."""
-    found: dict[str, list[tuple[str, str]]] = {}
+    found: dict[str, list[tuple[str, ReplicaKey]]] = {}
     for one in states.those("there"):
         pod, place = one.place.pod, one.place
         if pod is not None and pod.ready and not pod.deleting and not pod.ended:
@@ -152,7 +153,7 @@ def _ready(states: ReplicaStates) -> dict[str, list[tuple[str, str]]]:
             found.setdefault(place.role.name, []).append((host, place.key))
     for role in states.placement.job.roles:
         if role.batch and _is_ready(role, states.placement):
-            found[role.name] = [(role.stem, role.name)]
+            found[role.name] = [(role.stem, (role.name, 0))]
     return found
 
 
@@ -294,8 +295,11 @@ def renamed(states: ReplicaStates, record: RunRecord, now: float) -> RunRecord:
     lost = [one.place for one in losses if one.place.role.name in listed]
     if not lost:
         return record
-    names = {**record.names, **{one.key: record.names.get(one.key, 0) + 1 for one in lost}}
-    return structs.replace(record, names=names, launcher=readers[0].uid)
+    written = {one.key: record.replica(one.key) for one in lost}
+    renamed = {
+        key: structs.replace(one, host_form=one.host_form + 1) for key, one in written.items()
+    }
+    return structs.replace(record.with_replicas(renamed), launcher=readers[0].uid)
 
 
 def _never_forgives(job: Job) -> bool:

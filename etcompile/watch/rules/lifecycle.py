@@ -4,10 +4,12 @@ It is written down because Pods go: a replica that was there once and is missing
 nobody has created yet is not; one that is done must not train again.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from msgspec import structs
 
+from etcompile.model.run_record import NOTHING, ReplicaKey, ReplicaRecord, RunRecord
 from etcompile.watch.actions import (
     Action,
     CreatePod,
@@ -17,10 +19,10 @@ from etcompile.watch.actions import (
     ReplacePod,
     Requeue,
 )
-from etcompile.watch.rules.placement import Place, Placement, noted, sets, texts
+from etcompile.watch.rules.placement import Place, Placement, noted
 from etcompile.watch.rules.replica_state import ReplicaStates
 from etcompile.watch.rules.restart_policy import comes_back
-from etcompile.watch.state import JobView, PodView, RunRecord
+from etcompile.watch.state import JobView, PodView
 
 
 def begun(placement: Placement) -> RunRecord:
@@ -63,30 +65,32 @@ def noticed(placement: Placement, record: RunRecord) -> RunRecord:
         placement: Who is there.
         record: The record so far.
     """
-    seen, completed = sets(record.seen), sets(record.completed)
-    declared: dict[str, set[int]] = {}
+    changed: dict[ReplicaKey, ReplicaRecord] = {}
+    declared: defaultdict[str, set[int]] = defaultdict(set)
     gang = frozenset(record.gang)
     filled = True
     for place in placement.places:
-        role = place.role.name
-        declared.setdefault(role, set()).add(place.number)
+        role, number = place.key
+        declared[role].add(number)
+        written = record.replica(place.key)
         last = place.pod or (place.gone.pod if place.gone else None)
         if last is not None and not (last.uid in gang and record.phase == "Pending"):
-            seen.setdefault(role, set()).add(place.number)
             of_old = last.uid in gang or (place.pod is None and record.phase == "Restarting")
-            if not of_old and _is_done(place, last, record):
-                completed.setdefault(role, set()).add(place.number)
-        trial = record.trials.get(place.key)
+            done = written.completed or (not of_old and _is_done(place, last, written))
+            if not written.seen or done != written.completed:
+                written = structs.replace(written, seen=True, completed=done)
+                changed[place.key] = written
         # Whoever is left alone is waited for no more.
-        left = trial is not None and trial.left and record.phase == "Pending"
+        left = written.left and record.phase == "Pending"
         here = left or (place.pod is not None and place.pod.uid not in gang)
-        if not (here or place.taken or place.number in completed.get(role, ())):
+        if not (here or place.taken or written.completed):
             filled = False
-    record = structs.replace(
-        record,
+    for role, members in record.replicas.items():
         # Who was scaled in and comes again is new.
-        seen=texts({role: members & declared.get(role, set()) for role, members in seen.items()}),
-        completed=texts(completed),
+        for number in members.keys() - declared[role]:
+            changed[role, number] = structs.replace(members[number], seen=False)
+    record = structs.replace(
+        record.with_replicas(changed),
         started=record.started if record.started is not None else _started(placement, gang),
     )
     if filled and record.phase == "Restarting":
@@ -119,20 +123,21 @@ def _with_ranks(placement: Placement, record: RunRecord) -> RunRecord:
     """The record, with who has each rank that others have followed to, and the highest number."""
     if not any(role.relaunch for role in placement.job.roles):
         return record
-    lines = dict(record.lines)
+    changed: dict[ReplicaKey, ReplicaRecord] = {}
     for place in placement.places:
         if place.rank is None:
             continue
-        line = lines.get(place.key)
-        if line is not None or place.follower is not None:
+        written = record.replica(place.key)
+        if written.history is not None or place.follower is not None:
             declared = place.declared_member.index
-            lines[place.key] = noted(place.index, line, declared, place.follower)
+            history = noted(place.index, written.history, declared, place.follower)
+            changed[place.key] = structs.replace(written, history=history)
     numbers = dict(record.numbers)
     ranked = {role.name for role in placement.job.roles if role.relaunch}
     for pod in placement.of_this_run:
         if pod.role in ranked and (pod.index or 0) > numbers.get(pod.role, -1):
             numbers[pod.role] = pod.index or 0
-    return structs.replace(record, lines=lines, numbers=numbers)
+    return structs.replace(record.with_replicas(changed), numbers=numbers)
 
 
 def worth_writing(before: RunRecord | None, record: RunRecord, *, quiet: bool) -> bool:
@@ -152,17 +157,21 @@ def worth_writing(before: RunRecord | None, record: RunRecord, *, quiet: bool) -
     if quiet or record.phase == "Running":
         return record != before
     known = structs.replace(
-        record, seen=before.seen, started=before.started, numbers=before.numbers
+        record, replicas=before.replicas, started=before.started, numbers=before.numbers
     )
-    return known != before
+    return known != before or _but_seen(record) != _but_seen(before)
 
 
-def _is_done(place: Place, pod: PodView, record: RunRecord) -> bool:
-    if pod.phase != "Succeeded" or pod.deleting:
+def _but_seen(record: RunRecord) -> dict[ReplicaKey, ReplicaRecord]:
+    """What else is written down of replicas than that they were seen."""
+    found = {key: structs.replace(one, seen=False) for key, one in record.every_replica()}
+    return {key: one for key, one in found.items() if one != NOTHING}
+
+
+def _is_done(place: Place, pod: PodView, written: ReplicaRecord) -> bool:
+    if pod.phase != "Succeeded" or pod.deleting or written.lost == pod.uid:
         return False
-    trial = record.trials.get(place.key)
-    decided = trial is not None and trial.uid == pod.uid
-    return not decided and not comes_back(place.role, "succeeded", pod)
+    return not comes_back(place.role, "succeeded", pod)
 
 
 def _started(placement: Placement, gang: frozenset[str]) -> float | None:
@@ -181,12 +190,13 @@ def _new(placement: Placement, gang: frozenset[str]) -> Iterator[PodView]:
 
 def _first_names(placement: Placement, record: RunRecord) -> RunRecord:
     """A new launcher knows of no host that failed the one before."""
-    if not record.names:
+    if not record.launcher:
         return record
     readers = placement.readers
     if not readers or any(pod.uid == record.launcher for pod in readers):
         return record
-    return structs.replace(record, names={}, launcher="")
+    first = {key: structs.replace(one, host_form=0) for key, one in record.every_replica()}
+    return structs.replace(record.with_replicas(first), launcher="")
 
 
 # A run that does not start, or not again ---------------------------------------------------------

@@ -11,7 +11,8 @@ from msgspec import Struct, structs
 
 from etcompile.model import Job, Member, Role
 from etcompile.model.completion import attempt_name, holder
-from etcompile.watch.state import Gone, JobView, PodView, RestartHistory, RunRecord
+from etcompile.model.run_record import NOTHING, ReplicaKey, RestartHistory, RunRecord
+from etcompile.watch.state import Gone, JobView, PodView
 
 
 class Place(Struct, frozen=True, gc=False):
@@ -20,7 +21,7 @@ class Place(Struct, frozen=True, gc=False):
     Args:
         role: Its role.
         index: Its number in the role; None for a role with a single Pod.
-        key: What the run record calls it: `worker/3`.
+        key: What the run record calls it.
         name: Its Pod's name.
         pod: Its Pod, if that is of this run.
         gone: Its last Pod, while the place is empty and somebody saw it vanish.
@@ -33,7 +34,7 @@ class Place(Struct, frozen=True, gc=False):
 
     role: Role
     index: int | None
-    key: str
+    key: ReplicaKey
     name: str
     pod: PodView | None = None
     gone: Gone | None = None
@@ -169,17 +170,18 @@ def _ranked(view: JobView, role: Role, own: Iterable[PodView]) -> Iterator[Place
 
 def _places(view: JobView, own: Iterable[PodView]) -> Iterator[Place]:
     pods, gone, run = view.pods, view.gone, view.spec_hash
-    attempts = view.own_record.attempts if view.own_record else {}
+    record = view.own_record or RunRecord(run)
     for role in view.job.roles:
         if role.batch:
             continue
         if role.relaunch:
             yield from _ranked(view, role, own)
             continue
+        written = record.replicas.get(role.name, {})
         for member in role.members:
-            key = role.name if member.index is None else f"{role.name}/{member.index}"
+            key = role.name, member.index or 0
             first = role.pod_name(member)
-            name = attempt_name(first, attempts.get(key, 0))
+            name = attempt_name(first, written.get(key[1], NOTHING).attempt)
             if view.git_managed and _is_back(pods.get(first), run):
                 name = first  # its tool would bring it back for ever
             declared = first if renames(view) else ""
@@ -209,39 +211,6 @@ def renames(view: JobView) -> bool:
     return view.settings.gang == "kueue"
 
 
-# Sets of replicas, as the run record has them ---------------------------------------------------
-
-
-def numbers(text: str) -> set[int]:
-    """The numbers in `0-3,7`."""
-    found: set[int] = set()
-    for part in filter(None, text.split(",")):
-        first, _, last = part.partition("-")
-        found.update(range(int(first), int(last or first) + 1))
-    return found
-
-
-def ranges(members: Iterable[int]) -> str:
-    """Numbers as `0-3,7`: a thousand replicas in few characters."""
-    parts: list[list[int]] = []
-    for number in sorted(members):
-        if parts and parts[-1][1] == number - 1:
-            parts[-1][1] = number
-        else:
-            parts.append([number, number])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)
-
-
-def sets(record: Mapping[str, str]) -> dict[str, set[int]]:
-    """The replicas of each role: `{"worker": "0-3"}` as sets."""
-    return {role: numbers(text) for role, text in record.items()}
-
-
-def texts(found: Mapping[str, set[int]]) -> dict[str, str]:
-    """The same back, without the roles that have none."""
-    return {role: ranges(members) for role, members in found.items() if members}
-
-
 # Who has a rank ----------------------------------------------------------------------------------
 #
 # The Pod that is declared, or the one that has followed it. Where failed replicas are followed by
@@ -256,7 +225,7 @@ class Holder(Struct, frozen=True):
 
     Args:
         rank: The rank.
-        key: What the run record calls it: `worker/3`.
+        key: What the run record calls it.
         member: The replica that has it, or is to have it.
         declared: The job declares that replica.
         others: Other Pods of the rank that have not ended.
@@ -264,7 +233,7 @@ class Holder(Struct, frozen=True):
     """
 
     rank: int
-    key: str
+    key: ReplicaKey
     member: Member
     declared: bool
     others: tuple[PodView, ...]
@@ -290,39 +259,38 @@ def holders(role: Role, own: Iterable[PodView], record: RunRecord) -> Iterator[H
             by_rank.setdefault(rank or 0, []).append(pod)
     for member in role.members:
         rank = member.place or 0
-        key = f"{role.name}/{rank}"
+        key = role.name, rank
         pods = by_rank.get(rank, [])
-        trial = record.trials.get(key)
+        written = record.replica(key)
         # Of whom it was decided that another follows is out, even while it lives.
-        out = trial.uid if trial is not None and not trial.left else ""
-        found = _holder(member, [pod for pod in pods if pod.uid != out], record.lines.get(key))
+        found = _holder(member, [pod for pod in pods if pod.uid != written.out], written.history)
         name = role.pod_name(found)
         others = tuple(pod for pod in pods if pod.name != name and not pod.ended)
         yield Holder(rank, key, found, found is member, others, record.run)
 
 
-def follower(declared: Member, line: RestartHistory) -> Member:
+def follower(declared: Member, history: RestartHistory) -> Member:
     """The replica that has the rank of a declared one.
 
     Args:
         declared: The declared one.
-        line: Who has had the rank.
+        history: Who has had the rank.
     """
-    if line.index is None:
+    if history.index is None:
         return declared
-    memory = {"memory": line.memory} if line.memory else {}
+    memory = {"memory": history.memory} if history.memory else {}
     return Member(
-        line.index,
+        history.index,
         declared.labels,
         rank=declared.place,
-        relaunches=line.relaunches,
+        relaunches=history.relaunches,
         resources={**declared.resources, **memory},
     )
 
 
-def successor(place: Place, line: RestartHistory) -> Member | None:
+def successor(place: Place, history: RestartHistory) -> Member | None:
     """The replica that is to follow; None if it is the one that is declared."""
-    return None if line.index is None else follower(place.declared_member, line)
+    return None if history.index is None else follower(place.declared_member, history)
 
 
 def next_number(role: Role, pods: Mapping[str, PodView], record: RunRecord) -> int:
@@ -343,26 +311,26 @@ def next_number(role: Role, pods: Mapping[str, PodView], record: RunRecord) -> i
 
 
 def noted(
-    index: int | None, line: RestartHistory | None, declared: int | None, followed: Member | None
+    index: int | None, history: RestartHistory | None, declared: int | None, followed: Member | None
 ) -> RestartHistory:
     """What the record is to say of a rank.
 
     Args:
         index: The number of who has it.
-        line: What the record says.
+        history: What the record says.
         declared: The number of the replica that is declared.
         followed: The replica that has it, if that is another one.
     """
-    before = line or RestartHistory(relaunches=followed.relaunches if followed else 0)
+    before = history or RestartHistory(relaunches=followed.relaunches if followed else 0)
     own = None if index == declared else index
     return before if before.index == own else structs.replace(before, index=own)
 
 
-def _holder(member: Member, pods: list[PodView], line: RestartHistory | None) -> Member:
-    recorded = line.index if line is not None else None
-    found = holder(member.index, recorded, pods, written=line is not None)
+def _holder(member: Member, pods: list[PodView], history: RestartHistory | None) -> Member:
+    recorded = history.index if history is not None else None
+    found = holder(member.index, recorded, pods, written=history is not None)
     if found == member.index:
         return member
-    if line is not None and found == recorded:
-        return follower(member, line)
+    if history is not None and found == recorded:
+        return follower(member, history)
     return follower(member, RestartHistory(found, relaunches=len(pods) - 1))

@@ -10,10 +10,11 @@ from typing import Literal
 from msgspec import Struct
 
 from etcompile.model import Role
+from etcompile.model.run_record import ReplicaRecord, RunRecord
 from etcompile.watch.actions import Action, EndPod, ReadLog, Requeue
-from etcompile.watch.rules.placement import Place, Placement, sets
+from etcompile.watch.rules.placement import Place, Placement
 from etcompile.watch.rules.restart_policy import Cause, comes_back, counted_restarts, may_follow
-from etcompile.watch.state import JobView, LogActivity, PodView, RunRecord
+from etcompile.watch.state import JobView, LogActivity, PodView
 
 State = Literal["there", "awaited", "done", "returning", "left", "lost", "restarting"]
 """`there`: its Pod may be at work, or is on its way out. `awaited`: nobody has created it yet.
@@ -94,51 +95,47 @@ def states(placement: Placement, record: RunRecord) -> ReplicaStates:
 
 
 def _replicas(placement: Placement, record: RunRecord) -> Iterator[Replica]:
-    done, seen = sets(record.completed), sets(record.seen)
     pruned = _pruned(placement.view)
-    nobody: set[int] = set()
     gang = frozenset(record.gang)
     all_anew = record.phase == "Restarting"
     for place in placement.places:
-        role = place.role.name
+        written = record.replica(place.key)
         if place.pod is not None:
             if place.pod.uid in gang:
                 yield Replica(place, "restarting")
-            elif place.number in done.get(role, nobody):
+            elif written.completed:
                 yield Replica(place, "done")
+            elif place.pod.uid == written.lost:
+                yield Replica(place, "left" if written.left else "returning")
             else:
                 yield _present(placement, place, place.pod, record)
         elif place.taken:
             yield Replica(place, "there")
-        elif place.number in done.get(role, nobody) and not all_anew:
+        elif written.completed and not all_anew:
             yield Replica(place, "done")
         elif place.gone is not None and place.gone.pod.uid in gang and not all_anew:
             yield Replica(place, "awaited")  # it went when the job was suspended
-        elif all_anew and (place.gone or place.number in seen.get(role, nobody)):
+        elif all_anew and (place.gone or written.seen):
             yield Replica(place, "returning")
-        elif placement.view.superseded and _is_given_up(place, record):
+        elif placement.view.superseded and _is_given_up(place, written):
             yield Replica(place, "awaited")
         elif place.gone is not None:
             yield _vanished(place, place.gone.pod, place.gone.at, record, pruned)
-        elif place.number in seen.get(role, nobody):
+        elif written.seen:
             yield _missing(place, max(placement.view.watched_since, pruned), record)
         else:
             yield Replica(place, "awaited")
 
 
-def _is_given_up(place: Place, record: RunRecord) -> bool:
+def _is_given_up(place: Place, written: ReplicaRecord) -> bool:
     """Whether somebody took a Pod away to make another run's: it neither failed nor was evicted."""
-    trial = record.trials.get(place.key)
     last = place.gone.pod if place.gone is not None else None
-    if trial is not None and not trial.left and (last is None or last.uid == trial.uid):
+    if written.returns and (last is None or last.uid == written.lost):
         return False
     return last is None or not (last.disrupted or last.phase == "Failed")
 
 
 def _present(placement: Placement, place: Place, pod: PodView, record: RunRecord) -> Replica:
-    trial = record.trials.get(place.key)
-    if trial is not None and trial.uid == pod.uid:
-        return Replica(place, "left" if trial.left else "returning")
     if pod.deleting and pod.due and place.role.relaunch:
         # Who follows has another name, and need not wait for a node that does not answer.
         since = pod.due + placement.view.timeouts.verdict
@@ -177,9 +174,9 @@ def _pruned(view: JobView) -> float:
 
 
 def _vanished(place: Place, pod: PodView, at: float, record: RunRecord, pruned: float) -> Replica:
-    trial = record.trials.get(place.key)
-    decided = trial is not None and trial.uid == pod.uid
-    if trial is not None and decided and not trial.left:
+    written = record.replica(place.key)
+    decided = written.lost == pod.uid
+    if decided and written.returns:
         return Replica(place, "returning")
     if decided and place.role.comes_back == "policy":
         return Replica(place, "left")
@@ -196,10 +193,10 @@ def _vanished(place: Place, pod: PodView, at: float, record: RunRecord, pruned: 
 
 
 def _missing(place: Place, since: float, record: RunRecord) -> Replica:
-    trial = record.trials.get(place.key)
-    if trial is not None and not trial.left:
+    written = record.replica(place.key)
+    if written.returns:
         return Replica(place, "returning")
-    if trial is not None and place.role.comes_back == "policy":
+    if written.left and place.role.comes_back == "policy":
         return Replica(place, "left")
     return _lost(place, "vanished", None, record, since)
 

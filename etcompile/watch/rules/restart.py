@@ -17,11 +17,19 @@ All together, nobody comes back before all have gone: who still runs would meet 
 that a restart is carried out once (reference/et-operator.md 4.5: there it may run twice).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from msgspec import structs
 
 from etcompile.model.completion import attempt_name
+from etcompile.model.run_record import (
+    NOTHING,
+    UNKNOWN,
+    ReplicaKey,
+    ReplicaRecord,
+    RestartHistory,
+    RunRecord,
+)
 from etcompile.watch.actions import (
     Action,
     CreatePod,
@@ -35,11 +43,7 @@ from etcompile.watch.rules.completion import is_spared
 from etcompile.watch.rules.placement import Place, Placement, renames, successor
 from etcompile.watch.rules.replica_state import Replica, ReplicaStates
 from etcompile.watch.rules.restart_policy import counted_restarts, followed, spends_budget, why
-from etcompile.watch.state import Backoff, PodView, RestartHistory, RunRecord, Timeouts
-
-_ALL = "*"
-"""What the run record calls all replicas together."""
-
+from etcompile.watch.state import PodView, Timeouts
 
 # One by one ------------------------------------------------------------------------------------
 
@@ -53,10 +57,9 @@ def replaced(states: ReplicaStates, record: RunRecord, now: float) -> Decision:
         now: The time.
     """
     timeouts = states.placement.view.timeouts
-    trials = dict(record.trials)
+    changed: dict[ReplicaKey, ReplicaRecord] = {}
     counted = dict(record.replaced)
     lost_restarts = record.lost_restarts
-    attempts = dict(record.attempts)
     done: list[Action] = []
     told: list[Action] = []
     for one in states.those("lost"):
@@ -66,80 +69,69 @@ def replaced(states: ReplicaStates, record: RunRecord, now: float) -> Decision:
         key, role = one.place.key, one.place.role
         if not one.returns and role.vital and not is_spared(states, one):
             continue  # the run fails for it, or Git brings it back in time
-        trial = _decided(trials.get(key), one, now, timeouts)
-        trials[key] = trial
+        written = _decided(record.replica(key), one, now, timeouts)
         if role.relaunch is not None:
-            record = _followed(states, one, record)
-        told.append(_told(one, trial, timeouts, record))
+            record, written = _followed(states, one, record, written)
+        changed[key] = written
+        told.append(_told(one, written, timeouts))
         if not one.returns:
             continue
         lost_restarts += counted_restarts(role, one.last)
-        if one.place.declared:
-            attempts[key] = attempts.get(key, 0) + 1
         if one.is_failure:
             counted[role.name] = counted.get(role.name, 0) + 1
-        done += _brought_back(one, trial, now, timeouts, record.lines.get(key), attempts)
+        done += _brought_back(one, written, now, timeouts)
     for one in states.those("returning"):
-        key = one.place.key
-        trial = trials.get(key, Backoff())
-        done += _brought_back(one, trial, now, timeouts, record.lines.get(key), attempts)
+        done += _brought_back(one, record.replica(one.place.key), now, timeouts)
     done += _let_go(states)
-    made = structs.replace(
-        record,
-        trials=trials,
-        replaced=counted,
-        lost_restarts=lost_restarts,
-        attempts=attempts,
-    )
+    record = record.with_replicas(changed)
+    made = structs.replace(record, replaced=counted, lost_restarts=lost_restarts)
     return Decision(made, (*done, *told))
 
 
-def _decided(before: Backoff | None, loss: Replica, now: float, timeouts: Timeouts) -> Backoff:
-    """What the record is to say of a loss: that it was seen, and how many in a row that makes."""
-    uid = loss.last.uid if loss.last else ""
-    if loss.cause != "failed" or not loss.returns:
-        # Nobody's fault: it comes back as soon as it may.
-        count = before.count if before else 0
-        return Backoff(uid, left=not loss.returns, count=count, at=before.at if before else 0.0)
-    lived = now - loss.last.created if loss.last else 0.0
-    return _tried(before, uid, now, timeouts, lived)
-
-
-def _followed(states: ReplicaStates, loss: Replica, record: RunRecord) -> RunRecord:
-    """The record, with what a loss means to those of its rank."""
-    place, cause = loss.place, loss.cause or "failed"
-    role = place.role.name
-    failures = record.failures
-    if spends_budget(cause, loss.last):
-        failures = {**failures, role: failures.get(role, 0) + 1}
-    if not loss.returns:
-        return structs.replace(record, failures=failures)
-    line = followed(states.placement, place, cause, loss.last, record)
-    highest = max(line.index or 0, record.numbers.get(role, 0))
+def _decided(before: ReplicaRecord, loss: Replica, now: float, timeouts: Timeouts) -> ReplicaRecord:
+    """What the record is to say of a loss: what was decided, and how many in a row that makes."""
+    failed, failed_at = before.failed, before.failed_at
+    if loss.cause == "failed" and loss.returns:  # else it is nobody's fault
+        lived = now - loss.last.created if loss.last else 0.0
+        failed, failed_at = _in_a_row(failed, lived, timeouts), now
     return structs.replace(
-        record,
-        failures=failures,
-        lines={**record.lines, place.key: line},
-        numbers={**record.numbers, role: highest},
+        before,
+        lost=loss.last.uid if loss.last else UNKNOWN,
+        left=not loss.returns,
+        failed=failed,
+        failed_at=failed_at,
+        attempt=before.attempt + (loss.returns and bool(loss.place.declared)),
     )
 
 
+def _followed(
+    states: ReplicaStates, loss: Replica, record: RunRecord, written: ReplicaRecord
+) -> tuple[RunRecord, ReplicaRecord]:
+    """The record, and what it says of the replica, with what a loss means to those of its rank."""
+    place, cause = loss.place, loss.cause or "failed"
+    role = place.role.name
+    if spends_budget(cause, loss.last):
+        failures = {**record.failures, role: record.failures.get(role, 0) + 1}
+        record = structs.replace(record, failures=failures)
+    if not loss.returns:
+        return record, written
+    history = followed(states.placement, place, cause, loss.last, record)
+    highest = max(history.index or 0, record.numbers.get(role, 0))
+    record = structs.replace(record, numbers={**record.numbers, role: highest})
+    return record, structs.replace(written, history=history)
+
+
 def _brought_back(
-    one: Replica,
-    trial: Backoff,
-    now: float,
-    timeouts: Timeouts,
-    line: RestartHistory | None,
-    attempts: Mapping[str, int],
+    one: Replica, written: ReplicaRecord, now: float, timeouts: Timeouts
 ) -> Iterator[Action]:
     place, pod = one.place, one.place.pod
     if place.declared:
-        yield from _renamed(one, trial, now, timeouts, attempts.get(place.key, 0))
+        yield from _renamed(one, written, now, timeouts)
         return
     if place.role.relaunch is not None:
-        yield from _follower(one, trial, now, timeouts, line or RestartHistory())
+        yield from _follower(one, written, now, timeouts)
         return
-    due = trial.at + _wait(trial.count, timeouts)
+    due = _due(written, timeouts)
     if place.taken or (pod is not None and pod.deleting):
         return
     if now < due:
@@ -153,19 +145,21 @@ def _brought_back(
 
 
 def _renamed(
-    one: Replica, trial: Backoff, now: float, timeouts: Timeouts, attempt: int
+    one: Replica, written: ReplicaRecord, now: float, timeouts: Timeouts
 ) -> Iterator[Action]:
     """Another Pod of a replica, under another name, beside the one before."""
     place = one.place
-    name = attempt_name(place.declared, attempt)
+    name = attempt_name(place.declared, written.attempt)
     if place.taken or (place.pod is not None and place.pod.name == name):
         return
-    if now < (due := trial.at + _wait(trial.count, timeouts)):
+    if now < (due := _due(written, timeouts)):
         yield Requeue(due)
         return
     reason = one.cause or "returning"
     lost = place.name if one.last is not None else ""
-    yield CreatePod(name, place.role.name, place.index, reason, lost=lost, renamed=attempt > 0)
+    yield CreatePod(
+        name, place.role.name, place.index, reason, lost=lost, renamed=written.attempt > 0
+    )
 
 
 def _let_go(states: ReplicaStates) -> Iterator[Action]:
@@ -187,16 +181,16 @@ def _let_go(states: ReplicaStates) -> Iterator[Action]:
 
 
 def _follower(
-    one: Replica, trial: Backoff, now: float, timeouts: Timeouts, line: RestartHistory
+    one: Replica, written: ReplicaRecord, now: float, timeouts: Timeouts
 ) -> Iterator[Action]:
     place, role = one.place, one.place.role
     rank = (*place.others, *([place.pod] if place.pod else []))
     if place.taken or any(_is_at_work(pod, now, timeouts) for pod in rank):
         return  # two of one rank would throw each other out
-    if now < (due := trial.at + _wait(trial.count, timeouts)):
+    if now < (due := _due(written, timeouts)):
         yield Requeue(due)
         return
-    member = successor(place, line)
+    member = successor(place, written.history or RestartHistory())
     chosen = member or place.declared_member
     lost = place.name if one.last is not None else ""
     yield CreatePod(
@@ -211,7 +205,7 @@ def _is_at_work(pod: PodView, now: float, timeouts: Timeouts) -> bool:
     return not (pod.deleting and pod.due and now >= pod.due + timeouts.verdict)
 
 
-def _told(one: Replica, trial: Backoff, timeouts: Timeouts, record: RunRecord) -> Action:
+def _told(one: Replica, written: ReplicaRecord, timeouts: Timeouts) -> Action:
     place = one.place
     what = why(place.role, one.cause or "failed", one.last)
     uid = one.last.uid if one.last else None
@@ -220,16 +214,15 @@ def _told(one: Replica, trial: Backoff, timeouts: Timeouts, record: RunRecord) -
         policy = "" if place.role.relaunch else f", restartPolicy {place.role.restart}"
         message = f"{what}: {left}{policy}"
         return EmitEvent("PodLost", message, place.name, uid, warning=True)
-    seconds = _wait(trial.count, timeouts) if one.cause == "failed" else 0.0
+    seconds = _wait(written.failed, timeouts) if one.cause == "failed" else 0.0
     later = f" in {seconds:.0f} s" if seconds else ""
-    message = f"{what}: {_what_comes(one.place, record)}{later}"
+    message = f"{what}: {_what_comes(one.place, written.history)}{later}"
     failed = one.cause == "failed"
     return EmitEvent("PodReplaced", message, place.name, uid, warning=failed)
 
 
-def _what_comes(place: Place, record: RunRecord) -> str:
-    line = record.lines.get(place.key)
-    member = successor(place, line) if line is not None else None
+def _what_comes(place: Place, history: RestartHistory | None) -> str:
+    member = successor(place, history) if history is not None else None
     return "recreating it" if member is None else f"{place.role.pod_name(member)} replaces it"
 
 
@@ -258,18 +251,18 @@ def restarted(
     placement = states.placement
     timeouts = placement.view.timeouts
     uids = tuple(one.place.pod.uid for one in states.replicas if one.place.pod is not None)
-    before = record.trials.get(_ALL)
-    lived = now - before.at if before else timeouts.forget
-    trial = _tried(before, "", now, timeouts, lived)
+    lived = now - record.restarted_at
     role = loss.place.role.name if loss is not None and loss.is_failure else None
     replaced = {**record.replaced, role: record.replaced.get(role, 0) + 1} if role else None
-    attempts = {
-        one.place.key: record.attempts.get(one.place.key, 0) + 1
-        for one in states.replicas
-        if one.place.declared
+    written = {
+        key: structs.replace(one, completed=False, host_form=0)
+        for key, one in record.every_replica()
     }
+    for place in (one.place for one in states.replicas if one.place.declared):
+        one = written.get(place.key, NOTHING)
+        written[place.key] = structs.replace(one, attempt=one.attempt + 1)
     made = structs.replace(
-        record,
+        record.with_replicas(written),
         phase="Restarting",
         reason="Restarting",
         message=message,
@@ -278,11 +271,8 @@ def restarted(
         restarted_at=now,
         replaced=replaced or record.replaced,
         lost_restarts=record.lost_restarts + sum(one.restarts for one in states.replicas),
-        completed={},
-        trials={**record.trials, _ALL: trial},
+        restarts_in_a_row=_in_a_row(record.restarts_in_a_row, lived, timeouts),
         gang=uids,
-        attempts={**record.attempts, **attempts},
-        names={},
         launcher="",
         leaving={},
     )
@@ -323,8 +313,7 @@ def carried_out(states: ReplicaStates, record: RunRecord, now: float) -> Iterato
         now: The time.
     """
     placement = states.placement
-    trial = record.trials.get(_ALL)
-    due = record.restarted_at + (_wait(trial.count, placement.view.timeouts) if trial else 0.0)
+    due = record.restarted_at + _wait(record.restarts_in_a_row, placement.view.timeouts)
     if now < due:
         yield Requeue(due)
         return
@@ -356,25 +345,25 @@ def _is_anyone_left(placement: Placement, record: RunRecord) -> bool:
 # Backoff -----------------------------------------------------------------------------------------
 
 
-def _wait(count: int, timeouts: Timeouts) -> float:
-    """Seconds until the replacement of something that failed `count` times in a row."""
-    doublings = count - 3
+def _wait(failed: int, timeouts: Timeouts) -> float:
+    """Seconds until the replacement of something that failed so many times in a row."""
+    doublings = failed - 3
     if doublings < 0:
         return 0.0
     return min(timeouts.backoff * 2.0 ** min(doublings, 60), timeouts.longest)
 
 
-def _tried(
-    before: Backoff | None, uid: str, now: float, timeouts: Timeouts, lived: float
-) -> Backoff:
-    """A trial after one more failure.
+def _due(written: ReplicaRecord, timeouts: Timeouts) -> float:
+    """When a replica that was lost may come back."""
+    return written.failed_at + _wait(written.failed, timeouts)
+
+
+def _in_a_row(failed: int, lived: float, timeouts: Timeouts) -> int:
+    """One failure more, or after a long life the first of another row.
 
     Args:
-        before: The trial so far.
-        uid: The UID of what failed.
-        now: The time.
-        timeouts: How long a series of failures lasts.
-        lived: For how long what failed had been there.
+        failed: The failures in a row so far.
+        lived: Seconds for which what failed had been there.
+        timeouts: How long a row of failures lasts.
     """
-    again = before is not None and lived < timeouts.forget
-    return Backoff(uid, count=(before.count if before and again else 0) + 1, at=now)
+    return (failed if lived < timeouts.forget else 0) + 1

@@ -10,8 +10,9 @@ from msgspec import structs
 
 from etcompile.model import Member, Relaunch, Role
 from etcompile.model.quantity import number
-from etcompile.watch.rules.placement import Place, Placement, next_number, sets
-from etcompile.watch.state import PodView, RestartHistory, RunRecord
+from etcompile.model.run_record import RestartHistory, RunRecord
+from etcompile.watch.rules.placement import Place, Placement, next_number
+from etcompile.watch.state import PodView
 
 Cause = Literal["failed", "succeeded", "unknown", "deleted", "erased", "vanished", "stuck"]
 """How a replica lost its Pod: it failed; it ended well; its node is unreachable; somebody deleted
@@ -135,10 +136,10 @@ def may_follow(place: Place, cause: Cause, pod: PodView | None, record: RunRecor
     rules = role.relaunch
     if rules is None or cause == "succeeded":
         return False
-    if rules.joint and sets(record.completed).get(role.name):
+    if rules.joint and any(one.completed for one in record.replicas.get(role.name, {}).values()):
         return False
     if cause == "stuck":
-        return _is_within(rules, record.lines.get(place.key))
+        return _is_within(rules, record.replica(place.key).history)
     if cause != "failed" or pod is None or pod.disrupted:
         return True
     if exit_code(role, pod) in rules.never or any(one in rules.never for one in pod.reasons):
@@ -147,7 +148,9 @@ def may_follow(place: Place, cause: Cause, pod: PodView | None, record: RunRecor
         size = _memory(place)
         if size is not None and size >= _MOST_MEMORY:
             return False
-    return not _counts(rules, role, cause, pod) or _is_within(rules, record.lines.get(place.key))
+    return not _counts(rules, role, cause, pod) or _is_within(
+        rules, record.replica(place.key).history
+    )
 
 
 def _counts(rules: Relaunch, role: Role, cause: Cause, pod: PodView | None) -> bool:
@@ -194,25 +197,25 @@ def followed(
         record: The run record, with the numbers that were given so far.
     """
     role, view = place.role, placement.view
-    line = record.lines.get(place.key, RestartHistory())
+    history = record.replica(place.key).history or RestartHistory()
     declared = place.declared_member
     name = role.pod_name(declared)
     itself = name not in view.pods and (view.git_managed or _is_new(placement, role, declared))
     counted = role.relaunch is not None and _counts(role.relaunch, role, cause, pod)
-    memory = line.memory
+    memory = history.memory
     if role.relaunch is not None and role.relaunch.memory and pod is not None:
         memory = _more(role.relaunch.memory, place, pod) or memory
     return structs.replace(
-        line,
+        history,
         index=None if itself else next_number(role, view.pods, record),
-        relaunches=line.relaunches + 1,
-        counted=line.counted + counted,
+        relaunches=history.relaunches + 1,
+        counted=history.counted + counted,
         memory=memory,
     )
 
 
-def _is_within(rules: Relaunch, line: RestartHistory | None) -> bool:
-    return (line.counted if line else 0) < rules.limit
+def _is_within(rules: Relaunch, history: RestartHistory | None) -> bool:
+    return (history.counted if history else 0) < rules.limit
 
 
 def _is_new(placement: Placement, role: Role, declared: Member) -> bool:

@@ -8,10 +8,11 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import structs
 
+from etcompile.model.run_record import Leaving, RunRecord
 from etcompile.watch.actions import Action, Decision, DeletePod, EmitEvent, EndPod, Requeue
 from etcompile.watch.rules.hostfile import listed_hosts
 from etcompile.watch.rules.placement import Placement
-from etcompile.watch.state import JobView, Leaving, PodView, RunRecord
+from etcompile.watch.state import JobView, PodView
 
 # Workers that a job does not have any more -----------------------------------------------------
 #
@@ -101,9 +102,8 @@ def duplicates(placement: Placement, record: RunRecord, now: float) -> Iterator[
         now: The time.
     """
     for place in placement.places:
-        trial = record.trials.get(place.key)
         for pod in place.others:
-            if trial is not None and trial.uid == pod.uid:
+            if pod.uid == record.replica(place.key).lost:
                 if not pod.ending and not pod.deleting:
                     yield EndPod(pod.name, pod.uid, "Stuck")
                 continue

@@ -7,6 +7,7 @@ import pytest
 from watched import eventually
 
 from specs import kubeflow_job
+from world import of_replicas
 
 
 def torch(workers: int = 3, **run) -> dict:
@@ -44,7 +45,7 @@ def test_workers_that_finished_before_do_not_end_the_run(place, watching, there)
     eventually(lambda: is_running(place))
     place.becomes("mnist-worker-0", "Succeeded", 0)
     place.becomes("mnist-worker-1", "Succeeded", 0)
-    eventually(lambda: place.record("mnist").get("completed") == {"worker": "0-1"})
+    eventually(lambda: of_replicas(place.run_record("mnist"), "completed") == {"worker": "0-1"})
     if not there:
         first.stop()
     delete(place, objects)
@@ -54,7 +55,7 @@ def test_workers_that_finished_before_do_not_end_the_run(place, watching, there)
     eventually(lambda: is_running(place) and place.record("mnist")["config"] == config_uid(place))
     before = {name: pod["metadata"]["uid"] for name, pod in place.pods().items()}
     place.becomes("mnist-worker-2", "Succeeded", 0)
-    eventually(lambda: place.record("mnist").get("completed") == {"worker": "2"})
+    eventually(lambda: of_replicas(place.run_record("mnist"), "completed") == {"worker": "2"})
     assert place.record("mnist")["phase"] == "Running"
     assert {name: pod["metadata"]["uid"] for name, pod in place.pods().items()} == before
     eventually(lambda: [one for one in place.events() if one["reason"] == "RunBeganAnew"])
@@ -100,10 +101,10 @@ def test_a_record_of_before_records_had_a_uid_goes_on(place, watching):
     place.submit(torch())
     eventually(lambda: is_running(place))
     place.becomes("mnist-worker-0", "Succeeded", 0)
-    eventually(lambda: place.record("mnist").get("completed"))
+    eventually(lambda: of_replicas(place.run_record("mnist"), "completed"))
     first.stop()
     uid = place.record("mnist")["config"]
     recorded(place, config="")
     watching()
     eventually(lambda: place.record("mnist")["config"] == uid)
-    assert place.record("mnist")["completed"] == {"worker": "0"}
+    assert of_replicas(place.run_record("mnist"), "completed") == {"worker": "0"}

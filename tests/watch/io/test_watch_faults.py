@@ -34,9 +34,9 @@ def replaced(place, names: list[str]) -> None:
 def once_each(place, names: list[str]) -> None:
     made = [name for verb, kind, name in place.writes(NAME) if (verb, kind) == ("create", "pods")]
     assert sorted(made) == sorted(names)
-    trials = place.record()["trials"]
-    counts = {key: trial.get("count", 0) for key, trial in trials.items()}
-    assert counts == {f"worker/{name.rpartition('-')[2]}": 1 for name in names}
+    written = [*place.run_record().every_replica()]
+    counts = {key: one.failed for key, one in written if one.lost}
+    assert counts == {("worker", int(name.rpartition("-")[2])): 1 for name in names}
 
 
 def told(place) -> list[tuple[str, str]]:

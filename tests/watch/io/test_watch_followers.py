@@ -12,6 +12,7 @@ import pytest
 from msgspec import structs
 from watched import QUICK, Place, eventually
 
+from etcompile.model.run_record import RestartHistory
 from etcompile.watch.manifests import NAME
 from specs import dlrover_type, elastic_job
 
@@ -95,7 +96,7 @@ def test_a_follower_is_not_argo_cds_and_leaves_when_argo_cd_brings_the_worker_ba
     place.cluster.create(pod)
     eventually(lambda: "deletionTimestamp" in (place.pod(named(4)) or declared_gone())["metadata"])
     assert place.ready()[:2] == [named(0), named(1)]
-    assert place.record("mnist")["lines"]["worker/1"].get("index") is None
+    assert place.replica("worker", 1, "mnist").history.index is None
 
 
 def declared_gone() -> dict:
@@ -122,8 +123,8 @@ def test_the_verdict_ends_the_master_and_a_watcher_that_was_killed_goes_on(place
     place.fails(named(4), 2)
     watching(leads=False)
     eventually(lambda: named(5) in place.ready())
-    line = place.record("mnist")["lines"]["worker/1"]
-    assert line == {"index": 5, "relaunches": 2, "counted": 2}
+    history = place.replica("worker", 1, "mnist").history
+    assert history == RestartHistory(index=5, relaunches=2, counted=2)
     for name in (named(0), named(2), named(5)):
         place.becomes(name, "Succeeded", 0)
     done = eventually(lambda: place.data("mnist-status").get("done"))

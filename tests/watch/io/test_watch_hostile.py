@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import random
 import subprocess
 import sys
@@ -12,12 +13,14 @@ import ruamel.yaml
 from msgspec import structs
 from watched import eventually, is_ready, training_job
 
+import etcompile
+from etcompile.model.run_record import RunRecord, read_record, record_data
 from etcompile.stages.stored import StoredJobError
 from etcompile.watch.actions import Requeue
 from etcompile.watch.deciding import decide
 from etcompile.watch.room import Room
 from etcompile.watch.run_pods import StoredRun
-from etcompile.watch.state import JobView, PodView, RunRecord, hosts_record, read_record
+from etcompile.watch.state import JobView, PodView, hosts_record
 from etcompile.watch.store import Store
 from etcompile.watch.workqueue import backoff
 
@@ -112,8 +115,18 @@ def test_a_deadline_that_no_clock_holds_ends_no_thread(place, bert):
         '{"run":"x","trials":{"worker/0":{"count":100000000000}}}',
         '{"run":"x","restarts":1' + "0" * 5000 + "}",
         "[" * 100_000,
+        '{"run":"x","version":2,"replicas":{"worker":{"0-3000000000":{"seen":true}}}}',
+        '{"run":"x","version":2,"replicas":{"worker":{"0-999999999":{"seen":true}}}}',
+        '{"run":"x","version":2,"replicas":{"worker":{"x-y":{"seen":true}}}}',
+        '{"run":"x","version":2,"replicas":{"worker":{"0":{"failed":100000000000}}}}',
+        '{"run":"x","version":2,"replicas":{"worker":{"0":{"failed_at":1e300}}}}',
+        '{"run":"x","version":2,"replicas":{"worker":{"0":{"attempt":-5}}}}',
+        '{"run":"x","version":0}',
     ],
-    ids=["range", "many", "letters", "time", "count", "digits", "depth"],
+    ids=[
+        *("range", "many", "letters", "time", "count", "digits", "depth"),
+        *("range 2", "many 2", "letters 2", "count 2", "time 2", "attempt 2", "version"),
+    ],
 )
 def test_a_run_record_that_no_run_has_is_told_of_and_written_anew(place, bert, text):
     run = place.record()["run"]
@@ -124,6 +137,41 @@ def test_a_run_record_that_no_run_has_is_told_of_and_written_anew(place, bert, t
     eventually(lambda: place.data("bert-status")["record"] != broken)
     assert place.record()["run"] == run
     goes_on(place, bert)
+
+
+def test_a_run_record_of_a_newer_version_is_told_of_and_left_as_it_is(place, bert):
+    maps = place.cluster.resource("v1", "ConfigMap")
+    known = place.data("bert-status")
+    newer = json.dumps({**place.record(), "version": 3, "replicas": {"worker": "in another form"}})
+    place.cluster.patch(maps, "bert-status", {"data": {"record": newer}})
+    [event] = eventually(lambda: told(place, "UnreadableRecord", "bert-status"))
+    assert "of version 3, and this watcher reads versions up to 2" in event["message"]
+    before = place.uid("bert-worker-0")
+    place.fails("bert-worker-0")
+    place.submit(training_job("other"))
+    # By now it has looked at what failed.
+    eventually(lambda: place.data("other-status").get("phase") == "Running")
+    assert place.uid("bert-worker-0") == before
+    assert place.data("bert-status")["record"] == newer
+    place.cluster.patch(maps, "bert-status", {"data": {"record": known["record"]}})
+    eventually(lambda: place.uid("bert-worker-0") not in ("", before))
+    eventually(lambda: place.replica("worker", 0).failed == 1)
+
+
+def test_a_run_record_of_the_version_before_is_read_and_written_in_the_new_form(place, bert):
+    goes_on(place, bert)
+    known = place.record()
+    first = {key: one for key, one in known.items() if key not in ("version", "replicas")}
+    first |= {
+        "seen": {"worker": "0-1", "launcher": "0"},
+        "trials": {"worker/1": {"uid": "of-before", "count": 7, "at": 5.0}},
+        "restarts": 4,
+    }
+    change = {"data": {"record": json.dumps(first)}}
+    place.cluster.patch(place.cluster.resource("v1", "ConfigMap"), "bert-status", change)
+    goes_on(place, bert)
+    eventually(lambda: place.record().get("version") == 2)
+    assert (place.run_record().restarts, place.replica("worker", 1).failed) == (4, 7)
 
 
 @pytest.mark.parametrize("count", [200_000_000, 10**30])
@@ -163,7 +211,7 @@ def test_ten_dozen_config_maps_of_a_megabyte_do_not_fill_the_watcher(place, cont
     with subprocess.Popen(
         [sys.executable, program, kubeconfig, place.namespace],
         stdin=subprocess.PIPE,
-        env={"PYTHONPATH": str(program.parent)},
+        env={"PYTHONPATH": f"{program.parent}{os.pathsep}{Path(etcompile.__file__).parents[1]}"},
     ) as process:
         eventually(lambda: place.whole(2), 60)
         before = place.uid("bert-worker-0")
@@ -363,7 +411,7 @@ def test_no_run_record_makes_the_rules_fail(place):
     [config] = [v for v in objects if "job.yaml" in v.get("data", {})]
     config["metadata"].update(uid="u", resourceVersion="1")
     run = StoredRun(config)
-    whole = {
+    first = {
         "run": run.spec_hash,
         "phase": "Running",
         "started": 1000.0,
@@ -378,6 +426,8 @@ def test_no_run_record_makes_the_rules_fail(place):
         "numbers": {"worker": 4},
         "failures": {"worker": 1},
     }
+    record = read_record({"record": json.dumps(first)})
+    second = json.loads(record_data(record)["record"])
     pods = {
         name: PodView(name, name, "worker", number, run.spec_hash, "Running", ready=True)
         for number in range(2)
@@ -386,7 +436,7 @@ def test_no_run_record_makes_the_rules_fail(place):
     read = 0
     for seed in range(FUZZ):
         lots = random.Random(seed)
-        text = json.dumps(_mutated(whole, lots, odds=0.05))
+        text = json.dumps(_mutated((first, second)[seed % 2], lots, odds=0.05))
         record = read_record({"record": text, "done": lots.choice(["", "", run.spec_hash])})
         read += record is not None
         notes = {"etcompile.dev/written": lots.choice(["nan", "1e999", "-1", "x", "5"])}

@@ -12,6 +12,7 @@ from etcompile.stages.stored import StoredJobError, read_text
 from etcompile.watch.room import Room
 from etcompile.watch.store import Store
 from specs import dlrover_type, elastic_job, kubeflow_job
+from world import of_replicas
 
 ROUNDS = 12
 
@@ -65,7 +66,10 @@ def test_nothing_is_kept_of_jobs_that_came_and_went(place, watching):
     for number in range(ROUNDS):
         submit(place, number)
         names = (f"h-{number}", f"t-{number}", f"e-{number}")
-        eventually(lambda names=names: all(place.record(name).get("seen") for name in names), 30)
+        eventually(
+            lambda names=names: all(of_replicas(place.run_record(name), "seen") for name in names),
+            30,
+        )
         place.fails(f"h-{number}-worker-1")
         clear(place)
         eventually(lambda: not running.watcher._observations.known(), 30)  # noqa: SLF001
@@ -131,7 +135,7 @@ def test_nothing_is_kept_of_jobs_that_went_while_another_watcher_led(place, watc
     before = kept(running.watcher)
     place.submit(training_job(name="h-0", workers=2))
     place.kubelets()
-    eventually(lambda: place.record("h-0").get("seen"), 30)
+    eventually(lambda: of_replicas(place.run_record("h-0"), "seen"), 30)
     leading = running.watcher._leading  # noqa: SLF001
     with monkeypatch.context() as patched:
         patched.setattr(type(leading), "valid", property(lambda _self: False))

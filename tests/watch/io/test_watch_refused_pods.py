@@ -62,4 +62,4 @@ def test_a_worker_of_dlrovers_that_its_kubelet_refuses_is_followed_and_not_count
         eventually(lambda name=name: name in place.ready(), 30)
     record = place.record("mnist")
     assert (record["phase"], record.get("failures", {})) == ("Running", {})
-    assert record["lines"]["worker/1"].get("counted", 0) == 0
+    assert place.replica("worker", 1, "mnist").history.counted == 0

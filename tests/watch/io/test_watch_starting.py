@@ -9,6 +9,7 @@ from watched import QUICK, eventually, training_job
 from etcompile.status.deriving import statuses
 from etcompile.status.text import job_text
 from specs import kubeflow_job, replicas
+from world import of_replicas
 
 PATIENCE = structs.replace(QUICK, start=1.0)
 IMAGE = "Back-off pulling image example.com/nothing:1"
@@ -121,7 +122,7 @@ def test_a_pod_lost_before_all_were_there_comes_back_with_the_next_watcher(place
     for value in place.compiled(training_job(workers=3, worker=worker)):
         if value["metadata"]["name"] != "bert-worker-2":
             place.cluster.create(value)
-    eventually(lambda: place.record().get("seen", {}).get("worker") == "0-1")
+    eventually(lambda: of_replicas(place.run_record(), "seen").get("worker") == "0-1")
     first.stop()
     place.cluster.delete(pods(place), "bert-worker-1", grace=0)
     watching(leads=False)

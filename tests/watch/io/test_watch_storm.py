@@ -22,6 +22,7 @@ import pytest
 from watched import Place, eventually, is_ready, training_job
 
 from etcompile.kubeapi import ClusterError, connect
+from etcompile.model.run_record import RunRecord, read_record
 from etcompile.watch.manifests import NAME
 from faultproxy import FaultProxy
 
@@ -279,10 +280,10 @@ class Storm:
         record = json.loads(status.get("record", "{}"))
         if record.get("phase", "Pending") != "Running":
             yield f"{job} is {record.get('phase')}: {record.get('message')}"
-        trials = record.get("trials", {})
+        written = read_record(status) or RunRecord("")
         total = 0
         for name in workers:
-            count = trials.get(f"worker/{name.rpartition('-')[2]}", {}).get("count", 0)
+            count = written.replica(("worker", int(name.rpartition("-")[2]))).failed
             total += count
             allowed = self.ledger.counted(name)
             if count not in allowed:

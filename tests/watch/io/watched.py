@@ -12,6 +12,7 @@ from typing import Any
 from etcompile.compiler import Options, compile  # noqa: A004
 from etcompile.kubeapi import Cluster, ClusterError, Retries, connect
 from etcompile.model import Settings
+from etcompile.model.run_record import ReplicaRecord, RunRecord, read_record
 from etcompile.watch.controller import Choices, Watcher
 from etcompile.watch.job_selector import Selector
 from etcompile.watch.leader_election import LeaderElection, LeaseDurations
@@ -205,6 +206,16 @@ class Place:
     def record(self, job: str = "bert") -> dict[str, Any]:
         """The run record; empty if there is none."""
         return json.loads(self.data(f"{job}-status").get("record", "{}"))
+
+    def run_record(self, job: str = "bert") -> RunRecord | None:
+        """The run record as the rules have it; None if there is none."""
+        return read_record(self.data(f"{job}-status"))
+
+    def replica(self, role: str, number: int, job: str = "bert") -> ReplicaRecord:
+        """What is written down of a replica."""
+        record = self.run_record(job)
+        assert record is not None
+        return record.replica((role, number))
 
     def events(self) -> list[dict]:
         """The Events of the namespace."""

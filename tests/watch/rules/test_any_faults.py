@@ -164,11 +164,11 @@ def assert_at_rest(world: World) -> None:
         assert record.phase == "Failed"
         return
     assert record.phase == "Running"
-    left = {key for key, trial in record.trials.items() if trial.left}
+    left = {key for key, one in record.every_replica() if one.left}
     for role in world.job.roles:
         for member in role.members:
             name = role.pod_name(member)
-            if f"{role.name}/{member.index}" in left:
+            if (role.name, member.index) in left:
                 assert role.comes_back == "policy"
                 continue
             assert world.pods[name].ready, f"{name} is not Ready"

@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, example, given, note, settings
 from hypothesis import strategies as st
 
 from etcompile.model import Settings
+from etcompile.model.run_record import RestartHistory
 from etcompile.watch.actions import CreatePod, DeletePod, EndPod, ReadLog, ReplacePod
-from etcompile.watch.state import RestartHistory
 from specs import dlrover_type, elastic_job, scale_plan
 from world import World, stored_job
 
@@ -43,6 +43,13 @@ def servers(restart: str = "Never", **types: Any) -> dict[str, Any]:
         annotations={"etcompile.dev/parameter-servers": "static"},
         distributionStrategy="ParameterServerStrategy",
     )
+
+
+def history(world: World) -> RestartHistory:
+    """Who has had rank 1."""
+    found = world.record.replica(("worker", 1)).history
+    assert found is not None
+    return found
 
 
 def out_of_memory(world: World, name: str) -> None:
@@ -95,7 +102,7 @@ def test_a_lost_worker_is_followed_as_the_table_of_exit_codes_says(
     followers = sorted(world.followers)
     assert bool(followers) == (mark in "Rr")
     assert world.record.phase == ("Failed" if mark == "F" else "Running")
-    line = world.record.lines.get("worker/1", RestartHistory())
+    line = world.record.replica(("worker", 1)).history or RestartHistory()
     assert (line.relaunches, line.counted) == {"R": (1, 1), "r": (1, 0)}.get(mark, (0, 0))
     if followers:
         follower = world.pods[followers[0]]
@@ -129,7 +136,7 @@ def test_restart_count_is_the_limit_and_five_is_the_most(given: int | None, most
     for _ in range(12):
         world.fail(name, 1)
         world.wait(400)
-        line = world.record.lines.get("worker/1", RestartHistory())
+        line = world.record.replica(("worker", 1)).history or RestartHistory()
         if line.index is None or named(line.index) == name:
             break
         name = named(line.index)
@@ -156,7 +163,7 @@ def test_deletions_and_evictions_are_nobodys_fault() -> None:
         world.evict(name) if number % 2 else world.delete(name)
         world.wait(60)
     assert world.record.phase == "Running"
-    assert world.record.lines["worker/1"] == RestartHistory(15, relaunches=12)
+    assert world.record.replica(("worker", 1)).history == RestartHistory(15, relaunches=12)
 
 
 # Numbers -----------------------------------------------------------------------------------------
@@ -191,7 +198,7 @@ def test_a_lost_run_record_brings_nobody_twice() -> None:
     world.restart_watcher()
     world.wait(60)
     assert world.followers == {named(4)}
-    assert world.record.lines["worker/1"].index == 4
+    assert history(world).index == 4
     world.delete(named(4))
     world.wait(10)
     assert world.followers == {named(4), named(5)}
@@ -204,7 +211,7 @@ def test_the_decision_outlives_a_watcher_that_dies_after_writing_it_down() -> No
     world.restart_watcher()
     world.wait(10)
     assert world.followers == {named(4)}
-    assert world.record.lines["worker/1"] == RestartHistory(4, relaunches=1, counted=1)
+    assert world.record.replica(("worker", 1)).history == RestartHistory(4, relaunches=1, counted=1)
 
 
 # Two of one rank ---------------------------------------------------------------------------------
@@ -234,7 +241,7 @@ def test_under_git_a_deleted_worker_comes_back_under_its_own_name() -> None:
     world.wait(30)
     assert not world.followers
     assert world.pods[WORKER].ready
-    assert world.record.lines["worker/1"] == RestartHistory(relaunches=1)
+    assert world.record.replica(("worker", 1)).history == RestartHistory(relaunches=1)
 
 
 def test_under_git_a_failed_worker_stays_and_a_follower_stands_beside_it() -> None:
@@ -260,7 +267,7 @@ def test_when_the_declared_worker_is_back_the_one_that_followed_it_leaves() -> N
     assert world.deleted == [follower.uid]
     assert named(4) not in world.pods
     assert world.pods[WORKER].ready
-    assert world.record.lines["worker/1"].index is None
+    assert history(world).index is None
     world.wait(100)
     world.fail(WORKER, 1)
     world.wait(10)
@@ -448,7 +455,7 @@ def test_who_is_silent_for_too_long_is_ended_and_followed(git: bool) -> None:
     assert world.pods[WORKER].uid == before, "its log stays"
     assert world.followers == {named(4)}
     assert world.pods[named(4)].ready
-    assert world.record.lines["worker/1"] == RestartHistory(4, relaunches=1, counted=1)
+    assert world.record.replica(("worker", 1)).history == RestartHistory(4, relaunches=1, counted=1)
     assert world.deleted == []
 
 
@@ -487,7 +494,7 @@ def test_without_a_master_who_ran_out_of_memory_is_followed_with_more() -> None:
     for _ in range(3):
         LOSSES["OOMKilled"](world, name)
         world.wait(60)
-        line = world.record.lines["worker/1"]
+        line = history(world)
         sizes.append(line.memory)
         [made] = [one for one in world.of(CreatePod) if one.index == line.index]
         assert made.follower is not None
@@ -615,10 +622,10 @@ def test_whatever_happens_each_rank_ends_up_with_one_pod_or_the_run_has_a_verdic
         assert world.record.phase == "Failed"
         return
     [role] = [one for one in world.job.roles if one.relaunch]
-    left = {key for key, trial in world.record.trials.items() if trial.left}
+    left = {key for key, one in world.record.every_replica() if one.left}
     for member in role.members:
         ready = [pod for pod in world.pods.values() if pod.rank == member.place and pod.ready]
         # Of whom nobody follows, whoever applies the job again may make another try.
-        assert len(ready) == 1 or (not ready and f"worker/{member.place}" in left)
+        assert len(ready) == 1 or (not ready and ("worker", member.place) in left)
     ranks = {member.place for member in role.members}
     assert not [pod for pod in world.pods.values() if pod.rank not in {None, *ranks} and pod.ready]

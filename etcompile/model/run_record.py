@@ -1,0 +1,441 @@
+"""The run record: what the watcher must not forget of a run, and its form in `J-status`.
+
+It stands in the model because the watcher writes it and `status` reads it as well. After a crash
+the next watcher knows what is written here and no more, so nothing of it may get lost with a change
+of its form: that has a version, each version that was ever written is read, and one that is newer
+than this code is left as it is (docs/protocol.md).
+
+In memory there is one `ReplicaRecord` a replica. Written, replicas of which the same is to be said
+stand together as ranges, `"worker": {"0-2,4-2999": {"seen": true}, "3": {…}}`, because thousands of
+replicas must fit into a ConfigMap. Whoever may write that ConfigMap may write anything into it, so
+numbers that no run has are refused before anything is made of them.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal
+
+import msgspec
+from msgspec import Struct, field, structs
+
+from etcompile.model.scaling import MOST_PODS
+
+VERSION = 2
+"""Of the form in which the record is written. Version 1 did not say which it was, and had a map for
+each thing that may be said of a replica."""
+
+Phase = Literal["Pending", "Running", "Restarting", "Suspended", "Succeeded", "Failed"]
+"""Of a run. `Pending`: not all of its Pods have been seen yet."""
+ENDED = frozenset({"Succeeded", "Failed"})
+"""The phases that a run does not leave."""
+DIGITS = 9
+"""Of the number of a replica, at most."""
+LATEST = 4e9
+"""Seconds since 1970 after which nothing happens, in the year 2096."""
+
+ReplicaKey = tuple[str, int]
+"""A replica: its role, and its number in it, which is its rank where others may follow it."""
+
+
+class RestartHistory(Struct, frozen=True, omit_defaults=True):
+    """Those who have had a rank, one after the other.
+
+    Args:
+        index: The number of the one that has it now; None for the one that is declared.
+        relaunches: How often somebody has followed.
+        counted: How many of these times count against the limit.
+        memory: What the main container may have, where one before ran out of memory.
+    """
+
+    index: int | None = None
+    relaunches: int = 0
+    counted: int = 0
+    memory: str = ""
+
+
+class ReplicaRecord(Struct, frozen=True, omit_defaults=True):
+    """What is written down of a replica.
+
+    Args:
+        seen: A Pod of it has been seen.
+        completed: A Pod of it has succeeded.
+        lost: The UID of the last Pod that it lost and about which something was decided; empty if
+            it has not lost one, `UNKNOWN` if nobody saw that go.
+        left: What was decided: that it is left alone. Else another Pod comes instead.
+        failed: How often its Pods have failed in a row.
+        failed_at: When that was last, in seconds since 1970.
+        host_form: Which form of its name host lists have, where not the first.
+        attempt: Which of its Pods the present one is, where a scheduler wants another name for each
+            (Kueue).
+        history: Who has had its rank, where somebody has followed the one that is declared.
+    """
+
+    seen: bool = False
+    completed: bool = False
+    lost: str = ""
+    left: bool = False
+    failed: int = 0
+    failed_at: float = 0.0
+    host_form: int = 0
+    attempt: int = 0
+    history: RestartHistory | None = None
+
+    @property
+    def returns(self) -> bool:
+        """Whether it was decided that another Pod comes instead of the one that it lost."""
+        return bool(self.lost) and not self.left
+
+    @property
+    def out(self) -> str:
+        """The UID of the Pod of which that was decided."""
+        return "" if self.left else self.lost
+
+
+UNKNOWN = "unknown"
+"""The UID of a Pod that nobody saw go."""
+NOTHING = ReplicaRecord()
+"""What is written down of a replica to which nothing has happened."""
+
+
+_NOBODY: Mapping[int, ReplicaRecord] = {}
+
+
+class Leaving(Struct, frozen=True, omit_defaults=True):
+    """A worker that the job does not have any more.
+
+    Args:
+        uid: Its Pod's.
+        since: When its host left the list, in seconds since 1970.
+    """
+
+    uid: str
+    since: float
+
+
+class _Run(Struct, frozen=True, omit_defaults=True):
+    """All of a run record but its replicas, which are written in another form than used."""
+
+    run: str
+    phase: Phase = "Pending"
+    reason: str = ""
+    message: str = ""
+    started: float | None = None
+    finished: float | None = None
+    restarts: int = 0
+    restarted_at: float = 0.0
+    restarts_in_a_row: int = 0
+    replaced: dict[str, int] = field(default_factory=dict)
+    lost_restarts: int = 0
+    gang: tuple[str, ...] = ()
+    launcher: str = ""
+    leaving: dict[str, Leaving] = field(default_factory=dict)
+    numbers: dict[str, int] = field(default_factory=dict)
+    failures: dict[str, int] = field(default_factory=dict)
+    unreachable: tuple[str, ...] = ()
+    config: str = ""
+    expired: bool = False
+
+
+class RunRecord(_Run, frozen=True):
+    """What the watcher has decided about a run, all that it must not forget.
+
+    Args:
+        run: The run's spec hash.
+        phase: Where the run is.
+        reason: Why, in one word; empty while nothing happens.
+        message: The same in a sentence.
+        started: When its first Pod was created, in seconds since 1970; anew after each restart.
+        finished: When it ended.
+        restarts: How often all of its Pods were made anew together.
+        restarted_at: When that was last.
+        restarts_in_a_row: How often that was in a row, one soon after the other.
+        replaced: Of each role, how many Pods failed and were replaced.
+        lost_restarts: How often containers were started again in Pods that are gone now.
+        gang: The UIDs of the Pods of the last restart: none comes back before all are gone. Of a
+            job that is or was just suspended, those that went for that: nobody makes them again.
+        launcher: The UID of the launcher that knows hosts by other names.
+        leaving: Workers that the job does not have any more, by the names of their Pods.
+        numbers: Of each role in which others follow, the highest number that was ever seen or
+            given.
+        failures: Of each role in which others follow, how many Pods have failed.
+        unreachable: The UIDs of Pods of which it was told that they hold up others: their nodes do
+            not answer, or they are of another run and have the names of this one's.
+        config: The UID of the `J-config` that declares the run; empty if nobody wrote that down.
+        expired: Its time after the end is over, and it was told that it stays.
+        replicas: Of each role, by number, the replicas to which something has happened.
+    """
+
+    replicas: dict[str, dict[int, ReplicaRecord]] = field(default_factory=dict)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the run is over."""
+        return self.phase in ENDED
+
+    def replica(self, key: ReplicaKey) -> ReplicaRecord:
+        """What is written down of a replica."""
+        role, number = key
+        return self.replicas.get(role, _NOBODY).get(number, NOTHING)
+
+    def with_replicas(self, changed: Mapping[ReplicaKey, ReplicaRecord]) -> "RunRecord":
+        """The record, with what is to be written down of some replicas."""
+        if not changed:
+            return self
+        replicas = {**self.replicas}
+        for role in {role for role, _ in changed}:
+            replicas[role] = {**replicas.get(role, {})}
+        for (role, number), one in changed.items():
+            if one == NOTHING:
+                replicas[role].pop(number, None)
+            else:
+                replicas[role][number] = one
+        kept = {role: members for role, members in replicas.items() if members}
+        return structs.replace(self, replicas=kept)
+
+    def every_replica(self) -> Iterator[tuple[ReplicaKey, ReplicaRecord]]:
+        """All replicas to which something has happened."""
+        for role, members in self.replicas.items():
+            for number, one in members.items():
+                yield (role, number), one
+
+
+# In J-status -----------------------------------------------------------------------------------
+
+RUN = "run.yaml"
+"""Key of `J-status`: the job as it was when the run record was last written."""
+_RECORD = "record"
+_DONE = "done"
+_PHASE = "phase"
+KEYS = frozenset({_RECORD, _DONE, _PHASE, RUN})
+"""All that `J-status` holds."""
+
+
+def record_data(record: RunRecord) -> dict[str, str]:
+    """The `data` of `J-status`.
+
+    Args:
+        record: The run record.
+
+    Returns:
+        `phase` and, once the run is over, `done`, plain files for people and for the scripts in
+        the Pods (`DONE_FILE`); `record`, all of it, for the next watcher.
+    """
+    facts = {name: getattr(record, name) for name in _Run.__struct_fields__}
+    replicas = {role: _packed(members) for role, members in record.replicas.items()}
+    written = _Version2(**facts, version=VERSION, replicas=replicas)
+    data = {_PHASE: record.phase, _RECORD: msgspec.json.encode(written).decode()}
+    return {**data, _DONE: record.run} if record.ended else data
+
+
+def read_record(data: Mapping[str, str]) -> RunRecord | None:
+    """The run record in the `data` of `J-status`; None if there is none that can be read.
+
+    A `done` that somebody wrote by hand counts (docs/protocol.md): that run is over.
+    """
+    record, done = written_record(data), data.get(_DONE, "").strip()
+    if done and (record is None or record.run != done or not record.ended):
+        return RunRecord(done, "Succeeded", "Marked", "the run was marked as done")
+    return record
+
+
+def written_record(data: Mapping[str, str]) -> RunRecord | None:
+    """What a watcher has written into the `data` of `J-status`; None if that cannot be read.
+
+    Nor can a record with numbers that no run has, since it would take all memory to carry out, or
+    one of a newer version (`newer_version`).
+    """
+    text = data.get(_RECORD)
+    if not text:
+        return None
+    try:
+        version = msgspec.json.decode(text, type=_Versioned).version
+        if version == VERSION:
+            return _of_version_2(msgspec.json.decode(text, type=_Version2))
+        return _of_version_1(msgspec.json.decode(text, type=_Version1)) if version == 1 else None
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return None
+
+
+def newer_version(data: Mapping[str, str]) -> int | None:
+    """The version of a record that only a newer etcompile can read; None for any other.
+
+    Args:
+        data: The `data` of `J-status`.
+    """
+    try:
+        version = msgspec.json.decode(data.get(_RECORD) or "{}", type=_Versioned).version
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return None
+    return version if version > VERSION else None
+
+
+class _Versioned(Struct, frozen=True):
+    version: int = 1
+
+
+class _Version2(_Run, frozen=True, kw_only=True):
+    """Replicas by role and ranges."""
+
+    version: int
+    replicas: dict[str, dict[str, ReplicaRecord]] = field(default_factory=dict)
+
+
+class _Trial(Struct, frozen=True):
+    """What version 1 said of the last loss of a replica."""
+
+    uid: str = ""
+    left: bool = False
+    count: int = 0
+    at: float = 0.0
+
+
+class _Version1(_Run, frozen=True):
+    """A map for each thing that may be said of replicas: of roles ranges, else by `worker/3`."""
+
+    seen: dict[str, str] = field(default_factory=dict)
+    completed: dict[str, str] = field(default_factory=dict)
+    trials: dict[str, _Trial] = field(default_factory=dict)
+    names: dict[str, int] = field(default_factory=dict)
+    lines: dict[str, RestartHistory] = field(default_factory=dict)
+    attempts: dict[str, int] = field(default_factory=dict)
+
+
+def _of_version_2(written: _Version2) -> RunRecord | None:
+    replicas: dict[str, dict[int, ReplicaRecord]] = {}
+    ranges: list[str] = []
+    distinct: list[ReplicaRecord] = []
+    for groups in written.replicas.values():
+        distinct += groups.values()
+        ranges += (key for key in groups if not _is_number(key))
+    if not _are_possible(ranges) or not _is_possible(written, distinct):
+        return None
+    for role, groups in written.replicas.items():
+        members = replicas[role] = {}
+        for key, one in groups.items():
+            if _is_number(key):
+                members[int(key)] = one
+            else:
+                members.update(dict.fromkeys(numbers(key), one))
+    return _run_record(written, replicas)
+
+
+def _of_version_1(written: _Version1) -> RunRecord | None:
+    if not _are_possible([*written.seen.values(), *written.completed.values()]):
+        return None
+    replicas: dict[str, dict[int, ReplicaRecord]] = {}
+
+    def write(role: str, number: int, **said: object) -> None:
+        members = replicas.setdefault(role, {})
+        members[number] = structs.replace(members.get(number, NOTHING), **said)
+
+    for role, text in written.seen.items():
+        replicas[role] = dict.fromkeys(numbers(text), _SEEN)
+    for role, text in written.completed.items():
+        for number in numbers(text):
+            write(role, number, completed=True)
+    for key, trial in written.trials.items():
+        lost = trial.uid or UNKNOWN
+        if key == _ALL:
+            written = structs.replace(written, restarts_in_a_row=trial.count)
+        elif (found := _replica_key(key)) is not None:
+            write(*found, lost=lost, left=trial.left, failed=trial.count, failed_at=trial.at)
+    for key, form in written.names.items():
+        if (found := _replica_key(key)) is not None:
+            write(*found, host_form=form)
+    for key, history in written.lines.items():
+        if (found := _replica_key(key)) is not None:
+            write(*found, history=history)
+    for key, attempt in written.attempts.items():
+        if (found := _replica_key(key)) is not None:
+            write(*found, attempt=attempt)
+    distinct = [one for members in replicas.values() for one in members.values() if one != _SEEN]
+    return _run_record(written, replicas) if _is_possible(written, distinct) else None
+
+
+_SEEN = ReplicaRecord(seen=True)
+_ALL = "*"
+"""What version 1 called all replicas together."""
+
+
+def _replica_key(key: str) -> ReplicaKey | None:
+    """The replica that version 1 called `worker/3`, or just `launcher` where there is one."""
+    role, _, number = key.partition("/")
+    return (role, int(number or 0)) if _is_number(number) or not number else None
+
+
+def _run_record(written: _Run, replicas: dict[str, dict[int, ReplicaRecord]]) -> RunRecord:
+    facts = {name: getattr(written, name) for name in _Run.__struct_fields__}
+    return RunRecord(**facts, replicas={role: found for role, found in replicas.items() if found})
+
+
+def _is_number(text: str) -> bool:
+    return text.isdecimal() and text.isascii() and len(text) <= DIGITS
+
+
+# What no run has -------------------------------------------------------------------------------
+
+_RANGES = re.compile(r"(?:[0-9]{1,9}(?:-[0-9]{1,9})?(?:,[0-9]{1,9}(?:-[0-9]{1,9})?)*)?", re.ASCII)
+
+
+def _are_possible(texts: Iterable[str]) -> bool:
+    """Whether these are ranges, and not of more replicas than a run can have."""
+    many = 0
+    for text in texts:
+        if not _RANGES.fullmatch(text):
+            return False
+        many += _count(text)
+    return many <= 2 * MOST_PODS
+
+
+def _is_possible(record: _Run, replicas: Iterable[ReplicaRecord]) -> bool:
+    """Whether a run can have such a record."""
+    times = [record.started or 0.0, record.finished or 0.0, record.restarted_at]
+    times += [one.since for one in record.leaving.values()]
+    counts = [record.restarts, record.lost_restarts, record.restarts_in_a_row]
+    for by_role in (record.replaced, record.numbers, record.failures):
+        counts += by_role.values()
+    for one in replicas:
+        times.append(one.failed_at)
+        counts += (one.failed, one.host_form, one.attempt)
+        if one.history is not None:
+            counts += (one.history.index or 0, one.history.relaunches, one.history.counted)
+    return all(abs(time) < LATEST for time in times) and all(
+        -1 <= count < 10**DIGITS for count in counts
+    )
+
+
+# Ranges ----------------------------------------------------------------------------------------
+
+
+def numbers(text: str) -> list[int]:
+    """The numbers in `0-3,7`."""
+    found: list[int] = []
+    for part in filter(None, text.split(",")):
+        first, _, last = part.partition("-")
+        found.extend(range(int(first), int(last or first) + 1))
+    return found
+
+
+def ranges(members: Iterable[int]) -> str:
+    """Numbers as `0-3,7`: a thousand replicas in few characters."""
+    parts: list[list[int]] = []
+    for number in sorted(members):
+        if parts and parts[-1][1] == number - 1:
+            parts[-1][1] = number
+        else:
+            parts.append([number, number])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)
+
+
+def _count(text: str) -> int:
+    """How many numbers `0-3,7` are."""
+    parts = (part.partition("-") for part in text.split(",") if part)
+    return sum(max(0, int(last or first) - int(first) + 1) for first, _, last in parts)
+
+
+def _packed(members: Mapping[int, ReplicaRecord]) -> dict[str, ReplicaRecord]:
+    """The replicas of a role, those together of which the same is to be said."""
+    alike: dict[ReplicaRecord, list[int]] = {}
+    for number in sorted(members):
+        alike.setdefault(members[number], []).append(number)
+    return {ranges(found): one for one, found in alike.items()}
