@@ -8,7 +8,7 @@
     for manifest in compilation.objects:
         print(manifest["kind"], manifest["metadata"]["name"])
 
-Nothing here talks to a cluster.
+Nothing here talks to a cluster; `etcompile.operations` does.
 """
 
 import importlib

@@ -1,4 +1,4 @@
-"""The command line: thin commands around `etcompile.compile`, a module each.
+"""The command line: thin commands around the compiler and `etcompile.operations`, a module each.
 
 Data goes to standard output, talk to standard error. Exit codes: 0 done, 1 `render
 --check` found differences, 2 usage or refused input, 130 interrupted.

@@ -59,6 +59,8 @@ def saved_plan(file: str, *, context: str | None = None, namespace: str | None =
 def saved_proposal(saved: Plan, cluster: Cluster, file: str, rights: Rights) -> Proposal:
     """What a plan that was made earlier still does. Nothing is written.
 
+    A plan does not say what completes a run: wait for readiness, or for nothing.
+
     Args:
         saved: The plan.
         cluster: The cluster.
