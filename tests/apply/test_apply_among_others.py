@@ -350,6 +350,10 @@ class Life:
         assert done.returncode in (0, 7), self.told(done)
         left = [key for key in self.ours() if self._of(key, job)]
         assert not left, f"left over by delete: {left}\n{self.told(done)}"
+        for key in [key for key in self.edited if key in self.foreign and self._of(key, job)]:
+            # What an edit has left of it has the name that the job needs again.
+            self.plane.ask("DELETE", f"{PATHS[key[1]].format(key[0])}/{key[2]}")
+            del self.foreign[key], self.edited[key]
         self.note(f"delete --job {job.name}")
 
     def _of(self, key: Key, job: Job) -> bool:
@@ -434,7 +438,16 @@ class Life:
         }
 
     def ours(self) -> dict[Key, dict[str, Any]]:
-        return {key: one for key, one in self.everything().items() if key not in self.foreign}
+        found = self.everything()
+        self.disown(found)
+        return {key: one for key, one in found.items() if key not in self.foreign}
+
+    def disown(self, found: dict[Key, dict[str, Any]]) -> None:
+        """What is left of a ConfigMap that somebody edited is theirs, once its job is gone."""
+        for key in {*self.edited} - {*self.foreign}:
+            if key in found and not found[key]["metadata"].get("labels"):
+                assert found[key]["data"].items() <= self.edited[key].items(), found[key]
+                self.foreign[key] = found[key]["metadata"]["resourceVersion"]
 
     def check(self) -> None:
         """Nothing foreign touched, nothing of ours left over, and the rest equals the files."""
@@ -448,6 +461,7 @@ class Life:
         }
         assert not touched, f"not ours, and touched: {touched}\n{self.told(done)}"
         wanted = self.wanted()
+        self.disown(found)
         ours = {key for key in found if key not in self.foreign}
         parents = {
             (job.namespace, "ConfigMap", f"etcompile-{job.name}") for job in self.jobs.values()
@@ -459,15 +473,7 @@ class Life:
             and any(key[0] == job.namespace and key[2].startswith(job.name)
                     for job in self.jobs.values())
         }  # fmt: skip
-        released = {
-            key
-            for key in ours & {*self.edited} - {*wanted}
-            if not found[key]["metadata"].get("labels")
-            and found[key]["data"].items() <= self.edited[key].items()
-        }
-        for key in released:
-            self.foreign[key] = found[key]["metadata"]["resourceVersion"]
-        left = ours - {*wanted} - parents - pairs - released
+        left = ours - {*wanted} - parents - pairs
         assert not left, f"left over: {sorted(left)}\n{self.told(done)}"
         for key, value in wanted.items():
             assert key in found, f"missing: {key}\n{self.told(done)}"
