@@ -101,6 +101,7 @@ class World:
         start: bool = True,
         **options: Any,
     ) -> None:
+        self.documents, self.options = documents, options
         self.job, self.settings = stored_job(*documents, **options)
         self.git = git
         self.timeouts = timeouts or Timeouts()

@@ -19,7 +19,9 @@ from etcompile.model.run_record import (
     read_record,
     record_data,
 )
+from etcompile.status import statuses
 from etcompile.watch.actions import Requeue, WriteStatus
+from specs import compiled
 
 OF_VERSION_1 = json.loads(Path(__file__).with_name("run-records-v1.json").read_text("utf-8"))
 
@@ -66,6 +68,30 @@ def test_a_run_with_an_old_record_goes_on_as_it_would_have(run: str) -> None:
 def test_a_record_reads_back_from_what_is_written(run: str) -> None:
     record = RUNS[run]().record
     assert read_record(record_data(record)) == record
+
+
+@pytest.mark.parametrize(
+    ("run", "name"),
+    [
+        ("followed_by_others", "mnist-edljob-worker-5"),
+        ("renamed_for_kueue", "mnist-one-worker-1-a2"),
+    ],
+)
+def test_status_names_the_pods_that_an_old_record_and_a_new_one_tell_of(
+    run: str, name: str
+) -> None:
+    world = RUNS[run]()
+    objects = compiled(*world.documents, namespace="ml", **world.options).objects
+    config = next(one for one in objects if one["kind"] == "ConfigMap")
+    declared = {**config, "metadata": {**config["metadata"], "uid": world.config_uid}}
+    metadata = {**declared["metadata"], "name": config["metadata"]["name"][:-6] + "status"}
+    named = []
+    for data in (OF_VERSION_1[run], world.status):
+        [found] = statuses([declared, {"kind": "ConfigMap", "metadata": metadata, "data": data}])
+        assert (found.phase, found.because) == ("Running", "reported by the watcher")
+        named.append([one.name for one in found.replicas])
+    assert named[0] == named[1]
+    assert name in named[0]
 
 
 def test_thousands_of_replicas_take_one_line() -> None:
