@@ -316,8 +316,6 @@ class Watcher:
         for _ in range(_LOOKS):
             seen = self._observations.job(key)
             self._tell_of_maps(key, seen)
-            if seen is not None and seen.status is not None and self._is_newer(key, seen.status):
-                return None
             declared = self._stored(key, seen) if seen else None
             former = self._former(key, seen, declared) if seen else None
             run = declared or former
@@ -338,6 +336,8 @@ class Watcher:
                     self._checked.discard(key[0])
                 if seen is not None and seen.config is None:
                     self._acting.take_back(key, seen)
+                return None
+            if seen.status is not None and self._is_newer(key, seen.status):
                 return None
             if any(one.problem for one in seen.maps) or self._removed.get(key) == run.uid:
                 return None
