@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator
 
 from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
 from etcompile.k8s.fieldpath import dotted
+from etcompile.k8s.names import is_label
 from etcompile.model import FieldEnv, Job, Member, Role, protocol
 from etcompile.model.commands import launch_program, may_launch
 from etcompile.model.run import LONGEST_RUN
 
 _LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?", re.ASCII)
-_RUN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 _NAME_LIMIT = 63
 
 _OWN_VOLUMES = (
@@ -49,6 +49,11 @@ def check_folded(job: Job, highest_index: int) -> list[Diagnostic]:
     return list(_longest_name(job, highest_index))
 
 
+def is_run(text: str) -> bool:
+    """Whether a text can be the ID of a run."""
+    return is_label(text) and len(text) <= LONGEST_RUN
+
+
 def check_run(run: str | None, place: Location | None) -> list[Diagnostic]:
     """What is wrong with the ID of a run.
 
@@ -56,7 +61,7 @@ def check_run(run: str | None, place: Location | None) -> list[Diagnostic]:
         run: The ID; None if there is none.
         place: Where an overlay says it; None if whoever runs the program did.
     """
-    if run is None or (_RUN.fullmatch(run) and len(run) <= LONGEST_RUN):
+    if run is None or is_run(run):
         return []
     problem = f"the ID of a run is at most {LONGEST_RUN} lower-case letters, digits and '-'"
     advice = "name it after what changed, such as lr2, or say auto"

@@ -12,11 +12,14 @@ from etcompile.cli.structs import takes
 from etcompile.cli.suggestion import Choice
 from etcompile.cli.usage import Command
 from etcompile.diagnostics import codes, diagnose
+from etcompile.k8s.names import is_label
 from etcompile.model import Settings
 
 if TYPE_CHECKING:
     from etcompile.integrations.scaffolding import Plan
 
+_LONGEST_NAME = 52
+"""Characters of a name, so that what is named after it has a valid name, too."""
 _PLACEHOLDER = "https://git.example.com/your-team/training.git"
 
 
@@ -136,14 +139,14 @@ def _plan(given: InitOptions) -> "Plan":
         known = f"{kubernetes.versions()[0]} to {kubernetes.versions()[-1]}"
         problem = f"{version} is not known; use {known}"
         raise click.BadParameter(problem, param_hint="--kubernetes-version")
-    for option, value, form in (
-        ("namespace", given.namespace, r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"),
-        ("owner", given.owner, r"\S+"),
+    for option, value, fits in (
+        ("namespace", given.namespace, is_label(given.namespace)),
+        ("owner", given.owner, re.fullmatch(r"\S+", given.owner)),
     ):
-        if not re.fullmatch(form, value):
+        if not fits:
             raise click.BadParameter(f"'{value}' is not a valid {option}", param_hint=f"--{option}")
     name = given.name or re.sub(r"[^a-z0-9]+", "-", given.folder.resolve().name.lower()).strip("-")
-    if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?", name):
+    if not is_label(name) or len(name) > _LONGEST_NAME:
         problem = f"'{name}' is not a valid name: use lower-case letters, digits and '-'"
         raise click.BadParameter(problem, param_hint="--name")
     return Plan(

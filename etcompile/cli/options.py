@@ -18,6 +18,7 @@ from etcompile.cli.suggestion import Choice
 from etcompile.compiler import Options
 from etcompile.diagnostics import Diagnostic, Severity, has_errors
 from etcompile.diagnostics.output import FORMATS, SUPPRESSION_FORMS, Format
+from etcompile.k8s.names import is_label
 from etcompile.model import DLROVER_NEWEST, GANGS, PROFILES, Profile, SecretMode, Settings
 from etcompile.model.settings import Services, secret_mode
 
@@ -44,7 +45,7 @@ def _kubernetes_version(given: str) -> str:
 
 
 def _namespace(given: str | None) -> str | None:
-    if given is not None and not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", given):
+    if given is not None and not is_label(given):
         raise click.BadParameter(f"'{given}' is not a valid namespace", param_hint="--namespace")
     return given
 

@@ -14,9 +14,11 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from etcompile.k8s.names import is_label_value
 from etcompile.plan.sets import JobSet
 
-_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,48}[A-Za-z0-9])?")
+_LONGEST = 50
+"""Characters of the name of a set: a digest follows it in the value of a label."""
 _REMOTE = re.compile(r"^(?:[a-z+]+://)?(?:[^@/]*@)?([^/:]+)(?::\d+(?=/))?[:/]+(.+?)(?:\.git)?/*$")
 
 
@@ -32,10 +34,9 @@ def job_set(paths: Sequence[str], name: str | None, namespace: str) -> JobSet | 
         ValueError: it cannot be the value of a label.
     """
     if name is not None:
-        if not _NAME.fullmatch(name):
-            raise ValueError(
-                f"'{name}' is not a name of at most 50 letters, digits, '-', '_' and '.'"
-            )
+        if not 0 < len(name) <= _LONGEST or not is_label_value(name):
+            allowed = f"at most {_LONGEST} letters, digits, '-', '_' and '.'"
+            raise ValueError(f"'{name}' is not a name of {allowed}")
         return JobSet(f"{name}-{_digest([namespace])}", f"--set {name}")
     folders = [Path(path).resolve() for path in paths if path != "-" and Path(path).is_dir()]
     if not paths or len(folders) != len(paths):

@@ -7,7 +7,6 @@ to make any of the job's Pods again.
 
 import itertools
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, get_args
 
@@ -15,11 +14,13 @@ from msgspec import Struct, structs
 
 from etcompile import frontends, overlays
 from etcompile.check import counts
+from etcompile.check.job import is_run
 from etcompile.diagnostics import Location, ValuePath
+from etcompile.k8s.names import is_subdomain
 from etcompile.load import parse, without_nulls
 from etcompile.model import GANGS, MOST_PODS, Job, Member, Role, SecretMode, Settings
 from etcompile.model.protocol import JOB_LABEL, STORED_JOB
-from etcompile.model.run import LONGEST_RUN, in_run, with_settings
+from etcompile.model.run import in_run, with_settings
 from etcompile.model.settings import SECRET_KINDS, Services
 
 API_VERSION = "etcompile.dev/v1alpha1"
@@ -30,10 +31,6 @@ STORED_BYTES = 256 * 1024
 """Bytes of a stored job: reading more would take seconds."""
 _MOST_NUMBER = 2**63
 """What no number in a Kubernetes object comes to: they are 64 bits long."""
-_RUN = re.compile(rf"[a-z0-9](?:[-a-z0-9]{{0,{LONGEST_RUN - 2}}}[a-z0-9])?", re.ASCII)
-"""A run's ID."""
-_NAME = re.compile(r"[a-z0-9](?:[-.a-z0-9]{0,251}[a-z0-9])?", re.ASCII)
-"""What objects may be named: a DNS subdomain."""
 
 
 class StoredJobError(Exception):
@@ -124,7 +121,7 @@ def _check_names(job: Job) -> None:
         names.append(role.stem)
         names += [role.pod_name(member) for member in (role.members[:1] + role.members[-1:])]
     for name in names:
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
+        if not isinstance(name, str) or not is_subdomain(name):
             raise StoredJobError(f"{str(name)[:100]!r} is not a valid name")
 
 
@@ -245,7 +242,7 @@ def _settings(value: Mapping[str, Any]) -> Settings:
     kind, _, name = value["secret"].partition(":")
     run, gang, services = value.get("run"), value.get("gang", "none"), value["services"]
     known = kind in SECRET_KINDS and gang in GANGS and services in get_args(Services)
-    if not known or (run is not None and not _RUN.fullmatch(run)):
+    if not known or (run is not None and not is_run(run)):
         raise StoredJobError("its settings are none that this version of etcompile knows")
     return Settings(
         services=services,

@@ -3,17 +3,20 @@
 Its annotations on Pods alone would do too; but the first Pod decides then, for ever.
 """
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
 from etcompile.backend.gang.group import Group, Place
 from etcompile.backend.gang.podgroup import group_metadata
 from etcompile.backend.gang.scheduler import NOT_QUEUED, Membership, Scheduler
+from etcompile.k8s.names import is_label_value
 from etcompile.model.schedulers import SCHEDULER_NAMES
 
 _GANG = "gang.scheduling.koordinator.sh"
-_QUOTA = re.compile(r"(?=.{1,63}\Z)[A-Za-z0-9]([-._A-Za-z0-9]*[A-Za-z0-9])?", re.ASCII)
+
+
+def _is_quota(name: str) -> bool:
+    return bool(name) and is_label_value(name)
 
 
 def _membership(group: Group, _place: Place) -> Membership:
@@ -53,7 +56,7 @@ SCHEDULER = Scheduler(
     needs=_needs,
     scheduler_name=SCHEDULER_NAMES["koordinator"],
     default_queue="default",
-    queue_form=(_QUOTA, "the value of a label"),
+    queue_form=(_is_quota, "the value of a label"),
     unused={**NOT_QUEUED, "on_timeout": "it lets the Pods go and tries again"},
     minimum_at=("spec", "minMember"),
 )

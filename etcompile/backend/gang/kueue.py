@@ -8,8 +8,9 @@ run's Pods need names of their own (4.5).
 from collections.abc import Iterator, Sequence
 
 from etcompile.backend.gang.group import Group, Place, pod_specs
-from etcompile.backend.gang.scheduler import LABEL, Membership, Scheduler
+from etcompile.backend.gang.scheduler import Membership, Scheduler
 from etcompile.diagnostics import Diagnostic, codes, diagnose
+from etcompile.k8s.names import is_label
 from etcompile.k8s.objects import Object
 from etcompile.model import Member
 from etcompile.model.schedulers import KUEUE_QUEUE
@@ -117,7 +118,7 @@ SCHEDULER = Scheduler(
     needs=_needs,
     default_queue="default",
     # Longer names of queues do not fit into a label.
-    queue_form=(LABEL, "a DNS label"),
+    queue_form=(is_label, "a DNS label"),
     unused={
         "min_resources": "it adds up what the Pods ask for",
         "timeout": "it queues without an end",

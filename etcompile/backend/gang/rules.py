@@ -10,10 +10,11 @@ from typing import Any
 from etcompile.backend.gang import requests
 from etcompile.backend.gang.assignment import Written, priority_problems, scheduler_problems
 from etcompile.backend.gang.group import Group, Share, place_of, pod_specs
-from etcompile.backend.gang.scheduler import LABEL, SUBDOMAIN, Scheduler
+from etcompile.backend.gang.scheduler import Scheduler
 from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
 from etcompile.diagnostics.excerpts import excerpts
 from etcompile.k8s.fieldpath import dotted
+from etcompile.k8s.names import is_label, is_subdomain
 from etcompile.k8s.objects import Object
 from etcompile.model import Job
 from etcompile.model.protocol import ROLE_LABEL
@@ -97,14 +98,14 @@ def _names(group: Group, scheduler: Scheduler) -> Iterator[Diagnostic]:
     form, words = scheduler.queue_form
     asked = group.asked
     names = (
-        ("gang", group.name, LABEL, "a DNS label of at most 63 characters", None),
+        ("gang", group.name, is_label, "a DNS label of at most 63 characters", None),
         ("queue", group.queue, form, words, None),
-        ("priority class", asked.priority_class, SUBDOMAIN, "a DNS subdomain", "priority_class"),
-        ("priority", asked.queue_priority, LABEL, "a DNS label", "queue_priority"),
-        ("priority", asked.extra_queue_priority, LABEL, "a DNS label", "extra_queue_priority"),
+        ("priority class", asked.priority_class, is_subdomain, "a DNS subdomain", "priority_class"),
+        ("priority", asked.queue_priority, is_label, "a DNS label", "queue_priority"),
+        ("priority", asked.extra_queue_priority, is_label, "a DNS label", "extra_queue_priority"),
     )
-    for what, name, pattern, expected, field in names:
-        if name is not None and not pattern.fullmatch(name):
+    for what, name, fits, expected, field in names:
+        if name is not None and not fits(name):
             facts = {"what": what, "name": name, "expected": expected}
             place = _place(group, field)
             if what == "queue" and group.claims:

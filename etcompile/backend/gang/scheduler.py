@@ -4,7 +4,6 @@ Apart from the schedulers, which know this shape and nothing of each other
 (reference/gang-scheduling.md 11).
 """
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,15 +11,9 @@ from msgspec import Struct, field
 
 from etcompile.backend.gang.group import Group, Place
 from etcompile.diagnostics import Diagnostic
+from etcompile.k8s.names import is_subdomain
 from etcompile.k8s.objects import Object
 from etcompile.model import Labels
-
-LABEL = re.compile(r"(?=.{1,63}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
-"""The form of a name that is a DNS label."""
-SUBDOMAIN = re.compile(
-    r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII
-)
-"""The form of a name that is a DNS subdomain."""
 
 NOT_QUEUED = {
     "queue_priority": "only Kueue's queues have priorities of their own",
@@ -71,7 +64,7 @@ class Scheduler(Struct, frozen=True):
         usual_name: The `schedulerName` that Pods which keep theirs have if none is written; None
             if it schedules Pods of any.
         default_queue: The queue of a job that names none; None if it has no queues.
-        queue_form: What the name of a queue looks like, and in words.
+        queue_form: Whether a text can be the name of a queue, and what it must be, in words.
         unused: Fields of `Gang` that it does nothing with, and why.
         minimum_at: Where its object has the minimum, if it has it in one number.
         roles: It knows roles, with a minimum each; else it takes Pods in the order of their names.
@@ -94,7 +87,7 @@ class Scheduler(Struct, frozen=True):
     scheduler_name: str | None = None
     usual_name: str | None = None
     default_queue: str | None = None
-    queue_form: tuple[re.Pattern[str], str] = (SUBDOMAIN, "a DNS subdomain")
+    queue_form: tuple[Callable[[str], bool], str] = (is_subdomain, "a DNS subdomain")
     unused: Mapping[str, str] = field(default_factory=dict)
     minimum_at: tuple[str, ...] = ()
     roles: bool = False

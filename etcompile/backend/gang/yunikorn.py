@@ -22,7 +22,7 @@ _PREFIX = "yunikorn.apache.org"
 _GROUPS = f"{_PREFIX}/task-groups"
 _NAME = f"{_PREFIX}/task-group-name"
 _POLICY = f"{_PREFIX}/schedulingPolicyParameters"
-_ROOT = re.compile(r"(?=.{1,63}\Z)root(\.[a-zA-Z0-9]([-_a-zA-Z0-9]{0,61}[a-zA-Z0-9])?)+", re.ASCII)
+_QUEUE = re.compile(r"(?=.{1,63}\Z)root(\.[a-zA-Z0-9]([-_a-zA-Z0-9]{0,61}[a-zA-Z0-9])?)+", re.ASCII)
 _STYLES = {None: "Hard", "fail": "Hard", "best-effort": "Soft"}
 """Never left to YuniKorn, whose default starts Pods as they fit."""
 _COPIED = ("nodeSelector", "tolerations", "affinity", "topologySpreadConstraints")
@@ -110,6 +110,10 @@ def _numbers(amounts: Mapping[str, Any]) -> dict[str, Decimal]:
     return {name: quantity.number(amount) or Decimal(0) for name, amount in amounts.items()}
 
 
+def _is_queue(name: str) -> bool:
+    return _QUEUE.fullmatch(name) is not None
+
+
 def _annotations(pod: Object) -> Mapping[str, str]:
     annotations: Mapping[str, str] = pod["metadata"].get("annotations") or {}
     return annotations
@@ -126,7 +130,7 @@ SCHEDULER = Scheduler(
     needs=_needs,
     scheduler_name=SCHEDULER_NAMES["yunikorn"],
     default_queue="root.default",
-    queue_form=(_ROOT, "a full path such as root.research, of 63 characters at most"),
+    queue_form=(_is_queue, "a full path such as root.research, of 63 characters at most"),
     unused={**NOT_QUEUED, "min_resources": "its placeholders ask for what each Pod asks for"},
     roles=True,
     alike=True,

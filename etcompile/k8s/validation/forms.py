@@ -1,18 +1,12 @@
-"""The grammars of names, keys and paths that the API server knows, as checks of rules.
+"""The grammars of texts that the API server knows, as checks of rules.
 
 Each check is true for a text that breaks its grammar. Apart from the tables, which share them.
 """
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from etcompile.k8s.validation.rule import Broken, Check, Subject
-
-_LABEL = r"(?a)[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_SUBDOMAIN = r"(?a)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
-_NAME = r"(?a)[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
-_PORT_NAME = r"(?a)[-a-z0-9]{1,15}"
 
 LABEL_ADVICE = "use lower-case letters, digits and '-', at most 63"
 SUBDOMAIN_ADVICE = "use lower-case letters, digits, '-' and '.', at most 253"
@@ -20,39 +14,6 @@ KEY_ADVICE = "letters, digits, '-', '_' and '.', at most 63, after an optional '
 VALUE_ADVICE = "at most 63 letters, digits, '-', '_' and '.', no sign at either end"
 PORT_NAME_ADVICE = "at most 15 lower-case letters, digits and '-', with a letter, without '--'"
 INSIDE_ADVICE = "write it without a leading '/' and without '..'"
-
-
-def is_label(text: str) -> bool:
-    """Whether a text is a DNS label: `worker-0`."""
-    return len(text) <= 63 and re.fullmatch(_LABEL, text) is not None
-
-
-def is_subdomain(text: str) -> bool:
-    """Whether a text is a DNS subdomain: `a.example.com`."""
-    return len(text) <= 253 and re.fullmatch(_SUBDOMAIN, text) is not None
-
-
-def is_key(text: str) -> bool:
-    """Whether a text is a qualified name, as keys of labels are: `example.com/team`."""
-    domain, slash, name = text.rpartition("/")
-    named = len(name) <= 63 and re.fullmatch(_NAME, name) is not None
-    return named and (not slash or is_subdomain(domain))
-
-
-def is_label_value(text: str) -> bool:
-    """Whether a text can be the value of a label."""
-    return not text or (len(text) <= 63 and re.fullmatch(_NAME, text) is not None)
-
-
-def is_port_name(text: str) -> bool:
-    """Whether a text can be the name of a port."""
-    return (
-        re.fullmatch(_PORT_NAME, text) is not None
-        and "--" not in text
-        and not text.startswith("-")
-        and not text.endswith("-")
-        and any(map(str.isalpha, text))
-    )
 
 
 def is_inside(text: str) -> bool:

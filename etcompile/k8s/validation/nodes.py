@@ -6,6 +6,7 @@ Apart from the tables, whose examples differ, so that one place decides what a t
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from etcompile.k8s.names import is_subdomain
 from etcompile.k8s.validation import forms
 from etcompile.k8s.validation.rule import Broken, Subject
 
@@ -42,5 +43,5 @@ def unknown_field(requirement: Requirement, _: Subject) -> Iterator[Broken]:
 def bad_name(requirement: Requirement, _: Subject) -> Iterator[Broken]:
     """Names that no node can have."""
     for index, name in forms.texts(requirement, "values"):
-        if requirement.get("key") == "metadata.name" and not forms.is_subdomain(name):
+        if requirement.get("key") == "metadata.name" and not is_subdomain(name):
             yield Broken(("values", index))

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from etcompile.k8s.names import is_key, is_label_value
 from etcompile.k8s.validation import forms
 from etcompile.k8s.validation.rule import Broken, Rule, Subject
 
@@ -13,21 +14,21 @@ Example = Callable[[str], str]
 def bad_label_keys(labels: Mapping[str, Any], _: Subject) -> Iterator[Broken]:
     """Keys that are no qualified names."""
     for key in labels:
-        if not forms.is_key(key):
+        if not is_key(key):
             yield Broken((key,), {"value": key}, at_key=True)
 
 
 def bad_label_values(labels: Mapping[str, Any], _: Subject) -> Iterator[Broken]:
     """Values that labels cannot have."""
     for key, value in labels.items():
-        if isinstance(value, str) and not forms.is_label_value(value):
+        if isinstance(value, str) and not is_label_value(value):
             yield Broken((key,))
 
 
 def bad_annotation_keys(annotations: Mapping[str, Any], _: Subject) -> Iterator[Broken]:
     """Keys that are no qualified names, even when written in lower case."""
     for key in annotations:
-        if not forms.is_key(key.lower()):
+        if not is_key(key.lower()):
             yield Broken((key,), {"value": key}, at_key=True)
 
 
@@ -67,7 +68,7 @@ def requirement_rules(at: str, example: Example) -> tuple[Rule, ...]:
         ),
         Rule(
             f"{at}.key",
-            forms.unless(forms.is_key),
+            forms.unless(is_key),
             "'{value}' is not a valid key",
             example("{key: a b, operator: Exists}"),
             example("{key: a-b, operator: Exists}"),
@@ -109,7 +110,7 @@ def selector_rules(at: str, example: Example, *, since: int = 0) -> tuple[Rule, 
         *requirement_rules(f"{at}.matchExpressions[*]", requirement),
         Rule(
             f"{at}.matchExpressions[*].values[*]",
-            forms.unless(forms.is_label_value),
+            forms.unless(is_label_value),
             "'{value}' is not a label value",
             requirement("{key: a, operator: In, values: [b c]}"),
             requirement("{key: a, operator: In, values: [b-c]}"),

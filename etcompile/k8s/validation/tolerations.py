@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from etcompile.k8s.names import is_key, is_label_value
 from etcompile.k8s.validation import forms
 from etcompile.k8s.validation.rule import Broken, Rule, Subject
 
@@ -16,7 +17,7 @@ def _everything(toleration: Toleration, _: Subject) -> bool:
 
 def _bad_key(toleration: Toleration, _: Subject) -> Iterator[Broken]:
     key = toleration.get("key")
-    if isinstance(key, str) and key and not forms.is_key(key):
+    if isinstance(key, str) and key and not is_key(key):
         yield Broken(("key",))
 
 
@@ -42,7 +43,7 @@ def _value_of_exists(toleration: Toleration, _: Subject) -> Iterator[Broken]:
 
 def _value_of_equal(toleration: Toleration, _: Subject) -> Iterator[Broken]:
     value, equal = toleration.get("value"), toleration.get("operator") in _EQUAL
-    if equal and isinstance(value, str) and not forms.is_label_value(value):
+    if equal and isinstance(value, str) and not is_label_value(value):
         yield Broken(("value",))
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from etcompile.k8s.names import is_subdomain
 from etcompile.k8s.validation import forms
 from etcompile.k8s.validation.objects.checks import (
     SEGMENT_ADVICE,
@@ -72,7 +73,7 @@ def _subject_group(value: Mapping[str, Any], _: Subject) -> Iterator[Broken]:
 def _account_name(value: Mapping[str, Any], _: Subject) -> Iterator[Broken]:
     name = value.get("name")
     named = isinstance(name, str) and name
-    if value.get("kind") == "ServiceAccount" and named and not forms.is_subdomain(str(name)):
+    if value.get("kind") == "ServiceAccount" and named and not is_subdomain(str(name)):
         yield Broken(("name",))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
-from etcompile.k8s.validation import forms
+from etcompile.k8s.names import is_key
 from etcompile.k8s.validation.rule import Broken, Rule, Subject
 from etcompile.model import quantity
 
@@ -55,11 +55,7 @@ def is_native(name: str) -> bool:
 
 def is_extended(name: str) -> bool:
     """Whether a resource is one of devices."""
-    return (
-        not is_native(name)
-        and not name.startswith("requests.")
-        and forms.is_key(f"requests.{name}")
-    )
+    return not is_native(name) and not name.startswith("requests.") and is_key(f"requests.{name}")
 
 
 def is_whole(name: str) -> bool:
@@ -69,7 +65,7 @@ def is_whole(name: str) -> bool:
 
 def is_resource(name: str) -> bool:
     """Whether a name can be that of any resource."""
-    if not forms.is_key(name):
+    if not is_key(name):
         return False
     known = name in STANDARD or name in _OTHERS or is_huge_pages(name)
     return "/" in name or known or name.startswith("requests.hugepages-")
@@ -77,7 +73,7 @@ def is_resource(name: str) -> bool:
 
 def is_resource_of_containers(name: str) -> bool:
     """Whether a name can be that of a resource of a container."""
-    if not forms.is_key(name):
+    if not is_key(name):
         return False
     if "/" not in name:
         return name in STANDARD or is_huge_pages(name)
@@ -86,7 +82,7 @@ def is_resource_of_containers(name: str) -> bool:
 
 def is_resource_of_quotas(name: str) -> bool:
     """Whether a name can stand in a ResourceQuota."""
-    if not forms.is_key(name):
+    if not is_key(name):
         return False
     return (
         "/" in name

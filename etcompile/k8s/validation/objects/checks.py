@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import structs
 
+from etcompile.k8s.names import is_key, is_label, is_label_value, is_subdomain
 from etcompile.k8s.validation import forms, nodes
 from etcompile.k8s.validation.rule import Broken, Rule, Subject
 
@@ -79,7 +80,7 @@ def label(path: str) -> Rule:
     """
     return Rule(
         path,
-        forms.unless(forms.is_label),
+        forms.unless(is_label),
         "'{value}' is not a DNS label",
         breaks="A b",
         takes="ab",
@@ -98,7 +99,7 @@ def subdomain(path: str, *, empty: bool = False) -> Rule:
     check = forms.unless_empty_or if empty else forms.unless
     return Rule(
         path,
-        check(forms.is_subdomain),
+        check(is_subdomain),
         "'{value}' is not a DNS subdomain",
         breaks="A b",
         takes="a.b",
@@ -153,13 +154,13 @@ def labels(path: str) -> tuple[Rule, ...]:
 
 def _bad_keys(value: Mapping[str, Any], _: Subject) -> Iterator[Broken]:
     for key in value:
-        if not forms.is_key(key):
+        if not is_key(key):
             yield Broken((key,), {"key": key}, at_key=True)
 
 
 def _bad_values(value: Mapping[str, Any], _: Subject) -> Iterator[Broken]:
     for key, text in value.items():
-        if isinstance(text, str) and not forms.is_label_value(text):
+        if isinstance(text, str) and not is_label_value(text):
             yield Broken((key,))
 
 
@@ -176,7 +177,7 @@ def selector(path: str) -> tuple[Rule, ...]:
         choice(f"{expressions}.operator", "Exists", "In", "NotIn", "DoesNotExist"),
         Rule(
             f"{expressions}.key",
-            forms.unless(forms.is_key),
+            forms.unless(is_key),
             "'{value}' is not a valid key",
             breaks="A b",
             takes="a",
@@ -220,7 +221,7 @@ def _has_values(value: Mapping[str, Any], _: Subject) -> Iterator[Broken]:
 
 def _values_of_expression(value: Mapping[str, Any], _: Subject) -> Iterator[Broken]:
     for index, text in forms.texts(value, "values"):
-        if not forms.is_label_value(text):
+        if not is_label_value(text):
             yield Broken(("values", index))
 
 

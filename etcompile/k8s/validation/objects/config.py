@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from etcompile.k8s.names import is_key
 from etcompile.k8s.validation import forms
 from etcompile.k8s.validation.objects.checks import CONFIG_KEY_ADVICE, is_config_key
 from etcompile.k8s.validation.objects.kind import Kind
@@ -201,9 +202,7 @@ KINDS = (
         (
             Rule(
                 "spec.finalizers[*]",
-                lambda value, _: (
-                    not (value == "kubernetes" or ("/" in value and forms.is_key(value)))
-                ),
+                lambda value, _: not (value == "kubernetes" or ("/" in value and is_key(value))),
                 "'{value}' is not a finalizer",
                 breaks="mine",
                 takes="example.com/mine",

@@ -7,6 +7,7 @@ each list says what is in it. Rules in CEL are left to the API server.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from etcompile.k8s.names import is_label, is_subdomain
 from etcompile.k8s.validation import forms
 from etcompile.k8s.validation.objects.checks import choice
 from etcompile.k8s.validation.objects.kind import Kind
@@ -20,7 +21,7 @@ _VERSION = f"name: v1, served: true, storage: true, {_SCHEMA}"
 
 
 def _is_named(text: str) -> bool:
-    return forms.is_label(text) and text[:1].isalpha()
+    return is_label(text) and text[:1].isalpha()
 
 
 def _is_named_in_any_case(text: str) -> bool:
@@ -124,7 +125,7 @@ _COLUMN = "spec.versions[*].additionalPrinterColumns[*]"
 _RULES = (
     Rule(
         "spec.group",
-        lambda value, _: not forms.is_subdomain(value) or "." not in value,
+        lambda value, _: not is_subdomain(value) or "." not in value,
         "'{value}' is not a domain with a dot",
         breaks="widgets",
         takes="example.com",

@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import structs
 
+from etcompile.k8s.names import is_key, is_subdomain
 from etcompile.k8s.validation import claims, forms
 from etcompile.k8s.validation.objects.checks import choice, label, moved, subdomain
 from etcompile.k8s.validation.objects.kind import Kind
@@ -49,7 +50,7 @@ def _unknown_requests(value: Mapping[str, Any], _: Subject) -> Iterator[Broken]:
 
 def _no_domain(value: Mapping[str, Any], _: Subject) -> Iterator[Broken]:
     name = value.get("matchAttribute")
-    if isinstance(name, str) and not forms.is_key(name):
+    if isinstance(name, str) and not is_key(name):
         yield Broken(("matchAttribute",), {"problem": f"'{name}' is not the name of an attribute"})
     elif isinstance(name, str) and "/" not in name:
         yield Broken(
@@ -59,7 +60,7 @@ def _no_domain(value: Mapping[str, Any], _: Subject) -> Iterator[Broken]:
 
 def _bad_driver(value: Mapping[str, Any], _: Subject) -> Iterator[Broken]:
     driver = value.get("driver")
-    if isinstance(driver, str) and not forms.is_subdomain(driver):
+    if isinstance(driver, str) and not is_subdomain(driver):
         yield Broken(("driver",))
 
 
@@ -140,7 +141,7 @@ _DEVICES = (
         for one in (
             Rule(
                 f"{_EXACT}.tolerations[*].key",
-                forms.unless_empty_or(forms.is_key),
+                forms.unless_empty_or(is_key),
                 "'{value}' is not a valid key",
                 breaks="a b",
                 takes="a-b",

@@ -6,6 +6,7 @@ Apart from the other controllers because the Pods of these end.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from etcompile.k8s.names import is_key, is_label, is_subdomain
 from etcompile.k8s.validation import forms
 from etcompile.k8s.validation.objects import schedules
 from etcompile.k8s.validation.objects.checks import (
@@ -174,7 +175,7 @@ def _no_rules(value: Mapping[str, Any], _: Subject) -> bool:
 
 def _managed_by(value: str, _: Subject) -> bool:
     domain, slash, path = value.partition("/")
-    if len(value) > 63 or not slash or not path or not forms.is_subdomain(domain):
+    if len(value) > 63 or not slash or not path or not is_subdomain(domain):
         return True
     return not all(
         one.isascii() and (one.isalnum() or one in "-._~!$&'()*+,;=:@%/") for one in path
@@ -302,7 +303,7 @@ _JOB = (
     ),
     Rule(
         f"{_CONDITION}.type",
-        forms.unless(forms.is_key),
+        forms.unless(is_key),
         "'{value}' is not a condition",
         breaks="A b",
         takes="DisruptionTarget",
@@ -365,7 +366,7 @@ def _long_name(value: Mapping[str, Any], _: Subject) -> Iterator[Broken]:
     completions = _number(spec, "completions") or (1 if _both_unset(spec) else 0)
     if not isinstance(name, str) or not _is_indexed(spec) or completions <= 0:
         return
-    if forms.is_subdomain(name) and not forms.is_label(f"{name}-{completions - 1}"):
+    if is_subdomain(name) and not is_label(f"{name}-{completions - 1}"):
         yield Broken(("metadata", "name"), {"last": completions - 1})
 
 

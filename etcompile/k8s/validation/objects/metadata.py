@@ -6,6 +6,7 @@ Apart from the kinds because only the form of the name differs between them.
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from etcompile.k8s.names import is_key, is_label, is_subdomain
 from etcompile.k8s.validation import forms
 from etcompile.k8s.validation.objects.checks import SEGMENT_ADVICE, is_segment, labels
 from etcompile.k8s.validation.rule import Broken, Rule, Subject
@@ -16,12 +17,12 @@ _FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 
 
 def _is_service_name(text: str) -> bool:
-    return forms.is_label(text) and text[:1].isalpha()
+    return is_label(text) and text[:1].isalpha()
 
 
 _FORMS: dict[str, tuple[Callable[[str], bool], str, str]] = {
-    "subdomain": (forms.is_subdomain, "a DNS subdomain", forms.SUBDOMAIN_ADVICE),
-    "label": (forms.is_label, "a DNS label", forms.LABEL_ADVICE),
+    "subdomain": (is_subdomain, "a DNS subdomain", forms.SUBDOMAIN_ADVICE),
+    "label": (is_label, "a DNS label", forms.LABEL_ADVICE),
     "service": (
         _is_service_name,
         "a DNS label that begins with a letter",
@@ -70,7 +71,7 @@ def name_rules(form: str) -> tuple[Rule, ...]:
 
 def _bad_annotations(value: Mapping[str, Any], _: Subject) -> Iterator[Broken]:
     for key in value:
-        if not forms.is_key(key.lower()):
+        if not is_key(key.lower()):
             yield Broken((key,), {"key": key}, at_key=True)
 
 
@@ -83,7 +84,7 @@ def _too_large(value: Mapping[str, Any], _: Subject) -> Iterator[Broken]:
 
 
 def _bad_finalizer(value: str, _: Subject) -> bool:
-    return not (value in _FINALIZERS or ("/" in value and forms.is_key(value)))
+    return not (value in _FINALIZERS or ("/" in value and is_key(value)))
 
 
 def _two_finalizers(value: list[Any], _: Subject) -> bool:
@@ -93,7 +94,7 @@ def _two_finalizers(value: list[Any], _: Subject) -> bool:
 NAMESPACE_RULES = (
     Rule(
         "metadata.namespace",
-        forms.unless_empty_or(forms.is_label),
+        forms.unless_empty_or(is_label),
         "'{value}' is not a DNS label",
         breaks="A b",
         takes="default",
@@ -142,7 +143,7 @@ BUILT_IN_RULES = (
 CUSTOM_RULES = (
     Rule(
         "metadata.finalizers[*]",
-        forms.unless(forms.is_key),
+        forms.unless(is_key),
         "'{value}' is not a finalizer",
         breaks="A b",
         takes="mine",

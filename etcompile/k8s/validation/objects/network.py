@@ -6,6 +6,7 @@ Whether an address or a node port is free, only a cluster can tell; that is not 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from etcompile.k8s.names import is_key, is_label, is_label_value, is_port_name, is_subdomain
 from etcompile.k8s.validation import forms
 from etcompile.k8s.validation.objects.checks import (
     SEGMENT_ADVICE,
@@ -28,7 +29,7 @@ _EXTERNAL = ("NodePort", "LoadBalancer")
 
 def is_service_name(text: str) -> bool:
     """Whether a text is a DNS label that begins with a letter, as names of Services are."""
-    return forms.is_label(text) and text[:1].isalpha()
+    return is_label(text) and text[:1].isalpha()
 
 
 def port_number(path: str, *, zero: bool = False) -> Rule:
@@ -56,7 +57,7 @@ def port_name(path: str) -> Rule:
     """
     return Rule(
         path,
-        forms.unless(forms.is_port_name),
+        forms.unless(is_port_name),
         "'{value}' is not a port name",
         breaks="A b",
         takes="http",
@@ -73,7 +74,7 @@ def qualified(path: str) -> Rule:
     """
     return Rule(
         path,
-        forms.unless(forms.is_key),
+        forms.unless(is_key),
         "'{value}' is not a valid name",
         breaks="A b",
         takes="example.com/ab",
@@ -107,7 +108,7 @@ def _external_name(value: Mapping[str, Any], _: Subject) -> Iterator[Broken]:
     if _kind_of(value) != "ExternalName":
         return
     name = value.get("externalName") or ""
-    if isinstance(name, str) and not forms.is_subdomain(name.removesuffix(".")):
+    if isinstance(name, str) and not is_subdomain(name.removesuffix(".")):
         yield Broken(
             (), {"problem": f"a Service of type ExternalName needs a DNS name, not '{name}'"}
         )
@@ -227,7 +228,7 @@ def _load_balancer(value: Mapping[str, Any], _: Subject) -> Iterator[Broken]:
     if policy not in (None, "", "Cluster", "Local"):
         problem = f"must be one of Cluster, Local, not '{policy}'"
         yield Broken(("externalTrafficPolicy",), {"problem": problem})
-    if isinstance(name, str) and not forms.is_key(name):
+    if isinstance(name, str) and not is_key(name):
         yield Broken(("loadBalancerClass",), {"problem": f"'{name}' is not a valid name"})
     port = value.get("healthCheckNodePort")
     if isinstance(port, int) and not 0 <= port <= 65535:
@@ -268,7 +269,7 @@ _SERVICE = (
     ),
     Rule(
         "spec.ports[*].name",
-        forms.unless_empty_or(forms.is_label),
+        forms.unless_empty_or(is_label),
         "'{value}' is not a DNS label",
         breaks="A b",
         takes="ab",
@@ -280,7 +281,7 @@ _SERVICE = (
     port_number("spec.ports[*].targetPort", zero=True),
     Rule(
         "spec.ports[*].targetPort",
-        forms.unless_empty_or(forms.is_port_name),
+        forms.unless_empty_or(is_port_name),
         "'{value}' is not a port name",
         breaks="A b",
         takes="http",
@@ -374,7 +375,7 @@ _ENDPOINTS = (
     _endpoint_ip("subsets[*].(addresses|notReadyAddresses)[*].ip"),
     Rule(
         "subsets[*].(addresses|notReadyAddresses)[*].hostname",
-        forms.unless_empty_or(forms.is_label),
+        forms.unless_empty_or(is_label),
         "'{value}' is not a DNS label",
         breaks="A b",
         takes="ab",
@@ -387,7 +388,7 @@ _ENDPOINTS = (
     qualified("subsets[*].ports[*].appProtocol"),
     Rule(
         "subsets[*].ports[*].name",
-        forms.unless_empty_or(forms.is_label),
+        forms.unless_empty_or(is_label),
         "'{value}' is not a DNS label",
         breaks="A b",
         takes="ab",
@@ -416,7 +417,7 @@ def _slice_addresses(value: Mapping[str, Any], _: Subject) -> Iterator[Broken]:
             yield Broken(("endpoints", index), {"problem": "needs at least one address"})
         for number, text in forms.texts(endpoint, "addresses"):
             found, where = address(text), ("endpoints", index, "addresses", number)
-            if kind == "FQDN" and not forms.is_subdomain(text.removesuffix(".")):
+            if kind == "FQDN" and not is_subdomain(text.removesuffix(".")):
                 yield Broken(where, {"problem": f"'{text}' is not a DNS name"})
             elif kind in _FAMILIES and (found is None or found.version != _FAMILIES[kind]):
                 yield Broken(where, {"problem": f"'{text}' is not an {kind} address"})
@@ -426,15 +427,15 @@ def _slice_addresses(value: Mapping[str, Any], _: Subject) -> Iterator[Broken]:
 
 def _slice_names(value: Mapping[str, Any], _: Subject) -> Iterator[Broken]:
     hostname, node = value.get("hostname"), value.get("nodeName")
-    if isinstance(hostname, str) and not forms.is_label(hostname):
+    if isinstance(hostname, str) and not is_label(hostname):
         yield Broken(("hostname",), {"what": "a DNS label"})
-    if isinstance(node, str) and not forms.is_subdomain(node):
+    if isinstance(node, str) and not is_subdomain(node):
         yield Broken(("nodeName",), {"what": "the name of a node"})
 
 
 def _slice_hints(value: Mapping[str, Any], _: Subject) -> Iterator[Broken]:
     hints = value.get("hints")
-    for field, is_name in (("forZones", forms.is_label_value), ("forNodes", forms.is_subdomain)):
+    for field, is_name in (("forZones", is_label_value), ("forNodes", is_subdomain)):
         for index, hint in forms.mappings(hints, field):
             name = hint.get("name")
             if isinstance(name, str) and not (name and is_name(name)):
@@ -470,7 +471,7 @@ _SLICE = (
     ),
     Rule(
         "ports[*].name",
-        forms.unless_empty_or(forms.is_label),
+        forms.unless_empty_or(is_label),
         "'{value}' is not a DNS label",
         breaks="A b",
         takes="ab",
@@ -579,8 +580,8 @@ _CLASS = "kubernetes.io/ingress.class"
 
 def _is_host(text: str) -> bool:
     if "*" in text:
-        return text.startswith("*.") and len(text) <= 253 and forms.is_subdomain(text[2:])
-    return forms.is_subdomain(text)
+        return text.startswith("*.") and len(text) <= 253 and is_subdomain(text[2:])
+    return is_subdomain(text)
 
 
 def _other_class(value: Mapping[str, Any], _: Subject) -> Iterator[Broken]:
@@ -638,7 +639,7 @@ def _backend_rules(path: str) -> tuple[Rule, ...]:
             lambda value, _: (
                 isinstance(value.get("name"), str)
                 and value["name"] != ""
-                and not forms.is_port_name(value["name"])
+                and not is_port_name(value["name"])
             ),
             "the name is not a port name",
             breaks="{name: A b}",
@@ -741,7 +742,7 @@ def _controller(value: str, _: Subject) -> bool:
     domain, slash, path = value.partition("/")
     allowed = "-._~!$&'()*+,;=:@%/"
     good = path and all(one.isascii() and (one.isalnum() or one in allowed) for one in path)
-    return len(value) > 250 or not slash or not forms.is_subdomain(domain) or not good
+    return len(value) > 250 or not slash or not is_subdomain(domain) or not good
 
 
 _ALL = "path: /, pathType: Prefix"

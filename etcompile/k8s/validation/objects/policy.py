@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from etcompile.k8s.names import is_key, is_label
 from etcompile.k8s.validation import forms
 from etcompile.k8s.validation.objects import amounts
 from etcompile.k8s.validation.objects.checks import (
@@ -115,7 +116,7 @@ _PARTS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
 
 
 def _limit_type(value: str, _: Subject) -> bool:
-    return not forms.is_key(value) or ("/" not in value and value not in _LIMIT_TYPES)
+    return not is_key(value) or ("/" not in value and value not in _LIMIT_TYPES)
 
 
 def _same_type(value: list[Any], _: Subject) -> Iterator[Broken]:
@@ -362,7 +363,7 @@ _SCALER_2 = (
         "spec.metrics[*].containerResource",
         lambda value, _: (
             not amounts.is_resource_of_containers(str(value.get("name")))
-            or not forms.is_label(str(value.get("container")))
+            or not is_label(str(value.get("container")))
         ),
         "needs the name of a resource and the name of a container",
         breaks="{name: x, container: a, target: {type: AverageValue, averageValue: 1}}",

@@ -6,6 +6,7 @@ CEL expressions are not compiled here: whether one is sound, only the API server
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from etcompile.k8s.names import is_subdomain
 from etcompile.k8s.validation import forms
 from etcompile.k8s.validation.objects.checks import choice, filled, moved, needs, selector
 from etcompile.k8s.validation.objects.kind import Kind
@@ -29,7 +30,7 @@ def _unsafe_url(value: str, _: Subject) -> Iterator[Broken]:
 
 
 def _no_domain(value: str, _: Subject) -> bool:
-    return not forms.is_subdomain(value) or value.count(".") < 2
+    return not is_subdomain(value) or value.count(".") < 2
 
 
 def _bad_wait(value: int, _: Subject) -> bool:

@@ -6,6 +6,7 @@ A claim that is refused keeps every Pod of a training pending, so these come fir
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from etcompile.k8s.names import is_key, is_label, is_subdomain
 from etcompile.k8s.validation import claims, forms
 from etcompile.k8s.validation.objects import amounts
 from etcompile.k8s.validation.objects.checks import (
@@ -90,7 +91,7 @@ def _bad_reference(value: Mapping[str, Any], _: Subject) -> Iterator[Broken]:
         yield Broken((), {"problem": "needs a kind"})
     elif group is None and kind != "PersistentVolumeClaim":
         yield Broken((), {"problem": "needs an apiGroup, as it is no PersistentVolumeClaim"})
-    if isinstance(group, str) and not forms.is_subdomain(group):
+    if isinstance(group, str) and not is_subdomain(group):
         yield Broken(("apiGroup",), {"problem": f"'{group}' is not a DNS subdomain"})
 
 
@@ -198,8 +199,8 @@ def _names_no_secret(value: Mapping[str, Any], _: Subject) -> bool:
     return not (
         isinstance(name, str)
         and isinstance(namespace, str)
-        and forms.is_subdomain(name)
-        and forms.is_label(namespace)
+        and is_subdomain(name)
+        and is_label(namespace)
     )
 
 
@@ -280,7 +281,7 @@ _VOLUME = (
     filled("spec.csi.driver", "a"),
     Rule(
         "spec.csi.driver",
-        lambda value, _: bool(value) and (len(value) > 63 or not forms.is_subdomain(value.lower())),
+        lambda value, _: bool(value) and (len(value) > 63 or not is_subdomain(value.lower())),
         "'{value}' is not the name of a CSI driver",
         breaks="A b",
         takes="a.b",
@@ -297,7 +298,7 @@ _VOLUME = (
     ),
     Rule(
         "spec.volumeAttributesClassName",
-        forms.unless(forms.is_subdomain),
+        forms.unless(is_subdomain),
         "'{value}' is not a DNS subdomain",
         breaks="A b",
         takes="a.b",
@@ -330,7 +331,7 @@ def _driver(field: str) -> tuple[Rule, ...]:
     return (
         Rule(
             field,
-            lambda value, _: bool(value) and not forms.is_key(value.lower()),
+            lambda value, _: bool(value) and not is_key(value.lower()),
             "'{value}' is not the name of a driver",
             breaks="A b",
             takes="a.b",
@@ -438,7 +439,7 @@ KINDS = (
             ),
             Rule(
                 f"{_TOPOLOGY}[*].key",
-                forms.unless(forms.is_key),
+                forms.unless(is_key),
                 "'{value}' is not a valid key",
                 breaks="A b",
                 takes="Ab",

@@ -6,6 +6,7 @@ What it demands of their Pod templates as such stands in `etcompile.k8s.validati
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from etcompile.k8s.names import is_label
 from etcompile.k8s.validation import forms
 from etcompile.k8s.validation.objects import storage
 from etcompile.k8s.validation.objects.checks import (
@@ -163,7 +164,7 @@ _STATEFUL = (
     ),
     Rule(
         "spec.serviceName",
-        forms.unless_empty_or(forms.is_label),
+        forms.unless_empty_or(is_label),
         "'{value}' is not the name of a Service",
         breaks="A b",
         takes="ab",

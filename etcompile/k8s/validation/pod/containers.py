@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from etcompile.k8s.names import is_label, is_port_name
 from etcompile.k8s.validation import forms
 from etcompile.k8s.validation.pod import IMAGE_NEEDED
 from etcompile.k8s.validation.pod.places import (
@@ -81,7 +82,7 @@ def _rules_without_policy(container: Value, _: Subject) -> bool:
 def _same_port_name(ports: list[Any], subject: Subject) -> Iterator[Broken]:
     for broken in forms.twice()(ports, subject):  # type: ignore[union-attr]
         name = ports[broken.path[0]]["name"]  # type: ignore[index]
-        if forms.is_port_name(name):
+        if is_port_name(name):
             yield broken
 
 
@@ -112,7 +113,7 @@ RULES = (
     ),
     Rule(
         f"{CONTAINER}.name",
-        forms.unless(forms.is_label),
+        forms.unless(is_label),
         "'{value}' is not a DNS label",
         "name: my_main",
         "name: my-main",
@@ -164,7 +165,7 @@ RULES = (
     ),
     Rule(
         f"{_PORT}.name",
-        forms.unless_empty_or(forms.is_port_name),
+        forms.unless_empty_or(is_port_name),
         "'{value}' is not a port name",
         "ports: [{containerPort: 1, name: Ssh}]",
         "ports: [{containerPort: 1, name: ssh}]",

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from etcompile.k8s.names import is_key, is_subdomain
 from etcompile.k8s.validation import forms
 from etcompile.k8s.validation.pod.places import CONTAINER, Value, containers
 from etcompile.k8s.validation.rule import Broken, Check, Rule, Subject
@@ -82,8 +83,8 @@ def bad_field(known: tuple[str, ...]) -> Check:
         if match := re.fullmatch(_SUBSCRIPT, path):
             key = match["key"]
             if match["path"] == "metadata.annotations":
-                return not forms.is_key(key.lower())
-            return match["path"] != "metadata.labels" or not forms.is_key(key)
+                return not is_key(key.lower())
+            return match["path"] != "metadata.labels" or not is_key(key)
         return path not in known
 
     return check
@@ -124,7 +125,7 @@ def _file_volume(spec: Value, subject: Subject) -> Iterator[Broken]:
 
 
 def _is_prefix_of_subdomain(text: str) -> bool:
-    return forms.is_subdomain(f"{text[:-1]}a" if len(text) > 1 and text[-1] == "-" else text)
+    return is_subdomain(f"{text[:-1]}a" if len(text) > 1 and text[-1] == "-" else text)
 
 
 def _keyed(kind: str) -> tuple[Rule, ...]:
@@ -144,7 +145,7 @@ def _keyed(kind: str) -> tuple[Rule, ...]:
         ),
         Rule(
             f"{at}.name",
-            forms.unless_empty_or(forms.is_subdomain),
+            forms.unless_empty_or(is_subdomain),
             "'{value}' is not a name",
             example("name: A_b, key: k"),
             example("name: a-b, key: k"),

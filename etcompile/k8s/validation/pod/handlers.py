@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 
+from etcompile.k8s.names import is_port_name
 from etcompile.k8s.validation import forms
 from etcompile.k8s.validation.pod.places import CONTAINER, HOOK, PROBE, Value, containers
 from etcompile.k8s.validation.rule import Broken, Check, Rule, Subject
@@ -21,7 +22,7 @@ def _none_of(names: tuple[str, ...]) -> Check:
 def _port(port: str | int, _: Subject) -> bool:
     if isinstance(port, int):
         return not 1 <= port <= 65535
-    return not forms.is_port_name(port)
+    return not is_port_name(port)
 
 
 def _sleeps(spec: Value, least: int, *, pod: bool) -> Iterator[Broken]:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from etcompile.k8s.names import is_key
 from etcompile.k8s.validation import forms
 from etcompile.k8s.validation.pod.places import Value, containers, spec_of
 from etcompile.k8s.validation.rule import Broken, Rule, Subject
@@ -95,7 +96,7 @@ def _mirror(annotations: Any, subject: Subject) -> Iterator[Broken]:
 
 def _bad_finalizer(value: str, _: Subject) -> bool:
     known = value in ("kubernetes", "orphan", "foregroundDeletion")
-    return not (known or ("/" in value and forms.is_key(value)))
+    return not (known or ("/" in value and is_key(value)))
 
 
 RULES = (

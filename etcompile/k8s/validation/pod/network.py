@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from etcompile.k8s.names import is_label, is_subdomain
 from etcompile.k8s.validation import forms
 from etcompile.k8s.validation.pod.places import Value
 from etcompile.k8s.validation.rule import Broken, Rule, Subject
@@ -37,7 +38,7 @@ def _is_search(text: str) -> bool:
 
 
 def _is_strict_search(text: str) -> bool:
-    return forms.is_subdomain(text.removesuffix("."))
+    return is_subdomain(text.removesuffix("."))
 
 
 def _loose_only(text: str, _: Subject) -> bool:
@@ -77,14 +78,14 @@ def _old_account(spec: Value, _: Subject) -> Iterator[Broken]:
     name = spec.get("serviceAccount")
     if spec.get("serviceAccountName") or not isinstance(name, str) or not name:
         return
-    if not forms.is_subdomain(name):
+    if not is_subdomain(name):
         yield Broken(("serviceAccount",))
 
 
 def _name(field: str, what: str, *, label: bool = False, since: int = 0) -> Rule:
     return Rule(
         f"spec.{field}",
-        forms.unless_empty_or(forms.is_label if label else forms.is_subdomain),
+        forms.unless_empty_or(is_label if label else is_subdomain),
         f"'{{value}}' is not {what}",
         f"{field}: A_b",
         f"{field}: a-b",
@@ -102,7 +103,7 @@ RULES = (
     _name("nodeName", "the name of a node"),
     Rule(
         "spec.serviceAccountName",
-        forms.unless_empty_or(forms.is_subdomain),
+        forms.unless_empty_or(is_subdomain),
         "'{value}' is not the name of a ServiceAccount",
         "serviceAccountName: A_b",
         "serviceAccountName: default",
@@ -119,7 +120,7 @@ RULES = (
     ),
     Rule(
         "spec.priorityClassName",
-        forms.unless_empty_or(forms.is_subdomain),
+        forms.unless_empty_or(is_subdomain),
         "'{value}' is not the name of a PriorityClass",
         "priorityClassName: A_b",
         "priorityClassName: system-node-critical",
@@ -146,7 +147,7 @@ RULES = (
     ),
     Rule(
         "spec.runtimeClassName",
-        forms.unless(forms.is_subdomain),
+        forms.unless(is_subdomain),
         "'{value}' is not the name of a RuntimeClass",
         "runtimeClassName: A_b",
         "{}",
@@ -155,7 +156,7 @@ RULES = (
     ),
     Rule(
         "spec.hostnameOverride",
-        lambda value, _: len(value) > 64 or not forms.is_subdomain(value),
+        lambda value, _: len(value) > 64 or not is_subdomain(value),
         "'{value}' is not a host name of at most 64 characters",
         "hostnameOverride: A_b",
         "hostnameOverride: a-b",
@@ -181,7 +182,7 @@ RULES = (
     ),
     Rule(
         "spec.hostAliases[*].hostnames[*]",
-        forms.unless(forms.is_subdomain),
+        forms.unless(is_subdomain),
         "'{value}' is not a host name",
         "hostAliases: [{ip: 10.0.0.1, hostnames: [A_b]}]",
         "hostAliases: [{ip: 10.0.0.1, hostnames: [a-b]}]",

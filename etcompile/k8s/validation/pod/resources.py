@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
+from etcompile.k8s.names import is_key, is_label, is_subdomain
 from etcompile.k8s.validation import forms
 from etcompile.k8s.validation.pod.places import CONTAINER, Value, is_sidecar, spec_of
 from etcompile.k8s.validation.quantities import negative, number
@@ -56,8 +57,8 @@ def _bad_name(resources: Value, _: Subject) -> Iterator[Broken]:
         quota = f"requests.{name}"
         if "/" in name or name.startswith(_HUGE):
             extended = _is_extended(name)
-            sound = forms.is_key(name) and not (extended and name.startswith("requests."))
-            if not sound or (extended and not forms.is_key(quota)):
+            sound = is_key(name) and not (extended and name.startswith("requests."))
+            if not sound or (extended and not is_key(quota)):
                 yield Broken((field, name), {"value": name}, at_key=True)
 
 
@@ -348,7 +349,7 @@ RULES = (
     ),
     Rule(
         "spec.resourceClaims[*].name",
-        forms.unless(forms.is_label),
+        forms.unless(is_label),
         "'{value}' is not a DNS label",
         "resourceClaims: [{name: A_b, resourceClaimName: a}]",
         "resourceClaims: [{name: a-b, resourceClaimName: a}]",
@@ -366,7 +367,7 @@ RULES = (
     ),
     Rule(
         "spec.resourceClaims[*].(resourceClaimName|resourceClaimTemplateName)",
-        forms.unless(forms.is_subdomain),
+        forms.unless(is_subdomain),
         "'{value}' is not a name",
         "resourceClaims: [{name: a, resourceClaimName: A_b}]",
         "resourceClaims: [{name: a, resourceClaimName: a-b}]",
@@ -483,7 +484,7 @@ RULES = (
     ),
     Rule(
         f"{_RESOURCES}.claims[*].request",
-        forms.unless_empty_or(forms.is_label),
+        forms.unless_empty_or(is_label),
         "'{value}' is not a DNS label",
         f"{_CLAIMED}, resources: {{claims: [{{name: gpu, request: A_b}}]}}}}]}}",
         f"{_CLAIMED}, resources: {{claims: [{{name: gpu, request: a-b}}]}}}}]}}",

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from etcompile.k8s.names import is_key, is_label, is_label_value
 from etcompile.k8s.validation import forms, nodes
 from etcompile.k8s.validation.pod.places import Value
 from etcompile.k8s.validation.rule import Broken, Check, Rule, Subject
@@ -144,7 +145,7 @@ def _key_rules(at: str, field: str, example: Callable[[str], str], since: int) -
         ),
         Rule(
             f"{at}.{field}[*]",
-            forms.unless(forms.is_key),
+            forms.unless(is_key),
             "'{value}' is not a valid key",
             example(f"{field}: [a b], labelSelector: {{matchLabels: {{b: c}}}}"),
             example(f"{field}: [a-b], labelSelector: {{matchLabels: {{b: c}}}}"),
@@ -171,7 +172,7 @@ def _term_rules(at: str, example: Callable[[str], str]) -> tuple[Rule, ...]:
         ),
         Rule(
             f"{at}.namespaces[*]",
-            forms.unless(forms.is_label),
+            forms.unless(is_label),
             "'{value}' is not the name of a namespace",
             term("namespaces: [A_b]"),
             term("namespaces: [a-b]"),
@@ -180,7 +181,7 @@ def _term_rules(at: str, example: Callable[[str], str]) -> tuple[Rule, ...]:
         ),
         Rule(
             f"{at}.topologyKey",
-            forms.unless(forms.is_key),
+            forms.unless(is_key),
             "'{value}' is not a valid key of a node's label",
             example('topologyKey: ""'),
             example("topologyKey: kubernetes.io/hostname"),
@@ -284,7 +285,7 @@ _NODE_RULES = (
     *_node_rules(f"{_NODES}.{_PREFERRED}[*].preference", _in_preferred),
     Rule(
         f"{_NODES}.{_REQUIRED}.nodeSelectorTerms[*].matchExpressions[*].values[*]",
-        forms.unless(forms.is_label_value),
+        forms.unless(is_label_value),
         "'{value}' is not a label value",
         _in_required("matchExpressions: [{key: a, operator: In, values: [b c]}]"),
         _in_required("matchExpressions: [{key: a, operator: In, values: [b-c]}]"),
@@ -370,7 +371,7 @@ RULES = (
     *toleration_rules("spec.tolerations[*]", _toleration),
     Rule(
         "spec.schedulingGates[*].name",
-        forms.unless(forms.is_key),
+        forms.unless(is_key),
         "'{value}' is not a valid name of a gate",
         "schedulingGates: [{name: a b}]",
         "schedulingGates: [{name: a-b}]",
@@ -400,7 +401,7 @@ RULES = (
     ),
     Rule(
         "spec.readinessGates[*].conditionType",
-        forms.unless(forms.is_key),
+        forms.unless(is_key),
         "'{value}' is not a valid type of a condition",
         "readinessGates: [{conditionType: a b}]",
         "readinessGates: [{conditionType: a-b}]",

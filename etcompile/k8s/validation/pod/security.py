@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from etcompile.k8s.names import is_subdomain
 from etcompile.k8s.validation import forms
 from etcompile.k8s.validation.pod.places import CONTAINER, Value, containers, on_windows, spec_of
 from etcompile.k8s.validation.rule import Broken, Path, Rule, Subject
@@ -275,7 +276,7 @@ def _profile_rules(at: str) -> tuple[Rule, ...]:
         ),
         Rule(
             f"{at}.windowsOptions.gmsaCredentialSpecName",
-            forms.unless(forms.is_subdomain),
+            forms.unless(is_subdomain),
             "'{value}' is not a name",
             windows("gmsaCredentialSpecName: A_b"),
             windows("gmsaCredentialSpecName: a-b"),

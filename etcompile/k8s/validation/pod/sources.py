@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from etcompile.k8s.names import is_label, is_subdomain
 from etcompile.k8s.validation import claims, forms
 from etcompile.k8s.validation.pod.env import VOLUME_FIELDS, bad_amount, bad_divisor, bad_field
 from etcompile.k8s.validation.pod.places import VOLUME, Value
@@ -298,7 +299,7 @@ def claim_rules(at: str, example: Callable[[str], str]) -> tuple[Rule, ...]:
         ),
         Rule(
             f"{at}.storageClassName",
-            forms.unless_empty_or(forms.is_subdomain),
+            forms.unless_empty_or(is_subdomain),
             "'{value}' is not the name of a StorageClass",
             sound("storageClassName: A_b"),
             sound("storageClassName: a-b"),
@@ -331,7 +332,7 @@ def claim_rules(at: str, example: Callable[[str], str]) -> tuple[Rule, ...]:
         ),
         Rule(
             f"{at}.(dataSource|dataSourceRef).apiGroup",
-            forms.unless_empty_or(forms.is_subdomain),
+            forms.unless_empty_or(is_subdomain),
             "'{value}' is not an API group",
             sound("dataSource: {kind: A, name: a, apiGroup: A_b}"),
             sound("dataSource: {kind: A, name: a, apiGroup: a-b}"),
@@ -339,7 +340,7 @@ def claim_rules(at: str, example: Callable[[str], str]) -> tuple[Rule, ...]:
         ),
         Rule(
             f"{at}.volumeAttributesClassName",
-            forms.unless_empty_or(forms.is_subdomain),
+            forms.unless_empty_or(is_subdomain),
             "'{value}' is not the name of a VolumeAttributesClass",
             sound("volumeAttributesClassName: A_b"),
             sound("volumeAttributesClassName: a-b"),
@@ -450,7 +451,7 @@ def _disk_uri(disk: Value, _: Subject) -> Iterator[Broken]:
 
 
 def _driver(name: str) -> bool:
-    return len(name) <= 63 and forms.is_subdomain(name.lower())
+    return len(name) <= 63 and is_subdomain(name.lower())
 
 
 def _claimed_twice(spec: Value, subject: Subject) -> Iterator[Broken]:
@@ -635,7 +636,7 @@ RULES = (
     ),
     Rule(
         f"{VOLUME}.storageos.(volumeName|volumeNamespace)",
-        forms.unless_empty_or(forms.is_label),
+        forms.unless_empty_or(is_label),
         "'{value}' is not a DNS label",
         "storageos: {volumeName: A_b}",
         "storageos: {volumeName: a-b}",
@@ -660,7 +661,7 @@ RULES = (
     ),
     Rule(
         f"{VOLUME}.csi.nodePublishSecretRef.name",
-        forms.unless_empty_or(forms.is_subdomain),
+        forms.unless_empty_or(is_subdomain),
         "'{value}' is not the name of a Secret",
         "csi: {driver: a, nodePublishSecretRef: {name: A_b}}",
         "csi: {driver: a, nodePublishSecretRef: {name: a-b}}",

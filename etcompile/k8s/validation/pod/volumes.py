@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from etcompile.k8s.names import is_label
 from etcompile.k8s.validation import forms
 from etcompile.k8s.validation.pod.places import VOLUME, Value
 from etcompile.k8s.validation.quantities import negative
@@ -22,7 +23,7 @@ def _bad_name(volume: Value, subject: Subject) -> Iterator[Broken]:
     name, left_out = volume.get("name"), volume.get("image") is not None
     if left_out and subject.minor is not None and subject.minor < _IMAGES_SINCE:
         return
-    if isinstance(name, str) and not forms.is_label(name):
+    if isinstance(name, str) and not is_label(name):
         yield Broken(("name",))
 
 
