@@ -137,7 +137,8 @@ def situation_of_some(run: Run, declared: Job, edits: Sequence[overlays.Edit]) -
     around = situation(run, declared)
     if "kapp" not in run.settings.profiles:
         return around  # nobody else asks for them
-    # Pods of a role are of one wave, unless an overlay names one of them.
+    # Pods of a role are of one wave, unless an overlay names one of them. A wave that an overlay
+    # gives to other kinds than Pods and Services is not known here: the job is stored without it.
     roles = tuple(structs.replace(role, members=role.members[:1]) for role in run.job.roles)
     few = structs.replace(run.job, roles=roles)
     made = backend.lower(few, run.settings, backend.Texts(None), "")

@@ -38,5 +38,6 @@ def state(document: Document, job: Job) -> State:
 
 
 def _conditions(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    # Not `k8s.conditions`, which reads what an API server has sent: a file may hold anything.
     found = status.get("conditions")
     return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []

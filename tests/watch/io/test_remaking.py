@@ -89,6 +89,22 @@ def test_a_pod_made_again_carries_the_marks_of_pods_where_another_part_of_git_de
     assert "app.kubernetes.io/instance" not in pod["metadata"]["labels"]
 
 
+def test_a_pod_made_again_waits_for_the_wave_that_an_overlay_gave_to_a_service(tmp_path):
+    overlay = tmp_path / "wave.yaml"
+    overlay.write_text(
+        "apiVersion: etcompile.dev/v1alpha1\nkind: Overlay\nmetadata: {name: wave}\npatches:\n"
+        "- target: {kind: Service}\n"
+        '  patch: {metadata: {annotations: {etcompile.dev/wave: "50"}}}\n'
+    )
+    options = Options(namespace="ml", settings=Settings(profiles=("kapp",)), overlays=(overlay,))
+    (group,) = compile([training_job()], options).groups
+    config = next(value for value in group.objects if value["kind"] == "ConfigMap")
+    declared = {v["metadata"]["name"]: v for v in group.objects if v["kind"] == "Pod"}
+    rules = declared["bert-worker-1"]["metadata"]["annotations"]
+    assert "upsert after upserting etcompile.dev/bert-50" in rules.values()
+    assert made_again(StoredRun(live(config))) == declared
+
+
 @pytest.mark.parametrize("overlays", [(), ("spot",)], ids=["plain", "overlaid"])
 @pytest.mark.parametrize("gang", ["none", "volcano"])
 def test_who_follows_a_worker_differs_in_its_number_and_is_no_tools(gang, overlays):
