@@ -1,18 +1,19 @@
 """What is known of a job to what is to be done about it, now: the table of contents of the rules.
 
-Rules are functions from values to values, in modules named for what they decide:
+Rules are functions from values to values, in modules named for what they decide. Each may ask the
+ones above it in this list, which `lint-imports` checks:
 
 - `placement`: which Pod has the place, and the rank, of which declared replica.
-- `replica_state`: each replica in one word, which all other rules ask; whose log is to be read.
 - `restart_policy`: which losses bring a replica back, and who may follow it.
+- `replica_state`: each replica in one word; whose log is to be read.
 - `completion`: whether the run is over, and how; what becomes of its Pods then.
-- `restart`: replacing lost replicas, one by one or all together.
 - `hostfile`: the live host lists.
+- `restart`: replacing lost replicas, one by one or all together.
 - `termination`: Pods that must go, and those that should have gone.
 - `lifecycle`: the phase of the run and what was seen of it; starting, suspending, another run.
 
-Each returns the run record as it is to be, actions, or both (`Decision`), and knows nothing of the
-rules after it. The order is here and nowhere else.
+Each returns the run record as it is to be, actions, or both (`Decision`). The order in which they
+are asked is here and nowhere else.
 """
 
 from collections.abc import Iterable, Iterator
