@@ -11,7 +11,7 @@ from etcompile.k8s.objects import Object
 from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.operations.proposal import ImpossibleError, Proposal, Result
 from etcompile.plan.claims import is_member, other_job
-from etcompile.plan.removing import left_beside, named_by, removal
+from etcompile.plan.removing import EMPTY_INVENTORY, left_beside, named_by, removal
 from etcompile.plan.rights import Rights
 from etcompile.plan.step import ObjectRef, Plan, Step, deletion, reference
 from etcompile.rollout.belongings import belongings, inventory_of
@@ -60,7 +60,7 @@ def delete_proposal(
         if parent is not None:
             applied.add(title)
             if not mine:  # the watcher has removed the rest (ttlSecondsAfterFinished), or somebody
-                empty.append(deletion(parent, "nothing of the job is left in this inventory"))
+                empty.append(deletion(parent, EMPTY_INVENTORY))
         members[title] = [reference(value) for _, value in mine if is_member(value)]
         if parent is None and not mine and compilation is None:
             unknown.append(_unknown(where, name))

@@ -16,11 +16,11 @@ from etcompile.plan.claims import is_member
 from etcompile.plan.classes import PRUNES
 from etcompile.plan.live import LiveObjects
 from etcompile.plan.planning import plan
-from etcompile.plan.removing import removal
+from etcompile.plan.removing import EMPTY_INVENTORY, removal
 from etcompile.plan.rights import Rights
 from etcompile.plan.room import Read, with_room
 from etcompile.plan.sets import JobSet
-from etcompile.plan.step import IDLE, REMOVES, ObjectRef, Plan, Step, reference
+from etcompile.plan.step import IDLE, REMOVES, ObjectRef, Plan, Step, deletion, reference
 from etcompile.plan.targeting import targeted
 from etcompile.plan.turns import ring
 from etcompile.rollout.dryrun import DryRun, under_another_name
@@ -198,6 +198,9 @@ def _orphaned(left: Sequence[Orphan], rights: Rights, job_set: JobSet) -> tuple[
     reason = f"its job is no longer in {job_set.source}"
     titles = {orphan.title for orphan in left}
     steps = removal(found, emit.wave, adopt=rights.adopt, applied=titles, reason=reason).steps
+    # An apply that was killed may have deleted the members and not the inventory.
+    empty = [one.inventory for one in left if not one.objects]
+    steps = (*steps, *(deletion(one, EMPTY_INVENTORY) for one in empty))
     if rights.prune:
         return tuple(_unmanaged(step, step.reasons) if step.needs else step for step in steps)
     # Without order: nothing happens to them.

@@ -20,6 +20,9 @@ _SHARED = frozenset({"ConfigMap", "PersistentVolumeClaim", "Secret", "ServiceAcc
 _EVERYWHERE = frozenset({"default", "kube-root-ca.crt"})
 """A ServiceAccount and a ConfigMap that each namespace has."""
 
+EMPTY_INVENTORY = "nothing of the job is left in this inventory"
+"""Why the parent of an ApplySet is deleted by a step of its own."""
+
 
 def removal(
     belongings: Iterable[tuple[str, Object]],

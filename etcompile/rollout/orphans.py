@@ -17,10 +17,12 @@ class Orphan(Struct, frozen=True):
 
     Args:
         title: The job as people call it: `nlp/bert`.
-        objects: What belongs to it.
+        inventory: The parent of its ApplySet, without its data.
+        objects: What belongs to it; none if only the inventory is left.
     """
 
     title: str
+    inventory: Object
     objects: tuple[Object, ...]
 
 
@@ -43,13 +45,14 @@ def orphans(
         ClusterError: what belongs to an orphan cannot be read.
     """
     jobs = {
-        job
+        job: {**found, "apiVersion": "v1", "kind": "ConfigMap"}
         for found in _parents(cluster, job_set, namespaces)
         if (job := orphan_job(found, declared))
     }
     return [
-        Orphan(f"{namespace}/{name}", tuple(belongings(cluster, name, namespace)))
+        Orphan(f"{namespace}/{name}", jobs[namespace, name], found)
         for namespace, name in sorted(jobs)
+        for found in [tuple(belongings(cluster, name, namespace))]
     ]
 
 

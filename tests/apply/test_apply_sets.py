@@ -40,6 +40,30 @@ def test_a_job_whose_file_is_removed_is_named_and_then_pruned(run, two, kubelet,
     assert run("apply", "jobs", "--prune").stdout.count("nothing had to be changed") == 1
 
 
+def test_an_inventory_of_which_nothing_is_left_is_pruned(
+    run, two, kubelet, objects, control_plane, namespace, tmp_path
+):
+    (tmp_path / "jobs" / "two.yaml").unlink()
+    # As after an apply that was killed between the last member and its inventory.
+    for path in (
+        *("api/v1/namespaces/{}/pods", "api/v1/namespaces/{}/services"),
+        *("api/v1/namespaces/{}/secrets", "api/v1/namespaces/{}/serviceaccounts"),
+        "apis/rbac.authorization.k8s.io/v1/namespaces/{}/roles",
+        "apis/rbac.authorization.k8s.io/v1/namespaces/{}/rolebindings",
+        "api/v1/namespaces/{}/configmaps",
+    ):
+        root = "/" + path.format(namespace)
+        for value in control_plane.ask("GET", root)["items"]:
+            if value["metadata"]["name"].split("-")[0] == "two":
+                now = {"gracePeriodSeconds": 0}
+                control_plane.ask("DELETE", f"{root}/{value['metadata']['name']}", now)
+    assert {name for name in objects() if "two" in name} == {"ConfigMap/etcompile-two"}
+    assert "etcompile-two" in run("diff", "jobs", "--prune").stdout
+    done = run("apply", "jobs", "--prune")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert names(objects) == {"one"}
+
+
 def test_a_job_that_is_renamed_leaves_nothing_behind(run, two, write, kubelet, objects, tmp_path):
     (tmp_path / "jobs" / "two.yaml").unlink()
     write(training_job("three", replicas=1), name="three")
