@@ -100,7 +100,7 @@ def command(ctx: click.Context, given: ApplyOptions) -> None:
     cannot be reached or refuses; 7 invalid input; 130 interrupted. With 4, 5 and 7 nothing was
     changed. Run the command again to continue where an earlier run ended.
     """
-    from etcompile.operations.planning import apply_proposal
+    from etcompile.operations.planner import apply_proposal
     from etcompile.operations.saved import saved_plan, saved_proposal
     from etcompile.rollout import Choices
 
@@ -137,7 +137,7 @@ def command(ctx: click.Context, given: ApplyOptions) -> None:
 
 def _compiled(session: Session, given: ApplyOptions) -> Compilation:
     """What the paths compile to; ends the command if it cannot be applied."""
-    from etcompile.operations.planning import nameless
+    from etcompile.operations.planner import nameless
 
     compilation = compile(given.paths, options(given))
     said = compilation.findings

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from etcompile.cli.structs import adds
 from etcompile.cli.suggestion import Choice
-from etcompile.plan.ignoring import Ignored
+from etcompile.plan.ignore_differences import Ignored
 from etcompile.plan.rights import Rights
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ def _ignored(file: str | None) -> tuple[Ignored, ...]:
     if file is None:
         return ()
     from etcompile.load import access, parse
-    from etcompile.plan.ignoring import IgnoreError, ignored
+    from etcompile.plan.ignore_differences import IgnoreError, ignored
 
     hint = "--ignore-differences"
     try:

@@ -104,7 +104,7 @@ def _tell_absent(namespace: str, job: str) -> None:
 
 def _tell_kept(plan: Plan, session: Session, given: DeleteOptions) -> None:
     """Names what a deletion leaves: for people among the diagnostics, for programs as events."""
-    from etcompile.rollout import Happening
+    from etcompile.rollout import StepEvent
 
     for step in plan.steps:
         if step.action != "unmanaged":
@@ -112,7 +112,7 @@ def _tell_kept(plan: Plan, session: Session, given: DeleteOptions) -> None:
         reason = ", ".join(step.reasons)
         if given.cluster.output == "json":
             session.shown.tell(
-                Happening(step.ref, step.action, "kept", reason, step.job, time.time())
+                StepEvent(step.ref, step.action, "kept", reason, step.job, time.time())
             )
         elif talks(given):
             click.echo(f"kept: {step.ref} ({reason})", err=True)

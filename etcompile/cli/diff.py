@@ -94,7 +94,7 @@ def command(ctx: click.Context, given: DiffOptions) -> None:
     PATH is as for render. Exit codes: 0 no differences, 1 differences, 2 an error. Nothing is
     written to the cluster. Values of Secrets are never shown.
     """
-    from etcompile.plan.turns import ring
+    from etcompile.plan.schedule import ring
 
     chosen = structs.replace(options(given), **_keys(given.against))
     compilation = compile(given.paths, chosen)
@@ -122,7 +122,7 @@ def _compared(compilation: Compilation, options: Options, given: DiffOptions) ->
 
     if given.against == "cluster":
         from etcompile.kubeapi import ClusterError
-        from etcompile.operations.planning import live_comparison
+        from etcompile.operations.planner import live_comparison
 
         may = rights(given.rights)
         try:

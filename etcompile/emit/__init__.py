@@ -16,7 +16,7 @@ from etcompile.emit.yaml import to_yaml
 if TYPE_CHECKING:
     from etcompile.emit.directory import WriteResult, refusal, refusals, write
     from etcompile.emit.lock import LOCK, Record, with_lock
-    from etcompile.emit.standing import Comparison, compare
+    from etcompile.emit.output_state import Comparison, compare
 
 __all__ = [
     "HEADER",
@@ -48,7 +48,7 @@ __all__ = [
 _OF_FOLDERS = {
     **dict.fromkeys(("WriteResult", "refusal", "refusals", "write"), "directory"),
     **dict.fromkeys(("LOCK", "Record", "with_lock"), "lock"),
-    **dict.fromkeys(("Comparison", "compare"), "standing"),
+    **dict.fromkeys(("Comparison", "compare"), "output_state"),
 }
 
 if not TYPE_CHECKING:  # a type checker would take any name for one of ours

@@ -17,7 +17,7 @@ from msgspec import Struct
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.emit import replace
 from etcompile.emit.lock import LOCK
-from etcompile.emit.standing import Comparison, Standing, compared, standing
+from etcompile.emit.output_state import Comparison, OutputState, compared, output_state
 
 
 class WriteResult(Struct, frozen=True):
@@ -86,7 +86,7 @@ def _write(
     force: bool,
 ) -> WriteResult:
     wanted = {PurePosixPath(path): text.encode() for path, text in files.items()}
-    found = standing(target)
+    found = output_state(target)
     comparison = compared(target, found, wanted)
     problems = refusals(directory, comparison, force=force)
     agreed = agrees is None or agrees(comparison)
@@ -177,7 +177,7 @@ def _replace(
     target: Path,
     wanted: Mapping[PurePosixPath, bytes],
     kept: frozenset[PurePosixPath],
-    found: Standing,
+    found: OutputState,
 ) -> None:
     """Builds the new tree beside the old one and puts it in its place."""
     tree = replace.new_tree(target)
@@ -197,7 +197,7 @@ def _build(
     target: Path,
     wanted: Mapping[PurePosixPath, bytes],
     kept: frozenset[PurePosixPath],
-    found: Standing,
+    found: OutputState,
 ) -> None:
     carried = (found.foreign - wanted.keys()) | kept
     folders = {folder for path in wanted.keys() | carried for folder in path.parents}
@@ -238,14 +238,14 @@ def _carry_over(old: Path, new: Path) -> None:
         shutil.copy2(old, new)
 
 
-def _rescue(old: Path, target: Path, found: Standing) -> None:
+def _rescue(old: Path, target: Path, found: OutputState) -> None:
     """Moves over what others put into the old tree after we had looked.
 
     What stands there and was not seen is moved; where the new tree has something of that name,
     that stays.
     """
     with contextlib.suppress(OSError):
-        for path in sorted(standing(old).foreign - found.foreign):
+        for path in sorted(output_state(old).foreign - found.foreign):
             if not os.path.lexists(target / path):
                 (target / path).parent.mkdir(parents=True, exist_ok=True)
                 (old / path).rename(target / path)

@@ -17,7 +17,7 @@ from etcompile.kubeapi.client import Cluster, Listing, Page, connect
 from etcompile.kubeapi.discovery import Resource
 from etcompile.kubeapi.errors import Cause, ClusterError, FieldConflict
 from etcompile.kubeapi.retrying import Repeat, Retries
-from etcompile.kubeapi.watching import Event, Watch
+from etcompile.kubeapi.watch import Event, Watch
 
 __all__ = [
     "Cause",

@@ -18,7 +18,7 @@ from etcompile.kubeapi.errors import ClusterError
 from etcompile.kubeapi.kubeconfig import access
 from etcompile.kubeapi.retrying import Repeat, Retries, is_review, repeatable
 from etcompile.kubeapi.session import JSON, Session
-from etcompile.kubeapi.watching import Watch
+from etcompile.kubeapi.watch import Watch
 from etcompile.model.protocol import MANAGER
 
 _METADATA = "application/json;as={};g=meta.k8s.io;v=v1"

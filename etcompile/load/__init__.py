@@ -7,7 +7,7 @@ wrong with it is a diagnostic, and one run tells all of it.
 from etcompile.load.access import Boundary
 from etcompile.load.document import Document, without_nulls
 from etcompile.load.limits import Limits
-from etcompile.load.loading import Loaded, from_values, load, parse
+from etcompile.load.loader import Loaded, from_values, load, parse
 
 __all__ = [
     "Boundary",

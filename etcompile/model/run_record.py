@@ -280,7 +280,7 @@ class _Version2(_Run, frozen=True, kw_only=True):
     replicas: dict[str, dict[str, ReplicaRecord]] = field(default_factory=dict)
 
 
-class _Trial(Struct, frozen=True):
+class _Version1Backoff(Struct, frozen=True):
     """What version 1 said of the last loss of a replica."""
 
     uid: str = ""
@@ -294,7 +294,7 @@ class _Version1(_Run, frozen=True):
 
     seen: dict[str, str] = field(default_factory=dict)
     completed: dict[str, str] = field(default_factory=dict)
-    trials: dict[str, _Trial] = field(default_factory=dict)
+    trials: dict[str, _Version1Backoff] = field(default_factory=dict)
     names: dict[str, int] = field(default_factory=dict)
     lines: dict[str, RestartHistory] = field(default_factory=dict)
     attempts: dict[str, int] = field(default_factory=dict)

@@ -7,7 +7,7 @@
             print(step.action, step.ref)
         result = operations.execute(cluster, proposal, tell=print)
 
-Apart from the command line, which adds options, questions, signals and exit codes. `planning` is
+Apart from the command line, which adds options, questions, signals and exit codes. `planner` is
 what `apply` and `diff` compare with a cluster, `comparison` what `diff` compares with a folder or
 a Git revision, `saved` a plan that was written to a file.
 """
@@ -24,23 +24,23 @@ if TYPE_CHECKING:
     from etcompile.operations.deletion import delete_proposal
     from etcompile.operations.execution import execute, refused
     from etcompile.operations.job_sets import job_set
-    from etcompile.operations.planning import apply_proposal
+    from etcompile.operations.planner import apply_proposal
     from etcompile.operations.proposal import ImpossibleError, Proposal, Result
     from etcompile.operations.restart import restart_proposal
     from etcompile.operations.saved import saved_plan, saved_proposal
     from etcompile.plan.rights import Rights
-    from etcompile.rollout import Choices, Happening, Outcome
+    from etcompile.rollout import Choices, Outcome, StepEvent
 
 __all__ = [
     "Choices",
     "ClusterError",
     "Comparison",
-    "Happening",
     "ImpossibleError",
     "Outcome",
     "Proposal",
     "Result",
     "Rights",
+    "StepEvent",
     "apply_proposal",
     "compared",
     "connect",
@@ -59,12 +59,12 @@ _HOMES = {
     "delete_proposal": "operations.deletion",
     **dict.fromkeys(("execute", "refused"), "operations.execution"),
     "job_set": "operations.job_sets",
-    "apply_proposal": "operations.planning",
+    "apply_proposal": "operations.planner",
     **dict.fromkeys(("ImpossibleError", "Proposal", "Result"), "operations.proposal"),
     "restart_proposal": "operations.restart",
     **dict.fromkeys(("saved_plan", "saved_proposal"), "operations.saved"),
     "Rights": "plan.rights",
-    **dict.fromkeys(("Choices", "Happening", "Outcome"), "rollout"),
+    **dict.fromkeys(("Choices", "StepEvent", "Outcome"), "rollout"),
 }
 
 if not TYPE_CHECKING:  # a type checker would take any name for one of ours

@@ -16,11 +16,11 @@ from etcompile.load.revision import Revision, RevisionError, revision, unpack
 from etcompile.operations.declarations import declarations
 from etcompile.operations.targets import not_found
 from etcompile.overlays.files import shipped
-from etcompile.plan.ignoring import Ignored
-from etcompile.plan.planning import plan
+from etcompile.plan.ignore_differences import Ignored
+from etcompile.plan.planner import plan
 from etcompile.plan.rights import Rights
 from etcompile.plan.step import Plan
-from etcompile.plan.targeting import targeted
+from etcompile.plan.targets import targeted
 
 
 class Comparison(Struct, frozen=True):

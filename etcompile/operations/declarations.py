@@ -6,7 +6,7 @@ from etcompile.compiler import Compilation
 from etcompile.k8s.objects import Object
 from etcompile.plan import inventory
 from etcompile.plan.live import LiveObjects
-from etcompile.plan.planning import Declared
+from etcompile.plan.planner import Declared
 from etcompile.plan.step import ObjectRef, reference
 
 

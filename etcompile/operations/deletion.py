@@ -11,7 +11,7 @@ from etcompile.k8s.objects import Object
 from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.operations.proposal import ImpossibleError, Proposal, Result
 from etcompile.plan.claims import is_member, other_job
-from etcompile.plan.removing import EMPTY_INVENTORY, left_beside, named_by, removal
+from etcompile.plan.removal import EMPTY_INVENTORY, left_beside, named_by, removal
 from etcompile.plan.rights import Rights
 from etcompile.plan.step import ObjectRef, Plan, Step, deletion, reference
 from etcompile.rollout.belongings import belongings, inventory_of

@@ -13,12 +13,12 @@ from etcompile.kubeapi import Cluster
 from etcompile.operations.proposal import Proposal, Result
 from etcompile.plan.show.alike import listed, value
 from etcompile.plan.step import FieldChange, Plan, Step
-from etcompile.rollout import Choices, Happening, Outcome, Refusal, Rollout
+from etcompile.rollout import Choices, Outcome, Refusal, Rollout, StepEvent
 from etcompile.rollout.inventory import Inventories
 from etcompile.rollout.outcome import CLUSTER, CONFLICT, REPLACEMENT, after, unbegun
 from etcompile.rollout.permissions import denied, needs
 from etcompile.rollout.preflight import refusals
-from etcompile.rollout.writing import Writer
+from etcompile.rollout.writer import Writer
 
 _CODES = {
     "conflict": codes.FOREIGN_OBJECT,
@@ -62,7 +62,7 @@ def execute(
     *,
     dry_run: bool = False,
     begin: Callable[[Plan], None] = lambda _: None,
-    tell: Callable[[Happening], None] = lambda _: None,
+    tell: Callable[[StepEvent], None] = lambda _: None,
     end: Callable[[Outcome], None] = lambda _: None,
     during: Callable[[Rollout], AbstractContextManager[object]] = nullcontext,
 ) -> Result:

@@ -10,7 +10,7 @@ from etcompile.plan.rights import Rights
 from etcompile.plan.sets import JobSet
 from etcompile.plan.step import ObjectRef, Plan
 from etcompile.rollout.outcome import Outcome
-from etcompile.rollout.reasons import Standing
+from etcompile.rollout.reasons import ObjectState
 from etcompile.rollout.targets import Key
 
 
@@ -39,7 +39,7 @@ class Proposal(Struct, frozen=True, kw_only=True):
     pause: float = 0.0
     secrets: Mapping[ObjectRef, Object] = field(default_factory=dict)
     deciding: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
-    seen: Mapping[Key, Standing] = field(default_factory=dict)
+    seen: Mapping[Key, ObjectState] = field(default_factory=dict)
     kept: Mapping[str, Sequence[ObjectRef]] | None = None
     job_set: JobSet | None = None
     orphans: frozenset[str] = frozenset()

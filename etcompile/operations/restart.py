@@ -9,7 +9,7 @@ from etcompile.kubeapi import Cluster
 from etcompile.model.protocol import JOB_LABEL, MANAGER
 from etcompile.operations.proposal import ImpossibleError, Proposal, Result
 from etcompile.plan.claims import is_member, stranger
-from etcompile.plan.restarting import restart
+from etcompile.plan.restart import restart
 from etcompile.plan.rights import Rights
 from etcompile.plan.step import reference
 from etcompile.rollout.belongings import belongings, inventory_of
@@ -17,7 +17,7 @@ from etcompile.rollout.live import Live
 from etcompile.rollout.outcome import INPUT
 from etcompile.stages.stored import StoredJobError
 from etcompile.status import Seen, seen
-from etcompile.status.deriving import HOSTS, RECORD, is_config
+from etcompile.status.job_status import HOSTS, RECORD, is_config
 from etcompile.watch.run_pods import StoredRun
 
 _NOTICED = 2.0

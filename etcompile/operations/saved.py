@@ -7,7 +7,7 @@ from etcompile.diagnostics import Location, codes, diagnose
 from etcompile.k8s.objects import Object
 from etcompile.kubeapi import Cluster
 from etcompile.load import access, parse
-from etcompile.operations.planning import acyclic, note, place_of
+from etcompile.operations.planner import acyclic, note, place_of
 from etcompile.operations.proposal import ImpossibleError, Proposal, Result
 from etcompile.plan.classes import matched
 from etcompile.plan.document import PlanError, read_plan
@@ -18,7 +18,7 @@ from etcompile.rollout.live import Live
 from etcompile.rollout.outcome import CONFLICT, INPUT
 
 if TYPE_CHECKING:
-    from etcompile.rollout.reasons import Standing
+    from etcompile.rollout.reasons import ObjectState
     from etcompile.rollout.targets import Key
 
 
@@ -73,7 +73,7 @@ def saved_proposal(saved: Plan, cluster: Cluster, file: str, rights: Rights) -> 
             objects of it wait for each other.
     """
     live: dict[tuple[str, ...], Object] = {}
-    seen: dict[Key, Standing] = {}
+    seen: dict[Key, ObjectState] = {}
     steps = [step for step in saved.steps if step.action not in ("wait", "unmanaged")]
     for value in Live(cluster).get([step.ref for step in steps]):
         note(value, seen)

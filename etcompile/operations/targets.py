@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.diagnostics.spelling import probably
 from etcompile.plan.step import Plan
-from etcompile.plan.targeting import unmatched
+from etcompile.plan.targets import unmatched
 
 
 def not_found(plan: Plan, targets: Sequence[str]) -> list[Diagnostic]:

@@ -11,7 +11,7 @@ from typing import Any
 from etcompile.k8s.objects import Object
 from etcompile.model.keypair import key_pair_of
 from etcompile.model.protocol import JOB_LABEL, MANAGER, STORED_JOB
-from etcompile.plan.comparing import PART_OF
+from etcompile.plan.comparison import PART_OF
 
 INVENTORY_ID = "applyset.kubernetes.io/id"
 """The label of an ApplySet's parent."""

@@ -9,7 +9,7 @@ import hashlib
 
 from etcompile.k8s.objects import Object
 from etcompile.plan.claims import INVENTORY_ID
-from etcompile.plan.comparing import PART_OF
+from etcompile.plan.comparison import PART_OF
 from etcompile.plan.step import ObjectRef
 
 __all__ = [

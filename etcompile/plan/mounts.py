@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import structs
 
 from etcompile.k8s.objects import Object
-from etcompile.plan.ordering import Draft
+from etcompile.plan.order import Draft
 from etcompile.plan.step import ObjectRef, reference
 
 _SHOWN = 3

@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from etcompile.model.protocol import MANAGER
-from etcompile.plan.ignoring import Ignored
+from etcompile.plan.ignore_differences import Ignored
 
 
 class Rights(Struct, frozen=True):

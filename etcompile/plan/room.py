@@ -16,8 +16,8 @@ from msgspec import Struct, structs
 from etcompile.k8s import jobs, pods
 from etcompile.k8s.objects import Object
 from etcompile.model import quantity
+from etcompile.plan.schedule import in_turn, ring
 from etcompile.plan.step import Plan, Step
-from etcompile.plan.turns import in_turn, ring
 
 Amounts = Mapping[str, Decimal]
 

@@ -1,7 +1,7 @@
 """What is to be done about objects: a plan, its steps, and what each of them waits for.
 
 These are the values that `diff` shows, that a plan file holds and that `apply` does. Apart from
-how they are made (`etcompile.plan.planning`), so that who only reads a plan needs nothing else.
+how they are made (`etcompile.plan.planner`), so that who only reads a plan needs nothing else.
 """
 
 from collections.abc import Sequence
@@ -124,7 +124,7 @@ class Step(Struct, frozen=True):
         changes: The fields that change; none for an object that is created or deleted whole.
         after: The ids of the steps that must be done before it begins, apart from waves.
         wave: When its turn is among the steps of its job. Steps that make something wait for
-            those of lower waves, deletions for those of higher ones (`etcompile.plan.turns`).
+            those of lower waves, deletions for those of higher ones (`etcompile.plan.schedule`).
         job: The job that it belongs to; None for other objects.
         needs: The option without which this step is refused; None if nothing is missing.
         until: What a `wait` waits for.

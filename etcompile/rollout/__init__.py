@@ -3,13 +3,13 @@
     rollout = Rollout(cluster, plan, ...)
     outcome = rollout.run()
 
-What may be read alone: `reasons` says what an object waits for, `writing` does one step,
+What may be read alone: `reasons` says what an object waits for, `writer` does one step,
 `preflight` asks the API server about all of them before anything is written, `inventory` keeps
-the ApplySet, `keys` makes key pairs, `watching` follows objects, and `running` strings these
+the ApplySet, `keys` makes key pairs, `watches` follows objects, and `executor` strings these
 together.
 """
 
-from etcompile.rollout.outcome import Happening, Outcome, Refusal, Unready
-from etcompile.rollout.running import Choices, Rollout
+from etcompile.rollout.executor import Choices, Rollout
+from etcompile.rollout.outcome import Outcome, Refusal, StepEvent, Unready
 
-__all__ = ["Choices", "Happening", "Outcome", "Refusal", "Rollout", "Unready"]
+__all__ = ["Choices", "Outcome", "Refusal", "Rollout", "StepEvent", "Unready"]

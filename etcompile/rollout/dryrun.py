@@ -1,7 +1,7 @@
 """What an API server would do, from its own dry runs: the answers that a plan asks for.
 
 A dry run goes through the same admission, validation and field owners as the write would, and
-writes nothing (`etcompile.plan.admitted` says why they are asked for, and judges the answers).
+writes nothing (`etcompile.plan.admission` says why they are asked for, and judges the answers).
 """
 
 import threading
@@ -13,8 +13,8 @@ from etcompile.k8s.objects import Object
 from etcompile.k8s.serverpath import place
 from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.errors import ClusterError
-from etcompile.plan.admitted import Conflict, Doubt, Told, Updated, told
-from etcompile.rollout.refusing import cannot_change, is_fatal, may_not
+from etcompile.plan.admission import Conflict, Doubt, Told, Updated, told
+from etcompile.rollout.refusals import cannot_change, is_fatal, may_not
 
 if TYPE_CHECKING:
     from etcompile.plan.step import ObjectRef

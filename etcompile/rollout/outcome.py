@@ -44,7 +44,7 @@ Status = Literal[
 ]
 
 
-class Happening(Struct, frozen=True):
+class StepEvent(Struct, frozen=True):
     """A change of state of an object.
 
     Args:

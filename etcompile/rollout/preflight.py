@@ -17,13 +17,13 @@ from msgspec import structs
 from etcompile.k8s.objects import Object
 from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.errors import ClusterError
-from etcompile.plan.admitted import alike
+from etcompile.plan.admission import alike
 from etcompile.plan.step import ObjectRef, Plan, Step
 from etcompile.rollout.dryrun import under_another_name
 from etcompile.rollout.keys import wants_key_pair, with_placeholders
 from etcompile.rollout.outcome import Refusal, RefusedError
 from etcompile.rollout.policies import Policies
-from etcompile.rollout.refusing import (
+from etcompile.rollout.refusals import (
     full,
     may_pass,
     no_dry_run,
@@ -31,7 +31,7 @@ from etcompile.rollout.refusing import (
     of_quota,
     refusal,
 )
-from etcompile.rollout.writing import Writer
+from etcompile.rollout.writer import Writer
 
 _ACCOUNT = "serviceAccountName"
 

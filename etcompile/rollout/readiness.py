@@ -15,9 +15,9 @@ from etcompile.kubeapi.errors import ClusterError
 from etcompile.model.protocol import JOB_LABEL
 from etcompile.plan.step import MAKES, ObjectRef, Plan, Step
 from etcompile.rollout.outcome import Status, Unready
-from etcompile.rollout.reasons import BARRIERS, READY, Standing, has_rule, standing
+from etcompile.rollout.reasons import BARRIERS, READY, ObjectState, has_rule, object_state
 from etcompile.rollout.targets import RUNNING, Key, Target, Targets
-from etcompile.rollout.watching import Hint, Message, Place, Seen, Watches
+from etcompile.rollout.watches import Hint, Message, Place, Seen, Watches
 
 _LONGEST = 300
 """Characters of an event's message that are told."""
@@ -47,7 +47,7 @@ class Readiness:
         post: Callable[[Message], None],
         changed: Callable[[Target], None],
         say: Callable[[Target, Status, str], None],
-        seen: Mapping[Key, Standing],
+        seen: Mapping[Key, ObjectState],
         deciding: Mapping[str, tuple[tuple[str, ...], ...]],
     ) -> None:
         self._cluster = cluster
@@ -59,7 +59,7 @@ class Readiness:
         self._ends = bool(deciding)
         self.targets = Targets(deciding)
         self._observed: dict[Key, Seen] = {}
-        self._deleted: dict[str | None, Standing] = {}
+        self._deleted: dict[str | None, ObjectState] = {}
         self._uids: dict[Key, str] = {}
         self._dependents = _dependents(plan)
         self._after = {step.id: step.after for step in plan.steps if step.action in MAKES}
@@ -157,19 +157,19 @@ class Readiness:
         seen = self._observed.get(key)
         if uid in self._deleted:
             self._look(target, self._deleted[uid])
-        elif seen is not None and seen.standing is not None and seen.uid == uid:
-            self._look(target, seen.standing)  # heard before the answer, and so newer
+        elif seen is not None and seen.observed is not None and seen.uid == uid:
+            self._look(target, seen.observed)  # heard before the answer, and so newer
         else:
-            self._look(target, standing(live))
+            self._look(target, object_state(live))
         return target
 
     def wanted(self, step: Step) -> Target:
         """The target of an object that somebody waits for, whatever its kind's rule."""
         target = self._target(step)
         seen = self._observed.get(target.key)
-        if seen is not None and seen.standing is not None and target.uid in (None, seen.uid):
+        if seen is not None and seen.observed is not None and target.uid in (None, seen.uid):
             target.uid = seen.uid
-            self._look(target, seen.standing)
+            self._look(target, seen.observed)
         return target
 
     def hear(self, message: Seen | Hint) -> None:
@@ -178,8 +178,8 @@ class Readiness:
             self._hint(message)
             return
         key: Key = (*message.place, message.name)
-        if message.standing is None:
-            self._deleted[message.uid] = Standing("failed", message.going or "it was deleted")
+        if message.observed is None:
+            self._deleted[message.uid] = ObjectState("failed", message.going or "it was deleted")
             if key in self._observed and self._observed[key].uid == message.uid:
                 del self._observed[key]
         else:
@@ -187,24 +187,24 @@ class Readiness:
         target = self.targets.get(key)
         if target is None:
             return
-        if message.standing is None:
+        if message.observed is None:
             if target.uid == message.uid and target.state != "failed":
                 self._look(target, self._deleted[message.uid])
         elif target.uid in (None, message.uid):
             target.uid = message.uid
-            self._look(target, message.standing)
+            self._look(target, message.observed)
 
     def look_at_the_clock(self, now: float) -> None:
         """Ends waits that have lasted long enough, and tells reasons that last."""
         for target in self.targets:
             if (words := target.over_limit(now)) is not None:
-                self._look(target, Standing("failed", words))
+                self._look(target, ObjectState("failed", words))
         for target in self.targets.unspoken(now):
             if target.why == RUNNING:
                 self._say(target, "running", "")
             else:
                 self._say(target, "waiting", target.why)
-            if target.standing.vague:
+            if target.observed.vague:
                 self._watches.need_events(target.key[2])
 
     def unready(self, *, asks: bool) -> Iterator[Unready]:
@@ -214,14 +214,14 @@ class Readiness:
             asks: Whether the cluster can be asked what it says of them.
         """
         open_ = [one for one in self.targets if one.state != "good"]
-        vague = [one for one in open_ if one.standing.vague and not one.hint]
+        vague = [one for one in open_ if one.observed.vague and not one.hint]
         warnings = self._warnings({one.key[2] for one in vague}) if asks else {}
         for one in open_:
-            said = warnings.get(one.uid) if one.standing.vague and not one.hint else None
+            said = warnings.get(one.uid) if one.observed.vague and not one.hint else None
             words = f"{one.why}; {said}" if said else one.why
             failed = one.state == "failed"
             words = words or "its state is not known yet"
-            yield Unready(one.ref, words, failed, one.job, one.standing.over)
+            yield Unready(one.ref, words, failed, one.job, one.observed.over)
 
     def _target(self, step: Step) -> Target:
         key = self.key(step.ref)
@@ -231,7 +231,7 @@ class Readiness:
             target.uid = self._uids.get(key)
         return target
 
-    def _look(self, target: Target, found: Standing) -> None:
+    def _look(self, target: Target, found: ObjectState) -> None:
         if self.targets.is_over(target.job) and target.ref.kind in _WORKLOADS:
             return
         held_up = target.state == "failed"
@@ -247,7 +247,7 @@ class Readiness:
 
     def _turned(self, target: Target) -> None:
         if target.state == "good":
-            ended = target.standing.state == "ended"
+            ended = target.observed.state == "ended"
             self._say(target, "succeeded" if ended else "ready", "")
         elif target.state == "failed":
             self._say(target, "failed", target.why)

@@ -37,13 +37,13 @@ LIMITS: Mapping[str, float] = {
 """Seconds until an object should be ready, by kind. A Job has none: its user sets that."""
 
 
-class Standing(Struct, frozen=True):
+class ObjectState(Struct, frozen=True):
     """How far an object is.
 
     Args:
         state: `ready` for others to build on; `ended` when its work is done, too.
         reason: What it waits for, or why it failed; empty if there is nothing to say.
-        patience: Seconds that this very reason may last; None leaves that to the kind's limit,
+        timeout: Seconds that this very reason may last; None leaves that to the kind's limit,
             infinity means as long as it takes.
         vague: Events may know more.
         over: A run of the object has failed, and nothing but a new one follows.
@@ -51,7 +51,7 @@ class Standing(Struct, frozen=True):
 
     state: State
     reason: str = ""
-    patience: float | None = None
+    timeout: float | None = None
     vague: bool = False
     over: bool = False
 
@@ -61,13 +61,13 @@ class Standing(Struct, frozen=True):
         return self.state in ("ready", "ended")
 
 
-READY = Standing("ready")
+READY = ObjectState("ready")
 
 
-def standing(value: Object) -> Standing:
+def object_state(value: Object) -> ObjectState:
     """How far a live object is. One of a kind without a rule is ready as soon as it is there."""
     if is_going(value):
-        return Standing("waiting", deleting(value))
+        return ObjectState("waiting", deleting(value))
     rule = _RULES.get(value["kind"])
     return rule(value) if rule else READY
 
@@ -111,32 +111,32 @@ def disruption(value: Object) -> str:
     return _joined(_joined(word, explanation), message)
 
 
-def _pod(value: Object) -> Standing:
+def _pod(value: Object) -> ObjectState:
     spec, status = value.get("spec") or {}, status_of(value)
     phase = pods.phase(value)
     if phase == "Succeeded":
-        return Standing("ended")
+        return ObjectState("ended")
     if phase == "Failed":
-        return Standing("failed", _why_failed(value), over=True)
+        return ObjectState("failed", _why_failed(value), over=True)
     if phase == "Unknown" or status.get("reason") == "NodeLost":
         lost = {"status": {"reason": "NodeLost", "message": status.get("message")}}
-        return Standing("waiting", disruption(value) or disruption(lost))
+        return ObjectState("waiting", disruption(value) or disruption(lost))
     if pods.is_ready(value):
         return READY
     if gates := spec.get("schedulingGates"):
         names = ", ".join(str(gate.get("name")) for gate in gates)
-        return Standing("waiting", f"held by the scheduling gate {names}", math.inf)
+        return ObjectState("waiting", f"held by the scheduling gate {names}", math.inf)
     if (unscheduled := pods.unscheduled(value)) is not None:
         told = unscheduled.get("message") or unscheduled.get("reason") or ""
-        return Standing("waiting", f"cannot be scheduled: {told}", math.inf)
+        return ObjectState("waiting", f"cannot be scheduled: {told}", math.inf)
     for found in _containers(value):
         return found
     if not spec.get("nodeName"):
-        return Standing("waiting", "not scheduled yet", vague=True)
-    return Standing("waiting", "the kubelet has not started it yet", vague=True)
+        return ObjectState("waiting", "not scheduled yet", vague=True)
+    return ObjectState("waiting", "the kubelet has not started it yet", vague=True)
 
 
-def _containers(value: Object) -> Iterator[Standing]:
+def _containers(value: Object) -> Iterator[ObjectState]:
     """What keeps the containers of a Pod, the most telling first."""
     inits, others = pods.init_containers(value), pods.containers(value)
     spec = value.get("spec") or {}
@@ -151,30 +151,32 @@ def _containers(value: Object) -> Iterator[Standing]:
         reason, message = waiting.get("reason") or "", waiting.get("message") or ""
         image = images.get(name) or one.get("image")
         if reason in ("InvalidImageName", "ErrImageNeverPull"):
-            yield Standing("failed", _joined(f"container {name}: {reason} {image}", message))
+            yield ObjectState("failed", _joined(f"container {name}: {reason} {image}", message))
         elif reason in ("ErrImagePull", "ImagePullBackOff", "RegistryUnavailable"):
             words = _joined(f"container {name}: cannot pull the image {image}", message)
-            yield Standing("waiting", words, BACKING_OFF)
+            yield ObjectState("waiting", words, BACKING_OFF)
         elif reason == "CrashLoopBackOff":
             ended = (one.get("lastState") or {}).get("terminated") or {}
             words = f"container {name}: keeps crashing{_exit(ended)}"
-            yield Standing("waiting", words, BACKING_OFF)
+            yield ObjectState("waiting", words, BACKING_OFF)
         elif reason == "CreateContainerConfigError":
-            yield Standing("waiting", _joined(f"container {name}: cannot be created", message))
+            yield ObjectState("waiting", _joined(f"container {name}: cannot be created", message))
         elif reason and not pods.is_on_its_way(reason):
-            yield Standing("waiting", _joined(f"container {name}: {reason}", message), BACKING_OFF)
+            yield ObjectState(
+                "waiting", _joined(f"container {name}: {reason}", message), BACKING_OFF
+            )
     for one in inits:
         if pods.is_running(one):
-            yield Standing("waiting", f"init container {one.get('name')} is running")
+            yield ObjectState("waiting", f"init container {one.get('name')} is running")
     for one, waiting in told:
         if waiting:
             reason = waiting.get("reason") or "waiting"
-            yield Standing("waiting", f"container {one.get('name')}: {reason}", vague=True)
+            yield ObjectState("waiting", f"container {one.get('name')}: {reason}", vague=True)
     for one in others:
         if not one.get("ready"):
             ended = pods.terminated(one)
             words = _ended(ended) if ended else "running, but not ready"
-            yield Standing("waiting", f"container {one.get('name')}: {words}")
+            yield ObjectState("waiting", f"container {one.get('name')}: {words}")
 
 
 def _why_failed(value: Object) -> str:
@@ -208,74 +210,74 @@ def _exit(ended: Object) -> str:
     return f"{code} ({reason})" if reason and reason != "Error" else code
 
 
-def _job(value: Object) -> Standing:
+def _job(value: Object) -> ObjectState:
     if jobs.has_succeeded(value):
-        return Standing("ended")
+        return ObjectState("ended")
     if (failed := jobs.failure(value)) is not None:
         words = _joined(failed.get("reason") or "", failed.get("message") or "")
-        return Standing("failed", words or "it failed without a reason", over=True)
+        return ObjectState("failed", words or "it failed without a reason", over=True)
     if jobs.is_suspended(value):
         return READY
     status = status_of(value)
     if status.get("active") or status.get("succeeded"):
         return READY
-    return Standing("waiting", "it has created no Pod yet", vague=True)
+    return ObjectState("waiting", "it has created no Pod yet", vague=True)
 
 
-def _claim(value: Object) -> Standing:
+def _claim(value: Object) -> ObjectState:
     phase = status_of(value).get("phase")
     if phase == "Bound":
         return READY
     if phase == "Lost":
-        return Standing("failed", "its PersistentVolume is lost")
-    return Standing("waiting", "not bound to a PersistentVolume yet", vague=True)
+        return ObjectState("failed", "its PersistentVolume is lost")
+    return ObjectState("waiting", "not bound to a PersistentVolume yet", vague=True)
 
 
-def _namespace(value: Object) -> Standing:
+def _namespace(value: Object) -> ObjectState:
     phase = status_of(value).get("phase")
     if phase == "Terminating":
-        return Standing("failed", "it is being deleted")
-    return READY if phase == "Active" else Standing("waiting", "not active yet")
+        return ObjectState("failed", "it is being deleted")
+    return READY if phase == "Active" else ObjectState("waiting", "not active yet")
 
 
-def _definition(value: Object) -> Standing:
+def _definition(value: Object) -> ObjectState:
     status = status_of(value)
     if is_true(status, "Established"):
         return READY
     if is_false(status, "NamesAccepted"):
         refused = condition(status, "NamesAccepted")
-        return Standing("failed", refused.get("message") or "its names are already in use")
-    return Standing("waiting", "not served by the API server yet")
+        return ObjectState("failed", refused.get("message") or "its names are already in use")
+    return ObjectState("waiting", "not served by the API server yet")
 
 
-def _by(wanted: str) -> Callable[[Object], Standing]:
+def _by(wanted: str) -> Callable[[Object], ObjectState]:
     """The rule of a kind that says in a condition whether it is ready."""
 
-    def rule(value: Object) -> Standing:
+    def rule(value: Object) -> ObjectState:
         found = condition(status_of(value), wanted)
         words = _joined(found.get("reason") or "", found.get("message") or "")
         if found.get("status") == "True":
             return READY
         if found.get("status") == "False":
-            return Standing("waiting", words or f"not {wanted}", _NOT_READY)
-        return Standing("waiting", f"not {wanted} yet")
+            return ObjectState("waiting", words or f"not {wanted}", _NOT_READY)
+        return ObjectState("waiting", f"not {wanted} yet")
 
     return rule
 
 
-def _replicas(value: Object) -> Standing:
+def _replicas(value: Object) -> ObjectState:
     """Deployment, StatefulSet and the like: all replicas are of the newest spec and ready."""
     wanted = (value.get("spec") or {}).get("replicas", 1)
     status = status_of(value)
     if (status.get("observedGeneration") or 0) < (value["metadata"].get("generation") or 0):
-        return Standing("waiting", "its controller has not observed the latest change yet")
+        return ObjectState("waiting", "its controller has not observed the latest change yet")
     ready = min(status.get("updatedReplicas") or 0, status.get("readyReplicas") or 0)
     if ready >= wanted:
         return READY
-    return Standing("waiting", f"{ready} of {wanted} replicas are ready")
+    return ObjectState("waiting", f"{ready} of {wanted} replicas are ready")
 
 
-_RULES: Mapping[str, Callable[[Object], Standing]] = {
+_RULES: Mapping[str, Callable[[Object], ObjectState]] = {
     "CustomResourceDefinition": _definition,
     "Deployment": _replicas,
     "ExternalSecret": _by("Ready"),

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from etcompile.plan.step import ObjectRef
-from etcompile.rollout.reasons import LIMITS, Standing
+from etcompile.rollout.reasons import LIMITS, ObjectState
 
 Key = tuple[str, str, str, str]
 """API version, kind, namespace and name."""
@@ -35,13 +35,26 @@ class Target:
         uid: Its UID; None until it is known.
         goal: Whether to be ready is enough.
         state: `waiting`, `good` or `failed`.
-        standing: How far it is.
+        observed: How far it is.
         reason: What it waits for, or why it failed.
     """
 
     __slots__ = (
-        "began", "goal", "hint", "job", "key", "reason", "ref", "said", "since", "standing",
-        "state", "step", "trouble", "troubled", "uid",
+        "began",
+        "goal",
+        "hint",
+        "job",
+        "key",
+        "observed",
+        "reason",
+        "ref",
+        "said",
+        "since",
+        "state",
+        "step",
+        "trouble",
+        "troubled",
+        "uid",
     )  # fmt: skip
 
     def __init__(
@@ -50,23 +63,23 @@ class Target:
         self.ref, self.key, self.job, self.step, self.goal = ref, key, job, step, goal
         self.uid: str | None = None
         self.state: Literal["waiting", "good", "failed"] = "waiting"
-        self.standing = Standing("waiting")
+        self.observed = ObjectState("waiting")
         self.reason = self.hint = self.said = ""
         self.began = self.since = now
         self.trouble: float | None = None
         self.troubled = now
 
-    def see(self, found: Standing, now: float) -> bool:
+    def see(self, found: ObjectState, now: float) -> bool:
         """Takes note of how far the object is; whether that settles or unsettles it."""
         before = self.state
-        if found.patience == math.inf:
+        if found.timeout == math.inf:
             self.began = now  # its limit does not run while it waits for room
-        if found.patience is not None and found.patience != math.inf:
+        if found.timeout is not None and found.timeout != math.inf:
             self.trouble = now if self.trouble is None else self.trouble
             self.troubled = now
         elif found.good or now - self.troubled > _CALM:
             self.trouble = None
-        self.standing = found
+        self.observed = found
         if found.state == "failed":
             self.state = "failed"
         elif found.state == "ended" or (found.good and self.goal == "ready"):
@@ -81,19 +94,19 @@ class Target:
     @property
     def why(self) -> str:
         """What it waits for, with what an event said if the object itself does not know."""
-        if self.standing.vague and self.hint:
+        if self.observed.vague and self.hint:
             return self.hint
         return self.reason
 
     def over_limit(self, now: float) -> str | None:
         """Why it has waited long enough; None if it has not."""
-        if self.state != "waiting" or self.standing.good:
+        if self.state != "waiting" or self.observed.good:
             return None
-        patience = self.standing.patience
-        if patience == math.inf:
+        timeout = self.observed.timeout
+        if timeout == math.inf:
             return None
-        if self.trouble is not None and patience is not None and now - self.trouble >= patience:
-            return f"{self.why} (for {patience:.0f} s)"
+        if self.trouble is not None and timeout is not None and now - self.trouble >= timeout:
+            return f"{self.why} (for {timeout:.0f} s)"
         limit = LIMITS.get(self.ref.kind)
         if limit is not None and now - self.began >= limit:
             return f"{self.why} (for {limit:.0f} s)"

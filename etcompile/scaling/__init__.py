@@ -6,7 +6,7 @@ Files that are there are read and never written. Nothing is decided here about w
 goes through the same stages that render puts it through, before it is written.
 """
 
-from etcompile.scaling.finding import Chosen, chosen
-from etcompile.scaling.proposing import Proposal, proposal, written
+from etcompile.scaling.proposal import Proposal, proposal, written
+from etcompile.scaling.selection import Chosen, chosen
 
 __all__ = ["Chosen", "Proposal", "chosen", "proposal", "written"]

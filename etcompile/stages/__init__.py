@@ -6,12 +6,12 @@ here.
 """
 
 from etcompile.stages.choices import impossible_choices
-from etcompile.stages.encrypting import KeySource, key_source
+from etcompile.stages.encryption import KeySource, key_source
 from etcompile.stages.environment import Environment, environment
+from etcompile.stages.inputs import loaded, patched
 from etcompile.stages.jobs import JobObjects, job_objects, neighbour_objects, texts_of
 from etcompile.stages.lowering import LoweredDocuments, lowered
-from etcompile.stages.reading import loaded, patched
-from etcompile.stages.telling import credential_notes, divided, ignored_problems, in_order
+from etcompile.stages.reporting import credential_notes, divided, ignored_problems, in_order
 
 __all__ = [
     "Environment",

@@ -20,7 +20,7 @@ from etcompile.model import Intent, Job, Origin, Settings
 from etcompile.model.sizes import STORED_LIMIT
 from etcompile.options import Options
 from etcompile.stages import run
-from etcompile.stages.encrypting import KeySource, filled
+from etcompile.stages.encryption import KeySource, filled
 from etcompile.stages.environment import Environment
 from etcompile.stages.neighbours import declared, may_have_namespace
 

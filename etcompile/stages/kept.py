@@ -51,10 +51,10 @@ def kept(folder: Path) -> Kept:
 
 def _files(folder: Path) -> Iterator[tuple[Path, str]]:
     """The files of ours that may hold an encrypted Secret."""
-    from etcompile.emit.standing import standing  # noqa: PLC0415 - needs a folder to be of use
+    from etcompile.emit.output_state import output_state  # noqa: PLC0415 - needs a folder to be of use
 
     try:
-        found = standing(folder) if folder.is_dir() else None
+        found = output_state(folder) if folder.is_dir() else None
     except OSError:
         return  # told where the folder is written
     for path in sorted(found.ours | found.headed) if found else ():

@@ -15,12 +15,12 @@ from etcompile.model import Member, Role
 from etcompile.model.completion import attempt_name, holder
 from etcompile.model.protocol import INDEX_LABEL, RANK_LABEL, ROLE_LABEL
 from etcompile.model.run_record import RunRecord
-from etcompile.rollout.trouble import State, Trouble, restarts, state, trouble
+from etcompile.rollout.pod_problems import PodProblem, State, pod_problem, restarts, state
 from etcompile.status.values import Replica
 
-_MISSING = Trouble("Missing", "not created yet, or deleted since")
-_SUSPENDED = Trouble("Suspended", "suspended by its spec")
-_NO_POD = Trouble("Pending", "its Job has not created a Pod yet")
+_MISSING = PodProblem("Missing", "not created yet, or deleted since")
+_SUSPENDED = PodProblem("Suspended", "suspended by its spec")
+_NO_POD = PodProblem("Pending", "its Job has not created a Pod yet")
 
 
 _NOTHING_WRITTEN = RunRecord("")
@@ -121,7 +121,7 @@ def made_by(pod: LiveObject) -> str | None:
 
 
 def _of_pod(pod: LiveObject) -> Replica:
-    found = _replica(pod["metadata"]["name"], state(pod), trouble(pod))
+    found = _replica(pod["metadata"]["name"], state(pod), pod_problem(pod))
     return structs.replace(
         found,
         restarts=restarts(pod),
@@ -153,16 +153,16 @@ def _of_job(job: LiveObject, pods: Sequence[LiveObject]) -> Replica:
     return structs.replace(found, restarts=again, created=_created(job))
 
 
-def _failure(condition: Mapping[str, Any], newest: Replica | None) -> Trouble:
+def _failure(condition: Mapping[str, Any], newest: Replica | None) -> PodProblem:
     """Why a Job failed, and what its last Pod died of."""
     said = " ".join((condition.get("message") or "").split())
     if newest is not None and newest.state == "Failed":
-        last = str(Trouble(newest.reason, newest.message))
+        last = str(PodProblem(newest.reason, newest.message))
         said = f"{said}; {last}" if said else last
-    return Trouble(condition.get("reason") or "Failed", said)
+    return PodProblem(condition.get("reason") or "Failed", said)
 
 
-def _replica(name: str, now: State, why: Trouble | None) -> Replica:
+def _replica(name: str, now: State, why: PodProblem | None) -> Replica:
     reason, message = (why.reason, why.message) if why else ("", "")
     return Replica(name, "", now, reason=reason, message=message)
 

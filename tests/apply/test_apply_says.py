@@ -13,8 +13,8 @@ import termios
 import pytest
 
 from apply.kubelet import unschedulable, waiting
-from etcompile.rollout.reasons import standing
-from etcompile.rollout.trouble import trouble
+from etcompile.rollout.pod_problems import pod_problem
+from etcompile.rollout.reasons import object_state
 from specs import launcher, training_job, worker
 
 MERGE = "application/merge-patch+json"
@@ -268,9 +268,9 @@ LOST = {
 def test_a_pod_that_was_preempted_or_whose_node_is_lost_says_so(status, deleting, word, words):
     metadata = {"name": "w-0"} | ({"deletionTimestamp": "2026-01-01T00:00:00Z"} if deleting else {})
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {}, "status": status}
-    assert words in standing(pod).reason
-    assert word in standing(pod).reason
-    found = trouble(pod)
+    assert words in object_state(pod).reason
+    assert word in object_state(pod).reason
+    found = pod_problem(pod)
     assert found.reason == word
     assert words in str(found)
 
@@ -279,7 +279,7 @@ def test_an_exit_code_does_not_hide_that_a_pod_was_preempted():
     ended = {"name": "main", "state": {"terminated": {"exitCode": 143, "reason": "Error"}}}
     status = {"phase": "Failed", "conditions": [DISRUPTED], "containerStatuses": [ended]}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "w-0"}, "status": status}
-    told = standing(pod).reason
+    told = object_state(pod).reason
     assert told.startswith("Preempted: ")
     assert told.endswith("container main ended with exit code 143")
 

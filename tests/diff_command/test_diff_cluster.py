@@ -10,8 +10,8 @@ import etcompile
 from etcompile import emit
 from etcompile.k8s.managedfields import ownership
 from etcompile.kubeapi import ClusterError, connect
-from etcompile.plan.comparing import compared
-from etcompile.plan.planning import Declared, plan
+from etcompile.plan.comparison import compared
+from etcompile.plan.planner import Declared, plan
 from etcompile.plan.step import Plan, reference
 from etcompile.rollout.keys import with_key_pair
 from etcompile.rollout.live import Live

@@ -10,7 +10,7 @@ import yaml
 
 from etcompile import data, emit
 from etcompile.plan.document import read_plan
-from etcompile.plan.planning import Declared, plan
+from etcompile.plan.planner import Declared, plan
 from etcompile.plan.rights import Rights
 from etcompile.plan.show.markdown import LIMIT, markdown
 from etcompile.plan.show.page import page

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from etcompile import emit
-from etcompile.plan.planning import Declared, plan
+from etcompile.plan.planner import Declared, plan
 from etcompile.plan.rights import Rights
 from etcompile.plan.show.page import page
 from etcompile.plan.step import Plan

@@ -22,10 +22,10 @@ OWN_READERS = {
     "emit/directory.py": "writes the output folder",
     "emit/files.py": "writes every other file that the user named",
     "emit/replace.py": "puts the output folder in its place",
-    "emit/standing.py": "looks at what the output folder holds; enters no link",
+    "emit/output_state.py": "looks at what the output folder holds; enters no link",
     "load/revision.py": "writes git's files to a folder of its own",
     "integrations/migrate/files.py": "looks whether the files of a hand-over were edited",
-    "integrations/scaffolding/writing.py": "compares what is there already",
+    "integrations/scaffolding/writer.py": "compares what is there already",
     "cli/outdated.py": "shows how the output folder differs",
     # The user's own access to a cluster, which no repository can name.
     "kubeapi/credentials.py": "reads the token that the kubeconfig names",

@@ -22,7 +22,7 @@ from etcompile.cli.main import _etcompile
 from etcompile.integrations.krm import answer
 from etcompile.options import Options
 from etcompile.plan.document import PlanError, is_plan, plan_value, read_plan
-from etcompile.plan.planning import Declared, plan
+from etcompile.plan.planner import Declared, plan
 from etcompile.plan.rights import Rights
 from mutations.odd import ODD, damaged, paths, put
 

@@ -7,7 +7,7 @@ import pytest
 
 from etcompile import data, emit
 from etcompile.plan.document import PlanError, digest, plan_value, read_plan
-from etcompile.plan.planning import Declared, plan
+from etcompile.plan.planner import Declared, plan
 from etcompile.plan.rights import Rights
 from etcompile.plan.step import ACTIONS, Need, Plan, Until
 from specs import compiled, scale_in, scale_out, training_job

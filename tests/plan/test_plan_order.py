@@ -4,10 +4,10 @@ import random
 from typing import Any
 
 from etcompile import Compilation, emit
-from etcompile.plan.planning import Declared, plan
+from etcompile.plan.planner import Declared, plan
 from etcompile.plan.rights import Rights
+from etcompile.plan.schedule import Schedule, ring, turns
 from etcompile.plan.step import Plan, Step
-from etcompile.plan.turns import Turns, ring, turns
 from specs import compiled, launcher, scale_in, scale_out, training_job, worker
 
 WHOLE = Rights(whole=True, replace=True)
@@ -140,7 +140,7 @@ def test_turns_hand_out_each_step_once_and_only_after_what_it_waits_for() -> Non
         for name in step.after:
             assert order[name] < order[step.id]
     chance = random.Random(1)
-    handed, waiting = Turns(found.steps), list[Step]()
+    handed, waiting = Schedule(found.steps), list[Step]()
     done: list[str] = []
     while not handed.finished:
         waiting += handed.ready()
@@ -155,7 +155,7 @@ def test_turns_hand_out_each_step_once_and_only_after_what_it_waits_for() -> Non
 def test_a_failed_step_holds_back_what_waits_for_it_and_nothing_else() -> None:
     jobs = compiled(training_job("one"), training_job("two"))
     found = between(None, jobs)
-    handed, done = Turns(found.steps), set[str]()
+    handed, done = Schedule(found.steps), set[str]()
     while ready := list(handed.ready()):
         for step in ready:
             if step.id != "create ConfigMap one-config":

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import etcompile
-from etcompile.rollout.trouble import trouble
+from etcompile.rollout.pod_problems import pod_problem
 from etcompile.status import JobStatus, statuses
 from etcompile.status.text import age, not_ready_lines
 from specs import elastic_job, training_job
@@ -225,7 +225,7 @@ def pod(**told: Any) -> dict[str, Any]:
     ],
 )
 def test_what_keeps_a_pod_is_told_in_the_word_kubectl_has_for_it(value, word):
-    found = trouble(value)
+    found = pod_problem(value)
     assert found is not None
     assert found.reason == word
 

@@ -10,7 +10,7 @@ from typing import Protocol
 from etcompile.diagnostics import Diagnostic
 from etcompile.kubeapi import Repeat
 from etcompile.plan.step import Plan
-from etcompile.rollout import Happening, Outcome
+from etcompile.rollout import Outcome, StepEvent
 
 
 class Progress(Protocol):
@@ -19,7 +19,7 @@ class Progress(Protocol):
     def begin(self, plan: Plan) -> None:
         """The plan is about to be done."""
 
-    def tell(self, happening: Happening) -> None:
+    def tell(self, event: StepEvent) -> None:
         """An object has changed its state."""
 
     def repeat(self, repeat: Repeat) -> None:

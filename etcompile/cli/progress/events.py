@@ -10,7 +10,7 @@ from typing import Any, TextIO
 from etcompile.diagnostics import Diagnostic, Severity
 from etcompile.kubeapi import Repeat
 from etcompile.plan.step import ObjectRef, Plan
-from etcompile.rollout import Happening, Outcome
+from etcompile.rollout import Outcome, StepEvent
 from etcompile.rollout.outcome import INTERRUPTED
 
 
@@ -30,16 +30,16 @@ class Events:
         """Says what there is to do."""
         self._write("plan", context=plan.context, counts=plan.counts())
 
-    def tell(self, happening: Happening) -> None:
+    def tell(self, event: StepEvent) -> None:
         """Says that an object has changed its state."""
         self._write(
             "object",
-            datetime.fromtimestamp(happening.moment, UTC),
-            object=_object(happening.ref),
-            job=happening.job,
-            action=happening.action,
-            status=happening.status,
-            reason=happening.reason or None,
+            datetime.fromtimestamp(event.moment, UTC),
+            object=_object(event.ref),
+            job=event.job,
+            action=event.action,
+            status=event.status,
+            reason=event.reason or None,
         )
 
     def repeat(self, repeat: Repeat) -> None:

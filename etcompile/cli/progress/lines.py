@@ -11,7 +11,7 @@ from etcompile.kubeapi import Repeat
 from etcompile.naming import Natural, natural
 from etcompile.plan.show.alike import listed, side, summary
 from etcompile.plan.step import ObjectRef, Plan, Step
-from etcompile.rollout import Happening, Outcome
+from etcompile.rollout import Outcome, StepEvent
 
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _COLOURS = {
@@ -51,10 +51,10 @@ class Lines:
         if not self._quiet:
             self._write(f"{side(plan)}: {summary(plan)}")
 
-    def tell(self, happening: Happening) -> None:
+    def tell(self, event: StepEvent) -> None:
         """Writes a line."""
-        if not self._quiet or happening.status == "failed":
-            self._write(self.line(happening))
+        if not self._quiet or event.status == "failed":
+            self._write(self.line(event))
 
     def repeat(self, repeat: Repeat) -> None:
         """Says that a request is sent again."""
@@ -69,11 +69,11 @@ class Lines:
     def conclude(self, code: int, diagnostics: Sequence[Diagnostic]) -> None:
         """Says nothing: lines are for people, who are told by the diagnostics."""
 
-    def line(self, happening: Happening) -> str:
+    def line(self, event: StepEvent) -> str:
         """A change of state as a line: `Pod ml/bert-worker-0  waiting: cannot be scheduled: …`."""
-        status = self._painted(happening.status, _COLOURS.get(happening.status, ""))
-        reason = f": {happening.reason}" if happening.reason else ""
-        return f"{happening.ref}  {status}{reason}"
+        status = self._painted(event.status, _COLOURS.get(event.status, ""))
+        reason = f": {event.reason}" if event.reason else ""
+        return f"{event.ref}  {status}{reason}"
 
     def ending(self, outcome: Outcome) -> Iterator[str]:
         """How a rollout ended, as lines."""

@@ -18,7 +18,7 @@ from etcompile.diagnostics import Diagnostic
 from etcompile.kubeapi import Repeat
 from etcompile.naming import shortened
 from etcompile.plan.step import WRITES, ObjectRef, Plan
-from etcompile.rollout import Happening, Outcome
+from etcompile.rollout import Outcome, StepEvent
 
 _STYLES = {
     "waiting": "yellow",
@@ -48,7 +48,7 @@ class Table:
         self._lines = lines
         self._console = Console()
         self._lock = threading.Lock()
-        self._rows: dict[ObjectRef, tuple[Happening, float]] = {}
+        self._rows: dict[ObjectRef, tuple[StepEvent, float]] = {}
         self._written: set[ObjectRef] = set()
         self._ready = 0
         self._to_write = 0
@@ -69,22 +69,22 @@ class Table:
         if any(step.action not in ("unchanged", "unmanaged") for step in plan.steps):
             self._live.start()
 
-    def tell(self, happening: Happening) -> None:
+    def tell(self, event: StepEvent) -> None:
         """Changes a row."""
         with self._lock:
-            known = self._rows.get(happening.ref)
+            known = self._rows.get(event.ref)
             since = known[1] if known else time.monotonic()
-            if happening.status in ("created", "updated", "adopted", "released", "deleted"):
-                self._written.add(happening.ref)
-            if happening.status in ("ready", "succeeded"):
+            if event.status in ("created", "updated", "adopted", "released", "deleted"):
+                self._written.add(event.ref)
+            if event.status in ("ready", "succeeded"):
                 self._ready += 1
-            if happening.status in _OVER:
-                self._rows.pop(happening.ref, None)
+            if event.status in _OVER:
+                self._rows.pop(event.ref, None)
             else:
-                self._rows[happening.ref] = (happening, since)
-        if happening.status == "failed":
-            self._console.print(Text.from_ansi(self._lines.line(happening)), soft_wrap=True)
-        if not self._live.is_started and happening.status not in _OVER:
+                self._rows[event.ref] = (event, since)
+        if event.status == "failed":
+            self._console.print(Text.from_ansi(self._lines.line(event)), soft_wrap=True)
+        if not self._live.is_started and event.status not in _OVER:
             self._live.start()
 
     def repeat(self, repeat: Repeat) -> None:
@@ -107,7 +107,7 @@ class Table:
             written, ready, note = len(self._written), self._ready, self._note
         room = max(3, self._console.height - _FRAME)
         longest = max(_NAME, self._console.width - _OTHERS)
-        names = [shortened(str(happening.ref), longest) for happening, _ in rows[:room]]
+        names = [shortened(str(event.ref), longest) for event, _ in rows[:room]]
         grid = Grid(box=None, pad_edge=False, header_style="dim")
         for title, more in (
             ("OBJECT", {"no_wrap": True, "min_width": max(map(len, names), default=0)}),
@@ -121,11 +121,11 @@ class Table:
         # Where a table is too wide, rich takes whole columns away; only reasons may be cut.
         taken = [max(map(len, column), default=0) for column in (names, ages)]
         left = max(_WHY, self._console.width - sum(taken) - _STATE - 3 * _GAP)
-        for name, age, (happening, _) in zip(names, ages, rows, strict=False):
-            style = _STYLES[happening.status]
-            reason = Text(happening.reason)
+        for name, age, (event, _) in zip(names, ages, rows, strict=False):
+            style = _STYLES[event.status]
+            reason = Text(event.reason)
             reason.truncate(left, overflow="ellipsis")
-            grid.add_row(Text(name), Text(happening.status, style), Text(age), reason)
+            grid.add_row(Text(name), Text(event.status, style), Text(age), reason)
         parts: list[object] = [grid] if rows else []
         if len(rows) > room:
             parts.append(Text(f"and {len(rows) - room} more", "dim"))

@@ -6,6 +6,6 @@ needs to know what a cluster has made of it.
 """
 
 from etcompile.integrations.migrate.files import written
-from etcompile.integrations.migrate.migrating import Migrated, migrated
+from etcompile.integrations.migrate.migration import Migrated, migrated
 
 __all__ = ["Migrated", "migrated", "written"]

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from etcompile.frontends import Kind
-from etcompile.integrations.migrate.cleaning import cleaned
+from etcompile.integrations.migrate.cleanup import cleaned
 from etcompile.load import Document
 
 _SEQUENCE = "etcompile.dev/sequence"

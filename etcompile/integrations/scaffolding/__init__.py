@@ -11,7 +11,7 @@ from etcompile.integrations.scaffolding.repository import (
     repository_files,
 )
 from etcompile.integrations.scaffolding.texts import text
-from etcompile.integrations.scaffolding.writing import Existing, existing, write
+from etcompile.integrations.scaffolding.writer import Existing, existing, write
 
 __all__ = [
     "JOBS",

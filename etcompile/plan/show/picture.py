@@ -6,9 +6,9 @@ be done at once.
 
 from etcompile.plan.draw.svg import Words, svg
 from etcompile.plan.graph import GATE, Edge, Graph, Node
+from etcompile.plan.schedule import turns
 from etcompile.plan.show.alike import shown
 from etcompile.plan.step import Plan
-from etcompile.plan.turns import turns
 
 _WORDS = Words(
     title="The plan",

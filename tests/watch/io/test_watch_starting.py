@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from msgspec import structs
 from watched import QUICK, eventually, training_job
 
-from etcompile.status.deriving import statuses
+from etcompile.status.job_status import statuses
 from etcompile.status.text import job_text
 from specs import kubeflow_job, replicas
 from world import of_replicas

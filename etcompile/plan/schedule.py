@@ -18,7 +18,7 @@ _POINT = "\0"
 """What the name of a point starts with, and no step's id."""
 
 
-class Turns:
+class Schedule:
     """Hands out the steps of a plan, each once what it waits for is done.
 
     Not for several threads at once: one thread asks and tells.
@@ -72,7 +72,7 @@ def turns(steps: Iterable[Step]) -> dict[str, int]:
     Args:
         steps: Steps without a ring.
     """
-    handed = Turns(steps)
+    handed = Schedule(steps)
     found: dict[str, int] = {}
     number = 0
     while ready := list(handed.ready()):

@@ -17,7 +17,7 @@ from etcompile.emit.stream import HEADER
 _LOCK = PurePosixPath(LOCK)
 
 
-class Standing(Struct, frozen=True):
+class OutputState(Struct, frozen=True):
     """What a folder holds, as paths relative to it.
 
     Args:
@@ -86,14 +86,14 @@ def compare(directory: Path, files: Mapping[str, str]) -> Comparison:
             diagnostics=(diagnose(codes.OUTPUT_DIRECTORY, None, **reason, advice=advice),)
         )
     try:
-        return compared(directory, standing(directory), wanted)
+        return compared(directory, output_state(directory), wanted)
     except OSError as error:
         place = Location(os.fsdecode(error.filename or directory))
         unread = diagnose(codes.UNREADABLE_FILE, place, reason=error.strerror or str(error))
         return Comparison(diagnostics=(unread,))
 
 
-def standing(target: Path) -> Standing:
+def output_state(target: Path) -> OutputState:
     """What a folder holds; nothing if there is none.
 
     Args:
@@ -103,7 +103,7 @@ def standing(target: Path) -> Standing:
         OSError: something in it cannot be read.
     """
     if not target.exists():
-        return Standing()
+        return OutputState()
     digests, damage = _lock(target)
     ours: set[PurePosixPath] = set()
     foreign: set[PurePosixPath] = set()
@@ -132,7 +132,7 @@ def standing(target: Path) -> Standing:
             else:
                 foreign.add(path)
                 headed.add(path)
-    return Standing(
+    return OutputState(
         frozenset(ours),
         frozenset(foreign),
         frozenset(headed),
@@ -143,7 +143,7 @@ def standing(target: Path) -> Standing:
     )
 
 
-def compared(target: Path, found: Standing, wanted: Mapping[PurePosixPath, bytes]) -> Comparison:
+def compared(target: Path, found: OutputState, wanted: Mapping[PurePosixPath, bytes]) -> Comparison:
     """How what stands in a folder differs from what should.
 
     Args:
@@ -220,7 +220,7 @@ def _is_edited(
     return digests is not None and path in digests and digest(content) != digests[path]
 
 
-def _in_the_way(found: Standing, wanted: Mapping[PurePosixPath, bytes]) -> list[PurePosixPath]:
+def _in_the_way(found: OutputState, wanted: Mapping[PurePosixPath, bytes]) -> list[PurePosixPath]:
     """Foreign entries that stand where a file or a folder of ours must."""
     folders = {folder for path in wanted for folder in path.parents}
     files_and_folders = (wanted.keys() - found.headed) | folders

@@ -16,7 +16,7 @@ from etcompile.model.protocol import JOB_LABEL
 from etcompile.plan import sets
 from etcompile.plan.step import ObjectRef
 from etcompile.rollout.live import Live
-from etcompile.status.deriving import HOSTS, RECORD, is_config, statuses
+from etcompile.status.job_status import HOSTS, RECORD, is_config, statuses
 from etcompile.status.values import JobStatus
 
 _KINDS = (("v1", "ConfigMap"), ("v1", "Pod"), ("batch/v1", "Job"))

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from etcompile.plan.step import Step
 from etcompile.rollout.inventory import Inventories
-from etcompile.rollout.writing import Writer, Written
+from etcompile.rollout.writer import Writer, Written
 
 Phase = Literal["create", "update", "delete"]
 
@@ -45,7 +45,7 @@ class NotWritten(Struct, frozen=True):
     error: BaseException
 
 
-class Workers:
+class WriterPool:
     """Threads that write.
 
     Args:

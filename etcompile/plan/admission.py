@@ -20,7 +20,7 @@ from etcompile.k8s.fieldpath import KeyedPath
 from etcompile.k8s.managedfields import Ownership
 from etcompile.k8s.objects import Object
 from etcompile.model.protocol import ROLE_LABEL
-from etcompile.plan.comparing import PART_OF, compared
+from etcompile.plan.comparison import PART_OF, compared
 from etcompile.plan.noise import same
 from etcompile.plan.places import ABSENT, Raw, changed_at, value_at
 from etcompile.plan.step import ObjectRef

@@ -1,7 +1,7 @@
 """Objects of a cluster as they change, to messages in a queue: one watch a kind and namespace.
 
 A watch is opened when something has to be waited for, lists once, and follows from there; what it
-has seen is told as standings (`reasons`), never as objects, so that thousands of Pods cost little.
+has seen is told as states (`reasons`), never as objects, so that thousands of Pods cost little.
 Events are followed too where an object cannot say itself what it waits for.
 """
 
@@ -16,14 +16,14 @@ from etcompile.k8s.pods import is_half_deleted
 from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.discovery import Resource
 from etcompile.kubeapi.errors import ClusterError
-from etcompile.kubeapi.watching import Watch
+from etcompile.kubeapi.watch import Watch
 from etcompile.plan.step import ObjectRef
 from etcompile.rollout.reasons import (
-    Standing,
+    ObjectState,
     deleted,
     deleting,
     has_rule,
-    standing,
+    object_state,
 )
 
 Place = tuple[str, str, str]
@@ -37,7 +37,7 @@ class Seen(Struct, frozen=True):
         place: Where it is watched.
         name: Its name.
         uid: Its UID.
-        standing: How far it is; None if it is gone.
+        observed: How far it is; None if it is gone.
         going: Why it is not gone yet, if it is being deleted; why it went, if it is gone.
         grace: Seconds that it has to end, if it is being deleted.
         half_deleted: Its deletion was begun and never finished (`k8s.pods.is_half_deleted`).
@@ -46,7 +46,7 @@ class Seen(Struct, frozen=True):
     place: Place
     name: str
     uid: str
-    standing: Standing | None
+    observed: ObjectState | None
     going: str = ""
     grace: int = 0
     half_deleted: bool = False
@@ -265,6 +265,6 @@ def _seen(place: Place, value: Object, *, bare: bool) -> Seen:
     metadata = value["metadata"]
     going = deleting(value) if is_going(value) else ""
     grace = metadata.get("deletionGracePeriodSeconds") or 0
-    found = Standing("ready") if bare else standing(value)
+    found = ObjectState("ready") if bare else object_state(value)
     half = place[:2] == ("v1", "Pod") and is_half_deleted(value)
     return Seen(place, metadata["name"], metadata["uid"], found, going, grace, half)

@@ -8,8 +8,8 @@ from apply.kubelet import ended, ready, unschedulable, waiting
 from etcompile.k8s.serverpath import value_at
 from etcompile.kubeapi.errors import Cause, ClusterError
 from etcompile.plan.step import ObjectRef
-from etcompile.rollout.reasons import Standing, standing
-from etcompile.rollout.refusing import refusal
+from etcompile.rollout.reasons import ObjectState, object_state
+from etcompile.rollout.refusals import refusal
 from etcompile.rollout.targets import Targets
 
 POD = ObjectRef("v1", "Pod", "ml", "w-0")
@@ -36,7 +36,7 @@ def conditions(**given):
 
 
 @pytest.mark.parametrize(
-    ("value", "state", "words", "patience"),
+    ("value", "state", "words", "timeout"),
     [
         (pod(ready()), "ready", "", None),
         (pod(ended()), "ended", "", None),
@@ -71,16 +71,18 @@ def conditions(**given):
         (one("ConfigMap", None), "ready", "", None),
     ],
 )  # fmt: skip
-def test_how_far_an_object_is(value, state, words, patience):
-    found = standing(value)
-    assert (found.state, found.patience) == (state, patience)
+def test_how_far_an_object_is(value, state, words, timeout):
+    found = object_state(value)
+    assert (found.state, found.timeout) == (state, timeout)
     assert words in found.reason
 
 
 def test_an_object_that_is_being_deleted_says_what_keeps_it():
     value = pod(ready())
     value["metadata"] |= {"deletionTimestamp": "now", "finalizers": ["example.com/hold"]}
-    assert standing(value).reason == "it is being deleted, kept by the finalizers example.com/hold"
+    assert (
+        object_state(value).reason == "it is being deleted, kept by the finalizers example.com/hold"
+    )
 
 
 @pytest.fixture
@@ -95,30 +97,30 @@ def target(targets):
 
 def test_a_pod_that_no_node_takes_is_waited_for_as_long_as_it_takes(target):
     for second in range(0, 100_000, 1000):
-        target.see(Standing("waiting", "cannot be scheduled", math.inf), second)
+        target.see(ObjectState("waiting", "cannot be scheduled", math.inf), second)
         assert target.over_limit(second + 999) is None
 
 
 def test_its_limit_runs_once_a_node_has_taken_it(target):
-    target.see(Standing("waiting", "cannot be scheduled", math.inf), 5000.0)
-    target.see(Standing("waiting", "the kubelet has not started it yet"), 5001.0)
+    target.see(ObjectState("waiting", "cannot be scheduled", math.inf), 5000.0)
+    target.see(ObjectState("waiting", "the kubelet has not started it yet"), 5001.0)
     assert target.over_limit(5599.0) is None
     assert "not started it yet (for 600 s)" in target.over_limit(5601.0)
 
 
 def test_a_container_that_crashes_again_and_again_fails_after_two_minutes(target):
-    crash = Standing("waiting", "keeps crashing", 120.0)
+    crash = ObjectState("waiting", "keeps crashing", 120.0)
     for second in range(0, 120, 20):
         target.see(crash, second)
-        target.see(Standing("waiting", "runs, but is not ready"), second + 10)
+        target.see(ObjectState("waiting", "runs, but is not ready"), second + 10)
     target.see(crash, 121.0)
     assert "(for 120 s)" in target.over_limit(121.0)
 
 
 def test_trouble_that_is_over_is_forgotten(target):
-    target.see(Standing("waiting", "cannot pull", 120.0), 0.0)
-    target.see(Standing("ready"), 60.0)
-    target.see(Standing("waiting", "cannot pull", 120.0), 300.0)
+    target.see(ObjectState("waiting", "cannot pull", 120.0), 0.0)
+    target.see(ObjectState("ready"), 60.0)
+    target.see(ObjectState("waiting", "cannot pull", 120.0), 300.0)
     assert target.over_limit(310.0) is None
 
 
@@ -138,7 +140,7 @@ def test_whose_success_is_the_runs(groups, ends, success):
     for name in ("w-0", "w-1", "w-2"):
         ref = ObjectRef("v1", "Pod", "ml", name)
         one = targets.add(ref, ("v1", "Pod", "ml", name), "ml/j", name, 0.0, decides=True)
-        one.see(Standing(ends.get(name, "ready")), 1.0)
+        one.see(ObjectState(ends.get(name, "ready")), 1.0)
     over = [*targets.settled_runs()]
     assert over == ([] if success is None else [("ml/j", success)])
 

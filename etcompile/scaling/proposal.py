@@ -12,8 +12,8 @@ from etcompile.intents.wishes import Change, Wish, change, intent_document, inte
 from etcompile.load import Document, parse
 from etcompile.model import Intent, Job
 from etcompile.options import Options
-from etcompile.scaling.finding import Chosen
-from etcompile.scaling.placing import Place, place
+from etcompile.scaling.placement import Place, place
+from etcompile.scaling.selection import Chosen
 from etcompile.stages import Environment, JobObjects
 
 
@@ -41,7 +41,7 @@ class Proposal(Struct, frozen=True):
     files: tuple[str, ...]
 
 
-class _Standing(Struct, frozen=True):
+class _Current(Struct, frozen=True):
     """A job with its intents, compiled.
 
     Args:
@@ -136,7 +136,7 @@ def _standing(
     options: Options,
     environment: Environment,
     texts: backend.Texts,
-) -> tuple[_Standing | None, list[Diagnostic]]:
+) -> tuple[_Current | None, list[Diagnostic]]:
     """The job of the documents with its intents, and what speaks against it."""
     options = structs.replace(options, settings=environment.settings)
     patched, told = stages.patched(documents, options, environment)
@@ -151,15 +151,15 @@ def _standing(
     folded = intents.fold(job, wishes, any_run=environment.settings.run is not None)
     if job.scaled_role is None:
         # What is wrong with its intents is that it has any.
-        return _Standing(job, job, wishes, JobObjects(None, None, emit.Packed(()), ()), ()), []
+        return _Current(job, job, wishes, JobObjects(None, None, emit.Packed(()), ()), ()), []
     group, _, problems = stages.job_objects(job, wishes, texts, environment, patched.sources)
     told += problems
     if has_errors(told):
         return None, told
-    return _Standing(job, folded.job, wishes, group, tuple(told)), told
+    return _Current(job, folded.job, wishes, group, tuple(told)), told
 
 
-def _place(found: Chosen, now: _Standing, wanted: Change) -> Place:
+def _place(found: Chosen, now: _Current, wanted: Change) -> Place:
     files = [one.origin.locate().file for one in now.wishes]
     namespace = now.job.namespace or "default"
     taken = {

@@ -1,6 +1,6 @@
 """Documents of a cluster to the files of a hand-over: specs, overlay and instructions.
 
-The one function that strings the parts together: `cleaning` and `history` say what was asked
+The one function that strings the parts together: `cleanup` and `history` say what was asked
 for, `workers` what runs, `adoption` what becomes of each object, `handover` what to do.
 """
 
@@ -17,7 +17,7 @@ from etcompile.emit import to_yaml
 from etcompile.frontends import Kind
 from etcompile.frontends.conversion import NotConvertibleError
 from etcompile.integrations.migrate.adoption import fates, is_pod
-from etcompile.integrations.migrate.cleaning import cleaned
+from etcompile.integrations.migrate.cleanup import cleaned
 from etcompile.integrations.migrate.files import marked
 from etcompile.integrations.migrate.handover import instructions
 from etcompile.integrations.migrate.history import History, history

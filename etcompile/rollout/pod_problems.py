@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from etcompile.k8s import pods
 from etcompile.k8s.objects import Object, is_going, status_of
-from etcompile.rollout.reasons import standing
+from etcompile.rollout.reasons import object_state
 
 State = Literal[
     "Missing", "Pending", "Running", "Ready", "Succeeded", "Failed", "Terminating", "Unknown"
@@ -21,7 +21,7 @@ ALIVE: frozenset[State] = frozenset({"Running", "Ready"})
 """The states in which the main container may be at work."""
 
 
-class Trouble(Struct, frozen=True):
+class PodProblem(Struct, frozen=True):
     """What keeps a Pod from being ready.
 
     Args:
@@ -51,13 +51,13 @@ def restarts(pod: Object) -> int:
     return pods.restarts((*pods.init_containers(pod), *pods.containers(pod)))
 
 
-def trouble(pod: Object) -> Trouble | None:
+def pod_problem(pod: Object) -> PodProblem | None:
     """What keeps a Pod from being ready; None if it is ready, or has succeeded."""
     now = state(pod)
     if now in ("Ready", "Succeeded"):
         return None
     word = _word(pod, now)
-    return Trouble(word, standing(pod).reason.removeprefix(f"{word}: "))
+    return PodProblem(word, object_state(pod).reason.removeprefix(f"{word}: "))
 
 
 def _word(pod: Object, now: State) -> str:

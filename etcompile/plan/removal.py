@@ -1,6 +1,6 @@
 """What belongs to a job to the plan that removes it: launchers first, and what others need last.
 
-The counterpart of `planning`: nothing is desired here, so what decides is whose an object is, and
+The counterpart of `planner`: nothing is desired here, so what decides is whose an object is, and
 whether what it holds can be made again.
 """
 
@@ -11,10 +11,10 @@ from msgspec import structs
 from etcompile.k8s.objects import Object
 from etcompile.model.protocol import MANAGER
 from etcompile.plan import claims, protection
-from etcompile.plan.ordering import Draft, ordered
+from etcompile.plan.order import Draft, ordered
 from etcompile.plan.references import references
+from etcompile.plan.schedule import in_turn
 from etcompile.plan.step import REMOVES, ObjectRef, Plan, Step, deletion, reference, release
-from etcompile.plan.turns import in_turn
 
 _SHARED = frozenset({"ConfigMap", "PersistentVolumeClaim", "Secret", "ServiceAccount"})
 _EVERYWHERE = frozenset({"default", "kube-root-ca.crt"})

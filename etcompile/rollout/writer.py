@@ -19,8 +19,8 @@ from etcompile.plan.rights import Rights
 from etcompile.plan.step import Action, ObjectRef, Step
 from etcompile.rollout.keys import wants_key_pair, with_key_pair
 from etcompile.rollout.outcome import Refusal, RefusedError
-from etcompile.rollout.refusing import refusal
-from etcompile.rollout.sharing import shared
+from etcompile.rollout.refusals import refusal
+from etcompile.rollout.shared_fields import shared
 
 _NOTHING_YET = "1"
 """A resourceVersion that no object has: with it, a server-side apply creates or fails. A plain

@@ -14,10 +14,10 @@ from etcompile.k8s.objects import Object
 from etcompile.model.protocol import MANAGER
 from etcompile.plan import claims
 from etcompile.plan.classes import created
-from etcompile.plan.ordering import Draft, ordered
-from etcompile.plan.removing import removal
+from etcompile.plan.order import Draft, ordered
+from etcompile.plan.removal import removal
+from etcompile.plan.schedule import in_turn
 from etcompile.plan.step import Plan, Step, deletion, reference
-from etcompile.plan.turns import in_turn
 
 _REASON = "its job is run again"
 _KNOWN = frozenset({"done", "phase", "record"})
@@ -70,7 +70,7 @@ def restart(
         job: The job's title.
         waits: The names of Pods that wait, each with those of the Pods it waits for.
         config: The UID of the ConfigMap that declares the job.
-        applied: Whether etcompile has applied the job (`removing.removal`).
+        applied: Whether etcompile has applied the job (`removal.removal`).
         adopt: Also Pods that another tool looks after, or that other people made.
         context: The cluster's context, if there is one.
         namespace: The namespace of objects that name none.

@@ -15,22 +15,22 @@ from etcompile.operations.targets import not_found
 from etcompile.plan.claims import is_member
 from etcompile.plan.classes import PRUNES
 from etcompile.plan.live import LiveObjects
-from etcompile.plan.planning import plan
-from etcompile.plan.removing import EMPTY_INVENTORY, removal
+from etcompile.plan.planner import plan
+from etcompile.plan.removal import EMPTY_INVENTORY, removal
 from etcompile.plan.rights import Rights
 from etcompile.plan.room import Read, with_room
+from etcompile.plan.schedule import ring
 from etcompile.plan.sets import JobSet
 from etcompile.plan.step import IDLE, REMOVES, ObjectRef, Plan, Step, deletion, reference
-from etcompile.plan.targeting import targeted
-from etcompile.plan.turns import ring
+from etcompile.plan.targets import targeted
 from etcompile.rollout.dryrun import DryRun, under_another_name
 from etcompile.rollout.inventory import members_left
 from etcompile.rollout.live import Live
 from etcompile.rollout.orphans import Orphan, orphans
 from etcompile.rollout.outcome import INPUT
 from etcompile.rollout.preflight import unusable_namespaces
-from etcompile.rollout.reasons import Standing, has_rule, standing
-from etcompile.rollout.refusing import quota_of
+from etcompile.rollout.reasons import ObjectState, has_rule, object_state
+from etcompile.rollout.refusals import quota_of
 from etcompile.rollout.targets import Key
 
 
@@ -79,7 +79,7 @@ def _proposal(
     references += [reference(value) for group in compilation.groups for value in group.generated]
     server = DryRun(cluster)
     beyond: dict[tuple[str, str, str, str], Object] = {}
-    seen: dict[Key, Standing] = {}
+    seen: dict[Key, ObjectState] = {}
     made = plan(
         declared,
         _once(live, sets, references, seen, beyond),
@@ -226,7 +226,7 @@ def _once(
     live: LiveObjects,
     sets: Inventories,
     references: list[ObjectRef],
-    seen: dict[Key, Standing],
+    seen: dict[Key, ObjectState],
     beyond: dict[tuple[str, str, str, str], Object],
 ) -> Iterator[Object]:
     """The live objects: those of the desired names, and members of the inventories beyond.
@@ -266,11 +266,11 @@ def acyclic(proposal: Proposal) -> Proposal:
     return proposal
 
 
-def note(value: Object, seen: dict[Key, Standing]) -> None:
+def note(value: Object, seen: dict[Key, ObjectState]) -> None:
     """Notes how far a live object is."""
     if has_rule(value["kind"]):
         ref = reference(value)
-        seen[value["apiVersion"], ref.kind, ref.namespace or "", ref.name] = standing(value)
+        seen[value["apiVersion"], ref.kind, ref.namespace or "", ref.name] = object_state(value)
 
 
 def place_of(ref: ObjectRef, namespace: str) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """Steps to the same steps with what each waits for.
 
-Waves are not here (`etcompile.plan.turns`): these are the reasons that an object has for itself.
+Waves are not here (`etcompile.plan.schedule`): these are the reasons that an object has for itself.
 It names another one in its spec, or training wants it so (reference/gitops.md 4.3): a worker is
 ready before the host list names it, and has drained after the list has dropped it before it goes.
 """

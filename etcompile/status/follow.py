@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from etcompile.k8s.objects import LiveObject
 from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.errors import ClusterError
-from etcompile.kubeapi.watching import Event, Watch
+from etcompile.kubeapi.watch import Event, Watch
 from etcompile.model.protocol import JOB_LABEL
-from etcompile.status.asking import Seen, Source, key
+from etcompile.status.reader import Seen, Source, key
 
 _TOGETHER = 0.1
 """Seconds within which changes count as one."""

@@ -1,8 +1,8 @@
 """Desired and live objects to a plan: what to do about each, why, and in what order.
 
-The one function that strings the parts together: `comparing` says which fields seem to differ,
-`admitted` which of them the API server would change, `classes` what follows for one object,
-`ordering` what waits for what, `turns` whose turn it is.
+The one function that strings the parts together: `comparison` says which fields seem to differ,
+`admission` which of them the API server would change, `classes` what follows for one object,
+`order` what waits for what, `schedule` whose turn it is.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -13,13 +13,13 @@ from etcompile.k8s import pods
 from etcompile.k8s.objects import Object, is_going
 from etcompile.model.protocol import JOB_LABEL
 from etcompile.plan import claims
-from etcompile.plan.admitted import Ask, Doubt
+from etcompile.plan.admission import Ask, Doubt
 from etcompile.plan.classes import created, judged, left_over, seeming, unchanged
 from etcompile.plan.mounts import Mounts
-from etcompile.plan.ordering import Draft, ordered
+from etcompile.plan.order import Draft, ordered
 from etcompile.plan.rights import Rights
+from etcompile.plan.schedule import in_turn, ring
 from etcompile.plan.step import IDLE, ObjectRef, Plan, Step, reference
-from etcompile.plan.turns import in_turn, ring
 
 Key = tuple[str, str, str, str]
 
@@ -73,7 +73,7 @@ def plan(
 
     Returns:
         The plan. If its steps wait for each other in a ring, they are in no particular order, and
-        `etcompile.plan.turns.ring` tells so.
+        `etcompile.plan.schedule.ring` tells so.
     """
     rights = rights or Rights()
     groups = list(desired)

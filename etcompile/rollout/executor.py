@@ -16,19 +16,19 @@ from etcompile.k8s.objects import Object
 from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.model.protocol import JOB_LABEL
-from etcompile.plan.ordering import DRAIN, drains
+from etcompile.plan.order import DRAIN, drains
+from etcompile.plan.schedule import Schedule
 from etcompile.plan.step import MAKES, ObjectRef, Plan, Step
-from etcompile.plan.turns import Turns
 from etcompile.rollout.inventory import Inventories, members_left
-from etcompile.rollout.outcome import Happening, Outcome, Refusal, RefusedError, Status
+from etcompile.rollout.outcome import Outcome, Refusal, RefusedError, Status, StepEvent
 from etcompile.rollout.readiness import Readiness
-from etcompile.rollout.reasons import BARRIERS, Standing, deleting
-from etcompile.rollout.refusing import may_pass, refusal
+from etcompile.rollout.reasons import BARRIERS, ObjectState, deleting
+from etcompile.rollout.refusals import may_pass, refusal
 from etcompile.rollout.targets import Key, Target
 from etcompile.rollout.waits import Waiting, Waits
-from etcompile.rollout.watching import Broken, Hint, Listed, Message, Seen
-from etcompile.rollout.workers import NotWritten, Phase, Workers, Wrote
-from etcompile.rollout.writing import Writer
+from etcompile.rollout.watches import Broken, Hint, Listed, Message, Seen
+from etcompile.rollout.writer import Writer
+from etcompile.rollout.writer_pool import NotWritten, Phase, WriterPool, Wrote
 
 Wait = Literal["ready", "complete", "none"]
 _TICK = 0.25
@@ -83,8 +83,8 @@ class Rollout:
         writer: Writer,
         sets: Inventories,
         choices: Choices,
-        tell: Callable[[Happening], None],
-        seen: Mapping[Key, Standing] | None = None,
+        tell: Callable[[StepEvent], None],
+        seen: Mapping[Key, ObjectState] | None = None,
         deciding: Mapping[str, tuple[tuple[str, ...], ...]] | None = None,
         kept: Mapping[str, Sequence[ObjectRef]] | None = None,
     ) -> None:
@@ -95,7 +95,7 @@ class Rollout:
         self._tell = tell
         self._kept = members_left(plan) if kept is None else kept
         self._queue: queue.SimpleQueue[Message | Wrote | NotWritten | _Stop] = queue.SimpleQueue()
-        self._turns = Turns(plan.steps)
+        self._turns = Schedule(plan.steps)
         self._objects = Readiness(
             cluster,
             plan,
@@ -106,7 +106,7 @@ class Rollout:
             seen=seen or {},
             deciding=(deciding or {}) if choices.wait == "complete" else {},
         )
-        self._workers = Workers(writer, sets, choices.concurrency, self._queue.put)
+        self._workers = WriterPool(writer, sets, choices.concurrency, self._queue.put)
         self._held: list[tuple[float, Step, Phase]] = []
         self._held_since: dict[str, float] = {}
         self._held_by: dict[str, str] = {}
@@ -342,7 +342,7 @@ class Rollout:
     def _see(self, seen: Seen) -> None:
         for task in self._waits.on((*seen.place, seen.name)):
             task.why = seen.going or task.why
-            if seen.standing is None or (task.uid is not None and seen.uid != task.uid):
+            if seen.observed is None or (task.uid is not None and seen.uid != task.uid):
                 self._vanish(task)
             elif task.what == "gone" and seen.half_deleted:
                 self._ask_again(task.step)
@@ -381,13 +381,13 @@ class Rollout:
         for task in self._waits.on(key):
             if task.what == "ready":
                 target = self._objects.targets.get(key)
-                if target is not None and (target.state == "good" or target.standing.good):
+                if target is not None and (target.state == "good" or target.observed.good):
                     self._finish(task.step)
                 elif target is not None and target.state == "failed":
                     self._break(task.step, f"{target.ref} is not ready: {target.why}")
             elif task.what == "drained":
                 seen = self._objects.seen(key)
-                if seen and seen.standing and seen.standing.state in ("ended", "failed"):
+                if seen and seen.observed and seen.observed.state in ("ended", "failed"):
                     self._finish(task.step)
 
     def _look_at_the_clock(self, now: float) -> None:
@@ -473,7 +473,7 @@ class Rollout:
             ref, action, job = about.ref, about.action, about.job
         else:
             ref, action, job = about.ref, "wait", about.job
-        self._tell(Happening(ref, action, status, reason, job, time.time()))
+        self._tell(StepEvent(ref, action, status, reason, job, time.time()))
 
 
 def _later(plan: Plan) -> dict[str | None, int]:

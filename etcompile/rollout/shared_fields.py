@@ -13,7 +13,7 @@ from typing import Any
 from etcompile.k8s.managedfields import Ownership
 from etcompile.k8s.serverpath import place
 from etcompile.kubeapi.errors import ClusterError
-from etcompile.plan.comparing import compared
+from etcompile.plan.comparison import compared
 
 _NOBODY = Ownership(None, (), known=False)
 
