@@ -220,7 +220,8 @@ benchmarks/apply.py`. Measured on {date}, on {os.cpu_count()} cores ({platform.s
 def kubectls(plane: ControlPlane) -> dict[str, str]:
     """By version: the one built with the API server, and the one on PATH."""
     found = {}
-    for path in filter(None, (plane.kubectl, shutil.which("kubectl"))):
+    built = plane.binaries / "kubectl"
+    for path in filter(None, (built if built.exists() else None, shutil.which("kubectl"))):
         told = subprocess.run(
             [path, "version", "--client"], capture_output=True, text=True, check=True
         ).stdout
