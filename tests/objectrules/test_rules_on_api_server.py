@@ -52,10 +52,16 @@ def test_what_the_server_takes_by_an_exception_is_taken_too(control_plane):
     for field in ("dataSource", "dataSourceRef"):
         for reference in (
             *({"kind": "Foo"}, {"kind": "Foo", "name": "a"}, {"kind": "PersistentVolumeClaim"}),
-            *({"name": "a"}, {"apiGroup": "a.b", "kind": "Foo"}, {}),
+            *({"name": "a"}, {"apiGroup": "a.b", "kind": "Foo"}, {}, {"namespace": "default"}),
+            {"kind": "Foo", "name": "a", "namespace": "default"},
         ):
             claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "a"}}
             assert_agreed(cluster, {**claim, "spec": {**ask, field: reference}})
+    source = {"kind": "PersistentVolumeClaim", "name": "a"}
+    for other in ({"name": "b"}, {"name": "a"}, {"name": "b", "namespace": "default"}):
+        fields = {"dataSource": source, "dataSourceRef": {**source, **other}}
+        claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "a"}}
+        assert_agreed(cluster, {**claim, "spec": {**ask, **fields}})
     cluster.close()
 
 

@@ -19,7 +19,7 @@ from etcompile.k8s.validation.objects.checks import (
     subdomain,
 )
 from etcompile.k8s.validation.objects.kind import Kind
-from etcompile.k8s.validation.rule import Broken, Rule, Subject
+from etcompile.k8s.validation.rule import Broken, Check, Rule, Subject
 
 _MODES = ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod")
 _VOLUME_FIELDS = (
@@ -95,17 +95,29 @@ def _bad_reference(value: Mapping[str, Any], _: Subject) -> Iterator[Broken]:
         yield Broken(("apiGroup",), {"problem": f"'{group}' is not a DNS subdomain"})
 
 
+def _bad_reference_here(value: Mapping[str, Any], subject: Subject) -> Iterator[Broken]:
+    """The API server leaves out one with a namespace: CrossNamespaceVolumeDataSource is off."""
+    if not value.get("namespace"):
+        yield from _bad_reference(value, subject)
+
+
+def _two_sources(spec: Mapping[str, Any], subject: Subject) -> bool:
+    reference = spec.get("dataSourceRef")
+    is_left_out = isinstance(reference, dict) and bool(reference.get("namespace"))
+    return not is_left_out and claims.two_sources(spec, subject)
+
+
 def _kept_reference(value: Mapping[str, Any], subject: Subject) -> Iterator[Broken]:
     """The API server leaves out a dataSource of a claim that is of no kind it knows."""
     if (value.get("apiGroup") or None, value.get("kind")) in _KNOWN:
         yield from _bad_reference(value, subject)
 
 
-def _reference(path: str, *, kept: bool) -> Rule:
+def _reference(path: str, check: Check) -> Rule:
     """A reference to what a claim is filled from."""
     return Rule(
         path,
-        _bad_reference if kept else _kept_reference,
+        check,
         "{problem}",
         breaks="{kind: PersistentVolumeClaim}",
         takes="{kind: PersistentVolumeClaim, name: a}",
@@ -140,11 +152,11 @@ def claim(path: str, *, in_template: bool = False) -> tuple[Rule, ...]:
             on=(str, int, float),
         ),
         subdomain(f"{path}.volumeAttributesClassName", empty=True),
-        _reference(f"{path}.dataSource", kept=in_template),
-        _reference(f"{path}.dataSourceRef", kept=True),
+        _reference(f"{path}.dataSource", _bad_reference if in_template else _kept_reference),
+        _reference(f"{path}.dataSourceRef", _bad_reference if in_template else _bad_reference_here),
         Rule(
             path,
-            claims.two_sources,
+            claims.two_sources if in_template else _two_sources,
             "dataSource and dataSourceRef name two different objects",
             breaks="{accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}},"
             " dataSource: {kind: PersistentVolumeClaim, name: a},"
