@@ -47,16 +47,19 @@ def meant_version(api_version: str, name: str) -> str | None:
         api_version: The version as written.
         name: The kind.
     """
-    import difflib  # noqa: PLC0415 - only a complaint needs it
-
     group, slash, version = api_version.lower().rpartition("/")
     for kind in sorted(_named(name), key=lambda kind: not kind.api_version.endswith(f"/{version}")):
         own = _group(kind.api_version)
         brand = max(own.split("."), key=len)
-        near = difflib.SequenceMatcher(None, group, own).ratio() >= _NEAR
-        if not slash or near or brand in group.split("."):
+        if not slash or brand in group.split(".") or _is_near(group, own):
             return kind.api_version
     return None
+
+
+def _is_near(group: str, own: str) -> bool:
+    import difflib  # noqa: PLC0415 - only a complaint needs it
+
+    return difflib.SequenceMatcher(None, group, own).ratio() >= _NEAR
 
 
 def kinds_of(group: str) -> tuple[str, ...]:
