@@ -133,6 +133,12 @@ def makers(live: Object) -> str:
     return ", ".join(names) or "somebody else"
 
 
+def managers(live: Object) -> frozenset[str]:
+    """The field managers of an object."""
+    entries = live["metadata"].get("managedFields") or ()
+    return frozenset(str(entry.get("manager")) for entry in entries)
+
+
 def stranger(live: Object, manager: str) -> str | None:
     """Who made an object that none of our programs has ever written; None if one has.
 
@@ -143,8 +149,7 @@ def stranger(live: Object, manager: str) -> str | None:
         live: The object.
         manager: Our field manager.
     """
-    entries = live["metadata"].get("managedFields") or ()
-    names = {str(entry.get("manager")) for entry in entries}
+    names = managers(live)
     return makers(live) if names and not names & {manager, *OUR_PROGRAMS} else None
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable
 from msgspec import structs
 
 from etcompile.k8s.objects import Object
-from etcompile.model.protocol import MANAGER
+from etcompile.model.protocol import MANAGER, config_name
 from etcompile.plan import claims, protection
 from etcompile.plan.order import Draft, ordered
 from etcompile.plan.references import references
@@ -30,6 +30,7 @@ def removal(
     *,
     adopt: bool = False,
     applied: Collection[str] = (),
+    declared: Collection[tuple[str, str, str, str]] = (),
     context: str | None = None,
     reason: str = "its job is deleted",
 ) -> Plan:
@@ -40,18 +41,29 @@ def removal(
         wave: The wave of an object (`etcompile.emit.wave`).
         adopt: Delete also what another tool looks after.
         applied: The titles of the jobs that etcompile has applied. What etcompile never wrote is
-            not theirs, whatever its labels say; all objects of a job that another tool applied
-            from rendered files are such.
+            not theirs, whatever its labels say. Another job was applied by whoever wrote its
+            ConfigMap, and what neither wrote is not its own.
+        declared: The keys (`ObjectRef.key`) of objects that files declare: these are theirs,
+            whoever has applied them.
         context: The cluster's context, if there is one.
         reason: Why the objects are deleted, in plain words.
     """
     found = list(belongings)
     uids = {value["metadata"].get("uid") for _, value in found}
+    appliers = {
+        job: claims.managers(value)
+        for job, value in found
+        if value["kind"] == "ConfigMap"
+        and value["metadata"]["name"] == config_name(job.rpartition("/")[2])
+    }
     drafts, left = [], []
     for job, value in found:
         step = structs.replace(_step(value, uids, reason, adopt=adopt), job=job)
-        if step.action in REMOVES and job in applied and not adopt:
-            step = _of_strangers(step, value)
+        if step.action in REMOVES and not adopt:
+            if job in applied:
+                step = _of_strangers(step, value)
+            elif step.ref.key not in declared and not value["metadata"].get("ownerReferences"):
+                step = _of_strangers(step, value, appliers.get(job, frozenset()))
         if step.action == "unmanaged":
             left.append(step)
         else:
@@ -89,9 +101,15 @@ def left_beside(live: Object, job: str | None) -> Step:
     return structs.replace(deletion(live, words), action="unmanaged", job=job)
 
 
-def _of_strangers(step: Step, live: Object) -> Step:
-    """The deletion of an object, unless somebody else made it and copied the labels of a job."""
-    maker = claims.stranger(live, MANAGER)
+def _of_strangers(step: Step, live: Object, appliers: frozenset[str] = frozenset()) -> Step:
+    """The deletion of an object, unless somebody else made it and copied the labels of a job.
+
+    Args:
+        step: The deletion.
+        live: The object.
+        appliers: The field managers of those who applied the job, if etcompile did not.
+    """
+    maker = None if claims.managers(live) & appliers else claims.stranger(live, MANAGER)
     words = f"{maker} made it, with labels of the job"
     return structs.replace(step, action="unmanaged", reasons=(words,)) if maker else step
 

@@ -228,3 +228,21 @@ def test_whatever_the_job_used_and_leaves_is_named(
     again = run("delete", "jobs")
     assert f"kept: Secret {namespace}/wandb ({ours})" in again.stderr
     assert {"Secret/wandb", "ConfigMap/settings", "PersistentVolumeClaim/data"} <= objects().keys()
+
+
+def test_copies_with_the_labels_of_a_job_that_is_not_there_are_kept(
+    run, write, control_plane, namespace, writes
+):
+    write(training_job(replicas=1))
+    root = f"/api/v1/namespaces/{namespace}"
+    metadata = {"name": "copy", "labels": {"etcompile.dev/job": "mnist"}}
+    service = {"metadata": metadata, "spec": {"ports": [{"port": 80}]}}
+    control_plane.ask("POST", f"{root}/services?fieldManager=kubectl-expose", service)
+    data = {"metadata": metadata, "data": {"a": "1"}}
+    control_plane.ask("POST", f"{root}/configmaps?fieldManager=kubectl-create", data)
+    for options in (("jobs",), ("--job", "mnist")):
+        done = run("delete", *options)
+        assert done.returncode == 0, done.stdout + done.stderr
+        for maker in ("kubectl-expose", "kubectl-create"):
+            assert f"{maker} made it, with labels of the job" in done.stderr
+    assert writes() == []
