@@ -161,6 +161,7 @@ _NEEDED: dict[str, tuple[str, ...]] = {
 """Fields that the API server demands and the OpenAPI document does not."""
 
 _OPTIONAL: dict[str, tuple[str, ...]] = {
+    "apiextensions.v1.CustomResourceDefinitionVersion": ("served",),
     "batch.v1.PodFailurePolicy": ("rules",),
     "batch.v1.PodFailurePolicyOnPodConditionsPattern": ("status",),
     "core.v1.LimitRangeSpec": ("limits",),

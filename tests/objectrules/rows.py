@@ -10,6 +10,7 @@ import yaml
 from msgspec import Struct
 
 from etcompile.k8s.validation.objects import FAMILIES, Kind, metadata_rules
+from etcompile.k8s.validation.objects.metadata import LOOSE_GROUPS
 from etcompile.k8s.validation.rule import Rule
 
 _CUSTOM = Kind(
@@ -62,7 +63,9 @@ def rows() -> Iterator[Row]:
         if kind.form not in seen or kind is _CUSTOM:
             seen.add(kind.form)
             namespaced = kind.names[0] != "v1/Namespace"
-            rules += metadata_rules(kind.form, custom=kind is _CUSTOM, namespaced=namespaced)
+            group = kind.names[0].rpartition("/")[0].rpartition("/")[0]
+            custom = kind is _CUSTOM or group in LOOSE_GROUPS
+            rules += metadata_rules(kind.form, custom=custom, namespaced=namespaced)
         for rule in rules:
             yield Row(
                 kind.names[0], rule, _set(kind, rule, rule.breaks), _set(kind, rule, rule.takes)

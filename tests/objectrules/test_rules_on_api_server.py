@@ -4,7 +4,7 @@ import etcompile
 from controlplane.binaries import version
 from etcompile.k8s.validation.objects import object_problems
 from mutations.cluster import Cluster
-from objectrules.rows import rows
+from objectrules.rows import kinds, read, rows
 
 MINOR = int(version().split(".")[1])
 
@@ -63,6 +63,22 @@ def test_what_the_server_takes_by_an_exception_is_taken_too(control_plane):
         claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "a"}}
         assert_agreed(cluster, {**claim, "spec": {**ask, **fields}})
     cluster.close()
+
+
+def test_a_finalizer_without_a_domain_is_what_the_server_takes_it_for(control_plane):
+    cluster, wrong, held = Cluster(control_plane), [], 0
+    for kind in kinds():
+        value = read(kind.example)
+        if not cluster.serves(value) or cluster.refusal(value):
+            continue
+        held += 1
+        value["metadata"]["finalizers"] = ["mine"]
+        said = cluster.refusal(value)
+        if bool(said) is not any(object_problems(value, MINOR)):
+            wrong.append(f"{kind.names[0]}: {said}")
+    cluster.close()
+    assert wrong == []
+    assert held > 20
 
 
 def assert_agreed(cluster, value):

@@ -94,7 +94,7 @@ def metadata_rules(form: str, *, custom: bool, namespaced: bool) -> tuple[Rule, 
 
     Args:
         form: What its names must be, as in `Kind`.
-        custom: Whether it is a custom resource.
+        custom: Whether it is a custom resource, or one that is held to the same rules.
         namespaced: Whether its namespace means anything.
     """
     loose = custom or form == "loose"
@@ -116,5 +116,6 @@ def _table(api_version: str, kind: str, *, namespaced: bool) -> Tree:
     group = api_version.rpartition("/")[0]
     custom = "." in group and not group.endswith(".k8s.io")
     form = found.form if found else "subdomain" if custom else "loose"
+    custom = custom or group in metadata.LOOSE_GROUPS
     rules = metadata_rules(form, custom=custom, namespaced=namespaced)
     return tree((*rules, *(found.rules if found else ())))

@@ -13,6 +13,13 @@ from etcompile.k8s.validation.rule import Broken, Rule, Subject
 
 ANNOTATIONS_LIMIT = 256 * 1024
 """Bytes: keys and values of all annotations of one object."""
+LOOSE_GROUPS = frozenset(
+    (
+        *("admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io"),
+        *("coordination.k8s.io", "node.k8s.io", "policy"),
+    )
+)
+"""API groups of Kubernetes that take a finalizer without a domain, as custom resources do."""
 _FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 
 
