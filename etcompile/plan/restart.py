@@ -87,7 +87,15 @@ def restart(
             reason = "the job does not declare it"
             left.append(structs.replace(deletion(value, reason), action="unmanaged", job=job))
     jobs = (job,) if applied else ()
-    removed = removal(going, wave, adopt=adopt, applied=jobs, context=context, reason=_REASON).steps
+    removed = removal(
+        going,
+        wave,
+        adopt=adopt,
+        applied=jobs,
+        declared={ref.key for ref in wanted},
+        context=context,
+        reason=_REASON,
+    ).steps
     steps = [_refused(step) if step.action == "unmanaged" else step for step in removed]
     member = job if applied else None
     there = {reference(value) for _, value in going}
