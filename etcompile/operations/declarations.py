@@ -7,7 +7,7 @@ from etcompile.k8s.objects import Object
 from etcompile.plan import inventory
 from etcompile.plan.live import LiveObjects
 from etcompile.plan.planner import Declared
-from etcompile.plan.step import ObjectRef, reference
+from etcompile.plan.step import ObjectKey, ObjectRef, reference
 
 
 def declarations(
@@ -55,7 +55,7 @@ class Inventories:
         self.wanted: dict[str | None, str] = {}
         """Of all, also those that are still to be made."""
         self._parents: list[Object] = []
-        parents: dict[tuple[str, str, str, str], tuple[ObjectRef, str | None]] = {}
+        parents: dict[ObjectKey, tuple[ObjectRef, str | None]] = {}
         for group in compilation.groups:
             if group.name:
                 ref = inventory.parent(group.name, group.namespace or live.namespace)

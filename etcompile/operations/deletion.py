@@ -75,10 +75,7 @@ def delete_proposal(
         emit.wave,
         adopt=adopt,
         applied=applied,
-        declared={
-            structs.replace(ref, namespace=ref.namespace or cluster.namespace).key
-            for ref in map(reference, compiled)
-        },
+        declared={reference(value).key_in(cluster.namespace) for value in compiled},
         context=cluster.context or cluster.server,
     )
     used = _used(cluster, [*(value for _, value in found), *compiled], plan, loose)

@@ -21,7 +21,7 @@ from etcompile.plan.rights import Rights
 from etcompile.plan.room import Read, with_room
 from etcompile.plan.schedule import ring
 from etcompile.plan.sets import JobSet
-from etcompile.plan.step import IDLE, REMOVES, ObjectRef, Plan, Step, deletion, reference
+from etcompile.plan.step import IDLE, REMOVES, ObjectKey, ObjectRef, Plan, Step, deletion, reference
 from etcompile.plan.targets import targeted
 from etcompile.rollout.dryrun import DryRun, under_another_name
 from etcompile.rollout.inventory import members_left
@@ -78,7 +78,7 @@ def _proposal(
     references = [reference(value) for value in compilation.in_order()]
     references += [reference(value) for group in compilation.groups for value in group.generated]
     server = DryRun(cluster)
-    beyond: dict[tuple[str, str, str, str], Object] = {}
+    beyond: dict[ObjectKey, Object] = {}
     seen: dict[Key, ObjectState] = {}
     made = plan(
         declared,
@@ -227,7 +227,7 @@ def _once(
     sets: Inventories,
     references: list[ObjectRef],
     seen: dict[Key, ObjectState],
-    beyond: dict[tuple[str, str, str, str], Object],
+    beyond: dict[ObjectKey, Object],
 ) -> Iterator[Object]:
     """The live objects: those of the desired names, and members of the inventories beyond.
 
@@ -237,10 +237,10 @@ def _once(
     for value in live.get(named):
         note(value, seen)
         yield value
-    declared = {place_of(ref, live.namespace) for ref in named}
+    declared = {ref.key_in(live.namespace) for ref in named}
     for value in sets.members(live):
         ref = reference(value)
-        if place_of(ref, live.namespace) not in declared:
+        if ref.key_in(live.namespace) not in declared:
             beyond[ref.key] = value
             yield value
 
@@ -271,8 +271,3 @@ def note(value: Object, seen: dict[Key, ObjectState]) -> None:
     if has_rule(value["kind"]):
         ref = reference(value)
         seen[value["apiVersion"], ref.kind, ref.namespace or "", ref.name] = object_state(value)
-
-
-def place_of(ref: ObjectRef, namespace: str) -> tuple[str, ...]:
-    """What tells an object from others in a cluster whose default namespace this is."""
-    return ref.group, ref.kind, ref.namespace or namespace, ref.name

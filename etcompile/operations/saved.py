@@ -7,7 +7,7 @@ from etcompile.diagnostics import Location, codes, diagnose
 from etcompile.k8s.objects import Object
 from etcompile.kubeapi import Cluster
 from etcompile.load import access, parse
-from etcompile.operations.planner import acyclic, note, place_of
+from etcompile.operations.planner import acyclic, note
 from etcompile.operations.proposal import ImpossibleError, Proposal, Result
 from etcompile.plan.classes import matched
 from etcompile.plan.document import PlanError, read_plan
@@ -77,12 +77,12 @@ def saved_proposal(saved: Plan, cluster: Cluster, file: str, rights: Rights) -> 
     steps = [step for step in saved.steps if step.action not in ("wait", "unmanaged")]
     for value in Live(cluster).get([step.ref for step in steps]):
         note(value, seen)
-        live[place_of(reference(value), cluster.namespace)] = value
+        live[reference(value).key_in(cluster.namespace)] = value
     gone = {step.ref for step in saved.steps if step.until == "gone"}
     found = []
     server = DryRun(cluster)
     for step in steps:
-        now = live.get(place_of(step.ref, cluster.namespace))
+        now = live.get(step.ref.key_in(cluster.namespace))
         if step.ref in gone:
             continue  # one that was going when the plan was made, and may be gone by now
         if problem := _difference(step, now, server):

@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 from etcompile.k8s.objects import Object
 from etcompile.model.protocol import ROLE_LABEL
 from etcompile.plan.graph import Group, graph
-from etcompile.plan.step import REMOVES, Action, ObjectRef, Step
+from etcompile.plan.step import REMOVES, Action, ObjectKey, ObjectRef, Step
 
 DRAIN = 90
 """Seconds: a changed ConfigMap reaches a running Pod after at most 82 (measured on a real node),
@@ -257,7 +257,7 @@ def _named(drafts: list[Draft], wave: Callable[[Object], int]) -> Iterator[tuple
     if not made:
         return
     found = graph([Group(None, [one.value for one in made])], wave)
-    by_ref: dict[tuple[str, str, str, str], Draft] = {one.step.ref.key: one for one in made}
+    by_ref: dict[ObjectKey, Draft] = {one.step.ref.key: one for one in made}
     for edge in found.edges:
         if edge.binds and edge.source < len(made) and edge.target < len(made):
             one, other = made[edge.source].step, made[edge.target].step

@@ -19,9 +19,7 @@ from etcompile.plan.mounts import Mounts
 from etcompile.plan.order import Draft, ordered
 from etcompile.plan.rights import Rights
 from etcompile.plan.schedule import in_turn, ring
-from etcompile.plan.step import IDLE, ObjectRef, Plan, Step, reference
-
-Key = tuple[str, str, str, str]
+from etcompile.plan.step import IDLE, ObjectKey, ObjectRef, Plan, Step, reference
 
 
 class Declared(Struct, frozen=True):
@@ -43,7 +41,7 @@ class Declared(Struct, frozen=True):
     waits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     origin: str | None = None
     inventory: str | None = None
-    kept: frozenset[Key] = frozenset()
+    kept: frozenset[ObjectKey] = frozenset()
 
 
 def plan(
@@ -77,10 +75,10 @@ def plan(
     """
     rights = rights or Rights()
     groups = list(desired)
-    wanted: dict[Key, tuple[Object, Declared]] = {}
+    wanted: dict[ObjectKey, tuple[Object, Declared]] = {}
     for group in groups:
         for value in group.objects:
-            wanted[_key(reference(value), namespace)] = (value, group)
+            wanted[reference(value).key_in(namespace)] = (value, group)
     inventories = frozenset(group.inventory for group in groups if group.inventory)
     mounts = Mounts(namespace)
     live = mounts.noted(live)
@@ -120,13 +118,13 @@ def plan(
 
 
 def _matched(
-    wanted: Mapping[Key, tuple[Object, Declared]],
+    wanted: Mapping[ObjectKey, tuple[Object, Declared]],
     live: Iterable[Object],
     rights: Rights,
     namespace: str,
     inventories: frozenset[str],
     ask: Ask | None,
-) -> tuple[dict[Key, list[Step]], list[Object], set[Key], dict[str, str]]:
+) -> tuple[dict[ObjectKey, list[Step]], list[Object], set[ObjectKey], dict[str, str]]:
     """The steps of objects that are declared and there, and the objects that are only there.
 
     Returns:
@@ -134,12 +132,12 @@ def _matched(
         another kind that has its name already.
     """
     others: dict[str, str] = {}
-    unready: set[Key] = set()
-    found: dict[Key, list[Step]] = {}
-    doubts: dict[Key, Doubt] = {}
-    left: dict[Key, Object] = {}
+    unready: set[ObjectKey] = set()
+    found: dict[ObjectKey, list[Step]] = {}
+    doubts: dict[ObjectKey, Doubt] = {}
+    left: dict[ObjectKey, Object] = {}
     for value in live:
-        key = _key(reference(value), namespace)
+        key = reference(value).key_in(namespace)
         if key not in wanted:
             if claims.INVENTORY_ID not in (value["metadata"].get("labels") or {}):
                 left[key] = value
@@ -206,10 +204,6 @@ def _made_anew(desired: Object, live: Object, ref: ObjectRef) -> list[Step]:
     gone = Step("wait", ref, (claims.going(live),), until="gone", uid=uid)
     made = created(desired, ref, "the one that exists is being deleted")
     return [gone, structs.replace(made, after=(gone.id,))]
-
-
-def _key(ref: ObjectRef, namespace: str) -> Key:
-    return ref.group, ref.kind, ref.namespace or namespace, ref.name
 
 
 def _jobs(groups: Iterable[Declared]) -> list[str]:

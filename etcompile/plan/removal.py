@@ -14,7 +14,16 @@ from etcompile.plan import claims, protection
 from etcompile.plan.order import Draft, ordered
 from etcompile.plan.references import references
 from etcompile.plan.schedule import in_turn
-from etcompile.plan.step import REMOVES, ObjectRef, Plan, Step, deletion, reference, release
+from etcompile.plan.step import (
+    REMOVES,
+    ObjectKey,
+    ObjectRef,
+    Plan,
+    Step,
+    deletion,
+    reference,
+    release,
+)
 
 _SHARED = frozenset({"ConfigMap", "PersistentVolumeClaim", "Secret", "ServiceAccount"})
 _EVERYWHERE = frozenset({"default", "kube-root-ca.crt"})
@@ -30,7 +39,7 @@ def removal(
     *,
     adopt: bool = False,
     applied: Collection[str] = (),
-    declared: Collection[tuple[str, str, str, str]] = (),
+    declared: Collection[ObjectKey] = (),
     context: str | None = None,
     reason: str = "its job is deleted",
 ) -> Plan:

@@ -17,7 +17,7 @@ from etcompile.k8s import jobs, pods
 from etcompile.k8s.objects import Object
 from etcompile.model import quantity
 from etcompile.plan.schedule import in_turn, ring
-from etcompile.plan.step import Plan, Step
+from etcompile.plan.step import ObjectKey, Plan, Step
 
 Amounts = Mapping[str, Decimal]
 
@@ -132,7 +132,7 @@ def _pods_of(job: Object) -> Amounts:
     return {name: amount * times for name, amount in usage(pod).items()}
 
 
-def with_room(plan: Plan, live: Mapping[tuple[str, str, str, str], Object], read: Read) -> Plan:
+def with_room(plan: Plan, live: Mapping[ObjectKey, Object], read: Read) -> Plan:
     """The plan with what must be gone first, or refused where there would be no room.
 
     Args:
@@ -173,9 +173,7 @@ def with_room(plan: Plan, live: Mapping[tuple[str, str, str, str], Object], read
     return structs.replace(changed, steps=tuple(in_turn(changed.steps)))
 
 
-def _left_behind(
-    plan: Plan, live: Mapping[tuple[str, str, str, str], Object]
-) -> dict[str, set[str | None]]:
+def _left_behind(plan: Plan, live: Mapping[ObjectKey, Object]) -> dict[str, set[str | None]]:
     """By namespace, the jobs of which Pods run that their Services would no longer lead to."""
     moved = {
         step.job

@@ -54,6 +54,10 @@ Need = Literal["replace", "replace-data", "adopt", "take-ownership", "room"]
 How = Literal["added", "removed", "changed"]
 
 
+ObjectKey = tuple[str, str, str, str]
+"""API group, kind, namespace and name of an object: it has them in every version."""
+
+
 class ObjectRef(Struct, frozen=True, order=True):
     """Which object.
 
@@ -75,9 +79,13 @@ class ObjectRef(Struct, frozen=True, order=True):
         return self.api_version.rpartition("/")[0]
 
     @property
-    def key(self) -> tuple[str, str, str, str]:
+    def key(self) -> ObjectKey:
         """What the API server tells objects apart by; `default` stands for no namespace."""
-        return self.group, self.kind, self.namespace or "default", self.name
+        return self.key_in("default")
+
+    def key_in(self, namespace: str) -> ObjectKey:
+        """The same in a cluster whose default namespace this is."""
+        return self.group, self.kind, self.namespace or namespace, self.name
 
     def __str__(self) -> str:
         where = f"{self.namespace}/" if self.namespace else ""

@@ -69,11 +69,11 @@ def fates(
         Rendered objects first, in their order, then live ones that are not rendered.
     """
     namespace = job.namespace or owner.namespace or "default"
-    there = {_key(value, namespace): value for value in live}
+    there = {reference(value).key_in(namespace): value for value in live}
     pods = [value for value in live if is_pod(value) and not has_ended(value)]
     found = []
     for value in rendered:
-        one = there.pop(_key(value, namespace), None)
+        one = there.pop(reference(value).key_in(namespace), None)
         if one is None:
             found.append(Fate(reference(value), "new"))
         else:
@@ -180,11 +180,6 @@ def _orphaned(value: Object, owner: Document) -> Object:
     if others:
         metadata["ownerReferences"] = others
     return {**value, "metadata": metadata}
-
-
-def _key(value: Object, namespace: str) -> tuple[str, str, str, str]:
-    ref = reference(value)
-    return ref.group, ref.kind, ref.namespace or namespace, ref.name
 
 
 def _name(value: Object) -> str:
