@@ -15,6 +15,11 @@ KeyedPath = tuple[str, ...]
 _PLAIN = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*", re.ASCII)
 
 
+def overlap(one: KeyedPath, other: KeyedPath) -> bool:
+    """Whether one of two paths is the other, or leads into what is there."""
+    return all(a == b for a, b in zip(one, other, strict=False))
+
+
 def dotted(path: ValuePath) -> str:
     """A path in one line: `spec.containers[0].name`, `metadata.labels['example.com/a']`."""
     words = ""

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from etcompile.k8s.fieldpath import KeyedPath
+from etcompile.k8s.fieldpath import KeyedPath, overlap
 from etcompile.k8s.managedfields import Ownership
 from etcompile.k8s.objects import Object
 from etcompile.model.protocol import ROLE_LABEL
@@ -217,15 +217,11 @@ def _changes(live: Object, found: Updated) -> tuple[Raw, ...]:
         for managers in [
             tuple(
                 dict.fromkeys(
-                    one.manager for one in found.conflicts if _overlap(one.path, place.path)
+                    one.manager for one in found.conflicts if overlap(one.path, place.path)
                 )
             )
         ]
     )
-
-
-def _overlap(one: KeyedPath, other: KeyedPath) -> bool:
-    return all(a == b for a, b in zip(one, other, strict=False))
 
 
 def _equal(path: KeyedPath, one: Any, other: Any) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import structs
 
-from etcompile.k8s.fieldpath import keyed
+from etcompile.k8s.fieldpath import keyed, overlap
 from etcompile.k8s.managedfields import Ownership, ownership
 from etcompile.k8s.objects import Object, is_going
 from etcompile.model.protocol import JOB_LABEL
@@ -302,15 +302,11 @@ def _changes(
                 before=None if how == "added" else secrecy.masked(kind, place.path, place.before),
                 after=None if how == "removed" else secrecy.masked(kind, place.path, place.after),
                 manager=", ".join(managers) or None,
-                immutable=any(_overlap(place.path, path) for path in refused),
+                immutable=any(overlap(place.path, path) for path in refused),
                 steps=place.path,
             )
         )
     return tuple(sorted(made, key=lambda one: one.steps))
-
-
-def _overlap(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    return all(a == b for a, b in zip(one, other, strict=False))
 
 
 def _manifest(desired: Object) -> Object | None:

@@ -10,6 +10,7 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
+from etcompile.k8s.fieldpath import overlap
 from etcompile.k8s.managedfields import Ownership
 from etcompile.k8s.serverpath import place
 from etcompile.kubeapi.errors import ClusterError
@@ -37,11 +38,7 @@ def shared(
         ours, theirs = place(body, conflict.field), place(live, conflict.field)
         if ours is None or theirs is None:
             return None
-        if any(_overlap(ours.steps, path) for path in differing):
+        if any(overlap(ours.steps, path) for path in differing):
             return None
         ours.holder[ours.key] = theirs.value
     return body
-
-
-def _overlap(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    return all(a == b for a, b in zip(one, other, strict=False))
