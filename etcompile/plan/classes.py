@@ -28,7 +28,6 @@ from etcompile.plan.step import (
     Step,
     deletion,
     reference,
-    release,
 )
 
 PRUNES = "--prune deletes it"
@@ -173,7 +172,6 @@ def left_over(live: Object, rights: Rights, inventories: Iterable[str]) -> Step:
     step = deletion(live, "it is no longer in the files")
     if rights.whole:
         return step
-    why = ""
     if claims.inventory(live) not in set(inventories):
         why = "it is not in the inventory"
     elif is_going(live):
@@ -186,15 +184,12 @@ def left_over(live: Object, rights: Rights, inventories: Iterable[str]) -> Step:
         why = f"it has the annotation {annotation}"
     elif (maker := claims.stranger(live, rights.manager)) and not rights.adopt:
         why = f"{maker} made it, with labels of the job"
-    elif reason := protection.left_because(live):
-        why = reason
-    elif not rights.prune:
+    else:
+        step = protection.spared(step, live, rights.manager)
+        if step.action == "unmanaged" or rights.prune:
+            return step
         why = f"it is no longer in the files; {PRUNES}"
-    elif protection.prevents_destruction(live):
-        return structs.replace(step, action="conflict", reasons=(protection.FORBIDDEN,))
-    elif keys := protection.keys_of_others(live, rights.manager):
-        return release(live, keys)
-    return structs.replace(step, action="unmanaged", reasons=(why,)) if why else step
+    return structs.replace(deletion(live, why), action="unmanaged")
 
 
 def _foreign(

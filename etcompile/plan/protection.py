@@ -8,11 +8,13 @@ whose an object is, because these rules hold for our own objects, too.
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from msgspec import structs
+
 from etcompile.k8s.managedfields import Ownership, ownership
 from etcompile.k8s.objects import Object
 from etcompile.model.keypair import has_key_pair
 from etcompile.plan.claims import OUR_PROGRAMS
-from etcompile.plan.step import ObjectRef
+from etcompile.plan.step import ObjectRef, Step, release
 
 PREVENT_DESTROY = "etcompile.dev/prevent-destroy"
 """The annotation that keeps an object from being deleted or replaced, whatever flags are given."""
@@ -95,8 +97,24 @@ def lost_with(live: Object, desired: Object, manager: str) -> str | None:
     return None
 
 
-def left_because(live: Object) -> str | None:
-    """Why an object that its job no longer needs is still not deleted with it; None if it is."""
+def spared(step: Step, live: Object, manager: str) -> Step:
+    """The deletion of an object that its job no longer needs, as far as what it holds allows.
+
+    Args:
+        step: The deletion.
+        live: The object.
+        manager: Our field manager.
+    """
+    if why := _left_because(live):
+        return structs.replace(step, action="unmanaged", reasons=(why,))
+    if prevents_destruction(live):
+        return structs.replace(step, action="conflict", reasons=(FORBIDDEN,))
+    if keys := _keys_of_others(live, manager):
+        return release(live, keys)
+    return step
+
+
+def _left_because(live: Object) -> str | None:
     if live["kind"] == "PersistentVolumeClaim":
         return "it holds data"
     if live["kind"] == "Secret" and not has_key_pair(live):
@@ -104,10 +122,10 @@ def left_because(live: Object) -> str | None:
     return None
 
 
-def keys_of_others(live: Object, manager: str) -> list[str]:
+def _keys_of_others(live: Object, manager: str) -> list[str]:
     """What others have written on an object that we wrote, too: `data.notes of kubectl-edit`.
 
-    None if we have never written on it: somebody else has applied it as it was rendered.
+    Empty if we have never written on it: somebody else has applied it as it was rendered.
     """
     owned = ownership(live, manager)
     return _foreign_keys(live, owned) if owned.ours is not None else []

@@ -22,7 +22,6 @@ from etcompile.plan.step import (
     Step,
     deletion,
     reference,
-    release,
 )
 
 _SHARED = frozenset({"ConfigMap", "PersistentVolumeClaim", "Secret", "ServiceAccount"})
@@ -128,16 +127,11 @@ def _step(live: Object, uids: set[str | None], reason: str, *, adopt: bool) -> S
     if (tool := claims.tracker(live)) and not adopt:
         reason = f"{tool} manages it, and would create it again; --adopt deletes it anyway"
         return structs.replace(step, action="conflict", reasons=(reason,), needs="adopt")
-    why: str | None = None
     owners = live["metadata"].get("ownerReferences") or ()
     if any(owner.get("uid") not in uids for owner in owners):
         why = f"it is deleted with its owner {claims.owner(live)}"
     elif annotation := claims.kept_by(live):
         why = f"it has the annotation {annotation}"
     else:
-        why = protection.left_because(live)
-    if not why and protection.prevents_destruction(live):
-        return structs.replace(step, action="conflict", reasons=(protection.FORBIDDEN,))
-    if not why and (keys := protection.keys_of_others(live, MANAGER)):
-        return release(live, keys)
-    return structs.replace(step, action="unmanaged", reasons=(why,)) if why else step
+        return protection.spared(step, live, MANAGER)
+    return structs.replace(step, action="unmanaged", reasons=(why,))
