@@ -29,6 +29,7 @@ from etcompile.plan.step import (
     deletion,
     reference,
 )
+from etcompile.plan.targets import is_named
 
 PRUNES = "--prune deletes it"
 """What to do about an object that is left because nobody asked for its deletion."""
@@ -234,7 +235,7 @@ def _guarded(step: Step, desired: Object, live: Object, rights: Rights) -> Step:
     lost = protection.lost_with(live, desired, rights.manager)
     if lost is None:
         return step
-    if protection.is_named(reference(live), rights.replace_data):
+    if is_named(reference(live), rights.replace_data):
         return structs.replace(step, reasons=(_immutable(step), lost), needs=None)
     reason = f"{lost}; --replace-data {step.ref.kind}/{step.ref.name} replaces it anyway"
     return structs.replace(step, reasons=(_immutable(step), reason), needs="replace-data")

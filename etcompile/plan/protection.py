@@ -5,7 +5,7 @@ a custom resource is different: what it holds is in no file. Apart from `claims`
 whose an object is, because these rules hold for our own objects, too.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from msgspec import structs
@@ -14,7 +14,7 @@ from etcompile.k8s.managedfields import Ownership, ownership
 from etcompile.k8s.objects import Object
 from etcompile.model.keypair import has_key_pair
 from etcompile.plan.claims import OUR_PROGRAMS
-from etcompile.plan.step import ObjectRef, Step, release
+from etcompile.plan.step import Step, release
 
 PREVENT_DESTROY = "etcompile.dev/prevent-destroy"
 """The annotation that keeps an object from being deleted or replaced, whatever flags are given."""
@@ -37,28 +37,6 @@ _DECLARED = frozenset(
 """API groups whose objects hold nothing but what their manifests say: Pod groups, and references
 to secrets."""
 _PARTS = ("data", "binaryData")
-_SHORT_NAMES = {
-    "cm": "configmap",
-    "crd": "customresourcedefinition",
-    "cj": "cronjob",
-    "deploy": "deployment",
-    "ds": "daemonset",
-    "ing": "ingress",
-    "limits": "limitrange",
-    "netpol": "networkpolicy",
-    "ns": "namespace",
-    "pc": "priorityclass",
-    "pdb": "poddisruptionbudget",
-    "po": "pod",
-    "pv": "persistentvolume",
-    "pvc": "persistentvolumeclaim",
-    "quota": "resourcequota",
-    "rs": "replicaset",
-    "sa": "serviceaccount",
-    "sts": "statefulset",
-    "svc": "service",
-}
-"""What `kubectl api-resources` calls the kinds for short."""
 
 
 def prevents_destruction(*versions: Object | None) -> bool:
@@ -129,33 +107,6 @@ def _keys_of_others(live: Object, manager: str) -> list[str]:
     """
     owned = ownership(live, manager)
     return _foreign_keys(live, owned) if owned.ours is not None else []
-
-
-def is_named(ref: ObjectRef, names: Iterable[str]) -> bool:
-    """Whether somebody named an object: `NAME`, `KIND/NAME` or `NAMESPACE/KIND/NAME`; `*` is any.
-
-    Args:
-        ref: The object.
-        names: What was named; kinds as kubectl takes them: `Pod`, `pods`, `po`,
-            `podgroups.scheduling.volcano.sh`.
-    """
-    return any(name == "*" or _names(name, ref) for name in names)
-
-
-def _names(text: str, ref: ObjectRef) -> bool:
-    *where, name = text.split("/")
-    if name != ref.name or len(where) > 2:
-        return False
-    if len(where) == 2 and where[0] != ref.namespace:
-        return False
-    return not where or _is_kind(where[-1].lower(), ref)
-
-
-def _is_kind(text: str, ref: ObjectRef) -> bool:
-    kind, _, group = text.partition(".")
-    singular = ref.kind.lower()
-    forms = {singular, f"{singular}s", f"{singular}es", f"{singular.removesuffix('y')}ies"}
-    return _SHORT_NAMES.get(kind, kind) in forms and group in ("", ref.group)
 
 
 def _foreign_keys(live: Object, owned: Ownership, declared: Collection[str] = ()) -> list[str]:

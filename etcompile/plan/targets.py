@@ -4,12 +4,34 @@ What is not named keeps its place in the plan as left alone: so it stays in its 
 whoever reads the plan sees what was not looked after.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec import structs
 
-from etcompile.plan import protection
 from etcompile.plan.step import IDLE, ObjectRef, Plan, Step
+
+_SHORT_NAMES = {
+    "cm": "configmap",
+    "crd": "customresourcedefinition",
+    "cj": "cronjob",
+    "deploy": "deployment",
+    "ds": "daemonset",
+    "ing": "ingress",
+    "limits": "limitrange",
+    "netpol": "networkpolicy",
+    "ns": "namespace",
+    "pc": "priorityclass",
+    "pdb": "poddisruptionbudget",
+    "po": "pod",
+    "pv": "persistentvolume",
+    "pvc": "persistentvolumeclaim",
+    "quota": "resourcequota",
+    "rs": "replicaset",
+    "sa": "serviceaccount",
+    "sts": "statefulset",
+    "svc": "service",
+}
+"""What `kubectl api-resources` calls the kinds for short."""
 
 
 def targeted(plan: Plan, targets: Sequence[str]) -> Plan:
@@ -21,7 +43,7 @@ def targeted(plan: Plan, targets: Sequence[str]) -> Plan:
     """
     if not targets:
         return plan
-    chosen = [step for step in plan.steps if protection.is_named(step.ref, targets)]
+    chosen = [step for step in plan.steps if is_named(step.ref, targets)]
     ids = {step.id for step in chosen}
     acting = [
         structs.replace(step, after=tuple(other for other in step.after if other in ids))
@@ -40,7 +62,34 @@ def targeted(plan: Plan, targets: Sequence[str]) -> Plan:
 def unmatched(plan: Plan, targets: Sequence[str]) -> list[str]:
     """The targets that name no object of the plan."""
     refs: list[ObjectRef] = [step.ref for step in plan.steps]
-    return [name for name in targets if not any(protection.is_named(ref, [name]) for ref in refs)]
+    return [name for name in targets if not any(is_named(ref, [name]) for ref in refs)]
+
+
+def is_named(ref: ObjectRef, names: Iterable[str]) -> bool:
+    """Whether somebody named an object: `NAME`, `KIND/NAME` or `NAMESPACE/KIND/NAME`; `*` is any.
+
+    Args:
+        ref: The object.
+        names: What was named; kinds as kubectl takes them: `Pod`, `pods`, `po`,
+            `podgroups.scheduling.volcano.sh`.
+    """
+    return any(name == "*" or _names(name, ref) for name in names)
+
+
+def _names(text: str, ref: ObjectRef) -> bool:
+    *where, name = text.split("/")
+    if name != ref.name or len(where) > 2:
+        return False
+    if len(where) == 2 and where[0] != ref.namespace:
+        return False
+    return not where or _is_kind(where[-1].lower(), ref)
+
+
+def _is_kind(text: str, ref: ObjectRef) -> bool:
+    kind, _, group = text.partition(".")
+    singular = ref.kind.lower()
+    forms = {singular, f"{singular}s", f"{singular}es", f"{singular.removesuffix('y')}ies"}
+    return _SHORT_NAMES.get(kind, kind) in forms and group in ("", ref.group)
 
 
 def _left(step: Step) -> Step:
