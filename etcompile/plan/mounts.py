@@ -12,6 +12,7 @@ from msgspec import structs
 
 from etcompile.k8s.objects import Object
 from etcompile.plan.order import Draft
+from etcompile.plan.references import claim_of
 from etcompile.plan.step import ObjectRef, reference
 
 _SHOWN = 3
@@ -35,7 +36,7 @@ class Mounts:
             if value["kind"] == "Pod" and (spec := value["spec"]).get("nodeName"):
                 ref = reference(value)
                 for volume in spec.get("volumes") or ():
-                    if claim := (volume.get("persistentVolumeClaim") or {}).get("claimName"):
+                    if claim := claim_of(volume):
                         self._pods[ref.namespace or self._namespace, claim].append(ref)
             yield value
 

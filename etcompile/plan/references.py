@@ -66,6 +66,11 @@ def references(value: Mapping[str, Any]) -> tuple[Reference, ...]:
     return tuple(dict.fromkeys(one for one in found if one.name))
 
 
+def claim_of(volume: Mapping[str, Any]) -> str:
+    """The name of the claim that a volume of a Pod is; empty if it is none."""
+    return _text(_mapping(volume, "persistentVolumeClaim"), "claimName")
+
+
 def secret_made_by(value: Mapping[str, Any]) -> str | None:
     """The name of the Secret that a controller makes from the object, if it is of such a kind."""
     own = _text(_mapping(value, "metadata"), "name")
@@ -92,8 +97,7 @@ def _of_pod(spec: Mapping[str, Any]) -> Iterator[Reference]:
 
 
 def _of_volume(volume: Mapping[str, Any]) -> Iterator[Reference]:
-    claim = _text(_mapping(volume, "persistentVolumeClaim"), "claimName")
-    yield Reference("mounts", "PersistentVolumeClaim", claim)
+    yield Reference("mounts", "PersistentVolumeClaim", claim_of(volume))
     mounted = _text(_mapping(volume, "csi", "volumeAttributes"), "secretProviderClass")
     yield Reference("mounts", "SecretProviderClass", mounted, _STORE_DRIVER)
     sources = (volume, *_mappings(_mapping(volume, "projected"), "sources"))
