@@ -141,8 +141,9 @@ def _compiled(session: Session, given: ApplyOptions) -> Compilation:
 
     compilation = compile(given.paths, options(given))
     said = compilation.findings
-    problems = [] if refuses(said, given) else nameless(compilation)
-    if problems or refuses(said, given):
+    refused = refuses(said, given)
+    problems = [] if refused else nameless(compilation)
+    if refused or problems:
         session.leave(REFUSED, (*said, *problems))
     if given.form == "text":
         tell(said, given)
