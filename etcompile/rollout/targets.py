@@ -40,21 +40,8 @@ class Target:
     """
 
     __slots__ = (
-        "began",
-        "goal",
-        "hint",
-        "job",
-        "key",
-        "observed",
-        "reason",
-        "ref",
-        "said",
-        "since",
-        "state",
-        "step",
-        "trouble",
-        "troubled",
-        "uid",
+        "began", "goal", "hint", "job", "key", "observed", "reason", "ref", "said", "since",
+        "state", "step", "trouble", "troubled", "uid",
     )  # fmt: skip
 
     def __init__(

@@ -101,7 +101,8 @@ def job_objects(
         is_large = sum(len(role.members) for role in job.roles) > _LARGE
         if too_large or (is_large and draft):
             job = _without_replicas(job)  # what else is wrong is told all the same
-        before, (patched, its_run) = job, run.objects(job, settings, texts, environment.edits)
+        before = job
+        patched, its_run = run.objects(before, settings, texts, environment.edits)
         job = its_run.job
         made, matched = patched.objects, frozenset(patched.edits)
         sources |= {edit.origin.source.relative for edit in matched}
