@@ -7,7 +7,7 @@ each list says what is in it. Rules in CEL are left to the API server.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from etcompile.k8s.names import is_label, is_subdomain
+from etcompile.k8s.names import is_service_name, is_subdomain
 from etcompile.k8s.validation import forms
 from etcompile.k8s.validation.objects.checks import choice
 from etcompile.k8s.validation.objects.kind import Kind
@@ -20,12 +20,8 @@ _SCHEMA = "schema: {openAPIV3Schema: {type: object}}"
 _VERSION = f"name: v1, served: true, storage: true, {_SCHEMA}"
 
 
-def _is_named(text: str) -> bool:
-    return is_label(text) and text[:1].isalpha()
-
-
 def _is_named_in_any_case(text: str) -> bool:
-    return _is_named(text.lower())
+    return is_service_name(text.lower())
 
 
 def _other_name(value: Mapping[str, Any], _: Subject) -> Iterator[Broken]:
@@ -107,7 +103,7 @@ def _named(path: str, breaks: str, takes: str) -> Rule:
     mixed = path.lower().endswith("kind")
     return Rule(
         path,
-        forms.unless(_is_named_in_any_case if mixed else _is_named),
+        forms.unless(_is_named_in_any_case if mixed else is_service_name),
         "'{value}' is not a DNS label that begins with a letter",
         breaks=breaks,
         takes=takes,

@@ -6,7 +6,7 @@ Apart from the kinds because only the form of the name differs between them.
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from etcompile.k8s.names import is_key, is_label, is_subdomain
+from etcompile.k8s.names import is_key, is_label, is_service_name, is_subdomain
 from etcompile.k8s.validation import forms
 from etcompile.k8s.validation.objects.checks import SEGMENT_ADVICE, is_segment, labels
 from etcompile.k8s.validation.rule import Broken, Rule, Subject
@@ -23,15 +23,11 @@ LOOSE_GROUPS = frozenset(
 _FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 
 
-def _is_service_name(text: str) -> bool:
-    return is_label(text) and text[:1].isalpha()
-
-
 _FORMS: dict[str, tuple[Callable[[str], bool], str, str]] = {
     "subdomain": (is_subdomain, "a DNS subdomain", forms.SUBDOMAIN_ADVICE),
     "label": (is_label, "a DNS label", forms.LABEL_ADVICE),
     "service": (
-        _is_service_name,
+        is_service_name,
         "a DNS label that begins with a letter",
         forms.LABEL_ADVICE,
     ),

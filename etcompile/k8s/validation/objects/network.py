@@ -6,7 +6,14 @@ Whether an address or a node port is free, only a cluster can tell; that is not 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from etcompile.k8s.names import is_key, is_label, is_label_value, is_port_name, is_subdomain
+from etcompile.k8s.names import (
+    is_key,
+    is_label,
+    is_label_value,
+    is_port_name,
+    is_service_name,
+    is_subdomain,
+)
 from etcompile.k8s.validation import forms
 from etcompile.k8s.validation.objects.checks import (
     SEGMENT_ADVICE,
@@ -25,11 +32,6 @@ from etcompile.k8s.validation.rule import Broken, Rule, Subject
 
 _PROTOCOLS = ("TCP", "UDP", "SCTP")
 _EXTERNAL = ("NodePort", "LoadBalancer")
-
-
-def is_service_name(text: str) -> bool:
-    """Whether a text is a DNS label that begins with a letter, as names of Services are."""
-    return is_label(text) and text[:1].isalpha()
 
 
 def port_number(path: str, *, zero: bool = False) -> Rule:
