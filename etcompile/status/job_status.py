@@ -103,8 +103,8 @@ def _status(its: _Its, about: Mapping[tuple[str, str], list[LiveObject]]) -> Job
     metadata = its.config["metadata"]
     name, namespace = metadata["labels"][JOB_LABEL], metadata["namespace"]
     job, problem = _stored(its.config["data"][STORED_JOB])
+    record = written_record(its.record) or RunRecord("")
     if job is not None:
-        record = written_record(its.record) or RunRecord("")
         replicas = [
             one for role in job.roles for one in replicas_of(role, its.pods, its.jobs, record)
         ]
@@ -117,7 +117,7 @@ def _status(its: _Its, about: Mapping[tuple[str, str], list[LiveObject]]) -> Job
         wanted = dict.fromkeys(one.role for one in replicas)
         phase, because = "Unknown", f"{metadata['name']} cannot be read: {problem}"
         surplus = ()
-    reported = _reported(its, job)
+    reported = _reported(its, job, record)
     if reported:
         phase, words = reported
         # The watcher may have written that down before, or nobody may be watching.
@@ -199,12 +199,11 @@ def _named(lines: str) -> Iterator[str]:
             yield found[0]
 
 
-def _reported(its: _Its, job: Job | None) -> tuple[Phase, str] | None:
+def _reported(its: _Its, job: Job | None, record: RunRecord) -> tuple[Phase, str] | None:
     """The phase that the watcher has written down, if it has, of this run."""
     runs = {(pod["metadata"].get("annotations") or {}).get(SPEC_HASH) for pod in its.pods.values()}
     if job is not None:
         runs.add(backend.spec_hash(job))
-    record = written_record(its.record) or RunRecord("")
     done = its.record.get("done", "").strip()
     if (record.run or done) and not {record.run, done} & runs:
         return None  # of an earlier run

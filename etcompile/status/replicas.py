@@ -51,7 +51,7 @@ def replicas_of(
         jobs: The Jobs of Kubernetes of its job, by name.
         record: The run record: who has which rank, and which attempt.
     """
-    ranks = _ranks(role, pods, frozenset(one.out for _, one in record.every_replica()))
+    ranks = _ranks(role, pods, record) if role.relaunch else {}
     for member in role.members:
         name = _name(role, member, ranks, record)
         first = role.pod_name(member)
@@ -82,11 +82,12 @@ def _name(
 
 
 def _ranks(
-    role: Role, pods: Mapping[str, LiveObject], out: frozenset[str]
+    role: Role, pods: Mapping[str, LiveObject], record: RunRecord
 ) -> dict[int, list[_RankedPod]]:
-    """The Pods of each rank of a role, where others may have followed those that are declared."""
+    """The Pods of each rank of a role in which others may follow those that are declared."""
+    out = {one.out for _, one in record.every_replica()}
     found: dict[int, list[_RankedPod]] = {}
-    for name, pod in pods.items() if role.relaunch else ():
+    for name, pod in pods.items():
         labels = pod["metadata"].get("labels") or {}
         rank, index = labels.get(RANK_LABEL, ""), labels.get(INDEX_LABEL, "")
         if labels.get(ROLE_LABEL) != role.name or pod["metadata"].get("uid") in out:
