@@ -14,6 +14,7 @@ from typing import Any, Literal
 import jsonschema_rs
 from msgspec import Struct
 
+from etcompile.check.validator import Validator
 from etcompile.diagnostics import ValuePath
 from etcompile.k8s.fieldpath import dotted
 
@@ -75,8 +76,7 @@ class Fault(Struct, frozen=True):
 
 
 def faults(
-    validator: jsonschema_rs.Validator,
-    schema: Mapping[str, Any],
+    validator: Validator,
     value: object,
     *,
     root: str,
@@ -85,8 +85,7 @@ def faults(
     """Everything the validator has against a value.
 
     Args:
-        validator: The compiled schema.
-        schema: The schema it was compiled from.
+        validator: The schema.
         value: A JSON value.
         root: What to call the document itself, such as its kind.
         at: Where the value stands in its document.
@@ -94,14 +93,14 @@ def faults(
     Returns:
         The faults, in the validator's order; none if the value is valid.
     """
-    errors = list(itertools.islice(_errors(validator, value), MOST_FAULTS + 1))
+    errors = list(itertools.islice(_errors(validator.whole, value), MOST_FAULTS + 1))
     # A value of the wrong type breaks other rules too; only the type is worth saying.
     mistyped = {tuple(error.instance_path) for error in errors if error.kind.name == "type"}
     found = [
         fault
         for error in errors
         if error.kind.name == "type" or tuple(error.instance_path) not in mistyped
-        for fault in _faults(error, _View(schema, root, at, value))
+        for fault in _faults(error, _View(validator.rules, root, at, value))
     ]
     # Of two bounds that a number breaks, that of the form that was meant is the narrower.
     bounds = {fault.path: fault for fault in found if fault.problem == "range"}

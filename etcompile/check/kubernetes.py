@@ -11,10 +11,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import jsonschema_rs
-
 from etcompile import data
 from etcompile.check.explain import Fault, Problem, faults, value_at
+from etcompile.check.validator import Validator
 from etcompile.diagnostics import Diagnostic, Location, Source, ValuePath, codes, diagnose
 from etcompile.load import without_nulls
 from etcompile.model import quantity
@@ -30,8 +29,6 @@ _PROBLEMS: dict[Problem, str] = {
     "other": "{problem}",
 }
 _BASE64_ADVICE = "encode it with base64; in a Secret, write it under stringData instead"
-
-_Compiled = tuple[jsonschema_rs.Validator, dict[str, Any]]
 
 
 def versions() -> tuple[str, ...]:
@@ -160,11 +157,11 @@ def _nameless(value: dict[str, Any], source: Source | None) -> Iterator[Diagnost
 def _faults(
     value: object, version: str, definition: str, *, root: str, at: ValuePath = ()
 ) -> list[Fault]:
-    validator, schema = _compiled(version, definition)
+    validator = _validator(version, definition)
     # Valid with its nulls is valid without: the bundle has no type that null is of.
     if validator.is_valid(value):
         return []
-    return faults(validator, schema, without_nulls(value), root=root, at=at)
+    return faults(validator, without_nulls(value), root=root, at=at)
 
 
 def diagnostic(source: Source | None, fault: Fault, version: str) -> Diagnostic:
@@ -272,12 +269,11 @@ def _rest_kinds(version: str) -> dict[str, str]:
 
 
 @functools.cache
-def _compiled(version: str, definition: str) -> _Compiled:
+def _validator(version: str, definition: str) -> Validator:
     definitions = _bundle(version)["$defs"]
     if definition not in definitions:
         definitions = {**definitions, **_rest_definitions(version)}
-    schema = {"$ref": f"#/$defs/{definition}", "$defs": definitions}
-    return jsonschema_rs.Draft202012Validator(schema), schema
+    return Validator({"$ref": f"#/$defs/{definition}", "$defs": definitions})
 
 
 @functools.cache

@@ -10,10 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import jsonschema_rs
-
 from etcompile.check.bundled import bundled_schema
 from etcompile.check.explain import Fault, Problem, faults
+from etcompile.check.validator import Validator
 from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
 from etcompile.load import without_nulls
 
@@ -55,11 +54,11 @@ def document_faults(value: Any, schema: str | Path) -> list[Fault]:
         value: The document, JSON.
         schema: As for `check_document`.
     """
-    validator, rules = _compiled(Path(schema))
+    validator = _validator(Path(schema))
     # Valid with its nulls is valid without: no schema of ours has a type that null is of.
     if validator.is_valid(value):
         return []
-    return faults(validator, rules, without_nulls(value), root=_name(value))
+    return faults(validator, without_nulls(value), root=_name(value))
 
 
 def rules(schema: str | Path) -> Mapping[str, Any]:
@@ -68,13 +67,12 @@ def rules(schema: str | Path) -> Mapping[str, Any]:
     Args:
         schema: A file name in `schemas/`, or the path of a schema.
     """
-    return _compiled(Path(schema))[1]
+    return _validator(Path(schema)).rules
 
 
 @functools.cache
-def _compiled(path: Path) -> tuple[jsonschema_rs.Validator, dict[str, Any]]:
-    rules = bundled_schema(path)
-    return jsonschema_rs.Draft202012Validator(rules), rules
+def _validator(path: Path) -> Validator:
+    return Validator(bundled_schema(path))
 
 
 def _name(value: object) -> str:
