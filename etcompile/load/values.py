@@ -24,7 +24,7 @@ from yaml.events import (
 )
 
 from etcompile.diagnostics import Diagnostic, codes, diagnose
-from etcompile.load.events import NotJsonTextError, json_events, looks_like_json, yaml_events
+from etcompile.load.events import NotJsonTextError, looks_like_json, yaml_events
 from etcompile.load.limits import Limits
 from etcompile.load.scalars import (
     FIRST_CHARACTERS,
@@ -37,7 +37,6 @@ from etcompile.load.scalars import (
     short_tag,
     tagged,
 )
-from etcompile.load.syntax import syntax_problem
 from etcompile.load.text import Text
 
 Events = Callable[[str], Iterator[Event]]
@@ -116,6 +115,8 @@ def read(text: Text, limits: Limits) -> Reading:
         if reading.broken is not None and reading.broken[0] == "syntax":
             _read_on(reading, text, limits)
         return reading
+    from etcompile.load.json_events import json_events  # noqa: PLC0415 - most texts are YAML
+
     as_json = _read(text, limits, json_events)
     if as_json.broken is None or as_json.broken[0] == "limit":
         return as_json
@@ -255,6 +256,8 @@ def _read_into(
         )
         broken = ("syntax", error.reached)
     except (YAMLError, UnicodeError) as error:
+        from etcompile.load.syntax import syntax_problem  # noqa: PLC0415 - most texts are sound
+
         reached, problem = syntax_problem(text, error)
         broken = ("syntax", reached)
     else:
