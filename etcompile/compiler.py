@@ -240,10 +240,12 @@ def _built(
     told += sizes.check_neighbour_sizes(lowered.others, options.settings.profiles)
     told += objects.check_autoscalers(lowered.others, [job for job, _ in selected.pairs])
     # What an overlay changes in a job that is skipped cannot be seen.
-    if not (absent or lowered.skipped) and all(one.objects for one in groups):
+    if environment.edits and not (absent or lowered.skipped) and all(one.objects for one in groups):
+        from etcompile.overlays.unmatched import unmatched  # noqa: PLC0415 - few runs have edits
+
         values = [document.data for document in patched.documents]
         compiled = (value for group in groups for value in group.objects)
-        told += overlays.unmatched(environment.edits, matched, values, compiled)
+        told += unmatched(environment.edits, matched, values, compiled)
     return [*([neighbours] if neighbours.objects else []), *groups], told
 
 

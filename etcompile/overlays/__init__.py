@@ -3,7 +3,8 @@
 An overlay holds settings, conveniences for what most environments differ in, and patches. They
 are applied in two places: over the documents of the input, before a frontend sees them, and
 over the compiled objects. The package knows no kind of job; the pipeline tells it what it must
-know of one.
+know of one. What only a run with overlays needs (`settings`, `unmatched`) is imported from its
+module, then.
 """
 
 from etcompile.overlays.documents import Kinds, PatchedDocuments, patched_documents
@@ -18,8 +19,6 @@ from etcompile.overlays.overlay import (
     stored_edits,
     stored_patch,
 )
-from etcompile.overlays.settings import SettledSettings, explicit_settings, settled
-from etcompile.overlays.unmatched import unmatched
 
 __all__ = [
     "SCHEMA",
@@ -31,15 +30,11 @@ __all__ = [
     "PatchedObject",
     "PatchedObjects",
     "Placement",
-    "SettledSettings",
-    "explicit_settings",
     "is_overlay",
     "overlay_documents",
     "overlay_of",
     "patched_documents",
     "patched_objects",
-    "settled",
     "stored_edits",
     "stored_patch",
-    "unmatched",
 ]

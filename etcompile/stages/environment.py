@@ -129,11 +129,13 @@ def _settled(
     documents: Sequence[Document], options: Options, versions: Sequence[str]
 ) -> Environment:
     """What overlays come to that their schema accepts."""
+    from etcompile.overlays import settings  # noqa: PLC0415 - few runs have overlays
+
     read = [overlays.overlay_of(document) for document in documents]
     explicit = options.explicit
     if explicit is None:
-        explicit = overlays.explicit_settings(options.settings)
-    settled = overlays.settled(options.settings, explicit, read, versions)
+        explicit = settings.explicit_settings(options.settings)
+    settled = settings.settled(options.settings, explicit, read, versions)
     problems = [*settled.diagnostics]
     if not problems and not any("kubernetesVersion" in o.settings for o in read):
         problems += _undeclared(settled.settings, options.explicit, settled.place_of("gang"))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import specs
 from etcompile.load import Document
-from etcompile.overlays import PatchedObjects, objects, overlay_of, patched_objects
+from etcompile.overlays import PatchedObjects, object_patches, overlay_of, patched_objects
 from etcompile.overlays.alike import Gap, GapRead
 from etcompile.overlays.overlay import Edit
 from etcompile.overlays.strategic import merged as really_merged
@@ -188,8 +188,8 @@ def test_a_thousand_replicas_are_patched_as_often_as_ten(
         calls += 1
         return really_merged(*given)
 
-    monkeypatch.setattr(objects, "merged", counted)
-    monkeypatch.setattr("etcompile.overlays.documents.merged", counted)
+    monkeypatch.setattr(object_patches, "merged", counted)
+    monkeypatch.setattr("etcompile.overlays.document_patches.merged", counted)
     found = []
     for replicas in (10, 1000):
         job = specs.kubeflow_job("PyTorchJob", {"Master": 1, "Worker": replicas})
