@@ -31,6 +31,11 @@ def find(api_version: str | None, name: str | None) -> Kind | None:
     return next((k for k in _named(name or "") if k.api_version == api_version), None)
 
 
+def is_known(name: str) -> bool:
+    """Whether there is a kind of that name, in whatever API version."""
+    return bool(_named(name))
+
+
 def served_versions(api_version: str, name: str) -> tuple[str, ...]:
     """The API versions in which a kind of this group is known, for a message about another."""
     group = _group(api_version)

@@ -218,10 +218,11 @@ def _templates(value: Any, kind: Kind) -> list[Template]:
 def _unknown_version(document: Document) -> list[Diagnostic]:
     """An error for a document of a group of ours, but of no version or kind of it that is known."""
     version, name = document.api_version or "", document.kind or ""
-    from etcompile.stages.former import former_version  # noqa: PLC0415 - few inputs need it
+    if frontends.is_known(name):
+        from etcompile.stages.former import former_version  # noqa: PLC0415 - few inputs need it
 
-    if problems := former_version(document):
-        return problems
+        if problems := former_version(document):
+            return problems
     if known := frontends.served_versions(version, name):
         facts = {"kind": name, "version": version, "advice": f"use {' or '.join(known)}"}
         return [diagnose(codes.UNKNOWN_VERSION, document.locate(("apiVersion",)), **facts)]
