@@ -26,7 +26,6 @@ _PRINTABLE = r"\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U0001
 
 _NOT_BLANK = re.compile(r"[^ \t\n]")
 _STARTS_BLANK = re.compile(r"\n*[ \t]")
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 _NEEDS_QUOTES = re.compile(
     r"""
@@ -248,8 +247,10 @@ def _escaped() -> re.Pattern[str]:
 
 
 def _double_quoted(text: str) -> str:
-    if _SURROGATE.search(text):
-        raise ValueError("half a surrogate pair is not text")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("half a surrogate pair is not text") from None
     return '"' + _escaped().sub(_escape, text) + '"'
 
 

@@ -4,7 +4,6 @@ Apart from the rules about sizes, because what tells a tool to store no copy mus
 """
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,7 +13,7 @@ STORED_LIMIT = 1536 * 1024
 """Bytes of one request to etcd, `--max-request-bytes`."""
 
 _COPY = "kubectl.kubernetes.io/last-applied-configuration"
-_ESCAPED = "[<>&]|[\u2028\u2029]"
+_ESCAPED = "<>&\u2028\u2029"
 """What Go's encoder of JSON writes with six characters."""
 
 
@@ -30,7 +29,7 @@ def copied_annotations(value: Mapping[str, Any]) -> int:
     annotations = metadata.get("annotations") or {}
     whole = {**value, "metadata": {**metadata, "annotations": annotations}}
     text = json.dumps(whole, separators=(",", ":"), ensure_ascii=False)
-    escapes = sum(6 - len(match[0].encode()) for match in re.finditer(_ESCAPED, text))
+    escapes = sum(text.count(one) * (6 - len(one.encode())) for one in _ESCAPED)
     size = len(text.encode("utf-8", "surrogatepass")) + escapes + len("\n")
     return size + len(_COPY) + _text_size(annotations)
 
