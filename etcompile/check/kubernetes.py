@@ -15,7 +15,7 @@ from etcompile import data
 from etcompile.check.explain import Fault, Problem, faults, value_at
 from etcompile.check.validator import Validator
 from etcompile.diagnostics import Diagnostic, Location, Source, ValuePath, codes, diagnose
-from etcompile.load import without_nulls
+from etcompile.k8s.objects import without_nulls
 from etcompile.model import quantity
 
 _POD_TEMPLATE = "core.v1.PodTemplateSpec"

@@ -14,7 +14,7 @@ from etcompile.check.bundled import bundled_schema
 from etcompile.check.explain import Fault, Problem, faults
 from etcompile.check.validator import Validator
 from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
-from etcompile.load import without_nulls
+from etcompile.k8s.objects import without_nulls
 
 _CODES: dict[Problem, str] = {
     "unknown": codes.UNKNOWN_FIELD,

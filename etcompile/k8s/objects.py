@@ -13,6 +13,15 @@ LiveObject = dict[str, Any]
 CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 """The lists of containers of a PodSpec."""
 
+_TEXTS = frozenset({"annotations", "labels", "matchLabels", "nodeSelector"})
+"""Fields that hold a map of texts, wherever they stand."""
+_TEXTS_OF = {
+    ("v1", "ConfigMap"): ("data", "binaryData"),
+    ("v1", "Secret"): ("data", "stringData"),
+    ("v1", "Service"): ("selector",),
+}
+"""Fields that hold one in a kind."""
+
 
 def status_of(value: Object) -> Object:
     """The status of a live object; empty if nobody has written one yet."""
@@ -31,3 +40,55 @@ def seconds(time: str | None) -> float | None:
         return None if time is None else datetime.fromisoformat(time).timestamp()
     except (ValueError, OverflowError, TypeError):
         return None
+
+
+def without_nulls(value: Any) -> Any:
+    """A JSON value without the entries that are null, which to Kubernetes are absent.
+
+    Args:
+        value: A JSON value; it is not changed. Nulls that are items of a list stay, so that the
+            others keep their index.
+
+    Returns:
+        A copy, or the value itself where it holds no null.
+    """
+    if isinstance(value, dict):
+        kept = {key: without_nulls(one) for key, one in value.items() if one is not None}
+        same = len(kept) == len(value) and all(kept[key] is value[key] for key in kept)
+        return value if same else kept
+    if isinstance(value, list):
+        items = [without_nulls(one) for one in value]
+        return value if all(map(lambda a, b: a is b, items, value)) else items
+    return value
+
+
+def as_read(value: LiveObject) -> LiveObject:
+    """An object as the API server reads it: null is absent, but empty in a map of texts.
+
+    So `nodeSelector: {example.com/gpu: }` asks for nodes whose label of that name is empty.
+
+    Args:
+        value: An object that somebody wrote, JSON; it is not changed.
+
+    Returns:
+        A copy, or the object itself where it holds no null.
+    """
+    read: LiveObject = without_nulls(value)
+    if read is value:  # as almost always
+        return read
+    kind = str(value.get("apiVersion")), str(value.get("kind"))
+    return dict(without_nulls(_filled(value, _TEXTS.union(_TEXTS_OF.get(kind, ())))))
+
+
+def _filled(value: Any, texts: frozenset[str]) -> Any:
+    """The value with an empty text for each null in the maps of these fields."""
+    if isinstance(value, list):
+        return [_filled(one, texts) for one in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        field: {key: "" if text is None else text for key, text in one.items()}
+        if field in texts and isinstance(one, dict)
+        else _filled(one, texts)
+        for field, one in value.items()
+    }

@@ -5,7 +5,7 @@ wrong with it is a diagnostic, and one run tells all of it.
 """
 
 from etcompile.load.access import Boundary
-from etcompile.load.document import Document, without_nulls
+from etcompile.load.document import Document
 from etcompile.load.limits import Limits
 from etcompile.load.loader import Loaded, from_values, load, parse
 
@@ -17,5 +17,4 @@ __all__ = [
     "from_values",
     "load",
     "parse",
-    "without_nulls",
 ]

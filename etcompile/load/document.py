@@ -96,23 +96,3 @@ class Document(Struct, frozen=True, eq=False):
 def _text(value: object) -> str | None:
     """The value if it is text that says something."""
     return value if isinstance(value, str) and value else None
-
-
-def without_nulls(value: Any) -> Any:
-    """A JSON value without the entries that are null, which to Kubernetes are absent.
-
-    Args:
-        value: A JSON value; it is not changed. Nulls that are items of a list stay, so that the
-            others keep their index.
-
-    Returns:
-        A copy, or the value itself where it holds no null.
-    """
-    if isinstance(value, dict):
-        kept = {key: without_nulls(one) for key, one in value.items() if one is not None}
-        same = len(kept) == len(value) and all(kept[key] is value[key] for key in kept)
-        return value if same else kept
-    if isinstance(value, list):
-        items = [without_nulls(one) for one in value]
-        return value if all(map(lambda a, b: a is b, items, value)) else items
-    return value

@@ -10,7 +10,8 @@ from typing import Any
 from msgspec import Struct, structs
 
 from etcompile.diagnostics import Diagnostic, ValuePath
-from etcompile.load import Document, without_nulls
+from etcompile.k8s.objects import without_nulls
+from etcompile.load import Document
 from etcompile.overlays.errors import PatchError
 from etcompile.overlays.overlay import Edit
 from etcompile.overlays.traced import Traced

@@ -11,8 +11,7 @@ from msgspec import Struct, field, structs
 
 from etcompile.diagnostics import Diagnostic, Location, ValuePath, codes, diagnose
 from etcompile.k8s.fieldpath import dotted
-from etcompile.k8s.objects import Object
-from etcompile.load import without_nulls
+from etcompile.k8s.objects import Object, without_nulls
 from etcompile.model.protocol import ROLE_LABEL, SCRIPTS_PATH, SPEC_HASH, STORED_JOB
 from etcompile.overlays.alike import Alike, GapRead, filled, filling, grouped
 from etcompile.overlays.document_patches import failed, patched

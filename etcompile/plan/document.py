@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from etcompile.diagnostics import ValuePath
-from etcompile.load import without_nulls
+from etcompile.k8s.objects import without_nulls
 from etcompile.plan.step import Action, FieldChange, How, Need, ObjectRef, Plan, Step, Until
 
 API_VERSION = "etcompile.dev/v1"

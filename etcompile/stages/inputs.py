@@ -12,7 +12,8 @@ from msgspec import structs
 from etcompile import frontends, overlays
 from etcompile.check import job as job_rules
 from etcompile.diagnostics import Diagnostic, ValuePath, codes, diagnose
-from etcompile.load import Document, Loaded, from_values, load, without_nulls
+from etcompile.k8s.objects import as_read
+from etcompile.load import Document, Loaded, from_values, load
 from etcompile.model import DLROVER_VERSION
 from etcompile.options import Input, Options
 from etcompile.stages.environment import Environment
@@ -50,10 +51,10 @@ def loaded(inputs: Input | Iterable[Input], options: Options, stdin: BinaryIO | 
             comments += part.comments
             partial += part.partial
     return Loaded(
-        tuple(structs.replace(d, data=without_nulls(d.data)) for d in documents),
+        tuple(structs.replace(d, data=as_read(d.data)) for d in documents),
         tuple(diagnostics),
         tuple(dict.fromkeys(comments)),
-        tuple(structs.replace(d, data=without_nulls(d.data)) for d in partial),
+        tuple(structs.replace(d, data=as_read(d.data)) for d in partial),
     )
 
 

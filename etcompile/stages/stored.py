@@ -17,7 +17,8 @@ from etcompile.check import counts
 from etcompile.check.job import is_run
 from etcompile.diagnostics import Location, ValuePath
 from etcompile.k8s.names import is_subdomain
-from etcompile.load import parse, without_nulls
+from etcompile.k8s.objects import without_nulls
+from etcompile.load import parse
 from etcompile.model import GANGS, MOST_PODS, Job, Member, Role, SecretMode, Settings
 from etcompile.model.protocol import JOB_LABEL, STORED_JOB
 from etcompile.model.run import in_run, with_settings

@@ -4,7 +4,8 @@ import pytest
 from msgspec import structs
 
 from etcompile.diagnostics import Location
-from etcompile.load import from_values, parse, without_nulls
+from etcompile.k8s.objects import without_nulls
+from etcompile.load import from_values, parse
 
 TEXT = """\
 # a comment

@@ -8,7 +8,7 @@ import pytest
 from etcompile import frontends
 from etcompile.check import kubernetes, validator
 from etcompile.check.bundled import bundled_schema
-from etcompile.load import without_nulls
+from etcompile.k8s.objects import without_nulls
 from mutations.generator import Generator
 
 SCHEMA: dict[str, Any] = {

@@ -13,7 +13,8 @@ from msgspec import structs
 
 from etcompile.diagnostics import ValuePath
 from etcompile.frontends import Kind
-from etcompile.load import Document, without_nulls
+from etcompile.k8s.objects import as_read
+from etcompile.load import Document
 from etcompile.plan.defaults import default
 
 _KEPT = ("name", "namespace", "labels", "annotations")
@@ -48,7 +49,7 @@ def cleaned(document: Document, kind: Kind) -> Document:
     Returns:
         The document with other data; what is left of it stands where it stood.
     """
-    data = without_nulls(document.data)
+    data = as_read(document.data)
     metadata = data.get("metadata")
     metadata = metadata if isinstance(metadata, Mapping) else {}
     written = _last_applied(metadata)
