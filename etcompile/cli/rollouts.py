@@ -15,7 +15,6 @@ import click
 from etcompile import emit
 from etcompile.cli.options import TalkOptions, colored, talks, tell, write
 from etcompile.diagnostics import Diagnostic, codes, diagnose
-from etcompile.plan.classes import PRUNES
 from etcompile.plan.show.alike import MARKS, destroyed, toll
 from etcompile.plan.step import Plan
 
@@ -116,7 +115,7 @@ class Session:
             during=_signals,
         )
         left = [step for step in plan.steps if step.action == "unmanaged"]
-        could = [step for step in left if any(PRUNES in reason for reason in step.reasons)]
+        could = [step for step in left if any(one.option == "prune" for one in step.remedies)]
         if could and talks(self._given) and self._output == "text":
             count = f"{len(could)} object{'s are' if len(could) > 1 else ' is'}"
             click.echo(f"{count} no longer in the files, and kept: --prune deletes them", err=True)

@@ -131,15 +131,14 @@ def _of_steps(steps: Sequence[Step]) -> Diagnostic:
     step = steps[0]
     objects = listed(dict.fromkeys(one.ref for one in steps))
     changes = [one for one in step.changes if one.manager or one.immutable]
-    # The way out is the hint's to say, which knows of more than one.
-    reasons = [reason.partition("; --") for reason in step.reasons]
-    problem = "; ".join((*(words for words, _, _ in reasons), *map(_values, changes)))
+    # The remedy is the hint's to say, which knows of more than one.
+    problem = "; ".join((*(one.text for one in step.why), *map(_values, changes)))
     managers = [one.manager for one in step.changes if one.manager]
     hint = _HINTS.get(step.needs or "", "") if step.action != "conflict" or step.needs else ""
     if step.needs == "adopt" and managers:
         hint = "--adopt --take-ownership {manager} takes it over with its fields"
     elif step.needs == "adopt":
-        hint = next((f"--{way}" for _, _, way in reasons if way), hint)
+        hint = next((one.words for one in step.remedies), hint)
     hint = hint.format(
         manager=" --take-ownership ".join(dict.fromkeys(map(str, managers))),
         object=f"{step.ref.kind}/{step.ref.name}",

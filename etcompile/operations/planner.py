@@ -13,7 +13,7 @@ from etcompile.operations.declarations import Inventories, declarations, job_tit
 from etcompile.operations.proposal import ImpossibleError, Proposal, Result
 from etcompile.operations.targets import not_found
 from etcompile.plan.claims import is_member
-from etcompile.plan.classes import PRUNES
+from etcompile.plan.classes import PRUNE
 from etcompile.plan.live import LiveObjects
 from etcompile.plan.planner import plan
 from etcompile.plan.removal import EMPTY_INVENTORY, removal
@@ -21,7 +21,17 @@ from etcompile.plan.rights import Rights
 from etcompile.plan.room import Read, with_room
 from etcompile.plan.schedule import ring
 from etcompile.plan.sets import JobSet
-from etcompile.plan.step import IDLE, REMOVES, ObjectKey, ObjectRef, Plan, Step, deletion, reference
+from etcompile.plan.step import (
+    IDLE,
+    REMOVES,
+    ObjectKey,
+    ObjectRef,
+    Plan,
+    Reason,
+    Step,
+    deletion,
+    reference,
+)
 from etcompile.plan.targets import targeted
 from etcompile.rollout.dryrun import DryRun, under_another_name
 from etcompile.rollout.inventory import members_left
@@ -202,17 +212,17 @@ def _orphaned(left: Sequence[Orphan], rights: Rights, job_set: JobSet) -> tuple[
     empty = [one.inventory for one in left if not one.objects]
     steps = (*steps, *(deletion(one, EMPTY_INVENTORY) for one in empty))
     if rights.prune:
-        return tuple(_unmanaged(step, step.reasons) if step.needs else step for step in steps)
+        return tuple(_unmanaged(step, step.why) if step.needs else step for step in steps)
     # Without order: nothing happens to them.
     return tuple(
-        step if step.action == "unmanaged" else _unmanaged(step, (f"{reason}; {PRUNES}",))
+        step if step.action == "unmanaged" else _unmanaged(step, (Reason(reason, PRUNE),))
         for step in steps
         if step.action != "wait"
     )
 
 
-def _unmanaged(step: Step, reasons: tuple[str, ...]) -> Step:
-    return structs.replace(step, action="unmanaged", reasons=reasons, needs=None, after=())
+def _unmanaged(step: Step, why: tuple[Reason, ...]) -> Step:
+    return structs.replace(step, action="unmanaged", why=why, needs=None, after=())
 
 
 def _kept(members: Mapping[str, tuple[ObjectRef, ...]], plan: Plan) -> dict[str, list[ObjectRef]]:

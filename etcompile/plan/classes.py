@@ -25,20 +25,23 @@ from etcompile.plan.step import (
     How,
     Need,
     ObjectRef,
+    Reason,
+    Remedy,
     Step,
     deletion,
     reference,
 )
 from etcompile.plan.targets import is_named
 
-PRUNES = "--prune deletes it"
+PRUNE = Remedy("prune", "--prune deletes it")
 """What to do about an object that is left because nobody asked for its deletion."""
+_REPLACE = Remedy("replace", "--replace deletes and recreates it")
 _UNKNOWN = Ownership(None, (), known=False)
 
 
 def created(desired: Object, ref: ObjectRef, reason: str = "it does not exist") -> Step:
     """The step for an object that is not there."""
-    return Step("create", ref, (reason,), manifest=_manifest(desired))
+    return Step("create", ref, (Reason(reason),), manifest=_manifest(desired))
 
 
 def seeming(
@@ -173,6 +176,7 @@ def left_over(live: Object, rights: Rights, inventories: Iterable[str]) -> Step:
     step = deletion(live, "it is no longer in the files")
     if rights.whole:
         return step
+    remedy = None
     if claims.inventory(live) not in set(inventories):
         why = "it is not in the inventory"
     elif is_going(live):
@@ -189,8 +193,8 @@ def left_over(live: Object, rights: Rights, inventories: Iterable[str]) -> Step:
         step = protection.spared(step, live, rights.manager)
         if step.action == "unmanaged" or rights.prune:
             return step
-        why = f"it is no longer in the files; {PRUNES}"
-    return structs.replace(deletion(live, why), action="unmanaged")
+        why, remedy = "it is no longer in the files", PRUNE
+    return structs.replace(deletion(live, why, remedy), action="unmanaged")
 
 
 def _foreign(
@@ -206,23 +210,21 @@ def _foreign(
         holder: Whose it is, in a clause, if it is not ours.
     """
     if owner := claims.controller(live):
-        reason = f"{owner} controls it and would undo the change"
-        return structs.replace(step, action="conflict", reasons=(reason,))
+        reason = Reason(f"{owner} controls it and would undo the change")
+        return structs.replace(step, action="conflict", why=(reason,))
     if other := claims.other_job(desired, live):
-        return structs.replace(step, action="conflict", reasons=(claims.same_name(other),))
-    reasons: list[str] = []
+        return structs.replace(step, action="conflict", why=(Reason(claims.same_name(other)),))
+    why: list[Reason] = []
     needs: Need | None = None
     if holder and not rights.adopt:
-        reasons.append(holder)
+        why.append(Reason(holder))
         needs = "adopt"
     for change in step.changes:
         if change.manager:
-            reasons.append(f"{change.manager} owns {change.path}")
+            why.append(Reason(f"{change.manager} owns {change.path}"))
             needs = needs or "take-ownership"
-    if reasons:
-        return structs.replace(
-            step, action="conflict", reasons=tuple(dict.fromkeys(reasons)), needs=needs
-        )
+    if why:
+        return structs.replace(step, action="conflict", why=tuple(dict.fromkeys(why)), needs=needs)
     return None
 
 
@@ -230,20 +232,18 @@ def _guarded(step: Step, desired: Object, live: Object, rights: Rights) -> Step:
     """A replacement, held against what is protected from being destroyed."""
     if protection.prevents_destruction(desired, live):
         return structs.replace(
-            step, action="conflict", reasons=(*step.reasons, protection.FORBIDDEN), needs=None
+            step, action="conflict", why=(*step.why, Reason(protection.FORBIDDEN)), needs=None
         )
     lost = protection.lost_with(live, desired, rights.manager)
     if lost is None:
         return step
+    # The fields that cannot change, without the option that would allow it.
+    immutable = Reason(step.why[-1].text)
     if is_named(reference(live), rights.replace_data):
-        return structs.replace(step, reasons=(_immutable(step), lost), needs=None)
-    reason = f"{lost}; --replace-data {step.ref.kind}/{step.ref.name} replaces it anyway"
-    return structs.replace(step, reasons=(_immutable(step), reason), needs="replace-data")
-
-
-def _immutable(step: Step) -> str:
-    """The fields that cannot change, without the option that would allow it."""
-    return step.reasons[-1].partition(";")[0]
+        return structs.replace(step, why=(immutable, Reason(lost)), needs=None)
+    words = f"--replace-data {step.ref.kind}/{step.ref.name} replaces it anyway"
+    reason = Reason(lost, Remedy("replace-data", words))
+    return structs.replace(step, why=(immutable, reason), needs="replace-data")
 
 
 def _decided(
@@ -263,21 +263,17 @@ def _decided(
         immutable: The fields that the API server says cannot change.
     """
     refused = [one.field for one in found if one.verdict is Verdict.REFUSED] or immutable
-    reasons = [f"it is taken over: {holder}"] if holder else []
+    why = [Reason(f"it is taken over: {holder}")] if holder else []
     if refused:
         fields = ", ".join(dict.fromkeys(refused))
         allowed = rights.replace or rights.whole
         reason = f"{fields} cannot be changed on an existing object"
-        reasons.append(reason if allowed else f"{reason}; --replace deletes and recreates it")
-        return structs.replace(
-            step,
-            action="replace",
-            reasons=tuple(reasons),
-            needs=None if allowed else "replace",
-        )
-    reasons += [f"{one.field} changes, which restarts the container in place" for one in found]
+        why.append(Reason(reason, None if allowed else _REPLACE))
+        needs: Need | None = None if allowed else "replace"
+        return structs.replace(step, action="replace", why=tuple(why), needs=needs)
+    why += [Reason(f"{one.field} changes, which restarts the container in place") for one in found]
     action: Action = "adopt" if holder else "update"
-    return structs.replace(step, action=action, reasons=tuple(dict.fromkeys(reasons)))
+    return structs.replace(step, action=action, why=tuple(dict.fromkeys(why)))
 
 
 def _changes(

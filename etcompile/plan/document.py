@@ -15,7 +15,19 @@ from msgspec import Struct, structs
 
 from etcompile.diagnostics import ValuePath
 from etcompile.k8s.objects import without_nulls
-from etcompile.plan.step import Action, FieldChange, How, Need, ObjectRef, Plan, Step, Until
+from etcompile.plan.step import (
+    Action,
+    FieldChange,
+    How,
+    Need,
+    ObjectRef,
+    Option,
+    Plan,
+    Reason,
+    Remedy,
+    Step,
+    Until,
+)
 
 API_VERSION = "etcompile.dev/v1"
 KIND = "Plan"
@@ -70,11 +82,18 @@ class _Change(Struct, frozen=True, rename="camel"):
     immutable: bool = False
 
 
+class _Remedy(Struct, frozen=True):
+    reason: int
+    option: Option
+    words: str
+
+
 class _Step(Struct, frozen=True, rename="camel"):
     id: str
     action: Action
     object: _Ref
     reasons: tuple[str, ...] = ()
+    remedies: tuple[_Remedy, ...] = ()
     changes: tuple[_Change, ...] = ()
     after: tuple[str, ...] = ()
     wave: int = 0
@@ -190,12 +209,17 @@ def digest(plan: Plan) -> str:
     be done if a new one still has its digest.
     """
     acting = [
-        _step_value(step, whole=True)
-        for step in plan.steps
-        if step.action not in ("unchanged", "unmanaged")
+        _digested(step) for step in plan.steps if step.action not in ("unchanged", "unmanaged")
     ]
     text = json.dumps(acting, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def _digested(step: Step) -> dict[str, Any]:
+    """What a digest is of: remedies say nothing that reasons do not."""
+    value = _step_value(step, whole=True)
+    value.pop("remedies", None)
+    return value
 
 
 def _step_value(step: Step, *, whole: bool) -> dict[str, Any]:
@@ -213,6 +237,7 @@ def _step_value(step: Step, *, whole: bool) -> dict[str, Any]:
             "job": step.job,
             "wave": step.wave,
             "reasons": list(step.reasons) or None,
+            "remedies": _remedy_values(step) or None,
             "after": list(step.after) or None,
             "needs": step.needs,
             "until": step.until,
@@ -228,6 +253,14 @@ def _step_value(step: Step, *, whole: bool) -> dict[str, Any]:
     if whole and step.manifest is not None:
         value["manifest"] = step.manifest
     return value
+
+
+def _remedy_values(step: Step) -> list[dict[str, Any]]:
+    return [
+        {"reason": place, "option": reason.remedy.option, "words": reason.remedy.words}
+        for place, reason in enumerate(step.why)
+        if reason.remedy is not None
+    ]
 
 
 def _change_value(change: FieldChange) -> dict[str, Any]:
@@ -250,4 +283,7 @@ def _step(read: _Step) -> Step:
     one = fields.pop("object")
     ref = ObjectRef(one.api_version, one.kind, one.namespace, one.name)
     changes = tuple(FieldChange(**structs.asdict(change)) for change in read.changes)
-    return Step(**{**fields, "ref": ref, "changes": changes})
+    remedies = {one.reason: Remedy(one.option, one.words) for one in fields.pop("remedies")}
+    shown = enumerate(fields.pop("reasons"))
+    why = tuple(Reason.read(text, remedies.get(place)) for place, text in shown)
+    return Step(**{**fields, "ref": ref, "why": why, "changes": changes})

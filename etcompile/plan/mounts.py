@@ -13,7 +13,7 @@ from msgspec import structs
 from etcompile.k8s.objects import Object
 from etcompile.plan.order import Draft
 from etcompile.plan.references import claim_of
-from etcompile.plan.step import ObjectRef, reference
+from etcompile.plan.step import ObjectRef, Reason, reference
 
 _SHOWN = 3
 """How many Pods a message names."""
@@ -55,11 +55,11 @@ class Mounts:
         what = "Pods" if len(pods) > 1 else "Pod"
         named = ", ".join(one.name for one in pods[:_SHOWN])
         rest = f" and {len(pods) - _SHOWN} more" if len(pods) > _SHOWN else ""
-        reason = (
+        reason = Reason(
             f"{what} {named}{rest} would keep it: Kubernetes deletes a claim when no Pod uses it;"
             " suspend the job or delete its Pods first, with the claim as it is now"
         )
         return Draft(
-            structs.replace(step, action="conflict", reasons=(*step.reasons, reason), needs=None),
+            structs.replace(step, action="conflict", why=(*step.why, reason), needs=None),
             draft.value,
         )

@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 from etcompile.k8s.objects import Object
 from etcompile.model.protocol import ROLE_LABEL
 from etcompile.plan.graph import Group, graph
-from etcompile.plan.step import REMOVES, Action, ObjectKey, ObjectRef, Step
+from etcompile.plan.step import REMOVES, Action, ObjectKey, ObjectRef, Reason, Step
 
 DRAIN = 90
 """Seconds: a changed ConfigMap reaches a running Pod after at most 82 (measured on a real node),
@@ -165,7 +165,7 @@ class _Training:
             drained = Step(
                 "wait",
                 pod.step.ref,
-                (drains(DRAIN),),
+                (Reason(drains(DRAIN)),),
                 after=tuple(
                     name
                     for name, (_, _, removed) in self.lists.items()
@@ -212,7 +212,7 @@ def _ready(pod: Step) -> Step:
     return Step(
         "wait",
         pod.ref,
-        ("it must be Ready before the host list names it",),
+        (Reason("it must be Ready before the host list names it"),),
         after=(pod.id,),
         job=pod.job,
         until="ready",

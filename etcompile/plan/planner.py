@@ -19,7 +19,7 @@ from etcompile.plan.mounts import Mounts
 from etcompile.plan.order import Draft, ordered
 from etcompile.plan.rights import Rights
 from etcompile.plan.schedule import in_turn, ring
-from etcompile.plan.step import IDLE, ObjectKey, ObjectRef, Plan, Step, reference
+from etcompile.plan.step import IDLE, ObjectKey, ObjectRef, Plan, Reason, Step, reference
 
 
 class Declared(Struct, frozen=True):
@@ -174,7 +174,7 @@ def _kept(desired: Object, live: Object, ref: ObjectRef) -> Step:
         f"it has no {' and no '.join(missing)}, which the Pods of the job mount: delete it, or give"
         " the job another Secret with --secret existing:NAME"
     )
-    return structs.replace(step, action="conflict", reasons=(reason,))
+    return structs.replace(step, action="conflict", why=(Reason(reason),))
 
 
 def _of_another(step: Step, others: Mapping[str, str]) -> Step:
@@ -186,11 +186,11 @@ def _of_another(step: Step, others: Mapping[str, str]) -> Step:
     other = others.get(step.job or "")
     if other is None or step.action == "unchanged":
         return step
-    reasons = (claims.same_name(other),)
+    why = (Reason(claims.same_name(other)),)
     if step.action == "unmanaged":
-        return structs.replace(step, reasons=reasons)
+        return structs.replace(step, why=why)
     return structs.replace(
-        step, action="conflict", reasons=reasons, changes=(), after=(), needs=None, manifest=None
+        step, action="conflict", why=why, changes=(), after=(), needs=None, manifest=None
     )
 
 
@@ -201,7 +201,7 @@ def _is_ready(pod: Object) -> bool:
 def _made_anew(desired: Object, live: Object, ref: ObjectRef) -> list[Step]:
     """What to do about an object that is being deleted: wait until it is gone, and make it."""
     uid = live["metadata"].get("uid")
-    gone = Step("wait", ref, (claims.going(live),), until="gone", uid=uid)
+    gone = Step("wait", ref, (Reason(claims.going(live)),), until="gone", uid=uid)
     made = created(desired, ref, "the one that exists is being deleted")
     return [gone, structs.replace(made, after=(gone.id,))]
 

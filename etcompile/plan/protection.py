@@ -14,7 +14,7 @@ from etcompile.k8s.managedfields import Ownership, ownership
 from etcompile.k8s.objects import Object
 from etcompile.model.keypair import has_key_pair
 from etcompile.plan.claims import OUR_PROGRAMS
-from etcompile.plan.step import Step, release
+from etcompile.plan.step import Reason, Step, release
 
 PREVENT_DESTROY = "etcompile.dev/prevent-destroy"
 """The annotation that keeps an object from being deleted or replaced, whatever flags are given."""
@@ -84,9 +84,9 @@ def spared(step: Step, live: Object, manager: str) -> Step:
         manager: Our field manager.
     """
     if why := _left_because(live):
-        return structs.replace(step, action="unmanaged", reasons=(why,))
+        return structs.replace(step, action="unmanaged", why=(Reason(why),))
     if prevents_destruction(live):
-        return structs.replace(step, action="conflict", reasons=(FORBIDDEN,))
+        return structs.replace(step, action="conflict", why=(Reason(FORBIDDEN),))
     if keys := _keys_of_others(live, manager):
         return release(live, keys)
     return step

@@ -19,12 +19,15 @@ from etcompile.plan.step import (
     ObjectKey,
     ObjectRef,
     Plan,
+    Reason,
+    Remedy,
     Step,
     deletion,
     reference,
 )
 
 _SHARED = frozenset({"ConfigMap", "PersistentVolumeClaim", "Secret", "ServiceAccount"})
+_ADOPT = Remedy("adopt", "--adopt deletes it anyway")
 _EVERYWHERE = frozenset({"default", "kube-root-ca.crt"})
 """A ServiceAccount and a ConfigMap that each namespace has."""
 
@@ -119,14 +122,14 @@ def _of_strangers(step: Step, live: Object, appliers: frozenset[str] = frozenset
     """
     maker = None if claims.managers(live) & appliers else claims.stranger(live, MANAGER)
     words = f"{maker} made it, with labels of the job"
-    return structs.replace(step, action="unmanaged", reasons=(words,)) if maker else step
+    return structs.replace(step, action="unmanaged", why=(Reason(words),)) if maker else step
 
 
 def _step(live: Object, uids: set[str | None], reason: str, *, adopt: bool) -> Step:
     step = deletion(live, reason)
     if (tool := claims.tracker(live)) and not adopt:
-        reason = f"{tool} manages it, and would create it again; --adopt deletes it anyway"
-        return structs.replace(step, action="conflict", reasons=(reason,), needs="adopt")
+        tracked = Reason(f"{tool} manages it, and would create it again", _ADOPT)
+        return structs.replace(step, action="conflict", why=(tracked,), needs="adopt")
     owners = live["metadata"].get("ownerReferences") or ()
     if any(owner.get("uid") not in uids for owner in owners):
         why = f"it is deleted with its owner {claims.owner(live)}"
@@ -134,4 +137,4 @@ def _step(live: Object, uids: set[str | None], reason: str, *, adopt: bool) -> S
         why = f"it has the annotation {annotation}"
     else:
         return protection.spared(step, live, MANAGER)
-    return structs.replace(step, action="unmanaged", reasons=(why,))
+    return structs.replace(step, action="unmanaged", why=(Reason(why),))

@@ -17,7 +17,7 @@ from etcompile.plan.classes import created
 from etcompile.plan.order import Draft, ordered
 from etcompile.plan.removal import removal
 from etcompile.plan.schedule import in_turn
-from etcompile.plan.step import Plan, Step, deletion, reference
+from etcompile.plan.step import Plan, Reason, Step, deletion, reference
 
 _REASON = "its job is run again"
 _KNOWN = frozenset({"done", "phase", "record"})
@@ -140,5 +140,5 @@ def _record(value: Object, job: str) -> Step:
     maker = claims.stranger(value, MANAGER)
     if maker and strange:
         words = f"{maker} made it, and it holds {', '.join(strange)}"
-        return structs.replace(step, action="conflict", reasons=(words,))
+        return structs.replace(step, action="conflict", why=(Reason(words),))
     return step

@@ -17,7 +17,7 @@ from etcompile.k8s import jobs, pods
 from etcompile.k8s.objects import Object
 from etcompile.model import quantity
 from etcompile.plan.schedule import in_turn, ring
-from etcompile.plan.step import ObjectKey, Plan, Step
+from etcompile.plan.step import ObjectKey, Plan, Reason, Step
 
 Amounts = Mapping[str, Decimal]
 
@@ -256,7 +256,7 @@ def _first(steps: dict[str, Step], first: Sequence[Step], reason: str) -> dict[s
         if name in early:
             after = tuple(one for one in step.after if one in early)
             made[name] = structs.replace(
-                step, after=after, reasons=(*step.reasons, reason), makes_room=True
+                step, after=after, why=(*step.why, Reason(reason)), makes_room=True
             )
         else:
             made[name] = step
@@ -269,11 +269,11 @@ def _refuse(
     """Refuses to make Pods of a job whose others would go for nothing."""
     for step in made:
         if step.job in jobs and _is_workload(step):
-            reason = (
+            reason = Reason(
                 f"{short}; what the plan deletes gives back {_plain(short.freed)} only, so the"
                 " Pods that are there would be deleted for Pods that cannot be created"
             )
-            steps[step.id] = structs.replace(steps[step.id], reasons=(reason,), needs="room")
+            steps[step.id] = structs.replace(steps[step.id], why=(reason,), needs="room")
 
 
 def _keep(
@@ -285,11 +285,11 @@ def _keep(
     """Refuses to make Pods of a job that would be cut off from its others for nothing."""
     for step in made if short else ():
         if step.job in jobs and _is_workload(step):
-            reason = (
+            reason = Reason(
                 f"{short[0]}; the Services of the job would be switched from the running Pods to"
                 " Pods that cannot be created; with --prune, the old Pods are deleted first"
             )
-            steps[step.id] = structs.replace(steps[step.id], reasons=(reason,), needs="room")
+            steps[step.id] = structs.replace(steps[step.id], why=(reason,), needs="room")
 
 
 def _is_workload(step: Step) -> bool:

@@ -51,6 +51,9 @@ Pod that is no longer on the host list, which shows in nothing, so that only its
 Need = Literal["replace", "replace-data", "adopt", "take-ownership", "room"]
 """The option without which a step is refused; or room in a quota, which no option gives."""
 
+Option = Literal["prune", "adopt", "replace", "replace-data"]
+"""The option, without its dashes, that does something about a reason."""
+
 How = Literal["added", "removed", "changed"]
 
 
@@ -122,13 +125,52 @@ class FieldChange(Struct, frozen=True):
     steps: tuple[str, ...] = ()
 
 
+class Remedy(Struct, frozen=True):
+    """An option that does something about a reason.
+
+    Args:
+        option: The option.
+        words: What it does, in a clause that begins with it: `--prune deletes it`.
+    """
+
+    option: Option
+    words: str
+
+
+class Reason(Struct, frozen=True):
+    """Why a step is what it is.
+
+    What is decided by a reason is decided by its remedy: its text is for people only.
+
+    Args:
+        text: Why, in plain words.
+        remedy: What to do about it; None if no option does anything.
+    """
+
+    text: str
+    remedy: Remedy | None = None
+
+    @classmethod
+    def read(cls, shown: str, remedy: Remedy | None) -> "Reason":
+        """The reason that is shown so, and has that remedy."""
+        return cls(shown.removesuffix(_clause(remedy)), remedy)
+
+    def __str__(self) -> str:
+        return self.text + _clause(self.remedy)
+
+
+def _clause(remedy: Remedy | None) -> str:
+    """What is shown of a remedy, after its reason."""
+    return f"; {remedy.words}" if remedy else ""
+
+
 class Step(Struct, frozen=True):
     """One thing to do about one object.
 
     Args:
         action: What.
         ref: The object.
-        reasons: Why, in plain words.
+        why: The reasons for it.
         changes: The fields that change; none for an object that is created or deleted whole.
         after: The ids of the steps that must be done before it begins, apart from waves.
         wave: When its turn is among the steps of its job. Steps that make something wait for
@@ -148,7 +190,7 @@ class Step(Struct, frozen=True):
 
     action: Action
     ref: ObjectRef
-    reasons: tuple[str, ...] = ()
+    why: tuple[Reason, ...] = ()
     changes: tuple[FieldChange, ...] = ()
     after: tuple[str, ...] = ()
     wave: int = 0
@@ -168,19 +210,30 @@ class Step(Struct, frozen=True):
         what = f"{self.action} until {self.until}" if self.until else self.action
         return f"{what} {self.ref}"
 
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why, in plain words, and what to do about it."""
+        return tuple(map(str, self.why))
 
-def deletion(live: Object, reason: str) -> Step:
+    @property
+    def remedies(self) -> tuple[Remedy, ...]:
+        """What to do about its reasons."""
+        return tuple(one.remedy for one in self.why if one.remedy is not None)
+
+
+def deletion(live: Object, reason: str, remedy: Remedy | None = None) -> Step:
     """The step that deletes an object, as it is now.
 
     Args:
         live: The object.
         reason: Why, in plain words.
+        remedy: What to do about that, if the object is not deleted.
     """
     metadata = live["metadata"]
     return Step(
         "delete",
         reference(live),
-        (reason,),
+        (Reason(reason, remedy),),
         uid=metadata.get("uid"),
         resource_version=metadata.get("resourceVersion"),
     )

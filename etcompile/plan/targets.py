@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import structs
 
-from etcompile.plan.step import IDLE, ObjectRef, Plan, Step
+from etcompile.plan.step import IDLE, ObjectRef, Plan, Reason, Step
 
 _SHORT_NAMES = {
     "cm": "configmap",
@@ -99,7 +99,7 @@ def _left(step: Step) -> Step:
     return structs.replace(
         step,
         action="unmanaged",
-        reasons=("it is not among the targets",),
+        why=(Reason("it is not among the targets"),),
         changes=(),
         after=(),
         needs=None,
