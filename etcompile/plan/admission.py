@@ -202,7 +202,7 @@ def alike(ref: ObjectRef, job: str | None, labels: Mapping[str, Any]) -> object:
 
 def _likeness(doubt: Doubt) -> object:
     labels = doubt.desired["metadata"].get("labels") or {}
-    changes = tuple((one.path, repr(one.before), repr(one.after)) for one in doubt.places)
+    changes = tuple((place.path, repr(place.before), repr(place.after)) for place in doubt.places)
     return alike(doubt.ref, doubt.job, labels), changes
 
 
@@ -217,7 +217,9 @@ def _changes(live: Object, found: Updated) -> tuple[Raw, ...]:
         for managers in [
             tuple(
                 dict.fromkeys(
-                    one.manager for one in found.conflicts if overlap(one.path, place.path)
+                    conflict.manager
+                    for conflict in found.conflicts
+                    if overlap(conflict.path, place.path)
                 )
             )
         ]

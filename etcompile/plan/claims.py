@@ -105,8 +105,8 @@ def controller(live: Object) -> str | None:
 
 def owner(live: Object) -> str | None:
     """An object that this one goes with, by its ownerReferences."""
-    for one in live["metadata"].get("ownerReferences") or ():
-        return f"{one.get('kind')} {one.get('name')}"
+    for reference in live["metadata"].get("ownerReferences") or ():
+        return f"{reference.get('kind')} {reference.get('name')}"
     return None
 
 

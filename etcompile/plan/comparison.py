@@ -129,7 +129,9 @@ def _is_one(
     Without an owner the kinds of Kubernetes are known, by the `+structType` and `+mapType` marks
     of their types (reference/gitops.md 4.4).
     """
-    owned = [one for one in (ours, *(fields for _, fields in others)) if one is not None]
+    owned = [
+        managed for managed in (ours, *(fields for _, fields in others)) if managed is not None
+    ]
     if any(owned):
         return False
     return listkeys.is_one(path) or (bool(owned) and bool(desired) and len(path) > 1)
@@ -223,7 +225,9 @@ def _list(path: KeyedPath, desired: list[Any], live: list[Any], around: _Around)
         if len(written) < len(live):
             left = _list(path, desired, written, around)
             return (
-                live if left is written else [*left, *(one for one in live if one not in written)]
+                live
+                if left is written
+                else [*left, *(toleration for toleration in live if toleration not in written)]
             )
     if listkeys.is_set(path):
         return _set(path, desired, live, around)
@@ -236,8 +240,8 @@ def _list(path: KeyedPath, desired: list[Any], live: list[Any], around: _Around)
         before = len(places)
         inner = (kind, _ALL, others, places)
         made = [
-            _merged((*path, f"[{place}]"), one, other, inner)
-            for place, (one, other) in enumerate(zip(desired, live, strict=True))
+            _merged((*path, f"[{place}]"), item, other, inner)
+            for place, (item, other) in enumerate(zip(desired, live, strict=True))
         ]
         return made if len(places) > before else live
     _note(path, live or ABSENT, desired or ABSENT, around)
@@ -255,8 +259,8 @@ def _keyed(
     kind, ours, others, places = around
     before = len(places)
     made: dict[str, Any] = dict(is_there)
-    for name, one in (is_there | wanted).items():
-        key = listkeys.key(one, names) or {}
+    for name, item in (is_there | wanted).items():
+        key = listkeys.key(item, names) or {}
         mine = _ALL if ours is _ALL else of_item(ours, key)
         inner = (kind, mine, others_below(others, key) if others else (), places)
         step = (*path, name)
@@ -291,14 +295,14 @@ def _is_bare(left: Any, names: tuple[str, ...]) -> bool:
 def _set(path: KeyedPath, desired: list[Any], live: list[Any], around: _Around) -> list[Any]:
     _, ours, _, _ = around
     gone = [
-        one
-        for one in live
-        if one not in desired and (ours is _ALL or (ours and f'v:"{one}"' in ours))
+        item
+        for item in live
+        if item not in desired and (ours is _ALL or (ours and f'v:"{item}"' in ours))
     ]
-    new = [one for one in desired if one not in live]
+    new = [item for item in desired if item not in live]
     if not gone and not new:
         return live
-    made = [one for one in live if one not in gone] + new
+    made = [item for item in live if item not in gone] + new
     _note(path, live or ABSENT, made or ABSENT, around)
     return made
 
@@ -306,11 +310,11 @@ def _set(path: KeyedPath, desired: list[Any], live: list[Any], around: _Around) 
 def _by_key(items: list[Any], names: tuple[str, ...]) -> dict[str, Any] | None:
     """The items by the label of their key; None if they cannot be told apart."""
     found: dict[str, Any] = {}
-    for one in items if names else ():
-        key = listkeys.key(one, names) if isinstance(one, Mapping) else None
+    for item in items if names else ():
+        key = listkeys.key(item, names) if isinstance(item, Mapping) else None
         if key is None:
             return None
-        found[listkeys.label(key)] = one
+        found[listkeys.label(key)] = item
     return found if len(found) == len(items) else None
 
 

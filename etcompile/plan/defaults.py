@@ -48,9 +48,9 @@ def settled(value: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any
     made = dict(value)
     kind = made.get("kind", "")
     requested = {
-        name: frozenset(_requests(one))
+        name: frozenset(_requests(container))
         for anchor in _POD_SPECS.get(kind, ())
-        for name, one in _containers(_at(other, anchor)).items()
+        for name, container in _containers(_at(other, anchor)).items()
     }
     for anchor in _POD_SPECS.get(kind, ()):
         made = _changed(made, anchor, lambda spec: _settled_pod(spec, requested))
@@ -67,9 +67,9 @@ def _at(value: Any, path: tuple[str, ...]) -> Any:
 
 def _containers(spec: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     return {
-        one.get("name", ""): one
+        container.get("name", ""): container
         for field in ("containers", "initContainers")
-        for one in spec.get(field, ())
+        for container in spec.get(field, ())
     }
 
 
@@ -100,12 +100,13 @@ def _settled_pod(
     for field in ("containers", "initContainers"):
         if field in made:
             made[field] = [
-                _settled_container(one, requested.get(one.get("name"), frozenset()))
-                for one in made[field]
+                _settled_container(container, requested.get(container.get("name"), frozenset()))
+                for container in made[field]
             ]
     if "volumes" in made:
         made["volumes"] = [
-            {**one, "emptyDir": {}} if set(one) == {"name"} else one for one in made["volumes"]
+            {**volume, "emptyDir": {}} if set(volume) == {"name"} else volume
+            for volume in made["volumes"]
         ]
     return made
 
@@ -227,4 +228,4 @@ def _by_steps(table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _POD: dict[str, Any] = _by_steps(_POD_WRITTEN)
-_TABLES: dict[str, dict[str, Any]] = {kind: _by_steps(one) for kind, one in _WRITTEN.items()}
+_TABLES: dict[str, dict[str, Any]] = {kind: _by_steps(fields) for kind, fields in _WRITTEN.items()}

@@ -161,7 +161,7 @@ def read_plan(data: bytes) -> Plan:
         raise PlanError(PlanProblem(problem, ("version",)))
     problems: list[PlanProblem] = []
     given = _converted(value["steps"], list[Any], ("steps",), problems) or ()
-    read = [_converted(one, _Step, ("steps", n), problems) for n, one in enumerate(given)]
+    read = [_converted(step, _Step, ("steps", n), problems) for n, step in enumerate(given)]
     against = _converted(value.get("against"), str, ("against",), problems)
     context = _converted(value.get("context"), str | None, ("context",), problems)
     namespace = _converted(value.get("namespace"), str | None, ("namespace",), problems)
@@ -194,7 +194,7 @@ def _converted(value: Any, to: Any, path: ValuePath, problems: list[PlanProblem]
     except msgspec.ValidationError as error:
         words, _, below = str(error).partition(" - at `$")
         below = below.partition("[...]")[0].removesuffix("`")
-        where = "".join(f"[{one}]" if isinstance(one, int) else one for one in path)
+        where = "".join(f"[{key}]" if isinstance(key, int) else key for key in path)
         steps = [int(at) if at else name for name, at in _STEP.findall(below)]
         quoted = words.replace("`", "'")
         problem = f"this is not a plan: {where}{below}: {quoted[:1].lower()}{quoted[1:]}"
@@ -249,7 +249,7 @@ def _step_value(step: Step, *, whole: bool) -> dict[str, Any]:
         }
     )
     if step.changes:
-        value["changes"] = [_change_value(one) for one in step.changes]
+        value["changes"] = [_change_value(change) for change in step.changes]
     if whole and step.manifest is not None:
         value["manifest"] = step.manifest
     return value
@@ -280,8 +280,8 @@ def _change_value(change: FieldChange) -> dict[str, Any]:
 def _step(read: _Step) -> Step:
     fields = structs.asdict(read)
     fields.pop("id")
-    one = fields.pop("object")
-    ref = ObjectRef(one.api_version, one.kind, one.namespace, one.name)
+    target = fields.pop("object")
+    ref = ObjectRef(target.api_version, target.kind, target.namespace, target.name)
     changes = tuple(FieldChange(**structs.asdict(change)) for change in read.changes)
     remedies = {one.reason: Remedy(one.option, one.words) for one in fields.pop("remedies")}
     shown = enumerate(fields.pop("reasons"))

@@ -117,8 +117,8 @@ def _lists(
         if not _same(path, old, new):
             yield Difference(path, before or old or None, after or new or None, shown)
         return
-    for name, one, other in zip(before, old, new, strict=True):
-        yield from _mappings((*path, f"[{name}]"), one, other, kind, shown)
+    for name, was, becomes in zip(before, old, new, strict=True):
+        yield from _mappings((*path, f"[{name}]"), was, becomes, kind, shown)
 
 
 def _names(items: list[Any], key: str | None) -> list[str] | None:

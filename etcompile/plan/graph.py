@@ -205,20 +205,20 @@ def _named(
         spec = id(value.get("spec")) if value["kind"] == "Pod" else id(value)
         if spec not in known:
             known[spec] = references(value)
-        for one in known[spec]:
-            cluster = (one.kind, one.group) in _CLUSTER_SCOPED
-            namespace = "" if cluster else one.namespace or nodes[source].namespace
-            identity = one.group, one.kind, namespace or "default", one.name
+        for named in known[spec]:
+            cluster = (named.kind, named.group) in _CLUSTER_SCOPED
+            namespace = "" if cluster else named.namespace or nodes[source].namespace
+            identity = named.group, named.kind, namespace or "default", named.name
             target = places.get(identity)
-            if target is None and one.kind == "Secret":
-                target = made_by.get((namespace or "default", one.name))
+            if target is None and named.kind == "Secret":
+                target = made_by.get((namespace or "default", named.name))
             if target is None:
-                if one.optional:
+                if named.optional:
                     continue
                 target = places[identity] = len(nodes)
                 job = nodes[source].job
-                nodes.append(Node(one.kind, (one.name,), namespace, one.group, job, None))
-            yield Edge(source, target, one.how, one.binds)
+                nodes.append(Node(named.kind, (named.name,), namespace, named.group, job, None))
+            yield Edge(source, target, named.how, named.binds)
 
 
 def _selected(objects: Sequence[Object], nodes: Sequence[Node]) -> Iterator[Edge]:

@@ -108,7 +108,7 @@ def ignored(value: Mapping[str, Any]) -> tuple[Ignored, ...]:
         raise IgnoreError((), f"a document of the kind {KIND} or Application is expected")
     if not isinstance(found, list):
         raise IgnoreError(path[:-1], "the list ignoreDifferences is missing")
-    return tuple(_rule(one, (*path, number)) for number, one in enumerate(found))
+    return tuple(_rule(rule, (*path, number)) for number, rule in enumerate(found))
 
 
 def as_live(
@@ -159,17 +159,18 @@ def _rule(value: Any, path: tuple[str | int, ...]) -> Ignored:
     given: dict[str, list[str]] = {}
     for key in _LISTS:
         items = value.get(key, [])
-        if not isinstance(items, list) or not all(isinstance(one, str) for one in items):
+        if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
             raise IgnoreError((*path, key), f"{key} is a list of texts")
         given[key] = items
     if not any(given.values()):
         raise IgnoreError(path, f"a rule needs one of {', '.join(_LISTS)}")
     pointers = [
-        _pointer(one, (*path, "jsonPointers", n)) for n, one in enumerate(given["jsonPointers"])
+        _pointer(pointer, (*path, "jsonPointers", n))
+        for n, pointer in enumerate(given["jsonPointers"])
     ]
     expressions = [
-        _expression(one, (*path, "jqPathExpressions", n))
-        for n, one in enumerate(given["jqPathExpressions"])
+        _expression(text, (*path, "jqPathExpressions", n))
+        for n, text in enumerate(given["jqPathExpressions"])
     ]
     words = {key: value.get(key, "") for key in _WORDS}
     managers = frozenset(given["managedFieldsManagers"])
@@ -180,8 +181,8 @@ def _pointer(text: str, path: tuple[str | int, ...]) -> tuple[Step, ...]:
     """A JSON pointer (RFC 6901) in steps."""
     if not text.startswith("/") or text == "/":
         raise IgnoreError(path, f"{text!r} is no JSON pointer: it begins with / and names a field")
-    words = [one.replace("~1", "/").replace("~0", "~") for one in text[1:].split("/")]
-    return tuple(("index" if one.isdigit() else "key", one, "") for one in words)
+    words = [word.replace("~1", "/").replace("~0", "~") for word in text[1:].split("/")]
+    return tuple(("index" if word.isdigit() else "key", word, "") for word in words)
 
 
 def _expression(text: str, path: tuple[str | int, ...]) -> tuple[Step, ...]:
@@ -221,30 +222,32 @@ def _paths(expression: Sequence[Step], value: Any, path: KeyedPath = ()) -> Iter
         if isinstance(value, Mapping) and value.get(word) == wanted:
             yield from _paths(rest, value, path)
     elif isinstance(value, list):
-        for number, one in enumerate(value):
+        for number, item in enumerate(value):
             if what == "each" or (what == "index" and word == str(number)):
                 names = listkeys.keys(path, value)
-                key = listkeys.key(one, names) if names and isinstance(one, Mapping) else None
+                key = listkeys.key(item, names) if names and isinstance(item, Mapping) else None
                 step = listkeys.label(key) if key else f"[{number}]"
-                yield from _paths(rest, one, (*path, step))
+                yield from _paths(rest, item, (*path, step))
     elif isinstance(value, Mapping) and what in ("key", "index"):
         if word in value:
             yield from _paths(rest, value[word], (*path, word))
         elif not rest:
             yield (*path, word)
     elif isinstance(value, Mapping):
-        for key, one in value.items():
-            yield from _paths(rest, one, (*path, key))
+        for key, field in value.items():
+            yield from _paths(rest, field, (*path, key))
 
 
 def _leaves(fields: Fields, path: KeyedPath = ()) -> Iterator[KeyedPath]:
     """The fields that a set of fields owns."""
-    inner = {name: one for name, one in fields.items() if name != "." and not name.startswith("v:")}
+    inner = {
+        name: below for name, below in fields.items() if name != "." and not name.startswith("v:")
+    }
     if not inner and path:
         yield path
-    for name, one in inner.items():
+    for name, below in inner.items():
         step = listkeys.label(json.loads(name[2:])) if name.startswith("k:") else name[2:]
-        yield from _leaves(one, (*path, step))
+        yield from _leaves(below, (*path, step))
 
 
 def _owns(fields: Fields | None, path: KeyedPath) -> bool:
@@ -256,8 +259,8 @@ def _owns(fields: Fields | None, path: KeyedPath) -> bool:
             return True
         fields = next(
             (
-                one
-                for name, one in fields.items()
+                below
+                for name, below in fields.items()
                 if name == f"f:{step}"
                 or (name.startswith("k:") and listkeys.label(json.loads(name[2:])) == step)
             ),

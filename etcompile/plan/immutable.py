@@ -102,8 +102,8 @@ def changes(old: Object, new: Object) -> list[Change]:
             continue
         seen = difference.visible
         secret = any(
-            one is not None and masked(old["kind"], seen.path, one) != one
-            for one in (seen.old, seen.new)
+            state is not None and masked(old["kind"], seen.path, state) != state
+            for state in (seen.old, seen.new)
         )
         change = Change(verdict, seen.field, seen.path, seen.old, seen.new, secret, row)
         found.setdefault((seen.field, verdict), change)

@@ -53,7 +53,7 @@ class Mounts:
         if not pods:
             return draft
         what = "Pods" if len(pods) > 1 else "Pod"
-        named = ", ".join(one.name for one in pods[:_SHOWN])
+        named = ", ".join(pod.name for pod in pods[:_SHOWN])
         rest = f" and {len(pods) - _SHOWN} more" if len(pods) > _SHOWN else ""
         reason = Reason(
             f"{what} {named}{rest} would keep it: Kubernetes deletes a claim when no Pod uses it;"

@@ -51,5 +51,5 @@ def is_nothing(name: str, value: Any) -> bool:
 
 def without_taints(desired: list[Any], live: list[Any]) -> list[Any]:
     """Tolerations without those that the admission plugin DefaultTolerationSeconds adds."""
-    written = {one.get("key") for one in desired}
-    return [one for one in live if one.get("key") not in _TAINTS - written]
+    written = {toleration.get("key") for toleration in desired}
+    return [toleration for toleration in live if toleration.get("key") not in _TAINTS - written]

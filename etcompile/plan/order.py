@@ -71,13 +71,13 @@ def ordered(
             waiting.setdefault(step.id, step)
         raised |= training.raised(wave)
     lists = raised.keys()
-    for one, other in _named(drafts, wave):
+    for waiter, other in _named(drafts, wave):
         if other not in lists:
-            after[one].append(other)
-    for one, other in _housed(drafts):
-        after[one].append(other)
-    for one, other in _released(drafts, wave):
-        after[one].append(other)
+            after[waiter].append(other)
+    for waiter, other in _housed(drafts):
+        after[waiter].append(other)
+    for waiter, other in _released(drafts, wave):
+        after[waiter].append(other)
     made: list[Step] = []
     for draft in drafts:
         step = draft.step
@@ -85,7 +85,9 @@ def ordered(
         names = tuple(
             name for name in dict.fromkeys((*step.after, *after[step.id])) if name != step.id
         )
-        made += [structs.replace(waiting.pop(one), wave=number) for one in names if one in waiting]
+        made += [
+            structs.replace(waiting.pop(name), wave=number) for name in names if name in waiting
+        ]
         made.append(structs.replace(step, wave=number, after=names))
     return made
 
@@ -106,23 +108,27 @@ class _Training:
     ) -> None:
         self.waits = waits
         self.unready = unready
-        pods = [one for one in drafts if one.step.ref.kind == "Pod" and not one.step.ref.group]
-        jobs = [one for one in drafts if one.step.ref.kind == "Job"]
-        services = [
-            one.step for one in drafts if one.step.ref.kind == "Service" and not one.step.ref.group
+        pods = [
+            draft for draft in drafts if draft.step.ref.kind == "Pod" and not draft.step.ref.group
         ]
-        self.made = [one for one in pods if one.step.action in _MAKING | {"update"}]
+        jobs = [draft for draft in drafts if draft.step.ref.kind == "Job"]
+        services = [
+            draft.step
+            for draft in drafts
+            if draft.step.ref.kind == "Service" and not draft.step.ref.group
+        ]
+        self.made = [pod for pod in pods if pod.step.action in _MAKING | {"update"}]
         # A launcher may be a Job, which makes its Pods.
-        self.runs = [*self.made, *(one for one in jobs if one.step.action in _MAKING)]
-        self.gone = [one for one in pods if one.step.action == "delete"]
+        self.runs = [*self.made, *(job for job in jobs if job.step.action in _MAKING)]
+        self.gone = [pod for pod in pods if pod.step.action == "delete"]
         self.services = {step.ref.name: step for step in services}
-        hosts = {name for one in (*pods, *unready) for name in _hosts(one)}
+        hosts = {name for draft in (*pods, *unready) for name in _hosts(draft)}
         self.lists: dict[str, tuple[Draft, set[str], set[str]]] = {}
-        for one in drafts:
-            if one.step.ref.kind == "ConfigMap" and one.step.action in ("update", "adopt"):
-                added, removed = _relisted(one.step, hosts)
+        for draft in drafts:
+            if draft.step.ref.kind == "ConfigMap" and draft.step.action in ("update", "adopt"):
+                added, removed = _relisted(draft.step, hosts)
                 if added or removed:
-                    self.lists[one.step.id] = (one, added, removed)
+                    self.lists[draft.step.id] = (draft, added, removed)
 
     def waiting(self, after: _After) -> Iterator[Step]:
         """Notes what waits for what.
@@ -141,8 +147,8 @@ class _Training:
 
     def raised(self, wave: Callable[[Object], int]) -> dict[str, int]:
         """The waves of host lists, which come as late as the Pods that they wait for."""
-        pods = [wave(one.value) for one in self.made]
-        return {name: max([wave(one.value), *pods]) for name, (one, _, _) in self.lists.items()}
+        pods = [wave(pod.value) for pod in self.made]
+        return {name: max([wave(draft.value), *pods]) for name, (draft, _, _) in self.lists.items()}
 
     def _scale_out(self, after: _After) -> Iterator[Step]:
         """Service, Pod, Ready, then the host list."""
@@ -160,7 +166,7 @@ class _Training:
 
     def _scale_in(self, after: _After) -> Iterator[Step]:
         """The host list, a while to drain, the Pod, then the Service."""
-        launchers = [one.step.id for one in self.gone if _role(one) == "launcher"]
+        launchers = [draft.step.id for draft in self.gone if _role(draft) == "launcher"]
         for pod in self.gone:
             drained = Step(
                 "wait",
@@ -191,7 +197,7 @@ class _Training:
 
         A new one need not wait for that: its own gate does.
         """
-        made = {one.step.ref.name: one.step for one in self.runs}
+        made = {run.step.ref.name: run.step for run in self.runs}
         for name, workers in self.waits.items():
             if (launcher := made.get(name)) is None:
                 continue
@@ -253,16 +259,16 @@ def _listed(text: object) -> set[str]:
 
 def _named(drafts: list[Draft], wave: Callable[[Object], int]) -> Iterator[tuple[str, str]]:
     """Pairs of ids: an object that is made, and one that its spec names and that is made too."""
-    made = [one for one in drafts if one.step.action in _MAKING | {"update"}]
+    made = [applied for applied in drafts if applied.step.action in _MAKING | {"update"}]
     if not made:
         return
     found = graph([Group(None, [one.value for one in made])], wave)
-    by_ref: dict[ObjectKey, Draft] = {one.step.ref.key: one for one in made}
+    by_ref: dict[ObjectKey, Draft] = {applied.step.ref.key: applied for applied in made}
     for edge in found.edges:
         if edge.binds and edge.source < len(made) and edge.target < len(made):
-            one, other = made[edge.source].step, made[edge.target].step
-            if one.action in _MAKING:
-                yield one.id, other.id
+            source, target = made[edge.source].step, made[edge.target].step
+            if source.action in _MAKING:
+                yield source.id, target.id
     for draft in made:
         for owner in draft.value["metadata"].get("ownerReferences") or ():
             ref = _owner_ref(owner, draft.step.ref)
@@ -274,22 +280,22 @@ def _housed(drafts: list[Draft]) -> Iterator[tuple[str, str]]:
     """Pairs of ids: an object that is made, and its namespace or its kind that is made too."""
     namespaces: dict[str, str] = {}
     kinds: dict[tuple[str, str], str] = {}
-    for one in drafts:
-        if one.step.action not in _MAKING:
+    for draft in drafts:
+        if draft.step.action not in _MAKING:
             continue
-        if one.step.ref.kind == "Namespace":
-            namespaces[one.step.ref.name] = one.step.id
-        elif one.step.ref.kind == "CustomResourceDefinition":
-            spec = one.value.get("spec") or {}
+        if draft.step.ref.kind == "Namespace":
+            namespaces[draft.step.ref.name] = draft.step.id
+        elif draft.step.ref.kind == "CustomResourceDefinition":
+            spec = draft.value.get("spec") or {}
             kind = (spec.get("names") or {}).get("kind")
-            kinds[str(spec.get("group")), str(kind)] = one.step.id
+            kinds[str(spec.get("group")), str(kind)] = draft.step.id
     if not namespaces and not kinds:
         return
-    for one in drafts:
-        ref = one.step.ref
-        if one.step.action in _MAKING:
+    for draft in drafts:
+        ref = draft.step.ref
+        if draft.step.action in _MAKING:
             homes = (namespaces.get(ref.namespace), kinds.get((ref.group, ref.kind)))
-            yield from ((one.step.id, home) for home in homes if home)
+            yield from ((draft.step.id, home) for home in homes if home)
 
 
 def _owner_ref(owner: Mapping[str, str], of: ObjectRef) -> ObjectRef:
@@ -300,9 +306,9 @@ def _owner_ref(owner: Mapping[str, str], of: ObjectRef) -> ObjectRef:
 
 def _released(drafts: list[Draft], wave: Callable[[Object], int]) -> Iterator[tuple[str, str]]:
     """Pairs of ids: an object that goes, and one that names it and goes before."""
-    gone = [one for one in drafts if one.step.action in REMOVES]
+    gone = [draft for draft in drafts if draft.step.action in REMOVES]
     if not gone:
         return
-    for edge in graph([Group(None, [one.value for one in gone])], wave).edges:
+    for edge in graph([Group(None, [draft.value for draft in gone])], wave).edges:
         if edge.binds and edge.target < len(gone):
             yield gone[edge.target].step.id, gone[edge.source].step.id

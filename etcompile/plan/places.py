@@ -66,7 +66,7 @@ def changed_at(value: Any, path: KeyedPath, new: Any, done: int = 0) -> Any:
     if not isinstance(value, Mapping):
         return value
     if last:
-        rest = {key: one for key, one in value.items() if key != step}
+        rest = {key: field for key, field in value.items() if key != step}
         return rest if new is ABSENT else {**value, step: new}
     if step not in value and new is ABSENT:
         return value

@@ -109,7 +109,7 @@ def plan(
         else:
             drafts.append(Draft(placed, value))
     if not rights.whole:
-        drafts = [mounts.held(one) for one in drafts]
+        drafts = [mounts.held(draft) for draft in drafts]
     waits = {group.job: group.waits for group in groups}
     steps = ordered(drafts, waits, wave, late) if drafts else []
     if ring(steps) is None:

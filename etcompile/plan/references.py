@@ -63,7 +63,7 @@ def references(value: Mapping[str, Any]) -> tuple[Reference, ...]:
         found = _of_binding(value)
     elif kind == "ExternalSecret":
         found = _of_external_secret(_mapping(value, "spec"))
-    return tuple(dict.fromkeys(one for one in found if one.name))
+    return tuple(dict.fromkeys(reference for reference in found if reference.name))
 
 
 def claim_of(volume: Mapping[str, Any]) -> str:
@@ -149,7 +149,7 @@ def _mapping(value: Mapping[str, Any], *path: str) -> Mapping[str, Any]:
 
 def _mappings(value: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
     found = value.get(key)
-    return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
+    return [item for item in found if isinstance(item, Mapping)] if isinstance(found, list) else []
 
 
 def _text(value: Mapping[str, Any], key: str) -> str:

@@ -95,11 +95,11 @@ def named_by(values: Iterable[Object], namespace: str) -> list[ObjectRef]:
     """
     found = (
         ObjectRef(
-            "v1", one.kind, one.namespace or reference(value).namespace or namespace, one.name
+            "v1", named.kind, named.namespace or reference(value).namespace or namespace, named.name
         )
         for value in values
-        for one in references(value)
-        if one.kind in _SHARED and not one.group and one.name not in _EVERYWHERE
+        for named in references(value)
+        if named.kind in _SHARED and not named.group and named.name not in _EVERYWHERE
     )
     return list(dict.fromkeys(found))
 

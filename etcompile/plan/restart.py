@@ -42,7 +42,7 @@ class Restart(Struct, frozen=True):
         """All as one plan, to be looked at: it cannot be done as one."""
         parts = (self.removal, self.records, self.creation)
         return structs.replace(
-            self.removal, steps=tuple(one for part in parts for one in part.steps)
+            self.removal, steps=tuple(step for part in parts for step in part.steps)
         )
 
 
@@ -106,7 +106,9 @@ def restart(
     made = in_turn(ordered(drafts, {member: waits}, wave))
     return Restart(
         Plan((*steps, *left), context=context, namespace=namespace),
-        Plan(tuple(_record(one, job) for one in records), context=context, namespace=namespace),
+        Plan(
+            tuple(_record(record, job) for record in records), context=context, namespace=namespace
+        ),
         Plan(tuple(made), context=context, namespace=namespace),
     )
 
@@ -124,7 +126,9 @@ def _follows(value: Object, config: str) -> bool:
 def _unowned(value: Object, config: str) -> dict[str, Any]:
     """The object without its job as an owner: the job stays, and the object goes all the same."""
     metadata = value["metadata"]
-    owners = [one for one in metadata.get("ownerReferences") or () if one.get("uid") != config]
+    owners = [
+        owner for owner in metadata.get("ownerReferences") or () if owner.get("uid") != config
+    ]
     return {**value, "metadata": {**metadata, "ownerReferences": owners}}
 
 

@@ -79,7 +79,7 @@ an object that is to be made there."""
 def quota(value: Object) -> Quota:
     """A ResourceQuota object as what it means."""
     spec, status = value.get("spec") or {}, value.get("status") or {}
-    named = [{"scopeName": one, "operator": "Exists"} for one in spec.get("scopes") or ()]
+    named = [{"scopeName": scope, "operator": "Exists"} for scope in spec.get("scopes") or ()]
     selected = (spec.get("scopeSelector") or {}).get("matchExpressions") or ()
     hard = status.get("hard") or spec.get("hard") or {}
     return Quota(
@@ -159,13 +159,15 @@ def with_room(plan: Plan, live: Mapping[ObjectKey, Object], read: Read) -> Plan:
         if not short:
             continue
         jobs = {step.job for step in made[namespace] if _is_workload(step)}
-        if all(one.wanted <= one.free + one.freed for one in short):
+        if all(shortage.wanted <= shortage.free + shortage.freed for shortage in short):
             first = [step for step in gone[namespace] if _is_workload(step)]
             steps = _first(steps, first, f"it goes first: {short[0]}")
         else:
             # A run that is over is not ended by anything.
             ending = {step.job for step, value in freed if "pods" in usage(value)} & jobs
-            worst = next(one for one in short if one.wanted > one.free + one.freed)
+            worst = next(
+                shortage for shortage in short if shortage.wanted > shortage.free + shortage.freed
+            )
             _refuse(steps, made[namespace], ending, worst)
     changed = structs.replace(plan, steps=tuple(steps.values()))
     if changed.steps == plan.steps or ring(changed.steps) is not None:
@@ -203,12 +205,14 @@ def _shortages(
     wanted: Sequence[tuple[Step, Object]],
     freed: Sequence[tuple[Step, Object]],
 ) -> Iterator[Shortage]:
-    for one in quotas:
-        needs, gives = _sum(one, wanted), _sum(one, freed)
-        for name, most in one.hard.items():
-            free = most - one.used.get(name, Decimal(0))
+    for resource_quota in quotas:
+        needs, gives = _sum(resource_quota, wanted), _sum(resource_quota, freed)
+        for name, most in resource_quota.hard.items():
+            free = most - resource_quota.used.get(name, Decimal(0))
             if needs.get(name, Decimal(0)) > max(free, Decimal(0)):
-                yield Shortage(one.name, name, free, needs[name], gives.get(name, Decimal(0)))
+                yield Shortage(
+                    resource_quota.name, name, free, needs[name], gives.get(name, Decimal(0))
+                )
 
 
 def _sum(of: Quota, values: Sequence[tuple[Step, Object]]) -> Amounts:
@@ -221,7 +225,7 @@ def _sum(of: Quota, values: Sequence[tuple[Step, Object]]) -> Amounts:
 
 
 def _counts(of: Quota, value: Object) -> bool:
-    return all(value["kind"] == "Pod" and _in_scope(one, value) for one in of.scopes)
+    return all(value["kind"] == "Pod" and _in_scope(scope, value) for scope in of.scopes)
 
 
 def _in_scope(selector: Mapping[str, Any], pod: Object) -> bool:
@@ -254,7 +258,7 @@ def _first(steps: dict[str, Step], first: Sequence[Step], reason: str) -> dict[s
         if step.action == "wait" and step.until == "drained" and step.ref in refs:
             continue  # all of the old run goes: there is nothing to drain to
         if name in early:
-            after = tuple(one for one in step.after if one in early)
+            after = tuple(step_id for step_id in step.after if step_id in early)
             made[name] = structs.replace(
                 step, after=after, why=(*step.why, Reason(reason)), makes_room=True
             )
@@ -299,15 +303,15 @@ def _is_workload(step: Step) -> bool:
 def _most(spec: Mapping[str, Any], of: Callable[[Mapping[str, Any]], Amounts]) -> Amounts:
     """What a Pod needs at any time: its containers and sidecars, or an init container more."""
     total: dict[str, Decimal] = defaultdict(Decimal)
-    for one in spec.get("containers") or ():
-        for name, amount in of(one).items():
+    for container in spec.get("containers") or ():
+        for name, amount in of(container).items():
             total[name] += amount
     beside: dict[str, Decimal] = defaultdict(Decimal)
     peak: dict[str, Decimal] = defaultdict(Decimal)
-    for one in spec.get("initContainers") or ():
-        for name, amount in of(one).items():
+    for container in spec.get("initContainers") or ():
+        for name, amount in of(container).items():
             peak[name] = max(peak[name], beside[name] + amount)
-            if one.get("restartPolicy") == "Always":
+            if container.get("restartPolicy") == "Always":
                 beside[name] += amount
     for name, amount in beside.items():
         total[name] += amount

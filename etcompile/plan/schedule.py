@@ -116,14 +116,18 @@ def _sorter(steps: dict[str, Step]) -> TopologicalSorter[str]:
         is_made = step.action in MAKES and step.wave >= _AFTER_IDENTITY
         if is_made and step.job in filled.get(where, ()):
             # An object that names no namespace is in the plan's own, which may be any of them.
-            sorter.add(step.id, *(_room(one) for one in rooms if where in ("", one)))
+            sorter.add(
+                step.id, *(_room(namespace) for namespace in rooms if where in ("", namespace))
+            )
     everything = f"{_POINT}all that is made"
     shared = sorted(making.get(None, ()))
     for job, waves in making.items():
         before: list[str] = []
         for wave in sorted(waves):
             # Objects of no job, such as a Namespace, are there for all jobs.
-            earlier = [_made(None, one) for one in shared if job is not None and one < wave][-1:]
+            earlier = [
+                _made(None, number) for number in shared if job is not None and number < wave
+            ][-1:]
             for step in waves[wave]:
                 sorter.add(step.id, *before, *earlier)
             point = _made(job, wave)

@@ -21,7 +21,7 @@ def masked(kind: str, path: tuple[str, ...], value: Any) -> Any:
     if kind != "Secret" or value is None or not path or path[0] not in _FIELDS:
         return _without_credentials(path, value)
     if isinstance(value, Mapping):
-        return {key: _size(one, path[0]) for key, one in value.items()}
+        return {key: _size(field, path[0]) for key, field in value.items()}
     return _size(value, path[0])
 
 
@@ -33,9 +33,9 @@ def _without_credentials(path: tuple[str, ...], value: Any) -> Any:
     if isinstance(value, Mapping):
         named = value.get("name")
         own = (*path, f"[{named}]") if isinstance(named, str) and "value" in value else path
-        return {key: _without_credentials((*own, key), one) for key, one in value.items()}
+        return {key: _without_credentials((*own, key), field) for key, field in value.items()}
     if isinstance(value, list):
-        return [_without_credentials(path, one) for one in value]
+        return [_without_credentials(path, item) for item in value]
     return value
 
 

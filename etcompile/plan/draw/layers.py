@@ -72,8 +72,8 @@ def layout(
         gap: The least space between two of them.
     """
     filled: dict[int, dict[Item, None]] = defaultdict(dict)
-    for one, column in columns.items():
-        filled[column][one, _BOX] = None
+    for node, column in columns.items():
+        filled[column][node, _BOX] = None
     near: dict[Item, set[Item]] = defaultdict(set)
     for source, target in arrows:
         before: Item = (target, _BOX)
@@ -105,7 +105,7 @@ def layout(
             stack.sort(key=wanted.__getitem__)
             centres |= _settled(stack, wanted, room, height)
     return Layout(
-        {one: centre for (one, column), centre in centres.items() if column == _BOX},
+        {node: centre for (node, column), centre in centres.items() if column == _BOX},
         {item: centre for item, centre in centres.items() if item[1] != _BOX},
         height,
     )

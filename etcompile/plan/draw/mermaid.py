@@ -35,8 +35,8 @@ def mermaid(graph: Graph) -> str:
     outside = [place for place, node in enumerate(graph.nodes) if node.wave is None]
     lines += [f"  {_node(place, graph.nodes[place])}:::outside" for place in outside]
     lines += [
-        f'  n{one.source} {_ARROWS[one.style]}|"{_text(one.how)}"| n{one.target}'
-        for one in needs(graph)
+        f'  n{need.source} {_ARROWS[need.style]}|"{_text(need.how)}"| n{need.target}'
+        for need in needs(graph)
     ]
     if outside:
         lines.append("  classDef outside stroke-dasharray:4")

@@ -41,7 +41,7 @@ def needs(graph: Graph) -> tuple[Need, ...]:
         for (source, target), told in reasons.items()
     ]
     ranks: tuple[Style, ...] = ("gate", "need", "found")
-    return tuple(sorted(made, key=lambda one: (one.source, ranks.index(one.style), one.target)))
+    return tuple(sorted(made, key=lambda need: (need.source, ranks.index(need.style), need.target)))
 
 
 def jobs(graph: Graph) -> dict[str | None, list[int]]:

@@ -115,9 +115,9 @@ def svg(graph: Graph, words: Words | None = None) -> str:
     panels: list[tuple[str, _Panel]] = []
     for job, places in jobs(graph).items():
         inside = set(places)
-        arrows = [one for one in everything if one.source in inside]
+        arrows = [arrow for arrow in everything if arrow.source in inside]
         # What another job or nobody here makes is drawn beside those that need it.
-        boxes = list(dict.fromkeys((*places, *sorted(one.target for one in arrows))))
+        boxes = list(dict.fromkeys((*places, *sorted(arrow.target for arrow in arrows))))
         panel = _panel(graph, boxes, arrows, words)
         title = f"{heading(job)} · {size([graph.nodes[place] for place in places], words.thing)}"
         panels.append((title, panel))
@@ -154,7 +154,7 @@ def _panel(graph: Graph, boxes: Sequence[int], arrows: Sequence[Need], words: Wo
     nodes = {box: graph.nodes[box] for box in boxes}
     columns = _columns(nodes, arrows)
     order = sorted(set(columns.values()))
-    pairs = [(one.source, one.target) for one in arrows]
+    pairs = [(arrow.source, arrow.target) for arrow in arrows]
     placed = layout(columns, pairs, box=_BOX, lane=_LANE, gap=_GAP)
     widths = {
         column: max(_width(nodes[box]) for box in boxes if columns[box] == column)
@@ -171,22 +171,22 @@ def _panel(graph: Graph, boxes: Sequence[int], arrows: Sequence[Need], words: Wo
         return round(_BAND + _GAP / 2 + height)
 
     drawn: set[tuple[str, int, int]] = set()
-    for one in arrows:
-        start, end = columns[one.source], columns[one.target]
-        stops = [(lefts[start], at(placed.centres[one.source]))]
+    for arrow in arrows:
+        start, end = columns[arrow.source], columns[arrow.target]
+        stops = [(lefts[start], at(placed.centres[arrow.source]))]
         joins = False
         for column in range(start - 1, end, -1):
-            lane = at(placed.lanes[one.target, column])
+            lane = at(placed.lanes[arrow.target, column])
             stops.append((lefts[column] + widths[column], lane))
             # The rest of the way is one line for all: dots drawn twice would be a dash.
-            if joins := (one.style, one.target, column) in drawn:
+            if joins := (arrow.style, arrow.target, column) in drawn:
                 break
-            drawn.add((one.style, one.target, column))
+            drawn.add((arrow.style, arrow.target, column))
             stops.append((lefts[column], lane))
         else:
-            right = lefts[end] + widths[end] + _sheets(nodes[one.target])[0]
-            stops.append((right, at(placed.centres[one.target])))
-        lines.append(_arrow(stops, one, nodes, headless=joins))
+            right = lefts[end] + widths[end] + _sheets(nodes[arrow.target])[0]
+            stops.append((right, at(placed.centres[arrow.target])))
+        lines.append(_arrow(stops, arrow, nodes, headless=joins))
     for box, node in nodes.items():
         column = columns[box]
         top = at(placed.centres[box]) - _BOX // 2
@@ -199,7 +199,7 @@ def _columns(nodes: dict[int, Node], arrows: Sequence[Need]) -> dict[int, int]:
     places: dict[int, tuple[bool, int, int]] = {}
     for wave in {node.wave for node in nodes.values()}:
         alike = [box for box, node in nodes.items() if node.wave == wave]
-        steps = depths(alike, [(one.source, one.target) for one in arrows])
+        steps = depths(alike, [(arrow.source, arrow.target) for arrow in arrows])
         places |= {box: (wave is not None, wave or 0, steps[box]) for box in alike}
     numbers = {place: number for number, place in enumerate(sorted(set(places.values())))}
     return {box: numbers[places[box]] for box in nodes}
@@ -247,7 +247,7 @@ def _sheets(node: Node) -> tuple[int, ...]:
 
 
 def _arrow(
-    stops: Sequence[tuple[int, int]], one: Need, nodes: dict[int, Node], *, headless: bool
+    stops: Sequence[tuple[int, int]], need: Need, nodes: dict[int, Node], *, headless: bool
 ) -> str:
     """A line from the needing box to the needed one, straight in lanes, curved between."""
     path = "M{} {}".format(*stops[0])
@@ -257,9 +257,9 @@ def _arrow(
         else:
             turn = round((x + to) / 2)
             path += f"C{turn} {y} {turn} {height} {to} {height}"
-    told = f"{label(nodes[one.source])} {one.how} {label(nodes[one.target])}"
-    head = "" if headless else f' marker-end="url(#{one.style})"'
-    return f'<path class="edge {one.style}" d="{path}"{head}><title>{_text(told)}</title></path>'
+    told = f"{label(nodes[need.source])} {need.how} {label(nodes[need.target])}"
+    head = "" if headless else f' marker-end="url(#{need.style})"'
+    return f'<path class="edge {need.style}" d="{path}"{head}><title>{_text(told)}</title></path>'
 
 
 def _legend(x: int, y: int, says: Words) -> Iterator[str]:

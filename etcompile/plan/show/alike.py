@@ -156,7 +156,11 @@ def summary(plan: Plan) -> str:
         for action, count in counts.items()
         if action not in ("wait", "unchanged", "unmanaged")
     ]
-    rest = [f"{counts[one]} {_DONE[one]}" for one in ("unchanged", "unmanaged") if one in counts]
+    rest = [
+        f"{counts[action]} {_DONE[action]}"
+        for action in ("unchanged", "unmanaged")
+        if action in counts
+    ]
     words = ", ".join(acting) or "no differences"
     return f"{words}; {', '.join(rest)}" if rest else words
 
@@ -201,10 +205,12 @@ def gist(manifest: Object) -> str:
     spec = manifest.get("spec")
     spec = spec if isinstance(spec, Mapping) else {}
     if manifest["kind"] == "Pod":
-        images = dict.fromkeys(str(one.get("image")) for one in spec.get("containers") or ())
+        images = dict.fromkeys(
+            str(container.get("image")) for container in spec.get("containers") or ()
+        )
         return f"image {', '.join(images)}"
     if manifest["kind"] == "Service":
-        ports = ", ".join(str(one.get("port")) for one in spec.get("ports") or ())
+        ports = ", ".join(str(port.get("port")) for port in spec.get("ports") or ())
         return f"ports {ports}" if ports else ""
     if manifest["kind"] == "ConfigMap":
         return f"keys {', '.join(sorted(manifest.get('data') or ()))}"
@@ -219,8 +225,8 @@ def value(found: Any) -> str:
 def _likeness(step: Step) -> object:
     """What alike steps share, their own numbers apart."""
     ref = step.ref
-    changes = tuple(_change(one, ref.name) for one in step.changes)
-    after = tuple(dict.fromkeys(re.sub(r"-\d+$", "", one) for one in step.after))
+    changes = tuple(_change(change, ref.name) for change in step.changes)
+    after = tuple(dict.fromkeys(re.sub(r"-\d+$", "", name) for name in step.after))
     what = (step.action, step.until, step.needs, step.job, step.reasons)
     return (*what, ref.api_version, ref.kind, ref.namespace, changes, after)
 

@@ -80,7 +80,7 @@ def _controls(groups: list[Shown]) -> Iterator[str]:
     there = {group.first.action for group in groups}
     for action in ACTIONS:
         if action in there:
-            count = sum(len(one.steps) for one in groups if one.first.action == action)
+            count = sum(len(group.steps) for group in groups if group.first.action == action)
             yield (
                 f'<label class="chip {action}"><input type="checkbox" name="action"'
                 f' value="{action}" checked>{action} {count}</label>'
@@ -92,7 +92,7 @@ def _controls(groups: list[Shown]) -> Iterator[str]:
 
 def _group(group: Shown, yaml: Yaml) -> Iterator[str]:
     step = group.first
-    names = " ".join(str(one.ref) for one in group.steps)
+    names = " ".join(str(member.ref) for member in group.steps)
     yield (
         f'<details class="step" id="step-{group.number}" data-action="{step.action}"'
         f' data-names="{escape(names)}">'
