@@ -14,10 +14,10 @@ def objects(job: Job) -> list[dict[str, Any]]:
     """The custom resources of a job."""
     return [
         {
-            "apiVersion": one.api_version,
-            "kind": one.kind,
-            "metadata": metadata(job, one.name, {**job_labels(job), **one.labels}),
-            "spec": dict(one.spec),
+            "apiVersion": custom.api_version,
+            "kind": custom.kind,
+            "metadata": metadata(job, custom.name, {**job_labels(job), **custom.labels}),
+            "spec": dict(custom.spec),
         }
-        for one in job.custom
+        for custom in job.custom
     ]

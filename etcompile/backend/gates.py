@@ -42,7 +42,7 @@ def deciding(job: Job) -> tuple[tuple[str, ...], ...]:
             for member in role.members
             if member.index in (0, None)
         )[:1]
-        return tuple(dict.fromkeys(one for one in (first, names) if one))
+        return tuple(dict.fromkeys(watched for watched in (first, names) if watched))
     return (names,) if names else ()
 
 

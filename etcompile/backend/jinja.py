@@ -177,6 +177,6 @@ def _limit_memory(limits: tuple[int, int]) -> None:
     except (OSError, ValueError):
         return
     wanted = pages * resource.getpagesize() + _MEMORY
-    known = [one for one in limits if one != resource.RLIM_INFINITY]
+    known = [limit for limit in limits if limit != resource.RLIM_INFINITY]
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_AS, (min([wanted, *known]), limits[1]))

@@ -57,17 +57,21 @@ def lower_pods(
         settings: How to compile the job.
     """
     job, _ = _resolved(job, settings)
-    role = next(one for one in job.roles if one.name == name)
+    role = next(candidate for candidate in job.roles if candidate.name == name)
     made = pods.objects(job, structs.replace(role, members=tuple(members)), settings)
     if settings.gang == "none":
         return tuple(made)
     taken = {member.place: member for member in members}
     present = tuple(taken.get(member.place, member) for member in role.members)
-    roles = (structs.replace(one, members=present) if one is role else one for one in job.roles)
+    roles = (
+        structs.replace(other, members=present) if other is role else other for other in job.roles
+    )
     samples = [
         value
-        for one in job.roles
-        for value in pods.objects(job, structs.replace(one, members=_of_each_size(one)), settings)
+        for sampled in job.roles
+        for value in pods.objects(
+            job, structs.replace(sampled, members=_of_each_size(sampled)), settings
+        )
     ]
     job = structs.replace(job, roles=tuple(roles))
     return tuple(gang.members(job, settings, made, samples))

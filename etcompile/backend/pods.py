@@ -228,7 +228,9 @@ class _Stamp:
             return {**container, "resources": {**given, **own}}
 
         main = self._role.template.main
-        return [sized(one) if one["name"] == main else one for one in containers]
+        return [
+            sized(container) if container["name"] == main else container for container in containers
+        ]
 
     def _containers(
         self, containers: Sequence[dict[str, Any]], member: Member

@@ -144,7 +144,7 @@ def _translated(folder: Path) -> _Translated | None:
 
 def _meant(name: str) -> str | None:
     # All end alike, so only what is in front of that tells them apart.
-    stems = {one.partition(".")[0]: one for one in shipped_names()}
+    stems = {template.partition(".")[0]: template for template in shipped_names()}
     close = probably(name.partition(".")[0], stems)
     return stems[close] if close else None
 

@@ -24,7 +24,7 @@ def admitted(tolerations: Sequence[Toleration]) -> list[Toleration]:
     added = [
         {"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _SECONDS}
         for taint in _TAINTS
-        if not any(_bears(one, taint) for one in tolerations)
+        if not any(_bears(toleration, taint) for toleration in tolerations)
     ]
     return [*tolerations, *added]
 

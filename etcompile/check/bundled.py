@@ -53,7 +53,9 @@ def bundled_schema(path: str | Path) -> dict[str, Any]:
         shared |= theirs
         waiting |= further
     needed = _needed(schema, own | shared)
-    if definitions := own | {name: one for name, one in shared.items() if name in needed}:
+    if definitions := own | {
+        name: definition for name, definition in shared.items() if name in needed
+    }:
         schema["$defs"] = definitions
     return schema
 
@@ -61,7 +63,7 @@ def bundled_schema(path: str | Path) -> dict[str, Any]:
 def _read(file: Path) -> tuple[dict[str, Any], set[Path]]:
     """A file whose references all lead to `#/$defs/`, and the files they led to."""
     text = file.read_bytes()
-    names = {one[1] for one in _REFERENCE.finditer(text) if one[1]}
+    names = {reference[1] for reference in _REFERENCE.finditer(text) if reference[1]}
     for name in names:
         text = text.replace(b'"%b#/$defs/' % name, b'"#/$defs/')
     return msgspec.json.decode(text), {_normal(file.parent / name.decode()) for name in names}
@@ -86,5 +88,5 @@ def _needed(schema: dict[str, Any], definitions: dict[str, Any]) -> set[str]:
 
 
 def _named(node: dict[str, Any]) -> Iterator[str]:
-    for one in _REFERENCE.finditer(msgspec.json.encode(node)):
-        yield one[2].decode()
+    for reference in _REFERENCE.finditer(msgspec.json.encode(node)):
+        yield reference[2].decode()

@@ -75,8 +75,8 @@ def findings(source: Source, templates: Sequence[Template], rules: Rules) -> lis
     kinds = schema.document_faults(source.data, rules.schema)
     inside = [
         fault
-        for one in templates
-        for fault in kubernetes.template_faults(source.data, one.path, rules.version)
+        for template in templates
+        for fault in kubernetes.template_faults(source.data, template.path, rules.version)
     ]
     own = {id(fault) for fault in kinds}
     faults = _apart(without_echoes([*kinds, *inside]))
@@ -92,8 +92,12 @@ def findings(source: Source, templates: Sequence[Template], rules: Rules) -> lis
     ]
     if max(len(kinds), len(faults)) > MOST_FAULTS:
         found.append(_more(source))
-    taken = {one.path for one in found}
-    found += (one for one in _by_rules(source, templates, rules) if not _within(one.path, taken))
+    taken = {finding.path for finding in found}
+    found += (
+        finding
+        for finding in _by_rules(source, templates, rules)
+        if not _within(finding.path, taken)
+    )
     return found
 
 
@@ -115,16 +119,16 @@ def _by_rules(source: Source, templates: Sequence[Template], rules: Rules) -> It
     """What no schema says. Each rule asks the source for the place of what it is about."""
     asked = Asked(source)
     told: list[Diagnostic] = []
-    for one in templates:
+    for template in templates:
         told += pods.check_pod_template(
             asked,
-            one.path,
+            template.path,
             rules.version,
             known_volumes=rules.volumes,
-            partial=one.partial,
+            partial=template.partial,
         )
-        told += pods.check_images(asked, one.path)
-    told += counts.check_counts(asked, [one.path for one in templates])
+        told += pods.check_images(asked, template.path)
+    told += counts.check_counts(asked, [template.path for template in templates])
     for diagnostic in told:
         yield Finding(diagnostic, asked.path_of(diagnostic.location))
 

@@ -206,7 +206,7 @@ def closest(word: str, known: Iterable[str]) -> str | None:
     """The known word that was probably meant, whatever its case; None if none is near."""
     import difflib  # noqa: PLC0415 - only a complaint needs it
 
-    by_lower = {one.lower(): one for one in known}
+    by_lower = {candidate.lower(): candidate for candidate in known}
     near = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.7)
     return by_lower[near[0]] if near else None
 
@@ -381,8 +381,14 @@ def _meant(near: str | None, known: Sequence[str]) -> str:
 
 def _choice(options: Sequence[Any], found: object) -> dict[str, str]:
     # Where the empty text is allowed it stands for absent, which nobody needs to be told.
-    words = [shown(one)[1:-1] if isinstance(one, str) else shown(one) for one in options if one]
-    near = closest(found, [one for one in options if one]) if isinstance(found, str) else None
+    words = [
+        shown(option)[1:-1] if isinstance(option, str) else shown(option)
+        for option in options
+        if option
+    ]
+    near = (
+        closest(found, [option for option in options if option]) if isinstance(found, str) else None
+    )
     return {
         "expected": words[0] if len(words) == 1 else f"one of {', '.join(words)}",
         "found": shown(found),
@@ -391,7 +397,7 @@ def _choice(options: Sequence[Any], found: object) -> dict[str, str]:
 
 
 def _types(types: Sequence[str]) -> str:
-    return " or ".join(_TYPES[one] for one in types)
+    return " or ".join(_TYPES[name] for name in types)
 
 
 def _typed(value: object) -> str:
@@ -467,7 +473,7 @@ def _alternatives(
         alone = [names[0] for names in wanted if len(names) == 1]
         yield _fault(error, view, "missing", {"field": words}, fields=alone)
     elif all(inner.kind.name == "type" for errors in branches for inner in errors):
-        types = [one for errors in branches for inner in errors for one in _type_names(inner)]
+        types = [name for errors in branches for inner in errors for name in _type_names(inner)]
         yield _fault(error, view, "type", _retyped(types, error.instance))
     else:
         yield _fault(error, view, "other", {"problem": "fits none of the allowed forms"})

@@ -107,7 +107,7 @@ def check_types(source: Source, version: str) -> list[Diagnostic]:
         found.append(diagnose(codes.KUBERNETES_INVALID, source.locate(("status",)), **facts))
     if definition := _definition(version, value["apiVersion"], value["kind"]):
         faults = _faults(value, version, definition, root=value["kind"])
-        found += [diagnostic(source, one, version) for one in faults if one.problem == "type"]
+        found += [diagnostic(source, fault, version) for fault in faults if fault.problem == "type"]
     return found
 
 
@@ -217,7 +217,7 @@ def _elsewhen(definition: str, field: str) -> str:
 
 @functools.cache
 def _versions() -> tuple[str, ...]:
-    files = (re.fullmatch(r"1\.(\d+)\.json", one.name) for one in _folder().iterdir())
+    files = (re.fullmatch(r"1\.(\d+)\.json", entry.name) for entry in _folder().iterdir())
     return tuple(f"1.{minor}" for minor in sorted(int(name[1]) for name in files if name))
 
 

@@ -41,7 +41,7 @@ def _fields(source: Source, metadata: dict[str, Any]) -> Iterator[Diagnostic]:
                 yield _wrong(source, ("metadata", field, key), "must be text: put it in quotes")
     for field, item, words in _LISTS:
         values = metadata.get(field) or []
-        if not isinstance(values, list) or not all(isinstance(one, item) for one in values):
+        if not isinstance(values, list) or not all(isinstance(entry, item) for entry in values):
             yield _wrong(source, ("metadata", field), f"must be a list of {words}")
 
 

@@ -216,7 +216,9 @@ def _is_encrypted(value: Object, field: str) -> bool:
 def _clashes(
     compiled: Iterable[tuple[str, Iterable[Object]]], neighbours: Iterable[Source]
 ) -> Iterator[Diagnostic]:
-    named = [one for one in neighbours if (one.data.get("metadata") or {}).get("name")]
+    named = [
+        neighbour for neighbour in neighbours if (neighbour.data.get("metadata") or {}).get("name")
+    ]
     if not named:
         return
     made = {identity(value): job for job, objects in compiled for value in objects}

@@ -50,13 +50,13 @@ def check_pod_template(
     found = [
         diagnose(
             codes.KUBERNETES_INVALID,
-            source.locate((*path, *one.path), key=one.at_key),
-            where=dotted((*path, *one.path)),
-            problem=one.message,
-            advice=one.advice,
+            source.locate((*path, *problem.path), key=problem.at_key),
+            where=dotted((*path, *problem.path)),
+            problem=problem.message,
+            advice=problem.advice,
         )
-        for one in pod_problems(subject)
-        if not _misspelt_image(one, template)
+        for problem in pod_problems(subject)
+        if not _misspelt_image(problem, template)
     ]
     for at, container in _containers(template, path):
         found += _same_env_twice(source, at, container)

@@ -35,29 +35,33 @@ def check_object(
     found = [
         diagnose(
             codes.KUBERNETES_INVALID,
-            source.locate(one.path, key=one.at_key),
-            where=dotted(one.path) or value["kind"],
-            problem=one.message,
-            advice=one.advice,
+            source.locate(problem.path, key=problem.at_key),
+            where=dotted(problem.path) or value["kind"],
+            problem=problem.message,
+            advice=problem.advice,
         )
-        for one in object_problems(value, minor, namespaced=namespaced)
+        for problem in object_problems(value, minor, namespaced=namespaced)
     ]
     if value["kind"] == "Pod":
         found += pods.check_pod_template(source, (), version)
         found += _impossible_images(source, ())
     claims = forms.mappings(value.get("spec"), "volumeClaimTemplates")
-    volumes = [forms.mapping(one, "metadata").get("name") for _, one in claims]
+    volumes = [forms.mapping(claim, "metadata").get("name") for _, claim in claims]
     named = [name for name in volumes if isinstance(name, str)]
     for path in templates_of(value):
         found += pods.check_pod_template(source, path, version, known_volumes=named, pod=False)
         found += _impossible_images(source, path)
-    places = {_where(one) for one in told}
-    return [one for one in found if _where(one) not in places]
+    places = {_where(diagnostic) for diagnostic in told}
+    return [diagnostic for diagnostic in found if _where(diagnostic) not in places]
 
 
 def _impossible_images(source: Source, path: ValuePath) -> list[Diagnostic]:
     """Images that no runtime can pull; that others may change is the author's business here."""
-    return [one for one in pods.check_images(source, path) if one.severity is Severity.ERROR]
+    return [
+        diagnostic
+        for diagnostic in pods.check_images(source, path)
+        if diagnostic.severity is Severity.ERROR
+    ]
 
 
 def _where(problem: Diagnostic) -> str:

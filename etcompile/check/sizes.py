@@ -36,7 +36,11 @@ def check_sizes(
     """
     place = partial(job.origin.locate, "metadata", "name")
     of = f" of job '{job.name}'"
-    return [one for value in _samples(objects) for one in _problems(value, of, place, profiles)]
+    return [
+        diagnostic
+        for value in _samples(objects)
+        for diagnostic in _problems(value, of, place, profiles)
+    ]
 
 
 def check_neighbour_sizes(
@@ -49,10 +53,10 @@ def check_neighbour_sizes(
         profiles: The tools that they are for.
     """
     return [
-        one
+        diagnostic
         for source in neighbours
         if isinstance(source.data.get("metadata"), dict)
-        for one in _problems(
+        for diagnostic in _problems(
             source.data, "", partial(source.locate, ("metadata", "name")), profiles
         )
     ]

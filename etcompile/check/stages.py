@@ -23,17 +23,20 @@ def unstaged(
         groups: What is rendered into the folder, by the job that it is made of.
     """
     accounts = {
-        _key(one) for _, objects in groups for one in objects if one["kind"] == "ServiceAccount"
+        _key(value)
+        for _, objects in groups
+        for value in objects
+        if value["kind"] == "ServiceAccount"
     }
     for origin, objects in groups if accounts else ():
-        for one in objects:
-            account = one["spec"].get("serviceAccountName") if one["kind"] == "Pod" else None
-            if account and (_key(one)[0], account) in accounts:
+        for value in objects:
+            account = value["spec"].get("serviceAccountName") if value["kind"] == "Pod" else None
+            if account and (_key(value)[0], account) in accounts:
                 place = origin.locate("metadata", "name") if origin else None
                 yield diagnose(
                     codes.ACCOUNT_IN_THE_SAME_STAGE,
                     place,
-                    pod=one["metadata"]["name"],
+                    pod=value["metadata"]["name"],
                     account=account,
                 )
 

@@ -66,7 +66,9 @@ def part_for(value: object, rules: Mapping[str, Any]) -> dict[str, Any] | None:
         about other values. None for a value so large that all of the schema is found sooner.
     """
     cut = _Cut(rules.get("$defs", {}))
-    part = cut.part([value], {keyword: one for keyword, one in rules.items() if keyword != "$defs"})
+    part = cut.part(
+        [value], {keyword: rule for keyword, rule in rules.items() if keyword != "$defs"}
+    )
     return None if cut.seen > _SMALL else {**part, "$defs": cut.kept()}
 
 

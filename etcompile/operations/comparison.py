@@ -77,7 +77,9 @@ def compared(
 def _declared(
     compilation: Compilation, left: Compilation, name: str, ignored: tuple[Ignored, ...]
 ) -> Comparison:
-    errors = tuple(one for one in left.diagnostics if one.severity is Severity.ERROR)
+    errors = tuple(
+        diagnostic for diagnostic in left.diagnostics if diagnostic.severity is Severity.ERROR
+    )
     if errors:
         return Comparison(None, (*errors, diagnose(codes.LEFT_SIDE, None, side=name)))
     right, whole = declarations(compilation), Rights(whole=True, ignored=ignored)
@@ -102,9 +104,9 @@ def _folder(path: str, options: Options) -> Compilation:
 def _nothing_is_nothing(found: Compilation) -> Compilation:
     """A left side without objects is no mistake: then everything is new."""
     kept = tuple(
-        one
-        for one in found.diagnostics
-        if one.code not in (codes.NO_DOCUMENTS, codes.NOTHING_RENDERED)
+        diagnostic
+        for diagnostic in found.diagnostics
+        if diagnostic.code not in (codes.NO_DOCUMENTS, codes.NOTHING_RENDERED)
     )
     return structs.replace(found, diagnostics=kept)
 
@@ -125,7 +127,9 @@ def _revision(against: str, paths: Sequence[str], options: Options, folder: Path
         return Compilation((), ())
     options = structs.replace(
         options,
-        overlays=tuple(one for one in map(_at(of, folder), options.overlays) if one is not None),
+        overlays=tuple(
+            overlay for overlay in map(_at(of, folder), options.overlays) if overlay is not None
+        ),
         templates=_templates(of, options.templates, folder),
     )
     inputs = [str(folder / path) for path in there]
@@ -165,11 +169,11 @@ def _templates(of: Revision, templates: Path | None, folder: Path) -> Path | Non
 def _told_of(found: Compilation, name: str, folder: Path) -> Compilation:
     """The compilation whose diagnostics name files as git does: `main:jobs/bert.yaml`."""
 
-    def placed(one: Diagnostic) -> Diagnostic:
-        where = one.location
+    def placed(diagnostic: Diagnostic) -> Diagnostic:
+        where = diagnostic.location
         if where is None or not where.file.startswith(str(folder)):
-            return one
+            return diagnostic
         file = f"{name}:{where.file[len(str(folder)) :].lstrip('/')}"
-        return structs.replace(one, location=structs.replace(where, file=file))
+        return structs.replace(diagnostic, location=structs.replace(where, file=file))
 
     return structs.replace(found, diagnostics=tuple(map(placed, found.diagnostics)))

@@ -75,5 +75,5 @@ class ImpossibleError(Exception):
     """
 
     def __init__(self, result: Result) -> None:
-        super().__init__("; ".join(one.message for one in result.diagnostics))
+        super().__init__("; ".join(diagnostic.message for diagnostic in result.diagnostics))
         self.result = result

@@ -52,7 +52,7 @@ def restart_proposal(cluster: Cluster, job: str, *, adopt: bool = False) -> Prop
     live = {
         reference(value): value
         for value in (
-            *(one for one in found.objects.values() if one["kind"] in ("Pod", "Job")),
+            *(value for value in found.objects.values() if value["kind"] in ("Pod", "Job")),
             *Live(cluster).get([reference(pod) for pod in pods]),
         )
     }

@@ -39,7 +39,7 @@ def saved_plan(file: str, *, context: str | None = None, namespace: str | None =
     except OSError as error:
         raise _unusable(file, [(Location(file), error)]) from None
     except PlanError as error:
-        problems = [one.text for one in error.problems]
+        problems = [wrong.text for wrong in error.problems]
         places = _places(file, data, error)
         raise _unusable(file, zip(places, problems, strict=True)) from None
     problem = advice = ""
@@ -129,7 +129,9 @@ def _label(step: Step) -> str | None:
 
 
 def _fields(step: Step) -> list[tuple[Any, ...]]:
-    return sorted((one.path, one.how, str(one.before), str(one.after)) for one in step.changes)
+    return sorted(
+        (change.path, change.how, str(change.before), str(change.after)) for change in step.changes
+    )
 
 
 def _unusable(

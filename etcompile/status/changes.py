@@ -40,7 +40,7 @@ def changes(before: Iterable[JobStatus], after: Iterable[JobStatus]) -> Iterator
         before: The jobs at the last look.
         after: The jobs now.
     """
-    known = {(one.namespace, one.name): one for one in before}
+    known = {(status.namespace, status.name): status for status in before}
     for now in after:
         yield from _of_job(known.pop((now.namespace, now.name), None), now)
     for gone in known.values():
@@ -51,22 +51,24 @@ def _of_job(was: JobStatus | None, now: JobStatus) -> Iterator[Change]:
     job = f"{now.namespace}/{now.name}"
     if was is None or was.phase != now.phase:
         yield Change(job, "job", was.phase if was else "", now.phase, now.because)
-    standing = {one.name: one for one in was.replicas} if was else {}
-    for one in now.replicas:
-        last = standing.pop(one.name, None)
+    standing = {replica.name: replica for replica in was.replicas} if was else {}
+    for replica in now.replicas:
+        last = standing.pop(replica.name, None)
         if last is None or (last.state, last.reason, last.restarts) != (
-            one.state,
-            one.reason,
-            one.restarts,
+            replica.state,
+            replica.reason,
+            replica.restarts,
         ):
-            why = one.why
-            if last is not None and one.restarts > last.restarts:
+            why = replica.why
+            if last is not None and replica.restarts > last.restarts:
                 why = f"{why}; restarted" if why else "restarted"
-            yield Change(job, f"Pod/{one.name}", last.state if last else "", one.state, why)
+            yield Change(job, f"Pod/{replica.name}", last.state if last else "", replica.state, why)
     for name, last in standing.items():
         yield Change(job, f"Pod/{name}", last.state, "Undeclared")
     yield from _hosts(job, was, now)
-    told = {(one.reason, one.message, one.objects) for one in was.events} if was else set()
+    told = (
+        {(former.reason, former.message, former.objects) for former in was.events} if was else set()
+    )
     for event in reversed(now.events):
         if was is not None and (event.reason, event.message, event.objects) not in told:
             about = ", ".join(event.objects[:3])
@@ -78,9 +80,9 @@ def _hosts(job: str, was: JobStatus | None, now: JobStatus) -> Iterator[Change]:
         return
     before: Sequence[str] = was.hosts.names if was.hosts else ()
     signs: Mapping[str, list[str]] = {
-        "+": [one for one in now.hosts.names if one not in before],
-        "-": [one for one in before if one not in now.hosts.names],
+        "+": [name for name in now.hosts.names if name not in before],
+        "-": [name for name in before if name not in now.hosts.names],
     }
-    moved = " ".join(f"{sign}{one}" for sign, names in signs.items() for one in names)
+    moved = " ".join(f"{sign}{host}" for sign, names in signs.items() for host in names)
     source = "live" if now.hosts.live else "from Git"
     yield Change(job, "hosts", str(len(before)), f"{len(now.hosts.names)} ({source})", moved)

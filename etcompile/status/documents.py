@@ -32,9 +32,9 @@ def job_value(job: JobStatus) -> dict[str, Any]:
     }
 
 
-def _value(one: Struct) -> dict[str, Any]:
+def _value(struct: Struct) -> dict[str, Any]:
     # Every field is one word: it is spelt the same in Python and in JSON.
     return {
         name: list(value) if isinstance(value, tuple) else value
-        for name, value in structs.asdict(one).items()
+        for name, value in structs.asdict(struct).items()
     }

@@ -28,8 +28,8 @@ HOSTS, RECORD = "-hosts", "-status"
 """What the names of the watcher's two ConfigMaps end with, after the job's."""
 _HOST = re.compile(r"[A-Za-z0-9][-A-Za-z0-9.]*")
 _REPORTED: Mapping[str, Phase] = {
-    one.lower(): one
-    for one in ("Pending", "Running", "Restarting", "Succeeded", "Failed", "Suspended")
+    phase.lower(): phase
+    for phase in ("Pending", "Running", "Restarting", "Succeeded", "Failed", "Suspended")
 }
 
 
@@ -69,7 +69,7 @@ def statuses(objects: Iterable[LiveObject], events: Iterable[LiveObject] = ()) -
         of = event.get("involvedObject") or {}
         about[of.get("namespace") or "", of.get("name") or ""].append(event)
     found = [_status(its, about) for its in known]
-    return sorted(found, key=lambda one: (one.namespace, one.name))
+    return sorted(found, key=lambda status: (status.namespace, status.name))
 
 
 def _by_job(objects: Iterable[LiveObject]) -> Iterator[_Its]:
@@ -106,15 +106,17 @@ def _status(its: _Its, about: Mapping[tuple[str, str], list[LiveObject]]) -> Job
     record = written_record(its.record) or RunRecord("")
     if job is not None:
         replicas = [
-            one for role in job.roles for one in replicas_of(role, its.pods, its.jobs, record)
+            replica
+            for role in job.roles
+            for replica in replicas_of(role, its.pods, its.jobs, record)
         ]
         wanted: dict[str, int | None] = {role.name: len(role.members) for role in job.roles}
         phase, because = derived(job, replicas)
         surplus = _surplus(job, replicas, its)
     else:
         replicas = [labelled_replica(pod) for pod in its.pods.values()]
-        replicas.sort(key=lambda one: (one.role, one.index or 0))
-        wanted = dict.fromkeys(one.role for one in replicas)
+        replicas.sort(key=lambda replica: (replica.role, replica.index or 0))
+        wanted = dict.fromkeys(replica.role for replica in replicas)
         phase, because = "Unknown", f"{metadata['name']} cannot be read: {problem}"
         surplus = ()
     reported = _reported(its, job, record)
@@ -123,7 +125,7 @@ def _status(its: _Its, about: Mapping[tuple[str, str], list[LiveObject]]) -> Job
         # The watcher may have written that down before, or nobody may be watching.
         unread = job is None and "cannot be read" not in words
         because = f"{words}; {because}" if unread else words
-    names = {name, metadata["name"], *its.pods, *(one.name for one in replicas)}
+    names = {name, metadata["name"], *its.pods, *(replica.name for replica in replicas)}
     return JobStatus(
         namespace=namespace,
         name=name,
@@ -137,7 +139,9 @@ def _status(its: _Its, about: Mapping[tuple[str, str], list[LiveObject]]) -> Job
         replicas=tuple(replicas),
         hosts=_hosts(job, its) if job else None,
         surplus=surplus,
-        events=told(event for one in names for event in about.get((namespace, one), ())),
+        events=told(
+            event for object_name in names for event in about.get((namespace, object_name), ())
+        ),
     )
 
 
@@ -153,9 +157,9 @@ def _stored(text: str) -> tuple[Job | None, str]:
 def _surplus(job: Job, replicas: Sequence[Replica], its: _Its) -> tuple[str, ...]:
     """The job's Pods that it does not declare, each with what is known of it."""
     own = backend.spec_hash(job)
-    declared = {one.name for one in replicas}
-    declared |= {role.pod_name(one) for role in job.roles for one in role.members}
-    batches = {role.pod_name(one) for role in job.roles if role.batch for one in role.members}
+    declared = {replica.name for replica in replicas}
+    declared |= {role.pod_name(member) for role in job.roles for member in role.members}
+    batches = {role.pod_name(member) for role in job.roles if role.batch for member in role.members}
     found = []
     for name, pod in sorted(its.pods.items()):
         of_run = (pod["metadata"].get("annotations") or {}).get(SPEC_HASH) or own
@@ -170,21 +174,21 @@ def _surplus(job: Job, replicas: Sequence[Replica], its: _Its) -> tuple[str, ...
 
 
 def _counted(role: str, desired: int | None, replicas: Sequence[Replica]) -> RoleStatus:
-    own = [one for one in replicas if one.role == role]
+    own = [replica for replica in replicas if replica.role == role]
     return RoleStatus(
         name=role,
         desired=desired,
-        running=sum(one.state in ALIVE for one in own),
-        ready=sum(one.state == "Ready" for one in own),
-        succeeded=sum(one.state == "Succeeded" for one in own),
-        failed=sum(one.state == "Failed" for one in own),
-        restarts=sum(one.restarts for one in own),
+        running=sum(replica.state in ALIVE for replica in own),
+        ready=sum(replica.state == "Ready" for replica in own),
+        succeeded=sum(replica.state == "Succeeded" for replica in own),
+        failed=sum(replica.state == "Failed" for replica in own),
+        restarts=sum(replica.restarts for replica in own),
     )
 
 
 def _hosts(job: Job, its: _Its) -> Hosts | None:
     """The first of the job's host lists, live where the watcher keeps one."""
-    lists = [one.key for one in job.host_lists if one.live]
+    lists = [host_list.key for host_list in job.host_lists if host_list.live]
     for key in lists:
         if its.hosts.get(key):
             return Hosts(tuple(_named(its.hosts[key])), live=True)

@@ -20,8 +20,8 @@ def derived(job: Job, replicas: Sequence[Replica]) -> tuple[Phase, str]:
         job: The job.
         replicas: All its replicas, those that are missing included.
     """
-    deciding = [one for one in replicas if one.role in job.run.success.roles]
-    ends = completion(job.run.success, [_decider(one) for one in deciding])
+    deciding = [replica for replica in replicas if replica.role in job.run.success.roles]
+    ends = completion(job.run.success, [_decider(replica) for replica in deciding])
     if ends.end == "succeeded":
         return "Succeeded", ends.why
     if job.run.suspended:
@@ -30,13 +30,13 @@ def derived(job: Job, replicas: Sequence[Replica]) -> tuple[Phase, str]:
         return "Failed", f"{named(ends.names)} failed"
     if why := _too_few(job, replicas):
         return "Failed", why
-    if at_work := [one for one in deciding if one.state in ALIVE]:
+    if at_work := [replica for replica in deciding if replica.state in ALIVE]:
         are = "is" if len(at_work) == 1 else "are"
-        return "Running", f"{named([one.name for one in at_work])} {are} running"
-    if any(one.state in ALIVE for one in replicas):
+        return "Running", f"{named([replica.name for replica in at_work])} {are} running"
+    if any(replica.state in ALIVE for replica in replicas):
         are = "is" if len(deciding) == 1 else "are"
-        return "Starting", f"{named([one.name for one in deciding])} {are} not running yet"
-    if all(one.state == "Missing" for one in replicas):
+        return "Starting", f"{named([replica.name for replica in deciding])} {are} not running yet"
+    if all(replica.state == "Missing" for replica in replicas):
         return "Pending", "none of its Pods exists"
     return "Pending", "no Pod is running yet"
 
@@ -53,10 +53,10 @@ def _too_few(job: Job, replicas: Sequence[Replica]) -> str:
     step of the training, so that one that failed holds up all.
     """
     for role in job.roles:
-        own = [one for one in replicas if one.role == role.name]
-        failed = [one for one in own if one.state == "Failed"]
+        own = [replica for replica in replicas if replica.role == role.name]
+        failed = [replica for replica in own if replica.state == "Failed"]
         if failed and len(own) - len(failed) < _needed(role, len(own)):
-            return f"{named([one.name for one in failed])} failed"
+            return f"{named([replica.name for replica in failed])} failed"
     return ""
 
 

@@ -85,14 +85,14 @@ def _ranks(
     role: Role, pods: Mapping[str, LiveObject], record: RunRecord
 ) -> dict[int, list[_RankedPod]]:
     """The Pods of each rank of a role in which others may follow those that are declared."""
-    out = {one.out for _, one in record.every_replica()}
+    out = {replica.out for _, replica in record.every_replica()}
     found: dict[int, list[_RankedPod]] = {}
     for name, pod in pods.items():
         labels = pod["metadata"].get("labels") or {}
         rank, index = labels.get(RANK_LABEL, ""), labels.get(INDEX_LABEL, "")
         if labels.get(ROLE_LABEL) != role.name or pod["metadata"].get("uid") in out:
             continue
-        one = _RankedPod(
+        ranked = _RankedPod(
             name,
             int(index) if index.isdecimal() else None,
             seconds(_created(pod)) or 0.0,
@@ -100,7 +100,7 @@ def _ranks(
             deleting=is_going(pod),
         )
         place = rank or index
-        found.setdefault(int(place) if place.isdecimal() else 0, []).append(one)
+        found.setdefault(int(place) if place.isdecimal() else 0, []).append(ranked)
     return found
 
 
@@ -118,7 +118,7 @@ def labelled_replica(pod: LiveObject) -> Replica:
 def made_by(pod: LiveObject) -> str | None:
     """The Job of Kubernetes that made a Pod; None if none did."""
     owners = pod["metadata"].get("ownerReferences") or ()
-    return next((one["name"] for one in owners if one.get("kind") == "Job"), None)
+    return next((owner["name"] for owner in owners if owner.get("kind") == "Job"), None)
 
 
 def _of_pod(pod: LiveObject) -> Replica:

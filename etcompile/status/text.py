@@ -51,7 +51,7 @@ def jobs_text(
         color: Use ANSI escapes.
         width: Columns after which lines are cut; None if they are not.
     """
-    longest = len(max((one.name for one in jobs), key=len, default=""))
+    longest = len(max((job.name for job in jobs), key=len, default=""))
     if width is not None:
         longest = max(_NAME, min(longest, width - _COLUMNS))
     head = ("NAMESPACE", "NAME", "KIND", "PHASE", "READY", "FAILED", "RESTARTS", "AGE")
@@ -92,13 +92,13 @@ def not_ready_lines(job: JobStatus, width: int | None = None) -> Iterator[str]:
             state, but never their ends with the indexes.
     """
     alike: dict[tuple[str, str, str, str], list[Replica]] = {}
-    for one in job.not_ready:
-        words = one.message.replace(one.name, "*")
-        alike.setdefault((one.role, one.state, one.reason, words), []).append(one)
+    for replica in job.not_ready:
+        words = replica.message.replace(replica.name, "*")
+        alike.setdefault((replica.role, replica.state, replica.reason, words), []).append(replica)
     for (_, state, _, _), replicas in alike.items():
         separator = ": " if replicas[0].reason in ("", state) else ", "
         told = f"{state}{separator}{replicas[0].why}".removesuffix(separator)
-        names = [one.name for one in replicas]
+        names = [replica.name for replica in replicas]
         if width is not None:
             shown = max(1, min(len(names), _NAMES))
             room = (width - _STATE) // shown - 2
@@ -169,7 +169,7 @@ def _event_row(event: Told, now: datetime) -> tuple[str, ...]:
 
 def _ready(job: JobStatus) -> str:
     desired = [role.desired for role in job.roles]
-    of = "?" if None in desired else sum(one for one in desired if one is not None)
+    of = "?" if None in desired else sum(number for number in desired if number is not None)
     return f"{sum(role.ready for role in job.roles)}/{of}"
 
 

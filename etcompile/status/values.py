@@ -154,4 +154,6 @@ class JobStatus(Struct, frozen=True):
     @property
     def not_ready(self) -> tuple[Replica, ...]:
         """The replicas that are neither ready nor done."""
-        return tuple(one for one in self.replicas if one.state not in ("Ready", "Succeeded"))
+        return tuple(
+            replica for replica in self.replicas if replica.state not in ("Ready", "Succeeded")
+        )

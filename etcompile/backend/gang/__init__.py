@@ -142,5 +142,9 @@ def needs(job: Job, settings: Settings, objects: Sequence[Object]) -> tuple[str,
     name = settings.gang_scheduler or chosen.scheduler_name
     called = f" with schedulerName {name}" if name else ""
     named = (found.priority_class, *(share.spec.get("priorityClassName") for share in found.shares))
-    classes = [f"PriorityClass {one}" for one in dict.fromkeys(named) if one]
+    classes = [
+        f"PriorityClass {priority_class}"
+        for priority_class in dict.fromkeys(named)
+        if priority_class
+    ]
     return (f"{chosen.title}{called}", *chosen.needs(found), *classes)

@@ -49,7 +49,7 @@ def scheduler_problems(
     found = _values(written.objects, "schedulerName", _DEFAULT)
     yield from _replaced(group, wanted, found)
     if len(found) > 1:
-        name = next((one for one in found if one != wanted), _DEFAULT)
+        name = next((other for other in found if other != wanted), _DEFAULT)
         place = _place(group, written, "schedulerName", name, found[name])
         yield _differing("schedulerName", found, place)
         return

@@ -100,23 +100,26 @@ def _problems(group: Group, objects: Sequence[Object]) -> Iterator[Diagnostic]:
 
 def _wrong(spec: Mapping[str, Any]) -> Iterator[str]:
     subgroups = spec.get("subGroups") or []
-    parents = {one.get("parent") for one in subgroups} - {None}
-    if len({one["name"] for one in subgroups}) < len(subgroups):
+    parents = {subgroup.get("parent") for subgroup in subgroups} - {None}
+    if len({subgroup["name"] for subgroup in subgroups}) < len(subgroups):
         yield "two of its subgroups have one name"
-    for where, holder in (("it", spec), *((f"subgroup {one['name']}", one) for one in subgroups)):
+    for where, holder in (
+        ("it", spec),
+        *((f"subgroup {subgroup['name']}", subgroup) for subgroup in subgroups),
+    ):
         if {"minMember", "minSubGroup"} <= holder.keys():
             yield f"{where} has both minMember and minSubGroup"
     if subgroups and "minMember" in spec:
         yield "its own minMember does not count beside subgroups"
-    for one in subgroups:
-        if one["name"] in parents and "minMember" in one:
-            yield f"subgroup {one['name']} has subgroups, and a minMember"
-        elif one["name"] not in parents and "minMember" not in one:
-            yield f"subgroup {one['name']} has no minMember"
+    for subgroup in subgroups:
+        if subgroup["name"] in parents and "minMember" in subgroup:
+            yield f"subgroup {subgroup['name']} has subgroups, and a minMember"
+        elif subgroup["name"] not in parents and "minMember" not in subgroup:
+            yield f"subgroup {subgroup['name']} has no minMember"
 
 
 def _strangers(spec: Mapping[str, Any], objects: Sequence[Object]) -> Iterator[str]:
-    known = {one["name"] for one in spec.get("subGroups") or ()}
+    known = {subgroup["name"] for subgroup in spec.get("subGroups") or ()}
     found = {pod["metadata"].get("labels", {}).get(_SUBGROUP) for pod, _ in pod_specs(objects)}
     for name in sorted(found - known, key=str) if known else ():
         yield f"Pods of subgroup {name} are left out, there is none of that name"

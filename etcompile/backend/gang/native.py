@@ -73,7 +73,7 @@ def _wrong(spec: Mapping[str, Any], minor: int, objects: Sequence[Object]) -> It
         return
     classes = {spec.get("priorityClassName") for _, spec in pod_specs(objects)}
     if classes and classes != {spec.get("priorityClassName")}:
-        names = " and ".join(sorted(str(one or "none") for one in classes))
+        names = " and ".join(sorted(str(name or "none") for name in classes))
         own = spec.get("priorityClassName") or "none"
         yield f"the PodGroup has PriorityClass {own}, its Pods {names}: the group is rejected"
 

@@ -209,7 +209,7 @@ def _modest(group: Group) -> Iterator[Diagnostic]:
                     silent.setdefault(f"{share.role.name}/{container['name']}", []).append(name)
     if silent:
         first = next(iter(silent)).partition("/")[0]
-        share = next(one for one in group.shares if one.role.name == first)
+        share = next(candidate for candidate in group.shares if candidate.role.name == first)
         where = ", ".join(f"{name} ({' and '.join(parts)})" for name, parts in silent.items())
         yield diagnose(
             codes.GANG_NO_REQUESTS, share.role.template.origin.locate("spec"), where=where
@@ -247,7 +247,7 @@ def _torn(
         if value["kind"] in ("Pod", "Job"):
             waves.setdefault(wave(value), value["metadata"]["name"])
         elif value["kind"] in ("PodGroup", "Workload"):
-            pods = [wave(one) for one in objects if one["kind"] == "Pod"]
+            pods = [wave(other) for other in objects if other["kind"] == "Pod"]
             if pods and wave(value) > min(pods):
                 waves.setdefault(wave(value), f"{value['kind']} {value['metadata']['name']}")
     if len(waves) > 1:

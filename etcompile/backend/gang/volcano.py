@@ -75,7 +75,10 @@ def _wrong(spec: Mapping[str, Any]) -> Iterator[str]:
         yield f"minMember is {found}, and minTaskMember adds up to {total}"
     if minima and spec.get("subGroupPolicy"):
         yield "it has both minTaskMember and subGroupPolicy"
-    tiers = [("spec", spec), *((one.get("name"), one) for one in spec.get("subGroupPolicy") or ())]
+    tiers = [
+        ("spec", spec),
+        *((policy.get("name"), policy) for policy in spec.get("subGroupPolicy") or ()),
+    ]
     for where, holder in tiers:
         topology = holder.get("networkTopology") or {}
         if {"highestTierAllowed", "highestTierName"} <= topology.keys():

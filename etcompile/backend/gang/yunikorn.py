@@ -78,9 +78,11 @@ def _wrong(objects: Sequence[Object]) -> Iterator[str]:
         yield "its Pods have different task groups"
     for text in sorted(texts):
         try:
-            groups = {one["name"]: one for one in json.loads(text)}
-            asked = {name: _numbers(one["minResource"]) for name, one in groups.items()}
-            good = all(int(one["minMember"]) >= 1 for one in groups.values())
+            groups = {task_group["name"]: task_group for task_group in json.loads(text)}
+            asked = {
+                name: _numbers(task_group["minResource"]) for name, task_group in groups.items()
+            }
+            good = all(int(task_group["minMember"]) >= 1 for task_group in groups.values())
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             good = False
         if not good:
