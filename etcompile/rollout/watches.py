@@ -6,121 +6,43 @@ Events are followed too where an object cannot say itself what it waits for.
 """
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
-
-from msgspec import Struct
 
 from etcompile.k8s.objects import Object, is_going
 from etcompile.k8s.pods import is_half_deleted
-from etcompile.kubeapi.client import Cluster
+from etcompile.kubeapi.client import Cluster, told_at
 from etcompile.kubeapi.discovery import Resource
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.kubeapi.watch import Watch
-from etcompile.plan.step import ObjectRef
-from etcompile.rollout.reasons import (
-    ObjectState,
-    deleted,
-    deleting,
-    has_rule,
-    object_state,
-)
+from etcompile.model.protocol import JOB_LABEL
+from etcompile.plan.step import ObjectRef, Plan
+from etcompile.rollout.messages import Hint, Listed, Lost, Place, Seen
+from etcompile.rollout.readiness import place_of
+from etcompile.rollout.reasons import ObjectState, deleted, deleting, has_rule, object_state
 
-Place = tuple[str, str, str]
-"""API version, kind and namespace; the latter is empty for kinds that have none."""
+Message = Seen | Listed | Hint | Lost
 
-
-class Seen(Struct, frozen=True):
-    """How far an object is.
-
-    Args:
-        place: Where it is watched.
-        name: Its name.
-        uid: Its UID.
-        observed: How far it is; None if it is gone.
-        going: Why it is not gone yet, if it is being deleted; why it went, if it is gone.
-        grace: Seconds that it has to end, if it is being deleted.
-        half_deleted: Its deletion was begun and never finished (`k8s.pods.is_half_deleted`).
-    """
-
-    place: Place
-    name: str
-    uid: str
-    observed: ObjectState | None
-    going: str = ""
-    grace: int = 0
-    half_deleted: bool = False
-
-
-class Listed(Struct, frozen=True):
-    """All that is there, at the beginning of a watch.
-
-    Args:
-        place: Where.
-        uids: UIDs by name.
-    """
-
-    place: Place
-    uids: dict[str, str]
-
-
-class Hint(Struct, frozen=True):
-    """What an event says about an object.
-
-    Args:
-        namespace: The object's.
-        kind: The object's.
-        name: The object's.
-        text: The event's message.
-        unbound: A claim that is bound when its first Pod is there, so nothing waits for it.
-        uid: The object's; empty if the event does not say.
-    """
-
-    namespace: str
-    kind: str
-    name: str
-    text: str
-    unbound: bool = False
-    uid: str = ""
-
-
-class Broken(Struct, frozen=True):
-    """A watch that cannot go on.
-
-    Args:
-        place: What it was to watch.
-        error: Why.
-    """
-
-    place: Place
-    error: ClusterError
-
-
-Message = Seen | Listed | Hint | Broken
+_LONGEST = 300
+"""Characters of an Event's message that are told."""
 
 
 class Watches:
     """The watches of a rollout; one thread asks for them.
 
+    They look for objects with the label of a job, and for all objects of a place where one is
+    without it.
+
     Args:
         cluster: The cluster.
+        plan: The plan.
         post: Takes messages, from any thread.
-        labels: The label selector for a place; empty for all objects.
-        unlabelled: Is told, from any thread, of a place with an object that has lost its labels;
-            from then on `labels` is empty for it.
     """
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        post: Callable[[Message], None],
-        labels: Callable[[Place], str],
-        unlabelled: Callable[[Place], None],
-    ) -> None:
+    def __init__(self, cluster: Cluster, plan: Plan, post: Callable[[Message], None]) -> None:
         self._cluster = cluster
         self._post = post
-        self._labels = labels
-        self._unlabelled = unlabelled
+        self._bare = {place_of(ref, cluster.namespace) for ref in _unlabelled(plan)}
         self._open: set[Place] = set()
         self._told: set[str] = set()
         self._watches: dict[Place, Watch] = {}
@@ -128,47 +50,69 @@ class Watches:
         self._lock = threading.Lock()
         self._closed = False
 
-    def need(self, ref: ObjectRef) -> Place:
+    def follow(self, ref: ObjectRef) -> None:
         """Has objects of this kind and namespace followed from now on.
 
         Raises:
             ClusterError: the cluster does not serve the kind.
         """
         resource = self._cluster.resource(ref.api_version, ref.kind)
-        place = self.place(ref, resource)
+        namespace = (ref.namespace or self._cluster.namespace) if resource.namespaced else ""
+        place = ref.api_version, ref.kind, namespace
         if place not in self._open:
             self._open.add(place)
             self._start(lambda: self._follow(resource, place))
-        return place
 
-    def again(self, place: Place) -> None:
-        """Has a place listed and followed anew, because other labels are to be looked for."""
-        with self._lock:
-            watch = self._watches.get(place)
-        if watch is not None:
-            watch.close()
+    def follow_object(self, ref: ObjectRef, labels: Mapping[str, str] | None) -> None:
+        """The same, of an object that may not have the label of a job.
 
-    def exists(self, ref: ObjectRef, uid: str | None) -> bool:
-        """Whether that very object is there, whatever its labels are.
+        Args:
+            ref: The object.
+            labels: Its labels; None if they are not known.
+
+        Raises:
+            ClusterError: the cluster does not serve its kind, or does not show the object.
+        """
+        if labels is None:
+            found = self._get(ref)
+            labels = (found["metadata"].get("labels") or {}) if found else {JOB_LABEL: ""}
+        place = place_of(ref, self._cluster.namespace)
+        if JOB_LABEL not in labels and place not in self._bare:
+            self._look_for_all(place)
+        self.follow(ref)
+
+    def is_there(self, ref: ObjectRef, uid: str | None) -> bool:
+        """Whether an object that no list had is there nevertheless, without our labels.
 
         Raises:
             ClusterError: the cluster does not say.
         """
-        resource = self._cluster.resource(ref.api_version, ref.kind)
-        found = self._cluster.get(resource, ref.name, ref.namespace or None, metadata_only=True)
-        return found is not None and uid in (None, found["metadata"].get("uid"))
+        place = place_of(ref, self._cluster.namespace)
+        if place in self._bare or not self._exists(ref, uid):
+            return False
+        self._look_for_all(place)
+        return True
 
-    def place(self, ref: ObjectRef, resource: Resource | None = None) -> Place:
-        """Where an object is watched."""
-        resource = resource or self._cluster.resource(ref.api_version, ref.kind)
-        namespace = (ref.namespace or self._cluster.namespace) if resource.namespaced else ""
-        return ref.api_version, ref.kind, namespace
-
-    def need_events(self, namespace: str) -> None:
-        """Has warnings about the objects of a namespace told from now on."""
+    def follow_events(self, namespace: str) -> None:
+        """Has what Kubernetes Events say of objects of a namespace told from now on."""
         if namespace and namespace not in self._told:
             self._told.add(namespace)
             self._start(lambda: self._follow_events(namespace))
+
+    def warnings(self, namespaces: Iterable[str]) -> dict[str | None, str]:
+        """The last warning about each object of some namespaces, by UID."""
+        found: dict[str | None, tuple[str, str]] = {}
+        for namespace in namespaces:
+            try:
+                events = self._cluster.resource("v1", "Event")
+                for page in self._cluster.pages(events, namespace, fields="type=Warning"):
+                    for event in page.items:
+                        uid = (event.get("involvedObject") or {}).get("uid")
+                        if text := _line(event.get("message")):
+                            found[uid] = max(found.get(uid, ("", "")), (told_at(event), text))
+            except ClusterError:
+                continue  # Events only explain; who may not read them goes without
+        return {uid: text for uid, (_, text) in found.items()}
 
     def close(self) -> None:
         """Ends all watches."""
@@ -180,6 +124,26 @@ class Watches:
         for thread in self._threads:
             thread.join(2.0)
 
+    def _look_for_all(self, place: Place) -> None:
+        """Has a place listed and followed anew, whatever labels its objects have."""
+        self._bare.add(place)
+        with self._lock:
+            watch = self._watches.get(place)
+        if watch is not None:
+            watch.close()
+
+    def _exists(self, ref: ObjectRef, uid: str | None) -> bool:
+        """Whether that very object is there, whatever its labels are."""
+        found = self._get(ref)
+        return found is not None and uid in (None, found["metadata"].get("uid"))
+
+    def _get(self, ref: ObjectRef) -> Object | None:
+        resource = self._cluster.resource(ref.api_version, ref.kind)
+        return self._cluster.get(resource, ref.name, ref.namespace or None, metadata_only=True)
+
+    def _selector(self, place: Place) -> str:
+        return "" if place in self._bare else JOB_LABEL
+
     def _start(self, run: Callable[[], None]) -> None:
         # A daemon: a connection that hangs must not keep the process.
         thread = threading.Thread(target=run, daemon=True)
@@ -190,10 +154,10 @@ class Watches:
         bare = not has_rule(resource.kind)
         try:
             while not self._closed:
-                self._once(resource, place, self._labels(place), bare=bare)
+                self._once(resource, place, self._selector(place), bare=bare)
         except ClusterError as error:
             if not self._closed:
-                self._post(Broken(place, error))
+                self._post(Lost(ObjectRef(*place, "(all)"), error))
 
     def _once(self, resource: Resource, place: Place, labels: str, *, bare: bool) -> None:
         """A list and a watch, until etcd has forgotten where it was."""
@@ -210,9 +174,9 @@ class Watches:
             if type_ == "DELETED":
                 metadata = value["metadata"]
                 ref = ObjectRef(place[0], place[1], place[2], metadata["name"])
-                if labels and self.exists(ref, metadata["uid"]):
+                if labels and self._exists(ref, metadata["uid"]):
                     # Not gone: somebody took away the label that it was followed by.
-                    self._unlabelled(place)
+                    self._bare.add(place)
                     return
                 self._post(Seen(place, metadata["name"], metadata["uid"], None, deleted(value)))
             else:
@@ -223,7 +187,7 @@ class Watches:
     ) -> Iterator[tuple[str, dict[str, Any]]]:
         with self._lock:
             # Other labels may be asked for since it was listed.
-            if self._closed or (labels and self._labels(place) != labels):
+            if self._closed or (labels and self._selector(place) != labels):
                 return
             self._watches[place] = watch
         try:
@@ -256,9 +220,17 @@ class Watches:
         unbound = value.get("reason") == "WaitForFirstConsumer"
         if value.get("type") != "Warning" and not unbound:
             return
-        text = " ".join(str(value.get("message") or value.get("reason") or "").split())
         kind, name = about.get("kind") or "", about.get("name") or ""
-        self._post(Hint(namespace, kind, name, text[:300], unbound, about.get("uid") or ""))
+        self._post(
+            Hint(
+                namespace,
+                kind,
+                name,
+                _line(value.get("message") or value.get("reason")),
+                unbound,
+                about.get("uid") or "",
+            )
+        )
 
 
 def _seen(place: Place, value: Object, *, bare: bool) -> Seen:
@@ -268,3 +240,16 @@ def _seen(place: Place, value: Object, *, bare: bool) -> Seen:
     found = ObjectState("ready") if bare else object_state(value)
     half = place[:2] == ("v1", "Pod") and is_half_deleted(value)
     return Seen(place, metadata["name"], metadata["uid"], found, going, grace, half)
+
+
+def _line(message: object) -> str:
+    """A message in one line that is not too long."""
+    return " ".join(str(message or "").split())[:_LONGEST]
+
+
+def _unlabelled(plan: Plan) -> Iterator[ObjectRef]:
+    """Objects that do not say which job they belong to, so that no label finds them."""
+    for step in plan.steps:
+        labels = (step.manifest or {}).get("metadata", {}).get("labels") or {}
+        if step.job is None or (step.manifest is not None and JOB_LABEL not in labels):
+            yield step.ref

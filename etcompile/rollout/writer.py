@@ -8,8 +8,6 @@ found instead is judged by the plan's own rules, or refused.
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from msgspec import Struct
-
 from etcompile.k8s.objects import Object, is_going
 from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.errors import ClusterError
@@ -18,6 +16,7 @@ from etcompile.plan.inventory import PART_OF
 from etcompile.plan.rights import Rights
 from etcompile.plan.step import Action, ObjectRef, Step
 from etcompile.rollout.keys import wants_key_pair, with_key_pair
+from etcompile.rollout.messages import Effect, Written
 from etcompile.rollout.outcome import Refusal, RefusedError
 from etcompile.rollout.refusals import refusal
 from etcompile.rollout.shared_fields import shared
@@ -29,21 +28,7 @@ is another owner to the API server, would not be able to take any of them away."
 _CLIENT_SIDE = "kubectl-client-side-apply"
 _TRIES = 5
 
-Done = Literal["created", "updated", "adopted", "released", "deleted", "deleting"]
-
-_WRITTEN: dict[Action, Done] = {"adopt": "adopted", "release": "released"}
-
-
-class Written(Struct, frozen=True):
-    """What a request came to.
-
-    Args:
-        status: What was done.
-        live: The object as it is now; None if it is gone.
-    """
-
-    status: Done
-    live: Object | None
+_WRITTEN: dict[Action, Effect] = {"adopt": "adopted", "release": "released"}
 
 
 class Writer:

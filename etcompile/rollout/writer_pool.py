@@ -6,42 +6,19 @@ The rest waits here in order, where it can be dropped: what is handed to a pool 
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Literal
 
 from msgspec import Struct
 
-from etcompile.plan.step import Step
+from etcompile.kubeapi.errors import ClusterError
 from etcompile.rollout.inventory import Inventories
-from etcompile.rollout.writer import Writer, Written
-
-Phase = Literal["create", "update", "delete"]
-
-
-class Wrote(Struct, frozen=True):
-    """A write that was carried out.
-
-    Args:
-        step: The step.
-        phase: Which part of it: a replacement is a deletion and a creation.
-        written: What came of it.
-    """
-
-    step: Step
-    phase: Phase
-    written: Written
+from etcompile.rollout.messages import NotWritten, Write, Wrote
+from etcompile.rollout.outcome import RefusedError
+from etcompile.rollout.writer import Writer
 
 
-class NotWritten(Struct, frozen=True):
-    """A write that was not.
+class Mistake(Struct, frozen=True):
+    """A mistake of ours that ended a write; it is raised again where the rollout is run."""
 
-    Args:
-        step: The step.
-        phase: Which part of it.
-        error: Why: a ClusterError, a RefusedError, or a mistake of ours.
-    """
-
-    step: Step
-    phase: Phase
     error: BaseException
 
 
@@ -60,14 +37,14 @@ class WriterPool:
         writer: Writer,
         sets: Inventories,
         concurrency: int,
-        post: Callable[[Wrote | NotWritten], None],
+        post: Callable[[Wrote | NotWritten | Mistake], None],
     ) -> None:
         self._writer = writer
         self._sets = sets
         self._concurrency = concurrency
         self._post = post
         self._pool = ThreadPoolExecutor(concurrency, "etcompile-write")
-        self._backlog: deque[tuple[Step, Phase]] = deque()
+        self._backlog: deque[Write] = deque()
         self.flying = 0
 
     @property
@@ -75,16 +52,15 @@ class WriterPool:
         """Whether nothing is under way, nor waits to be."""
         return not self.flying and not self._backlog
 
-    def add(self, step: Step, phase: Phase) -> None:
+    def add(self, write: Write) -> None:
         """Takes a write on; it begins with `go_on`."""
-        self._backlog.append((step, phase))
+        self._backlog.append(write)
 
     def go_on(self) -> None:
         """Begins as many writes as may be under way."""
         while self._backlog and self.flying < self._concurrency:
-            step, phase = self._backlog.popleft()
             self.flying += 1
-            self._pool.submit(self._work, step, phase)
+            self._pool.submit(self._work, self._backlog.popleft())
 
     def landed(self) -> None:
         """Takes note that the result of a write was heard."""
@@ -95,17 +71,20 @@ class WriterPool:
         self._backlog.clear()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _work(self, step: Step, phase: Phase) -> None:
+    def _work(self, write: Write) -> None:
+        step = write.step
         try:
             if step.ref.kind != "Namespace":  # the inventory itself may need it
                 self._sets.widen(step.job)
-            if phase == "delete":
+            if write.phase == "delete":
                 written = self._writer.delete(step.ref, step.uid)
-            elif phase == "create":
+            elif write.phase == "create":
                 written = self._writer.create(step)
             else:
                 written = self._writer.update(step)
+        except (ClusterError, RefusedError) as error:
+            self._post(NotWritten(step, write.phase, error))
         except BaseException as error:
-            self._post(NotWritten(step, phase, error))
+            self._post(Mistake(error))
         else:
-            self._post(Wrote(step, phase, written))
+            self._post(Wrote(step, write.phase, written))

@@ -1,0 +1,561 @@
+"""The decisions of a rollout: what is heard goes in, what is to be done comes out.
+
+A plan is many steps that wait for each other, for threads that write, for objects that become
+ready or go away, and for time. What makes that hard is not one of these but their order: an
+answer may come before or after the watch has told the same, a quota may be full for minutes, a
+deletion may never end, and somebody may interrupt all of it. So all decisions are here, in one
+function of what was heard, `advance`, which neither waits nor asks anybody:
+
+    commands = machine.advance(event, now)
+
+Every step is in one state of a few, each a value that says all there is to know of it:
+
+    Queued -> Writing -> Done                    an object is made, and nothing needs it
+                 |  ^
+                 v  |
+                Held                             a quota is full: tried again later
+    Writing -> Waiting -> Done                   it has to be ready, or has to be gone
+    Waiting (gone) -> Writing (create) -> Done   a replacement
+    any of them -> Failed
+
+Tests can play any order of events without a cluster, and a rollout that went wrong can be played
+again from what it heard. `executor` carries the commands out.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from etcompile.k8s.objects import Object
+from etcompile.model.protocol import JOB_LABEL
+from etcompile.plan.order import DRAIN, drains
+from etcompile.plan.schedule import Schedule
+from etcompile.plan.step import IDLE, MAKES, Plan, Step
+from etcompile.rollout.messages import (
+    Command,
+    Event,
+    Find,
+    Follow,
+    Hint,
+    Interrupted,
+    Listed,
+    Lost,
+    NotWritten,
+    Phase,
+    Say,
+    Seen,
+    Tick,
+    Vanished,
+    Write,
+    Wrote,
+)
+from etcompile.rollout.outcome import Outcome, Refusal, RefusedError, Status
+from etcompile.rollout.readiness import Readiness
+from etcompile.rollout.reasons import BARRIERS, ObjectState, deleting
+from etcompile.rollout.refusals import may_pass, refusal
+from etcompile.rollout.targets import Key, Target
+
+Wait = Literal["ready", "complete", "none"]
+
+_HOLD = 5.0
+"""Seconds between attempts to make what is refused for now, by a quota."""
+_HELD = 600.0
+"""Seconds until a step gives up that is held, or that waits for an object to be gone."""
+_AFTER_GRACE = 60.0
+"""Seconds that an object may take to go beyond its own grace."""
+
+
+class Choices(Struct, frozen=True):
+    """How to roll out.
+
+    Args:
+        wait: For objects to be ready; for the run to end; or only where the order needs it.
+        timeout: Seconds for all of it; None for no limit.
+        drain: Seconds for a Pod to drain that left the host list; None for the plan's.
+        concurrency: How many writes at once.
+    """
+
+    wait: Wait = "ready"
+    timeout: float | None = None
+    drain: float | None = None
+    concurrency: int = 16
+
+
+# States of a step -----------------------------------------------------------------------------
+
+
+class Queued(Struct, frozen=True):
+    """Its turn has not come."""
+
+
+class Writing(Struct, frozen=True):
+    """A write of it is under way, or the next one to begin.
+
+    Args:
+        phase: Which part is written.
+        since: When it was refused for the first time; None if it never was.
+        reason: Why it was refused last.
+    """
+
+    phase: Phase
+    since: float | None = None
+    reason: str = ""
+
+
+class Held(Struct, frozen=True):
+    """It is refused for now, and tried again.
+
+    Args:
+        phase: Which part is to be written.
+        since: When it was refused for the first time.
+        reason: Why.
+        again: When it is tried again.
+    """
+
+    phase: Phase
+    since: float
+    reason: str
+    again: float
+
+
+class Waiting(Struct):
+    """It waits for something to be seen.
+
+    Args:
+        what: What it waits for.
+        key: The object.
+        uid: The one of that name that is meant; None for whichever is there.
+        until: When waiting ends; None for never.
+        why: What was last seen of the object.
+        asked: The object's deletion, which somebody began, was asked for again.
+    """
+
+    what: Literal["ready", "gone", "drained"]
+    key: Key
+    uid: str | None
+    until: float | None
+    why: str = ""
+    asked: bool = False
+
+
+class Done(Struct, frozen=True):
+    """Nothing is left to do."""
+
+
+class Failed(Struct, frozen=True):
+    """It is not going to be done.
+
+    Args:
+        reason: Why.
+        phase: Which part was not written.
+    """
+
+    reason: str
+    phase: Phase | None = None
+
+
+StepState = Queued | Writing | Held | Waiting | Done | Failed
+
+_QUEUED, _DONE = Queued(), Done()
+
+
+class Machine:
+    """A plan while it is done.
+
+    Times are seconds of one clock, whichever.
+
+    Args:
+        plan: The plan, without refusals and without a ring.
+        choices: How.
+        namespace: That of objects which name none.
+        seen: How far objects were when the plan was made.
+        deciding: By job, whose success is the run's (`JobObjects.deciding`).
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        choices: Choices,
+        namespace: str,
+        *,
+        seen: Mapping[Key, ObjectState] | None = None,
+        deciding: Mapping[str, tuple[tuple[str, ...], ...]] | None = None,
+    ) -> None:
+        self._plan = plan
+        self._choices = choices
+        self._turns = Schedule(plan.steps)
+        self._states: dict[str, StepState] = {
+            step.id: _QUEUED for step in plan.steps if step.action not in IDLE
+        }
+        self._written: list[Step] = []
+        self._refusals: list[Refusal] = []
+        self._interrupted = self._timed_out = self._fatal = False
+        self._end: float | None = None
+        self._later = _later(plan)
+        # Both follow from the states: the steps under way, and those that wait for an object.
+        self._active: dict[str, Step] = {}
+        self._waiting: dict[Key, dict[str, Step]] = defaultdict(dict)
+        self._commands: list[Command] = []
+        self._now = 0.0
+        self._objects = Readiness(
+            plan,
+            namespace,
+            waits=choices.wait != "none",
+            changed=lambda target: self._settle(target.key),
+            command=self._commands.append,
+            seen=seen or {},
+            deciding=(deciding or {}) if choices.wait == "complete" else {},
+        )
+
+    def begin(self, now: float) -> list[Command]:
+        """What is to be done first.
+
+        Args:
+            now: The time.
+        """
+        self._now = now
+        self._end = None if self._choices.timeout is None else now + self._choices.timeout
+        self._objects.resume(now)
+        return self._taken()
+
+    def advance(self, event: Event, now: float) -> list[Command]:
+        """What is to be done after something was heard, in this order.
+
+        Args:
+            event: What was heard.
+            now: The time.
+        """
+        self._now = now
+        match event:
+            case Wrote():
+                self._wrote(event)
+            case NotWritten():
+                self._not_written(event)
+            case Seen():
+                self._objects.see(event, now)
+                self._see(event)
+            case Listed():
+                self._list(event)
+            case Hint():
+                self._objects.hint(event, now)
+            case Vanished(step):
+                if isinstance(state := self._states[step.id], Waiting):
+                    self._vanish(step, state)
+            case Lost():
+                self._lose(event)
+            case Interrupted():
+                self._interrupted = True
+            case Tick():
+                self._look_at_the_clock()
+        return self._taken()
+
+    @property
+    def stopping(self) -> bool:
+        """Whether nothing more begins: what is under way ends, and that is all."""
+        return self._interrupted or self._timed_out or self._fatal
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing is left to wait for."""
+        if self._active:
+            return False
+        # What was refused decides: nobody waits ten minutes to hear of it.
+        return bool(self._refusals) or not self._objects.targets.waiting
+
+    def state(self, step: Step) -> StepState:
+        """Where a step is; one with nothing to do is done."""
+        return self._states.get(step.id, _DONE)
+
+    # ---- the end --------------------------------------------------------------------------------
+
+    @property
+    def is_broken_off(self) -> bool:
+        """Whether somebody or something ended the rollout before it was through."""
+        return self._interrupted or self._fatal
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether the cluster still answers, as far as anybody knows."""
+        return not self._fatal
+
+    @property
+    def vague(self) -> set[str]:
+        """Namespaces with objects that are not ready and do not say why; Events may."""
+        return self._objects.vague()
+
+    def left(self) -> list[Step]:
+        """The steps that are not done, in the order of the plan."""
+        return [step for step in self._plan.steps if not isinstance(self.state(step), Done)]
+
+    def outcome(self, warnings: Mapping[str | None, str], refused: Sequence[Refusal]) -> Outcome:
+        """What the rollout has come to.
+
+        Args:
+            warnings: By UID, what Kubernetes Events say of objects.
+            refused: What could not be done beside the steps.
+        """
+        left = self.left()
+        return Outcome(
+            done=tuple(self._written),
+            deleted=tuple(filter(self._is_half_done, left)),
+            left=tuple((step, self._why_left(step)) for step in left),
+            unready=tuple(self._objects.unready(warnings)),
+            refusals=(*self._refusals, *refused),
+            interrupted=self._interrupted,
+            timed_out=self._timed_out,
+        )
+
+    def _why_left(self, step: Step) -> str:
+        state = self.state(step)
+        if isinstance(state, Failed):
+            return state.reason
+        if self._interrupted:
+            words = "interrupted"
+        elif self._timed_out:
+            words = "timed out"
+        else:
+            failed = (one.reason for one in self._states.values() if isinstance(one, Failed))
+            words = f"not started, because an earlier step was not done: {next(failed, '')}"
+        if self._is_half_done(step):
+            words = f"deleted, but not recreated: {words}"
+        match state:
+            case Waiting(why=seen) | Writing(reason=seen) | Held(reason=seen) if seen:
+                return f"{words}: {seen}"
+        return words
+
+    def _is_half_done(self, step: Step) -> bool:
+        """Whether a replacement has deleted the object, and has made no new one."""
+        state = self.state(step)
+        phase = state.phase if isinstance(state, Writing | Held | Failed) else None
+        return step.action == "replace" and phase == "create"
+
+    # ---- steps ----------------------------------------------------------------------------------
+
+    def _taken(self) -> list[Command]:
+        """The commands so far, with those of the steps that can begin now."""
+        if not self.stopping:
+            for step in self._turns.ready():
+                self._start(step)
+        commands, self._commands[:] = self._commands[:], ()
+        return commands
+
+    def _start(self, step: Step) -> None:
+        if step.action == "wait":
+            self._wait(step)
+        elif step.action in ("delete", "replace"):
+            self._write(step, Writing("delete"))
+        else:
+            self._write(step, Writing("create" if step.action == "create" else "update"))
+
+    def _enter(self, step: Step, state: StepState) -> None:
+        before = self._states[step.id]
+        if isinstance(before, Waiting):
+            del self._waiting[before.key][step.id]
+        if isinstance(state, Waiting):
+            self._waiting[state.key][step.id] = step
+        if isinstance(state, Writing | Held | Waiting):
+            self._active[step.id] = step
+        else:
+            self._active.pop(step.id, None)
+        self._states[step.id] = state
+
+    def _write(self, step: Step, state: Writing) -> None:
+        self._enter(step, state)
+        self._commands.append(Write(step, state.phase))
+
+    def _wait(self, step: Step) -> None:
+        key, reasons = self._objects.key(step.ref), step.reasons
+        if step.until == "drained":
+            limit = self._choices.drain
+            if limit is None:
+                limit = float(step.limit or DRAIN)
+            else:
+                reasons = (drains(limit),)
+            state = Waiting("drained", key, step.uid, self._now + limit)
+        elif step.until == "gone":
+            state = Waiting("gone", key, step.uid, self._now + (step.limit or _HELD))
+        else:
+            state = Waiting("ready", key, None, None)
+        self._enter(step, state)
+        labels = None if state.what == "gone" else {JOB_LABEL: ""}
+        self._commands.append(Follow(step.ref, step, labels))
+        self._say(step, "waiting", ", ".join(reasons))
+        if state.what == "ready":
+            self._objects.wanted(step, self._now)
+        self._settle(key)
+
+    def _finish(self, step: Step) -> None:
+        self._enter(step, _DONE)
+        self._turns.done(step)
+
+    def _fail(self, step: Step, reason: str, found: Refusal | None = None) -> None:
+        state = self._states[step.id]
+        self._enter(step, Failed(reason, getattr(state, "phase", None)))
+        if found is not None:
+            self._refusals.append(found)
+            self._fatal = self._fatal or found.fatal
+        self._say(step, "failed", reason)
+
+    # ---- what is heard --------------------------------------------------------------------------
+
+    def _wrote(self, event: Wrote) -> None:
+        step, written, state = event.step, event.written, self._states[event.step.id]
+        if event.phase == "delete":
+            is_writing = isinstance(state, Writing) and state.phase == "delete"
+            if not (is_writing or isinstance(state, Waiting)):
+                return  # that it is gone was heard before the answer
+            if written.status == "deleting" and written.live is not None:
+                self._going(step, written.live, asked=isinstance(state, Waiting))
+            else:
+                self._gone(step)
+            return
+        self._written.append(step)
+        # What stays of a released object, and whose it is.
+        self._say(step, written.status, ", ".join(step.reasons) if step.action == "release" else "")
+        target = None
+        if written.live is not None:
+            target = self._objects.made(step, written.live, self._now)
+        if target is not None and target.state != "good" and self._holds_up(step):
+            self._enter(step, Waiting("ready", target.key, target.uid, None))
+            self._settle(target.key)
+        else:
+            self._finish(step)
+
+    def _not_written(self, event: NotWritten) -> None:
+        step, error, state = event.step, event.error, self._states[event.step.id]
+        if not isinstance(state, Writing):
+            return  # who may not delete it again waits for somebody who may
+        if isinstance(error, RefusedError):
+            found = error.refusal
+        elif may_pass(error):
+            self._hold(step, state, error.message)
+            return
+        else:
+            found = refusal(step.ref, error)
+        self._fail(step, "; ".join(found.reasons), found)
+
+    def _hold(self, step: Step, state: Writing, reason: str) -> None:
+        """Tries again later: others may make room."""
+        since = self._now if state.since is None else state.since
+        if self._now - since >= _HELD:
+            self._fail(step, reason)
+            return
+        self._enter(step, Held(state.phase, since, reason, self._now + _HOLD))
+        if reason != state.reason:
+            self._say(step, "held", reason)
+
+    def _going(self, step: Step, live: Object, *, asked: bool) -> None:
+        if self._objects.is_deleted(step.uid):
+            self._gone(step)  # heard before the answer
+            return
+        metadata = live["metadata"]
+        until = self._now + (metadata.get("deletionGracePeriodSeconds") or 0) + _AFTER_GRACE
+        key = self._objects.key(step.ref)
+        self._enter(step, Waiting("gone", key, step.uid, until, deleting(live), asked))
+        self._commands.append(Follow(step.ref, step, metadata.get("labels") or {}))
+        self._say(step, "deleting")
+
+    def _gone(self, step: Step) -> None:
+        if step.action == "wait":
+            self._finish(step)
+            return
+        self._say(step, "deleted")
+        if step.action == "replace":
+            self._write(step, Writing("create"))
+        else:
+            self._written.append(step)
+            self._finish(step)
+
+    def _see(self, seen: Seen) -> None:
+        key = (*seen.place, seen.name)
+        for step, state in self._waits_for(key):
+            state.why = seen.going or state.why
+            if seen.observed is None or (state.uid is not None and seen.uid != state.uid):
+                self._vanish(step, state)
+            elif state.what == "gone" and seen.half_deleted and not state.asked:
+                # Finishes a deletion that somebody began: else the object would stay for ever.
+                state.asked = True
+                self._commands.append(Write(step, "delete"))
+        self._settle(key)
+
+    def _list(self, listed: Listed) -> None:
+        for key in [key for key in self._waiting if key[:3] == listed.place]:
+            for step, state in self._waits_for(key):
+                if state.what != "ready" and listed.uids.get(key[3]) != state.uid:
+                    self._commands.append(Find(step, state.uid))
+
+    def _vanish(self, step: Step, state: Waiting) -> None:
+        """The object that a step waits for is not there any more."""
+        if state.what == "gone":
+            self._gone(step)
+        elif state.what == "drained":
+            self._finish(step)
+
+    def _settle(self, key: Key) -> None:
+        """Ends the waits for an object that are over."""
+        for step, state in self._waits_for(key):
+            if state.what == "ready":
+                self._settle_ready(step, self._objects.targets.get(key))
+            elif state.what == "drained":
+                seen = self._objects.seen(key)
+                if seen and seen.observed and seen.observed.state in ("ended", "failed"):
+                    self._finish(step)
+
+    def _settle_ready(self, step: Step, target: Target | None) -> None:
+        if target is not None and (target.state == "good" or target.observed.good):
+            self._finish(step)
+        elif target is not None and target.state == "failed":
+            self._fail(step, f"{target.ref} is not ready: {target.why}")
+
+    def _lose(self, lost: Lost) -> None:
+        found = refusal(lost.ref, lost.error)
+        if lost.step is None:
+            # Nobody can say any more what happens: nothing new begins.
+            self._refusals.append(found)
+            self._fatal = True
+        elif isinstance(self._states[lost.step.id], Waiting):
+            self._fail(lost.step, "; ".join(found.reasons), found)
+
+    def _look_at_the_clock(self) -> None:
+        if self._end is not None and self._now >= self._end and not self.stopping:
+            self._timed_out = True
+        if self.stopping:
+            return
+        self._objects.look_at_the_clock(self._now)
+        for step in [*self._active.values()]:
+            match self._states[step.id]:
+                case Waiting("drained", until=float(until)) if self._now >= until:
+                    self._finish(step)
+                case Waiting(until=float(until), why=why) if self._now >= until:
+                    self._fail(step, why or "still being deleted")
+                case Held(phase, since, reason, again) if self._now >= again:
+                    self._write(step, Writing(phase, since, reason))
+
+    # ---- questions ------------------------------------------------------------------------------
+
+    def _waits_for(self, key: Key) -> Iterator[tuple[Step, Waiting]]:
+        """The steps that wait for an object."""
+        for step in [*self._waiting.get(key, {}).values()]:
+            if isinstance(state := self._states[step.id], Waiting):
+                yield step, state
+
+    def _holds_up(self, step: Step) -> bool:
+        """Whether steps that are still to come need this one's object to be ready."""
+        if step.ref.kind in BARRIERS:
+            return True
+        return self._choices.wait != "none" and step.wave < self._later.get(step.job, step.wave)
+
+    def _say(self, step: Step, status: Status, reason: str = "") -> None:
+        self._commands.append(Say(step.ref, step.action, status, reason, step.job))
+
+
+def _later(plan: Plan) -> dict[str | None, int]:
+    """By job, the last wave in which anything is made."""
+    found: dict[str | None, int] = {}
+    for step in plan.steps:
+        if step.action in MAKES:
+            found[step.job] = max(found.get(step.job, step.wave), step.wave)
+    shared = max(found.values(), default=0)
+    return {job: shared if job is None else wave for job, wave in found.items()}

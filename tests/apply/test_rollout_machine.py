@@ -1,0 +1,364 @@
+"""What a rollout does next, by what it heard: any order of answers, without a cluster."""
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from msgspec import Struct
+
+from etcompile.kubeapi.errors import ClusterError
+from etcompile.plan.step import ObjectRef, Plan, Step
+from etcompile.rollout.machine import Choices, Done, Failed, Held, Machine, Queued, Waiting
+from etcompile.rollout.messages import (
+    Command,
+    Event,
+    Find,
+    Follow,
+    Interrupted,
+    Listed,
+    Lost,
+    NotWritten,
+    Say,
+    Seen,
+    Tick,
+    Vanished,
+    Write,
+    Written,
+    Wrote,
+)
+from etcompile.rollout.reasons import ObjectState
+
+JOB = "ml/bert"
+READY = ObjectState("ready")
+FULL = ClusterError("Forbidden", "exceeded quota: pods, requested: pods=1, used: 1", status=403)
+FORBIDDEN = ClusterError("Forbidden", 'User "me" cannot delete pods', status=403)
+
+
+def step(action: str, name: str, kind: str = "Pod", **fields: Any) -> Step:
+    given = {"uid": f"{name}-1"} if action not in ("create", "wait") else {}
+    return Step(
+        action,  # type: ignore[arg-type]
+        ObjectRef("v1", kind, "ml", name),
+        **{"job": JOB, **given, **fields},
+    )
+
+
+def live(made: Step, uid: str = "") -> dict[str, Any]:
+    name = made.ref.name
+    uid = uid or f"{name}-2"
+    return {
+        "apiVersion": "v1",
+        "kind": made.ref.kind,
+        "metadata": {"name": name, "namespace": "ml", "uid": uid},
+    }
+
+
+def going(made: Step, grace: int = 30) -> Wrote:
+    left = live(made, made.uid or "")
+    left["metadata"] |= {"deletionTimestamp": "now", "deletionGracePeriodSeconds": grace}
+    return Wrote(made, "delete", Written("deleting", left))
+
+
+def wrote(made: Step, phase: Any = "create") -> Wrote:
+    return Wrote(made, phase, Written("created", live(made)))
+
+
+def seen(made: Step, observed: ObjectState | None, uid: str | None = None, **more: Any) -> Seen:
+    ref = made.ref
+    place = (ref.api_version, ref.kind, ref.namespace)
+    return Seen(place, ref.name, made.uid or "" if uid is None else uid, observed, **more)
+
+
+class Played:
+    """A machine with a clock, and what it has asked for."""
+
+    def __init__(self, *steps: Step, **choices: Any) -> None:
+        self.machine = Machine(Plan(steps), Choices(**choices), "default")
+        self.now = 100.0
+        self.commands: list[Command] = self.machine.begin(self.now)
+
+    def hear(self, event: Event, after: float = 0.0) -> list[Command]:
+        self.now += after
+        found = self.machine.advance(event, self.now)
+        self.commands += found
+        return found
+
+    def left(self) -> dict[str, str]:
+        left = self.machine.outcome({}, ()).left
+        return {str(step.ref.name): reason for step, reason in left}
+
+
+def writes(commands: list[Command]) -> list[tuple[str, str]]:
+    return [(one.step.ref.name, one.phase) for one in commands if isinstance(one, Write)]
+
+
+def said(commands: list[Command]) -> list[str]:
+    return [one.status for one in commands if isinstance(one, Say)]
+
+
+def test_a_replacement_is_deleted_seen_to_go_and_made() -> None:
+    pod = step("replace", "a")
+    played = Played(pod, wait="none")
+    assert writes(played.commands) == [("a", "delete")]
+    assert writes(played.hear(going(pod))) == []
+    assert isinstance(played.machine.state(pod), Waiting)
+    assert writes(played.hear(seen(pod, None))) == [("a", "create")]
+    assert said(played.hear(wrote(pod))) == ["created"]
+    assert played.machine.state(pod) == Done()
+    assert played.machine.settled
+
+
+def test_what_is_seen_to_go_before_the_answer_is_not_waited_for() -> None:
+    pod = step("replace", "a")
+    played = Played(pod)
+    played.hear(seen(pod, None))
+    assert writes(played.hear(going(pod))) == [("a", "create")]
+
+
+def test_a_replacement_that_is_interrupted_between_is_told() -> None:
+    pod = step("replace", "a")
+    played = Played(pod)
+    played.hear(Wrote(pod, "delete", Written("deleted", None)))
+    played.hear(Interrupted())
+    outcome = played.machine.outcome({}, ())
+    assert outcome.deleted == (pod,)
+    assert outcome.left == ((pod, "deleted, but not recreated: interrupted"),)
+
+
+def test_a_full_quota_is_tried_again_and_told_once() -> None:
+    pod = step("create", "a")
+    played = Played(pod, wait="none")
+    assert said(played.hear(NotWritten(pod, "create", FULL))) == ["held"]
+    assert isinstance(played.machine.state(pod), Held)
+    assert not played.machine.settled
+    assert writes(played.hear(Tick(), after=4)) == []
+    assert writes(played.hear(Tick(), after=1)) == [("a", "create")]
+    assert said(played.hear(NotWritten(pod, "create", FULL))) == []
+    played.hear(Tick(), after=5)
+    assert said(played.hear(wrote(pod))) == ["created"]
+    assert played.machine.settled
+
+
+def test_a_quota_that_stays_full_fails_the_step_after_ten_minutes() -> None:
+    pod, next_pod = step("create", "a"), step("create", "b", wave=1)
+    played = Played(pod, next_pod, wait="none")
+    played.hear(NotWritten(pod, "create", FULL))
+    for _ in range(1000):
+        if not writes(played.hear(Tick(), after=5)):
+            break
+        played.hear(NotWritten(pod, "create", FULL))
+    assert 600 <= played.now - 100 < 610
+    assert played.machine.state(pod) == Failed(FULL.message, "create")
+    assert played.machine.state(next_pod) == Queued()
+    assert played.left() == {
+        "a": FULL.message,
+        "b": f"not started, because an earlier step was not done: {FULL.message}",
+    }
+
+
+def test_an_interrupted_step_says_what_held_it() -> None:
+    pod = step("create", "a")
+    played = Played(pod)
+    played.hear(NotWritten(pod, "create", FULL))
+    played.hear(Interrupted())
+    assert writes(played.hear(Tick(), after=10)) == []
+    assert played.left() == {"a": f"interrupted: {FULL.message}"}
+
+
+def test_a_deletion_that_nobody_finishes_is_asked_for_once() -> None:
+    pod = step("wait", "a", until="gone", uid="a-1")
+    played = Played(pod)
+    assert [type(one) for one in played.commands] == [Follow, Say]
+    half = seen(pod, ObjectState("waiting"), half_deleted=True)
+    assert writes(played.hear(half)) == [("a", "delete")]
+    assert writes(played.hear(half)) == []
+    assert played.hear(NotWritten(pod, "delete", FORBIDDEN)) == []
+    assert isinstance(played.machine.state(pod), Waiting)
+    assert writes(played.hear(half)) == []
+    played.hear(seen(pod, None))
+    assert played.machine.state(pod) == Done()
+    played.hear(Wrote(pod, "delete", Written("deleted", None)))  # an answer that came too late
+    assert played.machine.settled
+
+
+def test_a_deletion_that_lasts_fails_with_what_keeps_it() -> None:
+    pod = step("delete", "a")
+    played = Played(pod)
+    answer = going(pod, grace=30)
+    assert answer.written.live is not None
+    answer.written.live["metadata"]["finalizers"] = ["example.com/slow"]  # type: ignore[index]
+    played.hear(answer)
+    played.hear(Tick(), after=89)
+    assert isinstance(played.machine.state(pod), Waiting)
+    played.hear(Tick(), after=2)
+    assert played.left() == {"a": "it is being deleted, kept by the finalizers example.com/slow"}
+
+
+def test_an_object_that_no_list_has_is_looked_for() -> None:
+    pod = step("wait", "a", until="gone", uid="a-1")
+    played = Played(pod)
+    listed = Listed(("v1", "Pod", "ml"), {"b": "b-1"})
+    assert played.hear(listed) == [Find(pod, "a-1")]
+    assert isinstance(played.machine.state(pod), Waiting)
+    played.hear(Vanished(pod))
+    assert played.machine.state(pod) == Done()
+
+
+def test_a_drain_ends_with_its_time_or_with_the_pod() -> None:
+    for end in (
+        lambda played, pod: played.hear(Tick(), after=20),
+        lambda played, pod: played.hear(seen(pod, ObjectState("ended"))),
+        lambda played, pod: played.hear(seen(pod, None)),
+    ):
+        pod = step("wait", "a", until="drained", uid="a-1", limit=20)
+        removal = step("delete", "a", after=(pod.id,))
+        played = Played(pod, removal)
+        assert writes(played.hear(Tick(), after=1)) == []
+        assert writes(end(played, pod)) == [("a", "delete")]
+
+
+def test_a_watch_that_cannot_be_opened_fails_its_step_only() -> None:
+    pod, other = step("wait", "a", until="gone", uid="a-1"), step("create", "b")
+    played = Played(pod, other, wait="none")
+    played.hear(Lost(pod.ref, FORBIDDEN, pod))
+    assert isinstance(played.machine.state(pod), Failed)
+    assert not played.machine.stopping
+    played.hear(wrote(other))
+    assert played.machine.settled
+
+
+def test_a_watch_that_breaks_ends_the_rollout() -> None:
+    pod, later = step("create", "a"), step("create", "b", wave=1)
+    played = Played(pod, later)
+    played.hear(Lost(pod.ref, FORBIDDEN))
+    assert played.machine.stopping
+    assert writes(played.hear(wrote(pod))) == []
+    assert list(played.left()) == ["a", "b"]
+
+
+def test_what_comes_after_a_failed_pod_is_not_made() -> None:
+    first, second = step("create", "a"), step("create", "b", wave=1)
+    played = Played(first, second)
+    assert writes(played.commands) == [("a", "create")]
+    played.hear(wrote(first))
+    assert isinstance(played.machine.state(first), Waiting)
+    failed = ObjectState("failed", "container main ended with exit code 1")
+    assert writes(played.hear(seen(first, failed, "a-2"))) == []
+    assert played.left()["a"] == "Pod ml/a is not ready: container main ended with exit code 1"
+    assert played.machine.state(second) == Queued()
+
+
+def test_a_timeout_says_what_each_step_was_at() -> None:
+    pod = step("create", "a")
+    played = Played(pod, step("create", "b", wave=1), timeout=30)
+    played.hear(wrote(pod))
+    played.hear(Tick(), after=31)
+    outcome = played.machine.outcome({}, ())
+    assert outcome.timed_out
+    assert played.left() == {"a": "timed out", "b": "timed out"}
+
+
+# Any order ------------------------------------------------------------------------------------
+
+
+class Simulated(Struct):
+    """A cluster that answers and tells in any order, and some of it twice or never."""
+
+    rng: random.Random
+    there: dict[str, str]
+    pending: list[Event]
+    clock: int = 0
+
+    def take(self, command: Command) -> None:
+        if isinstance(command, Follow):
+            for kind in ("Pod", "ConfigMap"):
+                self.pending.append(Listed(("v1", kind, "ml"), dict(self.there)))
+        if isinstance(command, Find) and self.there.get(command.step.ref.name) != command.uid:
+            self.pending.append(Vanished(command.step))
+        if not isinstance(command, Write):
+            return
+        asked, name = command.step, command.step.ref.name
+        if self.rng.random() < 0.15:
+            self.pending.append(NotWritten(asked, command.phase, FULL))
+        elif command.phase == "delete":
+            self.pending += self._deleted(asked, name)
+        else:
+            assert command.phase == "update" or name not in self.there
+            self.clock += 1
+            self.there[name] = uid = f"{name}-{self.clock}x"
+            self.pending.append(Wrote(asked, command.phase, Written("created", live(asked, uid))))
+            self.pending.append(seen(asked, READY, uid))
+
+    def _deleted(self, asked: Step, name: str) -> Iterator[Event]:
+        uid = self.there.pop(name, None)
+        if uid is None or self.rng.random() < 0.3:
+            yield Wrote(asked, "delete", Written("deleted", None))
+        else:
+            yield going(asked)
+        yield seen(asked, None, asked.uid)
+
+
+def random_plan(rng: random.Random) -> list[Step]:
+    steps = []
+    for number in range(rng.randint(1, 12)):
+        action = rng.choice(("create", "update", "replace", "delete"))
+        kind = rng.choice(("Pod", "ConfigMap"))
+        steps.append(step(action, f"o{number}", kind, wave=rng.randint(0, 2)))
+        if action == "delete" and rng.random() < 0.5:
+            wait = step("wait", f"o{number}", kind, until="gone", uid=f"o{number}-1")
+            steps.append(Step("wait", wait.ref, after=(steps[-1].id,), until="gone", uid=wait.uid))
+    return steps
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_a_plan_is_done_whatever_is_heard_first(seed: int) -> None:
+    rng = random.Random(seed)
+    steps = random_plan(rng)
+    names = {one.ref.name: f"{one.ref.name}-1" for one in steps if one.uid}
+    cluster = Simulated(rng, names, [])
+    played = Played(*steps, wait=rng.choice(("ready", "none")))
+    asked = [one for one in played.commands if isinstance(one, Write)]
+    for command in played.commands:
+        cluster.take(command)
+    for _ in range(10_000):
+        if played.machine.settled:
+            break
+        event: Event = Tick()
+        if cluster.pending:
+            event = cluster.pending.pop(rng.randrange(len(cluster.pending)))
+        for command in played.hear(event, after=1.0):
+            cluster.take(command)
+            asked += [command] if isinstance(command, Write) else []
+    assert played.left() == {}
+    assert played.machine.outcome({}, ()).code == 0
+    kept = {one.ref.name for one in steps if one.action not in ("delete", "wait")}
+    assert set(cluster.there) == kept
+    assert all(isinstance(played.machine.state(one), Done) for one in steps)
+    done = played.machine.outcome({}, ()).done
+    assert sorted(one.id for one in done) == sorted(one.id for one in steps if one.action != "wait")
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_nothing_begins_after_an_interrupt(seed: int) -> None:
+    rng = random.Random(seed)
+    steps = random_plan(rng)
+    names = {one.ref.name: f"{one.ref.name}-1" for one in steps if one.uid}
+    cluster = Simulated(rng, names, [])
+    played = Played(*steps)
+    for command in played.commands:
+        cluster.take(command)
+    for _ in range(rng.randint(0, 10)):
+        if cluster.pending:
+            event = cluster.pending.pop(rng.randrange(len(cluster.pending)))
+            for command in played.hear(event, after=1.0):
+                cluster.take(command)
+    queued = [one for one in steps if played.machine.state(one) == Queued()]
+    played.hear(Interrupted())
+    while cluster.pending:
+        played.hear(cluster.pending.pop(), after=1.0)
+    assert [one for one in steps if played.machine.state(one) == Queued()] == queued
+    outcome = played.machine.outcome({}, ())
+    assert outcome.interrupted
+    told = {one.id for one in outcome.done} | {one.id for one, _ in outcome.left}
+    assert {one.id for one in steps if one.action != "wait"} <= told
