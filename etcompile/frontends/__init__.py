@@ -84,7 +84,7 @@ def _named(name: str) -> tuple[Kind, ...]:
 @functools.cache
 def _of(stem: str) -> tuple[Kind, ...]:
     """The kinds in the modules of that name."""
-    return tuple(_in_modules(one for one in _modules() if one.partition("_")[0] == stem))
+    return tuple(_in_modules(module for module in _modules() if module.partition("_")[0] == stem))
 
 
 @functools.cache

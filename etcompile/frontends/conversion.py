@@ -229,11 +229,12 @@ def _today(work: _Work, kind: str, family: _Family) -> None:
 def _renamed(work: _Work, given: Any, where: str) -> Any:
     """A type whose container is called `xgboost`, as xgboost-operator did not ask for."""
     containers = _containers(given)
-    names = [one.get("name") for one in containers]
+    names = [container.get("name") for container in containers]
     if "xgboost" in names or "xgboostjob" not in names:
         return given
     renamed = [
-        {**one, "name": "xgboost"} if one.get("name") == "xgboostjob" else one for one in containers
+        {**container, "name": "xgboost"} if container.get("name") == "xgboostjob" else container
+        for container in containers
     ]
     work.changes.append(f"the container xgboostjob of {where} is renamed to xgboost")
     return _with_pod(given, containers=renamed)
@@ -300,12 +301,14 @@ def _entry(
 
 def _with_port(made: dict[str, Any], family: _Family, port: int) -> dict[str, Any]:
     containers = []
-    for one in _containers(made):
-        ports = list(one.get("ports") or ())
+    for container in _containers(made):
+        ports = list(container.get("ports") or ())
         own = {"name": family.port_name, "containerPort": port}
-        is_main = one.get("name") == family.container
+        is_main = container.get("name") == family.container
         named = any(p.get("name") == family.port_name for p in ports if isinstance(p, Mapping))
-        containers.append({**one, "ports": [*ports, own]} if is_main and not named else one)
+        containers.append(
+            {**container, "ports": [*ports, own]} if is_main and not named else container
+        )
     return _with_pod(made, containers=containers)
 
 
@@ -446,7 +449,7 @@ def _pod(given: Any) -> Mapping[str, Any]:
 
 def _containers(given: Any) -> list[Mapping[str, Any]]:
     found = _pod(given).get("containers")
-    is_list = isinstance(found, list) and all(isinstance(one, Mapping) for one in found)
+    is_list = isinstance(found, list) and all(isinstance(container, Mapping) for container in found)
     return list(found) if is_list and found else []
 
 
@@ -467,7 +470,7 @@ def _mapping(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def _without(value: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    return {key: one for key, one in value.items() if key not in names}
+    return {key: field for key, field in value.items() if key not in names}
 
 
 def _and(words: tuple[str, ...]) -> str:

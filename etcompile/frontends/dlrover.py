@@ -138,7 +138,7 @@ class Spec(Struct, frozen=True):
     def main(self, name: str) -> Mapping[str, Any]:
         """The container of a type that trains."""
         containers: Sequence[Mapping[str, Any]] = self.types[name]["template"]["spec"]["containers"]
-        return next(one for one in containers if one["name"] == self.mains[name])
+        return next(container for container in containers if container["name"] == self.mains[name])
 
     def annotation(self, name: str) -> str | None:
         """One of the document's annotations."""
@@ -183,4 +183,8 @@ def read_version(source: Source) -> tuple[Version, list[Diagnostic]]:
 def _images(types: Mapping[str, Any]) -> Iterator[str]:
     for name in (MASTER, "worker"):
         spec = types.get(name, {}).get("template", {}).get("spec", {})
-        yield from (str(one["image"]) for one in spec.get("containers", ()) if "image" in one)
+        yield from (
+            str(container["image"])
+            for container in spec.get("containers", ())
+            if "image" in container
+        )

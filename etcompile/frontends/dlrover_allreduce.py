@@ -127,7 +127,9 @@ def _command_path(spec: Spec) -> ValuePath:
     if spec.annotation(dlrover.NNODES) is not None:
         return ("metadata", "annotations", dlrover.NNODES)
     containers = spec.types["worker"]["template"]["spec"]["containers"]
-    place = next(i for i, one in enumerate(containers) if one["name"] == spec.mains["worker"])
+    place = next(
+        i for i, container in enumerate(containers) if container["name"] == spec.mains["worker"]
+    )
     path = ("spec", "replicaSpecs", "worker", "template", "spec", "containers", place)
     field = next((field for field in ("args", "command") if containers[place].get(field)), None)
     return (*path, field) if field else path

@@ -61,39 +61,39 @@ _NOT_FORWARDED = (
 
 def option(spec: Spec, name: str, default: str) -> str:
     """The value of an annotation that this version of DLRover forwards; else the default."""
-    one = next(option for option in _OPTIONS if option.name == name)
+    known = next(option for option in _OPTIONS if option.name == name)
     given = spec.annotation(name)
-    good = given is not None and re.fullmatch(one.form, given, re.ASCII)
-    return str(given) if good and spec.version >= one.since else default
+    good = given is not None and re.fullmatch(known.form, given, re.ASCII)
+    return str(given) if good and spec.version >= known.since else default
 
 
 def words(spec: Spec, *, local: bool) -> Iterator[str]:
     """What the annotations add to the master's command."""
-    for one in _OPTIONS:
-        value = option(spec, one.name, "")
-        if value and not one.dead and (one.local or not local):
-            yield from (f"--{one.name}", value)
+    for known in _OPTIONS:
+        value = option(spec, known.name, "")
+        if value and not known.dead and (known.local or not local):
+            yield from (f"--{known.name}", value)
 
 
 def notes(spec: Spec, *, local: bool) -> Iterator[Diagnostic]:
     """What is wrong with annotations for the master, and which of them change nothing."""
-    for one in _OPTIONS:
-        given = spec.annotation(one.name)
+    for known in _OPTIONS:
+        given = spec.annotation(known.name)
         if given is None:
             continue
-        path = ("metadata", "annotations", one.name)
-        reason = one.dead
-        if spec.version < one.since:
-            reason = "DLRover {}.{} forwards it first".format(*one.since)
-        elif local and not one.local:
+        path = ("metadata", "annotations", known.name)
+        reason = known.dead
+        if spec.version < known.since:
+            reason = "DLRover {}.{} forwards it first".format(*known.since)
+        elif local and not known.local:
             reason = reason or "the master makes no Pods here"
-            if one.name == "pending_fail_strategy":
+            if known.name == "pending_fail_strategy":
                 reason = ""  # kept for the watcher
         if reason:
-            yield _no_effect(spec, one.name, reason)
-        elif not re.fullmatch(one.form, given, re.ASCII):
+            yield _no_effect(spec, known.name, reason)
+        elif not re.fullmatch(known.form, given, re.ASCII):
             place = spec.source.locate(path)
-            facts = {"name": one.name, "expected": one.expected, "found": given}
+            facts = {"name": known.name, "expected": known.expected, "found": given}
             yield diagnose(codes.ANNOTATION_VALUE, place, **facts, advice="")
     for name in _NOT_FORWARDED:
         if spec.annotation(name) is not None:
@@ -157,7 +157,7 @@ def _template(spec: Spec, command: Sequence[str], *, token: bool) -> PodTemplate
     name = spec.mains.get(MASTER, "main")
     probe = {"tcpSocket": {"port": MASTER_PORT}, "periodSeconds": 2}
     own = {"requests": _RESOURCES, "limits": _RESOURCES}
-    main = next(one for one in containers if one["name"] == name)
+    main = next(container for container in containers if container["name"] == name)
     made = {
         **main,
         "image": main.get("image") or spec.main("worker").get("image", ""),
@@ -169,7 +169,7 @@ def _template(spec: Spec, command: Sequence[str], *, token: bool) -> PodTemplate
     made.pop("args", None)
     rest = {} if token else {"automountServiceAccountToken": False}
     pod = {**rest, **given["spec"]}
-    pod["containers"] = [made if one is main else one for one in containers]
+    pod["containers"] = [made if container is main else container for container in containers]
     metadata = given.get("metadata", {})
     taken = (dlrover.JOB_LABEL, dlrover.TYPE_LABEL, dlrover.INDEX_LABEL)
     labels = {**metadata.get("labels", {}), **_without(spec, "labels", taken)}
@@ -195,7 +195,7 @@ def template_notes(spec: Spec) -> Iterator[Diagnostic]:
         return
     origin, main = spec.origin(MASTER), spec.mains[MASTER]
     containers = block["template"]["spec"]["containers"]
-    place = next(i for i, one in enumerate(containers) if one["name"] == main)
+    place = next(i for i, container in enumerate(containers) if container["name"] == main)
     for field in ("command", "args"):
         if containers[place].get(field):
             at = origin.locate("template", "spec", "containers", place, field, key=True)

@@ -184,13 +184,13 @@ def _limited(pod: Mapping[str, Any], main: str) -> Mapping[str, Any]:
     namespace's default limit may be below the request. A limit that is written down stays
     (defect 1).
     """
-    container = next(one for one in pod["containers"] if one["name"] == main)
+    container = next(candidate for candidate in pod["containers"] if candidate["name"] == main)
     resources = container.get("resources") or {}
     requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
     if requests.keys() <= limits.keys():
         return pod
     made = {**container, "resources": {**resources, "limits": {**requests, **limits}}}
-    containers = [made if one is container else one for one in pod["containers"]]
+    containers = [made if other is container else other for other in pod["containers"]]
     return {**pod, "containers": containers}
 
 
@@ -217,8 +217,8 @@ def priority_notes(spec: Spec, names: Sequence[str]) -> Iterator[Diagnostic]:
         if not given:
             continue
         origin = spec.origin(name)
-        one = f"a PriorityClass named {given}"
-        classes = one if given in ("high", "low") else "PriorityClasses named high and low"
+        named = f"a PriorityClass named {given}"
+        classes = named if given in ("high", "low") else "PriorityClasses named high and low"
         yield diagnose(
             codes.PRIORITY_CLASS, origin.locate("priority"), where=f"{name}.priority", names=classes
         )
@@ -287,6 +287,6 @@ def no_effect(
             )
 
 
-def ends_with_run(one: Role) -> Role:
+def ends_with_run(declared: Role) -> Role:
     """The role with a main container that ends when the run is done."""
-    return structs.replace(one, run_once=False, serves=True)
+    return structs.replace(declared, run_once=False, serves=True)

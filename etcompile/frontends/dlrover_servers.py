@@ -90,11 +90,13 @@ def _static(spec: Spec, name: str, found: Mapping[str, int]) -> Role:
     like = _like(spec, name)
     # A share of the cluster that is empty is not in it.
     cluster = {
-        one: [f"{dlrover_roles.host(spec, one, rank)}{DOMAIN}:{dlrover_roles.port(one)}"
-              for rank in range(found[one])]
-        for one in _SERVED
-        if found[one]
-    }  # fmt: skip
+        served: [
+            f"{dlrover_roles.host(spec, served, rank)}{DOMAIN}:{dlrover_roles.port(served)}"
+            for rank in range(found[served])
+        ]
+        for served in _SERVED
+        if found[served]
+    }
     config = json.dumps({"cluster": cluster, "task": {"type": name, "index": "#"}})
     before, after = config.rsplit('"#"', 1)
     env = (
@@ -194,11 +196,11 @@ def _normal(spec: Spec, name: str) -> dict[str, Any]:
         # Without it a worker that exits with 1 takes the whole job along (reference 4.2).
         pod.setdefault("restartPolicy", "Always")
     containers = pod["containers"]
-    main = next(one for one in containers if one["name"] == spec.mains[name])
-    for one in containers:
-        _even(one)
+    main = next(container for container in containers if container["name"] == spec.mains[name])
+    for container in containers:
+        _even(container)
     # The master reads cpu and memory of the first container and writes them to the main one.
-    pod["containers"] = [main, *(one for one in containers if one is not main)]
+    pod["containers"] = [main, *(container for container in containers if container is not main)]
     return made
 
 
@@ -246,7 +248,7 @@ def notes(spec: Spec) -> Iterator[Diagnostic]:
 
 def _static_notes(spec: Spec) -> Iterator[Diagnostic]:
     for name in ("chief", "worker"):
-        if name in spec.types and any(_SCALING in one for one in _command(spec, name)):
+        if name in spec.types and any(_SCALING in word for word in _command(spec, name)):
             place = spec.origin(name).locate("template")
             yield diagnose(codes.NEEDS_DLROVER_MASTER, place, where=name, flag=_SCALING)
     for field in ("optimizeMode", "resourceLimits"):

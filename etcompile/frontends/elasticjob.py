@@ -47,7 +47,7 @@ def lower(source: Source) -> Lowered:
     version, problems = dlrover.read_version(source)
     spec = Spec(source, version, mains)
     notes += [*problems, *_notes(spec)]
-    if any(one.code in (codes.NO_PARAMETER_SERVERS, codes.NOBODY_TRAINS) for one in notes):
+    if any(note.code in (codes.NO_PARAMETER_SERVERS, codes.NOBODY_TRAINS) for note in notes):
         return Lowered(None, tuple(notes))
     asked = gang.by_annotation(source)
     job = structs.replace(_job(spec), gang=asked.gang)
@@ -63,7 +63,7 @@ def _mains(source: Source) -> tuple[dict[str, str] | None, list[Diagnostic]]:
     found: dict[str, str] = {}
     for name, given in source.data["spec"]["replicaSpecs"].items():
         origin = Origin(source, ("spec", "replicaSpecs", name, "template"))
-        names = [one["name"] for one in given["template"]["spec"]["containers"]]
+        names = [container["name"] for container in given["template"]["spec"]["containers"]]
         annotations = given["template"].get("metadata", {}).get("annotations", {})
         wanted = annotations.get(MAIN_CONTAINER, _MAIN if len(names) > 1 else names[0])
         if wanted not in names:
@@ -186,7 +186,9 @@ def _notes(spec: Spec) -> Iterator[Diagnostic]:
     for name, given in spec.types.items():
         if name != MASTER:
             yield from _template_notes(spec, name, given["template"])
-    yield from dlrover_roles.priority_notes(spec, [one for one in spec.types if one != MASTER])
+    yield from dlrover_roles.priority_notes(
+        spec, [replica_type for replica_type in spec.types if replica_type != MASTER]
+    )
     if spec.is_allreduce:
         yield from dlrover_allreduce.notes(spec)
     else:

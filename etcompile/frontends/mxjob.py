@@ -70,16 +70,16 @@ def _variables(spec: Spec, replica: Replica) -> Iterator[Variable]:
 
 
 def _config(spec: Spec, replica: Replica) -> IndexedEnv:
-    roles = sorted(spec.replicas, key=lambda one: one.role)
+    roles = sorted(spec.replicas, key=lambda peer: peer.role)
     config: dict[str, Any] = {
         "cluster": {
-            one.role: [
-                {"url": spec.host(one.role, index), "port": one.port}
-                for index in range(one.replicas)
+            peer.role: [
+                {"url": spec.host(peer.role, index), "port": peer.port}
+                for index in range(peer.replicas)
             ]
-            for one in roles
+            for peer in roles
         },
-        "labels": {one.role: one.template.annotations.get(_TUNER_KEY, "") for one in roles},
+        "labels": {peer.role: peer.template.annotations.get(_TUNER_KEY, "") for peer in roles},
         "task": {"type": replica.role, "index": 0},
     }
     text = json.dumps(config, separators=(",", ":"))

@@ -45,9 +45,9 @@ def ssh_port(
         return None, []
     open_ports = {port.number for port in listens}
     others = (*connects, *declared)
-    port = next((one.number for one in others if one.number in open_ports), said[0].number)
+    port = next((other.number for other in others if other.number in open_ports), said[0].number)
     wanted = open_ports or {port}
-    if all(one.number in wanted for one in others):
+    if all(other.number in wanted for other in others):
         return port, []
     return port, [_disagreement(source, (*listens, *others), port, launcher, worker)]
 
@@ -59,8 +59,8 @@ def _disagreement(
     launcher: PodTemplate,
     worker: PodTemplate,
 ) -> Diagnostic:
-    told = dict.fromkeys(f"{one.where} {one.number}" for one in said)
-    odd = next(one for one in said if one.number != port)
+    told = dict.fromkeys(f"{mention.where} {mention.number}" for mention in said)
+    odd = next(mention for mention in said if mention.number != port)
     template = launcher if "launcher" in odd.where else worker
     place = _main(template).locate(*odd.path)
     facts = {"job": source.data["metadata"]["name"], "name": SSH_PORT, "port": port}

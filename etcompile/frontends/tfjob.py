@@ -87,9 +87,9 @@ def _host(spec: Spec, replica: Replica, index: str) -> str:
 
 def _dense(spec: Spec, replica: Replica) -> Mapping[str, Any]:
     """Everybody knows everybody; a change of any number changes every Pod."""
-    roles = sorted(spec.replicas, key=lambda one: one.role)
+    roles = sorted(spec.replicas, key=lambda peer: peer.role)
     return {
-        "cluster": {one.role: _hosts(spec, one) for one in roles},
+        "cluster": {peer.role: _hosts(spec, peer) for peer in roles},
         "task": {"type": replica.role, "index": f"{_INDEX}!"},
         "environment": "cloud",
     }

@@ -13,9 +13,9 @@ def condition(status: Object, wanted: str) -> Mapping[str, Any]:
         status: The status of an object.
         wanted: The type: `Ready`.
     """
-    for one in status.get("conditions") or ():
-        if one.get("type") == wanted:
-            found: Mapping[str, Any] = one
+    for reported in status.get("conditions") or ():
+        if reported.get("type") == wanted:
+            found: Mapping[str, Any] = reported
             return found
     return {}
 

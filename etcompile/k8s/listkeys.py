@@ -130,8 +130,8 @@ def index(path: tuple[str, ...], items: Sequence[Any]) -> int | None:
     """
     step = path[-1]
     names = keys(path[:-1], items)
-    for place, one in enumerate(items if names else ()):
-        found = key(one, names) if isinstance(one, Mapping) else None
+    for place, item in enumerate(items if names else ()):
+        found = key(item, names) if isinstance(item, Mapping) else None
         if found is not None and label(found) == step:
             return place
     inside = step[1:-1]

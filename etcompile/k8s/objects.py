@@ -53,11 +53,11 @@ def without_nulls(value: Any) -> Any:
         A copy, or the value itself where it holds no null.
     """
     if isinstance(value, dict):
-        kept = {key: without_nulls(one) for key, one in value.items() if one is not None}
+        kept = {key: without_nulls(field) for key, field in value.items() if field is not None}
         same = len(kept) == len(value) and all(kept[key] is value[key] for key in kept)
         return value if same else kept
     if isinstance(value, list):
-        items = [without_nulls(one) for one in value]
+        items = [without_nulls(item) for item in value]
         return value if all(map(lambda a, b: a is b, items, value)) else items
     return value
 
@@ -83,12 +83,12 @@ def as_read(value: LiveObject) -> LiveObject:
 def _filled(value: Any, texts: frozenset[str]) -> Any:
     """The value with an empty text for each null in the maps of these fields."""
     if isinstance(value, list):
-        return [_filled(one, texts) for one in value]
+        return [_filled(item, texts) for item in value]
     if not isinstance(value, dict):
         return value
     return {
-        field: {key: "" if text is None else text for key, text in one.items()}
-        if field in texts and isinstance(one, dict)
-        else _filled(one, texts)
-        for field, one in value.items()
+        field: {key: "" if text is None else text for key, text in inner.items()}
+        if field in texts and isinstance(inner, dict)
+        else _filled(inner, texts)
+        for field, inner in value.items()
     }

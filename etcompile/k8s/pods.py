@@ -156,20 +156,20 @@ def is_on_its_way(reason: str) -> bool:
 
 def restarts(statuses: Iterable[Mapping[str, Any]]) -> int:
     """How often containers were started again in place."""
-    return sum(one.get("restartCount", 0) for one in statuses)
+    return sum(status.get("restartCount", 0) for status in statuses)
 
 
 def held(pod: Object) -> Iterator[Mapping[str, Any]]:
     """What keeps containers from starting, with `reason` and `message`; init containers first."""
-    for one in (*init_containers(pod), *containers(pod)):
-        found = waiting(one)
+    for container in (*init_containers(pod), *containers(pod)):
+        found = waiting(container)
         if found.get("reason") and not is_on_its_way(found["reason"]):
             yield found
 
 
 def failures(pod: Object) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
     """The containers that have not ended well, each with how it ended; init containers first."""
-    for one in (*init_containers(pod), *containers(pod)):
-        ended = terminated(one)
+    for container in (*init_containers(pod), *containers(pod)):
+        ended = terminated(container)
         if ended.get("exitCode"):
-            yield one, ended
+            yield container, ended

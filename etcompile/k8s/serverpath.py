@@ -58,7 +58,7 @@ def place(value: Any, path: str) -> Place | None:
                 return None
         elif isinstance(value, Mapping):
             rest = rest.removeprefix(".")
-            names = [one for one in value if re.match(rf"{re.escape(one)}(?:[.\[]|$)", rest)]
+            names = [name for name in value if re.match(rf"{re.escape(name)}(?:[.\[]|$)", rest)]
             if not names:
                 return None
             key = label = max(names, key=len)
@@ -81,9 +81,9 @@ def _item(items: list[Any], found: re.Match[str]) -> tuple[int | None, str]:
         number = int(found["index"])
         return (number if number < len(items) else None), f"[{number}]"
     wanted = dict(part.partition("=")[::2] for part in found["keys"].split(","))
-    for number, one in enumerate(items):
-        if isinstance(one, Mapping):
-            own = listkeys.key(one, tuple(wanted))
+    for number, item in enumerate(items):
+        if isinstance(item, Mapping):
+            own = listkeys.key(item, tuple(wanted))
             if own and {name: json.dumps(value) for name, value in own.items()} == wanted:
                 return number, listkeys.label(own)
     return None, ""

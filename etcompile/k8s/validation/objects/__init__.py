@@ -86,7 +86,7 @@ def kind_of(api_version: str, kind: str) -> Kind | None:
         return None
     module = importlib.import_module(f"{__name__}.{_MODULES[kind]}")
     name = f"{api_version}/{kind}"
-    return next((one for one in module.KINDS if name in one.names), None)
+    return next((candidate for candidate in module.KINDS if name in candidate.names), None)
 
 
 def metadata_rules(form: str, *, custom: bool, namespaced: bool) -> tuple[Rule, ...]:

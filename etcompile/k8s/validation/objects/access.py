@@ -29,7 +29,7 @@ def _lacks(value: Mapping[str, Any], _: Subject) -> Iterator[Broken]:
 
 def _both(value: Mapping[str, Any], _: Subject) -> bool:
     others = ("apiGroups", "resources", "resourceNames")
-    return bool(value.get("nonResourceURLs")) and any(value.get(one) for one in others)
+    return bool(value.get("nonResourceURLs")) and any(value.get(field) for field in others)
 
 
 _RULES = (

@@ -235,9 +235,9 @@ def node_terms(path: str) -> tuple[Rule, ...]:
     return (
         filled(path, "[{}]"),
         *(
-            one
-            for one in selector(f"{path}[*]")
-            if one.path.startswith(labels_) and "operator" not in one.path
+            rule
+            for rule in selector(f"{path}[*]")
+            if rule.path.startswith(labels_) and "operator" not in rule.path
         ),
         choice(f"{labels_}.operator", "Exists", "In", "NotIn", "DoesNotExist", "Gt", "Lt"),
         Rule(
@@ -289,7 +289,9 @@ def selects(selected: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
     wanted = forms.mapping(selected, "matchLabels")
     if any(found.get(key) != value for key, value in wanted.items()):
         return False
-    return all(_fits(one, found) for _, one in forms.mappings(selected, "matchExpressions"))
+    return all(
+        _fits(expression, found) for _, expression in forms.mappings(selected, "matchExpressions")
+    )
 
 
 def _fits(expression: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
@@ -397,7 +399,7 @@ def is_config_key(text: str) -> bool:
     """Whether a text can be a key of a ConfigMap or Secret."""
     if not text or len(text) > 253 or text == "." or text.startswith(".."):
         return False
-    return text.isascii() and all(one.isalnum() or one in "-_." for one in text)
+    return text.isascii() and all(character.isalnum() or character in "-_." for character in text)
 
 
 def is_ip(text: str) -> bool:
@@ -439,4 +441,4 @@ def moved(rules: Iterable[Rule], prefix: str) -> tuple[Rule, ...]:
         rules: The rules.
         prefix: Where the value stands.
     """
-    return tuple(structs.replace(one, path=f"{prefix}.{one.path}".rstrip(".")) for one in rules)
+    return tuple(structs.replace(rule, path=f"{prefix}.{rule.path}".rstrip(".")) for rule in rules)

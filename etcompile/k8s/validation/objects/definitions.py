@@ -37,7 +37,11 @@ def _same_kinds(names: Mapping[str, Any], _: Subject) -> bool:
 
 
 def _storages(versions: list[Any], _: Subject) -> bool:
-    marked = [one for one in versions if isinstance(one, dict) and one.get("storage") is True]
+    marked = [
+        version
+        for version in versions
+        if isinstance(version, dict) and version.get("storage") is True
+    ]
     return len(marked) != 1
 
 
@@ -76,7 +80,7 @@ def _unstructured(version: Mapping[str, Any], _: Subject) -> Iterator[Broken]:
             yield Broken(path, {"problem": problem})
         for name in _MANY:
             found = forms.mapping(schema, name).items()
-            rest += [((*path, name, key), one) for key, one in found if isinstance(one, dict)]
+            rest += [((*path, name, key), inner) for key, inner in found if isinstance(inner, dict)]
         rest += [
             ((*path, name), schema[name]) for name in _ONE if isinstance(schema.get(name), dict)
         ]

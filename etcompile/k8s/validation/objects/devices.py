@@ -39,7 +39,8 @@ def _unknown_requests(value: Mapping[str, Any], _: Subject) -> Iterator[Broken]:
         name = str(request.get("name"))
         known.add(name)
         known |= {
-            f"{name}/{one.get('name')}" for _i, one in forms.mappings(request, "firstAvailable")
+            f"{name}/{alternative.get('name')}"
+            for _i, alternative in forms.mappings(request, "firstAvailable")
         }
     for field in ("constraints", "config"):
         for index, item in forms.mappings(value, field):
@@ -137,8 +138,8 @@ _DEVICES = (
         advice=forms.SUBDOMAIN_ADVICE,
     ),
     *(
-        structs.replace(one, since=34)
-        for one in (
+        structs.replace(rule, since=34)
+        for rule in (
             Rule(
                 f"{_EXACT}.tolerations[*].key",
                 forms.unless_empty_or(is_key),

@@ -104,9 +104,9 @@ def _one_condition(value: Mapping[str, Any], _: Subject) -> bool:
 def _unknown_container(value: Mapping[str, Any], _: Subject) -> Iterator[Broken]:
     spec = forms.mapping(value, "template", "spec")
     known = {
-        str(one.get("name"))
+        str(container.get("name"))
         for field in ("containers", "initContainers")
-        for _, one in forms.mappings(spec, field)
+        for _, container in forms.mappings(spec, field)
     }
     for index, rule in forms.mappings(value.get("podFailurePolicy"), "rules"):
         name = forms.mapping(rule, "onExitCodes").get("containerName")
@@ -123,7 +123,7 @@ def _index_without_limit(value: Mapping[str, Any], _: Subject) -> Iterator[Broke
 
 def _unordered(value: Mapping[str, Any], _: Subject) -> bool:
     codes = value.get("values")
-    if not isinstance(codes, list) or not all(isinstance(one, int) for one in codes):
+    if not isinstance(codes, list) or not all(isinstance(code, int) for code in codes):
         return False
     return codes != sorted(set(codes)) or (0 in codes and value.get("operator") == "In")
 
@@ -156,7 +156,7 @@ def _total(text: str, completions: int) -> int | None:
     total, last = 0, -1
     for part in text.split(",") if text else ():
         ends = part.split("-")
-        if len(ends) > 2 or not all(one.isascii() and one.isdigit() for one in ends):
+        if len(ends) > 2 or not all(end.isascii() and end.isdigit() for end in ends):
             return None
         low, high = int(ends[0][:12]), int(ends[-1][:12])
         if low <= last or high >= completions or (len(ends) == 2 and low >= high):
@@ -178,7 +178,8 @@ def _managed_by(value: str, _: Subject) -> bool:
     if len(value) > 63 or not slash or not path or not is_subdomain(domain):
         return True
     return not all(
-        one.isascii() and (one.isalnum() or one in "-._~!$&'()*+,;=:@%/") for one in path
+        character.isascii() and (character.isalnum() or character in "-._~!$&'()*+,;=:@%/")
+        for character in path
     )
 
 

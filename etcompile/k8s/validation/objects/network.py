@@ -181,13 +181,13 @@ def _cluster_ips(value: Mapping[str, Any], _: Subject) -> Iterator[Broken]:
     ):
         if isinstance(text, str) and text not in ("", "None") and not is_ip(text):
             yield Broken(path, {"problem": f"'{text}' is not an IP address"})
-    families = [one.version for text in several if isinstance(text, str) and (one := address(text))]
+    families = [ip.version for text in several if isinstance(text, str) and (ip := address(text))]
     if len(families) == 2 and len(set(families)) == 1:
         yield Broken(("clusterIPs",), {"problem": "both are of the same IP family"})
 
 
 def _families(value: list[Any], _: Subject) -> bool:
-    return len([one for one in value if isinstance(one, str)]) != len(set(map(str, value)))
+    return len([family for family in value if isinstance(family, str)]) != len(set(map(str, value)))
 
 
 def _outside_ip(value: str, _: Subject) -> bool:
@@ -598,7 +598,7 @@ def _path(value: Mapping[str, Any], _: Subject) -> Iterator[Broken]:
     if not isinstance(path, str):
         return
     strict = kind in ("Exact", "Prefix")
-    bad = any(one in path for one in ("//", "/./", "/../", "%2f", "%2F"))
+    bad = any(part in path for part in ("//", "/./", "/../", "%2f", "%2F"))
     if (strict or path) and not path.startswith("/"):
         yield Broken(("path",) if "path" in value else (), {"problem": "must begin with '/'"})
     elif strict and (bad or path.endswith(("/..", "/."))):
@@ -743,7 +743,9 @@ def _class_scope(value: Mapping[str, Any], _: Subject) -> Iterator[Broken]:
 def _controller(value: str, _: Subject) -> bool:
     domain, slash, path = value.partition("/")
     allowed = "-._~!$&'()*+,;=:@%/"
-    good = path and all(one.isascii() and (one.isalnum() or one in allowed) for one in path)
+    good = path and all(
+        character.isascii() and (character.isalnum() or character in allowed) for character in path
+    )
     return len(value) > 250 or not slash or not is_subdomain(domain) or not good
 
 

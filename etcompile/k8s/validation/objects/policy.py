@@ -70,11 +70,11 @@ def _scopes(value: Mapping[str, Any], _: Subject) -> Iterator[Broken]:
     for index, problem in _scoped(listed, hard):
         yield Broken(("scopes", index), {"problem": problem})
     expressions = list(forms.mappings(value.get("scopeSelector"), "matchExpressions"))
-    named = [one.get("scopeName") for _, one in expressions]
+    named = [requirement.get("scopeName") for _, requirement in expressions]
     for index, problem in _scoped(named, hard):
         yield Broken(("scopeSelector", "matchExpressions", index), {"problem": problem})
-    for index, one in expressions:
-        if problem := _expression(one):
+    for index, expression in expressions:
+        if problem := _expression(expression):
             yield Broken(("scopeSelector", "matchExpressions", index), {"problem": problem})
 
 
@@ -168,7 +168,7 @@ def _limit_order(value: Mapping[str, Any], _: Subject) -> Iterator[Broken]:
         parts["defaultRequest"] = {**parts["min"], **parts["default"], **parts["defaultRequest"]}
         for name, amount in parts["min"].items():
             given = forms.mapping(value, "defaultRequest"), forms.mapping(value, "default")
-            if not any(name in one for one in given) and name not in parts["max"]:
+            if not any(name in defaults for defaults in given) and name not in parts["max"]:
                 parts["defaultRequest"][name] = amount
     for low, high in _ORDER:
         for name in parts[low].keys() & parts[high].keys():
@@ -378,7 +378,7 @@ _SCALER_2 = (
     ),
     Rule(
         "spec.metrics[*].object.describedObject",
-        lambda value, _: not all(is_segment(str(value.get(one, ""))) for one in ("kind", "name")),
+        lambda value, _: not all(is_segment(str(value.get(key, ""))) for key in ("kind", "name")),
         "needs a kind and a name without '/' and '%'",
         breaks="{apiVersion: a/v1, kind: a, name: a/b}",
         takes="{apiVersion: a/v1, kind: a, name: b}",
@@ -466,10 +466,10 @@ def _overhead(value: Mapping[str, Any], _: Subject) -> Iterator[Broken]:
 
 def _same_toleration(value: list[Any], _: Subject) -> Iterator[Broken]:
     seen: set[tuple[str, ...]] = set()
-    for index, one in enumerate(value):
-        if isinstance(one, dict):
+    for index, toleration in enumerate(value):
+        if isinstance(toleration, dict):
             key = tuple(
-                str(one.get(field) or "") for field in ("key", "operator", "value", "effect")
+                str(toleration.get(field) or "") for field in ("key", "operator", "value", "effect")
             )
             if key in seen:
                 yield Broken((index,))

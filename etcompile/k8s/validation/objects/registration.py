@@ -38,8 +38,8 @@ def _bad_wait(value: int, _: Subject) -> bool:
 
 
 def _operations(value: list[Any], _: Subject) -> Iterator[Broken]:
-    for index, one in enumerate(value):
-        if isinstance(one, str) and one not in _OPERATIONS:
+    for index, operation in enumerate(value):
+        if isinstance(operation, str) and operation not in _OPERATIONS:
             yield Broken((index,), {"problem": f"must be one of {', '.join(sorted(_OPERATIONS))}"})
     if len(value) > 1 and "*" in value:
         yield Broken((), {"problem": "'*' stands for all operations, and must stand alone"})
@@ -135,8 +135,8 @@ def _both_answers(value: list[Any], _: Subject) -> bool:
 
 
 def _twice(value: list[Any], _: Subject) -> Iterator[Broken]:
-    for index, one in enumerate(value):
-        if one in value[:index]:
+    for index, item in enumerate(value):
+        if item in value[:index]:
             yield Broken((index,))
 
 

@@ -51,7 +51,7 @@ def _is_range(text: str, least: int, most: int, named: dict[str, int]) -> bool:
     if ends[0] in ("*", "?"):
         return True
     numbers = [_number(end, named) for end in ends]
-    if len(numbers) > 2 or any(one is None for one in numbers):
+    if len(numbers) > 2 or any(number is None for number in numbers):
         return False
     low, high = numbers[0] or 0, numbers[-1] or 0
     if len(numbers) == 1 and steps:

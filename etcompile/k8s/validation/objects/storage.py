@@ -62,7 +62,7 @@ def _modes(path: str, example: str) -> tuple[Rule, ...]:
         Rule(
             f"{path}.accessModes",
             lambda value, _: (
-                "ReadWriteOncePod" in value and any(one != "ReadWriteOncePod" for one in value)
+                "ReadWriteOncePod" in value and any(mode != "ReadWriteOncePod" for mode in value)
             ),
             "cannot have ReadWriteOncePod together with another mode",
             breaks="[ReadWriteOncePod, ReadWriteOnce]",
@@ -391,8 +391,10 @@ def _same_terms(value: list[Any], _: Subject) -> Iterator[Broken]:
     seen = []
     for index, term in enumerate(value[:200]):
         found = {
-            str(one.get("key")): frozenset(text for _, text in forms.texts(one, "values"))
-            for _, one in forms.mappings(term, "matchLabelExpressions")
+            str(expression.get("key")): frozenset(
+                text for _, text in forms.texts(expression, "values")
+            )
+            for _, expression in forms.mappings(term, "matchLabelExpressions")
         }
         if found in seen or not found:
             yield Broken((index,))

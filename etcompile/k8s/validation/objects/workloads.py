@@ -95,7 +95,7 @@ def _controller() -> tuple[Rule, ...]:
 
 def _stands_still(value: Mapping[str, Any], _: Subject) -> bool:
     least = [amount(value.get(name, "25%")) for name in ("maxUnavailable", "maxSurge")]
-    return all(one == 0 for one in least)
+    return all(bound == 0 for bound in least)
 
 
 def _not_rolling(value: Mapping[str, Any], _: Subject) -> bool:
@@ -192,7 +192,7 @@ def _surge_and_unavailable(value: Mapping[str, Any], _: Subject) -> bool:
 
 
 _DAEMON = (
-    *(one for one in _controller() if one.path != "spec.replicas"),
+    *(rule for rule in _controller() if rule.path != "spec.replicas"),
     _HISTORY,
     choice("spec.updateStrategy.type", "RollingUpdate", "OnDelete", empty=True),
     share("spec.updateStrategy.rollingUpdate.(maxSurge|maxUnavailable)"),

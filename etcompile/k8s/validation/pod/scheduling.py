@@ -94,7 +94,9 @@ def _keys_of(selector: Value) -> list[str]:
     """The keys of a label selector, as often as they occur."""
     labels = [*forms.mapping(selector, "matchLabels")]
     expressions = forms.mappings(selector, "matchExpressions")
-    return labels + [key for _, one in expressions if isinstance(key := one.get("key"), str)]
+    return labels + [
+        key for _, expression in expressions if isinstance(key := expression.get("key"), str)
+    ]
 
 
 def _no_selector(field: str) -> Check:

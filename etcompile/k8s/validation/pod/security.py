@@ -72,8 +72,12 @@ def _unlike_seccomp(spec: Value, subject: Subject) -> Iterator[Broken]:
         return
     path: Path = ("securityContext", "seccompProfile")
     of_containers = (
-        ((*at, *path), f"container.seccomp.security.alpha.kubernetes.io/{one.get('name')}", one)
-        for at, one in containers(spec)
+        (
+            (*at, *path),
+            f"container.seccomp.security.alpha.kubernetes.io/{container.get('name')}",
+            container,
+        )
+        for at, container in containers(spec)
     )
     whole = (path, "seccomp.security.alpha.kubernetes.io/pod", spec)
     for at, key, owner in (whole, *of_containers):
@@ -171,7 +175,11 @@ def _linux_on_windows(spec: Value, _: Subject) -> Iterator[Broken]:
 
 def _is_user_name(name: str) -> bool:
     domain, slash, user = name.rpartition("\\")
-    if not name or "\\" in domain or any(ord(one) < 32 or ord(one) == 127 for one in name):
+    if (
+        not name
+        or "\\" in domain
+        or any(ord(character) < 32 or ord(character) == 127 for character in name)
+    ):
         return False
     known = re.fullmatch(_NETBIOS, domain) or all(
         re.fullmatch(_DNS, part) for part in domain.split(".")
