@@ -117,7 +117,7 @@ def compile(  # noqa: A001 - it is what it does
             for repair in environment.repairs
         )
         told += common(ways)
-    files = tuple(dict.fromkeys((*(one.file for one in documents), *environment.files)))
+    files = tuple(dict.fromkeys((*(document.file for document in documents), *environment.files)))
     failed = has_errors(told)
     comments = [*loaded.comments, *environment.comments]
     heard, silenced = stages.divided(told, comments, options.ignore, whole=not failed)
@@ -185,7 +185,7 @@ def _compiled(
     lowered = stages.lowered(
         patched.documents, options.settings.kubernetes_version, options.managed
     )
-    twice = any(one.code == codes.SAME_OBJECT_TWICE for one in told)
+    twice = any(diagnostic.code == codes.SAME_OBJECT_TWICE for diagnostic in told)
     told += lowered.diagnostics
     given = _Given(
         patched, options, environment, texts, keys, broken=broken, twice=twice, draft=draft
@@ -197,7 +197,7 @@ def _compiled(
 
         groups = []
         given = structs.replace(given, draft=True)
-        ways = ([*one.diagnostics, *_built(one, given)[1]] for one in lowered.repairs)
+        ways = ([*repair.diagnostics, *_built(repair, given)[1]] for repair in lowered.repairs)
         problems = common(ways)
     told += problems
     if not (broken or lowered.lost or groups or has_errors(told)):
@@ -229,7 +229,7 @@ def _built(
     neighbours, problems = stages.neighbour_objects(lowered.others, options, patched.sources)
     told += problems
 
-    made = [(job, one.objects) for (job, _), one in zip(selected.pairs, groups, strict=True)]
+    made = [(job, built.objects) for (job, _), built in zip(selected.pairs, groups, strict=True)]
     # The same document twice is told of already.
     told += objects.check_jobs(made) if not given.twice else ()
     told += objects.check_neighbours(
@@ -240,7 +240,11 @@ def _built(
     told += sizes.check_neighbour_sizes(lowered.others, options.settings.profiles)
     told += objects.check_autoscalers(lowered.others, [job for job, _ in selected.pairs])
     # What an overlay changes in a job that is skipped cannot be seen.
-    if environment.edits and not (absent or lowered.skipped) and all(one.objects for one in groups):
+    if (
+        environment.edits
+        and not (absent or lowered.skipped)
+        and all(built.objects for built in groups)
+    ):
         from etcompile.overlays.unmatched import unmatched  # noqa: PLC0415 - few runs have edits
 
         values = [document.data for document in patched.documents]
@@ -253,5 +257,9 @@ def _digests(
     documents: Sequence[Document], texts: backend.Texts, keys: stages.KeySource
 ) -> tuple[tuple[str, str], ...]:
     """The digests of everything that was read, templates of the user's own included."""
-    read = [(one.relative, one.digest) for one in documents if one.digest is not None]
+    read = [
+        (document.relative, document.digest)
+        for document in documents
+        if document.digest is not None
+    ]
     return tuple(sorted({*read, *texts.digests(), *keys.inputs}))

@@ -82,7 +82,7 @@ def resolved(path: str, boundary: Boundary | None) -> str:
     root = PurePath(os.path.realpath(boundary.root))
     if real.is_relative_to(root) and _CLOSED not in real.relative_to(root).parts:
         return str(real)
-    if any(real.is_relative_to(os.path.realpath(one)) for one in boundary.besides):
+    if any(real.is_relative_to(os.path.realpath(folder)) for folder in boundary.besides):
         return str(real)
     raise OutsideError(boundary)
 

@@ -36,7 +36,7 @@ def ignore_comments(text: Text, events: Events) -> tuple[IgnoreComment, ...]:
     if not found:
         return ()
     inside = _Scalars(text, events)
-    return tuple(_comment(one, text) for one in found if not inside.hold(one.start()))
+    return tuple(_comment(match, text) for match in found if not inside.hold(match.start()))
 
 
 class _Scalars:

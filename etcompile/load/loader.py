@@ -158,15 +158,17 @@ class _Run(Struct):
         else:
             found = sources(path, self.limits.boundary)
             what = f"this {found.kind}"
-            files = [one for one in found.files if found.kind == "file" or not self._is_output(one)]
-            fruitful = any([self._add_source(one) for one in files])  # noqa: C419 - all of them
+            files = [
+                file for file in found.files if found.kind == "file" or not self._is_output(file)
+            ]
+            fruitful = any([self._add_source(file) for file in files])  # noqa: C419 - all of them
             if found.kind == "file" and not self._is_blank(files):
                 told = self.comments_only
         if not fruitful:
             told.append(diagnose(codes.NO_DOCUMENTS, Location(shown_path(path)), what=what))
 
     def _is_blank(self, files: Iterable[SourceFile | Diagnostic]) -> bool:
-        return any(isinstance(one, SourceFile) and one.identity in self.blank for one in files)
+        return any(isinstance(file, SourceFile) and file.identity in self.blank for file in files)
 
     def _is_output(self, source: SourceFile | Diagnostic) -> bool:
         if self.output is None or isinstance(source, Diagnostic):
@@ -206,7 +208,7 @@ class _Run(Struct):
             else _parsed(data, file, relative, self.limits)
         )
         found = None if isinstance(data, Diagnostic) else sha256(data)
-        self.documents += (structs.replace(one, digest=found) for one in loaded.documents)
+        self.documents += (structs.replace(document, digest=found) for document in loaded.documents)
         self.diagnostics += loaded.diagnostics
         self.comments += loaded.comments
         self.partial += loaded.partial
@@ -231,9 +233,9 @@ def _parsed(data: str | bytes, file: str, relative: str, limits: Limits) -> Load
 def _documents(text: Text, relative: str, limits: Limits) -> Loaded:
     reading = read(text, limits)
     nodes = [
-        Node(one.value, Origin(text, one.start, one.end, reading.events))
-        for one in reading.documents
-        if one.sound
+        Node(document.value, Origin(text, document.start, document.end, reading.events))
+        for document in reading.documents
+        if document.sound
     ]
     found, more = documents(nodes, text.file, relative, limits)
     problems = [*reading.problems, *more]
@@ -241,11 +243,11 @@ def _documents(text: Text, relative: str, limits: Limits) -> Loaded:
         found = []
     comments = _ignore_comments(text, reading.events)
     if comments:
-        found = [structs.replace(one, comments=comments) for one in found]
+        found = [structs.replace(document, comments=comments) for document in found]
     # Both brackets of a template are keys that cannot be.
     told = tuple(dict.fromkeys(sorted(problems, key=_line_and_column)))
     # Half a file is nobody's intention, though the documents beside the broken one are whole.
-    if reading.broken or any(one.code == codes.TOO_MANY_DOCUMENTS for one in more):
+    if reading.broken or any(diagnostic.code == codes.TOO_MANY_DOCUMENTS for diagnostic in more):
         return Loaded((), told, comments, tuple(found))
     return Loaded(tuple(found), told, comments)
 

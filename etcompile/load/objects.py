@@ -54,16 +54,16 @@ def documents(
     found: list[Document] = []
     problems: list[Diagnostic] = []
     for node in nodes:
-        for one in _objects(node, file):
-            if isinstance(one, Diagnostic):
-                problems.append(one)
+        for item in _objects(node, file):
+            if isinstance(item, Diagnostic):
+                problems.append(item)
             elif len(found) == limits.documents:
-                place = _locate(one, file, ())
+                place = _locate(item, file, ())
                 problems.append(diagnose(codes.TOO_MANY_DOCUMENTS, place, limit=limits.documents))
                 return [], problems
             else:
                 number = len(found)
-                found.append(Document(file, relative, number, one.value, one.origin, one.path))
+                found.append(Document(file, relative, number, item.value, item.origin, item.path))
     return found, problems
 
 

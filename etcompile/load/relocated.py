@@ -71,5 +71,5 @@ def without_value(value: Mapping[str, Any], path: ValuePath) -> dict[str, Any]:
     """
     step = str(path[0])
     if len(path) == 1:
-        return {key: one for key, one in value.items() if key != step}
+        return {key: inner for key, inner in value.items() if key != step}
     return {**value, step: without_value(value[step], path[1:])}

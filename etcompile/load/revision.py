@@ -183,7 +183,7 @@ def _contents(top: Path, blobs: Iterable[str]) -> list[bytes]:
     asked = list(blobs)
     if not asked:
         return []
-    answer = _git(top, "cat-file", "--batch", given="".join(f"{one}\n" for one in asked).encode())
+    answer = _git(top, "cat-file", "--batch", given="".join(f"{blob}\n" for blob in asked).encode())
     contents, place = [], 0
     for _ in asked:
         end = answer.index(b"\n", place)

@@ -268,7 +268,7 @@ def _glob_paths(
         status = _status(base or ".", boundary)
         names = _names(base or ".", boundary, hidden=part.startswith("."))
         if isinstance(status, Diagnostic) or isinstance(names, Diagnostic):
-            problems += [one for one in (status, names) if isinstance(one, Diagnostic)][:1]
+            problems += [answer for answer in (status, names) if isinstance(answer, Diagnostic)][:1]
             continue
         anywhere = part == "**"
         if anywhere:

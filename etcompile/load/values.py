@@ -454,7 +454,7 @@ def _merge_bases(value: Any, *, aliased: bool) -> list[dict[str, Any]] | None:
     """
     if isinstance(value, dict):
         return [value]
-    if isinstance(value, list) and not aliased and all(isinstance(one, dict) for one in value):
+    if isinstance(value, list) and not aliased and all(isinstance(item, dict) for item in value):
         return value
     return None
 

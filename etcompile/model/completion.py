@@ -55,15 +55,15 @@ def completion(success: Success, deciders: Sequence[Decider]) -> Completion:
         success: The job's rule (`reference/training-operator.md` 5.5, `reference/dlrover.md` 4.3).
         deciders: All replicas of the roles that decide.
     """
-    done = [one for one in deciders if one.outcome == "done"]
-    out = [one for one in deciders if one.outcome == "out"]
+    done = [decider for decider in deciders if decider.outcome == "done"]
+    out = [decider for decider in deciders if decider.outcome == "out"]
     if done and (why := _succeeded(success, deciders, done, out)):
-        first = [one for one in done if one.first] if success.needs == "first" else []
-        return Completion("succeeded", why, tuple(one.name for one in first or done))
+        first = [decider for decider in done if decider.first] if success.needs == "first" else []
+        return Completion("succeeded", why, tuple(decider.name for decider in first or done))
     if not _is_hopeless(success, deciders, out):
         return _OPEN
-    fatal = [one for one in out if one.first] if success.needs == "first" else out
-    return Completion("hopeless", names=tuple(one.name for one in fatal))
+    fatal = [decider for decider in out if decider.first] if success.needs == "first" else out
+    return Completion("hopeless", names=tuple(decider.name for decider in fatal))
 
 
 def _succeeded(
@@ -72,11 +72,11 @@ def _succeeded(
     done: Sequence[Decider],
     out: Sequence[Decider],
 ) -> str:
-    first = [one for one in done if one.first]
+    first = [decider for decider in done if decider.first]
     if success.needs == "any" or (success.needs == "first" and first):
         return f"{(first or done)[0].name} succeeded"
     if len(done) == len(deciders):
-        return f"{named([one.name for one in (*first, *done)])} succeeded"
+        return f"{named([decider.name for decider in (*first, *done)])} succeeded"
     settled = len(done) + len(out) == len(deciders)
     if success.least is not None and settled and len(done) >= success.least:
         return f"{len(done)} of {len(deciders)} replicas succeeded"
@@ -88,7 +88,7 @@ def _is_hopeless(success: Success, deciders: Sequence[Decider], out: Sequence[De
     if success.needs == "any":
         return bool(deciders) and len(out) == len(deciders)
     if success.needs == "first":
-        return any(one.first for one in out)
+        return any(decider.first for decider in out)
     if success.least is None:
         return bool(out)
     return len(deciders) - len(out) < success.least

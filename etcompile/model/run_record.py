@@ -184,19 +184,19 @@ class RunRecord(_Run, frozen=True):
         replicas = {**self.replicas}
         for role in {role for role, _ in changed}:
             replicas[role] = {**replicas.get(role, {})}
-        for (role, number), one in changed.items():
-            if one == NOTHING:
+        for (role, number), replica in changed.items():
+            if replica == NOTHING:
                 replicas[role].pop(number, None)
             else:
-                replicas[role][number] = one
+                replicas[role][number] = replica
         kept = {role: members for role, members in replicas.items() if members}
         return structs.replace(self, replicas=kept)
 
     def every_replica(self) -> Iterator[tuple[ReplicaKey, ReplicaRecord]]:
         """All replicas to which something has happened."""
         for role, members in self.replicas.items():
-            for number, one in members.items():
-                yield (role, number), one
+            for number, replica in members.items():
+                yield (role, number), replica
 
 
 # In J-status -----------------------------------------------------------------------------------
@@ -311,11 +311,11 @@ def _of_version_2(written: _Version2) -> RunRecord | None:
         return None
     for role, groups in written.replicas.items():
         members = replicas[role] = {}
-        for key, one in groups.items():
+        for key, replica in groups.items():
             if _is_number(key):
-                members[int(key)] = one
+                members[int(key)] = replica
             else:
-                members.update(dict.fromkeys(numbers(key), one))
+                members.update(dict.fromkeys(numbers(key), replica))
     return _run_record(written, replicas)
 
 
@@ -348,7 +348,9 @@ def _of_version_1(written: _Version1) -> RunRecord | None:
     for key, attempt in written.attempts.items():
         if (found := _replica_key(key)) is not None:
             write(*found, attempt=attempt)
-    distinct = [one for members in replicas.values() for one in members.values() if one != _SEEN]
+    distinct = [
+        replica for members in replicas.values() for replica in members.values() if replica != _SEEN
+    ]
     return _run_record(written, replicas) if _is_possible(written, distinct) else None
 
 
@@ -390,15 +392,19 @@ def _are_possible(texts: Iterable[str]) -> bool:
 def _is_possible(record: _Run, replicas: Iterable[ReplicaRecord]) -> bool:
     """Whether a run can have such a record."""
     times = [record.started or 0.0, record.finished or 0.0, record.restarted_at]
-    times += [one.since for one in record.leaving.values()]
+    times += [departure.since for departure in record.leaving.values()]
     counts = [record.restarts, record.lost_restarts, record.restarts_in_a_row]
     for by_role in (record.replaced, record.numbers, record.failures):
         counts += by_role.values()
-    for one in replicas:
-        times.append(one.failed_at)
-        counts += (one.failed, one.host_form, one.attempt)
-        if one.history is not None:
-            counts += (one.history.index or 0, one.history.relaunches, one.history.counted)
+    for replica in replicas:
+        times.append(replica.failed_at)
+        counts += (replica.failed, replica.host_form, replica.attempt)
+        if replica.history is not None:
+            counts += (
+                replica.history.index or 0,
+                replica.history.relaunches,
+                replica.history.counted,
+            )
     return all(abs(time) < LATEST for time in times) and all(
         -1 <= count < 10**DIGITS for count in counts
     )
@@ -438,4 +444,4 @@ def _packed(members: Mapping[int, ReplicaRecord]) -> dict[str, ReplicaRecord]:
     alike: dict[ReplicaRecord, list[int]] = {}
     for number in sorted(members):
         alike.setdefault(members[number], []).append(number)
-    return {ranges(found): one for one, found in alike.items()}
+    return {ranges(found): replica for replica, found in alike.items()}

@@ -301,7 +301,7 @@ class _Lexer:
                 found.pop()
 
     def _starts(self, texts: Sequence[str]) -> str | None:
-        return next((one for one in texts if self._text.startswith(one, self._at)), None)
+        return next((text for text in texts if self._text.startswith(text, self._at)), None)
 
     def _redirect(self) -> str | None:
         if self._text.startswith(("&>>", "&>"), self._at):

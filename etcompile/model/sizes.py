@@ -29,7 +29,7 @@ def copied_annotations(value: Mapping[str, Any]) -> int:
     annotations = metadata.get("annotations") or {}
     whole = {**value, "metadata": {**metadata, "annotations": annotations}}
     text = json.dumps(whole, separators=(",", ":"), ensure_ascii=False)
-    escapes = sum(text.count(one) * (6 - len(one.encode())) for one in _ESCAPED)
+    escapes = sum(text.count(character) * (6 - len(character.encode())) for character in _ESCAPED)
     size = len(text.encode("utf-8", "surrogatepass")) + escapes + len("\n")
     return size + len(_COPY) + _text_size(annotations)
 

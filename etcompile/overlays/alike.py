@@ -209,4 +209,4 @@ def _filled(value: Any, places: int | _Places | None, texts: Texts) -> Any:
         return value
     if isinstance(places, int):
         return texts[places]
-    return _put(value, {step: _filled(value[step], one, texts) for step, one in places.items()})
+    return _put(value, {step: _filled(value[step], place, texts) for step, place in places.items()})

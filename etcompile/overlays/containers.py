@@ -118,13 +118,13 @@ def _found(
         for n, item in enumerate(value):
             yield from _found(item, (*at, n), lists)
     elif isinstance(value, Mapping):
-        for key, one in value.items():
-            if key in lists and isinstance(one, list):
-                for n, container in enumerate(one):
+        for key, inner in value.items():
+            if key in lists and isinstance(inner, list):
+                for n, container in enumerate(inner):
                     if isinstance(container, Mapping):
                         yield (*at, key, n), container
             elif key not in ("metadata", "status") or at:
-                yield from _found(one, (*at, key), lists)
+                yield from _found(inner, (*at, key), lists)
 
 
 def _has_name(image: str, name: str) -> bool:

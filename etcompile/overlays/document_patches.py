@@ -118,7 +118,7 @@ def _placed(value: Traced, namespace: Traced) -> Traced:
     subjects = parts.get("subjects")
     if before and subjects and value.value.get("kind") == "RoleBinding":
         parts["subjects"] = subjects.with_items(
-            [_subject(one, before, namespace) for one in subjects.items()]
+            [_subject(subject, before, namespace) for subject in subjects.items()]
         )
     return value.with_fields(parts)
 

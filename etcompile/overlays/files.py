@@ -49,8 +49,8 @@ def overlay_documents(given: Iterable[Given], limits: Limits) -> Loaded:
     documents: list[Document] = []
     problems: list[Diagnostic] = []
     comments: list[IgnoreComment] = []
-    for one in given:
-        loaded = _loaded(one, limits)
+    for file in given:
+        loaded = _loaded(file, limits)
         if (kustomization := _kustomization(loaded)) is not None:
             problems.append(kustomization)
             continue
@@ -84,7 +84,7 @@ def _loaded(given: Given, limits: Limits) -> Loaded:
         own = structs.replace(limits, boundary=None)  # it is in our package, not among the inputs
         loaded = load([data.folder("overlays") / name / _FILE], limits=own)
         relative = f"overlays/{name}/{_FILE}"
-        found = (structs.replace(one, relative=relative) for one in loaded.documents)
+        found = (structs.replace(document, relative=relative) for document in loaded.documents)
         return structs.replace(loaded, documents=tuple(found))
     for kustomization in _KUSTOMIZATIONS if path.is_dir() else ():
         if (path / kustomization).is_file():
@@ -114,7 +114,9 @@ def _kustomization(loaded: Loaded) -> Diagnostic | None:
     """ET6010 if what was given is a kustomization, which kustomize calls an overlay, too."""
     if loaded.documents:
         return None
-    found = next((one for one in loaded.diagnostics if one.code == _LEFT_OUT), None)
+    found = next(
+        (diagnostic for diagnostic in loaded.diagnostics if diagnostic.code == _LEFT_OUT), None
+    )
     return (
         diagnose(codes.KUSTOMIZATION_OVERLAY, found.location, version=API_VERSION)
         if found

@@ -92,7 +92,9 @@ class ObjectPatches(Struct):
     def told(self) -> tuple[Diagnostic, ...]:
         """The diagnostics, object by object."""
         return tuple(
-            one for _, found in sorted(self.diagnostics.items(), key=_NUMBER) for one in found
+            diagnostic
+            for _, found in sorted(self.diagnostics.items(), key=_NUMBER)
+            for diagnostic in found
         )
 
     def patched(self, objects: Sequence[Object]) -> tuple[Object, ...]:
@@ -147,7 +149,7 @@ class ObjectPatches(Struct):
         value = state.alike.value
         if state.traced is not None:
             fields = state.traced.value.items()
-            value = {key: self._without_nulls(one) for key, one in fields if one is not None}
+            value = {key: self._without_nulls(inner) for key, inner in fields if inner is not None}
         own = filling(value)
         return {number: (own.of(texts), state) for number, texts in state.alike.texts.items()}
 

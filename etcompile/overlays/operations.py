@@ -130,7 +130,7 @@ def _added(base: Traced, operation: Traced, value: Traced) -> Traced:
 def _removed(base: Traced, operation: Traced, field: str) -> Traced:
     def remove(parent: Traced, token: str) -> Traced:
         if isinstance(parent.value, Mapping):
-            parts = {step: one for step, one in parent.parts().items() if step != token}
+            parts = {step: part for step, part in parent.parts().items() if step != token}
             return parent.with_fields(parts, by=_member(operation, field))
         items = parent.items()
         del items[_index(operation, field, token, len(items))]

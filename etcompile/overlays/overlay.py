@@ -96,8 +96,8 @@ class Edit(Struct, frozen=True, eq=False):
         if isinstance(change.patch.value, Mapping):
             return change.patch.value.keys() <= {"metadata"}
         return all(
-            str(one.get(field) or "/metadata/").startswith("/metadata/")
-            for one in change.patch.value
+            str(operation.get(field) or "/metadata/").startswith("/metadata/")
+            for operation in change.patch.value
             for field in ("path", "from")
         )
 
@@ -140,7 +140,7 @@ def stored_edits(source: Source, path: tuple[str | int, ...]) -> tuple[Edit, ...
     entries: Any = source.data
     for step in path:
         entries = entries[step]
-    return tuple(_patch(source, (*path, n), one, "objects") for n, one in enumerate(entries))
+    return tuple(_patch(source, (*path, n), entry, "objects") for n, entry in enumerate(entries))
 
 
 def _edits(source: Source) -> Iterator[Edit]:
@@ -150,41 +150,41 @@ def _edits(source: Source) -> Iterator[Edit]:
         placement = Placement(Traced(namespace, source, origin.path))
         yield Edit(origin, "documents", Target(), placement, optional=True)
     for field in ("labels", "annotations"):
-        for path, one in _entries(data, field):
-            patch = _metadata(field, Traced(one["pairs"], source, (*path, "pairs")))
-            yield _edit(source, path, one, "objects", Patch(patch))
-    for path, one in _entries(data, "images"):
-        change = ImageChange(one["name"], Traced(one, source, path))
-        yield _edit(source, path, one, "documents", change)
-    for path, one in _entries(data, "resources"):
-        resources = ResourceChange(one.get("container") or "*", Traced(one, source, path))
-        yield _edit(source, path, one, "jobs", resources)
-    for path, one in _entries(data, "patches"):
-        yield _patch(source, path, one, "jobs")
+        for path, entry in _entries(data, field):
+            patch = _metadata(field, Traced(entry["pairs"], source, (*path, "pairs")))
+            yield _edit(source, path, entry, "objects", Patch(patch))
+    for path, entry in _entries(data, "images"):
+        change = ImageChange(entry["name"], Traced(entry, source, path))
+        yield _edit(source, path, entry, "documents", change)
+    for path, entry in _entries(data, "resources"):
+        resources = ResourceChange(entry.get("container") or "*", Traced(entry, source, path))
+        yield _edit(source, path, entry, "jobs", resources)
+    for path, entry in _entries(data, "patches"):
+        yield _patch(source, path, entry, "jobs")
 
 
 def _entries(
     data: Mapping[str, Any], field: str
 ) -> Iterator[tuple[tuple[str | int, ...], Mapping[str, Any]]]:
     entries: Sequence[Mapping[str, Any]] = data.get(field) or ()
-    for n, one in enumerate(entries):
-        yield (field, n), one
+    for n, entry in enumerate(entries):
+        yield (field, n), entry
 
 
-def _patch(source: Source, path: tuple[str | int, ...], one: Any, reach: Reach) -> Edit:
-    patch = Patch(Traced(one["patch"], source, (*path, "patch")))
-    return _edit(source, path, one, reach, patch)
+def _patch(source: Source, path: tuple[str | int, ...], entry: Any, reach: Reach) -> Edit:
+    patch = Patch(Traced(entry["patch"], source, (*path, "patch")))
+    return _edit(source, path, entry, reach, patch)
 
 
 def _edit(
     source: Source,
     path: tuple[str | int, ...],
-    one: Mapping[str, Any],
+    entry: Mapping[str, Any],
     reach: Reach,
     change: Change,
 ) -> Edit:
-    target = target_of(one.get("target") or {})
-    optional = bool(one.get("optional"))
+    target = target_of(entry.get("target") or {})
+    optional = bool(entry.get("optional"))
     return Edit(Origin(source, path), reach, target, change, optional=optional)
 
 

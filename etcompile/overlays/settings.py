@@ -112,7 +112,7 @@ def _value(field: str, value: Any, folder: str) -> Any:
         case "cluster_domain":
             return value.strip(".")
         case "profiles":
-            return tuple(one for one in PROFILES if one in value and one != "plain")
+            return tuple(profile for profile in PROFILES if profile in value and profile != "plain")
     return value
 
 

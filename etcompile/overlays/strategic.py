@@ -109,8 +109,8 @@ def _before(items: list[Traced], key: str, wishes: list[Traced], wish: Traced) -
 
     A variable can only refer to those before it, so a patch's own order must count.
     """
-    later = wishes[next(n for n, one in enumerate(wishes) if one is wish) + 1 :]
-    names = [one.value.get(key) for one in later if isinstance(one.value, Mapping)]
+    later = wishes[next(n for n, other in enumerate(wishes) if other is wish) + 1 :]
+    names = [variable.value.get(key) for variable in later if isinstance(variable.value, Mapping)]
     found = (n for n, item in enumerate(items) if any(_is(item, key, name) for name in names))
     return next(found, len(items))
 

@@ -43,12 +43,12 @@ class Target(Struct, frozen=True):
         if not isinstance(metadata, Mapping):
             return value
         fields = {"namespace"} if self.name is None else {"namespace", "name"}
-        about = {key: one for key, one in metadata.items() if key in fields}
+        about = {key: text for key, text in metadata.items() if key in fields}
         labels = metadata.get("labels")
         if isinstance(labels, Mapping):
             keys = {ROLE_LABEL, *self.labels}
-            about["labels"] = {key: one for key, one in labels.items() if key in keys}
-        read = {key: one for key, one in value.items() if key in ("apiVersion", "kind")}
+            about["labels"] = {key: text for key, text in labels.items() if key in keys}
+        read = {key: text for key, text in value.items() if key in ("apiVersion", "kind")}
         return {**read, "metadata": about}
 
     def selects_document(self, value: Mapping[str, Any], default: str | None = None) -> bool:
@@ -67,7 +67,7 @@ class Target(Struct, frozen=True):
             and self.kind in (None, value.get("kind"))
             and (self.name is None or fnmatchcase(str(metadata.get("name", "")), self.name))
             and self.namespace in (None, metadata.get("namespace") or default or "default")
-            and all(_matches(labels.get(key), one) for key, one in self.labels.items())
+            and all(_matches(labels.get(key), pattern) for key, pattern in self.labels.items())
         )
 
     def __str__(self) -> str:
@@ -75,7 +75,7 @@ class Target(Struct, frozen=True):
         words += [f"named '{self.name}'"] if self.name else []
         words += [f"of role '{self.role}'"] if self.role else []
         words += [f"in namespace '{self.namespace}'"] if self.namespace else []
-        words += [f"labelled {key}={one}" for key, one in self.labels.items()]
+        words += [f"labelled {key}={text}" for key, text in self.labels.items()]
         return " ".join(words)
 
 
@@ -105,4 +105,4 @@ def target_value(target: Target) -> dict[str, Any]:
         "labels": dict(target.labels),
         "role": target.role,
     }
-    return {name: one for name, one in given.items() if one}
+    return {name: text for name, text in given.items() if text}

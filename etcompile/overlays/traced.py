@@ -40,7 +40,7 @@ class Traced(Struct, frozen=True, eq=False):
             steps = enumerate(self.value)
         else:
             return {}
-        return {step: Traced(one, self.source, (*self.path, step)) for step, one in steps}
+        return {step: Traced(inner, self.source, (*self.path, step)) for step, inner in steps}
 
     def part(self, step: Step) -> "Traced | None":
         """The part at a key or index, None if there is none."""
@@ -67,13 +67,13 @@ class Traced(Struct, frozen=True, eq=False):
             by: What took a field away, if anything did: whoever misses the field is shown that.
         """
         place = by or self
-        value = {step: one.value for step, one in parts.items()}
+        value = {step: part.value for step, part in parts.items()}
         return Traced(value, place.source, place.path, dict(parts))
 
     def with_items(self, items: "Iterable[Traced]", *, by: "Traced | None" = None) -> "Traced":
         """A list in this one's place, as `with_fields`."""
         place, items = by or self, list(items)
-        value = [one.value for one in items]
+        value = [item.value for item in items]
         return Traced(value, place.source, place.path, dict(enumerate(items)))
 
     def at(self, path: ValuePath) -> "Traced | None":

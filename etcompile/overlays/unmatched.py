@@ -60,19 +60,19 @@ def _advice(
 ) -> str:
     change, target = edit.change, edit.target
     if isinstance(change, ImageChange | ResourceChange):
-        kinds = {one.get("kind") for one in documents}
+        kinds = {document.get("kind") for document in documents}
         if target.kind and target.kind not in kinds:
             return _INPUTS_ONLY
     if isinstance(change, ImageChange):
         found = {image for document in documents for image in images(document)}
         return f"the images here are: {_list(found)}"
     every = [*documents, *objects]
-    alike = {_name(one) for one in every if target.kind and one.get("kind") == target.kind}
+    alike = {_name(value) for value in every if target.kind and value.get("kind") == target.kind}
     if alike:
         return f"each {target.kind} here: {_list(alike)}"
     if target.kind is None:
         return "without a kind, a patch is for job documents; name the kind, such as Pod"
-    return f"the kinds here are: {_list({str(one.get('kind')) for one in every})}"
+    return f"the kinds here are: {_list({str(value.get('kind')) for value in every})}"
 
 
 def _name(value: Mapping[str, Any]) -> str:

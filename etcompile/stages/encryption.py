@@ -50,7 +50,10 @@ def key_source(options: Options, place: Location | None = None) -> KeySource:
         place: Where an overlay names the secret mode; None if whoever runs the program did.
     """
     found = _key_source(options, place)
-    placed = (structs.replace(one, location=one.location or place) for one in found.diagnostics)
+    placed = (
+        structs.replace(diagnostic, location=diagnostic.location or place)
+        for diagnostic in found.diagnostics
+    )
     return structs.replace(found, diagnostics=tuple(placed))
 
 

@@ -62,7 +62,7 @@ def environment(options: Options) -> Environment:
     loaded = overlays.overlay_documents(options.overlays, options.limits)
     problems = [*loaded.diagnostics]
     found = [_findings(document, document.data) for document in loaded.documents]
-    problems += [one.diagnostic for each in found for one in each]
+    problems += [finding.diagnostic for each in found for finding in each]
     files = tuple(dict.fromkeys(document.file for document in loaded.documents))
     if not has_errors(problems):
         made = _settled(loaded.documents, options, kubernetes.versions())
@@ -77,13 +77,15 @@ def environment(options: Options) -> Environment:
     from etcompile.stages.repairs import WAYS, common  # noqa: PLC0415 - only what is faulty needs it
 
     repairs = [_repaired(loaded.documents, found, options, way) for way in range(WAYS)]
-    told = common([one.diagnostics for one in repairs if one])
+    told = common([repair.diagnostics for repair in repairs if repair])
     return Environment(
         options.settings,
         files=files,
         comments=loaded.comments,
         diagnostics=(*problems, *told),
-        repairs=tuple(version for one in repairs if one for version in _other_versions(one)[:1]),
+        repairs=tuple(
+            version for repair in repairs if repair for version in _other_versions(repair)[:1]
+        ),
     )
 
 

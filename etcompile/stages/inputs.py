@@ -33,14 +33,14 @@ def loaded(inputs: Input | Iterable[Input], options: Options, stdin: BinaryIO | 
     partial: list[Document] = []
     paths: list[str | os.PathLike[str]] = []
     values: list[Mapping[str, Any]] = []
-    for one in inputs:
-        if isinstance(one, Mapping):
-            values.append(one)
-        elif isinstance(one, Document):
-            documents.append(one)
-            comments += one.comments
+    for given in inputs:
+        if isinstance(given, Mapping):
+            values.append(given)
+        elif isinstance(given, Document):
+            documents.append(given)
+            comments += given.comments
         else:
-            paths.append(one)
+            paths.append(given)
     for part in (
         load(paths, stdin=stdin, limits=options.limits, output=options.output) if paths else None,
         from_values(values) if values else None,
@@ -95,7 +95,8 @@ def _without_overlays(
         return left, []
     found = [document for document in documents if overlays.is_overlay(document)]
     return left, [
-        diagnose(codes.OVERLAY_AMONG_INPUTS, one.locate(("kind",)), file=one.file) for one in found
+        diagnose(codes.OVERLAY_AMONG_INPUTS, document.locate(("kind",)), file=document.file)
+        for document in found
     ]
 
 

@@ -124,7 +124,11 @@ def job_objects(
         own = Location(error.file, error.line) if error.file else None
         problems.append(diagnose(codes.TEMPLATE, own, **facts))
     problems += too_large
-    problems += (one for one in objects.check_compiled(job, made) if one not in too_large)
+    problems += (
+        diagnostic
+        for diagnostic in objects.check_compiled(job, made)
+        if diagnostic not in too_large
+    )
     problems += [*variables.check_variables(job, made)]
     problems += sizes.check_sizes(job, made, settings.profiles)
     group = JobObjects(
@@ -163,7 +167,7 @@ def _others(
     """The edits in whose lines none of these problems stands."""
     places = [edit.origin.locate() for edit in edits]
     faulty = set()
-    for place in (one.location for one in problems):
+    for place in (problem.location for problem in problems):
         if place is None or place.line is None:
             return ()
         above = [
@@ -181,7 +185,9 @@ def _hosts_size(job: Job) -> int:
     """About how many bytes the host lists of a job have."""
     roles = [role for hosts in job.host_lists for name in hosts.roles if (role := job.role(name))]
     return sum(
-        len(one.members) * len(one.host_name(one.members[-1])) for one in roles if one.members
+        len(counted.members) * len(counted.host_name(counted.members[-1]))
+        for counted in roles
+        if counted.members
     )
 
 
@@ -217,7 +223,9 @@ def _patched_problems(patched: overlays.PatchedObjects, settings: Settings) -> l
             namespaced=may_have_namespace(value.data),
         )
         # A kind of somebody else's that we made is no news.
-        problems += (one for one in found if one.code != codes.KUBERNETES_UNKNOWN_KIND)
+        problems += (
+            diagnostic for diagnostic in found if diagnostic.code != codes.KUBERNETES_UNKNOWN_KIND
+        )
     return problems
 
 

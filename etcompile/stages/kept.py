@@ -43,9 +43,11 @@ def kept(folder: Path) -> Kept:
         if has_errors(loaded.diagnostics):
             damaged.append(str(file))
             continue
-        for one in loaded.documents:
-            if one.name and (one.kind == "SealedSecret" or isinstance(one.data.get("sops"), dict)):
-                documents.setdefault(_secret(one.data), one)
+        for document in loaded.documents:
+            if document.name and (
+                document.kind == "SealedSecret" or isinstance(document.data.get("sops"), dict)
+            ):
+                documents.setdefault(_secret(document.data), document)
     return Kept(documents, tuple(damaged))
 
 

@@ -103,15 +103,18 @@ def lowered(
                 )
         diagnostics += problems
     whole = structs.replace(_together(values, others, diagnostics), skipped=tuple(skipped))
-    if not any(one.repairs for one in values):
+    if not any(result.repairs for result in values):
         return whole
     ways = []
-    for way in range(max(len(one.repairs) for one in values)):
-        chosen = [one.repairs[way % len(one.repairs)] if one.repairs else one for one in values]
+    for way in range(max(len(result.repairs) for result in values)):
+        chosen = [
+            result.repairs[way % len(result.repairs)] if result.repairs else result
+            for result in values
+        ]
         told = [
             p
-            for one, repair in zip(values, chosen, strict=True)
-            if one is not repair
+            for result, repair in zip(values, chosen, strict=True)
+            if result is not repair
             for p in repair.diagnostics
         ]
         ways.append(structs.replace(_together(chosen, others, told), skipped=whole.skipped))
@@ -123,11 +126,11 @@ def _together(
 ) -> LoweredDocuments:
     values = list(values)
     return LoweredDocuments(
-        jobs=tuple(one.value for one in values if isinstance(one.value, Job)),
-        intents=tuple(one.value for one in values if isinstance(one.value, Intent)),
+        jobs=tuple(result.value for result in values if isinstance(result.value, Job)),
+        intents=tuple(result.value for result in values if isinstance(result.value, Intent)),
         others=tuple(others),
         diagnostics=tuple(diagnostics),
-        lost=any(one.value is None and has_errors(one.diagnostics) for one in values),
+        lost=any(result.value is None and has_errors(result.diagnostics) for result in values),
     )
 
 
@@ -152,10 +155,10 @@ def _lowered(document: Document, kind: Kind, version: str) -> _Lowered:
     if found and (meant := _respelt(document, found)) is not None:
         from etcompile.stages.repairs import identity  # noqa: PLC0415 - only what is faulty needs it
 
-        known = {identity(one.diagnostic) for one in found}
+        known = {identity(finding.diagnostic) for finding in found}
         inside = findings(meant, _templates(meant.data, kind), _rules(kind, version))
-        found += [one for one in inside if identity(one.diagnostic) not in known]
-    problems = [one.diagnostic for one in found]
+        found += [finding for finding in inside if identity(finding.diagnostic) not in known]
+    problems = [finding.diagnostic for finding in found]
     if has_errors(problems):
         return _Lowered(None, problems, _repaired(document, found, kind, version))
     made = _read(document, kind)
@@ -193,8 +196,8 @@ def _repaired(
     from etcompile.stages.repairs import WAYS, repaired  # noqa: PLC0415 - only what is faulty needs it
 
     ways = (repaired(document, found, check, way) for way in range(WAYS))
-    different = {_key(one.data): one for one in ways if one is not None}
-    return tuple(_read(one, kind) for one in different.values())
+    different = {_key(repair.data): repair for repair in ways if repair is not None}
+    return tuple(_read(repair, kind) for repair in different.values())
 
 
 def _key(value: Any) -> bytes:

@@ -47,7 +47,7 @@ def pattern(
     loaded = load([file], limits=limits)
     if place is not None and not _is_pattern(loaded):
         return None, (), _unquoted(file, loaded, place)
-    inputs = tuple((one.relative, one.digest) for one in loaded.documents if one.digest)
+    inputs = tuple((entry.relative, entry.digest) for entry in loaded.documents if entry.digest)
     if has_errors(loaded.diagnostics):
         return None, inputs, loaded.diagnostics
     document = loaded.documents[0]
@@ -70,11 +70,16 @@ def _is_pattern(loaded: Loaded) -> bool:
 def _unquoted(file: str, loaded: Loaded, place: Location) -> tuple[Diagnostic, ...]:
     """Why a file that an overlay names is no pattern, without a word of what is in it."""
     outside = next(
-        (one for one in loaded.diagnostics if one.code == codes.OUTSIDE_THE_BOUNDARY), None
+        (
+            diagnostic
+            for diagnostic in loaded.diagnostics
+            if diagnostic.code == codes.OUTSIDE_THE_BOUNDARY
+        ),
+        None,
     )
     if outside is not None:
         return (structs.replace(outside, location=place),)
-    closed = [one for one in loaded.diagnostics if one.code in _CLOSED]
+    closed = [diagnostic for diagnostic in loaded.diagnostics if diagnostic.code in _CLOSED]
     if closed and not loaded.documents:
         problem = f"'{file}': {closed[0].message}"
     else:
@@ -93,7 +98,8 @@ def _filled(value: Object, job: Job, document: Document) -> tuple[Object, Sequen
         name = found[1]
         if (known := values.get(name)) is not None:
             return known
-        problem = f"there is no {found[0]}; there are {', '.join(f'$({one})' for one in values)}"
+        there = ", ".join(f"$({variable})" for variable in values)
+        problem = f"there is no {found[0]}; there are {there}"
         if name in values:
             problem = f"$({name}) is not known: the job names none"
         problems.append(_refused(document, ("spec",), problem))

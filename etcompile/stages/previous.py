@@ -71,7 +71,11 @@ def replacements(
         for path, text in (new.items() if before else ())
         for document in _read(path, _without(text, both)).documents
     }
-    pairs = [(one, after[_identity(one)]) for one in before if _identity(one) in after]
+    pairs = [
+        (document, after[_identity(document)])
+        for document in before
+        if _identity(document) in after
+    ]
     return list(_told(pairs, replaced=replaced))
 
 
@@ -104,7 +108,11 @@ def _body(part: str) -> str:
 def _read(file: str, text: str) -> Loaded:
     # A file that cannot be read was broken by hand; no cluster has what is in it.
     loaded = parse(text, file=file, limits=_LIMITS)
-    named = (one for one in loaded.documents if one.name and one.kind != "Kustomization")
+    named = (
+        document
+        for document in loaded.documents
+        if document.name and document.kind != "Kustomization"
+    )
     return structs.replace(loaded, documents=tuple(named))
 
 

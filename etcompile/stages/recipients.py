@@ -70,7 +70,7 @@ def recipient(mode: SecretMode, content: bytes) -> tuple[Recipient | None, Seque
     try:
         if mode.kind == "sealed":
             return _Controller(mode, sealed.certificate(content)), ()
-        names = tuple(sorted({one.strip() for one in (mode.name or "").split(",")}))
+        names = tuple(sorted({part.strip() for part in (mode.name or "").split(",")}))
         for name in names:
             age.recipient(name)
         return _Owners(mode, names), ()
@@ -149,7 +149,7 @@ def _of_another_kind(value: Object, standing: Object) -> Problem | None:
     if standing["kind"] == value["kind"]:
         return None
     modes = {"SealedSecret": "sealed", "Secret": "sops"}
-    was, now = (modes.get(one["kind"], one["kind"]) for one in (standing, value))
+    was, now = (modes.get(secret["kind"], secret["kind"]) for secret in (standing, value))
     return Problem(f"its key pair is encrypted for {was}, not for {now}", f"stay with {was}")
 
 
@@ -171,7 +171,7 @@ def _listed(names: Sequence[str]) -> str:
 def _scope(annotations: Mapping[str, Any]) -> str:
     # The controller looks at the widest first.
     wide = ("cluster-wide", "namespace-wide")
-    return next((one for one in wide if annotations.get(_WIDE + one) == "true"), "strict")
+    return next((scope for scope in wide if annotations.get(_WIDE + scope) == "true"), "strict")
 
 
 def _annotations(value: Object) -> Mapping[str, Any]:

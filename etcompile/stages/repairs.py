@@ -51,19 +51,19 @@ def repaired(
         wrong that nothing can be said of the rest.
     """
     value = Traced(document.data, document)
-    wrong = [one for one in found if one.is_error]
+    wrong = [finding for finding in found if finding.is_error]
     for attempt in range(_ROUNDS):
         if not wrong:
             return structs.replace(document, data=value.value, origin=value, path=())
         if len(wrong) > _MOST:
             return None
         # From the end, so that the indexes of the others stay true.
-        for one in sorted(wrong, key=lambda one: _order(one.path), reverse=True):
-            changed = _changed(value, one, check, way, attempt)
+        for finding in sorted(wrong, key=lambda faulty: _order(faulty.path), reverse=True):
+            changed = _changed(value, finding, check, way, attempt)
             if changed is None:
                 return None
             value = changed
-        wrong = [one for one in check(value.value) if one.is_error]
+        wrong = [finding for finding in check(value.value) if finding.is_error]
     return None
 
 
@@ -80,9 +80,13 @@ def respelt(document: Document, found: Iterable[Finding]) -> Document | None:
         The document; None if there is no such field.
     """
     value = traced = Traced(document.data, document)
-    for one in found:
-        if one.fault is not None and one.fault.problem == "unknown" and one.fault.fields:
-            value = next(_renamed(value, one.path, one.fault.fields[0]), value)
+    for finding in found:
+        if (
+            finding.fault is not None
+            and finding.fault.problem == "unknown"
+            and finding.fault.fields
+        ):
+            value = next(_renamed(value, finding.path, finding.fault.fields[0]), value)
     if value is traced:
         return None
     return structs.replace(document, data=value.value, origin=value, path=())
@@ -95,8 +99,8 @@ def common(told: Iterable[Sequence[Diagnostic]]) -> list[Diagnostic]:
         told: The diagnostics for each way of repairing.
     """
     first, *others = [*told] or [()]
-    known = [{_alike(one) for one in each} for each in others]
-    return [one for one in first if all(_alike(one) in each for each in known)]
+    known = [{_alike(diagnostic) for diagnostic in each} for each in others]
+    return [diagnostic for diagnostic in first if all(_alike(diagnostic) in each for each in known)]
 
 
 def _alike(diagnostic: Diagnostic) -> tuple[str, str, str]:
@@ -121,9 +125,9 @@ def _changed(
     path = finding.path
     fault_is_unknown = finding.fault is not None and finding.fault.problem == "unknown"
     if attempt == 0:
-        before = {one.path for one in check(value.value)}
+        before = {other.path for other in check(value.value)}
         for candidate in _candidates(value, finding, way):
-            if not any(_touches(one.path, path, before) for one in check(candidate.value)):
+            if not any(_touches(other.path, path, before) for other in check(candidate.value)):
                 return candidate
     # Without the part; if it is missing, or still wrong, without what it belongs to.
     there = value.at(path) is not None
@@ -153,8 +157,8 @@ def _candidates(value: Traced, finding: Finding, way: int) -> Iterator[Traced]:
     options = fault.options if fault else ()
     # Another one for each way, so that nothing depends on which it is.
     turned = options[way % len(options) :] + options[: way % len(options)] if options else ()
-    for one in (*turned, *_meant(value, path), *_STOPGAPS[max(way, 1)]):
-        if (with_it := _with(value, path, one)) is not None:
+    for stopgap in (*turned, *_meant(value, path), *_STOPGAPS[max(way, 1)]):
+        if (with_it := _with(value, path, stopgap)) is not None:
             yield with_it
 
 
@@ -179,7 +183,7 @@ def _renamed(value: Traced, path: ValuePath, name: str) -> Iterator[Traced]:
         return
 
     def change(mapping: Traced) -> Traced:
-        parts = {step: one for step, one in mapping.parts().items() if step != path[-1]}
+        parts = {step: part for step, part in mapping.parts().items() if step != path[-1]}
         return mapping.with_fields({**parts, name: part})
 
     yield value.changed(path[:-1], change)
@@ -213,7 +217,7 @@ def _without(value: Traced, path: ValuePath) -> Traced:
             items = holder.items()
             del items[path[-1]]
             return holder.with_items(items)
-        parts = {step: one for step, one in holder.parts().items() if step != path[-1]}
+        parts = {step: part for step, part in holder.parts().items() if step != path[-1]}
         return holder.with_fields(parts)
 
     return value.changed(path[:-1], change)

@@ -45,15 +45,17 @@ def in_order(
 def _told_once(diagnostics: Sequence[Diagnostic], files: Collection[str]) -> list[Diagnostic]:
     """The diagnostics; one in an overlay only once, however many objects it is about."""
     told: dict[object, Diagnostic] = {}
-    for number, one in enumerate(diagnostics):
-        place = one.location
+    for number, diagnostic in enumerate(diagnostics):
+        place = diagnostic.location
         # What never was text has no lines, by which to tell two mistakes apart.
-        if not (place and place.file in files and (place.line or one.code.startswith("ET6"))):
-            told[number] = one
+        if not (
+            place and place.file in files and (place.line or diagnostic.code.startswith("ET6"))
+        ):
+            told[number] = diagnostic
             continue
         # A failed patch names the object, and a place in a list may differ between objects.
-        words = "" if one.code == codes.OVERLAY_PATCH else _INDEX.sub("", one.message)
-        told.setdefault((one.code, place, words), one)
+        words = "" if diagnostic.code == codes.OVERLAY_PATCH else _INDEX.sub("", diagnostic.message)
+        told.setdefault((diagnostic.code, place, words), diagnostic)
     return list(told.values())
 
 
@@ -91,7 +93,9 @@ def ignored_problems(ignored: str | Iterable[str]) -> list[Diagnostic]:
 
 def credential_notes(documents: Sequence[Document]) -> list[Diagnostic]:
     """A warning for each credential that stands in plain text."""
-    doubtful = [one for one in documents if may_hold_credential(marshal.dumps(one.data))]
+    doubtful = [
+        document for document in documents if may_hold_credential(marshal.dumps(document.data))
+    ]
     if not doubtful:
         return []
     from etcompile.check.credentials import check_credentials  # noqa: PLC0415

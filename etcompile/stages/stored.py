@@ -261,10 +261,10 @@ def _settings(value: Mapping[str, Any]) -> Settings:
 
 def _runs(role: Role) -> Iterator[dict[str, Any]]:
     def run(place_and_member: tuple[int, Member]) -> tuple[Any, ...]:
-        place, one = place_and_member
-        index = one.index or 0
-        rank = None if one.rank is None else one.rank - index
-        return index - place, one.labels, rank, one.relaunches, one.resources
+        place, member = place_and_member
+        index = member.index or 0
+        rank = None if member.rank is None else member.rank - index
+        return index - place, member.labels, rank, member.relaunches, member.resources
 
     for _, found in itertools.groupby(enumerate(role.members), key=run):
         members = [member for _, member in found]
