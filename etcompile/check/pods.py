@@ -13,7 +13,7 @@ from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
 from etcompile.k8s import images
 from etcompile.k8s.fieldpath import dotted
 from etcompile.k8s.validation import Problem, Subject
-from etcompile.k8s.validation.pod import IMAGE_NEEDED, pod_problems
+from etcompile.k8s.validation.pod import pod_problems
 
 _Value = Mapping[str, Any]
 
@@ -69,7 +69,7 @@ def _minor(version: str | None) -> int | None:
 
 def _misspelt_image(problem: Problem, template: _Value) -> bool:
     """A misspelt `image` is told as an unknown field; that it is missing is no news."""
-    if problem.message != IMAGE_NEEDED:
+    if problem.rule.missing != "image":
         return False
     container = value_at(template, problem.path)
     return closest("image", container.keys() - {"image"}) is not None

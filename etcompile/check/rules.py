@@ -51,8 +51,11 @@ def check_object(
     for path in templates_of(value):
         found += pods.check_pod_template(source, path, version, known_volumes=named, pod=False)
         found += _impossible_images(source, path)
-    places = {_where(diagnostic) for diagnostic in told}
-    return [diagnostic for diagnostic in found if _where(diagnostic) not in places]
+    # By the names of the fields, since values of Python have no lines to compare.
+    places = {diagnostic.where for diagnostic in told}
+    return [
+        diagnostic for diagnostic in found if not diagnostic.where or diagnostic.where not in places
+    ]
 
 
 def _impossible_images(source: Source, path: ValuePath) -> list[Diagnostic]:
@@ -62,8 +65,3 @@ def _impossible_images(source: Source, path: ValuePath) -> list[Diagnostic]:
         for diagnostic in pods.check_images(source, path)
         if diagnostic.severity is Severity.ERROR
     ]
-
-
-def _where(problem: Diagnostic) -> str:
-    """The place that a message begins with; values of Python have no lines to compare."""
-    return problem.message.partition(": ")[0]

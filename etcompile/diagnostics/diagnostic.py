@@ -78,6 +78,8 @@ class Diagnostic(Struct, frozen=True):
         location: Where; None when no input file is to blame.
         hint: What to do about it.
         suppressed: What silenced it; None if it is told.
+        where: The field that it is about, as the message names it: `spec.containers[0].image`;
+            empty if it names none.
     """
 
     code: str
@@ -86,6 +88,7 @@ class Diagnostic(Struct, frozen=True):
     location: Location | None
     hint: str | None
     suppressed: Suppression | None = None
+    where: str = ""
 
 
 def diagnose(code: str, location: Location | None, **facts: object) -> Diagnostic:
@@ -113,6 +116,7 @@ def diagnose(code: str, location: Location | None, **facts: object) -> Diagnosti
         message=_shown(rule.message.format_map(facts), hidden=hidden),
         location=location,
         hint=_shown(rule.hint.format_map(facts), hidden=hidden) or None,
+        where=str(facts.get("where", "")),
     )
 
 

@@ -69,6 +69,7 @@ class Rule(Struct, frozen=True):
         until: The last one.
         pods_only: The API server does not look at templates of controllers for it.
         at_key: Show the key of the place, not its value.
+        missing: The field without which the rule is broken; empty if it is not about one.
     """
 
     path: str
@@ -82,6 +83,7 @@ class Rule(Struct, frozen=True):
     until: int = NEWEST
     pods_only: bool = False
     at_key: bool = False
+    missing: str = ""
 
     def applies(self, subject: Subject) -> bool:
         """Whether the API server of that version has the rule for such a value."""

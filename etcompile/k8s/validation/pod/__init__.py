@@ -13,10 +13,7 @@ from etcompile.k8s.validation.pod.places import containers as containers_of
 from etcompile.k8s.validation.rule import Rule, Subject
 from etcompile.k8s.validation.tree import Problem, Tree, problems, tree
 
-__all__ = ["IMAGE_NEEDED", "pod_problems", "rules"]
-
-IMAGE_NEEDED = "needs 'image'"
-"""The message about a container without an image, which a job may still fill in."""
+__all__ = ["pod_problems", "rules"]
 
 _ANY = frozenset({"containers"})
 _AREAS = {

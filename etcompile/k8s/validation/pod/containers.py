@@ -5,7 +5,6 @@ from typing import Any
 
 from etcompile.k8s.names import is_label, is_port_name
 from etcompile.k8s.validation import forms
-from etcompile.k8s.validation.pod import IMAGE_NEEDED
 from etcompile.k8s.validation.pod.places import (
     CONTAINER,
     Value,
@@ -128,7 +127,7 @@ RULES = (
         "initContainers: [{name: init, image: a:1}]",
         "rename one of the two",
     ),
-    Rule(CONTAINER, _no_image, IMAGE_NEEDED, "image: null", "image: a:1"),
+    Rule(CONTAINER, _no_image, "needs 'image'", "image: null", "image: a:1", missing="image"),
     Rule(
         f"{CONTAINER}.image",
         forms.empty,
