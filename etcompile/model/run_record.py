@@ -30,6 +30,9 @@ ENDED = frozenset({"Succeeded", "Failed"})
 """The phases that a run does not leave."""
 DIGITS = 9
 """Of the number of a replica, at most."""
+ANOTHER_RUN = "AnotherRunDeclared"
+UNREADABLE = "UnreadableJob"
+"""Reasons of a run that goes on though its ConfigMap does not describe it."""
 LATEST = 4e9
 """Seconds since 1970 after which nothing happens, in the year 2096."""
 

@@ -16,7 +16,7 @@ from etcompile.k8s.objects import LiveObject
 from etcompile.model import Job
 from etcompile.model.protocol import JOB_LABEL, RUN_LABEL, SPEC_HASH, STORED_JOB
 from etcompile.model.protocol import is_config as names_config
-from etcompile.model.run_record import RunRecord, written_record
+from etcompile.model.run_record import UNREADABLE, RunRecord, written_record
 from etcompile.rollout.pod_problems import ALIVE, state
 from etcompile.stages.stored import StoredJobError, read_text
 from etcompile.status.phase import derived
@@ -123,7 +123,7 @@ def _status(its: _Its, about: Mapping[tuple[str, str], list[LiveObject]]) -> Job
     if reported:
         phase, words = reported
         # The watcher may have written that down before, or nobody may be watching.
-        unread = job is None and "cannot be read" not in words
+        unread = job is None and record.reason != UNREADABLE
         because = f"{words}; {because}" if unread else words
     names = {name, metadata["name"], *its.pods, *(replica.name for replica in replicas)}
     return JobStatus(

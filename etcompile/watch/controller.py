@@ -32,7 +32,14 @@ from msgspec import Struct, structs
 from etcompile.k8s.objects import seconds
 from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.model.protocol import JOB_LABEL, STORED_JOB, config_name
-from etcompile.model.run_record import RUN, VERSION, newer_version, read_record
+from etcompile.model.run_record import (
+    ANOTHER_RUN,
+    RUN,
+    UNREADABLE,
+    VERSION,
+    newer_version,
+    read_record,
+)
 from etcompile.stages.stored import StoredJobError
 from etcompile.watch import admission
 from etcompile.watch.actions import Action, EmitEvent, RemoveJob, Requeue
@@ -55,7 +62,6 @@ from etcompile.watch.ownership import Owners, stranger
 from etcompile.watch.quotas import QuotaKeeper
 from etcompile.watch.reflector import Reflector
 from etcompile.watch.room import REPLICA_BYTES, room
-from etcompile.watch.rules import lifecycle
 from etcompile.watch.run_pods import StoredRun
 from etcompile.watch.state import (
     Gone,
@@ -394,7 +400,7 @@ class Watcher:
                     f"the ConfigMap {describes}, but the Pods are of run {wanted}, which cannot be "
                     f"looked after any more: {error}"
                 )
-                reason = lifecycle.ANOTHER_RUN if run else lifecycle.UNREADABLE
+                reason = ANOTHER_RUN if run else UNREADABLE
                 event = EmitEvent(reason, message, warning=True)
                 self._events.tell(key[0], event, seen.config.value["metadata"], version)
                 _log.warning("%s/%s: %s", *key, message)

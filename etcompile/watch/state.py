@@ -41,6 +41,23 @@ Ran = tuple[RanContainer, ...]
 MOST_WORDS = 200
 """Words of a command that are kept: of longer ones nothing is said."""
 _LONGEST_WORD = 200
+_LONGEST_WORDS = 300
+"""Characters of what is kept of why a Pod does not start."""
+
+
+class Waiting(Struct, frozen=True):
+    """What keeps a Pod from starting.
+
+    Args:
+        reason: In one word: `ImagePullBackOff`.
+        message: The rest; may be empty.
+    """
+
+    reason: str
+    message: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.reason}: {self.message}" if self.message else self.reason
 
 
 class PodView(Struct, frozen=True, gc=False):
@@ -73,7 +90,7 @@ class PodView(Struct, frozen=True, gc=False):
         ran: What its containers ran, once it has ended.
         refused: Its kubelet did not admit it: it has failed, and never ran.
         made_here: A watcher has created it.
-        waiting: What keeps one that is Pending from starting, that it says: `ImagePullBackOff: …`.
+        waiting: What keeps one that is Pending from starting, as far as it says.
     """
 
     name: str
@@ -102,7 +119,7 @@ class PodView(Struct, frozen=True, gc=False):
     ran: Ran = ()
     refused: bool = False
     made_here: bool = False
-    waiting: str = ""
+    waiting: Waiting | None = None
 
     @property
     def ended(self) -> bool:
@@ -148,28 +165,26 @@ def pod_view(pod: Object) -> PodView:
         ran=ran(pod.get("spec") or {}) if phase in pods.ENDED else (),
         refused=pods.is_refused(pod),
         made_here=_is_made_here(metadata),
-        waiting=_waiting(pod) if phase == "Pending" else "",
+        waiting=_waiting(pod) if phase == "Pending" else None,
     )
 
 
-_LONGEST_WORDS = 300
-
-
-def _waiting(pod: Object) -> str:
+def _waiting(pod: Object) -> Waiting | None:
     """What keeps a Pod from starting, in the words of its kubelet or of the scheduler."""
     if found := next(pods.held(pod), None):
         # An image is pulled, and pulled again: two words for one trouble, of which an Event tells
         # once. `status` says what it is just now, as `kubectl get pods` does.
         reason = "ImagePullBackOff" if found["reason"] == "ErrImagePull" else found["reason"]
-        return _words(reason, found.get("message"))
+        return _told(reason, found.get("message"))
     if found := pods.unscheduled(pod):
-        return _words(found.get("reason") or "Unschedulable", found.get("message"))
-    return ""
+        return _told(found.get("reason") or "Unschedulable", found.get("message"))
+    return None
 
 
-def _words(reason: str, message: str | None) -> str:
-    text = " ".join(f"{reason}: {message}".split()) if message else reason
-    return text[:_LONGEST_WORDS]
+def _told(reason: str, message: str | None) -> Waiting:
+    """As much of it as is kept of each of thousands of Pods."""
+    words = " ".join((message or "").split())
+    return Waiting(reason, words[: max(0, _LONGEST_WORDS - len(f"{reason}: "))])
 
 
 def _is_made_here(metadata: Mapping[str, Any]) -> bool:

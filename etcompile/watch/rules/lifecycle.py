@@ -9,7 +9,14 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import structs
 
-from etcompile.model.run_record import NOTHING, ReplicaKey, ReplicaRecord, RunRecord
+from etcompile.model.run_record import (
+    ANOTHER_RUN,
+    NOTHING,
+    UNREADABLE,
+    ReplicaKey,
+    ReplicaRecord,
+    RunRecord,
+)
 from etcompile.watch.actions import (
     Action,
     CreatePod,
@@ -22,7 +29,7 @@ from etcompile.watch.actions import (
 from etcompile.watch.rules.placement import Place, Placement, noted
 from etcompile.watch.rules.replica_state import ReplicaStates
 from etcompile.watch.rules.restart_policy import comes_back
-from etcompile.watch.state import JobView, PodView
+from etcompile.watch.state import JobView, PodView, Waiting
 
 
 def begun(placement: Placement) -> RunRecord:
@@ -208,7 +215,7 @@ def _first_names(placement: Placement, record: RunRecord) -> RunRecord:
 
 
 _MISSING = "PodsMissing"
-_BY_THE_SCHEDULER = ("Unschedulable", "SchedulingGated", "SchedulerError")
+_BY_THE_SCHEDULER = frozenset({"Unschedulable", "SchedulingGated", "SchedulerError"})
 """What the scheduler says, which may find a place later, and by design does in a gang."""
 
 
@@ -227,7 +234,7 @@ def held_up(states: ReplicaStates, record: RunRecord, now: float) -> Decision:
     newest = max((pod.created for pod in placement.of_this_run), default=record.started)
     due = newest + placement.view.timeouts.start
     waiting = [] if _is_at_work(placement) else _waiting(states)
-    sure = [one for one in waiting if not one[1].startswith(_BY_THE_SCHEDULER)]
+    sure = [one for one in waiting if one[1].reason not in _BY_THE_SCHEDULER]
     missing = [] if again else [one.place for one in states.those("awaited")]
     patient = placement.view.settings.gang != "none"
     if sure:
@@ -250,8 +257,8 @@ def held_up(states: ReplicaStates, record: RunRecord, now: float) -> Decision:
     return Decision(held, (EmitEvent("JobNotStarting", message, warning=True),))
 
 
-def _waiting(states: ReplicaStates) -> list[tuple[str, str]]:
-    """Name and trouble of each Pod that cannot start."""
+def _waiting(states: ReplicaStates) -> list[tuple[str, Waiting]]:
+    """Each Pod that cannot start, and what keeps it."""
     found = [
         (one.place.pod.name, one.place.pod.waiting)
         for one in states.those("there", "returning")
@@ -260,10 +267,10 @@ def _waiting(states: ReplicaStates) -> list[tuple[str, str]]:
     return [*found, *((pod.name, pod.waiting) for pod in states.placement.batch if pod.waiting)]
 
 
-def _words(waiting: Sequence[tuple[str, str]]) -> tuple[str, str]:
+def _words(waiting: Sequence[tuple[str, Waiting]]) -> tuple[str, str]:
     """The reason in one word, and a sentence."""
-    name, trouble = waiting[0]
-    return trouble.partition(":")[0], f"no Pod is running: {name}: {trouble}"
+    name, why = waiting[0]
+    return why.reason, f"no Pod is running: {name}: {why}"
 
 
 def _who_is_missing(places: Sequence[Place]) -> str:
@@ -353,9 +360,6 @@ def _removed(placement: Placement) -> Iterator[DeletePod]:
 # as it was; people are told so once, and `status` shows it.
 
 
-ANOTHER_RUN = "AnotherRunDeclared"
-UNREADABLE = "UnreadableJob"
-"""Reasons of a run that goes on though its ConfigMap does not describe it."""
 _ANOTHER_RUN = (
     "the ConfigMap describes another run, but the Pods of this one are still there: it goes on, "
     "and its Pods are still replaced; apply the job with --replace to exchange them, or apply what "

@@ -6,8 +6,8 @@ import pytest
 from msgspec import structs
 from watched import QUICK, eventually, training_job
 
+from etcompile.model.run_record import ANOTHER_RUN, UNREADABLE
 from etcompile.status import statuses
-from etcompile.watch.rules.lifecycle import ANOTHER_RUN, UNREADABLE
 
 IMAGE = "horovod/horovod:0.27.0"
 """Of another run: an image can be changed in place, but then the hash in the Pod cannot."""

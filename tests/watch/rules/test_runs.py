@@ -16,7 +16,7 @@ from etcompile.model.run_record import (
     record_data,
 )
 from etcompile.watch.actions import CreatePod, DeletePod, EndPod, WriteStatus
-from etcompile.watch.state import PodView, pod_view
+from etcompile.watch.state import PodView, Waiting, pod_view
 from specs import kubeflow_job, replicas, training_job, worker
 from world import START, World, mpi_job, of_replicas, stored_job
 
@@ -496,14 +496,14 @@ def test_pods_whose_images_cannot_be_pulled_are_not_running_and_are_told_of() ->
     world = World(training_job(), start=False)
     world.sync()
     for name in world.declared:
-        world.change(name, waiting="ImagePullBackOff: Back-off pulling image")
+        world.change(name, waiting=Waiting("ImagePullBackOff", "Back-off pulling image"))
     world.wait(600, ready=False)
     [told] = world.told("JobNotStarting")
     assert told.message == (
         "no Pod is running: mnist-worker-0: ImagePullBackOff: Back-off pulling image"
     )
     assert (world.record.phase, world.record.reason) == ("Pending", "ImagePullBackOff")
-    world.change("mnist-launcher", waiting="")
+    world.change("mnist-launcher", waiting=None)
     world.wait(3)
     assert (world.record.phase, world.record.reason) == ("Running", "")
 
@@ -515,7 +515,7 @@ def test_pods_that_find_no_node_are_told_of_but_not_in_the_queue_of_a_gang(
     world = World(training_job(), start=False, settings=Settings(gang=gang))
     world.sync()
     for name in world.declared:
-        world.change(name, waiting="Unschedulable: 0/3 nodes are available")
+        world.change(name, waiting=Waiting("Unschedulable", "0/3 nodes are available"))
     world.wait(30, ready=False)
     assert world.told("JobNotStarting") == []
     world.wait(600, ready=False)
@@ -529,12 +529,14 @@ def test_a_run_that_was_preempted_and_waits_for_its_turn_is_not_running(
     world = World(training_job(), settings=Settings(gang=gang))
     assert world.record.phase == "Running"
     for name in world.declared:
-        world.change(name, phase="Pending", ready=False, waiting="Unschedulable: 0/3 nodes")
+        world.change(
+            name, phase="Pending", ready=False, waiting=Waiting("Unschedulable", "0/3 nodes")
+        )
     world.wait(600, ready=False)
     assert (world.record.phase, world.record.reason) == ("Pending", "Unschedulable")
     assert len(world.told("JobNotStarting")) == told
     for name in world.declared:
-        world.change(name, waiting="")
+        world.change(name, waiting=None)
     world.wait(3)
     assert (world.record.phase, world.record.reason) == ("Running", "")
 
