@@ -162,16 +162,7 @@ def live_comparison(
         ClusterError: the cluster cannot be read.
     """
     found = _proposal(compilation, cluster, rights, job_set, founds=False)
-    unusable = [
-        diagnose(
-            codes.UNUSABLE_NAMESPACE,
-            None,
-            namespace=one.ref.name,
-            problem=one.reasons[0].removeprefix("it "),
-            advice=one.hint,
-        )
-        for one in unusable_namespaces(cluster, found.plan)
-    ]
+    unusable = unusable_namespaces(cluster, found.plan)
     return structs.replace(found, diagnostics=(*found.diagnostics, *unusable))
 
 

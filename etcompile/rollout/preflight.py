@@ -14,6 +14,7 @@ from typing import Any
 
 from msgspec import structs
 
+from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.k8s.objects import Object
 from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.errors import ClusterError
@@ -99,7 +100,7 @@ def refusals(
     return fatal[:1] or list(dict.fromkeys(found))
 
 
-def unusable_namespaces(cluster: Cluster, plan: Plan) -> Iterator[Refusal]:
+def unusable_namespaces(cluster: Cluster, plan: Plan) -> Iterator[Diagnostic]:
     """The namespaces in which nothing can be created, because they are missing or being deleted.
 
     A dry run of a ConfigMap tells, which needs no right to read namespaces.
@@ -109,7 +110,7 @@ def unusable_namespaces(cluster: Cluster, plan: Plan) -> Iterator[Refusal]:
         plan: A plan.
 
     Yields:
-        For each such namespace what apply would be refused with.
+        A warning for each such namespace.
     """
     coming = {step.ref.name for step in plan.steps if _makes(step, "Namespace")}
     first: dict[str, Step] = {}
@@ -123,8 +124,10 @@ def unusable_namespaces(cluster: Cluster, plan: Plan) -> Iterator[Refusal]:
         try:
             cluster.create(probe, dry_run=True)
         except ClusterError as error:
-            if of_namespace(error):
-                yield refusal(structs.replace(step.ref, namespace=namespace), error)
+            if problem := of_namespace(error):
+                found = refusal(structs.replace(step.ref, namespace=namespace), error)
+                facts = {"namespace": namespace, "problem": problem, "advice": found.hint}
+                yield diagnose(codes.UNUSABLE_NAMESPACE, None, **facts)
 
 
 def _admissible(body: Object, step: Step, accounts: Collection[tuple[str, str]]) -> Object:

@@ -112,21 +112,21 @@ def quota_of(error: ClusterError) -> Object | None:
     return {"metadata": {"name": found["name"]}, "status": {"hard": hard, "used": used}}
 
 
-def of_namespace(error: ClusterError) -> bool:
-    """Whether the object's namespace is what is missing, or is being deleted."""
+def of_namespace(error: ClusterError) -> str:
+    """What is wrong with the object's namespace, in a clause; empty if it is not to blame."""
     if error.not_found:
-        return error.message.startswith("namespaces ")
-    return any(cause.reason == "NamespaceTerminating" for cause in error.causes)
+        return "does not exist" if error.message.startswith("namespaces ") else ""
+    going = any(cause.reason == "NamespaceTerminating" for cause in error.causes)
+    return "is being deleted" if going else ""
 
 
 def _without_namespace(ref: ObjectRef, error: ClusterError) -> Refusal:
     """The refusal of all objects of a namespace alike, which is about the namespace."""
     namespace = ObjectRef("v1", "Namespace", "", ref.namespace)
+    hint = "wait until it is gone and create it again, or apply to another namespace"
     if error.not_found:
         hint = f"kubectl create namespace {ref.namespace}"
-        return Refusal(namespace, "cluster", ("it does not exist",), hint=hint)
-    hint = "wait until it is gone and create it again, or apply to another namespace"
-    return Refusal(namespace, "cluster", ("it is being deleted",), hint=hint)
+    return Refusal(namespace, "cluster", (f"it {of_namespace(error)}",), hint=hint)
 
 
 def _change(ref: ObjectRef, one: FieldConflict, desired: Object, live: Object) -> FieldChange:
