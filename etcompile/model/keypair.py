@@ -6,6 +6,7 @@ keys themselves (reference/gitops.md 5). In the model because whoever applies to
 whoever encrypts for a repository make a pair, and neither knows the other.
 """
 
+import base64
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from etcompile.model.job import SshCredentials
-from etcompile.model.protocol import KEY_PAIR
+from etcompile.model.protocol import JOB_LABEL, KEY_PAIR
 
 
 class KeyPair(Struct, frozen=True):
@@ -92,3 +93,35 @@ def new_data(pair: KeyPair, comment: str) -> dict[str, bytes]:
     if pair.config is not None:
         data["config"] = pair.config.encode()
     return dict(sorted(data.items()))
+
+
+# The Secret -----------------------------------------------------------------------------------
+#
+# The private key is in memory here and in the cluster, and nowhere else: no plan, no message and no
+# file of ours ever has it.
+
+
+def wants_key_pair(value: Mapping[str, Any]) -> bool:
+    """Whether an object is a Secret that is to be given a key pair, and has none yet."""
+    return value["kind"] == "Secret" and has_key_pair(value) and not value.get("data")
+
+
+def with_key_pair(value: Mapping[str, Any]) -> dict[str, Any]:
+    """The Secret with a new key pair.
+
+    Args:
+        value: The Secret without data, as `etcompile.backend` makes it.
+    """
+    pair = key_pair_of(value)
+    assert pair is not None  # noqa: S101 - it wants one
+    data = new_data(pair, value["metadata"]["labels"][JOB_LABEL])
+    coded = {name: base64.b64encode(text).decode() for name, text in data.items()}
+    return {**value, "data": coded}
+
+
+def with_placeholders(value: Mapping[str, Any]) -> dict[str, Any]:
+    """The Secret with texts that are no keys: enough for a dry run, which checks their names."""
+    pair = key_pair_of(value)
+    assert pair is not None  # noqa: S101 - it wants one
+    coded = base64.b64encode(b"made when it is applied").decode()
+    return {**value, "data": dict.fromkeys(pair.halves, coded)}

@@ -33,15 +33,15 @@ from etcompile.plan.step import (
     reference,
 )
 from etcompile.plan.targets import targeted
+from etcompile.rollout.belongings import Orphan, orphans
 from etcompile.rollout.dryrun import DryRun, under_another_name
 from etcompile.rollout.inventory import members_left
 from etcompile.rollout.live import Live
-from etcompile.rollout.orphans import Orphan, orphans
 from etcompile.rollout.outcome import INPUT
 from etcompile.rollout.preflight import unusable_namespaces
+from etcompile.rollout.readiness import Key
 from etcompile.rollout.reasons import ObjectState, has_rule, object_state
 from etcompile.rollout.refusals import quota_of
-from etcompile.rollout.targets import Key
 
 
 def apply_proposal(

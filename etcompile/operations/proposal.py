@@ -10,8 +10,8 @@ from etcompile.plan.rights import Rights
 from etcompile.plan.sets import JobSet
 from etcompile.plan.step import ObjectRef, Plan
 from etcompile.rollout.outcome import Outcome
+from etcompile.rollout.readiness import Key
 from etcompile.rollout.reasons import ObjectState
-from etcompile.rollout.targets import Key
 
 
 class Proposal(Struct, frozen=True, kw_only=True):

@@ -18,8 +18,8 @@ from etcompile.rollout.live import Live
 from etcompile.rollout.outcome import CONFLICT, INPUT
 
 if TYPE_CHECKING:
+    from etcompile.rollout.readiness import Key
     from etcompile.rollout.reasons import ObjectState
-    from etcompile.rollout.targets import Key
 
 
 def saved_plan(file: str, *, context: str | None = None, namespace: str | None = None) -> Plan:

@@ -5,8 +5,8 @@
 
 What may be read alone: `machine` decides what happens next, `reasons` says what an object waits
 for, `writer` does one step, `preflight` asks the API server about all of them before anything is
-written, `inventory` keeps the ApplySet, `keys` makes key pairs, `watches` follows objects, and
-`executor` strings these together.
+written, `inventory` keeps the ApplySet, `watches` follows objects, and `executor` strings these
+together.
 """
 
 from etcompile.rollout.executor import Rollout

@@ -1,11 +1,14 @@
 """A job's name to the live objects that are its own: members of its ApplySet, or labelled so.
 
 The labels are asked for too, because a key pair and the live host list are in no set, and because
-a job may have been applied by another tool from rendered files.
+a job may have been applied by another tool from rendered files. A set of jobs also has orphans:
+jobs that nothing declares any more, with all that belongs to them.
 """
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
+
+from msgspec import Struct
 
 from etcompile.k8s.objects import Object
 from etcompile.kubeapi.client import Cluster
@@ -13,7 +16,8 @@ from etcompile.kubeapi.discovery import Resource
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.model.protocol import JOB_LABEL
 from etcompile.plan import inventory
-from etcompile.plan.inventory import PART_OF, applyset_id
+from etcompile.plan.inventory import PART_OF, applyset_id, listed
+from etcompile.plan.sets import SET, SPREAD, JobSet, orphan_job
 
 _RBAC = "rbac.authorization.k8s.io/v1"
 _KINDS = (
@@ -104,3 +108,78 @@ def _listed(
     bare = kind == "Secret"
     for page in cluster.pages(resource, where, labels=selector, metadata_only=bare):
         yield from ({**item, "apiVersion": version, "kind": kind} for item in page.items)
+
+
+# Orphans ----------------------------------------------------------------------------------------
+
+
+class Orphan(Struct, frozen=True):
+    """A job that nothing declares any more.
+
+    Args:
+        title: The job as people call it: `nlp/bert`.
+        inventory: The parent of its ApplySet, without its data.
+        objects: What belongs to it; none if only the inventory is left.
+    """
+
+    title: str
+    inventory: Object
+    objects: tuple[Object, ...]
+
+
+def orphans(
+    cluster: Cluster,
+    job_set: JobSet,
+    declared: Collection[tuple[str, str]],
+    namespaces: Iterable[str],
+) -> list[Orphan]:
+    """The orphans of a set.
+
+    Args:
+        cluster: The cluster.
+        job_set: The set.
+        declared: Namespace and name of the jobs that are declared now.
+        namespaces: Where to look if not all namespaces may be listed; those that jobs of the set
+            name are looked into as well.
+
+    Raises:
+        ClusterError: what belongs to an orphan cannot be read.
+    """
+    jobs = {
+        job: {**found, "apiVersion": "v1", "kind": "ConfigMap"}
+        for found in _parents(cluster, job_set, namespaces)
+        if (job := orphan_job(found, declared))
+    }
+    return [
+        Orphan(f"{namespace}/{name}", jobs[namespace, name], found)
+        for namespace, name in sorted(jobs)
+        for found in [tuple(belongings(cluster, name, namespace))]
+    ]
+
+
+def _parents(cluster: Cluster, job_set: JobSet, namespaces: Iterable[str]) -> Iterator[Object]:
+    selector = f"{SET}={job_set.id}"
+    maps = cluster.resource("v1", "ConfigMap")
+    try:
+        yield from cluster.list(maps, None, labels=selector, metadata_only=True).items
+    except ClusterError as error:
+        if error.status != 403:
+            raise
+    else:
+        return
+    waiting = list(dict.fromkeys(namespaces))
+    asked: set[str] = set()
+    while waiting:
+        namespace = waiting.pop()
+        if namespace in asked:
+            continue
+        asked.add(namespace)
+        try:
+            found = cluster.list(maps, namespace, labels=selector, metadata_only=True).items
+        except ClusterError as error:
+            if error.status != 403:
+                raise
+            continue
+        for value in found:
+            waiting += listed((value["metadata"].get("annotations") or {}).get(SPREAD))
+            yield value

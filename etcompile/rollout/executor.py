@@ -31,9 +31,9 @@ from etcompile.rollout.messages import (
     Wrote,
 )
 from etcompile.rollout.outcome import Outcome, Refusal, StepEvent
+from etcompile.rollout.readiness import Key
 from etcompile.rollout.reasons import ObjectState
 from etcompile.rollout.refusals import refusal
-from etcompile.rollout.targets import Key
 from etcompile.rollout.watches import Watches
 from etcompile.rollout.writer import Writer
 from etcompile.rollout.writer_pool import Mistake, WriterPool

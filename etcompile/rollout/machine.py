@@ -52,10 +52,9 @@ from etcompile.rollout.messages import (
     Wrote,
 )
 from etcompile.rollout.outcome import Outcome, Refusal, RefusedError, Status
-from etcompile.rollout.readiness import Readiness
+from etcompile.rollout.readiness import Key, Readiness, Target
 from etcompile.rollout.reasons import BARRIERS, ObjectState, deleting
 from etcompile.rollout.refusals import may_pass, refusal
-from etcompile.rollout.targets import Key, Target
 
 Wait = Literal["ready", "complete", "none"]
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.errors import ClusterError
+from etcompile.model.keypair import wants_key_pair
 from etcompile.plan.step import ObjectRef, Plan, Step
-from etcompile.rollout.keys import wants_key_pair
 from etcompile.rollout.outcome import Refusal
 from etcompile.rollout.reasons import BARRIERS, has_rule
 

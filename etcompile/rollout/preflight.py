@@ -2,13 +2,12 @@
 
 Each change is tried with a server-side dry run, which meets the same validation, admission and
 field owners as the write. Of many new objects that are alike, the Pods of a role, one is tried,
-unless the cluster has policies that may tell them apart.
-What is to be replaced is tried under another name: an object must not be deleted for one that
-will be refused (reference/gitops.md 2.2).
+unless the cluster has policies that may tell them apart. What is to be replaced is tried under
+another name: an object must not be deleted for one that will be refused (reference/gitops.md 2.2).
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -18,12 +17,11 @@ from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.k8s.objects import Object
 from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.errors import ClusterError
+from etcompile.model.keypair import wants_key_pair, with_placeholders
 from etcompile.plan.admission import alike
 from etcompile.plan.step import ObjectRef, Plan, Step
 from etcompile.rollout.dryrun import under_another_name
-from etcompile.rollout.keys import wants_key_pair, with_placeholders
 from etcompile.rollout.outcome import Refusal, RefusedError
-from etcompile.rollout.policies import Policies
 from etcompile.rollout.refusals import (
     full,
     may_pass,
@@ -214,3 +212,70 @@ def _makes(step: Step, kind: str) -> bool:
 def _names(step: Step) -> dict[str, Any]:
     spec = (step.manifest or {}).get("spec") or {}
     return {"group": spec.get("group"), "kind": (spec.get("names") or {}).get("kind")}
+
+
+# Policies ---------------------------------------------------------------------------------------
+
+_GROUP = "admissionregistration.k8s.io"
+_POLICIES = ("ValidatingAdmissionPolicy", "MutatingAdmissionPolicy")
+_WEBHOOKS = ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
+
+Rule = Mapping[str, Any]
+
+
+class Policies:
+    """The rules of a cluster's policies and webhooks; read when they are first asked about.
+
+    Of many new objects that are alike, one dry run tells about all, unless somebody's policy looks
+    at names or labels: then each is tried. Who may not read the policies tries each, too.
+
+    Args:
+        cluster: The cluster.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._rules: Sequence[Rule] | None = None
+
+    def single_out(self, ref: ObjectRef) -> bool:
+        """Whether one of alike new objects may be refused and another accepted.
+
+        Args:
+            ref: One of them.
+        """
+        if self._rules is None:
+            self._rules = [*self._read()]
+        resource = self._cluster.resource(ref.api_version, ref.kind).plural
+        return any(_is_about(rule, ref.group, resource) for rule in self._rules)
+
+    def _read(self) -> Iterator[Rule]:
+        for kind in (*_POLICIES, *_WEBHOOKS):
+            try:
+                resource = self._cluster.served(_GROUP, kind)
+                found = self._cluster.list(resource, None).items if resource else ()
+            except ClusterError as error:
+                if error.status not in (403, 404):
+                    raise
+                yield {}  # unknown: it may be about anything
+                return
+            for one in found:
+                yield from _rules(one, kind)
+
+
+def _rules(value: Mapping[str, Any], kind: str) -> Iterator[Rule]:
+    if kind in _POLICIES:
+        constraints = (value.get("spec") or {}).get("matchConstraints") or {}
+        yield from constraints.get("resourceRules") or ()
+    else:
+        for webhook in value.get("webhooks") or ():
+            yield from webhook.get("rules") or ()
+
+
+def _is_about(rule: Rule, group: str, resource: str) -> bool:
+    groups, resources = rule.get("apiGroups"), rule.get("resources")
+    operations = rule.get("operations")
+    return (
+        (groups is None or not {"*", group}.isdisjoint(groups))
+        and (resources is None or not {"*", "*/*", resource}.isdisjoint(resources))
+        and (operations is None or not {"*", "CREATE"}.isdisjoint(operations))
+    )

@@ -5,21 +5,25 @@ the plan has not seen: a create expects nothing, an update and a deletion that v
 found instead is judged by the plan's own rules, or refused.
 """
 
+import copy
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
+from etcompile.k8s.fieldpath import overlap
+from etcompile.k8s.managedfields import Ownership
 from etcompile.k8s.objects import Object, is_going
+from etcompile.k8s.serverpath import place
 from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.errors import ClusterError
+from etcompile.model.keypair import wants_key_pair, with_key_pair
 from etcompile.plan.classes import matched
+from etcompile.plan.comparison import compared
 from etcompile.plan.inventory import PART_OF
 from etcompile.plan.rights import Rights
 from etcompile.plan.step import Action, ObjectRef, Step
-from etcompile.rollout.keys import wants_key_pair, with_key_pair
 from etcompile.rollout.messages import Effect, Written
 from etcompile.rollout.outcome import Refusal, RefusedError
 from etcompile.rollout.refusals import refusal
-from etcompile.rollout.shared_fields import shared
 
 _NOTHING_YET = "1"
 """A resourceVersion that no object has: with it, a server-side apply creates or fails. A plain
@@ -253,3 +257,38 @@ def _unsteady(ref: ObjectRef) -> RefusedError:
     return RefusedError(
         Refusal(ref, "conflict", (words,), hint="check the object, then apply again")
     )
+
+
+# Conflicts about nothing ------------------------------------------------------------------------
+
+_NOBODY = Ownership(None, (), known=False)
+
+
+def shared(
+    desired: Mapping[str, Any], live: Mapping[str, Any], error: ClusterError
+) -> dict[str, Any] | None:
+    """The desired object with the live values of fields that are in conflict about nothing.
+
+    A list that the API server treats as one value, such as the sources of a projected volume, is
+    in conflict as soon as the server filled in a default in it, although nobody wants it to change
+    (seen with two server-side applies of one manifest). Who sends the value as it is there becomes
+    its second owner, and nothing is taken from the first.
+
+    Args:
+        desired: What was sent.
+        live: What is there.
+        error: The conflicts.
+
+    Returns:
+        The object; None if any conflict is about a real difference.
+    """
+    differing = [one.path for one in compared(desired, live, _NOBODY, whole=False).places]
+    body: dict[str, Any] = copy.deepcopy(dict(desired))
+    for conflict in error.conflicts:
+        ours, theirs = place(body, conflict.field), place(live, conflict.field)
+        if ours is None or theirs is None:
+            return None
+        if any(overlap(ours.steps, path) for path in differing):
+            return None
+        ours.holder[ours.key] = theirs.value
+    return body

@@ -17,9 +17,9 @@ from etcompile.model import Job
 from etcompile.model.protocol import JOB_LABEL, RUN_LABEL, SPEC_HASH, STORED_JOB
 from etcompile.model.protocol import is_config as names_config
 from etcompile.model.run_record import UNREADABLE, RunRecord, written_record
-from etcompile.rollout.pod_problems import ALIVE, state
 from etcompile.stages.stored import StoredJobError, read_text
 from etcompile.status.phase import derived
+from etcompile.status.pod_problems import ALIVE, state
 from etcompile.status.replicas import labelled_replica, made_by, replicas_of
 from etcompile.status.report import told
 from etcompile.status.values import ENDED, Hosts, JobStatus, Phase, Replica, RoleStatus

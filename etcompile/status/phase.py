@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from etcompile.model import Job, Role
 from etcompile.model.completion import Decider, Outcome, completion, named
-from etcompile.rollout.pod_problems import ALIVE
+from etcompile.status.pod_problems import ALIVE
 from etcompile.status.values import Phase, Replica
 
 

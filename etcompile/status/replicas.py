@@ -15,7 +15,7 @@ from etcompile.model import Member, Role
 from etcompile.model.completion import attempt_name, holder
 from etcompile.model.protocol import INDEX_LABEL, RANK_LABEL, ROLE_LABEL
 from etcompile.model.run_record import RunRecord
-from etcompile.rollout.pod_problems import PodProblem, State, pod_problem, restarts, state
+from etcompile.status.pod_problems import PodProblem, State, pod_problem, restarts, state
 from etcompile.status.values import Replica
 
 _MISSING = PodProblem("Missing", "not created yet, or deleted since")

@@ -4,7 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from etcompile.rollout.pod_problems import State
+from etcompile.status.pod_problems import State
 
 Phase = Literal[
     "Pending",

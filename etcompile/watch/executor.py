@@ -635,7 +635,7 @@ def _pod_named(namespace: str, name: str) -> Mapping[str, Any]:
 
 
 def _keyed(value: Mapping[str, Any]) -> dict[str, Any]:
-    from etcompile.rollout.keys import with_key_pair  # noqa: PLC0415 - cryptography
+    from etcompile.model.keypair import with_key_pair  # noqa: PLC0415 - cryptography
 
     return with_key_pair(value)
 

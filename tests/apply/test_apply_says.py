@@ -13,8 +13,8 @@ import termios
 import pytest
 
 from apply.kubelet import unschedulable, waiting
-from etcompile.rollout.pod_problems import pod_problem
 from etcompile.rollout.reasons import object_state
+from etcompile.status.pod_problems import pod_problem
 from specs import launcher, training_job, worker
 
 MERGE = "application/merge-patch+json"

@@ -8,9 +8,9 @@ from apply.kubelet import ended, ready, unschedulable, waiting
 from etcompile.k8s.serverpath import value_at
 from etcompile.kubeapi.errors import Cause, ClusterError
 from etcompile.plan.step import ObjectRef
+from etcompile.rollout.readiness import Targets
 from etcompile.rollout.reasons import ObjectState, object_state
 from etcompile.rollout.refusals import refusal
-from etcompile.rollout.targets import Targets
 
 POD = ObjectRef("v1", "Pod", "ml", "w-0")
 KEY = ("v1", "Pod", "ml", "w-0")

@@ -17,8 +17,8 @@ READERS = {
     "kubeapi/transport.py": "OpenSSL",
     "k8s/pods.py": "the kubelet, of which a word has an end that varies",
     "load/syntax.py": "PyYAML and libyaml",
-    "rollout/pod_problems.py": "us; a word that was said is not said again",
     "rollout/refusals.py": "the API server",
+    "status/pod_problems.py": "us; a word that was said is not said again",
     "watch/admission.py": "the API server",
 }
 """Modules that read texts of others, and whose."""

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import etcompile
-from etcompile.rollout.pod_problems import pod_problem
 from etcompile.status import JobStatus, statuses
+from etcompile.status.pod_problems import pod_problem
 from etcompile.status.text import age, not_ready_lines
 from specs import elastic_job, training_job
 
