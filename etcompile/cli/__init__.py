@@ -1,7 +1,7 @@
 """The command line: thin commands around the compiler and `etcompile.operations`, a module each.
 
-Data goes to standard output, talk to standard error. Exit codes: 0 done, 1 `render
---check` found differences, 2 usage or refused input, 130 interrupted.
+Data goes to standard output, talk to standard error; exit codes are those of
+`etcompile.exitcodes`.
 """
 
 import sys
@@ -17,8 +17,10 @@ def main() -> None:
 
         run()
     except KeyboardInterrupt:
+        from etcompile.exitcodes import INTERRUPTED
+
         sys.stderr.write("interrupted\n")
-        sys.exit(130)
+        sys.exit(INTERRUPTED)
 
 
 def krm_function() -> None:

@@ -26,11 +26,12 @@ from etcompile.cli.options import (
     refuses,
     tell,
 )
-from etcompile.cli.rollouts import REFUSED, Session, consent_option, limit
+from etcompile.cli.rollouts import Session, consent_option, limit
 from etcompile.cli.sections import SectionedCommand
 from etcompile.cli.structs import takes
 from etcompile.cli.suggestion import Choice
 from etcompile.compiler import Compilation, compile  # noqa: A004
+from etcompile.exitcodes import INPUT
 from etcompile.load import access
 from etcompile.plan.step import Plan
 
@@ -144,7 +145,7 @@ def _compiled(session: Session, given: ApplyOptions) -> Compilation:
     refused = refuses(said, given)
     problems = [] if refused else nameless(compilation)
     if refused or problems:
-        session.leave(REFUSED, (*said, *problems))
+        session.leave(INPUT, (*said, *problems))
     if given.form == "text":
         tell(said, given)
     else:

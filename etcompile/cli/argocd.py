@@ -11,7 +11,6 @@ from etcompile import emit
 from etcompile._version import __version__
 from etcompile.cli.boundary import bounded, named_files
 from etcompile.cli.options import (
-    REFUSED,
     CompileOptions,
     options,
     refuses,
@@ -24,6 +23,7 @@ from etcompile.cli.structs import takes
 from etcompile.cli.suggestion import Group
 from etcompile.compiler import compile  # noqa: A004
 from etcompile.diagnostics import Diagnostic, codes, diagnose
+from etcompile.exitcodes import REFUSED
 
 
 @click.group("argocd", cls=Group)

@@ -8,13 +8,14 @@ from pathlib import Path, PurePosixPath
 import click
 from msgspec.structs import replace
 
-from etcompile.cli.options import REFUSED, compile_options, options, refuses, tell
+from etcompile.cli.options import compile_options, options, refuses, tell
 from etcompile.cli.render import FolderOptions, output_files
 from etcompile.cli.sections import SectionedCommand
 from etcompile.cli.structs import takes
 from etcompile.cli.suggestion import Choice
 from etcompile.compiler import compile  # noqa: A004
 from etcompile.diagnostics import Diagnostic
+from etcompile.exitcodes import REFUSED
 
 
 class BundleOptions(FolderOptions, frozen=True, kw_only=True):

@@ -7,7 +7,6 @@ import click
 from msgspec.structs import replace
 
 from etcompile.cli.options import (
-    REFUSED,
     CompileOptions,
     compile_options,
     counted,
@@ -19,6 +18,7 @@ from etcompile.cli.options import (
 from etcompile.cli.sections import SectionedCommand
 from etcompile.cli.structs import takes
 from etcompile.compiler import Compilation, compile  # noqa: A004
+from etcompile.exitcodes import REFUSED
 
 
 class CheckOptions(CompileOptions, frozen=True, kw_only=True):

@@ -9,10 +9,11 @@ from msgspec import structs
 from etcompile.cli import completing
 from etcompile.cli.cluster_options import ClusterOptions, Duration, cluster_options
 from etcompile.cli.options import CompileOptions, options, refuses, setting_options, talks
-from etcompile.cli.rollouts import REFUSED, Session, consent_option
+from etcompile.cli.rollouts import Session, consent_option
 from etcompile.cli.sections import SectionedCommand
 from etcompile.cli.structs import takes
 from etcompile.compiler import compile  # noqa: A004
+from etcompile.exitcodes import INPUT
 from etcompile.plan.step import Plan, reference
 
 
@@ -71,7 +72,7 @@ def command(ctx: click.Context, given: DeleteOptions) -> None:
         if given.paths:
             compilation = compile(given.paths, structs.replace(options(given), without_keys=True))
             if refuses(compilation.diagnostics, given):
-                session.leave(REFUSED, compilation.findings)
+                session.leave(INPUT, compilation.findings)
         try:
             with given.cluster.connect(given.namespace, session.shown.repeat) as cluster:
                 proposal = delete_proposal(

@@ -20,7 +20,6 @@ from etcompile.cli.cluster_options import (
     set_option,
 )
 from etcompile.cli.options import (
-    REFUSED,
     CompileOptions,
     colored,
     compile_options,
@@ -34,14 +33,12 @@ from etcompile.cli.structs import takes
 from etcompile.cli.suggestion import Choice
 from etcompile.compiler import Compilation, Options, compile  # noqa: A004
 from etcompile.diagnostics import codes, diagnose
+from etcompile.exitcodes import DIFFERENT, REFUSED
 from etcompile.load.revision import RevisionError
 from etcompile.plan.step import Plan
 
 if TYPE_CHECKING:
     from etcompile.operations.comparison import Comparison
-
-DIFFERENT = 1
-"""Exit code: there are differences."""
 
 
 class DiffOptions(CompileOptions, frozen=True, kw_only=True):

@@ -7,7 +7,6 @@ from msgspec.structs import replace
 
 from etcompile import emit
 from etcompile.cli.options import (
-    REFUSED,
     CompileOptions,
     compile_options,
     options,
@@ -20,6 +19,7 @@ from etcompile.cli.structs import takes
 from etcompile.cli.suggestion import Choice
 from etcompile.compiler import compile  # noqa: A004
 from etcompile.diagnostics import codes
+from etcompile.exitcodes import REFUSED
 
 
 class GraphOptions(CompileOptions, frozen=True, kw_only=True):

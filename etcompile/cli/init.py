@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from etcompile.cli.options import REFUSED, TalkOptions, talk_options, talks, tell
+from etcompile.cli.options import TalkOptions, talk_options, talks, tell
 from etcompile.cli.structs import takes
 from etcompile.cli.suggestion import Choice
 from etcompile.cli.usage import Command
 from etcompile.diagnostics import codes, diagnose
+from etcompile.exitcodes import REFUSED
 from etcompile.k8s.names import is_label
 from etcompile.model import Settings
 

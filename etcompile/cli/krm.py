@@ -6,9 +6,10 @@ from pathlib import Path
 import click
 
 from etcompile.cli.boundary import bounded, named_files
-from etcompile.cli.options import REFUSED, SettingOptions, options, setting_options, tell, write
+from etcompile.cli.options import SettingOptions, options, setting_options, tell, write
 from etcompile.cli.sections import SectionedCommand
 from etcompile.cli.structs import takes
+from etcompile.exitcodes import REFUSED
 
 _OWN = f"{__name__}.own"
 """The files that the function's own command line names, and no configuration of a repository."""

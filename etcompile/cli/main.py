@@ -15,6 +15,7 @@ import click
 from etcompile._version import __version__
 from etcompile.cli.pipes import give_up, outlive_readers
 from etcompile.cli.suggestion import Group
+from etcompile.exitcodes import INTERNAL, INTERRUPTED, REFUSED
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -100,19 +101,19 @@ def main() -> None:
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
-        sys.exit(130)
+        sys.exit(INTERRUPTED)
     except OSError as error:
         # Files of the input and of the output folder are dealt with where they are touched.
         click.echo(f"etcompile: cannot write standard output: {error.strerror}", err=True)
         give_up(sys.stdout)
-        sys.exit(2)
+        sys.exit(REFUSED)
     except Exception as error:
         if os.environ.get("ETCOMPILE_DEBUG"):
             raise
         name = type(error).__name__
         click.echo(f"etcompile: internal error: {name}: {error}", err=True)
         click.echo("this is a bug; ETCOMPILE_DEBUG=1 shows where", err=True)
-        sys.exit(70)
+        sys.exit(INTERNAL)
     else:
         try:
             sys.stdout.flush()

@@ -7,9 +7,10 @@ import click
 
 from etcompile.cli import completing
 from etcompile.cli.cluster_options import Connection
-from etcompile.cli.options import REFUSED, TalkOptions, refuses, talk_options, talks, tell, write
+from etcompile.cli.options import TalkOptions, refuses, talk_options, talks, tell, write
 from etcompile.cli.structs import takes
 from etcompile.cli.usage import Command
+from etcompile.exitcodes import REFUSED
 
 
 class MigrateOptions(TalkOptions, frozen=True, kw_only=True):

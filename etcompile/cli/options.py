@@ -25,9 +25,6 @@ from etcompile.model.settings import Services, secret_mode
 # yaml compiles patterns when it is imported. Its first user stands at the end of a long chain of
 # imports; there, CPython 3.11 maps and unmaps memory at each call of that: 1,500 times.
 
-REFUSED = 2
-"""Exit code: usage or refused input."""
-
 _DEFAULTS = Settings()
 
 

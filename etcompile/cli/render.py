@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from etcompile import emit
 from etcompile.cli.options import (
-    REFUSED,
     CompileOptions,
     colored,
     compile_options,
@@ -25,12 +24,10 @@ from etcompile.cli.structs import takes
 from etcompile.cli.suggestion import Choice
 from etcompile.cli.usage import refuse_without
 from etcompile.compiler import Compilation, compile  # noqa: A004
+from etcompile.exitcodes import DIFFERENT, REFUSED
 
 if TYPE_CHECKING:
     from etcompile.diagnostics import Diagnostic
-
-DIFFERENT = 1
-"""Exit code: `--check` found differences."""
 
 
 class _Folder(click.Path):

@@ -6,10 +6,11 @@ import click
 
 from etcompile.cli.cluster_options import ClusterOptions, Duration, cluster_options
 from etcompile.cli.options import TalkOptions, talk_options
-from etcompile.cli.rollouts import REFUSED, Session, consent_option, limit
+from etcompile.cli.rollouts import Session, consent_option, limit
 from etcompile.cli.sections import SectionedCommand
 from etcompile.cli.structs import takes
 from etcompile.cli.suggestion import Choice
+from etcompile.exitcodes import INPUT
 
 
 class RestartOptions(TalkOptions, frozen=True, kw_only=True):
@@ -79,5 +80,5 @@ def command(ctx: click.Context, given: RestartOptions) -> None:
                     cluster, proposal, choices, dry_run=given.dry_run, yes=given.yes
                 )
         except NoSuchJobError as error:
-            session.leave(REFUSED, [unknown_job(error)])
+            session.leave(INPUT, [unknown_job(error)])
         session.leave(result.code, result.diagnostics)

@@ -15,6 +15,7 @@ import click
 from etcompile import emit
 from etcompile.cli.options import TalkOptions, colored, talks, tell, write
 from etcompile.diagnostics import Diagnostic, codes, diagnose
+from etcompile.exitcodes import CLUSTER, INTERRUPTED
 from etcompile.plan.show.alike import MARKS, destroyed, toll
 from etcompile.plan.step import Plan
 
@@ -23,12 +24,6 @@ if TYPE_CHECKING:
     from etcompile.operations.proposal import Proposal, Result
     from etcompile.rollout import Choices, Rollout
 
-REFUSED = 7
-"""Exit code: the input is refused."""
-UNREACHED = 6
-"""Exit code: the cluster, or the way to it."""
-INTERRUPTED = 130
-"""Exit code: somebody ended it before there was a rollout."""
 _LISTED = 20
 """Lines of objects that a question lists."""
 
@@ -80,7 +75,7 @@ class Session:
         except ImpossibleError as error:
             self.leave(error.result.code, error.result.diagnostics)
         except ClusterError as error:
-            self.leave(UNREACHED, [error.diagnostic])
+            self.leave(CLUSTER, [error.diagnostic])
 
     def carry_out(
         self,

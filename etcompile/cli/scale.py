@@ -11,7 +11,6 @@ from msgspec import structs
 from etcompile.cli import completing
 from etcompile.cli.cluster_options import Connection
 from etcompile.cli.options import (
-    REFUSED,
     CompileOptions,
     options,
     refuses,
@@ -23,6 +22,7 @@ from etcompile.cli.options import (
 from etcompile.cli.sections import SectionedCommand
 from etcompile.cli.structs import takes
 from etcompile.cli.usage import refuse_without
+from etcompile.exitcodes import REFUSED
 
 if TYPE_CHECKING:
     from etcompile.intents.wishes import Wish

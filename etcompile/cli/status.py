@@ -6,22 +6,18 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from etcompile.cli.cluster_options import Connection, connection_options
-from etcompile.cli.options import REFUSED, TalkOptions, colored, talk_options, tell, write
+from etcompile.cli.options import TalkOptions, colored, talk_options, tell, write
 from etcompile.cli.structs import takes
 from etcompile.cli.suggestion import Choice
 from etcompile.cli.usage import Command
 from etcompile.diagnostics import Diagnostic, codes, diagnose
+from etcompile.exitcodes import CLUSTER, FAILED, REFUSED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from etcompile.kubeapi import Cluster
     from etcompile.status import JobStatus, NoSuchJobError, Seen
-
-FAILED = 1
-"""Exit code of --watch: the job has failed."""
-API = 6
-"""Exit code: the cluster cannot be reached, or refuses."""
 
 
 class StatusOptions(TalkOptions, frozen=True, kw_only=True):
@@ -82,7 +78,7 @@ def command(ctx: click.Context, given: StatusOptions) -> None:
         ctx.exit(REFUSED)
     except ClusterError as error:
         tell([error.diagnostic], given)
-        ctx.exit(API)
+        ctx.exit(CLUSTER)
 
 
 def _shown(found: "Seen", given: StatusOptions) -> None:

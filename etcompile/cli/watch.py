@@ -13,9 +13,10 @@ import click
 from msgspec import Struct, structs
 
 from etcompile.cli.cluster_options import Connection, connection_options
-from etcompile.cli.options import REFUSED, write
+from etcompile.cli.options import write
 from etcompile.cli.structs import takes
 from etcompile.cli.usage import Command, refuse_without
+from etcompile.exitcodes import CLUSTER, INTERRUPTED, REFUSED
 
 if TYPE_CHECKING:
     from etcompile.kubeapi import Cluster, ClusterError
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
     from etcompile.watch.leader_election import LeaderElection
     from etcompile.watch.manifests import Installation
 
-UNREACHABLE = 6
-"""Exit code: the API, or authentication."""
-INTERRUPTED = 130
 _LISTEN = "127.0.0.1:8080"
 
 
@@ -176,7 +174,7 @@ def _once(watcher: "Watcher", leading: "LeaderElection") -> int:
     if not leading.attempt():
         if leading.problem:
             click.echo(f"etcompile: {leading.problem}", err=True)
-            return UNREACHABLE
+            return CLUSTER
         click.echo(f"{leading.holder} is the leader for these jobs: nothing to do", err=True)
         return 0
     stop = threading.Event()
@@ -265,4 +263,4 @@ def _refused(error: "ClusterError") -> int:
     click.echo(f"etcompile: {error}", err=True)
     if error.hint:
         click.echo(f"hint: {error.hint}", err=True)
-    return REFUSED if error.reason == "Usage" else UNREACHABLE
+    return REFUSED if error.reason == "Usage" else CLUSTER

@@ -7,6 +7,7 @@ from msgspec import structs
 from etcompile import emit
 from etcompile.compiler import Compilation
 from etcompile.diagnostics import Diagnostic, codes, diagnose
+from etcompile.exitcodes import CONFLICT, INPUT
 from etcompile.k8s.objects import Object
 from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.operations.proposal import ImpossibleError, Proposal, Result
@@ -15,7 +16,6 @@ from etcompile.plan.removal import EMPTY_INVENTORY, left_beside, named_by, remov
 from etcompile.plan.rights import Rights
 from etcompile.plan.step import ObjectRef, Plan, Step, deletion, reference
 from etcompile.rollout.belongings import belongings, inventory_of
-from etcompile.rollout.outcome import CONFLICT, INPUT
 
 
 def delete_proposal(

@@ -9,13 +9,14 @@ from msgspec import structs
 
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.diagnostics.excerpts import excerpt, excerpts
+from etcompile.exitcodes import CLUSTER, CONFLICT, REPLACEMENT
 from etcompile.kubeapi import Cluster
 from etcompile.operations.proposal import Proposal, Result
 from etcompile.plan.show.alike import listed, value
 from etcompile.plan.step import FieldChange, Plan, Step
 from etcompile.rollout import Choices, Outcome, Refusal, Rollout, StepEvent
 from etcompile.rollout.inventory import Inventories
-from etcompile.rollout.outcome import CLUSTER, CONFLICT, REPLACEMENT, after, unbegun
+from etcompile.rollout.outcome import after, unbegun
 from etcompile.rollout.permissions import denied, needs
 from etcompile.rollout.preflight import refusals
 from etcompile.rollout.writer import Writer

@@ -7,6 +7,7 @@ from msgspec import structs
 from etcompile import emit
 from etcompile.compiler import Compilation
 from etcompile.diagnostics import Diagnostic, Severity, codes, diagnose
+from etcompile.exitcodes import INPUT
 from etcompile.k8s.objects import Object
 from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.operations.declarations import Inventories, declarations, job_title
@@ -37,7 +38,6 @@ from etcompile.rollout.belongings import Orphan, orphans
 from etcompile.rollout.dryrun import DryRun, under_another_name
 from etcompile.rollout.inventory import members_left
 from etcompile.rollout.live import Live
-from etcompile.rollout.outcome import INPUT
 from etcompile.rollout.preflight import unusable_namespaces
 from etcompile.rollout.readiness import Key
 from etcompile.rollout.reasons import ObjectState, has_rule, object_state

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from etcompile import backend, emit
 from etcompile.diagnostics import codes, diagnose
+from etcompile.exitcodes import INPUT
 from etcompile.k8s.objects import LiveObject
 from etcompile.kubeapi import Cluster
 from etcompile.model.protocol import JOB_LABEL, MANAGER
@@ -14,7 +15,6 @@ from etcompile.plan.rights import Rights
 from etcompile.plan.step import reference
 from etcompile.rollout.belongings import belongings, inventory_of
 from etcompile.rollout.live import Live
-from etcompile.rollout.outcome import INPUT
 from etcompile.stages.stored import StoredJobError
 from etcompile.status import Seen, seen
 from etcompile.status.job_status import HOSTS, RECORD, is_config

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from etcompile.diagnostics import Location, codes, diagnose
+from etcompile.exitcodes import CONFLICT, INPUT
 from etcompile.k8s.objects import Object
 from etcompile.kubeapi import Cluster
 from etcompile.load import access, parse
@@ -15,7 +16,6 @@ from etcompile.plan.rights import Rights
 from etcompile.plan.step import REMOVES, Plan, Step, reference
 from etcompile.rollout.dryrun import DryRun
 from etcompile.rollout.live import Live
-from etcompile.rollout.outcome import CONFLICT, INPUT
 
 if TYPE_CHECKING:
     from etcompile.rollout.readiness import Key

@@ -5,14 +5,15 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
+from etcompile.exitcodes import (
+    CLUSTER,
+    CONFLICT,
+    INPUT,
+    INTERRUPTED,
+    NOT_READY,
+    REPLACEMENT,
+)
 from etcompile.plan.step import IDLE, FieldChange, ObjectRef, Plan, Step
-
-NOT_READY = 3
-CONFLICT = 4
-REPLACEMENT = 5
-CLUSTER = 6
-INPUT = 7
-INTERRUPTED = 130
 
 Why = Literal["conflict", "replace", "cluster", "invalid"]
 """Somebody else's object or field; a field that cannot change; the API server or the way to it;
@@ -142,7 +143,7 @@ class Outcome(Struct, frozen=True):
 
     @property
     def code(self) -> int:
-        """The exit code (design: 3 not ready, 4 conflict, 5 replace, 6 API, 7 input, 130)."""
+        """The exit code."""
         if self.interrupted:
             return INTERRUPTED
         if self.refusals:

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from typing import Any, TextIO
 
 from etcompile.diagnostics import Diagnostic, Severity
+from etcompile.exitcodes import INTERRUPTED
 from etcompile.kubeapi import Repeat
 from etcompile.plan.step import ObjectRef, Plan
 from etcompile.rollout import Outcome, StepEvent
-from etcompile.rollout.outcome import INTERRUPTED
 
 
 class Events:
