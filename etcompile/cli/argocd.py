@@ -110,7 +110,7 @@ def _parameters(*, every: bool) -> None:
     from etcompile.integrations.argocd import PARAMETERS, announced, choices
 
     found = choices(Path.cwd(), os.environ)
-    wanted = [one for one in PARAMETERS if every or one.names_files]
+    wanted = [parameter for parameter in PARAMETERS if every or parameter.names_files]
     click.echo(json.dumps(announced(wanted, found), ensure_ascii=False))
 
 
@@ -141,7 +141,9 @@ def _plugin() -> None:
     from etcompile.integrations.argocd import PARAMETERS, announced
     from etcompile.integrations.scaffolding import text
 
-    static = emit.to_yaml(announced([one for one in PARAMETERS if not one.names_files]))
+    static = emit.to_yaml(
+        announced([parameter for parameter in PARAMETERS if not parameter.names_files])
+    )
     indented = "".join(f"      {line}\n" for line in static.splitlines()).rstrip()
     click.echo(text("argocd/plugin.yaml", static=indented), nl=False)
 

@@ -47,4 +47,4 @@ def named_files(command: click.Command, args: Sequence[str]) -> list[str]:
         secret = secret_mode(given.get("secret") or "").file
     except ValueError:
         secret = None  # told when the options are read
-    return [one for one in (*found, secret) if one and os.path.isabs(one)]  # noqa: PTH117
+    return [file for file in (*found, secret) if file and os.path.isabs(file)]  # noqa: PTH117

@@ -73,7 +73,7 @@ def _beside(paths: Iterable[str]) -> list[str]:
         found[path] = None
         if path != "-" and Path(path).is_file():
             beside = sorted(Path(path).parent.iterdir())
-            found |= {str(one): None for one in beside if _may_hold_objects(one)}
+            found |= {str(neighbour): None for neighbour in beside if _may_hold_objects(neighbour)}
     return list(found)
 
 

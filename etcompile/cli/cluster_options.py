@@ -181,8 +181,8 @@ def _ignored(file: str | None) -> tuple[Ignored, ...]:
         loaded = parse(access.content(file), file=file)
     except OSError as error:
         raise click.BadParameter(f"{file}: {error.strerror}", param_hint=hint) from error
-    for one in loaded.diagnostics:
-        raise click.BadParameter(f"{one.location}: {one.message}", param_hint=hint)
+    for diagnostic in loaded.diagnostics:
+        raise click.BadParameter(f"{diagnostic.location}: {diagnostic.message}", param_hint=hint)
     rules: list[Ignored] = []
     for document in loaded.documents:
         try:

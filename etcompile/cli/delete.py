@@ -93,7 +93,12 @@ def command(ctx: click.Context, given: DeleteOptions) -> None:
         except ImpossibleError as error:
             result = error.result
         if compilation is not None and talks(given):
-            loose = [one for group in compilation.groups if not group.name for one in group.objects]
+            loose = [
+                loose_object
+                for group in compilation.groups
+                if not group.name
+                for loose_object in group.objects
+            ]
             for value in loose:
                 click.echo(f"kept: {reference(value)} (it belongs to no job)", err=True)
         session.leave(result.code, result.diagnostics)

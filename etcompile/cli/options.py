@@ -342,9 +342,11 @@ def tell(diagnostics: Sequence[Diagnostic], given: TalkOptions, *, are_data: boo
     form = given.form
     diagnostics = _marked(diagnostics, given.ignore)
     if given.quiet and not given.strict:
-        diagnostics = [one for one in diagnostics if one.severity is Severity.ERROR]
+        diagnostics = [
+            diagnostic for diagnostic in diagnostics if diagnostic.severity is Severity.ERROR
+        ]
     if form not in SUPPRESSION_FORMS:
-        diagnostics = [one for one in diagnostics if one.suppressed is None]
+        diagnostics = [diagnostic for diagnostic in diagnostics if diagnostic.suppressed is None]
     if form == "text" and not diagnostics:
         return
     from etcompile.diagnostics.output import Audience, render, repository
@@ -386,7 +388,7 @@ def refuses(diagnostics: Sequence[Diagnostic], given: TalkOptions) -> bool:
     """Whether the run is refused: for an error, or under `--strict` for any that is told."""
     if has_errors(diagnostics) or not given.strict:
         return has_errors(diagnostics)
-    return any(one.suppressed is None for one in _marked(diagnostics, given.ignore))
+    return any(diagnostic.suppressed is None for diagnostic in _marked(diagnostics, given.ignore))
 
 
 def _marked(diagnostics: Sequence[Diagnostic], ignored: Sequence[str]) -> list[Diagnostic]:

@@ -28,15 +28,19 @@ def published() -> dict[str, dict[str, Any]]:
     for path in _paths():
         schema = bundled_schema(path)
         found[schema["$id"].removeprefix(BASE)] = schema
-    kinds = {name: one for name, one in found.items() if "apiVersion" in one.get("properties", {})}
+    kinds = {
+        name: document
+        for name, document in found.items()
+        if "apiVersion" in document.get("properties", {})
+    }
     return {**found, ALL: _all(kinds), CATALOG: _catalog(found)}
 
 
 def texts() -> dict[str, str]:
     """The same as texts."""
     return {
-        name: json.dumps(one, indent=2, ensure_ascii=False) + "\n"
-        for name, one in sorted(published().items())
+        name: json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+        for name, schema in sorted(published().items())
     }
 
 
@@ -87,7 +91,7 @@ def _inlined(name: str, schema: dict[str, Any]) -> dict[str, Any]:
                 else moved(inner)
                 for key, inner in value.items()
             }
-        return [moved(one) for one in value] if isinstance(value, list) else value
+        return [moved(item) for item in value] if isinstance(value, list) else value
 
     inlined: dict[str, Any] = moved(
         {k: v for k, v in schema.items() if k not in ("$id", "$schema")}

@@ -174,7 +174,7 @@ def _rollout(ctx: click.Context, made: "Proposal") -> click.Context:
     files = [*made.files, *([str(made.path)] if made.path else [])]
     from etcompile.cli.apply import command as target
 
-    known = {one.name: one for one in target.params}
+    known = {param.name: param for param in target.params}
     # Without it a worker that the job no longer declares stays.
     words = ["--prune"] if made.go else []
     for option in ctx.command.params:
@@ -186,6 +186,6 @@ def _rollout(ctx: click.Context, made: "Proposal") -> click.Context:
         if option.is_flag:
             words.append(option.opts[-1])
             continue
-        for one in value if option.multiple else (value,):
-            words += [option.opts[-1], str(one)]
+        for word in value if option.multiple else (value,):
+            words += [option.opts[-1], str(word)]
     return target.make_context("apply", [*words, "--", *files], parent=ctx.parent)

@@ -54,9 +54,11 @@ def command(kind: str | None, output: Path | None, *, markdown: bool, every: boo
         if wanted in (name.lower(), f"etcompile.dev/v1alpha1/{name}".lower()):
             _print(schema)
             return
-    found = [one for one in frontends.kinds() if wanted in map(str.lower, _names(one))]
+    found = [
+        candidate for candidate in frontends.kinds() if wanted in map(str.lower, _names(candidate))
+    ]
     if len(found) != 1:
-        known = ", ".join(_shortest(one) for one in found or frontends.kinds())
+        known = ", ".join(_shortest(candidate) for candidate in found or frontends.kinds())
         near = did_you_mean(kind, [name for name, _ in names()])
         problem = f"'{kind}' is ambiguous" if found else f"'{kind}' is not known.{near}"
         joint = " Use one of" if near and not found else "; use one of"
@@ -69,7 +71,7 @@ def command(kind: str | None, output: Path | None, *, markdown: bool, every: boo
 
 def names() -> list[tuple[str, str]]:
     """What KIND may be, as shortly as it is clear, each with what it is."""
-    kinds = [(_shortest(one), one.summary) for one in frontends.kinds()]
+    kinds = [(_shortest(known_kind), known_kind.summary) for known_kind in frontends.kinds()]
     return [
         *kinds,
         ("Overlay", "what an environment changes"),
@@ -109,7 +111,7 @@ def _names(kind: frontends.Kind) -> tuple[str, ...]:
 
 def _shortest(kind: frontends.Kind) -> str:
     """The first of its names that no other kind has."""
-    others = {name for one in frontends.kinds() if one is not kind for name in _names(one)}
+    others = {name for other in frontends.kinds() if other is not kind for name in _names(other)}
     return next(name for name in _names(kind) if name not in others)
 
 

@@ -89,7 +89,7 @@ def _shown(found: "Seen", given: StatusOptions) -> None:
 
     jobs = found.statuses()
     if given.output == "json":
-        values = [documents.job_value(one) for one in jobs]
+        values = [documents.job_value(job_status) for job_status in jobs]
         value = values[0] if found.job and len(values) == 1 else {"jobs": values}
         write(json.dumps(value, indent=2) + "\n")
     elif jobs:
@@ -139,7 +139,9 @@ def _followed(cluster: "Cluster", found: "Seen", given: StatusOptions) -> None:
             if machine:
                 stamp = {"ts": at.isoformat(timespec="milliseconds")}
                 fields = ("job", "object", "was", "status", "reason")
-                write(json.dumps(stamp | {one: getattr(change, one) for one in fields}) + "\n")
+                write(
+                    json.dumps(stamp | {field: getattr(change, field) for field in fields}) + "\n"
+                )
             else:
                 write(f"{at.astimezone():%H:%M:%S} {printable(str(change))}\n")
         if reader_is_gone():

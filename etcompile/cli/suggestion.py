@@ -20,8 +20,8 @@ def did_you_mean(name: str, known: Collection[str]) -> str:
     """
     from etcompile.diagnostics.spelling import probably
 
-    near = probably(name.lower(), {one.lower() for one in known})
-    meant = next((one for one in known if one.lower() == near), None)
+    near = probably(name.lower(), {word.lower() for word in known})
+    meant = next((word for word in known if word.lower() == near), None)
     return f" Did you mean '{meant}'?" if meant else ""
 
 

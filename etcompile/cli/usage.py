@@ -61,7 +61,9 @@ class Command(click.Command):
                 break
             except click.NoSuchOption as error:
                 yield error
-                shorter = [one for one in left if one.partition("=")[0] != error.option_name]
+                shorter = [
+                    argument for argument in left if argument.partition("=")[0] != error.option_name
+                ]
                 if len(shorter) == len(left):
                     return
                 left, has_unknown = shorter, True

@@ -83,9 +83,9 @@ def by_option(
 ) -> Iterator[Diagnostic]:
     """The diagnostics; those that the option silences are marked."""
     silenced = frozenset(codes_of(ignored))
-    for one in diagnostics:
-        silent = one.code in silenced and one.severity is Severity.WARNING
-        yield structs.replace(one, suppressed="external") if silent else one
+    for diagnostic in diagnostics:
+        silent = diagnostic.code in silenced and diagnostic.severity is Severity.WARNING
+        yield structs.replace(diagnostic, suppressed="external") if silent else diagnostic
 
 
 def suppressed(
@@ -105,13 +105,15 @@ def suppressed(
     """
     wishes = {_key(comment, code) for comment in comments for code in comment.codes}
     used: set[_Key] = set()
-    marked = [_by_comment(one, wishes, used) for one in diagnostics]
-    more = [one for comment in comments for one in _problems(comment, used, whole=whole)]
-    marked += [_by_comment(one, wishes, used) for one in more]
+    marked = [_by_comment(diagnostic, wishes, used) for diagnostic in diagnostics]
+    more = [
+        complaint for comment in comments for complaint in _problems(comment, used, whole=whole)
+    ]
+    marked += [_by_comment(complaint, wishes, used) for complaint in more]
     marked = list(by_option(marked, ignored))
     return Suppressed(
-        told=tuple(one for one in marked if one.suppressed is None),
-        silenced=tuple(one for one in marked if one.suppressed is not None),
+        told=tuple(diagnostic for diagnostic in marked if diagnostic.suppressed is None),
+        silenced=tuple(diagnostic for diagnostic in marked if diagnostic.suppressed is not None),
     )
 
 
@@ -123,14 +125,17 @@ def _key(comment: IgnoreComment, code: str) -> _Key:
     return comment.location.file, comment.line, code.upper()
 
 
-def _by_comment(one: Diagnostic, wishes: Collection[_Key], used: set[_Key]) -> Diagnostic:
+def _by_comment(diagnostic: Diagnostic, wishes: Collection[_Key], used: set[_Key]) -> Diagnostic:
     """The diagnostic, marked if a comment silences it; all comments that do are used."""
-    if one.severity is not Severity.WARNING or one.location is None:
-        return one
-    keys = {(one.location.file, line, one.code) for line in (one.location.line, None)}
+    if diagnostic.severity is not Severity.WARNING or diagnostic.location is None:
+        return diagnostic
+    keys = {
+        (diagnostic.location.file, line, diagnostic.code)
+        for line in (diagnostic.location.line, None)
+    }
     found = keys.intersection(wishes)
     used |= found
-    return structs.replace(one, suppressed="inSource") if found else one
+    return structs.replace(diagnostic, suppressed="inSource") if found else diagnostic
 
 
 def _problems(

@@ -78,7 +78,7 @@ def _staged(groups: Sequence[Group], *, split: bool) -> dict[str, str]:
 
 
 def _of_stage(group: Group, stage: str) -> Group:
-    found = (one for one in group.objects if (wave(one) >= WAVE_PODS) is (stage == PODS))
+    found = (value for value in group.objects if (wave(value) >= WAVE_PODS) is (stage == PODS))
     return structs.replace(group, objects=tuple(found))
 
 

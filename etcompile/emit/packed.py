@@ -40,9 +40,9 @@ class Packed(Sequence[Manifest]):
     parts: tuple[_Part, ...]
 
     def __init__(self, manifests: Iterable[Manifest]) -> None:
-        placed = sorted(((place(one), one) for one in manifests), key=itemgetter(0))
+        placed = sorted(((place(manifest), manifest) for manifest in manifests), key=itemgetter(0))
         # By wave and kind: these come first in a place.
-        alike = itertools.groupby(placed, key=lambda one: one[0][:3])
+        alike = itertools.groupby(placed, key=lambda entry: entry[0][:3])
         self.parts = tuple(_part(list(found)) for _, found in alike)
 
     def __len__(self) -> int:
@@ -77,7 +77,7 @@ def merged(several: Iterable[Packed]) -> Iterator[Manifest]:
     Yields:
         Each object. Few are in memory at a time, unless names of many jobs interleave.
     """
-    parts = [part for one in several for part in one.parts]
+    parts = [part for sequence in several for part in sequence.parts]
     turn = {id(part): number for number, part in enumerate(parts)}
     for together in _overlapping(sorted(parts, key=itemgetter(0))):
         if len(together) == 1:
@@ -90,7 +90,7 @@ def merged(several: Iterable[Packed]) -> Iterator[Manifest]:
 
 def _part(placed: Sequence[tuple[Place, Manifest]]) -> _Part:
     # For JSON values, marshal is quicker than pickle and keeps what is shared shared, too.
-    data = marshal.dumps([one for _, one in placed])
+    data = marshal.dumps([manifest for _, manifest in placed])
     return _Part(placed[0][0], placed[-1][0], len(placed), data)
 
 
@@ -103,7 +103,7 @@ def _overlapping(parts: Iterable[_Part]) -> Iterator[list[_Part]]:
     """Parts sorted by their first place, those together that lie in the same stretch."""
     together: list[_Part] = []
     for part in parts:
-        if together and part.first > max(one.last for one in together):
+        if together and part.first > max(other.last for other in together):
             yield together
             together = []
         together.append(part)

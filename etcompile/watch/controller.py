@@ -345,7 +345,10 @@ class Watcher:
                 return None
             if seen.status is not None and self._is_newer(key, seen.status):
                 return None
-            if any(one.problem for one in seen.maps) or self._removed.get(key) == run.uid:
+            if (
+                any(config_map.problem for config_map in seen.maps)
+                or self._removed.get(key) == run.uid
+            ):
                 return None
             if (until := self._terminates_until(key, run)) is not None:
                 return until
@@ -360,12 +363,14 @@ class Watcher:
                 self._tell_of_record(key, seen.status, message)
             actions = decide(view, self._cluster.now())
             self._note(key, actions)
-            again = min((one.at for one in actions if isinstance(one, Requeue)), default=None)
+            again = min(
+                (action.at for action in actions if isinstance(action, Requeue)), default=None
+            )
             self._wishes.pop(key, None)
             if again is not None:
                 self._wishes[key] = again
             outcome = self._acting.act(case, actions)
-            if any(isinstance(one, RemoveJob) for one in actions):
+            if any(isinstance(action, RemoveJob) for action in actions):
                 self._removed[key] = run.uid
             if outcome == "nothing":
                 return again
@@ -430,7 +435,7 @@ class Watcher:
             watched_since=max(seen.since, self._synced_at),
             declared_at=seen.config.written if seen.config else None,
             timeouts=self._choices.timeouts,
-            heard={one.view.uid: one.heard for one in seen.pods.values() if one.heard},
+            heard={pod.view.uid: pod.heard for pod in seen.pods.values() if pod.heard},
             config_uid=run.uid,
             config_created=run.created,
             copied=not wants_copy(run, seen.status),
@@ -443,7 +448,7 @@ class Watcher:
         run, seen, config = case.run, case.seen, case.seen.config
         views = [pod.view for pod in seen.pods.values()]
         views += [gone.pod for gone in seen.gone.values()]
-        jobs = frozenset(one.view.uid for one in seen.batch.values())
+        jobs = frozenset(batch_job.view.uid for batch_job in seen.batch.values())
         owners = Owners(config.value["metadata"]["uid"] if config else "", jobs)
         found = {}
         for pod in views:
@@ -516,7 +521,7 @@ class Watcher:
             StoredJobError: there is not.
         """
         runs = [run] if beside is None else [run, beside]
-        replicas = sum(len(role.members) for one in runs for role in one.job.roles)
+        replicas = sum(len(role.members) for each in runs for role in each.job.roles)
         if not self._observations.has_room(key, replicas * REPLICA_BYTES):
             raise StoredJobError(f"the watcher has no room for its {replicas} replicas")
         return run
@@ -529,21 +534,25 @@ class Watcher:
             self._unread.pop(key, None)
             return
         told = {
-            (one.name, one.version): (one, "UnreadableJob", f"cannot be read: {one.problem}")
-            for one in seen.maps
-            if one.problem and one is not seen.config
+            (config_map.name, config_map.version): (
+                config_map,
+                "UnreadableJob",
+                f"cannot be read: {config_map.problem}",
+            )
+            for config_map in seen.maps
+            if config_map.problem and config_map is not seen.config
         }
-        for one in seen.strays.values():
+        for stray in seen.strays.values():
             message = (
                 f"ignored: it has the label {JOB_LABEL}={key[1]} and a {STORED_JOB}, but the "
                 f"ConfigMap of that job is {config_name(key[1])}"
             )
-            told[one.name, 0] = one, "IgnoredConfigMap", message
+            told[stray.name, 0] = stray, "IgnoredConfigMap", message
         for what in told.keys() - self._told.get(key, frozenset()):
-            one, reason, message = told[what]
+            config_map, reason, message = told[what]
             event = EmitEvent(reason, message, warning=True)
-            self._events.tell(key[0], event, one.value["metadata"], str(what[1]) + reason)
-            _log.warning("%s/%s: ConfigMap %s: %s", *key, one.name, message)
+            self._events.tell(key[0], event, config_map.value["metadata"], str(what[1]) + reason)
+            _log.warning("%s/%s: ConfigMap %s: %s", *key, config_map.name, message)
         if told:
             self._told[key] = frozenset(told)
         else:
@@ -666,7 +675,7 @@ class Watcher:
             self._terminating,
             self._removed,
         )
-        gone = {key for one in kept for key in [*one]} | {*self._over_quota}
+        gone = {key for keys in kept for key in [*keys]} | {*self._over_quota}
         for key in gone.union(self._observations.known()):
             self._queue.want(key)
 
@@ -747,4 +756,4 @@ def _of_this_job(seen: SeenJob) -> Mapping[str, Gone]:
     """
     metadata = seen.config.value["metadata"] if seen.config else {}
     declared = seconds(metadata.get("creationTimestamp")) or 0.0
-    return {name: one for name, one in seen.gone.items() if one.pod.created >= declared}
+    return {name: gone for name, gone in seen.gone.items() if gone.pod.created >= declared}

@@ -60,7 +60,7 @@ def decide(view: JobView, now: float) -> tuple[Action, ...]:
         return tuple(_in_order(actions))
     # What is written down is not decided again. So it is told of at once: the requests after it
     # may fail, and would take an Event that comes after them along.
-    told_first = sorted(_in_order(actions), key=lambda one: not isinstance(one, EmitEvent))
+    told_first = sorted(_in_order(actions), key=lambda action: not isinstance(action, EmitEvent))
     return (WriteStatus(record), *told_first)
 
 

@@ -155,15 +155,19 @@ class ActionExecutor:
         outcome: Outcome = "nothing"
         made = late = unrecorded = False
         problem: Exception | None = None
-        told = [one for one in actions if isinstance(one, EmitEvent)]
-        self.held.keep(case.key, {_what(case, one) for one in actions})
+        told = [action for action in actions if isinstance(action, EmitEvent)]
+        self.held.keep(case.key, {_what(case, action) for action in actions})
         for part, group in groupby(actions, key=_part):
-            these = [one for one in group if not self.held.holds(case.key, _what(case, one))]
+            these = [
+                action for action in group if not self.held.holds(case.key, _what(case, action))
+            ]
             if not these:
                 unrecorded = unrecorded or part == "record"
             elif part == "telling":
                 # What was not recorded is decided anew, and told of then.
-                self._tell(case, [one for one in these if not (unrecorded and one in told)])
+                self._tell(
+                    case, [action for action in these if not (unrecorded and action in told)]
+                )
             elif part == "pods" and unrecorded:
                 continue
             elif part == "lists" and made and self._hurry(case.key):
@@ -191,7 +195,7 @@ class ActionExecutor:
                 self._tried(case, action, partial(self._write_map, case, action))
             elif isinstance(action, RemoveJob):
                 self._remove_job(case)
-        about_pods = [one for one in actions if isinstance(one, PodAction)]
+        about_pods = [about_pod for about_pod in actions if isinstance(about_pod, PodAction)]
         if about_pods:
             self._on_pods(case, about_pods)
 
@@ -240,9 +244,9 @@ class ActionExecutor:
         since = self._cluster.now() - _JUST_MADE
         views = (pod.view for pod in seen.pods.values())
         made = {
-            one.name: one.uid
-            for one in views
-            if one.made_here and not one.deleting and one.created >= since
+            view.name: view.uid
+            for view in views
+            if view.made_here and not view.deleting and view.created >= since
         }
         if made and not self._is_declared(key):
             for name, uid in made.items():
@@ -254,7 +258,7 @@ class ActionExecutor:
         found = self._cluster.list(
             self._maps, key[0], labels=f"{JOB_LABEL}={key[1]}", metadata_only=True
         )
-        return f"{key[1]}-config" in {one["metadata"]["name"] for one in found.items}
+        return f"{key[1]}-config" in {item["metadata"]["name"] for item in found.items}
 
     def _remove_job(self, case: Case) -> None:
         """Deletes all that was made for a job, its own ConfigMap last, so that it can go on."""
@@ -290,7 +294,7 @@ class ActionExecutor:
                 self._write("delete", {"kind": kind}, unread)
             return
         found = self._cluster.list(resource, namespace, labels=labels, metadata_only=True)
-        for metadata in (one["metadata"] for one in found.items):
+        for metadata in (item["metadata"] for item in found.items):
             if metadata["name"] in names and not _is_kept(metadata):
                 name, uid = metadata["name"], metadata["uid"]
                 delete = partial(self._cluster.delete, resource, name, namespace, uid=uid)
@@ -367,10 +371,10 @@ class ActionExecutor:
         hopeless: dict[str, Exception] = {}
         todo = partial(self._unless_hopeless, case, made, hopeless)
         running = [self._beside.submit(todo, action) for action in actions]
-        problems = [one.exception() for one in running]
+        problems = [future.exception() for future in running]
         for role in hopeless:
-            alike = [one for one in actions if isinstance(one, CreatePod)]
-            names = [_what(case, one) for one in alike if role in (_EVERY, one.role)]
+            alike = [creation for creation in actions if isinstance(creation, CreatePod)]
+            names = [_what(case, creation) for creation in alike if role in (_EVERY, creation.role)]
             self.held.failed_alike(case.key, names)
         for problem in (*filter(None, problems), *hopeless.values()):
             raise problem

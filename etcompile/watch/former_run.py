@@ -46,7 +46,7 @@ def former_run(seen: SeenJob, run: StoredRun | None) -> str:
     record = read_record(seen.status.data)
     if record is None or (run is not None and record.run == run.spec_hash):
         return ""
-    pods = [one.view for one in seen.pods.values()]
+    pods = [pod.view for pod in seen.pods.values()]
     if run is not None and any(
         pod.spec_hash == run.spec_hash and _is_in_its_place(record, pod) for pod in pods
     ):
@@ -56,7 +56,7 @@ def former_run(seen: SeenJob, run: StoredRun | None) -> str:
 
 def _is_in_its_place(record: RunRecord, pod: PodView) -> bool:
     """Whether a Pod of another run has the place of one that the recorded run has had."""
-    if not any(one.seen for one in record.replicas.get(pod.role, {}).values()):
+    if not any(replica.seen for replica in record.replicas.get(pod.role, {}).values()):
         return True
     number = pod.index if pod.rank is None else pod.rank
     return record.replica((pod.role, number or 0)).seen
@@ -84,7 +84,7 @@ def copied(cluster: Cluster, seen: SeenJob, spec_hash: str) -> StoredRun:
     namespace = seen.status.value["metadata"]["namespace"]
     maps = cluster.resource("v1", "ConfigMap")
     found = cluster.list(maps, namespace, fields=f"metadata.name={seen.status.name}").items
-    texts: list[Any] = [(one.get("data") or {}).get(RUN) for one in found]
+    texts: list[Any] = [(copy.get("data") or {}).get(RUN) for copy in found]
     if not texts or not isinstance(texts[0], str) or len(texts[0]) > LARGEST_COPY:
         raise StoredJobError("no copy of it was kept")
     value: Mapping[str, Any] = {**seen.config.value, "data": {STORED_JOB: texts[0]}}

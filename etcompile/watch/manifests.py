@@ -150,9 +150,9 @@ def _policy(installation: Installation) -> list[LiveObject]:
 def _rights(installation: Installation) -> list[LiveObject]:
     if installation.namespaces is not None:
         return [
-            one
+            right
             for namespace in installation.namespaces
-            for one in _role(namespace, installation.rules, NAME, account_in=installation.home)
+            for right in _role(namespace, installation.rules, NAME, account_in=installation.home)
         ]
     return [
         {

@@ -43,7 +43,7 @@ def difference(
         written: The same as the job's author wrote it.
         patched: Whether overlays may have changed what was written.
     """
-    found = next((one for one in live if one.name == compiled.name), None)
+    found = next((container for container in live if container.name == compiled.name), None)
     if found is None:
         return f"it has no container {compiled.name}"
     if not f"/{_path(found.image)}".endswith(f"/{_path(compiled.image)}"):
@@ -76,7 +76,7 @@ def stranger(pod: PodView, job: Job, owners: Owners, declared: Mapping[str, Role
         return "another controller has made it"
     if pod.name in declared:
         return "" if declared[pod.name].name == pod.role else "its name is that of another role"
-    places = {one.place for one in role.members} | {one.index for one in role.members}
+    places = {member.place for member in role.members} | {member.index for member in role.members}
     claims = {pod.index, pod.rank} - {None}
     if role.relaunch is not None and claims & places and pod.owner != owners.config:
         return "the watcher has not made it, and the job does not declare it"
@@ -89,7 +89,7 @@ def declared_names(job: Job) -> dict[str, Role]:
     Args:
         job: The job.
     """
-    return {role.pod_name(one): role for role in job.roles for one in role.members}
+    return {role.pod_name(member): role for role in job.roles for member in role.members}
 
 
 def _path(image: str) -> str:

@@ -156,7 +156,9 @@ class StoredRun:
         if role is None or not made:
             return ""
         [(_, compiled)] = made
-        main = next(one for one in ran(compiled["spec"]) if one.name == role.template.main)
+        main = next(
+            container for container in ran(compiled["spec"]) if container.name == role.template.main
+        )
         patched = bool(self._edits)
         written = role.template.main_container
         return ownership.difference(pod.ran, main, written, patched=patched)
@@ -194,7 +196,11 @@ class StoredRun:
             The Pod; None if the job has no such replica.
         """
         found = self.job.role(role)
-        member = next((one for one in found.members if one.index == index), None) if found else None
+        member = (
+            next((candidate for candidate in found.members if candidate.index == index), None)
+            if found
+            else None
+        )
         if member is None:
             return None
         [pod] = pods(self._run, role, [member], self._edits)
@@ -213,7 +219,7 @@ class StoredRun:
             if value["kind"] not in ("Pod", "PersistentVolumeClaim"):
                 kind = value["apiVersion"], value["kind"]
                 found.setdefault(kind, set()).add(value["metadata"]["name"])
-        if made := {one["metadata"]["name"] for one in self.secrets()}:
+        if made := {secret["metadata"]["name"] for secret in self.secrets()}:
             found.setdefault(("v1", "Secret"), set()).update(made)
         return {kind: frozenset(names) for kind, names in found.items()}
 

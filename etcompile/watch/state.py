@@ -160,7 +160,7 @@ def pod_view(pod: Object) -> PodView:
         due=seconds(metadata.get("deletionTimestamp")) or 0.0,
         reasons=tuple(_reasons(pod)),
         half_deleted=pods.is_half_deleted(pod),
-        controller=next((str(one.get("uid")) for one in owners if one.get("controller")), ""),
+        controller=next((str(owner.get("uid")) for owner in owners if owner.get("controller")), ""),
         owner=str(owners[0].get("uid")) if owners else "",
         ran=ran(pod.get("spec") or {}) if phase in pods.ENDED else (),
         refused=pods.is_refused(pod),
@@ -190,9 +190,9 @@ def _told(reason: str, message: str | None) -> Waiting:
 def _is_made_here(metadata: Mapping[str, Any]) -> bool:
     """Whether it was a watcher that created a Pod: who does owns its containers."""
     return any(
-        "f:containers" in (one.get("fieldsV1") or {}).get("f:spec", ())
-        for one in metadata.get("managedFields") or ()
-        if one.get("manager") == WATCHER
+        "f:containers" in (entry.get("fieldsV1") or {}).get("f:spec", ())
+        for entry in metadata.get("managedFields") or ()
+        if entry.get("manager") == WATCHER
     )
 
 
@@ -203,8 +203,12 @@ def ran(spec: Mapping[str, Any]) -> Ran:
         spec: Its spec.
     """
     return tuple(
-        _ran(str(one["name"]), str(one.get("image") or ""), words(one)[-MOST_WORDS:])
-        for one in spec.get("containers") or ()
+        _ran(
+            str(container["name"]),
+            str(container.get("image") or ""),
+            words(container)[-MOST_WORDS:],
+        )
+        for container in spec.get("containers") or ()
     )
 
 
@@ -225,14 +229,14 @@ def _number(label: str) -> int | None:
 
 
 def _exits(pod: Object) -> Iterator[tuple[str, int]]:
-    for one in pods.containers(pod):
-        if ended := pods.terminated(one):
-            yield one["name"], ended.get("exitCode", 0)
+    for container in pods.containers(pod):
+        if ended := pods.terminated(container):
+            yield container["name"], ended.get("exitCode", 0)
 
 
 def _reasons(pod: Object) -> Iterator[str]:
-    for one in pods.containers(pod):
-        ended = pods.terminated(one)
+    for container in pods.containers(pod):
+        ended = pods.terminated(container)
         if ended.get("reason") not in (None, "Completed", "Error"):
             yield str(ended["reason"])
 
@@ -347,7 +351,8 @@ def hosts_annotations(hosts: HostsRecord) -> dict[str, str]:
         hosts: The live host lists.
     """
     anchors = ",".join(
-        f"{name}={one.until!r}{'=gone' if one.gone else ''}" for name, one in hosts.anchors.items()
+        f"{name}={anchor.until!r}{'=gone' if anchor.gone else ''}"
+        for name, anchor in hosts.anchors.items()
     )
     return {WRITTEN: repr(hosts.written), **({ANCHOR: anchors} if anchors else {})}
 

@@ -122,7 +122,11 @@ class SeenJob(Struct):
     @property
     def maps(self) -> list[SeenMap]:
         """The three ConfigMaps of the job, those that are there."""
-        return [one for one in (self.config, self.hosts, self.status) if one is not None]
+        return [
+            config_map
+            for config_map in (self.config, self.hosts, self.status)
+            if config_map is not None
+        ]
 
     @property
     def empty(self) -> bool:
@@ -244,7 +248,7 @@ class Store:
         with self._lock:
             seen = self._jobs.get(key)
             if seen is not None:
-                seen.gone = {name: one for name, one in seen.gone.items() if one.at > before}
+                seen.gone = {name: gone for name, gone in seen.gone.items() if gone.at > before}
 
     def saw_map(self, value: Object, *, gone: bool = False, answer: bool = False) -> None:
         """A ConfigMap as an event or an answer shows it.
@@ -533,7 +537,7 @@ def _slot(value: Object) -> str | None:
 
 def _written(value: Object) -> float | None:
     managers = value["metadata"].get("managedFields") or ()
-    return max(filter(None, (seconds(one.get("time")) for one in managers)), default=None)
+    return max(filter(None, (seconds(manager.get("time")) for manager in managers)), default=None)
 
 
 _COPY = "kubectl.kubernetes.io/last-applied-configuration"

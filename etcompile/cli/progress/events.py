@@ -60,12 +60,16 @@ class Events:
                 for step, reason in outcome.left
             ],
             notReady=[
-                {"object": _object(one.ref), "failed": one.failed, "reason": one.reason}
-                for one in outcome.unready
+                {"object": _object(waiting.ref), "failed": waiting.failed, "reason": waiting.reason}
+                for waiting in outcome.unready
             ],
             refused=[
-                {"object": _object(one.ref), "why": one.why, "reason": "; ".join(one.reasons)}
-                for one in outcome.refusals
+                {
+                    "object": _object(refusal.ref),
+                    "why": refusal.why,
+                    "reason": "; ".join(refusal.reasons),
+                }
+                for refusal in outcome.refusals
             ],
         )
 
@@ -74,9 +78,10 @@ class Events:
         if self._ended:
             return
         refused = [
-            {"code": one.code, "reason": one.message} | ({"hint": one.hint} if one.hint else {})
-            for one in diagnostics
-            if one.severity is Severity.ERROR
+            {"code": diagnostic.code, "reason": diagnostic.message}
+            | ({"hint": diagnostic.hint} if diagnostic.hint else {})
+            for diagnostic in diagnostics
+            if diagnostic.severity is Severity.ERROR
         ]
         self._write(
             "end",

@@ -89,9 +89,15 @@ class Lines:
         yield f"done: {_counted(outcome) or nothing}"
         left = [(step.ref, _what(step), reason) for step, reason in outcome.left]
         yield from self._listed("not done", left)
-        unready = sorted(outcome.unready, key=lambda one: (not one.failed, in_order(one.ref)))
-        yield from self._listed("not ready", [(one.ref, ("", ""), one.reason) for one in unready])
-        for job in dict.fromkeys(one.job for one in unready if one.over and one.job):
+        unready = sorted(
+            outcome.unready, key=lambda waiting: (not waiting.failed, in_order(waiting.ref))
+        )
+        yield from self._listed(
+            "not ready", [(waiting.ref, ("", ""), waiting.reason) for waiting in unready]
+        )
+        for job in dict.fromkeys(
+            waiting.job for waiting in unready if waiting.over and waiting.job
+        ):
             namespace, _, name = job.rpartition("/")
             yield f"to run it again: etcompile restart {name}" + (
                 f" -n {namespace}" if namespace else ""

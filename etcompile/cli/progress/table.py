@@ -102,8 +102,8 @@ class Table:
 
     def _drawn(self) -> Group:
         with self._lock:
-            rows = [one for one in self._rows.values() if one[0].status in _STYLES]
-            rows.sort(key=lambda one: (one[0].status != "failed", in_order(one[0].ref)))
+            rows = [row for row in self._rows.values() if row[0].status in _STYLES]
+            rows.sort(key=lambda row: (row[0].status != "failed", in_order(row[0].ref)))
             written, ready, note = len(self._written), self._ready, self._note
         room = max(3, self._console.height - _FRAME)
         longest = max(_NAME, self._console.width - _OTHERS)

@@ -22,8 +22,13 @@ _PROPERTY = {**_DATA, ":": "%3A", ",": "%2C"}
 
 def render(diagnostics: Sequence[Diagnostic], audience: Audience) -> str:
     """One command a line for each diagnostic, errors first; nothing if there are none."""
-    by_severity = [one for severity in Severity for one in diagnostics if one.severity is severity]
-    lines = [_annotation(one, audience) for one in by_severity]
+    by_severity = [
+        diagnostic
+        for severity in Severity
+        for diagnostic in diagnostics
+        if diagnostic.severity is severity
+    ]
+    lines = [_annotation(diagnostic, audience) for diagnostic in by_severity]
     if left := ", ".join(_left_out(diagnostics)):
         words = f"GitHub shows {_SHOWN} errors and {_SHOWN} warnings of a step"
         lines.append(_command("notice", {"title": "etcompile"}, f"{words}; in the log: {left}"))
@@ -51,7 +56,7 @@ def _region(place: Location, audience: Audience) -> dict[str, object]:
 
 def _left_out(diagnostics: Sequence[Diagnostic]) -> Iterator[str]:
     for severity in Severity:
-        left = sum(one.severity is severity for one in diagnostics) - _SHOWN
+        left = sum(diagnostic.severity is severity for diagnostic in diagnostics) - _SHOWN
         if left > 0:
             yield f"{left} more {severity.value}{'s' if left > 1 else ''}"
 

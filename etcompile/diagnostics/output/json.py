@@ -20,15 +20,16 @@ VERSION = 1
 
 def render(diagnostics: Sequence[Diagnostic], audience: Audience) -> str:  # noqa: ARG001
     """The diagnostics as a JSON document, in their order."""
-    told = [one for one in diagnostics if one.suppressed is None]
-    suppressed = [one for one in diagnostics if one.suppressed is not None]
+    told = [diagnostic for diagnostic in diagnostics if diagnostic.suppressed is None]
+    suppressed = [diagnostic for diagnostic in diagnostics if diagnostic.suppressed is not None]
     document = {
         "version": VERSION,
-        "diagnostics": [_entry(one) for one in told],
+        "diagnostics": [_entry(diagnostic) for diagnostic in told],
         "counts": {
-            severity.value: sum(one.severity is severity for one in told) for severity in Severity
+            severity.value: sum(diagnostic.severity is severity for diagnostic in told)
+            for severity in Severity
         },
-        "suppressed": [_entry(one) for one in suppressed],
+        "suppressed": [_entry(diagnostic) for diagnostic in suppressed],
     }
     return json.dumps(document, indent=2) + "\n"
 

@@ -31,10 +31,14 @@ _PLACES = re.compile(r"\b(line|column) \d+|:\d+:\d+\b")
 
 def render(diagnostics: Sequence[Diagnostic], audience: Audience) -> str:
     """The diagnostics as a SARIF log, in their order."""
-    used = sorted({one.code for one in diagnostics})
+    used = sorted({diagnostic.code for diagnostic in diagnostics})
     index = {code: number for number, code in enumerate(used)}
     # A notification has no word for what is suppressed.
-    homeless = [one for one in diagnostics if one.location is None and one.suppressed is None]
+    homeless = [
+        diagnostic
+        for diagnostic in diagnostics
+        if diagnostic.location is None and diagnostic.suppressed is None
+    ]
     run = {
         "tool": {
             "driver": {
@@ -50,7 +54,9 @@ def render(diagnostics: Sequence[Diagnostic], audience: Audience) -> str:
         "invocations": [
             {
                 "executionSuccessful": not has_errors(homeless),
-                "toolExecutionNotifications": [_notification(one, index) for one in homeless],
+                "toolExecutionNotifications": [
+                    _notification(diagnostic, index) for diagnostic in homeless
+                ],
             }
         ],
         "originalUriBaseIds": {_ROOT: {"description": {"text": "The root of the repository."}}},
@@ -83,25 +89,27 @@ def _results(
     diagnostics: Sequence[Diagnostic], index: dict[str, int], audience: Audience
 ) -> Iterator[dict[str, Any]]:
     seen: collections.Counter[str] = collections.Counter()
-    for one in diagnostics:
-        if one.location is None:
+    for diagnostic in diagnostics:
+        if diagnostic.location is None:
             continue
-        artifact = _artifact(audience.name(one.location.file))
-        told = "\n".join((one.code, artifact["uri"], _PLACES.sub("", well_formed(one.message))))
+        artifact = _artifact(audience.name(diagnostic.location.file))
+        told = "\n".join(
+            (diagnostic.code, artifact["uri"], _PLACES.sub("", well_formed(diagnostic.message)))
+        )
         digest = hashlib.sha256(told.encode()).hexdigest()[:32]
         seen[digest] += 1
         # SARIF 2.1.0, 3.27.23: a scanner closes what is suppressed, and opens nothing for it.
-        by = {"suppressions": [{"kind": one.suppressed}]} if one.suppressed else {}
+        by = {"suppressions": [{"kind": diagnostic.suppressed}]} if diagnostic.suppressed else {}
         yield {
-            "ruleId": one.code,
-            "ruleIndex": index[one.code],
-            "level": one.severity.value,
-            "message": _message(one),
+            "ruleId": diagnostic.code,
+            "ruleIndex": index[diagnostic.code],
+            "level": diagnostic.severity.value,
+            "message": _message(diagnostic),
             "locations": [
                 {
                     "physicalLocation": {
                         "artifactLocation": artifact,
-                        "region": _region(one.location),
+                        "region": _region(diagnostic.location),
                     }
                 }
             ],

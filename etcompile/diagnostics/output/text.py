@@ -26,7 +26,10 @@ def render(diagnostics: Sequence[Diagnostic], audience: Audience) -> str:
     if not diagnostics:
         return ""
     color = audience.color
-    parts = ["".join(f"{line}\n" for line in _lines(one, color=color)) for one in diagnostics]
+    parts = [
+        "".join(f"{line}\n" for line in _lines(diagnostic, color=color))
+        for diagnostic in diagnostics
+    ]
     return "\n".join([*parts, _summary(diagnostics, color=color) + "\n"])
 
 
@@ -64,7 +67,7 @@ def _snippet(place: Location, margin: int, bar: str, style: str, *, color: bool)
 def _summary(diagnostics: Sequence[Diagnostic], *, color: bool) -> str:
     counts = []
     for severity in Severity:
-        if number := sum(one.severity is severity for one in diagnostics):
+        if number := sum(diagnostic.severity is severity for diagnostic in diagnostics):
             words = f"{number} {severity.value}{'s' if number > 1 else ''}"
             counts.append(f"\x1b[{_STYLE[severity]}m{words}\x1b[0m" if color else words)
     return ", ".join(counts)

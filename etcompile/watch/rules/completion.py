@@ -113,9 +113,9 @@ def next_look(states: ReplicaStates, record: RunRecord, now: float) -> Iterator[
         if now < due:
             yield Requeue(due)
     timeouts = states.placement.view.timeouts
-    for one in states.those("lost"):
-        if one.since and not one.returns and one.place.role.vital:
-            yield Requeue(one.since + timeouts.verdict)
+    for loss in states.those("lost"):
+        if loss.since and not loss.returns and loss.place.role.vital:
+            yield Requeue(loss.since + timeouts.verdict)
 
 
 def _end(states: ReplicaStates, record: RunRecord, now: float) -> End | None:
@@ -162,15 +162,15 @@ def _success(states: ReplicaStates, complete: Completion) -> str:
 
 def _deciding(states: ReplicaStates) -> list[Replica]:
     deciding = states.placement.job.run.success.roles
-    return [one for one in states.replicas if one.place.role.name in deciding]
+    return [replica for replica in states.replicas if replica.place.role.name in deciding]
 
 
 def _completion(states: ReplicaStates) -> Completion:
     """What the replicas that decide come to, by what was decided about each."""
     outcomes: dict[State, Outcome] = {"done": "done", "left": "out"}
     deciders = [
-        Decider(one.place.name, one.place.number == 0, outcomes.get(one.state, "open"))
-        for one in _deciding(states)
+        Decider(replica.place.name, replica.place.number == 0, outcomes.get(replica.state, "open"))
+        for replica in _deciding(states)
     ]
     return completion(states.placement.job.run.success, deciders)
 
@@ -188,22 +188,22 @@ def _deadline(states: ReplicaStates, record: RunRecord) -> float | None:
 def _is_late(states: ReplicaStates) -> bool:
     """Whether a Pod's own clock was faster: it has the deadline of the job."""
     return any(
-        one.last is not None and one.last.reason == "DeadlineExceeded"
-        for one in states.those("lost")
-        if one.place.role.deadline is not None
-        and "activeDeadlineSeconds" not in one.place.role.template.spec
+        loss.last is not None and loss.last.reason == "DeadlineExceeded"
+        for loss in states.those("lost")
+        if loss.place.role.deadline is not None
+        and "activeDeadlineSeconds" not in loss.place.role.template.spec
     )
 
 
 def _fatal(states: ReplicaStates, record: RunRecord, now: float) -> Replica | None:
     """The loss that the run cannot get over."""
     timeouts = states.placement.view.timeouts.verdict
-    for one in states.new_losses(now, timeouts):
-        role = one.place.role
-        if role.vital and not (one.returns and _may_return(states, record, one)):
-            if is_spared(states, one):
+    for loss in states.new_losses(now, timeouts):
+        role = loss.place.role
+        if role.vital and not (loss.returns and _may_return(states, record, loss)):
+            if is_spared(states, loss):
                 continue
-            return one
+            return loss
     return None
 
 
@@ -220,9 +220,9 @@ def is_spared(states: ReplicaStates, loss: Replica) -> bool:
     if success.least is None or loss.place.role.name not in success.roles:
         return False
     remaining = [
-        one
-        for one in _deciding(states)
-        if one.state != "left" and (one.state != "lost" or one.returns)
+        other
+        for other in _deciding(states)
+        if other.state != "left" and (other.state != "lost" or other.returns)
     ]
     return len(remaining) >= success.least
 
@@ -233,9 +233,10 @@ def _worn_out(states: ReplicaStates, record: RunRecord, losses: list[Replica]) -
         if role.relaunch is None or role.relaunch.budget is None:
             continue
         new = [
-            one
-            for one in losses
-            if one.place.role.name == role.name and spends_budget(one.cause or "failed", one.last)
+            lost
+            for lost in losses
+            if lost.place.role.name == role.name
+            and spends_budget(lost.cause or "failed", lost.last)
         ]
         failures = record.failures.get(role.name, 0) + len(new)
         if new and failures > role.relaunch.budget:
@@ -250,8 +251,8 @@ def _waited(states: ReplicaStates, now: float) -> End | None:
     for role, rules, due in _waiting(states):
         if now < due:
             continue
-        others = [one for one in states.replicas if one.place.role is role]
-        running = sum(one.place.pod is not None and one.place.pod.ready for one in others)
+        others = [other for other in states.replicas if other.place.role is role]
+        running = sum(other.place.pod is not None and other.place.pod.ready for other in others)
         least = role.bounds.minimum if role.bounds else len(role.members)
         if rules.tolerance == "any" or running < least:
             message = f"a Pod of {role.name} did not start within {rules.pending} s"
@@ -266,12 +267,12 @@ def _waiting(states: ReplicaStates) -> Iterator[tuple[Role, Relaunch, float]]:
     """
     if states.placement.view.settings.gang != "none":
         return
-    for one in states.those("there"):
-        pod, rules = one.place.pod, one.place.role.relaunch
+    for replica in states.those("there"):
+        pod, rules = replica.place.pod, replica.place.role.relaunch
         if rules is None or rules.pending is None or rules.tolerance == "never":
             continue
         if pod is not None and pod.phase == "Pending" and not pod.deleting:
-            yield one.place.role, rules, pod.created + rules.pending
+            yield replica.place.role, rules, pod.created + rules.pending
 
 
 def _may_return(states: ReplicaStates, record: RunRecord, loss: Replica) -> bool:
@@ -296,10 +297,10 @@ def _is_exceeded(states: ReplicaStates, record: RunRecord, losses: Sequence[Repl
     if limit is None:
         return False
     roles = [role.name for role in states.placement.job.roles if counts_failures(role)]
-    new = [one for one in losses if one.is_failure and counts_failures(one.place.role)]
+    new = [loss for loss in losses if loss.is_failure and counts_failures(loss.place.role)]
     failures = sum(record.replaced.get(role, 0) for role in roles)
     failures += min(len(new), 1) if states.placement.job.run.together else len(new)
-    in_place = record.lost_restarts + sum(one.restarts for one in states.replicas)
+    in_place = record.lost_restarts + sum(replica.restarts for replica in states.replicas)
     # Restarts in place: as many as the limit, but for a limit of 0 (reference 5.4, a). Pods that
     # failed: more than the limit (b).
     return in_place >= max(limit, 1) or (failures > 0 and in_place + failures > limit)

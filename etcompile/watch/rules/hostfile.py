@@ -55,22 +55,22 @@ class _Lists(Struct, frozen=True):
     def seeds(self) -> _Names:
         """The names that the lists from Git have."""
         return {
-            one.key: tuple(
+            host_list.key: tuple(
                 role.host_name(member) + first
-                for first in self.forms(one)[:1]
-                for role in self.roles(one)
+                for first in self.forms(host_list)[:1]
+                for role in self.roles(host_list)
                 for member in role.members
             )
-            for one in self.lists
+            for host_list in self.lists
         }
 
-    def forms(self, one: HostList) -> tuple[str, ...]:
+    def forms(self, host_list: HostList) -> tuple[str, ...]:
         """What may follow the bare names in a list."""
-        return host_names(self.job, one, self.settings, "")
+        return host_names(self.job, host_list, self.settings, "")
 
-    def roles(self, one: HostList) -> list[Role]:
+    def roles(self, host_list: HostList) -> list[Role]:
         """The roles of a list."""
-        return [role for name in one.roles if (role := self.job.role(name))]
+        return [role for name in host_list.roles if (role := self.job.role(name))]
 
 
 def listed(states: ReplicaStates, record: RunRecord, now: float) -> Iterator[Action]:
@@ -82,7 +82,7 @@ def listed(states: ReplicaStates, record: RunRecord, now: float) -> Iterator[Act
         now: The time.
     """
     placement = states.placement
-    if not any(one.live for one in placement.job.host_lists):
+    if not any(host_list.live for host_list in placement.job.host_lists):
         return
     lists = _lists(states, record)
     before = placement.view.hosts
@@ -129,14 +129,14 @@ def _digest(lists: tuple[tuple[str, str], ...]) -> str:
 def _lists(states: ReplicaStates, record: RunRecord) -> _Lists:
     view = states.placement.view
     job = structs.replace(view.job, namespace=view.namespace)
-    live = tuple(one for one in job.host_lists if one.live)
+    live = tuple(host_list for host_list in job.host_lists if host_list.live)
     lists = _Lists(job, live, {}, view.settings)
     ready = _ready(states)
     names: dict[str, tuple[str, ...]] = {}
-    for one in live:
-        forms = lists.forms(one)
-        hosts = [found for role in lists.roles(one) for found in ready.get(role.name, ())]
-        names[one.key] = tuple(
+    for host_list in live:
+        forms = lists.forms(host_list)
+        hosts = [found for role in lists.roles(host_list) for found in ready.get(role.name, ())]
+        names[host_list.key] = tuple(
             host + forms[record.replica(key).host_form % len(forms)] for host, key in hosts
         )
     return structs.replace(lists, ready=names)
@@ -145,8 +145,8 @@ def _lists(states: ReplicaStates, record: RunRecord) -> _Lists:
 def _ready(states: ReplicaStates) -> dict[str, list[tuple[str, ReplicaKey]]]:
     """Of each role, the bare names and keys of the replicas that are Ready and stay."""
     found: dict[str, list[tuple[str, ReplicaKey]]] = {}
-    for one in states.those("there"):
-        pod, place = one.place.pod, one.place
+    for replica in states.those("there"):
+        pod, place = replica.place.pod, replica.place
         if pod is not None and pod.ready and not pod.deleting and not pod.ended:
             stem = place.role.stem
             host = stem if place.index is None else f"{stem}-{place.index}"
@@ -164,8 +164,8 @@ def _is_ready(role: Role, placement: Placement) -> bool:
 def _is_whole(lists: _Lists) -> bool:
     """Whether all are there that the lists from Git name."""
     return all(
-        len(lists.ready[one.key]) == sum(len(role.members) for role in lists.roles(one))
-        for one in lists.lists
+        len(lists.ready[host_list.key]) == sum(len(role.members) for role in lists.roles(host_list))
+        for host_list in lists.lists
     )
 
 
@@ -194,7 +194,7 @@ def _next(placement: Placement, lists: _Lists, now: float) -> tuple[HostsRecord,
     if placement.readers:
         until = now + view.timeouts.overlap
         known = before.anchors if before else {}
-        anchors = {name: one for name, one in known.items() if now < one.until <= until}
+        anchors = {name: anchor for name, anchor in known.items() if now < anchor.until <= until}
         names = _with(anchors, ready, old)
         if names != old:
             # Who has just read the old lists may read the new ones as late as that.
@@ -206,8 +206,10 @@ def _next(placement: Placement, lists: _Lists, now: float) -> tuple[HostsRecord,
     again = min((anchors[name].until for name in kept), default=None)
     if before is not None and names == old:
         return before, again
-    data = {one.key: _text(lists, one, names[one.key]) for one in lists.lists}
-    held = {name: Anchor(one.until, gone=name in kept) for name, one in anchors.items()}
+    data = {
+        host_list.key: _text(lists, host_list, names[host_list.key]) for host_list in lists.lists
+    }
+    held = {name: Anchor(anchor.until, gone=name in kept) for name, anchor in anchors.items()}
     return HostsRecord(data, now, held), again
 
 
@@ -221,7 +223,7 @@ def _anchor(
     there = frozenset(ready)
     found = next((name for name in old if name in there), None)
     if found is None and not any(name in anchors and anchors[name].until >= until for name in old):
-        found = next((one for one in old if one not in anchors or not anchors[one].gone), None)
+        found = next((name for name in old if name not in anchors or not anchors[name].gone), None)
     if found is not None:
         anchors[found] = Anchor(until)
 
@@ -230,7 +232,7 @@ def _with(anchors: Mapping[str, Anchor], ready: _Names, old: _Names) -> _Names:
     """The names of the lists, with the anchors that were in them."""
     found = {}
     for key, names in ready.items():
-        more = [one for one in anchors if one not in names and one in old.get(key, ())]
+        more = [anchor for anchor in anchors if anchor not in names and anchor in old.get(key, ())]
         found[key] = tuple(sorted((*names, *more), key=_natural)) if more else names
     return found
 
@@ -242,8 +244,8 @@ def _natural(name: str) -> list[tuple[int, str]]:
     ]
 
 
-def _text(lists: _Lists, one: HostList, names: tuple[str, ...]) -> str:
-    return "".join(host_line(lists.job, one, name) for name in names)
+def _text(lists: _Lists, host_list: HostList, names: tuple[str, ...]) -> str:
+    return "".join(host_line(lists.job, host_list, name) for name in names)
 
 
 def _names(lines: str) -> tuple[str, ...]:
@@ -291,13 +293,16 @@ def renamed(states: ReplicaStates, record: RunRecord, now: float) -> RunRecord:
     readers = placement.readers
     if not losses or not readers or not _never_forgives(placement.job):
         return record
-    listed = {name for one in placement.job.host_lists if one.live for name in one.roles}
-    lost = [one.place for one in losses if one.place.role.name in listed]
+    listed = {
+        name for host_list in placement.job.host_lists if host_list.live for name in host_list.roles
+    }
+    lost = [loss.place for loss in losses if loss.place.role.name in listed]
     if not lost:
         return record
-    written = {one.key: record.replica(one.key) for one in lost}
+    written = {place.key: record.replica(place.key) for place in lost}
     renamed = {
-        key: structs.replace(one, host_form=one.host_form + 1) for key, one in written.items()
+        key: structs.replace(replica, host_form=replica.host_form + 1)
+        for key, replica in written.items()
     }
     return structs.replace(record.with_replicas(renamed), launcher=readers[0].uid)
 

@@ -171,8 +171,8 @@ def worth_writing(before: RunRecord | None, record: RunRecord, *, quiet: bool) -
 
 def _but_seen(record: RunRecord) -> dict[ReplicaKey, ReplicaRecord]:
     """What else is written down of replicas than that they were seen."""
-    found = {key: structs.replace(one, seen=False) for key, one in record.every_replica()}
-    return {key: one for key, one in found.items() if one != NOTHING}
+    found = {key: structs.replace(replica, seen=False) for key, replica in record.every_replica()}
+    return {key: replica for key, replica in found.items() if replica != NOTHING}
 
 
 def _is_done(place: Place, pod: PodView, written: ReplicaRecord) -> bool:
@@ -202,7 +202,7 @@ def _first_names(placement: Placement, record: RunRecord) -> RunRecord:
     readers = placement.readers
     if not readers or any(pod.uid == record.launcher for pod in readers):
         return record
-    first = {key: structs.replace(one, host_form=0) for key, one in record.every_replica()}
+    first = {key: structs.replace(replica, host_form=0) for key, replica in record.every_replica()}
     return structs.replace(record.with_replicas(first), launcher="")
 
 
@@ -234,8 +234,8 @@ def held_up(states: ReplicaStates, record: RunRecord, now: float) -> Decision:
     newest = max((pod.created for pod in placement.of_this_run), default=record.started)
     due = newest + placement.view.timeouts.start
     waiting = [] if _is_at_work(placement) else _waiting(states)
-    sure = [one for one in waiting if one[1].reason not in _BY_THE_SCHEDULER]
-    missing = [] if again else [one.place for one in states.those("awaited")]
+    sure = [pod for pod in waiting if pod[1].reason not in _BY_THE_SCHEDULER]
+    missing = [] if again else [replica.place for replica in states.those("awaited")]
     patient = placement.view.settings.gang != "none"
     if sure:
         reason, message = _words(sure)
@@ -260,9 +260,9 @@ def held_up(states: ReplicaStates, record: RunRecord, now: float) -> Decision:
 def _waiting(states: ReplicaStates) -> list[tuple[str, Waiting]]:
     """Each Pod that cannot start, and what keeps it."""
     found = [
-        (one.place.pod.name, one.place.pod.waiting)
-        for one in states.those("there", "returning")
-        if one.place.pod is not None and one.place.pod.waiting
+        (replica.place.pod.name, replica.place.pod.waiting)
+        for replica in states.those("there", "returning")
+        if replica.place.pod is not None and replica.place.pod.waiting
     ]
     return [*found, *((pod.name, pod.waiting) for pod in states.placement.batch if pod.waiting)]
 
@@ -312,7 +312,7 @@ def resumed(record: RunRecord) -> Decision:
 
 
 def _suspended(placement: Placement, record: RunRecord, removed: Sequence[DeletePod]) -> RunRecord:
-    going = {one.uid for one in removed}
+    going = {deletion.uid for deletion in removed}
     going.update(pod.uid for pod in placement.of_this_run if pod.deleting)
     going.update(place.gone.pod.uid for place in placement.places if place.gone is not None)
     dismissed = {*record.gang} if record.phase == "Suspended" else going
@@ -384,7 +384,7 @@ def superseded(view: JobView, decision: Decision, now: float) -> Decision:
     due = (view.declared_at or 0.0) + view.timeouts.verdict
     if now < due:
         actions: list[Action] = [
-            one for one in decision.actions if not isinstance(one, CreatePod | ReplacePod)
+            action for action in decision.actions if not isinstance(action, CreatePod | ReplacePod)
         ]
         return Decision(decision.record, (*actions, Requeue(due)))
     reason, message = ANOTHER_RUN, _ANOTHER_RUN

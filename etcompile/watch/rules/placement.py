@@ -52,7 +52,7 @@ class Place(Struct, frozen=True, gc=False):
     @property
     def declared_member(self) -> Member:
         """The replica that the job declares for its rank."""
-        return next(one for one in self.role.members if (one.place or 0) == self.number)
+        return next(member for member in self.role.members if (member.place or 0) == self.number)
 
 
 class Placement(Struct, frozen=True):
@@ -150,21 +150,21 @@ def _astray(view: JobView, own: Iterable[PodView]) -> Iterator[PodView]:
 
 def _ranked(view: JobView, role: Role, own: Iterable[PodView]) -> Iterator[Place]:
     """The ranks of a role in which others follow who is lost."""
-    for one in holders(role, own, view.own_record or RunRecord(view.spec_hash)):
-        name = role.pod_name(one.member)
+    for held in holders(role, own, view.own_record or RunRecord(view.spec_hash)):
+        name = role.pod_name(held.member)
         pod, last = view.pods.get(name), view.gone.get(name)
-        ours = pod if pod is not None and one.has(pod) else None
+        ours = pod if pod is not None and held.has(pod) else None
         yield Place(
             role,
-            one.member.index,
-            one.key,
+            held.member.index,
+            held.key,
             name,
             ours,
             last if pod is None and last and last.pod.spec_hash == view.spec_hash else None,
             taken=pod is not None and ours is None,
-            rank=one.rank,
-            follower=None if one.declared else one.member,
-            others=one.others,
+            rank=held.rank,
+            follower=None if held.declared else held.member,
+            others=held.others,
         )
 
 

@@ -67,7 +67,7 @@ class ReplicaStates(Struct, frozen=True):
 
     def those(self, *states: State) -> list[Replica]:
         """The replicas in any of these states."""
-        return [one for one in self.replicas if one.state in states]
+        return [replica for replica in self.replicas if replica.state in states]
 
     def new_losses(self, now: float, after: float | None = None) -> list[Replica]:
         """The losses about which something is to be decided.
@@ -77,11 +77,11 @@ class ReplicaStates(Struct, frozen=True):
             after: Seconds until one whose Pod has vanished counts; `Timeouts.settle` if None.
         """
         wait = self.placement.view.timeouts.settle if after is None else after
-        return [one for one in self.those("lost") if not one.since or now >= one.since + wait]
+        return [loss for loss in self.those("lost") if not loss.since or now >= loss.since + wait]
 
     def new_returns(self, now: float) -> list[Replica]:
         """Those of them that bring a replica back."""
-        return [one for one in self.new_losses(now) if one.returns]
+        return [loss for loss in self.new_losses(now) if loss.returns]
 
 
 def states(placement: Placement, record: RunRecord) -> ReplicaStates:
@@ -260,8 +260,8 @@ def logs_to_read(states: ReplicaStates, now: float) -> Iterator[Action]:
         now: The time.
     """
     heard = states.placement.view.heard
-    for one in states.those("there"):
-        pod, role = one.place.pod, one.place.role
+    for replica in states.those("there"):
+        pod, role = replica.place.pod, replica.place.role
         if pod is None or not _can_hang(role, pod):
             continue
         known = heard.get(pod.uid)
@@ -273,7 +273,7 @@ def logs_to_read(states: ReplicaStates, now: float) -> Iterator[Action]:
         else:
             yield ReadLog(pod.name, pod.uid, role.template.main)
             yield Requeue(now + _AGAIN)
-    for one in states.those("left"):
-        pod = one.place.pod
-        if pod is not None and one.place.role.relaunch and not pod.ended and not pod.ending:
+    for replica in states.those("left"):
+        pod = replica.place.pod
+        if pod is not None and replica.place.role.relaunch and not pod.ended and not pod.ending:
             yield EndPod(pod.name, pod.uid, "Stuck")

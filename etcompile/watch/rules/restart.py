@@ -62,26 +62,26 @@ def replaced(states: ReplicaStates, record: RunRecord, now: float) -> Decision:
     lost_restarts = record.lost_restarts
     done: list[Action] = []
     told: list[Action] = []
-    for one in states.those("lost"):
-        if one.since and now < one.since + timeouts.settle:
-            done.append(Requeue(one.since + timeouts.settle))
+    for loss in states.those("lost"):
+        if loss.since and now < loss.since + timeouts.settle:
+            done.append(Requeue(loss.since + timeouts.settle))
             continue
-        key, role = one.place.key, one.place.role
-        if not one.returns and role.vital and not is_spared(states, one):
+        key, role = loss.place.key, loss.place.role
+        if not loss.returns and role.vital and not is_spared(states, loss):
             continue  # the run fails for it, or Git brings it back in time
-        written = _decided(record.replica(key), one, now, timeouts)
+        written = _decided(record.replica(key), loss, now, timeouts)
         if role.relaunch is not None:
-            record, written = _followed(states, one, record, written)
+            record, written = _followed(states, loss, record, written)
         changed[key] = written
-        told.append(_told(one, written, timeouts))
-        if not one.returns:
+        told.append(_told(loss, written, timeouts))
+        if not loss.returns:
             continue
-        lost_restarts += counted_restarts(role, one.last)
-        if one.is_failure:
+        lost_restarts += counted_restarts(role, loss.last)
+        if loss.is_failure:
             counted[role.name] = counted.get(role.name, 0) + 1
-        done += _brought_back(one, written, now, timeouts)
-    for one in states.those("returning"):
-        done += _brought_back(one, record.replica(one.place.key), now, timeouts)
+        done += _brought_back(loss, written, now, timeouts)
+    for replica in states.those("returning"):
+        done += _brought_back(replica, record.replica(replica.place.key), now, timeouts)
     done += _let_go(states)
     record = record.with_replicas(changed)
     made = structs.replace(record, replaced=counted, lost_restarts=lost_restarts)
@@ -122,14 +122,14 @@ def _followed(
 
 
 def _brought_back(
-    one: Replica, written: ReplicaRecord, now: float, timeouts: Timeouts
+    replica: Replica, written: ReplicaRecord, now: float, timeouts: Timeouts
 ) -> Iterator[Action]:
-    place, pod = one.place, one.place.pod
+    place, pod = replica.place, replica.place.pod
     if place.declared:
-        yield from _renamed(one, written, now, timeouts)
+        yield from _renamed(replica, written, now, timeouts)
         return
     if place.role.relaunch is not None:
-        yield from _follower(one, written, now, timeouts)
+        yield from _follower(replica, written, now, timeouts)
         return
     due = _due(written, timeouts)
     if place.taken or (pod is not None and pod.deleting):
@@ -137,7 +137,7 @@ def _brought_back(
     if now < due:
         yield Requeue(due)
         return
-    reason = one.cause or "returning"
+    reason = replica.cause or "returning"
     if pod is None:
         yield CreatePod(place.name, place.role.name, place.index, reason)
     else:
@@ -145,18 +145,18 @@ def _brought_back(
 
 
 def _renamed(
-    one: Replica, written: ReplicaRecord, now: float, timeouts: Timeouts
+    replica: Replica, written: ReplicaRecord, now: float, timeouts: Timeouts
 ) -> Iterator[Action]:
     """Another Pod of a replica, under another name, beside the one before."""
-    place = one.place
+    place = replica.place
     name = attempt_name(place.declared, written.attempt)
     if place.taken or (place.pod is not None and place.pod.name == name):
         return
     if now < (due := _due(written, timeouts)):
         yield Requeue(due)
         return
-    reason = one.cause or "returning"
-    lost = place.name if one.last is not None else ""
+    reason = replica.cause or "returning"
+    lost = place.name if replica.last is not None else ""
     yield CreatePod(
         name, place.role.name, place.index, reason, lost=lost, renamed=written.attempt > 0
     )
@@ -169,9 +169,9 @@ def _let_go(states: ReplicaStates) -> Iterator[Action]:
     """
     placement = states.placement
     there = {
-        (one.place.role.name, one.place.index): one.place.pod
-        for one in states.replicas
-        if one.place.declared and one.place.pod is not None
+        (replica.place.role.name, replica.place.index): replica.place.pod
+        for replica in states.replicas
+        if replica.place.declared and replica.place.pod is not None
     }
     for pod in placement.kept:
         after = there.get((pod.role, pod.index))
@@ -181,9 +181,9 @@ def _let_go(states: ReplicaStates) -> Iterator[Action]:
 
 
 def _follower(
-    one: Replica, written: ReplicaRecord, now: float, timeouts: Timeouts
+    replica: Replica, written: ReplicaRecord, now: float, timeouts: Timeouts
 ) -> Iterator[Action]:
-    place, role = one.place, one.place.role
+    place, role = replica.place, replica.place.role
     rank = (*place.others, *([place.pod] if place.pod else []))
     if place.taken or any(_is_at_work(pod, now, timeouts) for pod in rank):
         return  # two of one rank would throw each other out
@@ -192,9 +192,9 @@ def _follower(
         return
     member = successor(place, written.history or RestartHistory())
     chosen = member or place.declared_member
-    lost = place.name if one.last is not None else ""
+    lost = place.name if replica.last is not None else ""
     yield CreatePod(
-        role.pod_name(chosen), role.name, chosen.index, one.cause or "returning", member, lost
+        role.pod_name(chosen), role.name, chosen.index, replica.cause or "returning", member, lost
     )
 
 
@@ -205,19 +205,19 @@ def _is_at_work(pod: PodView, now: float, timeouts: Timeouts) -> bool:
     return not (pod.deleting and pod.due and now >= pod.due + timeouts.verdict)
 
 
-def _told(one: Replica, written: ReplicaRecord, timeouts: Timeouts) -> Action:
-    place = one.place
-    what = why(place.role, one.cause or "failed", one.last)
-    uid = one.last.uid if one.last else None
-    if not one.returns:
+def _told(loss: Replica, written: ReplicaRecord, timeouts: Timeouts) -> Action:
+    place = loss.place
+    what = why(place.role, loss.cause or "failed", loss.last)
+    uid = loss.last.uid if loss.last else None
+    if not loss.returns:
         left = "no Pod replaces it" if place.role.relaunch else "not replaced"
         policy = "" if place.role.relaunch else f", restartPolicy {place.role.restart}"
         message = f"{what}: {left}{policy}"
         return EmitEvent("PodLost", message, place.name, uid, warning=True)
-    seconds = _wait(written.failed, timeouts) if one.cause == "failed" else 0.0
+    seconds = _wait(written.failed, timeouts) if loss.cause == "failed" else 0.0
     later = f" in {seconds:.0f} s" if seconds else ""
-    message = f"{what}: {_what_comes(one.place, written.history)}{later}"
-    failed = one.cause == "failed"
+    message = f"{what}: {_what_comes(loss.place, written.history)}{later}"
+    failed = loss.cause == "failed"
     return EmitEvent("PodReplaced", message, place.name, uid, warning=failed)
 
 
@@ -250,17 +250,19 @@ def restarted(
     """
     placement = states.placement
     timeouts = placement.view.timeouts
-    uids = tuple(one.place.pod.uid for one in states.replicas if one.place.pod is not None)
+    uids = tuple(
+        replica.place.pod.uid for replica in states.replicas if replica.place.pod is not None
+    )
     lived = now - record.restarted_at
     role = loss.place.role.name if loss is not None and loss.is_failure else None
     replaced = {**record.replaced, role: record.replaced.get(role, 0) + 1} if role else None
     written = {
-        key: structs.replace(one, completed=False, host_form=0)
-        for key, one in record.every_replica()
+        key: structs.replace(replica_record, completed=False, host_form=0)
+        for key, replica_record in record.every_replica()
     }
-    for place in (one.place for one in states.replicas if one.place.declared):
-        one = written.get(place.key, NOTHING)
-        written[place.key] = structs.replace(one, attempt=one.attempt + 1)
+    for place in (replica.place for replica in states.replicas if replica.place.declared):
+        replica_record = written.get(place.key, NOTHING)
+        written[place.key] = structs.replace(replica_record, attempt=replica_record.attempt + 1)
     made = structs.replace(
         record.with_replicas(written),
         phase="Restarting",
@@ -270,7 +272,7 @@ def restarted(
         restarts=record.restarts + 1,
         restarted_at=now,
         replaced=replaced or record.replaced,
-        lost_restarts=record.lost_restarts + sum(one.restarts for one in states.replicas),
+        lost_restarts=record.lost_restarts + sum(replica.restarts for replica in states.replicas),
         restarts_in_a_row=_in_a_row(record.restarts_in_a_row, lived, timeouts),
         gang=uids,
         launcher="",
@@ -296,10 +298,14 @@ def joint_loss(states: ReplicaStates, record: RunRecord, now: float) -> Decision
         lost = losses[0]
         what = why(lost.place.role, lost.cause or "failed", lost.last)
         return restarted(states, record, now, f"{lost.place.name}: {what}", lost, anew=False)
-    for one in states.those("there"):
+    for replica in states.those("there"):
         # Its kubelet has started it again, and its peers have not noticed.
-        if one.place.pod is not None and one.place.pod.restarts and not one.place.pod.deleting:
-            message = f"{one.place.name}: its container was restarted"
+        if (
+            replica.place.pod is not None
+            and replica.place.pod.restarts
+            and not replica.place.pod.deleting
+        ):
+            message = f"{replica.place.name}: its container was restarted"
             return restarted(states, record, now, message, None, anew=False)
     return None
 
@@ -318,8 +324,8 @@ def carried_out(states: ReplicaStates, record: RunRecord, now: float) -> Iterato
         yield Requeue(due)
         return
     going = states.those("restarting")
-    for one in going:
-        pod = one.place.pod
+    for replica in going:
+        pod = replica.place.pod
         if pod is not None and not pod.deleting:
             yield DeletePod(pod.name, pod.uid, "Restart")
     for pod in placement.kept:
@@ -328,9 +334,9 @@ def carried_out(states: ReplicaStates, record: RunRecord, now: float) -> Iterato
             yield DeletePod(pod.name, pod.uid, "Restart")
     if going or _is_anyone_left(placement, record):
         return
-    for one in states.those("returning"):
-        if one.place.pod is None:
-            place = one.place
+    for replica in states.those("returning"):
+        if replica.place.pod is None:
+            place = replica.place
             renamed = place.declared not in ("", place.name)
             yield CreatePod(place.name, place.role.name, place.index, "Restart", renamed=renamed)
 

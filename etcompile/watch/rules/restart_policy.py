@@ -136,13 +136,15 @@ def may_follow(place: Place, cause: Cause, pod: PodView | None, record: RunRecor
     rules = role.relaunch
     if rules is None or cause == "succeeded":
         return False
-    if rules.joint and any(one.completed for one in record.replicas.get(role.name, {}).values()):
+    if rules.joint and any(
+        replica.completed for replica in record.replicas.get(role.name, {}).values()
+    ):
         return False
     if cause == "stuck":
         return _is_within(rules, record.replica(place.key).history)
     if cause != "failed" or pod is None or pod.disrupted:
         return True
-    if exit_code(role, pod) in rules.never or any(one in rules.never for one in pod.reasons):
+    if exit_code(role, pod) in rules.never or any(reason in rules.never for reason in pod.reasons):
         return False
     if rules.memory and _ran_out_of_memory(role, pod):
         size = _memory(place)
@@ -177,7 +179,7 @@ def spends_budget(cause: Cause, pod: PodView | None) -> bool:
 
 def _ran_out_of_memory(role: Role, pod: PodView) -> bool:
     """Whether a Pod failed because it had too little memory."""
-    return any(one in _OUT_OF_MEMORY for one in (*pod.reasons, exit_code(role, pod)))
+    return any(reason in _OUT_OF_MEMORY for reason in (*pod.reasons, exit_code(role, pod)))
 
 
 def followed(
