@@ -57,8 +57,8 @@ def encrypted(texts: Mapping[str, bytes], recipients: Sequence[str]) -> Encrypte
         {key: _encrypted(text, data_key, f"data:{key}:") for key, text in values.items()},
         {
             "age": [
-                {"recipient": one, "enc": age.encrypted(data_key, age.recipient(one))}
-                for one in recipients
+                {"recipient": recipient, "enc": age.encrypted(data_key, age.recipient(recipient))}
+                for recipient in recipients
             ],
             "encrypted_regex": _FIELDS,
             "lastmodified": now,
@@ -73,7 +73,9 @@ def recipients(metadata: Mapping[str, Any]) -> tuple[str, ...]:
     """The age recipients of what stands under `sops`, in alphabetical order."""
     found = metadata.get("age")
     entries = found if isinstance(found, list) else []
-    return tuple(sorted(str(one.get("recipient")) for one in entries if isinstance(one, dict)))
+    return tuple(
+        sorted(str(entry.get("recipient")) for entry in entries if isinstance(entry, dict))
+    )
 
 
 def _encrypted(text: bytes, key: bytes, place: str) -> str:

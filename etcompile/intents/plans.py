@@ -82,8 +82,8 @@ def kept(job: Job, plan: ScalePlan) -> tuple[Job, list[Diagnostic]]:
         plan: The plan.
     """
     problems = [
-        _refused(plan, one.origin.locate(), "DLRover's master passes over it", "remove it")
-        for one in (*plan.create, *plan.remove)
+        _refused(plan, pod.origin.locate(), "DLRover's master passes over it", "remove it")
+        for pod in (*plan.create, *plan.remove)
     ]
     if problems:
         return job, problems
@@ -147,7 +147,7 @@ def _created(
         yield _no_role(role, pod.role or "", plan, pod.origin.locate())
         return
     rank = _free_rank(members) if pod.rank is None else pod.rank
-    taken = next((one for one in members.values() if one.place == rank), None)
+    taken = next((member for member in members.values() if member.place == rank), None)
     if pod.index in members or taken:
         holder = taken or members[pod.index or 0]
         reason = f"{_title(role, holder)} has its number or its rank already"

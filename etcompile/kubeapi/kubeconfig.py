@@ -255,7 +255,7 @@ def _impersonation(value: Mapping[str, Any]) -> list[tuple[str, str]]:
         headers.append(("Impersonate-Uid", str(value["as-uid"])))
     headers += [("Impersonate-Group", str(group)) for group in value.get("as-groups") or ()]
     for key, values in (value.get("as-user-extra") or {}).items():
-        headers += [(f"Impersonate-Extra-{key}", str(one)) for one in values]
+        headers += [(f"Impersonate-Extra-{key}", str(text)) for text in values]
     return headers
 
 

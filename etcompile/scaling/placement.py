@@ -54,9 +54,11 @@ def place(
     there = {path.name for path in folder.iterdir()}
     numbers = [match["number"] for name in there if (match := _NUMBERED.fullmatch(name))]
     width = max(map(len, numbers), default=_WIDTH)
-    sequences = [one.sequence for one in intents if one.sequence is not None]
+    sequences = [intent.sequence for intent in intents if intent.sequence is not None]
     number = max([0, *sequences, *map(int, numbers)]) + 1
-    unnumbered = [one for one in in_order if one.sequence is None and one.created is None]
+    unnumbered = [
+        intent for intent in in_order if intent.sequence is None and intent.created is None
+    ]
     while (stem := f"scale-{number:0{width}}-{way}") in taken or _is_there(stem, there):
         number += 1
     if not unnumbered:

@@ -84,7 +84,7 @@ def proposal(
         return None, problems
     if now.folded.scaled_role is None:
         return None, [_not_elastic(now.folded, found.job)]
-    files = tuple(dict.fromkeys(one.file for one in found.documents))
+    files = tuple(dict.fromkeys(document.file for document in found.documents))
     wanted = change(now.folded, wish)
     count = _workers(now.folded)
     if wanted is None:
@@ -111,11 +111,11 @@ def proposal(
             title=f"{value['kind']} {value['metadata']['name']}",
             before=count,
             after=_workers(then.folded),
-            come=tuple(one for one in future if one not in standing),
-            go=tuple(one for one in standing if one not in future),
+            come=tuple(pod for pod in future if pod not in standing),
+            go=tuple(pod for pod in standing if pod not in future),
             files=files,
         ),
-        [one for one in then.diagnostics if one not in now.diagnostics],
+        [diagnostic for diagnostic in then.diagnostics if diagnostic not in now.diagnostics],
     )
 
 
@@ -160,7 +160,7 @@ def _standing(
 
 
 def _place(found: Chosen, now: _Current, wanted: Change) -> Place:
-    files = [one.origin.locate().file for one in now.wishes]
+    files = [wish.origin.locate().file for wish in now.wishes]
     namespace = now.job.namespace or "default"
     taken = {
         name.removeprefix(f"{now.job.name}-") for space, name in found.names if space == namespace

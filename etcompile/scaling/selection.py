@@ -46,23 +46,27 @@ def chosen(
         kind: Its kind, in any case, perhaps with the version: `MPIJob`, `mpijob.v2beta1`.
     """
     loaded = stages.loaded(paths, options, None)
-    problems = [one for one in loaded.diagnostics if _matters(one, name)]
+    problems = [diagnostic for diagnostic in loaded.diagnostics if _matters(diagnostic, name)]
     if problems:
         return None, problems
-    jobs = [one for one in loaded.documents if _is_job(one)]
-    named = [one for one in jobs if one.name == name and _is_in(one, options.namespace)]
-    meant = [one for one in named if _is_of_kind(one, kind)]
+    jobs = [document for document in loaded.documents if _is_job(document)]
+    named = [
+        document
+        for document in jobs
+        if document.name == name and _is_in(document, options.namespace)
+    ]
+    meant = [document for document in named if _is_of_kind(document, kind)]
     if not meant:
         return None, [_none(name, jobs, named, options, kind)]
     if len(meant) > 1:
         return None, [_several(name, meant)]
     job = meant[0]
-    intents = [one for one in loaded.documents if _is_intent(one)]
-    own = [one for one in intents if _selects(one, job, options)]
-    order = {id(one): place for place, one in enumerate(loaded.documents)}
-    documents = sorted((job, *own), key=lambda one: order[id(one)])
-    names = frozenset((one.namespace or "default", one.name or "") for one in intents)
-    twins = [one for one in named if one is not job and one.kind == job.kind]
+    intents = [document for document in loaded.documents if _is_intent(document)]
+    own = [intent for intent in intents if _selects(intent, job, options)]
+    order = {id(document): place for place, document in enumerate(loaded.documents)}
+    documents = sorted((job, *own), key=lambda document: order[id(document)])
+    names = frozenset((intent.namespace or "default", intent.name or "") for intent in intents)
+    twins = [document for document in named if document is not job and document.kind == job.kind]
     return Chosen(job, tuple(documents), names, bool(twins)), []
 
 
@@ -114,17 +118,17 @@ def _selects(intent: Document, job: Document, options: Options) -> bool:
     if has_errors(lowered.diagnostics):
         return True
     return any(
-        one.job == job.name and one.of[1] == job.kind and one.of[0] in (None, job.api_version)
-        for one in lowered.intents
+        wish.job == job.name and wish.of[1] == job.kind and wish.of[0] in (None, job.api_version)
+        for wish in lowered.intents
     )
 
 
 def _names(value: Any, name: str | None) -> bool:
     """Whether a text inside a JSON value is the name."""
     if isinstance(value, dict):
-        return any(_names(one, name) for one in value.values())
+        return any(_names(inner, name) for inner in value.values())
     if isinstance(value, list):
-        return any(_names(one, name) for one in value)
+        return any(_names(inner, name) for inner in value)
     return bool(value == name)
 
 
@@ -138,8 +142,8 @@ def _none(
     where = "the input"
     if options.namespace is not None:
         where = f"namespace '{options.namespace}' of the input"
-    others = {one.name for one in jobs if one.name}
-    same = [one for one in jobs if one.name == name]
+    others = {job.name for job in jobs if job.name}
+    same = [job for job in jobs if job.name == name]
     if named:
         advice = f"it is a {named[0].kind}: leave out --kind {kind}"
     elif same:
@@ -154,13 +158,13 @@ def _none(
 
 
 def _several(name: str, meant: Sequence[Document]) -> Diagnostic:
-    titles = [f"{one.label} ({one.file})" for one in meant]
-    namespaces = {one.namespace or "default" for one in meant}
+    titles = [f"{job.label} ({job.file})" for job in meant]
+    namespaces = {job.namespace or "default" for job in meant}
     if len(namespaces) == len(meant):
         advice = f"choose one with -n: {', '.join(sorted(namespaces))}"
-    elif len({(one.kind, one.api_version) for one in meant}) == len(meant):
-        versions = [(one.api_version or "").rpartition("/")[2] for one in meant]
-        kinds = [f"{one.kind}.{version}" for one, version in zip(meant, versions, strict=True)]
+    elif len({(job.kind, job.api_version) for job in meant}) == len(meant):
+        versions = [(job.api_version or "").rpartition("/")[2] for job in meant]
+        kinds = [f"{job.kind}.{version}" for job, version in zip(meant, versions, strict=True)]
         advice = f"choose one with --kind: {', '.join(kinds)}"
     else:
         advice = "choose one with -n and --kind, or name its file"

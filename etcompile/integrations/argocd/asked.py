@@ -73,10 +73,10 @@ def asked(environment: Mapping[str, str], folder: Path, versions: Sequence[str])
     given = {**_variables(environment), **_parameters(environment)}
     root = repository(folder, environment)
     words: list[str] = []
-    for one in PARAMETERS:
-        if one.option is None or one.name not in given:
+    for parameter in PARAMETERS:
+        if parameter.option is None or parameter.name not in given:
             continue
-        words += _words(one, _form(one, given[one.name]), folder, root)
+        words += _words(parameter, _form(parameter, given[parameter.name]), folder, root)
     paths = _texts(given.get("paths"))
     for path in paths:
         _check_path("paths", path, folder, root)
@@ -110,12 +110,12 @@ def _parameters(environment: Mapping[str, str]) -> dict[str, Any]:
     """The parameters of the Application, by name."""
     try:
         listed = json.loads(environment.get("ARGOCD_APP_PARAMETERS") or "null") or []
-        found = {one["name"]: _value(one) for one in listed}
+        found = {entry["name"]: _value(entry) for entry in listed}
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         problem = "it is not a list of parameters as Argo CD writes it"
         advice = '[{"name": "secret", "string": "external"}]'
         raise ParameterError("ARGOCD_APP_PARAMETERS", problem, advice) from error
-    known = [one.name for one in PARAMETERS]
+    known = [parameter.name for parameter in PARAMETERS]
     for name in found:
         if name not in known:
             raise _unknown(str(name), known)
@@ -128,17 +128,23 @@ def _value(parameter: Mapping[str, Any]) -> Any:
 
 def _variables(environment: Mapping[str, str]) -> dict[str, Any]:
     """The same from the Application's variables, which may hold others: $ARGOCD_APP_NAME."""
-    known = {one.name.upper().replace("-", "_"): one for one in PARAMETERS if one.form != "map"}
+    known = {
+        parameter.name.upper().replace("-", "_"): parameter
+        for parameter in PARAMETERS
+        if parameter.form != "map"
+    }
     found: dict[str, Any] = {}
     for variable, text in environment.items():
         name = variable.removeprefix(_VARIABLE)
         if name == variable or not text:
             continue
         if name not in known:
-            raise _unknown(f"ETCOMPILE_{name}", [f"ETCOMPILE_{one}" for one in known])
-        one = known[name]
+            raise _unknown(
+                f"ETCOMPILE_{name}", [f"ETCOMPILE_{variable_name}" for variable_name in known]
+            )
+        parameter = known[name]
         parts = [part.strip() for part in text.split(",") if part.strip()]
-        found[one.name] = parts if one.form == "array" else text
+        found[parameter.name] = parts if parameter.form == "array" else text
     return found
 
 
@@ -150,13 +156,15 @@ def _unknown(name: str, known: Sequence[str]) -> ParameterError:
     return ParameterError(name, "there is no such parameter", advice)
 
 
-def _form(one: Parameter, value: Any) -> list[str]:
+def _form(parameter: Parameter, value: Any) -> list[str]:
     """The values of a parameter, one or several."""
     texts = _texts(value)
-    if one.form == "array":
+    if parameter.form == "array":
         return texts
     if len(texts) != 1:
-        raise ParameterError(one.name, "it takes one value", f"write it as string: {one.default}")
+        raise ParameterError(
+            parameter.name, "it takes one value", f"write it as string: {parameter.default}"
+        )
     return texts
 
 
@@ -166,27 +174,29 @@ def _texts(value: Any) -> list[str]:
     return [] if value is None or isinstance(value, Mapping) else [str(value)]
 
 
-def _words(one: Parameter, values: Sequence[str], folder: Path, root: Path) -> Iterator[str]:
+def _words(parameter: Parameter, values: Sequence[str], folder: Path, root: Path) -> Iterator[str]:
     """A parameter as options of render."""
-    option = str(one.option)
+    option = str(parameter.option)
     for value in values:
-        if one.form == "boolean":
+        if parameter.form == "boolean":
             if value not in ("true", "false"):
-                raise ParameterError(one.name, f"'{value}' is no boolean", "write true or false")
+                raise ParameterError(
+                    parameter.name, f"'{value}' is no boolean", "write true or false"
+                )
             if value == "true":
                 yield option
             continue
-        for file in _files(one, value):
-            _check_path(one.name, file, folder, root)
+        for file in _files(parameter, value):
+            _check_path(parameter.name, file, folder, root)
         # In one word: a value that begins with a dash is no option of its own.
         yield f"{option}={value}"
 
 
-def _files(one: Parameter, value: str) -> Iterator[str]:
+def _files(parameter: Parameter, value: str) -> Iterator[str]:
     """The files that a value names."""
-    if one.names_files and not (one.name == "overlay" and value in shipped()):
+    if parameter.names_files and not (parameter.name == "overlay" and value in shipped()):
         yield value
-    if one.name == "secret" and (file := _mode(value).file):
+    if parameter.name == "secret" and (file := _mode(value).file):
         yield file
 
 

@@ -188,15 +188,21 @@ def announced(
     Returns:
         A JSON value, of the form of `spec.parameters.static` in `plugin.yaml`.
     """
-    return [_announcement(one, (found or {}).get(one.name, ())) for one in parameters]
+    return [
+        _announcement(parameter, (found or {}).get(parameter.name, ())) for parameter in parameters
+    ]
 
 
-def _announcement(one: Parameter, choices: Sequence[str]) -> dict[str, Any]:
+def _announcement(parameter: Parameter, choices: Sequence[str]) -> dict[str, Any]:
     there = f" There are: {', '.join(choices)}." if choices else ""
-    value: dict[str, Any] = {"name": one.name, "title": one.title, "tooltip": one.tooltip + there}
-    if one.form == "array":
-        return {**value, "collectionType": "array", "array": list(one.default)}
-    if one.form == "map":
+    value: dict[str, Any] = {
+        "name": parameter.name,
+        "title": parameter.title,
+        "tooltip": parameter.tooltip + there,
+    }
+    if parameter.form == "array":
+        return {**value, "collectionType": "array", "array": list(parameter.default)}
+    if parameter.form == "map":
         return {**value, "collectionType": "map", "map": {}}
-    typed = {"itemType": "boolean"} if one.form == "boolean" else {}
-    return {**value, **typed, "string": one.default}
+    typed = {"itemType": "boolean"} if parameter.form == "boolean" else {}
+    return {**value, **typed, "string": parameter.default}

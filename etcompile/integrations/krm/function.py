@@ -87,11 +87,13 @@ def _items(
     for group in compilation.groups:
         own = next((places[name] for name in group.sources if name in places), None)
         made.setdefault(own, []).append(group.objects)
-    left = {places[one.relative] for one in compilation.skipped if one.relative in places}
+    left = {
+        places[skipped.relative] for skipped in compilation.skipped if skipped.relative in places
+    }
     for number, item in enumerate(given.items):
         if number in sources and number not in left:
             for objects in made.get(number, ()):
-                yield from (_noted(one, item.value) for one in objects)
+                yield from (_noted(value, item.value) for value in objects)
         elif not _is_echo(item, given):
             yield item
     yield from emit.merged(made.get(None, ()))

@@ -77,7 +77,7 @@ def document(item: Mapping[str, Any], *, in_file: bool = True) -> Document:
 
 def file_of(item: Mapping[str, Any]) -> str | None:
     """The file that an item comes from, if the pipeline says."""
-    noted = (annotations(item).get(one) for one in PATHS)
+    noted = (annotations(item).get(annotation) for annotation in PATHS)
     return next((found for found in noted if isinstance(found, str) and found), None)
 
 

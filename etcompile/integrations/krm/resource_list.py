@@ -73,7 +73,7 @@ def resource_list(data: bytes, limits: Limits) -> ResourceList | tuple[Diagnosti
     reading = read(text, limits)
     if reading.problems:
         return tuple(reading.problems)
-    values = [one.value for one in reading.documents if one.value is not None]
+    values = [document.value for document in reading.documents if document.value is not None]
     if (lacking := _lacking(values)) is not None:
         return (diagnose(codes.NO_RESOURCE_LIST, Location(NAME), problem=lacking),)
     value = values[0]
@@ -81,7 +81,7 @@ def resource_list(data: bytes, limits: Limits) -> ResourceList | tuple[Diagnosti
     texts = _texts(text.content, listed, limits)
     return ResourceList(
         version=value["apiVersion"],
-        items=tuple(Item(one, lines) for one, lines in zip(listed, texts, strict=True)),
+        items=tuple(Item(entry, lines) for entry, lines in zip(listed, texts, strict=True)),
         config=value.get("functionConfig") or None,
     )
 
@@ -198,4 +198,4 @@ def _indent(line: str) -> int:
 
 def _reads_as(chunk: str, value: Any, limits: Limits) -> bool:
     reading = read(Text(NAME, chunk), limits)
-    return not reading.problems and [one.value for one in reading.documents] == [[value]]
+    return not reading.problems and [document.value for document in reading.documents] == [[value]]

@@ -15,7 +15,7 @@ from etcompile.k8s.fieldpath import dotted
 
 def results(diagnostics: Iterable[Diagnostic]) -> list[dict[str, Any]]:
     """The results that diagnostics are, in their order."""
-    return [_result(one) for one in diagnostics]
+    return [_result(diagnostic) for diagnostic in diagnostics]
 
 
 def _result(diagnostic: Diagnostic) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def _reference(item: Mapping[str, Any]) -> dict[str, str]:
 
 def _index(item: Mapping[str, Any]) -> dict[str, int]:
     """The item's number in its file."""
-    noted = next((one for name in INDEXES if (one := annotations(item).get(name))), "")
+    noted = next((number for name in INDEXES if (number := annotations(item).get(name))), "")
     return {"index": int(noted)} if isinstance(noted, str) and noted.isdecimal() else {}
 
 

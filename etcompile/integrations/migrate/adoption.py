@@ -73,17 +73,17 @@ def fates(
     pods = [value for value in live if is_pod(value) and not has_ended(value)]
     found = []
     for value in rendered:
-        one = there.pop(reference(value).key_in(namespace), None)
-        if one is None:
+        standing = there.pop(reference(value).key_in(namespace), None)
+        if standing is None:
             found.append(Fate(reference(value), "new"))
         else:
-            found.append(_matched(value, one, owner, pods))
+            found.append(_matched(value, standing, owner, pods))
     mine = list(owned(live, owner.kind or "", owner.name or ""))
     secret = job.credentials.secret if job.credentials else None
-    left = [value for value in mine if any(value is one for one in there.values())]
+    left = [value for value in mine if any(value is other for other in there.values())]
     if secret is not None:
         of_job = (v for v in there.values() if v["kind"] == "Secret" and _name(v) == secret)
-        left += [v for v in of_job if not any(v is one for one in left)]
+        left += [v for v in of_job if not any(v is known for known in left)]
     return (*found, *(_left(value, secret) for value in left))
 
 
@@ -104,7 +104,7 @@ def _matched(desired: Object, live: Object, owner: Document, pods: Sequence[Obje
     if step.action == "unchanged":
         return Fate(step.ref, "same")
     if step.action == "replace":
-        fields = _listed(one.path for one in step.changes if one.immutable)
+        fields = _listed(change.path for change in step.changes if change.immutable)
         return Fate(step.ref, "runs on", f"may not change: {fields}")
     if step.action == "conflict" and not step.changes:
         return Fate(step.ref, "at the end", "; ".join(step.reasons))
@@ -113,20 +113,22 @@ def _matched(desired: Object, live: Object, owner: Document, pods: Sequence[Obje
 
 def _changed(step: Step, live: Object, pods: Sequence[Object]) -> Fate:
     """What becomes of an object that can be changed."""
-    noticed = [one for one in step.changes if one.steps[0] != "metadata"]
+    noticed = [change for change in step.changes if change.steps[0] != "metadata"]
     if live["kind"] in ("Pod", "Job") and noticed:
         # What may change, such as an image, restarts a container half-way through the run.
-        return Fate(step.ref, "runs on", f"changes {_listed(one.path for one in noticed)}")
-    noticed = [one for one in noticed if one.path not in _UNNOTICED]
+        return Fate(step.ref, "runs on", f"changes {_listed(change.path for change in noticed)}")
+    noticed = [change for change in noticed if change.path not in _UNNOTICED]
     if live["kind"] == "ConfigMap":
         seen = _mounted(_name(live), pods)
         noticed = [
-            one for one in noticed if one.how != "added" and (seen is None or one.steps[-1] in seen)
+            change
+            for change in noticed
+            if change.how != "added" and (seen is None or change.steps[-1] in seen)
         ]
     if noticed:
-        return Fate(step.ref, "at the end", f"changes {_listed(one.path for one in noticed)}")
-    marks = any(one.steps[0] == "metadata" for one in step.changes)
-    others = [one.path for one in step.changes if one.steps[0] != "metadata"]
+        return Fate(step.ref, "at the end", f"changes {_listed(change.path for change in noticed)}")
+    marks = any(change.steps[0] == "metadata" for change in step.changes)
+    others = [change.path for change in step.changes if change.steps[0] != "metadata"]
     return Fate(step.ref, "any time", _listed([*(["labels"] if marks else []), *others]))
 
 
@@ -156,7 +158,7 @@ def owned(values: Sequence[Object], kind: str, name: str) -> Iterator[Object]:
     while grown:
         grown = False
         for place, value in enumerate(values):
-            if place not in found and any(_who(one) in owners for one in _owners(value)):
+            if place not in found and any(_who(holder) in owners for holder in _owners(value)):
                 found[place] = value
                 owners.add((value["kind"], _name(value)))
                 grown = True
@@ -175,8 +177,8 @@ def _owners(value: Object) -> Sequence[Mapping[str, Any]]:
 
 def _orphaned(value: Object, owner: Document) -> Object:
     """The object without the owner that is going."""
-    others = [one for one in _owners(value) if _who(one) != (owner.kind, owner.name)]
-    metadata = {key: one for key, one in value["metadata"].items() if key != "ownerReferences"}
+    others = [other for other in _owners(value) if _who(other) != (owner.kind, owner.name)]
+    metadata = {key: field for key, field in value["metadata"].items() if key != "ownerReferences"}
     if others:
         metadata["ownerReferences"] = others
     return {**value, "metadata": metadata}

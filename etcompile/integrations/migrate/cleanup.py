@@ -56,10 +56,12 @@ def cleaned(document: Document, kind: Kind) -> Document:
     made = {key: value for key, value in data.items() if key != "status"}
     made["metadata"] = _metadata(metadata)
     for path in kind.templates_of(made):
-        made = _changed(made, path, lambda one, path=path: _template(one, _at(written, path)))
+        made = _changed(
+            made, path, lambda template, path=path: _template(template, _at(written, path))
+        )
     for path, usual in (kind.operator.stored if kind.operator else {}).items():
         if _at(made, path) == usual and written is not None and _at(written, path) is None:
-            made = _changed(made, path[:-1], lambda one, path=path: _without(one, path[-1]))
+            made = _changed(made, path[:-1], lambda around, path=path: _without(around, path[-1]))
     return structs.replace(document, data=without_empty(made, ("spec", "runPolicy")))
 
 
@@ -108,27 +110,27 @@ def _template(template: Any, written: Any) -> Any:
 
 def _mapping(path: tuple[str, ...], value: Mapping[str, Any], written: Any) -> dict[str, Any]:
     made: dict[str, Any] = {}
-    for key, one in value.items():
+    for key, below in value.items():
         field, noted = (*path, key), _below(written, key)
         by_hand = isinstance(written, Mapping) and key in written
-        if isinstance(one, Mapping):
-            inner = _mapping(field, one, noted)
-            if inner or by_hand or not (key in _EMPTY or one):
+        if isinstance(below, Mapping):
+            inner = _mapping(field, below, noted)
+            if inner or by_hand or not (key in _EMPTY or below):
                 made[key] = inner
-        elif isinstance(one, list):
-            made[key] = _list(field, one, noted)
-        elif by_hand or key in _MEANT or not _is_default(field, one, value):
-            made[key] = one
+        elif isinstance(below, list):
+            made[key] = _list(field, below, noted)
+        elif by_hand or key in _MEANT or not _is_default(field, below, value):
+            made[key] = below
     return made
 
 
 def _list(path: tuple[str, ...], items: Sequence[Any], written: Any) -> list[Any]:
     made = []
-    for place, one in enumerate(items):
-        noted = _same_item(one, place, written)
-        inner = _mapping((*path, f"[{place}]"), one, noted) if isinstance(one, Mapping) else one
+    for place, item in enumerate(items):
+        noted = _same_item(item, place, written)
+        inner = _mapping((*path, f"[{place}]"), item, noted) if isinstance(item, Mapping) else item
         # Nothing but defaults is still an item.
-        made.append(inner if inner != {} or one == {} else one)
+        made.append(inner if inner != {} or item == {} else item)
     return made
 
 
@@ -137,13 +139,13 @@ def _same_item(item: Any, place: int, written: Any) -> Any:
     if not isinstance(written, list):
         return {} if written is not None else None
     if isinstance(item, Mapping) and "name" in item:
-        named = (one for one in written if isinstance(one, Mapping))
-        return next((one for one in named if one.get("name") == item["name"]), {})
+        named = (entry for entry in written if isinstance(entry, Mapping))
+        return next((entry for entry in named if entry.get("name") == item["name"]), {})
     return written[place] if place < len(written) else {}
 
 
 def _is_default(path: tuple[str, ...], value: Any, around: Mapping[str, Any]) -> bool:
-    rest = {key: one for key, one in around.items() if key != path[-1]}
+    rest = {key: field for key, field in around.items() if key != path[-1]}
     usual = default("Pod", path, rest)
     return usual is not None and type(usual) is type(value) and usual == value
 
@@ -176,11 +178,11 @@ def _changed(value: Mapping[str, Any], path: ValuePath, change: Any) -> dict[str
 
 
 def _without(value: Mapping[str, Any], key: str | int) -> dict[str, Any]:
-    return {name: one for name, one in value.items() if name != key}
+    return {name: field for name, field in value.items() if name != key}
 
 
 def without_empty(value: dict[str, Any], path: ValuePath) -> dict[str, Any]:
     """A copy without the mapping at `path`, if nothing is left in it."""
     if _at(value, path) != {}:
         return value
-    return _changed(value, path[:-1], lambda one: _without(one, path[-1]))
+    return _changed(value, path[:-1], lambda around: _without(around, path[-1]))

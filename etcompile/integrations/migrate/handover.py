@@ -42,39 +42,39 @@ def instructions(handovers: Sequence[Handover], *, overlay: bool) -> str:
         overlay: There is an overlay.
     """
     parts = []
-    for one in handovers:
-        title = f"# Handing over {one.live.label}\n"
-        parts.append("\n".join((title, *_job(one, overlay=overlay))))
+    for handover in handovers:
+        title = f"# Handing over {handover.live.label}\n"
+        parts.append("\n".join((title, *_job(handover, overlay=overlay))))
     return re.sub(r"\n{3,}", "\n\n", "\n\n".join(parts)).rstrip("\n") + "\n"
 
 
-def _job(one: Handover, *, overlay: bool) -> Iterator[str]:
-    now = state(one.live, one.job)
-    yield from _summary(one, now)
-    if one.notes:
+def _job(handover: Handover, *, overlay: bool) -> Iterator[str]:
+    now = state(handover.live, handover.job)
+    yield from _summary(handover, now)
+    if handover.notes:
         yield "\n## What the files say differently\n"
-        yield from (f"- {note}." for note in one.notes)
+        yield from (f"- {note}." for note in handover.notes)
     yield "\n## What stays, and what restarts\n"
-    yield from _table(one, now)
+    yield from _table(handover, now)
     yield "\n## Steps\n"
     # Where Pods are what is rendered, there is nothing to wait for and nothing to clear away.
-    waits = now == "running" and not seamless(one.fates)
+    waits = now == "running" and not seamless(handover.fates)
     steps = [
-        look(one, now, overlay=overlay),
-        take(one, now),
-        *([meanwhile(one)] if waits else []),
-        *([clear(one, now)] if waits or now != "running" else []),
-        deploy(one, now, overlay=overlay),
-        later(one, overlay=overlay),
+        look(handover, now, overlay=overlay),
+        take(handover, now),
+        *([meanwhile(handover)] if waits else []),
+        *([clear(handover, now)] if waits or now != "running" else []),
+        deploy(handover, now, overlay=overlay),
+        later(handover, overlay=overlay),
     ]
     for number, step in enumerate(steps, 1):
         yield f"### {number}. {step}"
 
 
-def _summary(one: Handover, now: State) -> Iterator[str]:
-    name = operator(one)
+def _summary(handover: Handover, now: State) -> Iterator[str]:
+    name = operator(handover)
     match now:
-        case "running" if seamless(one.fates):
+        case "running" if seamless(handover.fates):
             yield (
                 f"It runs now, by the {name}. **Nothing restarts**: its Pods are what etcompile"
                 " renders but for labels, so that all objects can be taken over while it runs."
@@ -98,28 +98,28 @@ def _summary(one: Handover, now: State) -> Iterator[str]:
             )
         case "pending":
             yield f"The {name} has not started it, so nothing restarts."
-    if (tool := claims.tracker(one.live.data)) is not None:
+    if (tool := claims.tracker(handover.live.data)) is not None:
         yield (
             f"\n**{tool} looks after the custom resource.** Deleting it by hand is undone, and"
             " removing it from Git deletes it with its Pods, unless you follow step 2."
         )
 
 
-def _table(one: Handover, now: State) -> Iterator[str]:
+def _table(handover: Handover, now: State) -> Iterator[str]:
     yield "| object | what becomes of it |"
     yield "|---|---|"
     for (kind, outcome, why), group in itertools.groupby(
-        sorted(one.fates, key=lambda f: (_ORDER.index(f.outcome), f.ref.kind, f.why)),
+        sorted(handover.fates, key=lambda f: (_ORDER.index(f.outcome), f.ref.kind, f.why)),
         key=lambda f: (f.ref.kind, f.outcome, f.why),
     ):
         names = [fate.ref.name for fate in group]
         meaning = (_MEANING if now == "running" else _AFTERWARDS)[outcome]
         yield f"| {kind} {shortened(names)} | {meaning}{f' ({why})' if why else ''} |"
-    known = any(fate.outcome not in ("new", "kept", "left over") for fate in one.fates)
+    known = any(fate.outcome not in ("new", "kept", "left over") for fate in handover.fates)
     if not known:
         yield (
             "\nNone of its live objects was in the input, so this says only what is rendered. To"
-            f" have them compared, add them:\n\n{code(*dump(one))}"
+            f" have them compared, add them:\n\n{code(*dump(handover))}"
         )
 
 

@@ -62,7 +62,7 @@ def history(intents: Iterable[tuple[Document, Kind]]) -> History:
         if phase not in ("ScaleSucceeded", "Scaling"):
             notes.append(f"{document.label} has not been done yet; the next run begins with it")
         kept.append((_turn(document, status), made))
-    kept.sort(key=lambda one: one[0])
+    kept.sort(key=lambda pair: pair[0])
     return History(
         tuple(_numbered(document, number) for number, (_, document) in enumerate(kept, 1)),
         tuple(notes),

@@ -82,19 +82,30 @@ def migrated(documents: Iterable[Document], options: Options | None = None) -> M
     current, changes, told = _current(live)
     if has_errors(told):
         return Migrated({}, told)
-    known = [(one, frontends.find(one.api_version, one.kind)) for one in current]
-    lives = {id(now): (one, more) for now, one, more in zip(current, live, changes, strict=True)}
-    jobs = [(one, kind) for one, kind in known if kind is not None and kind.pod_templates]
-    scalers = [(one, kind) for one, kind in known if kind is not None and not kind.pod_templates]
-    made = [one for one, kind in known if kind is None and one.api_version and one.kind]
+    known = [
+        (document, frontends.find(document.api_version, document.kind)) for document in current
+    ]
+    lives = {
+        id(now): (document, more)
+        for now, document, more in zip(current, live, changes, strict=True)
+    }
+    jobs = [(document, kind) for document, kind in known if kind is not None and kind.pod_templates]
+    scalers = [
+        (document, kind) for document, kind in known if kind is not None and not kind.pod_templates
+    ]
+    made = [
+        document
+        for document, kind in known
+        if kind is None and document.api_version and document.kind
+    ]
     version = options.settings.kubernetes_version
     if problems := tuple(_odd(made, version)):
         return Migrated({}, problems)
-    others = [one.data for one in made]
+    others = [document.data for document in made]
     if not jobs:
         return Migrated({}, (diagnose(codes.NOTHING_TO_MIGRATE, None, example="trainingjob"),))
     done = {name: history(found) for name, found in _by_job(scalers).items()}
-    specs = [cleaned(one, kind) for one, kind in jobs]
+    specs = [cleaned(document, kind) for document, kind in jobs]
     wanted = (document for found in done.values() for document in found.documents)
     lowered = stages.lowered((*specs, *wanted), version)
     if has_errors(lowered.diagnostics):
@@ -131,8 +142,8 @@ def _current(
 
 def _odd(objects: Iterable[Document], version: str) -> Iterator[Diagnostic]:
     """What no cluster gives out: objects are compared on the word that they have these types."""
-    for one in objects:
-        yield from metadata.check_metadata(one) or kubernetes.check_types(one, version)
+    for document in objects:
+        yield from metadata.check_metadata(document) or kubernetes.check_types(document, version)
 
 
 _Name = tuple[str, str]
@@ -161,7 +172,9 @@ def _taken(
     found = workers(live, kind, job, wishes)
     # The sources of lowered values are the documents that were lowered.
     kept: list[Any] = [wish.origin.source for wish in wishes] if found.history else []
-    kept.sort(key=lambda one: int(one.data["metadata"]["annotations"]["etcompile.dev/sequence"]))
+    kept.sort(
+        key=lambda manifest: int(manifest.data["metadata"]["annotations"]["etcompile.dev/sequence"])
+    )
     spec: Any = job.origin.source
     notes = (*changes, *done.notes, *found.notes)
     return _Taken(live, kind, job, (spec, *kept), found.patch, notes, done.resources)
@@ -170,21 +183,21 @@ def _taken(
 def _overlay(taken: Sequence[_Taken], others: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """The overlay that keeps names and numbers of what runs; None if nothing needs to be kept."""
     made: dict[str, Any] = {"apiVersion": "etcompile.dev/v1alpha1", "kind": "Overlay"}
-    secrets = {name for one in taken if (name := _secret(one.job, others))}
+    secrets = {name for taken_job in taken if (name := _secret(taken_job.job, others))}
     if len(secrets) == 1:
         made["settings"] = {"secret": f"existing:{secrets.pop()}"}
     patches = [
         {
             "target": {
-                "apiVersion": one.job.api_version,
-                "kind": one.job.kind,
-                "name": one.job.name,
-                **({"namespace": one.job.namespace} if one.job.namespace else {}),
+                "apiVersion": taken_job.job.api_version,
+                "kind": taken_job.job.kind,
+                "name": taken_job.job.name,
+                **({"namespace": taken_job.job.namespace} if taken_job.job.namespace else {}),
             },
-            "patch": one.patch,
+            "patch": taken_job.patch,
         }
-        for one in taken
-        if one.patch
+        for taken_job in taken
+        if taken_job.patch
     ]
     if patches:
         made["patches"] = patches
@@ -218,26 +231,31 @@ def _files(
     others: Sequence[Mapping[str, Any]],
     options: Options,
 ) -> Migrated:
-    documents = [document for one in taken for document in one.documents]
+    documents = [document for taken_job in taken for document in taken_job.documents]
     overlays = (*options.overlays, *([overlay] if overlay else []))
     compilation = compile(documents, structs.replace(options, overlays=overlays))
     if not compilation.ok:
         return Migrated({}, compilation.diagnostics)
     names = _names(taken)
-    files = {name: marked(name, _spec_text(one)) for name, one in zip(names, taken, strict=True)}
+    files = {
+        name: marked(name, _spec_text(taken_job))
+        for name, taken_job in zip(names, taken, strict=True)
+    }
     if overlay is not None:
         files[OVERLAY] = marked(OVERLAY, _overlay_text(overlay))
     handovers = [
         Handover(
-            live=one.live,
-            kind=one.kind,
-            job=one.job,
+            live=taken_job.live,
+            kind=taken_job.kind,
+            job=taken_job.job,
             file=name,
-            fates=fates(_objects(compilation, one.job), others, one.live, one.job),
-            notes=one.notes,
-            scalers=one.scalers,
+            fates=fates(
+                _objects(compilation, taken_job.job), others, taken_job.live, taken_job.job
+            ),
+            notes=taken_job.notes,
+            scalers=taken_job.scalers,
         )
-        for name, one in zip(names, taken, strict=True)
+        for name, taken_job in zip(names, taken, strict=True)
     ]
     text = instructions(handovers, overlay=overlay is not None)
     files[HANDOVER] = marked(HANDOVER, text)
@@ -253,25 +271,25 @@ def _objects(compilation: Compilation, job: Job) -> Sequence[Mapping[str, Any]]:
 
 def _names(taken: Sequence[_Taken]) -> list[str]:
     """A name for each job's file: the job's, with more where two jobs share it."""
-    plain = [one.job.name for one in taken]
+    plain = [taken_job.job.name for taken_job in taken]
     made = []
-    for one in taken:
-        name = one.job.name
+    for taken_job in taken:
+        name = taken_job.job.name
         if plain.count(name) > 1:
-            name = f"{one.job.kind.lower()}-{one.job.namespace or 'default'}-{name}"
+            name = f"{taken_job.job.kind.lower()}-{taken_job.job.namespace or 'default'}-{name}"
         made.append(f"{name}.yaml" if f"{name}.yaml" != OVERLAY else f"{name}-job.yaml")
     return made
 
 
-def _spec_text(one: _Taken) -> str:
-    live = one.live
+def _spec_text(taken_job: _Taken) -> str:
+    live = taken_job.live
     made = [
         f"# {live.label}, from {live.relative}: without its status and what the cluster added.\n",
         "# HANDOVER.md says how it leaves its operator.\n",
     ]
-    if len(one.documents) > 1:
+    if len(taken_job.documents) > 1:
         made.append("# The scale intents are those that were done, in that order.\n")
-    return "".join(made) + "---\n".join(to_yaml(document.data) for document in one.documents)
+    return "".join(made) + "---\n".join(to_yaml(document.data) for document in taken_job.documents)
 
 
 def _overlay_text(overlay: Mapping[str, Any]) -> str:

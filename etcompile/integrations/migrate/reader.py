@@ -73,12 +73,14 @@ def _get(cluster: Cluster, kind: Kind, name: str) -> dict[str, Any] | None:
 
 def _intents(cluster: Cluster, job: str) -> list[dict[str, Any]]:
     scalers = [kind for kind in frontends.kinds() if not kind.pod_templates]
-    values = [one for kind in scalers for one in _listed(cluster, kind.api_version, kind.name)]
-    return [one for one in values if one.get("spec", {}).get("selector", {}).get("name") == job]
+    values = [value for kind in scalers for value in _listed(cluster, kind.api_version, kind.name)]
+    return [
+        value for value in values if value.get("spec", {}).get("selector", {}).get("name") == job
+    ]
 
 
 def _owned(cluster: Cluster, kind: Kind, name: str) -> list[dict[str, Any]]:
-    values = [one for version, made in _MADE for one in _listed(cluster, version, made)]
+    values = [value for version, made in _MADE for value in _listed(cluster, version, made)]
     return [dict(value) for value in owned(values, kind.name, name)]
 
 

@@ -28,7 +28,11 @@ def state(document: Document, job: Job) -> State:
     """
     status = document.data.get("status")
     status = status if isinstance(status, Mapping) else {}
-    true = {str(one.get("type")) for one in _conditions(status) if one.get("status") == "True"}
+    true = {
+        str(condition.get("type"))
+        for condition in _conditions(status)
+        if condition.get("status") == "True"
+    }
     phase = str(status.get("phase") or "")
     if phase in _ENDED or (not phase and true & _ENDED):
         return "ended"
@@ -40,4 +44,8 @@ def state(document: Document, job: Job) -> State:
 def _conditions(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     # Not `k8s.conditions`, which reads what an API server has sent: a file may hold anything.
     found = status.get("conditions")
-    return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
+    return (
+        [condition for condition in found if isinstance(condition, Mapping)]
+        if isinstance(found, list)
+        else []
+    )

@@ -33,56 +33,57 @@ _KEEPING = {
 """How a tool is told to leave an object alone that goes from Git."""
 
 
-def look(one: Handover, now: State, *, overlay: bool) -> str:
+def look(handover: Handover, now: State, *, overlay: bool) -> str:
     """The step that renders and reads."""
-    files = f"{one.file} overlay.yaml" if overlay else one.file
-    commands = code(f"{render(one, overlay=overlay)} -o out/", f"git add {files} out/")
+    files = f"{handover.file} overlay.yaml" if overlay else handover.file
+    commands = code(f"{render(handover, overlay=overlay)} -o out/", f"git add {files} out/")
     return (
         "Read what will be rendered, and commit it\n\nIn this folder; nothing is applied yet."
         " `--run` is not needed: hosts and Pods keep the names that they have now.\n\n"
-        f"{commands}\n\nKeep `out/` away from Argo CD and Flux until step {_last(one, now)}: in"
-        " another branch, or in a folder that no Application or Kustomization names.\n"
+        f"{commands}\n\nKeep `out/` away from Argo CD and Flux until step {_last(handover, now)}:"
+        " in another branch, or in a folder that no Application or Kustomization names.\n"
     )
 
 
-def _last(one: Handover, now: State) -> int:
+def _last(handover: Handover, now: State) -> int:
     """The step that deploys."""
     if now != "running":
         return 4
-    return 3 if seamless(one.fates) else 5
+    return 3 if seamless(handover.fates) else 5
 
 
-def take(one: Handover, now: State) -> str:
+def take(handover: Handover, now: State) -> str:
     """The step that takes the job from its operator."""
     lines = ["Take the job from its operator\n"]
-    if now == "running" and not seamless(one.fates):
+    if now == "running" and not seamless(handover.fates):
         lines.append(
             "\nThe safe way is to wait until the run has ended, and do this then: the operator"
             " looks after the run until its end. Do it now if the operator has to go. From then"
             " on nobody looks after the run.\n"
         )
-    if now == "running" and seamless(one.fates):
-        lost = "".join(f"- {line}.\n" for line in _lost(one, scales=True))
+    if now == "running" and seamless(handover.fates):
+        lost = "".join(f"- {line}.\n" for line in _lost(handover, scales=True))
         if lost:
             lines.append(f"\nThe run loses what the operator did for it:\n\n{lost}")
     number = itertools.count(1)
-    if (tool := claims.tracker(one.live.data)) is not None:
+    if (tool := claims.tracker(handover.live.data)) is not None:
         keeping = next((v for k, v in _KEEPING.items() if tool.startswith(k)), "its own mark")
         lines.append(
             f"{next(number)}. {tool} must let go of it without deleting it. In Git, give the"
             f" custom resource {keeping}, and let that sync. Then remove it from Git, and let that"
             " sync. It is still in the cluster.\n"
         )
-    if one.kind.operator is None or not one.kind.operator.skips_deleted:
+    if handover.kind.operator is None or not handover.kind.operator.skips_deleted:
         lines.append(
-            f"{next(number)}. Stop the {operator(one)} (`kubectl scale deployment NAME"
+            f"{next(number)}. Stop the {operator(handover)} (`kubectl scale deployment NAME"
             " --replicas=0`): it may undo what comes next. Its other jobs go on, unattended,"
             " until it runs again.\n"
         )
     else:
-        at = f"-n {one.kind.operator.namespace} scale deployment/{one.kind.operator.deployment}"
+        program = handover.kind.operator
+        at = f"-n {program.namespace} scale deployment/{program.deployment}"
         lines.append(
-            f"{next(number)}. If you can, stop the {operator(one)} for the next command. It"
+            f"{next(number)}. If you can, stop the {operator(handover)} for the next command. It"
             " leaves a job alone that is being deleted, so this only keeps out a last glance at a"
             " stale cache. Its other jobs go on, unattended, for that moment.\n\n"
             + indented(code(f"kubectl {at} --replicas=0"))
@@ -91,55 +92,57 @@ def take(one: Handover, now: State) -> str:
         f"{next(number)}. Delete the custom resource, and **not** what it owns. Without"
         " `--cascade=orphan` everything goes, running Pods and keys included. The garbage"
         " collector takes the owner off each object; the command returns when it is done.\n\n"
-        + indented(code(f"kubectl{namespace(one)} delete {resource(one)} --cascade=orphan"))
+        + indented(
+            code(f"kubectl{namespace(handover)} delete {resource(handover)} --cascade=orphan")
+        )
     )
     lines.append(
         f"{next(number)}. Look: the Pods are there, and have no owner"
-        f"{' but their Job' if any(role.batch for role in one.job.roles) else ''}.\n\n"
+        f"{' but their Job' if any(role.batch for role in handover.job.roles) else ''}.\n\n"
         + indented(
             code(
-                f"kubectl{namespace(one)} get pods -l {selector(one)}"
+                f"kubectl{namespace(handover)} get pods -l {selector(handover)}"
                 " -o custom-columns=NAME:.metadata.name,PHASE:.status.phase,"
                 "OWNER:.metadata.ownerReferences[*].kind"
             )
         )
     )
-    if leftovers := [*_useless(one)]:
+    if leftovers := [*_useless(handover)]:
         lines.append(
             f"{next(number)}. Delete what acts on the custom resource and now has nothing to act"
             f" on.\n\n{indented(code(*leftovers))}"
         )
-    if one.kind.operator is not None and one.kind.operator.skips_deleted:
+    if handover.kind.operator is not None and handover.kind.operator.skips_deleted:
         lines.append(
             f"{next(number)}. Start the operator again, if others need it, with as many replicas"
             f" as it had. It knows nothing of this job any more.\n\n"
             + indented(
                 code(
-                    f"kubectl -n {one.kind.operator.namespace} scale"
-                    f" deployment/{one.kind.operator.deployment} --replicas=1"
+                    f"kubectl -n {handover.kind.operator.namespace} scale"
+                    f" deployment/{handover.kind.operator.deployment} --replicas=1"
                 )
             )
         )
     return "\n".join(lines)
 
 
-def _useless(one: Handover) -> Iterator[str]:
+def _useless(handover: Handover) -> Iterator[str]:
     """Commands that delete what acts on the custom resource."""
-    group = one.job.api_version.partition("/")[0]
-    kinds = one.kind.operator.scalers if one.kind.operator else ()
-    if one.scalers:
-        yield f"kubectl{namespace(one)} delete {' '.join(one.scalers)}"
+    group = handover.job.api_version.partition("/")[0]
+    kinds = handover.kind.operator.scalers if handover.kind.operator else ()
+    if handover.scalers:
+        yield f"kubectl{namespace(handover)} delete {' '.join(handover.scalers)}"
     elif kinds:
         listed = ",".join(f"{kind.lower()}.{group}" for kind in kinds)
-        yield f"kubectl{namespace(one)} get {listed}   # and delete this job's"
-    if names := [named(fate) for fate in one.fates if fate.outcome == "useless"]:
-        yield f"kubectl{namespace(one)} delete {' '.join(names)}"
+        yield f"kubectl{namespace(handover)} get {listed}   # and delete this job's"
+    if names := [named(fate) for fate in handover.fates if fate.outcome == "useless"]:
+        yield f"kubectl{namespace(handover)} delete {' '.join(names)}"
 
 
-def meanwhile(one: Handover) -> str:
+def meanwhile(handover: Handover) -> str:
     """What holds while the run goes on unattended."""
     lines = [
-        *_lost(one),
+        *_lost(handover),
         (
             "do not apply or sync `out/`: the API server refuses the changed Pods (Argo CD shows a"
             " failed sync, Flux applies nothing of the Kustomization)"
@@ -150,7 +153,7 @@ def meanwhile(one: Handover) -> str:
             " Pods of this one would not find each other any more"
         ),
     ]
-    if any(fate.outcome == "any time" for fate in one.fates):
+    if any(fate.outcome == "any time" for fate in handover.fates):
         lines.append("what can be taken over at any time need not be: step 5 does it")
     return (
         "While the run goes on without its operator\n\nIt ends as it would have. Until then:\n\n"
@@ -158,9 +161,9 @@ def meanwhile(one: Handover) -> str:
     )
 
 
-def _lost(one: Handover, *, scales: bool = False) -> Iterator[str]:
+def _lost(handover: Handover, *, scales: bool = False) -> Iterator[str]:
     """What the operator did for a run, and nobody does now."""
-    job = one.job
+    job = handover.job
     for role in job.roles:
         if role.batch is not None:
             yield f"the {role.name} stays a Job of Kubernetes, which starts its Pod again"
@@ -179,30 +182,33 @@ def _lost(one: Handover, *, scales: bool = False) -> Iterator[str]:
         yield f"its Pods stay when it has ended (cleanPodPolicy {job.run.clean_pods})"
     if job.scaled_role is not None and not scales:
         yield "it cannot be scaled"
-    if one.kind.operator is not None:
-        yield from one.kind.operator.lost
+    if handover.kind.operator is not None:
+        yield from handover.kind.operator.lost
 
 
-def clear(one: Handover, now: State) -> str:
+def clear(handover: Handover, now: State) -> str:
     """The step that removes what is left of a run."""
     title = "Remove what is left of the last run"
     if now == "running":
         title = "When the run has ended, remove what is left of it"
-    kubectl = f"kubectl{namespace(one)} delete"
-    commands = [f"{kubectl} pods -l {selector(one)}"]
+    kubectl = f"kubectl{namespace(handover)} delete"
+    commands = [f"{kubectl} pods -l {selector(handover)}"]
     batch = [
-        role.pod_name(member) for role in one.job.roles if role.batch for member in role.members
+        role.pod_name(member)
+        for role in handover.job.roles
+        if role.batch
+        for member in role.members
     ]
     if batch:
         commands.insert(0, f"{kubectl} {' '.join(f'job/{name}' for name in batch)}")
     pods = ("Pod", "Job")
-    left = [f for f in one.fates if f.outcome == "left over" and f.ref.kind not in pods]
+    left = [f for f in handover.fates if f.outcome == "left over" and f.ref.kind not in pods]
     if left:
         commands.append(f"{kubectl} {' '.join(map(named, left))}")
     keys = ""
-    if one.job.credentials is not None:
-        kept = [fate.ref.name for fate in one.fates if fate.outcome == "kept"]
-        secret = kept[0] if kept else one.job.credentials.secret
+    if handover.job.credentials is not None:
+        kept = [fate.ref.name for fate in handover.fates if fate.outcome == "kept"]
+        secret = kept[0] if kept else handover.job.credentials.secret
         keys = f"\nLeave the Secret `{secret}`: the next run uses its keys.\n"
     return (
         f"{title}\n\nFirst save logs that you want to keep. The names must be free: a Pod that has"
@@ -211,17 +217,17 @@ def clear(one: Handover, now: State) -> str:
     )
 
 
-def deploy(one: Handover, now: State, *, overlay: bool) -> str:
+def deploy(handover: Handover, now: State, *, overlay: bool) -> str:
     """The step that applies what is rendered."""
-    command = render(one, overlay=overlay)
-    commit = f'git commit -m "Run {one.job.name} without its operator" && git push'
+    command = render(handover, overlay=overlay)
+    commit = f'git commit -m "Run {handover.job.name} without its operator" && git push'
     again = "" if now in ("pending", "suspended") else "This starts the next run. "
-    if now == "running" and seamless(one.fates):
+    if now == "running" and seamless(handover.fates):
         again = "This takes over the run that goes on. "
-    there = any(f.outcome in ("same", "any time", "at the end") for f in one.fates)
+    there = any(f.outcome in ("same", "any time", "at the end") for f in handover.fates)
     adopted = "What is still there is taken over by its name.\n" if there else "\n"
     apply = "kubectl apply --server-side --force-conflicts --field-manager=etcompile -k out/"
-    own = f"{one.file}{' --overlay overlay.yaml' if overlay else ''}"
+    own = f"{handover.file}{' --overlay overlay.yaml' if overlay else ''}"
     own += " --adopt --take-ownership '*'" if there else ""
     parts = (
         f"Deploy what is rendered\n\n{again}{adopted}\n{_ETCOMPILE}\n",
@@ -262,11 +268,11 @@ _FLUX = (
 )
 
 
-def later(one: Handover, *, overlay: bool) -> str:
+def later(handover: Handover, *, overlay: bool) -> str:
     """What is done from then on."""
     note = " Once you have put the numbers of `overlay.yaml` into the spec, you need it no longer."
     return (
         "Later runs\n\nChange the spec, render and commit. To run it again, or after a change that"
         " a Pod does not allow, give the run a name of its own: "
-        f"`{render(one, overlay=overlay)} --run ID -o out/`.{note if overlay else ''}\n"
+        f"`{render(handover, overlay=overlay)} --run ID -o out/`.{note if overlay else ''}\n"
     )

@@ -35,25 +35,29 @@ class Handover(Struct, frozen=True):
     scalers: tuple[str, ...] = ()
 
 
-def operator(one: Handover) -> str:
+def operator(handover: Handover) -> str:
     """Who runs it now."""
-    return one.kind.operator.name if one.kind.operator else f"operator of {one.job.kind}"
+    return (
+        handover.kind.operator.name
+        if handover.kind.operator
+        else f"operator of {handover.job.kind}"
+    )
 
 
-def resource(one: Handover) -> str:
+def resource(handover: Handover) -> str:
     """The custom resource."""
-    group, _, version = (one.live.api_version or one.job.api_version).partition("/")
-    return f"{one.job.kind.lower()}.{version}.{group}/{one.job.name}"
+    group, _, version = (handover.live.api_version or handover.job.api_version).partition("/")
+    return f"{handover.job.kind.lower()}.{version}.{group}/{handover.job.name}"
 
 
-def namespace(one: Handover) -> str:
+def namespace(handover: Handover) -> str:
     """The flag that names its namespace, with a blank before it; empty if it names none."""
-    return f" -n {one.job.namespace}" if one.job.namespace else ""
+    return f" -n {handover.job.namespace}" if handover.job.namespace else ""
 
 
-def selector(one: Handover) -> str:
+def selector(handover: Handover) -> str:
     """What finds its Pods."""
-    return ",".join(f"{key}={value}" for key, value in one.job.selector.items())
+    return ",".join(f"{key}={value}" for key, value in handover.job.selector.items())
 
 
 def named(fate: Fate) -> str:
@@ -62,19 +66,19 @@ def named(fate: Fate) -> str:
     return f"{kind}/{fate.ref.name}"
 
 
-def render(one: Handover, *, overlay: bool) -> str:
+def render(handover: Handover, *, overlay: bool) -> str:
     """The command that renders it."""
-    return f"etcompile render {one.file}{' --overlay overlay.yaml' if overlay else ''}"
+    return f"etcompile render {handover.file}{' --overlay overlay.yaml' if overlay else ''}"
 
 
 _MADE = "pods,services,configmaps,serviceaccounts,roles,rolebindings,jobs"
 
 
-def dump(one: Handover) -> tuple[str, ...]:
+def dump(handover: Handover) -> tuple[str, ...]:
     """Commands that read it with its objects."""
-    at = namespace(one)
+    at = namespace(handover)
     return (
-        f"kubectl{at} get {resource(one)} -o yaml > live.yaml",
+        f"kubectl{at} get {resource(handover)} -o yaml > live.yaml",
         "echo --- >> live.yaml",
         f"kubectl{at} get {_MADE} -o yaml >> live.yaml",
         "etcompile migrate live.yaml -o DIR",

@@ -69,7 +69,7 @@ def _running(document: Document, kind: Kind) -> list[str]:
     value: Any = document.data
     for step in kind.operator.workers:
         value = value.get(step) if isinstance(value, Mapping) else None
-    return [str(one) for one in value] if isinstance(value, list) else []
+    return [str(item) for item in value] if isinstance(value, list) else []
 
 
 def _counted(job: Job, count: int) -> tuple[Mapping[str, Any] | None, tuple[str, ...]]:
