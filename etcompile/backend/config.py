@@ -30,7 +30,7 @@ def config_map(job: Job, settings: Settings, texts: Texts, stored: str) -> dict[
     """The job's ConfigMap.
 
     Args:
-        job: The job.
+        job: The job, after its intents.
         settings: How to compile it.
         texts: The templates of its scripts.
         stored: The text of `job.yaml`.
@@ -63,8 +63,8 @@ def host_line(job: Job, lines: HostList, name: str) -> str:
     """A line of a host list.
 
     Args:
-        job: The job.
-        lines: The list.
+        job: The job whose host list it is.
+        lines: The host list, which says what a line looks like.
         name: The host's whole name, as the list is to have it (`host_names`).
     """
     line = lines.line.replace(DOMAIN, "")
@@ -76,7 +76,7 @@ def host_names(job: Job, lines: HostList, settings: Settings, host: str) -> tupl
 
     Args:
         job: The job, of a known namespace.
-        lines: The list.
+        lines: The host list, whose line may hold the domain.
         settings: How the job is compiled.
         host: The host's bare name.
     """

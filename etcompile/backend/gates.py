@@ -53,7 +53,7 @@ def enough(job: Job, role: Role, settings: Settings) -> tuple[str, int] | None:
     tells the launcher who is there: its seed names all.
 
     Args:
-        job: The job.
+        job: The job, with its host lists.
         role: The role with the gate.
         settings: How the job is compiled.
 

@@ -65,8 +65,8 @@ def recommended_labels(job: Job, role: Role | None = None) -> dict[str, str]:
     select by them, and nothing of etcompile may.
 
     Args:
-        job: The job.
-        role: The role; None for an object that belongs to no replica.
+        job: The job that the objects belong to.
+        role: The role that they belong to; None for an object that belongs to no replica.
     """
     component = {"app.kubernetes.io/component": role.name} if role else {}
     # No app.kubernetes.io/instance: Argo CD's label tracking claims it

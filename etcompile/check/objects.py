@@ -29,7 +29,7 @@ def check_compiled(job: Job, objects: Sequence[Object]) -> list[Diagnostic]:
     """What must not leave, or should not, of a job's objects.
 
     Args:
-        job: The job.
+        job: The job that they are made of.
         objects: Its compiled objects.
     """
     return [*_pod_waves(job, objects), *_compiled(job, objects)]

@@ -30,7 +30,7 @@ def check_sizes(
     """What is too large of a job's objects.
 
     Args:
-        job: The job.
+        job: The job that they are made of.
         objects: Its compiled objects.
         profiles: The tools that they are for.
     """

@@ -88,7 +88,7 @@ class _Cut:
         """What decides about values at the same place, such as the items of a list.
 
         Args:
-            values: The values.
+            values: JSON values that stand at that place.
             rules: What the schema says of that place: keywords, or true or false.
         """
         part: dict[str, Any] = {}

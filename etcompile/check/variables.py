@@ -19,7 +19,7 @@ def check_variables(job: Job, objects: Iterable[Mapping[str, Any]]) -> list[Diag
     """A warning for each role whose Pods have a variable that no program can be started with.
 
     Args:
-        job: The job.
+        job: The job that they are made of.
         objects: Its compiled objects.
     """
     seen: set[str] = set()

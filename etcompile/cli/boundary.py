@@ -34,7 +34,7 @@ def named_files(command: click.Command, args: Sequence[str]) -> list[str]:
     What they name by relative paths lies in the repository: it may be a link of somebody else's.
 
     Args:
-        command: The command.
+        command: The command that the words are for.
         args: Its words, as whoever installed it wrote them.
     """
     context = click.Context(command, resilient_parsing=True)

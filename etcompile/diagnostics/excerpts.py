@@ -14,7 +14,7 @@ def excerpt(text: str, longest: int) -> str:
     """The begin of a text.
 
     Args:
-        text: The text.
+        text: A text of any length.
         longest: Characters of it that are shown.
     """
     return _from(text, 0, longest)

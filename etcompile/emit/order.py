@@ -99,9 +99,6 @@ def ordered(manifests: Iterable[Manifest]) -> list[Manifest]:
     Args:
         manifests: Kubernetes objects. Two of the same wave, kind, namespace, name and
             apiVersion, such as those with `generateName`, stay in the order given.
-
-    Returns:
-        The same objects, sorted.
     """
     return sorted(manifests, key=place)
 

@@ -71,9 +71,6 @@ class Packed(Sequence[Manifest]):
 def merged(several: Iterable[Packed]) -> Iterator[Manifest]:
     """The objects of several sequences in the order of `ordered`.
 
-    Args:
-        several: The sequences.
-
     Yields:
         Each object. Few are in memory at a time, unless names of many jobs interleave.
     """

@@ -42,9 +42,6 @@ def blocks(manifests: Iterable[Manifest], sources: Iterable[str]) -> Iterator[st
     Args:
         manifests: Kubernetes objects, in the order of `ordered` already.
         sources: The files they come from, independent of the working directory.
-
-    Yields:
-        The pieces, to be written one after the other.
     """
     pending, size = [header(sources)], 0
     for number, document in enumerate(to_documents(manifests)):

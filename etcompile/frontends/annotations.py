@@ -36,11 +36,7 @@ def unknown_annotations(source: Source, known: Collection[str]) -> Iterator[Diag
 
 
 def gate_timeout(source: Source) -> tuple[int, list[Diagnostic]]:
-    """Seconds until a gate gives up, and what is wrong with the annotation that says so.
-
-    Args:
-        source: The document.
-    """
+    """Seconds until a gate gives up, and what is wrong with the annotation that says so."""
     text = source.data["metadata"].get("annotations", {}).get(GATE_TIMEOUT)
     if text is None:
         return DEFAULT_GATE_TIMEOUT, []

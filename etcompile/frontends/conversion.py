@@ -119,12 +119,7 @@ _FAMILIES: Mapping[str, _Family] = {
 
 
 def is_former(api_version: str | None, kind: str | None) -> bool:
-    """Whether an API version is one that a Kubeflow kind had once, or may have had.
-
-    Args:
-        api_version: The version.
-        kind: The kind.
-    """
+    """Whether an API version is one that a Kubeflow kind had once, or may have had."""
     group, _, version = (api_version or "").partition("/")
     if kind is None or kind not in _FAMILIES or not version:
         return False
@@ -134,11 +129,7 @@ def is_former(api_version: str | None, kind: str | None) -> bool:
 
 
 def served_today(kind: str) -> tuple[str, ...]:
-    """The versions of a Kubeflow kind that are compiled.
-
-    Args:
-        kind: The kind.
-    """
+    """The versions of a Kubeflow kind that are compiled."""
     return (_V1, _V2) if kind == "MPIJob" else (_V1,)
 
 

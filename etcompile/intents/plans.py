@@ -35,10 +35,10 @@ def carried_out(role: Role, members: Members, sizes: Labels, plan: ScalePlan) ->
     """The replicas of a role after a plan.
 
     Args:
-        role: The role.
+        role: The role as the job declares it.
         members: Its replicas before, by index.
         sizes: What earlier plans said of replicas to come.
-        plan: The plan.
+        plan: The plan, which may be about several roles.
     """
     problems = [*_of_other_roles(role, plan)]
     given = plan.resources.get(role.name, {})
@@ -75,12 +75,7 @@ def joining(role: Role, members: Members, count: int, labels: Labels) -> Iterato
 
 
 def kept(job: Job, plan: ScalePlan) -> tuple[Job, list[Diagnostic]]:
-    """The job with the plan among its objects, for its own master to read.
-
-    Args:
-        job: The job.
-        plan: The plan.
-    """
+    """The job with the plan among its objects, for its own master to read."""
     problems = [
         _refused(plan, pod.origin.locate(), "DLRover's master passes over it", "remove it")
         for pod in (*plan.create, *plan.remove)

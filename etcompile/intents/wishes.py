@@ -53,7 +53,7 @@ def change(job: Job, wish: Wish) -> Change | None:
 
     Args:
         job: The job after its intents.
-        wish: The wish.
+        wish: How many workers there are to be.
 
     Returns:
         The change; None if the job has as many workers as are wished.
@@ -79,8 +79,8 @@ def intent_document(
     """The ScaleOut or ScaleIn that asks for a change.
 
     Args:
-        job: The job.
-        wanted: The change.
+        job: The job that it selects.
+        wanted: The change that it asks for.
         name: The intent's name.
         sequence: Its number among the job's intents; None leaves its place to the files.
         versioned: The selector must name the job's API version, too.
@@ -110,7 +110,7 @@ def intent_name(job: Job, stem: str) -> str:
     """A name for an intent of the job.
 
     Args:
-        job: The job.
+        job: The job that it selects.
         stem: What tells it from others of the job: `scale-003-out`.
     """
     name = f"{job.name}-{stem}"

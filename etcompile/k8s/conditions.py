@@ -10,7 +10,7 @@ def condition(status: Object, wanted: str) -> Mapping[str, Any]:
     """The condition of a type, whether true or not; an empty mapping if there is none.
 
     Args:
-        status: The status of an object.
+        status: The field `status` of an object, JSON.
         wanted: The type: `Ready`.
     """
     for reported in status.get("conditions") or ():
@@ -24,7 +24,7 @@ def is_true(status: Object, wanted: str) -> bool:
     """Whether the condition of a type is true.
 
     Args:
-        status: The status of an object.
+        status: The field `status` of an object, JSON.
         wanted: The type: `Ready`.
     """
     return condition(status, wanted).get("status") == "True"
@@ -34,7 +34,7 @@ def is_false(status: Object, wanted: str) -> bool:
     """Whether the condition of a type is false: neither true, nor unknown, nor missing.
 
     Args:
-        status: The status of an object.
+        status: The field `status` of an object, JSON.
         wanted: The type: `PodScheduled`.
     """
     return condition(status, wanted).get("status") == "False"

@@ -66,7 +66,7 @@ def keys(path: tuple[str, ...], items: Sequence[Any], *owned: Fields | None) -> 
 
     Args:
         path: Where the list stands.
-        items: Its items.
+        items: Its items, JSON.
         owned: What managers own of the list: the API server itself says there how it merges.
 
     Returns:
@@ -89,7 +89,7 @@ def patch_key(kind: str, at: ValuePath) -> str | None:
     Pod templates inside other objects are known by where they stand, whatever the kind.
 
     Args:
-        kind: The kind of the object.
+        kind: The kind of the object that has the list.
         at: The list's path in it.
 
     Returns:

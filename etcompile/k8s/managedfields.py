@@ -36,7 +36,7 @@ def ownership(live: Object, manager: str) -> Ownership:
     """Who owns the fields of a live object.
 
     Args:
-        live: The object.
+        live: The object as the API server gives it, with its `managedFields`.
         manager: Our field manager.
     """
     ours: Fields | None = None

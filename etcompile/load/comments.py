@@ -29,7 +29,7 @@ def ignore_comments(text: Text, events: Events) -> tuple[IgnoreComment, ...]:
     """The comments that ask for silence, in their order.
 
     Args:
-        text: The text of a file.
+        text: The text of a file, decoded.
         events: The reader that the text was made for.
     """
     found = list(_COMMENT.finditer(text.content))

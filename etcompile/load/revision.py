@@ -69,7 +69,7 @@ def unpack(of: Revision, paths: Iterable[str], folder: Path, *, every: bool = Fa
     """Writes files of a revision.
 
     Args:
-        of: The revision.
+        of: The commit whose files they are.
         paths: Paths in the repository, with `/`; of a folder, its YAML and JSON files are
             written, and of a glob those of the folder that it starts in.
         folder: Where to write them.

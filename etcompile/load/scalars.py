@@ -86,9 +86,6 @@ def tagged(tag: str, text: str) -> Scalar:
         tag: The resolved tag, such as `tag:yaml.org,2002:int`; `!` means text.
         text: The scalar's text, quoted or not.
 
-    Returns:
-        The value.
-
     Raises:
         NotJsonError: the tag is not one of the JSON types, or the text does not fit it.
     """
@@ -113,9 +110,6 @@ def key_text(value: object) -> str:
 
     Args:
         value: Any JSON value, or a float that JSON lacks.
-
-    Returns:
-        The key's text.
 
     Raises:
         NotJsonError: it is null, a list or a mapping.

@@ -156,12 +156,6 @@ def _read_on(reading: Reading, text: Text, limits: Limits) -> None:
 def mapping_key(event: Any) -> str:
     """The JSON key that a scalar is, as a mapping's key.
 
-    Args:
-        event: The scalar's event.
-
-    Returns:
-        The key.
-
     Raises:
         NotJsonError: it is null, or has a tag that is not one of JSON's types.
     """
@@ -185,9 +179,6 @@ def merged_in(written: dict[Any, Any], merges: list[tuple[int, list[dict[Any, An
     Args:
         written: The keys that are written out, in order.
         merges: For each merge, how many keys stand above it, and the mappings it merges.
-
-    Returns:
-        A new mapping.
     """
     keys = list(written)
     value: dict[Any, Any] = {}

@@ -37,10 +37,6 @@ def with_settings(job: Job, settings: Settings) -> Job:
     Not the version of Kubernetes and the profiles, with which the same Pods are written down in
     other ways; nor the gang scheduler: a run that is done must not train again because its cluster
     has another one.
-
-    Args:
-        job: The job.
-        settings: How it is compiled.
     """
     changing = {key: value for key, value in _used(job, settings) if value != _FIRST[key]}
     if not changing:
@@ -68,7 +64,7 @@ def in_run(job: Job, run: str | None) -> Job:
     """The job as this run of it.
 
     Args:
-        job: The job.
+        job: The job, not yet as a run of it.
         run: The run's ID; None for the run whose Pods are named as their hosts are.
 
     Returns:

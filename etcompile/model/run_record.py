@@ -216,9 +216,6 @@ KEYS = frozenset({_RECORD, _DONE, _PHASE, RUN})
 def record_data(record: RunRecord) -> dict[str, str]:
     """The `data` of `J-status`.
 
-    Args:
-        record: The run record.
-
     Returns:
         `phase` and, once the run is over, `done`, plain files for people and for the scripts in
         the Pods (`DONE_FILE`); `record`, all of it, for the next watcher.

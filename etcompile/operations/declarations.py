@@ -69,11 +69,7 @@ class Inventories:
                 self._parents.append(found)
 
     def members(self, live: LiveObjects) -> Iterator[Object]:
-        """The objects of the sets.
-
-        Args:
-            live: The cluster.
-        """
+        """The objects of the sets."""
         for found in self._parents:
             kinds, namespaces = inventory.members(found)
             label = found["metadata"]["labels"][inventory.INVENTORY_ID]

@@ -29,7 +29,7 @@ def restart_proposal(cluster: Cluster, job: str, *, adopt: bool = False) -> Prop
     """What replaces all Pods of a job, as its last apply declared them. Nothing is written.
 
     Args:
-        cluster: The cluster.
+        cluster: Where the job is; it is only read.
         job: The name of the job, in the default namespace.
         adopt: Also replace Pods that other people or tools look after.
 

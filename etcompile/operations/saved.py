@@ -26,7 +26,7 @@ def saved_plan(file: str, *, context: str | None = None, namespace: str | None =
     """The plan of a file.
 
     Args:
-        file: The file.
+        file: The path of the file, as the user named it.
         context: The context of the kubeconfig that is asked for; any if None.
         namespace: The default namespace that is asked for; any if None.
 
@@ -60,12 +60,6 @@ def saved_proposal(saved: Plan, cluster: Cluster, file: str, rights: Rights) -> 
     """What a plan that was made earlier still does. Nothing is written.
 
     A plan does not say what completes a run: wait for readiness, or for nothing.
-
-    Args:
-        saved: The plan.
-        cluster: The cluster.
-        file: The plan's name.
-        rights: What may be done.
 
     Raises:
         ClusterError: the cluster cannot be read.

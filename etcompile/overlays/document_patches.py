@@ -29,7 +29,7 @@ def patched(value: Traced, edit: Patch, kind: str, at: ValuePath = ()) -> Traced
 
     Args:
         value: What is patched.
-        edit: The patch.
+        edit: A strategic merge patch, or a JSON patch.
         kind: The kind of the whole object.
         at: Where in the object `value` stands.
 

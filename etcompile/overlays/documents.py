@@ -54,7 +54,7 @@ def patched_documents(
     """The documents after all edits that are for documents.
 
     Args:
-        documents: The documents.
+        documents: The documents of the input, in order.
         edits: The edits of all overlays, in order.
         kinds: What is known of their kinds.
 

@@ -58,9 +58,6 @@ def patched_objects(
         objects: What the backend made.
         edits: The edits of all overlays, in order.
         own_labels: Keys of labels that objects of the job are found by.
-
-    Returns:
-        The patched objects.
     """
     patches = [edit for edit in edits if isinstance(edit.change, Patch)]
     if not patches:

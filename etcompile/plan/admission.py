@@ -123,10 +123,6 @@ Ask = Callable[[Sequence[Doubt]], Iterable[Told | None]]
 def told(doubt: Doubt, server: Server) -> Told | None:
     """What the API server makes of a difference.
 
-    Args:
-        doubt: The difference.
-        server: Is asked.
-
     Returns:
         What is left of the difference; None if the server does not say.
     """
@@ -171,7 +167,7 @@ def as_created(desired: Object, live: Object, made: Object, places: Sequence[Raw
 
     Args:
         desired: The object as it is declared.
-        live: The object as it is.
+        live: The object as the cluster has it.
         made: What the API server would make of the declaration now.
         places: Where the first two differ.
 
@@ -188,13 +184,7 @@ def as_created(desired: Object, live: Object, made: Object, places: Sequence[Raw
 
 
 def alike(ref: ObjectRef, job: str | None, labels: Mapping[str, Any]) -> object:
-    """What an object has in common with those that admission treats as it: those of its role.
-
-    Args:
-        ref: The object.
-        job: Its job.
-        labels: Its labels.
-    """
+    """What an object has in common with those that admission treats as it: those of its role."""
     if job is None or ROLE_LABEL not in labels:
         return ref
     return job, ref.api_version, ref.kind, ref.namespace, labels[ROLE_LABEL]

@@ -58,7 +58,7 @@ def holder(live: Object, inventories: Collection[str]) -> str | None:
     """The clause that says which tool or other ApplySet an object belongs to; None if to none.
 
     Args:
-        live: The object.
+        live: The object as the cluster has it.
         inventories: The ids of the ApplySets that are ours.
     """
     member = inventory(live)
@@ -73,7 +73,7 @@ def other_job(desired: Object, live: Object) -> str | None:
 
     Args:
         desired: The object as it is declared.
-        live: The object as it is.
+        live: The ConfigMap of that name in the cluster.
     """
     wanted, there = _job_kind(desired), _job_kind(live)
     if not wanted or not there or wanted == there:
@@ -146,7 +146,7 @@ def stranger(live: Object, manager: str) -> str | None:
     ApplySet and of its job too: labels do not make an object ours.
 
     Args:
-        live: The object.
+        live: The object as the cluster has it, with its `managedFields`.
         manager: Our field manager.
     """
     names = managers(live)
@@ -182,7 +182,7 @@ def missing_keys(desired: Object, live: Object) -> list[str]:
 
     Args:
         desired: The Secret that is to be given a key pair, or any other object.
-        live: The object of its name.
+        live: What the cluster has under its name.
     """
     if (pair := key_pair_of(desired)) is None:
         return []

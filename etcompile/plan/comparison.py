@@ -56,7 +56,7 @@ def compared(desired: Object, live: Object, owned: Ownership, *, whole: bool) ->
 
     Args:
         desired: The object as it is declared.
-        live: The object as it is.
+        live: The object as the cluster has it.
         owned: Who owns the live object's fields.
         whole: The live object is a declaration too: what is not desired goes.
     """

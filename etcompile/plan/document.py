@@ -112,7 +112,7 @@ def plan_value(plan: Plan, *, whole: bool = True) -> dict[str, Any]:
     """The plan as a JSON value.
 
     Args:
-        plan: The plan.
+        plan: The plan, whose steps stay in their order.
         whole: With what is to be applied, so that it can be; else for reading only.
     """
     value: dict[str, Any] = {

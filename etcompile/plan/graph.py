@@ -98,7 +98,7 @@ def graph(groups: Iterable[Group], wave: Callable[[Object], int]) -> Graph:
     """The graph of compiled objects.
 
     Args:
-        groups: The objects.
+        groups: The objects, by the job that they belong to.
         wave: The wave of an object (`etcompile.emit.wave`).
     """
     objects: list[Object] = []

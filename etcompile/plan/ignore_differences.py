@@ -118,7 +118,7 @@ def as_live(
 
     Args:
         desired: The object as it is declared.
-        live: The object as it is.
+        live: The object as the cluster has it.
         ref: Its reference.
         rules: Which fields stay.
         owned: Who owns the live object's fields.

@@ -50,9 +50,6 @@ def members(found: Object) -> tuple[list[tuple[str, str]], list[str]]:
     """Where the members of a set are: their API groups and kinds, and their namespaces.
 
     A parent names no versions: which one to ask for, the cluster knows.
-
-    Args:
-        found: The parent.
     """
     metadata = found["metadata"]
     annotations = metadata.get("annotations") or {}

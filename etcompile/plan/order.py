@@ -51,7 +51,7 @@ def ordered(
     Args:
         drafts: Steps with something to do.
         waits: By job, the names of Pods that wait, each with those of the Pods it waits for.
-        wave: The wave of an object.
+        wave: The wave of an object (`etcompile.emit.wave`).
         unready: Pods with nothing to do that are not Ready: an earlier rollout may have ended
             between a worker and the host list.
     """

@@ -58,7 +58,7 @@ def plan(
     """The plan that makes live objects what is desired.
 
     Args:
-        desired: The desired objects.
+        desired: What is declared, each object with its job.
         live: The live ones, in any order: those of the same names as the desired ones, and the
             members of the inventories. Each is looked at once and not kept, unless it is not
             desired.

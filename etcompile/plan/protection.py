@@ -52,7 +52,7 @@ def lost_with(live: Object, desired: Object, manager: str) -> str | None:
     """What would be lost if an object were replaced; None if its manifest makes it all again.
 
     Args:
-        live: The object as it is.
+        live: The object as the cluster has it.
         desired: The object as it is declared.
         manager: Our field manager.
 
@@ -80,7 +80,7 @@ def spared(step: Step, live: Object, manager: str) -> Step:
 
     Args:
         step: The deletion.
-        live: The object.
+        live: The object as the cluster has it.
         manager: Our field manager.
     """
     if why := _left_because(live):

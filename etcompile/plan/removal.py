@@ -117,7 +117,7 @@ def _of_strangers(step: Step, live: Object, appliers: frozenset[str] = frozenset
 
     Args:
         step: The deletion.
-        live: The object.
+        live: The object as the cluster has it.
         appliers: The field managers of those who applied the job, if etcompile did not.
     """
     maker = None if claims.managers(live) & appliers else claims.stranger(live, MANAGER)

@@ -136,7 +136,7 @@ def with_room(plan: Plan, live: Mapping[ObjectKey, Object], read: Read) -> Plan:
     """The plan with what must be gone first, or refused where there would be no room.
 
     Args:
-        plan: The plan.
+        plan: The plan as it is without regard to quotas.
         live: By key, the live objects that are not declared.
         read: Reads quotas; asked only where Pods are made and others deleted or left behind.
     """

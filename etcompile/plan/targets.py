@@ -38,7 +38,7 @@ def targeted(plan: Plan, targets: Sequence[str]) -> Plan:
     """The plan with the steps of the named objects only.
 
     Args:
-        plan: The plan.
+        plan: The plan for all objects.
         targets: `NAME`, `KIND/NAME` or `NAMESPACE/KIND/NAME` of each object.
     """
     if not targets:
@@ -69,7 +69,7 @@ def is_named(ref: ObjectRef, names: Iterable[str]) -> bool:
     """Whether somebody named an object: `NAME`, `KIND/NAME` or `NAMESPACE/KIND/NAME`; `*` is any.
 
     Args:
-        ref: The object.
+        ref: The object that may be meant.
         names: What was named; kinds as kubectl takes them: `Pod`, `pods`, `po`,
             `podgroups.scheduling.volcano.sh`.
     """

@@ -42,7 +42,7 @@ def place(
 
     Args:
         job: The job's document.
-        intents: The intents of the job.
+        intents: The intents that select it.
         files: The file of each of them.
         way: Whether it adds or removes workers.
         taken: Stems that would give it a name which another intent has.

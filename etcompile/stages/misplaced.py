@@ -66,7 +66,7 @@ def placed(document: Document, kind: Kind) -> Placed:
 
     Args:
         document: The document; it need not be valid.
-        kind: Its kind.
+        kind: Its kind, one of Kubeflow's.
 
     Returns:
         The document, itself if nothing had to move.

@@ -44,7 +44,7 @@ class Recipient(Protocol):
         """Why an object of the last output does not do for this one; None if it does.
 
         Args:
-            value: The object.
+            value: The object as it is to be written.
             standing: The one of the last output.
             keys: The keys of the Secret that it is to become.
         """

@@ -41,10 +41,10 @@ def repaired(
     """The document with its faulty parts replaced.
 
     Args:
-        document: The document.
+        document: The document as it was written.
         found: What is wrong with it.
         check: Finds what is still wrong.
-        way: Which of the `WAYS`.
+        way: The number of the way, from 0 and below `WAYS`.
 
     Returns:
         A document whose other parts still know where they were written; None if so much of it is
@@ -71,10 +71,6 @@ def respelt(document: Document, found: Iterable[Finding]) -> Document | None:
     """The document with its misspelt fields under the names that were probably meant.
 
     Below a misspelt field no check looks, so what is wrong there shows only in this document.
-
-    Args:
-        document: The document.
-        found: What is wrong with it.
 
     Returns:
         The document; None if there is no such field.

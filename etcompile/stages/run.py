@@ -93,7 +93,7 @@ def pods(
     Only these are made: one Pod of a job of a thousand costs what one Pod costs.
 
     Args:
-        run: The run.
+        run: What `objects` or `run_of` made.
         role: The name of a role that it has.
         members: Replicas of that role; one that the job does not have takes the place of the one
             whose place it has.
@@ -116,7 +116,7 @@ def situation(run: Run, declared: Job) -> backend.Situation:
     """What the annotations of a run's objects depend on, beside these.
 
     Args:
-        run: The run.
+        run: What `objects` or `run_of` made.
         declared: The job as its document describes it: before its intents.
     """
     around = backend.Situation.around(run.job, declared)
@@ -130,7 +130,7 @@ def situation_of_some(run: Run, declared: Job, edits: Sequence[overlays.Edit]) -
     """The same for who annotates only some of a run's objects, with the waves of the others.
 
     Args:
-        run: The run.
+        run: What `objects` or `run_of` made.
         declared: The job as its document describes it: before its intents.
         edits: The edits that the run is stored with.
     """
@@ -150,7 +150,7 @@ def annotated(run: Run, made: Sequence[Object], around: backend.Situation) -> tu
     """Objects of a run with the annotations of the tools that are to sync them.
 
     Args:
-        run: The run.
+        run: What `objects` or `run_of` made.
         made: Its objects after overlays, all of them or some.
         around: What is around them.
     """

@@ -55,9 +55,6 @@ class Stored(Struct, frozen=True):
 def read_text(text: str) -> Stored:
     """The job that a text is: `job.yaml` of a ConfigMap, which anybody may have written.
 
-    Args:
-        text: The text.
-
     Raises:
         StoredJobError: it is none, or asks for more than anybody can carry out. Nothing else is
             ever raised.
@@ -87,7 +84,7 @@ def check_place(job: Job, metadata: Mapping[str, Any]) -> None:
     Else whoever may write any ConfigMap could give any job another content.
 
     Args:
-        job: The job.
+        job: The job that the ConfigMap holds.
         metadata: That of the ConfigMap.
 
     Raises:

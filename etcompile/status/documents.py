@@ -8,11 +8,7 @@ from etcompile.status.values import JobStatus
 
 
 def job_value(job: JobStatus) -> dict[str, Any]:
-    """A job as a JSON value.
-
-    Args:
-        job: Its status.
-    """
+    """A job as a JSON value."""
     return {
         "namespace": job.namespace,
         "name": job.name,

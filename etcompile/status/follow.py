@@ -28,7 +28,7 @@ def follow(cluster: Cluster, found: Seen, *, every: float | None = None) -> Iter
     """Keeps what was seen up to date, and yields it after each change.
 
     Args:
-        cluster: The cluster.
+        cluster: Where it was seen.
         found: What was seen; it is changed in place.
         every: Seconds after which it is yielded although nothing has changed; None for never.
 

@@ -17,7 +17,7 @@ def derived(job: Job, replicas: Sequence[Replica]) -> tuple[Phase, str]:
     """The phase, and what it follows from.
 
     Args:
-        job: The job.
+        job: The job as it is declared.
         replicas: All its replicas, those that are missing included.
     """
     deciding = [replica for replica in replicas if replica.role in job.run.success.roles]

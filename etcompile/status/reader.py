@@ -118,7 +118,7 @@ def seen(cluster: Cluster, job: str | None, namespace: str | None) -> Seen:
     """What there is of a job, or of all.
 
     Args:
-        cluster: The cluster.
+        cluster: Where to look; it is only read.
         job: The job; None for all of them, which leaves out their events.
         namespace: Where; None for all namespaces.
 

@@ -46,7 +46,7 @@ def replicas_of(
     """The replicas that a role should have, in the order of its members.
 
     Args:
-        role: The role.
+        role: The role as the job declares it.
         pods: The Pods of its job, by name.
         jobs: The Jobs of Kubernetes of its job, by name.
         record: The run record: who has which rank, and which attempt.

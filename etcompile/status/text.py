@@ -32,7 +32,7 @@ def job_text(
     """A job in full.
 
     Args:
-        job: Its status.
+        job: Its status, of which all is told.
         now: What ages count to.
         color: Use ANSI escapes.
         width: Columns after which lines are cut; None if they are not.
@@ -87,7 +87,7 @@ def not_ready_lines(job: JobStatus, width: int | None = None) -> Iterator[str]:
     """What is not ready and why, those with the same reason in one line.
 
     Args:
-        job: The status.
+        job: Its status; replicas that are ready are passed over.
         width: Columns after which lines are cut; None if they are not. Names give way to the
             state, but never their ends with the indexes.
     """

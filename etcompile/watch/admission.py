@@ -125,10 +125,6 @@ def is_guarded(cluster: Cluster, namespace: str) -> bool | None:
 
     It lets nobody write a ConfigMap of a certain name, so it is enough to try, without effect. That
     needs no right to read policies, and sees whether the policy is bound to this very namespace.
-
-    Args:
-        cluster: The cluster.
-        namespace: The namespace.
     """
     metadata = {"name": _CHECK, "namespace": namespace, "labels": {JOB_LABEL: _CHECK}}
     tried = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
@@ -140,12 +136,7 @@ def is_guarded(cluster: Cluster, namespace: str) -> bool | None:
 
 
 def tell(cluster: Cluster, namespace: str) -> None:
-    """Logs whom the watcher trusts in a namespace, if that is everybody who writes ConfigMaps.
-
-    Args:
-        cluster: The cluster.
-        namespace: The namespace.
-    """
+    """Logs whom the watcher trusts in a namespace, if that is everybody who writes ConfigMaps."""
     guarded = is_guarded(cluster, namespace)
     if guarded:
         return

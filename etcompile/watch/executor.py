@@ -141,10 +141,7 @@ class ActionExecutor:
 
         Args:
             case: What they were decided on.
-            actions: The actions.
-
-        Returns:
-            How far that went.
+            actions: What is to be done, in this order.
 
         Raises:
             ClusterError: a request failed; what came after it was left.

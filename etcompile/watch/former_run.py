@@ -71,7 +71,7 @@ def copied(cluster: Cluster, seen: SeenJob, spec_hash: str) -> StoredRun:
     """The run of a copy.
 
     Args:
-        cluster: The cluster.
+        cluster: Where the copy is.
         seen: What is known of the job.
         spec_hash: The run's.
 

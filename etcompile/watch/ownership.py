@@ -60,8 +60,8 @@ def stranger(pod: PodView, job: Job, owners: Owners, declared: Mapping[str, Role
     """Why a Pod with the labels of a run is not one of it; empty if it is, as far as that shows.
 
     Args:
-        pod: The Pod.
-        job: The job.
+        pod: The Pod as the watcher sees it.
+        job: The job that its labels name.
         owners: Who may own its Pods.
         declared: The names of the Pods that the job declares, each with its role.
     """
@@ -84,11 +84,7 @@ def stranger(pod: PodView, job: Job, owners: Owners, declared: Mapping[str, Role
 
 
 def declared_names(job: Job) -> dict[str, Role]:
-    """The names of the Pods that a job declares, each with its role.
-
-    Args:
-        job: The job.
-    """
+    """The names of the Pods that a job declares, each with its role."""
     return {role.pod_name(member): role for role in job.roles for member in role.members}
 
 

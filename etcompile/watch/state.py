@@ -197,11 +197,7 @@ def _is_made_here(metadata: Mapping[str, Any]) -> bool:
 
 
 def ran(spec: Mapping[str, Any]) -> Ran:
-    """What the containers of a Pod run.
-
-    Args:
-        spec: Its spec.
-    """
+    """What the containers of a Pod run."""
     return tuple(
         _ran(
             str(container["name"]),
@@ -362,7 +358,7 @@ def hosts_record(data: Mapping[str, str], annotations: Mapping[str, str]) -> Hos
 
     Args:
         data: The `data` of `J-hosts`.
-        annotations: Its annotations.
+        annotations: The annotations of `J-hosts`.
     """
     try:
         written = float(annotations.get(WRITTEN, 0))

@@ -204,7 +204,7 @@ class Store:
         """A Pod as an event or an answer shows it.
 
         Args:
-            value: The Pod.
+            value: The Pod, JSON.
             gone: Whether it is there no more.
             answer: Whether a request was answered with it, and no stream has told of it.
         """
@@ -254,7 +254,7 @@ class Store:
         """A ConfigMap as an event or an answer shows it.
 
         Args:
-            value: The ConfigMap.
+            value: The ConfigMap, JSON.
             gone: Whether it is there no more.
             answer: Whether a request was answered with it, and no stream has told of it.
         """
@@ -331,7 +331,7 @@ class Store:
         """A Job of Kubernetes as an event shows it.
 
         Args:
-            value: The Job.
+            value: The Job, JSON.
             gone: Whether it is there no more.
         """
         key, name, version = _job_key(value), value["metadata"]["name"], _version(value)

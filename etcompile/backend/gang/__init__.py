@@ -46,7 +46,7 @@ def ganged(job: Job, settings: Settings, objects: Sequence[dict[str, Any]]) -> l
     Args:
         job: The job, as the run that it is.
         settings: How it is compiled.
-        objects: Its objects.
+        objects: Its compiled objects.
     """
     if settings.gang == "none":
         return list(objects)
@@ -131,7 +131,7 @@ def needs(job: Job, settings: Settings, objects: Sequence[Object]) -> tuple[str,
     Args:
         job: The job, as the run that it is.
         settings: How it is compiled.
-        objects: Its objects.
+        objects: Its compiled objects.
     """
     if settings.gang == "none":
         return ()

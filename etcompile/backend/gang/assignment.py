@@ -43,7 +43,7 @@ def scheduler_problems(
     Args:
         group: The gang.
         scheduler: Who is to start it.
-        written: The objects of the job.
+        written: The objects of the job, and which of them overlays changed.
     """
     wanted = written.scheduler_name or scheduler.scheduler_name
     found = _values(written.objects, "schedulerName", _DEFAULT)
@@ -74,7 +74,7 @@ def priority_problems(group: Group, scheduler: Scheduler, written: Written) -> I
     Args:
         group: The gang.
         scheduler: Who is to start it.
-        written: The objects of the job.
+        written: The objects of the job, and which of them overlays changed.
     """
     found = _values(written.objects, "priorityClassName", _NO_CLASS)
     if len(found) <= 1:

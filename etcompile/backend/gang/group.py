@@ -137,7 +137,7 @@ def group_of(
     Args:
         job: The job, as the run that it is.
         settings: How it is compiled.
-        objects: Its objects.
+        objects: Its compiled objects.
         default_queue: The queue of a job that names none; None if there are no queues.
     """
     specs: dict[str, list[Mapping[str, Any]]] = {}

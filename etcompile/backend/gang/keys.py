@@ -31,7 +31,7 @@ def unread_of_job(
     """A warning for each label and annotation of a job that its scheduler would have to read.
 
     Args:
-        job: The job.
+        job: The job, whose labels and annotations are looked at.
         settings: How it is compiled.
         title: What people call a scheduler, by its name in `GANGS`.
         reads: The keys of the job that the chosen scheduler is told of; None for all of its own.
@@ -59,7 +59,7 @@ def unread_of_pods(
     """A warning for queues that Pods name, where their scheduler does not know them as a gang.
 
     Args:
-        job: The job.
+        job: The job that the Pods belong to.
         settings: How it is compiled.
         title: What people call a scheduler, by its name in `GANGS`.
         objects: The objects of the job, as they are written.

@@ -22,7 +22,7 @@ def marked(
         job: The job, as the run that it is.
         settings: How it is compiled.
         scheduler: Who is to start it.
-        objects: Its objects.
+        objects: Its compiled objects.
     """
     marks = _Marks(job, settings, scheduler, objects)
     made = [] if job.run.suspended else scheduler.objects(marks.group)

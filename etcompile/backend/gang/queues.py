@@ -62,7 +62,7 @@ def queue_claims(job: Job, scheduler: str) -> tuple[QueueClaim, ...]:
     """The places of a job that name its queue, the one that counts first.
 
     Args:
-        job: The job.
+        job: The job, whose labels and annotations may name a queue.
         scheduler: The gang scheduler, one of `GANGS`.
     """
     asked = [*_asked(job)]

@@ -65,8 +65,8 @@ def check(
     Args:
         group: The gang.
         scheduler: Who is to start it.
-        written: The objects of the job.
-        wave: The wave of an object.
+        written: The objects of the job, and which of them overlays changed.
+        wave: The wave of an object (`etcompile.emit.wave`).
     """
     objects = written.objects
     problems = [*_ignored(group, scheduler), *_names(group, scheduler), *_queues(group)]

@@ -27,7 +27,7 @@ def render(form: Format, diagnostics: Sequence[Diagnostic], audience: Audience) 
     """Diagnostics in one of the `FORMATS`.
 
     Args:
-        form: Which one.
+        form: The name of the form.
         diagnostics: What to tell; there may be none.
         audience: Who reads it.
 

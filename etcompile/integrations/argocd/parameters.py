@@ -182,7 +182,7 @@ def announced(
     """The announcement of parameters, as Argo CD's interface reads it.
 
     Args:
-        parameters: The parameters.
+        parameters: Those to announce, in this order.
         found: What there is to choose from in this repository, by the parameter's name.
 
     Returns:

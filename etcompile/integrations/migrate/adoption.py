@@ -63,7 +63,7 @@ def fates(
         rendered: What the job renders to.
         live: Objects of the cluster: those of the job are found among them.
         owner: The custom resource they are owned by.
-        job: The job.
+        job: The job that they are rendered from.
 
     Returns:
         Rendered objects first, in their order, then live ones that are not rendered.
@@ -150,7 +150,7 @@ def owned(values: Sequence[Object], kind: str, name: str) -> Iterator[Object]:
     Args:
         values: Objects of one namespace.
         kind: The custom resource's kind.
-        name: Its name.
+        name: The custom resource's name.
     """
     owners = {(kind, name)}
     found: dict[int, Object] = {}

@@ -20,7 +20,7 @@ def state(document: Document, job: Job) -> State:
 
     Args:
         document: Its custom resource, with its status.
-        job: The job.
+        job: The job that it describes.
 
     Returns:
         `pending` if it never started; `running` in doubt, because of all mistakes that one does

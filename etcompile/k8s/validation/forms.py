@@ -79,11 +79,7 @@ def given(value: Mapping[str, Any], names: tuple[str, ...]) -> list[str]:
 
 
 def several(*names: str) -> Check:
-    """The check that a mapping has at most one of some fields.
-
-    Args:
-        names: The fields.
-    """
+    """The check that a mapping has at most one of some fields."""
 
     def check(value: Mapping[str, Any], _: Subject) -> Iterator[Broken]:
         if len(found := given(value, names)) > 1:
@@ -93,11 +89,7 @@ def several(*names: str) -> Check:
 
 
 def twice(*, name: str = "name") -> Check:
-    """The check that no two mappings of a list have the same text in a field.
-
-    Args:
-        name: The field.
-    """
+    """The check that no two mappings of a list have the same text in a field."""
 
     def check(value: list[Any], _: Subject) -> Iterator[Broken]:
         seen: set[str] = set()

@@ -107,7 +107,7 @@ def svg(graph: Graph, words: Words | None = None) -> str:
     """The graph as an SVG document.
 
     Args:
-        graph: The graph.
+        graph: What is drawn, a panel for each of its jobs.
         words: What the picture says of itself; that of a graph of waves if None.
     """
     words = words or Words()

@@ -84,7 +84,7 @@ def shown(plan: Plan, *, idle: bool = False) -> list[Shown]:
     """The groups of a plan's steps, in its order.
 
     Args:
-        plan: The plan.
+        plan: The plan, whose steps are grouped.
         idle: Those that have nothing to do, instead of the others.
     """
     alike: dict[object, list[Step]] = {}

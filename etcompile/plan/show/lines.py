@@ -32,12 +32,7 @@ class Line(Struct, frozen=True):
 
 
 def lines(change: FieldChange, yaml: Yaml) -> Iterator[Line]:
-    """The lines of a change: the field, what it was, and what it becomes.
-
-    Args:
-        change: The change.
-        yaml: Writes values.
-    """
+    """The lines of a change: the field, what it was, and what it becomes."""
     notes = [
         *(["the API refuses this change"] if change.immutable else []),
         *([f"{change.manager} owns it"] if change.manager else []),

@@ -23,8 +23,8 @@ def markdown(plan: Plan, yaml: Yaml, limit: int = LIMIT) -> str:
     """The plan as Markdown.
 
     Args:
-        plan: The plan.
-        yaml: Writes values.
+        plan: The plan, whole.
+        yaml: Writes a JSON value as YAML.
         limit: The most bytes that it may have.
     """
     groups = shown(plan)

@@ -24,8 +24,8 @@ def page(plan: Plan, yaml: Yaml, *, version: str = "") -> str:
     """The plan as an HTML document.
 
     Args:
-        plan: The plan.
-        yaml: Writes values.
+        plan: The plan, whole.
+        yaml: Writes a JSON value as YAML.
         version: The version of etcompile, for the foot of the page.
     """
     return "\n".join(_page(plan, yaml, version)) + "\n"

@@ -45,8 +45,8 @@ def text(plan: Plan, yaml: Yaml, *, color: bool) -> Iterator[str]:
     """The plan's lines.
 
     Args:
-        plan: The plan.
-        yaml: Writes values.
+        plan: The plan, whole.
+        yaml: Writes a JSON value as YAML.
         color: Use ANSI escapes.
     """
     groups = shown(plan)

@@ -60,13 +60,7 @@ class End(Struct, frozen=True):
 
 
 def end(states: ReplicaStates, record: RunRecord, now: float) -> End | None:
-    """The end of the run, or of this attempt at it; None while it is not over.
-
-    Args:
-        states: What has become of the replicas.
-        record: The run record.
-        now: The time.
-    """
+    """The end of the run, or of this attempt at it; None while it is not over."""
     found = _end(states, record, now)
     run = states.placement.job.run
     if found is None or found.succeeded or found.final or run.restart != "OnFailure":
@@ -78,13 +72,7 @@ def end(states: ReplicaStates, record: RunRecord, now: float) -> End | None:
 
 
 def ended(record: RunRecord, end: End, now: float) -> Decision:
-    """The record of a run that is over, which people are told.
-
-    Args:
-        record: The run record.
-        end: How it ends.
-        now: The time.
-    """
+    """The record of a run that is over, which people are told."""
     made = structs.replace(
         record,
         phase="Succeeded" if end.succeeded else "Failed",
@@ -99,13 +87,7 @@ def ended(record: RunRecord, end: End, now: float) -> Decision:
 
 
 def next_look(states: ReplicaStates, record: RunRecord, now: float) -> Iterator[Requeue]:
-    """When a run that is not over may be, by the clock alone.
-
-    Args:
-        states: What has become of the replicas.
-        record: The run record.
-        now: The time.
-    """
+    """When a run that is not over may be, by the clock alone."""
     deadline = _deadline(states, record)
     if deadline is not None:
         yield Requeue(deadline)
@@ -211,10 +193,6 @@ def is_spared(states: ReplicaStates, loss: Replica) -> bool:
     """Whether a run goes on without a replica that does not come back.
 
     It does while as many are left as are enough (reference/dlrover.md 4.3).
-
-    Args:
-        states: What has become of the replicas.
-        loss: The replica.
     """
     success = states.placement.job.run.success
     if success.least is None or loss.place.role.name not in success.roles:
@@ -327,13 +305,7 @@ def _backoff_limit(job: Job) -> int | None:
 
 
 def after_the_end(placement: Placement, record: RunRecord, now: float) -> Decision:
-    """What becomes of the Pods of a run that is over, and of the job once its time is.
-
-    Args:
-        placement: Who is there.
-        record: The run record.
-        now: The time.
-    """
+    """What becomes of the Pods of a run that is over, and of the job once its time is."""
     expired = _expired(placement, record, now)
     return Decision(expired.record, (*_cleaned(placement), *expired.actions))
 

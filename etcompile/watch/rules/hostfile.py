@@ -74,13 +74,7 @@ class _Lists(Struct, frozen=True):
 
 
 def listed(states: ReplicaStates, record: RunRecord, now: float) -> Iterator[Action]:
-    """What is to be done so that the launcher knows its hosts.
-
-    Args:
-        states: What has become of the replicas.
-        record: The run record.
-        now: The time.
-    """
+    """What is to be done so that the launcher knows its hosts."""
     placement = states.placement
     if not any(host_list.live for host_list in placement.job.host_lists):
         return
@@ -281,13 +275,7 @@ def _is_older(pod: PodView, hosts: HostsRecord) -> bool:
 
 
 def renamed(states: ReplicaStates, record: RunRecord, now: float) -> RunRecord:
-    """The record, with another name for each host that was lost while the launcher ran.
-
-    Args:
-        states: What has become of the replicas.
-        record: The run record.
-        now: The time.
-    """
+    """The record, with another name for each host that was lost while the launcher ran."""
     placement = states.placement
     losses = states.new_returns(now)
     readers = placement.readers

@@ -33,11 +33,7 @@ from etcompile.watch.state import JobView, PodView, Waiting
 
 
 def begun(placement: Placement) -> RunRecord:
-    """The record of this run: the one there is, or a new one.
-
-    Args:
-        placement: Who is there.
-    """
+    """The record of this run: the one there is, or a new one."""
     view = placement.view
     record = view.own_record
     if record is None:
@@ -46,11 +42,7 @@ def begun(placement: Placement) -> RunRecord:
 
 
 def orphaned(view: JobView) -> Iterator[Action]:
-    """What people are told when what is written down is of a job that was deleted.
-
-    Args:
-        view: What is known of the job.
-    """
+    """What people are told when what is written down is of a job that was deleted."""
     if not view.is_orphaned:
         return
     phase = view.record.phase if view.record else ""
@@ -220,13 +212,7 @@ _BY_THE_SCHEDULER = frozenset({"Unschedulable", "SchedulingGated", "SchedulerErr
 
 
 def held_up(states: ReplicaStates, record: RunRecord, now: float) -> Decision:
-    """The record, with what keeps a run from starting, and word of it if that is new.
-
-    Args:
-        states: What has become of the replicas.
-        record: The run record.
-        now: The time.
-    """
+    """The record, with what keeps a run from starting, and word of it if that is new."""
     placement = states.placement
     again = record.phase == "Running" and not _is_at_work(placement)
     if record.started is None or not (again or record.phase == "Pending"):
@@ -286,12 +272,7 @@ def _who_is_missing(places: Sequence[Place]) -> str:
 
 
 def suspended(placement: Placement, record: RunRecord) -> Decision:
-    """What becomes of a job that is to run nothing.
-
-    Args:
-        placement: Who is there.
-        record: The run record.
-    """
+    """What becomes of a job that is to run nothing."""
     removed = tuple(_removed(placement))
     return Decision(_suspended(placement, record, removed), (*_told(record), *removed))
 
@@ -301,9 +282,6 @@ def resumed(record: RunRecord) -> Decision:
 
     Its Pods are up to whoever applies it: none of those that went because of the suspension is
     made again.
-
-    Args:
-        record: The run record.
     """
     if record.phase != "Suspended":
         return Decision(record)
@@ -371,11 +349,6 @@ def superseded(view: JobView, decision: Decision, now: float) -> Decision:
     """The decision for such a run: the same, but that nobody is created in the first moment.
 
     For any other it is the same; if it was such a run before, that is not said any more.
-
-    Args:
-        view: What is known of the job.
-        decision: What the rules say of the run.
-        now: The time.
     """
     if not view.superseded:
         if decision.record.reason not in (ANOTHER_RUN, UNREADABLE):

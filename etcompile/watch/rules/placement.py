@@ -103,11 +103,7 @@ class Placement(Struct, frozen=True):
 
 
 def placement(view: JobView) -> Placement:
-    """Who is there.
-
-    Args:
-        view: What is known of the job.
-    """
+    """Who is there."""
     own = [pod for pod in view.pods.values() if pod.spec_hash == view.spec_hash]
     places = tuple(_places(view, own))
     names = {place.name for place in places}
@@ -248,9 +244,9 @@ def holders(role: Role, own: Iterable[PodView], record: RunRecord) -> Iterator[H
     """Who has each declared rank of a role.
 
     Args:
-        role: The role.
+        role: The role, with the replicas that it declares.
         own: The Pods of the run.
-        record: The run record.
+        record: The run record: who has which rank.
     """
     by_rank: dict[int, list[PodView]] = {}
     for pod in own:
@@ -273,7 +269,7 @@ def follower(declared: Member, history: RestartHistory) -> Member:
     """The replica that has the rank of a declared one.
 
     Args:
-        declared: The declared one.
+        declared: The replica that the job declares for the rank.
         history: Who has had the rank.
     """
     if history.index is None:
@@ -300,9 +296,9 @@ def next_number(role: Role, pods: Mapping[str, PodView], record: RunRecord) -> i
     give a higher one all the same: whoever has it then makes room (`termination.duplicates`).
 
     Args:
-        role: The role.
+        role: The role that it will belong to.
         pods: All Pods of the job, by name.
-        record: The run record.
+        record: The run record, with the numbers that were given so far.
     """
     numbers = [pod.index for pod in pods.values() if pod.role == role.name and pod.index]
     numbers += [member.index for member in role.members if member.index]

@@ -73,7 +73,7 @@ class ReplicaStates(Struct, frozen=True):
         """The losses about which something is to be decided.
 
         Args:
-            now: The time.
+            now: The time, in seconds since 1970.
             after: Seconds until one whose Pod has vanished counts; `Timeouts.settle` if None.
         """
         wait = self.placement.view.timeouts.settle if after is None else after
@@ -85,12 +85,7 @@ class ReplicaStates(Struct, frozen=True):
 
 
 def states(placement: Placement, record: RunRecord) -> ReplicaStates:
-    """What has become of each declared replica.
-
-    Args:
-        placement: Who is there.
-        record: The run record.
-    """
+    """What has become of each declared replica."""
     return ReplicaStates(placement, tuple(_replicas(placement, record)))
 
 
@@ -223,13 +218,7 @@ def _lost(
 
 
 def _hangs(role: Role, pod: PodView, heard: LogActivity | None) -> bool:
-    """Whether a Pod has been silent for too long, as of when its log was last read.
-
-    Args:
-        role: Its role.
-        pod: The Pod.
-        heard: What is known of its log.
-    """
+    """Whether a Pod has been silent for too long, as of when its log was last read."""
     if heard is None or heard.at is None or not _can_hang(role, pod):
         return False
     return heard.asked >= _silent_at(role, pod, heard)
@@ -253,12 +242,7 @@ _AGAIN = 60.0
 
 
 def logs_to_read(states: ReplicaStates, now: float) -> Iterator[Action]:
-    """The logs that are to be read, and when to ask again.
-
-    Args:
-        states: What has become of the replicas.
-        now: The time.
-    """
+    """The logs that are to be read, and when to ask again."""
     heard = states.placement.view.heard
     for replica in states.those("there"):
         pod, role = replica.place.pod, replica.place.role

@@ -49,13 +49,7 @@ from etcompile.watch.state import PodView, Timeouts
 
 
 def replaced(states: ReplicaStates, record: RunRecord, now: float) -> Decision:
-    """The record, with what has just been lost, and what is left to do about losses.
-
-    Args:
-        states: What has become of the replicas.
-        record: The run record.
-        now: The time.
-    """
+    """The record, with what has just been lost, and what is left to do about losses."""
     timeouts = states.placement.view.timeouts
     changed: dict[ReplicaKey, ReplicaRecord] = {}
     counted = dict(record.replaced)
@@ -242,8 +236,8 @@ def restarted(
 
     Args:
         states: What has become of the replicas.
-        record: The run record.
-        now: The time.
+        record: The run record as it is before that.
+        now: The time, in seconds since 1970.
         message: Why, in a sentence.
         loss: The replica that is to blame, if it is one.
         anew: The run starts anew, and its clock too; else only its Pods do.
@@ -283,13 +277,7 @@ def restarted(
 
 
 def joint_loss(states: ReplicaStates, record: RunRecord, now: float) -> Decision | None:
-    """The restart of a gang that has just lost a member; None if it has not.
-
-    Args:
-        states: What has become of the replicas.
-        record: The run record.
-        now: The time.
-    """
+    """The restart of a gang that has just lost a member; None if it has not."""
     placement = states.placement
     if not placement.job.run.together:
         return None
@@ -311,13 +299,7 @@ def joint_loss(states: ReplicaStates, record: RunRecord, now: float) -> Decision
 
 
 def carried_out(states: ReplicaStates, record: RunRecord, now: float) -> Iterator[Action]:
-    """What is left to do of a restart.
-
-    Args:
-        states: What has become of the replicas.
-        record: The run record, of a run that is restarting.
-        now: The time.
-    """
+    """What is left to do of a restart."""
     placement = states.placement
     due = record.restarted_at + _wait(record.restarts_in_a_row, placement.view.timeouts)
     if now < due:

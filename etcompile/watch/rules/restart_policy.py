@@ -42,7 +42,7 @@ def comes_back(role: Role, cause: Cause, pod: PodView | None) -> bool:
     """Whether a replica gets another Pod.
 
     Args:
-        role: Its role.
+        role: The role that it belongs to.
         cause: How it lost its Pod.
         pod: What was last seen of that.
     """
@@ -130,7 +130,7 @@ def may_follow(place: Place, cause: Cause, pod: PodView | None, record: RunRecor
         place: Where it belonged.
         cause: How it was lost.
         pod: What was last seen of its Pod.
-        record: The run record.
+        record: The run record, with who has completed.
     """
     role = place.role
     rules = role.relaunch
@@ -156,14 +156,7 @@ def may_follow(place: Place, cause: Cause, pod: PodView | None, record: RunRecor
 
 
 def _counts(rules: Relaunch, role: Role, cause: Cause, pod: PodView | None) -> bool:
-    """Whether a loss counts against the limit of its rank.
-
-    Args:
-        rules: How the role's replicas are followed.
-        role: The role.
-        cause: How a replica was lost.
-        pod: What was last seen of its Pod.
-    """
+    """Whether a loss counts against the limit of its rank."""
     if cause == "stuck":
         return True
     if cause != "failed" or pod is None or pod.disrupted:

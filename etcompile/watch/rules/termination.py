@@ -23,13 +23,7 @@ from etcompile.watch.state import JobView, PodView
 
 
 def scaled_in(placement: Placement, record: RunRecord, now: float) -> Decision:
-    """The record, with those who leave, and the removal of those who had their time.
-
-    Args:
-        placement: Who is there.
-        record: The run record.
-        now: The time.
-    """
+    """The record, with those who leave, and the removal of those who had their time."""
     view = placement.view
     surplus = [
         pod
@@ -94,13 +88,7 @@ def _host(placement: Placement, pod: PodView) -> str:
 
 
 def duplicates(placement: Placement, record: RunRecord, now: float) -> Iterator[Action]:
-    """The removal of Pods whose rank or name another one has.
-
-    Args:
-        placement: Who is there.
-        record: The run record.
-        now: The time.
-    """
+    """The removal of Pods whose rank or name another one has."""
     for place in placement.places:
         for pod in place.others:
             if pod.uid == record.replica(place.key).lost:
@@ -139,12 +127,7 @@ def _gone(
 
 
 def half_deleted(view: JobView, now: float) -> Iterator[Action]:
-    """The deletions to be asked for again, after the moment that one takes.
-
-    Args:
-        view: What is known of the job.
-        now: The time.
-    """
+    """The deletions to be asked for again, after the moment that one takes."""
     for pod in view.pods.values():
         if not pod.half_deleted:
             continue
@@ -165,13 +148,7 @@ def half_deleted(view: JobView, now: float) -> Iterator[Action]:
 
 
 def unreachable(placement: Placement, record: RunRecord, now: float) -> Decision:
-    """The record, with the Pods that hold up their replacements, and word of those that are new.
-
-    Args:
-        placement: Who is there.
-        record: The run record.
-        now: The time.
-    """
+    """The record, with the Pods that hold up their replacements, and word of those that are new."""
     known = frozenset(record.unreachable)
     overdue = placement.view.timeouts.start
     found: list[PodView] = []

@@ -73,11 +73,7 @@ def at_most(path: str, most: int) -> Rule:
 
 
 def label(path: str) -> Rule:
-    """A text that must be a DNS label.
-
-    Args:
-        path: Its place.
-    """
+    """A text that must be a DNS label."""
     return Rule(
         path,
         forms.unless(is_label),
@@ -127,11 +123,7 @@ def filled(path: str, takes: str) -> Rule:
 
 
 def labels(path: str) -> tuple[Rule, ...]:
-    """Labels, or a selector that is made of them alone.
-
-    Args:
-        path: Their place.
-    """
+    """Labels, or a selector that is made of them alone."""
     return (
         Rule(
             path,
@@ -165,11 +157,7 @@ def _bad_values(value: Mapping[str, Any], _: Subject) -> Iterator[Broken]:
 
 
 def selector(path: str) -> tuple[Rule, ...]:
-    """A label selector.
-
-    Args:
-        path: Its place.
-    """
+    """A label selector."""
     expressions = f"{path}.matchExpressions[*]"
     example = "{{key: a, operator: {}, values: {}}}".format
     return (
@@ -355,11 +343,7 @@ def amount(value: Any) -> int | None:
 
 
 def share(path: str) -> Rule:
-    """A number or a percentage.
-
-    Args:
-        path: Its place.
-    """
+    """A number or a percentage."""
 
     def check(value: Any, _: Subject) -> bool:
         return percent(value) is None if isinstance(value, str) else value < 0
@@ -375,11 +359,7 @@ def share(path: str) -> Rule:
 
 
 def share_up_to_all(path: str) -> Rule:
-    """A percentage that must not be above 100.
-
-    Args:
-        path: Its place.
-    """
+    """A percentage that must not be above 100."""
     return Rule(
         path,
         lambda value, _: (percent(value) or 0) > 100,
@@ -438,7 +418,7 @@ def moved(rules: Iterable[Rule], prefix: str) -> tuple[Rule, ...]:
     """The same rules for a value that stands inside another one.
 
     Args:
-        rules: The rules.
+        rules: The rules, whose paths begin at the value.
         prefix: Where the value stands.
     """
     return tuple(structs.replace(rule, path=f"{prefix}.{rule.path}".rstrip(".")) for rule in rules)

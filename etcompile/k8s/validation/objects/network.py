@@ -52,11 +52,7 @@ def port_number(path: str, *, zero: bool = False) -> Rule:
 
 
 def port_name(path: str) -> Rule:
-    """A port's name, in place of its number.
-
-    Args:
-        path: Its place.
-    """
+    """A port's name, in place of its number."""
     return Rule(
         path,
         forms.unless(is_port_name),
@@ -69,11 +65,7 @@ def port_name(path: str) -> Rule:
 
 
 def qualified(path: str) -> Rule:
-    """A name that may have a domain before it.
-
-    Args:
-        path: Its place.
-    """
+    """A name that may have a domain before it."""
     return Rule(
         path,
         forms.unless(is_key),

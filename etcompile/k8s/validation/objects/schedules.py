@@ -25,9 +25,6 @@ def is_schedule(text: str) -> bool:
     """Whether a text says when a CronJob runs.
 
     The grammar is that of ParseStandard in robfig/cron, without a time zone.
-
-    Args:
-        text: The text.
     """
     if text.startswith("@"):
         return text in _WORDS or (
@@ -85,11 +82,7 @@ _SINGLE = frozenset(
 
 
 def is_time_zone(text: str) -> bool:
-    """Whether a text can be the name of a time zone; which places there are, the server knows.
-
-    Args:
-        text: The text.
-    """
+    """Whether a text can be the name of a time zone; which places there are, the server knows."""
     parts = text.split("/")
     well_formed = all(part not in (".", "..") and _ZONE.fullmatch(part) for part in parts)
     return well_formed and (text in _SINGLE or (len(parts) > 1 and parts[0] in _AREAS))
