@@ -283,7 +283,9 @@ def _step(read: _Step) -> Step:
     target = fields.pop("object")
     ref = ObjectRef(target.api_version, target.kind, target.namespace, target.name)
     changes = tuple(FieldChange(**structs.asdict(change)) for change in read.changes)
-    remedies = {one.reason: Remedy(one.option, one.words) for one in fields.pop("remedies")}
+    remedies = {
+        remedy.reason: Remedy(remedy.option, remedy.words) for remedy in fields.pop("remedies")
+    }
     shown = enumerate(fields.pop("reasons"))
     why = tuple(Reason.read(text, remedies.get(place)) for place, text in shown)
     return Step(**{**fields, "ref": ref, "why": why, "changes": changes})

@@ -262,7 +262,7 @@ def _named(drafts: list[Draft], wave: Callable[[Object], int]) -> Iterator[tuple
     made = [applied for applied in drafts if applied.step.action in _MAKING | {"update"}]
     if not made:
         return
-    found = graph([Group(None, [one.value for one in made])], wave)
+    found = graph([Group(None, [applied.value for applied in made])], wave)
     by_ref: dict[ObjectKey, Draft] = {applied.step.ref.key: applied for applied in made}
     for edge in found.edges:
         if edge.binds and edge.source < len(made) and edge.target < len(made):
