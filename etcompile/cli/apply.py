@@ -26,10 +26,16 @@ from etcompile.cli.options import (
     refuses,
     tell,
 )
-from etcompile.cli.rollouts import Session, consent_option, limit
+from etcompile.cli.rollouts import (
+    Session,
+    WaitOptions,
+    consent_option,
+    dry_run_option,
+    limit,
+    wait_options,
+)
 from etcompile.cli.sections import SectionedCommand
 from etcompile.cli.structs import takes
-from etcompile.cli.suggestion import Choice
 from etcompile.compiler import Compilation, compile  # noqa: A004
 from etcompile.exitcodes import INPUT
 from etcompile.load import access
@@ -50,36 +56,20 @@ class ApplyOptions(CompileOptions, frozen=True, kw_only=True):
     rights: RightsOptions
     set_name: str | None
     yes: bool
-    wait: Literal["ready", "complete", "none"]
-    timeout: float | None
+    waiting: WaitOptions
     drain: float | None
     cluster: ClusterOptions
 
 
 @click.command("apply", cls=SectionedCommand)
 @compile_options
-@click.option(
-    "--dry-run",
-    type=Choice(["server", "client"]),
-    help="Change nothing and show the plan. server also validates it with the API server.",
-)
+@dry_run_option
 @rights_options
 @set_option
 @consent_option
-@click.option(
-    "--wait",
-    type=Choice(["ready", "complete", "none"]),
-    default="ready",
-    show_default=True,
-    help="Wait until everything is ready, until the jobs have completed, or only where the order"
-    " requires it.",
-)
-@click.option(
-    "--timeout",
-    metavar="T",
-    type=Duration(),
-    help="Give up after this time, such as 90s, 10m or 1h30m; 0 means never.  [default: 15m;"
-    " never with --wait complete]",
+@wait_options(
+    "Wait until everything is ready, until the jobs have completed, or only where the order"
+    " requires it."
 )
 @click.option(
     "--drain",
@@ -128,8 +118,8 @@ def command(ctx: click.Context, given: ApplyOptions) -> None:
                     job_set=job_set(given.paths, given.set_name, cluster.namespace),
                     targets=given.rights.targets,
                 )
-            timeout, concurrency = limit(given.wait, given.timeout), given.cluster.concurrency
-            choices = Choices(given.wait, timeout, given.drain, concurrency)
+            timeout, concurrency = limit(given.waiting), given.cluster.concurrency
+            choices = Choices(given.waiting.wait, timeout, given.drain, concurrency)
             result = session.carry_out(
                 cluster, proposal, choices, dry_run=given.dry_run, yes=given.yes
             )
@@ -169,7 +159,7 @@ def _plan_file(paths: tuple[str, ...]) -> str | None:
 
 def _refuse_what_diff_takes(given: ApplyOptions) -> None:
     """Refuses what a plan cannot be asked any more."""
-    if given.wait == "complete":
+    if given.waiting.wait == "complete":
         raise click.UsageError(
             "a plan does not say what completes a run: give the job files instead"
         )

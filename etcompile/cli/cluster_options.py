@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 from msgspec import Struct
 
-from etcompile.cli.structs import adds
+from etcompile.cli.structs import Decorator, adds
 from etcompile.cli.suggestion import Choice
 from etcompile.plan.ignore_differences import Ignored
 from etcompile.plan.rights import Rights
@@ -38,18 +38,22 @@ class Duration(click.ParamType[float]):
         )
 
 
-_CONNECTION = (
-    click.option(
-        "--context",
-        metavar="NAME",
-        help="Context of the kubeconfig.  [default: the current context]",
-    ),
-    click.option(
-        "--kubeconfig",
-        metavar="FILE",
-        type=click.Path(dir_okay=False, path_type=Path),
-        help="Path of the kubeconfig.  [default: $KUBECONFIG, else ~/.kube/config]",
-    ),
+def _connection(context: str, kubeconfig: str) -> tuple[Decorator, Decorator]:
+    """Which cluster, and what the help says of both options."""
+    return (
+        click.option("--context", metavar="NAME", help=context),
+        click.option(
+            "--kubeconfig",
+            metavar="FILE",
+            type=click.Path(dir_okay=False, path_type=Path),
+            help=kubeconfig,
+        ),
+    )
+
+
+_CONNECTION = _connection(
+    "Context of the kubeconfig.  [default: the current context]",
+    "Path of the kubeconfig.  [default: $KUBECONFIG, else ~/.kube/config]",
 )
 _WRITES = (
     click.option(
@@ -195,6 +199,24 @@ def _ignored(file: str | None) -> tuple[Ignored, ...]:
 
 cluster_options = adds(*_CONNECTION, *_WRITES)
 connection_options = adds(*_CONNECTION)
+
+
+def connection_options_of(flag: str) -> Decorator:
+    """The same for a command that talks to a cluster only where an option says so.
+
+    Args:
+        flag: That option.
+    """
+    return adds(
+        *_connection(
+            f"With {flag}: context of the kubeconfig.", f"With {flag}: path of the kubeconfig."
+        )
+    )
+
+
+namespace_option = click.option(
+    "-n", "--namespace", metavar="NS", help="Namespace.  [default: that of the context]"
+)
 set_option = click.option(
     "--set",
     "set_name",

@@ -9,7 +9,7 @@ from msgspec import structs
 from etcompile.cli import completing
 from etcompile.cli.cluster_options import ClusterOptions, Duration, cluster_options
 from etcompile.cli.options import CompileOptions, options, refuses, setting_options, talks
-from etcompile.cli.rollouts import Session, consent_option
+from etcompile.cli.rollouts import TIMEOUT, Session, consent_option
 from etcompile.cli.sections import SectionedCommand
 from etcompile.cli.structs import takes
 from etcompile.compiler import compile  # noqa: A004
@@ -46,7 +46,7 @@ class DeleteOptions(CompileOptions, frozen=True, kw_only=True):
     type=Duration(),
     default="15m",
     show_default=True,
-    help="Give up after this time, such as 90s, 10m or 1h30m; 0 means never.",
+    help=TIMEOUT,
 )
 @cluster_options
 @setting_options

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from etcompile.cli.options import TalkOptions, talk_options, talks, tell
+from etcompile.cli.options import TalkOptions, kubernetes_version_option, talk_options, talks, tell
 from etcompile.cli.structs import takes
 from etcompile.cli.suggestion import Choice
 from etcompile.cli.usage import Command
 from etcompile.diagnostics import codes, diagnose
 from etcompile.exitcodes import REFUSED
 from etcompile.k8s.names import is_label
-from etcompile.model import Settings
 
 if TYPE_CHECKING:
     from etcompile.integrations.scaffolding import Plan
@@ -74,13 +73,7 @@ class InitOptions(TalkOptions, frozen=True, kw_only=True):
     show_default=True,
     help="Owner of production files in CODEOWNERS.",
 )
-@click.option(
-    "--kubernetes-version",
-    metavar="V",
-    default=Settings().kubernetes_version,
-    show_default=True,
-    help="Kubernetes version of the cluster.",
-)
+@kubernetes_version_option()
 @click.option("--keep", is_flag=True, help="Keep existing files as they are, and add the others.")
 @talk_options
 @takes(InitOptions)

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from etcompile.cli import completing
-from etcompile.cli.cluster_options import Connection
+from etcompile.cli.cluster_options import Connection, connection_options_of
 from etcompile.cli.options import TalkOptions, refuses, talk_options, talks, tell, write
 from etcompile.cli.structs import takes
 from etcompile.cli.usage import Command
@@ -39,13 +39,7 @@ class MigrateOptions(TalkOptions, frozen=True, kw_only=True):
     help="Read the job, its scale intents and its objects from the cluster.",
 )
 @click.option("-n", "--namespace", metavar="NS", help="Namespace of the job.")
-@click.option("--context", metavar="NAME", help="With --from-cluster: context of the kubeconfig.")
-@click.option(
-    "--kubeconfig",
-    metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="With --from-cluster: path of the kubeconfig.",
-)
+@connection_options_of("--from-cluster")
 @talk_options
 @takes(MigrateOptions)
 def command(ctx: click.Context, given: MigrateOptions) -> None:

@@ -13,7 +13,7 @@ from click.core import ParameterSource
 from msgspec import Struct
 
 from etcompile.cli import completing
-from etcompile.cli.structs import adds
+from etcompile.cli.structs import Decorator, adds
 from etcompile.cli.suggestion import Choice
 from etcompile.compiler import Options
 from etcompile.diagnostics import Diagnostic, Severity, has_errors
@@ -74,6 +74,22 @@ def _checked(
     return callback
 
 
+def kubernetes_version_option(**checks: Any) -> Decorator:
+    """`--kubernetes-version`.
+
+    Args:
+        **checks: What click does with its value, where the command does not do it by itself.
+    """
+    return click.option(
+        "--kubernetes-version",
+        metavar="V",
+        default=_DEFAULTS.kubernetes_version,
+        show_default=True,
+        help="Kubernetes version of the cluster.",
+        **checks,
+    )
+
+
 _COMPILE = (
     click.argument(
         "paths", metavar="PATH...", nargs=-1, required=True, shell_complete=completing.files
@@ -93,14 +109,8 @@ _COMPILE = (
         shell_complete=completing.overlays,
         help="Apply an overlay: a file, or dev, prod or spot. May be repeated; the order counts.",
     ),
-    click.option(
-        "--kubernetes-version",
-        metavar="V",
-        callback=_checked(_kubernetes_version),
-        shell_complete=completing.versions,
-        default=_DEFAULTS.kubernetes_version,
-        show_default=True,
-        help="Kubernetes version of the cluster.",
+    kubernetes_version_option(
+        callback=_checked(_kubernetes_version), shell_complete=completing.versions
     ),
     click.option(
         "--secret",

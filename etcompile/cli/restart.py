@@ -4,12 +4,18 @@ from typing import Literal
 
 import click
 
-from etcompile.cli.cluster_options import ClusterOptions, Duration, cluster_options
+from etcompile.cli.cluster_options import ClusterOptions, cluster_options, namespace_option
 from etcompile.cli.options import TalkOptions, talk_options
-from etcompile.cli.rollouts import Session, consent_option, limit
+from etcompile.cli.rollouts import (
+    Session,
+    WaitOptions,
+    consent_option,
+    dry_run_option,
+    limit,
+    wait_options,
+)
 from etcompile.cli.sections import SectionedCommand
 from etcompile.cli.structs import takes
-from etcompile.cli.suggestion import Choice
 from etcompile.exitcodes import INPUT
 
 
@@ -21,37 +27,19 @@ class RestartOptions(TalkOptions, frozen=True, kw_only=True):
     dry_run: Literal["server", "client"] | None
     adopt: bool
     yes: bool
-    wait: Literal["ready", "complete", "none"]
-    timeout: float | None
+    waiting: WaitOptions
     cluster: ClusterOptions
 
 
 @click.command("restart", cls=SectionedCommand)
 @click.argument("job", metavar="JOB")
-@click.option("-n", "--namespace", metavar="NS", help="Namespace.  [default: that of the context]")
-@click.option(
-    "--dry-run",
-    type=Choice(["server", "client"]),
-    help="Change nothing and show the plan. server also validates it with the API server.",
-)
+@namespace_option
+@dry_run_option
 @click.option(
     "--adopt", is_flag=True, help="Also restart Pods that other people or tools look after."
 )
 @consent_option
-@click.option(
-    "--wait",
-    type=Choice(["ready", "complete", "none"]),
-    default="ready",
-    show_default=True,
-    help="Wait until all Pods are ready, until the job has completed, or not at all.",
-)
-@click.option(
-    "--timeout",
-    metavar="T",
-    type=Duration(),
-    help="Give up after this time, such as 90s, 10m or 1h30m; 0 means never.  [default: 15m;"
-    " never with --wait complete]",
-)
+@wait_options("Wait until all Pods are ready, until the job has completed, or not at all.")
 @cluster_options
 @talk_options
 @takes(RestartOptions)
@@ -74,8 +62,8 @@ def command(ctx: click.Context, given: RestartOptions) -> None:
         try:
             with given.cluster.connect(given.namespace, session.shown.repeat) as cluster:
                 proposal = restart_proposal(cluster, given.job, adopt=given.adopt)
-                timeout, concurrency = limit(given.wait, given.timeout), given.cluster.concurrency
-                choices = Choices(given.wait, timeout, concurrency=concurrency)
+                timeout, concurrency = limit(given.waiting), given.cluster.concurrency
+                choices = Choices(given.waiting.wait, timeout, concurrency=concurrency)
                 result = session.carry_out(
                     cluster, proposal, choices, dry_run=given.dry_run, yes=given.yes
                 )

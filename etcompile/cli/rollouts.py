@@ -11,9 +11,13 @@ from types import FrameType
 from typing import TYPE_CHECKING, Literal, NoReturn
 
 import click
+from msgspec import Struct
 
 from etcompile import emit
+from etcompile.cli.cluster_options import Duration
 from etcompile.cli.options import TalkOptions, colored, talks, tell, write
+from etcompile.cli.structs import Decorator, adds
+from etcompile.cli.suggestion import Choice
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.exitcodes import CLUSTER, INTERRUPTED
 from etcompile.plan.show.alike import MARKS, destroyed, toll
@@ -26,10 +30,47 @@ if TYPE_CHECKING:
 
 _LISTED = 20
 """Lines of objects that a question lists."""
+TIMEOUT = "Give up after this time, such as 90s, 10m or 1h30m; 0 means never."
+"""What `--timeout` means."""
 
 consent_option = click.option(
     "-y", "--yes", is_flag=True, help="Do not ask before objects are deleted or replaced."
 )
+dry_run_option = click.option(
+    "--dry-run",
+    type=Choice(["server", "client"]),
+    help="Change nothing and show the plan. server also validates it with the API server.",
+)
+
+
+class WaitOptions(Struct, frozen=True, kw_only=True):
+    """What `wait_options` adds."""
+
+    wait: Literal["ready", "complete", "none"]
+    timeout: float | None
+
+
+def wait_options(meaning: str) -> Decorator:
+    """What a rollout waits for, and how long.
+
+    Args:
+        meaning: What `--wait` means to the command.
+    """
+    return adds(
+        click.option(
+            "--wait",
+            type=Choice(["ready", "complete", "none"]),
+            default="ready",
+            show_default=True,
+            help=meaning,
+        ),
+        click.option(
+            "--timeout",
+            metavar="T",
+            type=Duration(),
+            help=f"{TIMEOUT}  [default: 15m; never with --wait complete]",
+        ),
+    )
 
 
 class Session:
@@ -117,9 +158,10 @@ class Session:
         return result
 
 
-def limit(wait: str, timeout: float | None) -> float | None:
+def limit(given: WaitOptions) -> float | None:
     """Seconds for a rollout, by `--timeout` and its default; None for no limit."""
-    if timeout is None and wait != "complete":
+    timeout = given.timeout
+    if timeout is None and given.wait != "complete":
         timeout = 900.0
     return timeout or None
 

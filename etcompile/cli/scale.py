@@ -1,7 +1,6 @@
 """`etcompile scale`: writes the scale intent that a wish needs into the source tree."""
 
 import shlex
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -9,7 +8,7 @@ from click.core import ParameterSource
 from msgspec import structs
 
 from etcompile.cli import completing
-from etcompile.cli.cluster_options import Connection
+from etcompile.cli.cluster_options import Connection, connection_options_of
 from etcompile.cli.options import (
     CompileOptions,
     options,
@@ -75,13 +74,7 @@ class ScaleOptions(CompileOptions, frozen=True, kw_only=True):
 @click.option(
     "--apply", "applies", is_flag=True, help="Apply the job afterwards, as etcompile apply does."
 )
-@click.option("--context", metavar="NAME", help="With --apply: context of the kubeconfig.")
-@click.option(
-    "--kubeconfig",
-    metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="With --apply: path of the kubeconfig.",
-)
+@connection_options_of("--apply")
 @click.option("--wait", metavar="WHAT", help="With --apply: as there.")
 @click.option("--timeout", metavar="T", help="With --apply: as there.")
 @click.option("--drain", metavar="T", help="With --apply: as there.")

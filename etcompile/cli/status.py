@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from etcompile.cli.cluster_options import Connection, connection_options
+from etcompile.cli.cluster_options import Connection, connection_options, namespace_option
 from etcompile.cli.options import TalkOptions, colored, talk_options, tell, write
 from etcompile.cli.structs import takes
 from etcompile.cli.suggestion import Choice
@@ -33,7 +33,7 @@ class StatusOptions(TalkOptions, frozen=True, kw_only=True):
 
 @click.command("status", cls=Command)
 @click.argument("job", metavar="[JOB]", required=False)
-@click.option("-n", "--namespace", metavar="NS", help="Namespace.  [default: that of the context]")
+@namespace_option
 @click.option("-A", "--all-namespaces", is_flag=True, help="Show the jobs of all namespaces.")
 @connection_options
 @click.option(

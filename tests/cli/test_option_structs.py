@@ -1,5 +1,6 @@
 """Every option of a command arrives in the struct that the command reads, as the type it says."""
 
+import ast
 import inspect
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ import msgspec
 import pytest
 from msgspec.structs import fields
 
+import etcompile.cli
 from cli.test_help import COMMANDS, command
 from etcompile.cli.structs import taken
 
@@ -118,3 +120,18 @@ def test_each_option_arrives_as_the_type_of_its_field(
     before, after = values(bare), values(whole)
     same = [one.name for one in found.params if before[one.name] == after[one.name]]
     assert same == [one.name for one in found.params if isinstance(one, click.Argument)]
+
+
+def test_an_option_that_commands_share_is_declared_once() -> None:
+    found: dict[tuple[str, ...], str] = {}
+    twice = []
+    for path in sorted(Path(etcompile.cli.__file__).parent.glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not (isinstance(node, ast.Call) and ast.unparse(node.func) == "click.option"):
+                continue
+            words = [ast.unparse(one) for one in node.args]
+            words += [ast.unparse(one.value) for one in node.keywords if one.arg == "help"]
+            place = f"{path.name}:{node.lineno}"
+            if (first := found.setdefault(tuple(words), place)) != place:
+                twice.append(f"{place} is {first} again")
+    assert twice == []
