@@ -1,0 +1,90 @@
+"""Every benchmark still runs, at its smallest size: its figures mean nothing here."""
+
+import importlib.util
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "benchmarks"
+RUN = {"apply", "dependencies", "failing", "render", "watch"}
+"""The benchmarks that tests of this module run; `failing` is a part of `watch`."""
+
+Load = Callable[[str], ModuleType]
+
+
+@pytest.fixture
+def load(monkeypatch: pytest.MonkeyPatch) -> Load:
+    """Imports a benchmark, under a name that no folder of tests has."""
+    monkeypatch.syspath_prepend(FOLDER)
+
+    def loaded(name: str) -> ModuleType:
+        spec = importlib.util.spec_from_file_location(f"benchmark_{name}", FOLDER / f"{name}.py")
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, spec.name, module)
+        spec.loader.exec_module(module)
+        return module
+
+    return loaded
+
+
+def test_no_benchmark_is_left_out() -> None:
+    assert {path.stem for path in FOLDER.glob("*.py")} == RUN
+
+
+def test_render(
+    load: Load, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    benchmark = load("render")
+    smallest = benchmark.Scenario("1 job of 1 worker", 1, 1)
+    monkeypatch.setattr(benchmark, "SCENARIOS", (smallest,))
+    monkeypatch.setattr(benchmark, "DOCS", tmp_path)
+    monkeypatch.setattr(sys, "argv", ["render.py", "--runs", "1", "--date", "2026-01-31"])
+    benchmark.main()
+    assert smallest.title in capsys.readouterr().out
+    assert smallest.title in (tmp_path / "benchmarks.md").read_text()
+    assert smallest.title in (tmp_path / "benchmarks.svg").read_text()
+
+
+def test_dependencies(
+    load: Load, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    benchmark = load("dependencies")
+    monkeypatch.setattr(benchmark, "ROUNDS", 1)
+    benchmark.main()
+    assert len(capsys.readouterr().out.splitlines()) == 2 + len(benchmark.pairs())
+
+
+def test_apply(
+    load: Load,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    control_plane: Any,
+    require: Callable[..., str],
+) -> None:
+    benchmark = load("apply")
+    there = bool(benchmark.kubectls(control_plane))
+    require("kubectl", present=there, why="the benchmark times it beside etcompile")
+    (tmp_path / "docs").mkdir()
+    monkeypatch.setattr(benchmark, "ROOT", tmp_path)
+    monkeypatch.setattr(sys, "argv", ["apply.py", "--workers", "2", "--many", "3"])
+    benchmark.main()
+    assert "apply of 4 new objects" in (tmp_path / "docs" / "benchmarks-apply.md").read_text()
+
+
+def test_watch(load: Load, monkeypatch: pytest.MonkeyPatch, control_plane: Any) -> None:
+    """The watcher's half: the Training Operator is built with Go, in minutes."""
+    benchmark = load("watch")
+    watcher = benchmark.Bench
+    quiet = watcher.quiet
+    monkeypatch.setattr(watcher, "quiet", lambda self, still=1.0: quiet(self, min(still, 1.0)))
+    found = benchmark.measured(watcher, 8, 2, 2, [(2, 2)])
+    titles = [told["title"] for told in found["failures"]]
+    assert titles == ["one at a time", "bare, 2 at once", "2 at once, told by 2 kubelets"]
+    text = benchmark.page(benchmark.table([found], [found], found), [0.1], 1, 0.5)
+    assert all(title in text for title in (titles[0], titles[2]))
