@@ -65,9 +65,6 @@ def with_lock(files: Mapping[str, str], record: Record) -> dict[str, str]:
 def locked_digests(text: bytes) -> dict[str, str]:
     """The digests of the files that a lock file lists, by path.
 
-    Args:
-        text: The lock file.
-
     Raises:
         LockError: it cannot be read; its text says why.
     """

@@ -96,9 +96,6 @@ def compare(directory: Path, files: Mapping[str, str]) -> Comparison:
 def output_state(target: Path) -> OutputState:
     """What a folder holds; nothing if there is none.
 
-    Args:
-        target: The folder.
-
     Raises:
         OSError: something in it cannot be read.
     """

@@ -148,7 +148,7 @@ class Cluster:
 
         Args:
             group: The API group; empty for core.
-            kind: The kind.
+            kind: The kind, in the singular: `Pod`.
 
         Returns:
             The resource; None if the cluster does not serve the kind.
@@ -171,7 +171,7 @@ class Cluster:
 
         Args:
             resource: Its kind.
-            name: Its name.
+            name: The object's name.
             namespace: Its namespace; the cluster's own if None.
             metadata_only: Whether its metadata will do.
 
@@ -334,7 +334,7 @@ class Cluster:
 
         Args:
             resource: Its kind.
-            name: Its name.
+            name: The object's name.
             change: With `metadata.resourceVersion` or `metadata.uid` it is a precondition too.
             namespace: Its namespace; the cluster's own if None.
             subresource: `status` ...
@@ -368,7 +368,7 @@ class Cluster:
 
         Args:
             resource: Its kind.
-            name: Its name.
+            name: The object's name.
             namespace: Its namespace; the cluster's own if None.
             uid: Delete that very object.
             resource_version: Delete it only if nobody has changed it since.
@@ -410,7 +410,7 @@ class Cluster:
 
         Args:
             resource: Its kind.
-            name: Its name.
+            name: The object's name.
             labels: A label selector.
             namespace: Its namespace; the cluster's own if None.
 

@@ -90,7 +90,7 @@ class Discovery:
 
         Args:
             group: The API group; empty for core.
-            kind: The kind.
+            kind: The kind, in the singular: `Pod`.
 
         Returns:
             The resource; None if no version of the group has the kind.

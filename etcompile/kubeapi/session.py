@@ -79,7 +79,7 @@ class Session:
         Args:
             method: The HTTP method.
             path: Its path, unquoted.
-            query: Its query.
+            query: What stands behind the `?`, by name.
             body: What to send.
             content: The body's type.
             accept: The answer's.

@@ -41,9 +41,6 @@ def looks_like_json(content: str) -> bool:
 def yaml_events(content: str) -> Iterator[Event]:
     """The events of a YAML stream.
 
-    Args:
-        content: The text.
-
     Returns:
         The events; each mark's `index` is a character offset into the text.
 

@@ -46,9 +46,6 @@ class _Offset(Mark):
 def json_events(content: str) -> Iterator[Event]:
     """The events of JSON values one after another, as `yaml_events` would give them.
 
-    Args:
-        content: The text.
-
     Returns:
         The events; each mark's `index` is a character offset into the text.
 

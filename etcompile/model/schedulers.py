@@ -48,12 +48,7 @@ QUEUE_ANNOTATIONS = {
 
 
 def names_queue(labels: Mapping[str, str], annotations: Mapping[str, str]) -> bool:
-    """Whether an object names a queue of any scheduler.
-
-    Args:
-        labels: Its labels.
-        annotations: Its annotations.
-    """
+    """Whether an object names a queue of any scheduler."""
     return not (
         labels.keys().isdisjoint(QUEUE_LABELS) and annotations.keys().isdisjoint(QUEUE_ANNOTATIONS)
     )

@@ -19,10 +19,6 @@ _BAD_ESCAPE = re.compile(r"~(?![01])")
 def operated(base: Traced, operations: Traced) -> Traced:
     """A value after a JSON patch.
 
-    Args:
-        base: What is patched.
-        operations: The list of operations.
-
     Returns:
         The patched value; what no operation touched keeps its place.
 

@@ -19,11 +19,7 @@ _TEXTS = ("init_image", "kubectl_image", "cluster_domain", "run", "gang_schedule
 
 
 def impossible_choices(options: Options) -> list[Diagnostic]:
-    """An error for each option with a value that it cannot have.
-
-    Args:
-        options: How to compile.
-    """
+    """An error for each option with a value that it cannot have."""
     return [*_settings(options.settings), *_folders(options)]
 
 

@@ -252,9 +252,6 @@ def neighbour_objects(
 def texts_of(options: Options) -> tuple[backend.Texts, tuple[Diagnostic, ...]]:
     """What renders the templates of a run, and what is wrong with the user's own.
 
-    Args:
-        options: How to compile.
-
     Returns:
         Nothing of the user's is rendered if the folder cannot be read. There is a warning for each
         template that is not used.

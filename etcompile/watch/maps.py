@@ -29,13 +29,7 @@ _OWN_NOTES = frozenset({WRITTEN, ANCHOR})
 
 
 def written(action: WriteStatus | WriteHosts, run: StoredRun, config: SeenMap | None) -> Object:
-    """The ConfigMap that an action wants.
-
-    Args:
-        action: What to write.
-        run: The job.
-        config: The job's live ConfigMap.
-    """
+    """The ConfigMap that an action wants."""
     if isinstance(action, WriteStatus):
         data = record_data(action.record)
         if len(run.text.encode()) <= LARGEST_COPY:

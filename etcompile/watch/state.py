@@ -341,11 +341,7 @@ when that matters, as `HOST=SECONDS,HOST=SECONDS=gone`."""
 
 
 def hosts_annotations(hosts: HostsRecord) -> dict[str, str]:
-    """The annotations of `J-hosts`.
-
-    Args:
-        hosts: The live host lists.
-    """
+    """The annotations of `J-hosts`."""
     anchors = ",".join(
         f"{name}={anchor.until!r}{'=gone' if anchor.gone else ''}"
         for name, anchor in hosts.anchors.items()

@@ -50,11 +50,7 @@ def outside(least: int, most: int) -> Check:
 
 
 def one_of(*choices: str) -> Check:
-    """The check that a text is one of some.
-
-    Args:
-        choices: Those that are allowed.
-    """
+    """The check that a text is one of some."""
     return lambda value, _: value not in choices
 
 

@@ -48,11 +48,7 @@ class Tree(Struct):
 
 
 def tree(rules: Iterable[Rule]) -> Tree:
-    """The tree of a table.
-
-    Args:
-        rules: The rows.
-    """
+    """The tree of a table."""
     known: dict[str, list[Tree]] = {"": [Tree()]}
     for rule in rules:
         for place in _places(rule.path, known):

@@ -59,10 +59,6 @@ def noticed(placement: Placement, record: RunRecord) -> RunRecord:
     A run is Running once all of its Pods have been there and one of those that decide about it is
     at work. Until then it is Pending, however long its images cannot be pulled; and again, once
     that is so of all their replacements (`held_up`).
-
-    Args:
-        placement: Who is there.
-        record: The record so far.
     """
     changed: dict[ReplicaKey, ReplicaRecord] = {}
     declared: defaultdict[str, set[int]] = defaultdict(set)

@@ -39,12 +39,7 @@ def choice(path: str, *choices: str, empty: bool = False) -> Rule:
 
 
 def at_least(path: str, least: int) -> Rule:
-    """A number with a lower bound.
-
-    Args:
-        path: Its place.
-        least: The bound.
-    """
+    """A number with a lower bound."""
     return Rule(
         path,
         lambda value, _: value < least,
@@ -56,12 +51,7 @@ def at_least(path: str, least: int) -> Rule:
 
 
 def at_most(path: str, most: int) -> Rule:
-    """A number with an upper bound.
-
-    Args:
-        path: Its place.
-        most: The bound.
-    """
+    """A number with an upper bound."""
     return Rule(
         path,
         lambda value, _: value > most,
@@ -268,12 +258,7 @@ def node_terms(path: str) -> tuple[Rule, ...]:
 
 
 def selects(selected: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
-    """Whether a label selector matches labels.
-
-    Args:
-        selected: The selector.
-        found: The labels.
-    """
+    """Whether a label selector matches labels."""
     wanted = forms.mapping(selected, "matchLabels")
     if any(found.get(key) != value for key, value in wanted.items()):
         return False
