@@ -37,18 +37,18 @@ _LONGEST = 80
 
 
 def refused(proposal: Proposal) -> Result | None:
-    """What stands in the way of a proposal, as far as its plan knows; None if nothing.
-
-    Args:
-        proposal: The proposal.
-    """
+    """What stands in the way of a proposal, as far as its plan knows; None if nothing."""
     plan = proposal.whole
     if not plan.refused:
         return None
-    if any(one.action == "conflict" for one in plan.refused):
+    if any(refused_step.action == "conflict" for refused_step in plan.refused):
         code = CONFLICT
     else:
-        code = CLUSTER if any(one.needs == "room" for one in plan.refused) else REPLACEMENT
+        code = (
+            CLUSTER
+            if any(refused_step.needs == "room" for refused_step in plan.refused)
+            else REPLACEMENT
+        )
     alike: dict[object, list[Step]] = {}
     for step in plan.refused:
         told = not step.changes and step.needs in (None, "room")
@@ -73,7 +73,7 @@ def execute(
     plan knows, then those that the API server finds in a dry run.
 
     Args:
-        cluster: The cluster.
+        cluster: The cluster that the proposal is for.
         proposal: What is to be done.
         choices: What to wait for, how long, and how many writes at once.
         dry_run: Only ask the API server what it has against it.
@@ -100,7 +100,7 @@ def execute(
         cluster, plan, writer, choices.concurrency, dry_run=dry_run, accepted=proposal.accepted
     )
     if found or dry_run:
-        ends = (one.code for one in found if not one.passes)
+        ends = (refusal.code for refusal in found if not refusal.passes)
         return Result(min(ends, default=0), _all_told(found))
     begin(plan)
     outcome = Outcome(interrupted=True)
@@ -117,8 +117,8 @@ def execute(
                 *(proposal.seen, proposal.deciding, proposal.kept),
             )
             with during(rollout):
-                one = rollout.run()
-            outcome = one if not place else after(outcome, one)
+                reached = rollout.run()
+            outcome = reached if not place else after(outcome, reached)
             if outcome.code:
                 outcome = unbegun(outcome, parts[place + 1 :])
                 break
@@ -130,16 +130,16 @@ def execute(
 def _of_steps(steps: Sequence[Step]) -> Diagnostic:
     """What speaks against steps of the plan that are refused alike."""
     step = steps[0]
-    objects = listed(dict.fromkeys(one.ref for one in steps))
-    changes = [one for one in step.changes if one.manager or one.immutable]
+    objects = listed(dict.fromkeys(refused_step.ref for refused_step in steps))
+    changes = [change for change in step.changes if change.manager or change.immutable]
     # The remedy is the hint's to say, which knows of more than one.
-    problem = "; ".join((*(one.text for one in step.why), *map(_values, changes)))
-    managers = [one.manager for one in step.changes if one.manager]
+    problem = "; ".join((*(reason.text for reason in step.why), *map(_values, changes)))
+    managers = [change.manager for change in step.changes if change.manager]
     hint = _HINTS.get(step.needs or "", "") if step.action != "conflict" or step.needs else ""
     if step.needs == "adopt" and managers:
         hint = "--adopt --take-ownership {manager} takes it over with its fields"
     elif step.needs == "adopt":
-        hint = next((one.words for one in step.remedies), hint)
+        hint = next((remedy.words for remedy in step.remedies), hint)
     hint = hint.format(
         manager=" --take-ownership ".join(dict.fromkeys(map(str, managers))),
         object=f"{step.ref.kind}/{step.ref.name}",
@@ -153,17 +153,19 @@ def _of_steps(steps: Sequence[Step]) -> Diagnostic:
 def _all_told(refusals: Iterable[Refusal]) -> tuple[Diagnostic, ...]:
     """What speaks against steps: what it says of several objects alike is said once."""
     alike: dict[object, list[Refusal]] = {}
-    for one in refusals:
-        reasons = tuple(reason.replace(one.ref.name, "*") for reason in one.reasons)
-        alike.setdefault((one.why, one.passes, reasons, one.changes, one.hint), []).append(one)
+    for refusal in refusals:
+        reasons = tuple(reason.replace(refusal.ref.name, "*") for reason in refusal.reasons)
+        alike.setdefault(
+            (refusal.why, refusal.passes, reasons, refusal.changes, refusal.hint), []
+        ).append(refusal)
     return tuple(map(_told, alike.values()))
 
 
 def _told(refusals: Sequence[Refusal]) -> Diagnostic:
     """What speaks against steps that are refused alike, found by the API server."""
     refusal = refusals[0]
-    refs = dict.fromkeys(one.ref for one in refusals)
-    values = [_values(one) for one in refusal.changes if one.before is not None]
+    refs = dict.fromkeys(other.ref for other in refusals)
+    values = [_values(change) for change in refusal.changes if change.before is not None]
     problem = "; ".join((*refusal.reasons, *values))
     if len(refs) > 1:
         problem = problem.replace(refusal.ref.name, "*")

@@ -56,7 +56,7 @@ def apply_proposal(
 
     Args:
         compilation: What was compiled.
-        cluster: The cluster.
+        cluster: The cluster, which is only read.
         rights: What may be done; if None, nothing is replaced, taken over or deleted.
         job_set: The set of jobs that was compiled (`operations.job_set`): those of its jobs that
             are not declared any more are pruned, or named.
@@ -68,7 +68,11 @@ def apply_proposal(
             of the plan, or objects wait for each other.
     """
     if not compilation.ok or (problems := nameless(compilation)):
-        errors = [one for one in compilation.diagnostics if one.severity is Severity.ERROR]
+        errors = [
+            diagnostic
+            for diagnostic in compilation.diagnostics
+            if diagnostic.severity is Severity.ERROR
+        ]
         raise ImpossibleError(Result(INPUT, tuple(errors or problems)))
     return acyclic(_proposal(compilation, cluster, rights or Rights(), job_set, targets))
 
@@ -152,12 +156,6 @@ def live_comparison(
 ) -> Proposal:
     """What `apply_proposal` would propose, to look at; without inventories that are not there yet.
 
-    Args:
-        compilation: What was compiled.
-        cluster: The cluster.
-        rights: What may be done.
-        job_set: The set of jobs that was compiled.
-
     Raises:
         ClusterError: the cluster cannot be read.
     """
@@ -200,8 +198,8 @@ def _orphaned(left: Sequence[Orphan], rights: Rights, job_set: JobSet) -> tuple[
     titles = {orphan.title for orphan in left}
     steps = removal(found, emit.wave, adopt=rights.adopt, applied=titles, reason=reason).steps
     # An apply that was killed may have deleted the members and not the inventory.
-    empty = [one.inventory for one in left if not one.objects]
-    steps = (*steps, *(deletion(one, EMPTY_INVENTORY) for one in empty))
+    empty = [orphan.inventory for orphan in left if not orphan.objects]
+    steps = (*steps, *(deletion(inventory, EMPTY_INVENTORY) for inventory in empty))
     if rights.prune:
         return tuple(_unmanaged(step, step.why) if step.needs else step for step in steps)
     # Without order: nothing happens to them.

@@ -56,11 +56,11 @@ def seeming(
 
     Args:
         desired: The object as it is declared.
-        live: The object as it is.
-        ref: Its reference.
+        live: The object as the cluster has it.
+        ref: What names it in the plan.
         rights: What the plan may do.
         inventory: The id of the ApplySet that it should be in; None for none.
-        job: Its job.
+        job: The job that it belongs to, as people call it.
 
     Returns:
         The difference; None if there is none.
@@ -93,8 +93,8 @@ def matched(
 
     Args:
         desired: The object as it is declared.
-        live: The object as it is.
-        ref: Its reference.
+        live: The object as the cluster has it.
+        ref: What names it in the plan.
         rights: What the plan may do.
         inventory: The id of the ApplySet that it should be in; None for none.
         inventories: The ids of all that the declarations are of: it may come from another one.
@@ -135,7 +135,7 @@ def judged(
     # Not the desired object: what it leaves out stays as it is.
     found = changes(live, result) if result is not live else []
     if answer is not None and answer.accepted:
-        found = [one for one in found if one.verdict is not Verdict.REFUSED]
+        found = [change for change in found if change.verdict is not Verdict.REFUSED]
     step = structs.replace(
         step, changes=_changes(desired, places, found, rights), manifest=_manifest(desired)
     )
@@ -169,7 +169,7 @@ def left_over(live: Object, rights: Rights, inventories: Iterable[str]) -> Step:
     """The step for an object that is there and not declared.
 
     Args:
-        live: The object.
+        live: The object as the cluster has it.
         rights: What the plan may do.
         inventories: The ids of the ApplySets that the declarations are of.
     """
@@ -202,12 +202,7 @@ def _foreign(
 ) -> Step | None:
     """The step if somebody else's claim refuses it.
 
-    Args:
-        step: The step so far.
-        desired: The object as it is declared.
-        live: The object as it is.
-        rights: What the plan may do.
-        holder: Whose it is, in a clause, if it is not ours.
+    `holder` says whose the object is, in a clause, if it is not ours.
     """
     if owner := claims.controller(live):
         reason = Reason(f"{owner} controls it and would undo the change")
@@ -262,7 +257,7 @@ def _decided(
         holder: Whose the object is, in a clause, if it is not ours.
         immutable: The fields that the API server says cannot change.
     """
-    refused = [one.field for one in found if one.verdict is Verdict.REFUSED] or immutable
+    refused = [change.field for change in found if change.verdict is Verdict.REFUSED] or immutable
     why = [Reason(f"it is taken over: {holder}")] if holder else []
     if refused:
         fields = ", ".join(dict.fromkeys(refused))
@@ -271,7 +266,9 @@ def _decided(
         why.append(Reason(reason, None if allowed else _REPLACE))
         needs: Need | None = None if allowed else "replace"
         return structs.replace(step, action="replace", why=tuple(why), needs=needs)
-    why += [Reason(f"{one.field} changes, which restarts the container in place") for one in found]
+    why += [
+        Reason(f"{change.field} changes, which restarts the container in place") for change in found
+    ]
     action: Action = "adopt" if holder else "update"
     return structs.replace(step, action=action, why=tuple(dict.fromkeys(why)))
 
@@ -280,7 +277,7 @@ def _changes(
     desired: Object, places: tuple[Raw, ...], found: list[Change], rights: Rights
 ) -> tuple[FieldChange, ...]:
     kind: str = desired["kind"]
-    refused = [one.path for one in found if one.verdict is Verdict.REFUSED]
+    refused = [change.path for change in found if change.verdict is Verdict.REFUSED]
     made = []
     for place in differing(places):
         how: How = (
@@ -298,7 +295,7 @@ def _changes(
                 steps=place.path,
             )
         )
-    return tuple(sorted(made, key=lambda one: one.steps))
+    return tuple(sorted(made, key=lambda change: change.steps))
 
 
 def _manifest(desired: Object) -> Object | None:

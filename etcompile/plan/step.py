@@ -218,14 +218,14 @@ class Step(Struct, frozen=True):
     @property
     def remedies(self) -> tuple[Remedy, ...]:
         """What to do about its reasons."""
-        return tuple(one.remedy for one in self.why if one.remedy is not None)
+        return tuple(reason.remedy for reason in self.why if reason.remedy is not None)
 
 
 def deletion(live: Object, reason: str, remedy: Remedy | None = None) -> Step:
     """The step that deletes an object, as it is now.
 
     Args:
-        live: The object.
+        live: The object as the cluster has it.
         reason: Why, in plain words.
         remedy: What to do about that, if the object is not deleted.
     """
@@ -243,7 +243,7 @@ def release(live: Object, keys: Sequence[str]) -> Step:
     """The step that leaves an object to the others who have written on it.
 
     Args:
-        live: The object.
+        live: The object as the cluster has it.
         keys: What they have written: `data.notes of kubectl-edit`.
     """
     step = deletion(live, f"it also holds {', '.join(keys)}: only what etcompile wrote is removed")
@@ -282,7 +282,7 @@ class Plan(Struct, frozen=True):
     @property
     def refused(self) -> tuple[Step, ...]:
         """The steps that need an option, or that somebody else's claim forbids."""
-        return tuple(one for one in self.steps if one.needs or one.action == "conflict")
+        return tuple(step for step in self.steps if step.needs or step.action == "conflict")
 
     def counts(self) -> dict[Action, int]:
         """How many steps of each action there are, in the order of `ACTIONS`."""
