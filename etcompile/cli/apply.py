@@ -164,6 +164,9 @@ def _refuse_what_diff_takes(given: ApplyOptions) -> None:
             "a plan does not say what completes a run: give the job files instead"
         )
     if names := sorted(_GIVEN_TO_DIFF & explicit()):
-        called = {one.name: one.opts[-1] for one in click.get_current_context().command.params}
+        called = {
+            parameter.name: parameter.opts[-1]
+            for parameter in click.get_current_context().command.params
+        }
         words = ", ".join(sorted(called[name] for name in names))
         raise click.UsageError(f"a plan is made already: give {words} to etcompile diff instead")

@@ -151,7 +151,7 @@ class Session:
             during=_signals,
         )
         left = [step for step in plan.steps if step.action == "unmanaged"]
-        could = [step for step in left if any(one.option == "prune" for one in step.remedies)]
+        could = [step for step in left if any(remedy.option == "prune" for remedy in step.remedies)]
         if could and talks(self._given) and self._output == "text":
             count = f"{len(could)} object{'s are' if len(could) > 1 else ' is'}"
             click.echo(f"{count} no longer in the files, and kept: --prune deletes them", err=True)
@@ -204,7 +204,10 @@ def _signals(rollout: "Rollout") -> Iterator[None]:
         heard.append(number)
         rollout.interrupt()
 
-    before = {one: signal.signal(one, stop) for one in (signal.SIGINT, signal.SIGTERM)}
+    before = {
+        signal_number: signal.signal(signal_number, stop)
+        for signal_number in (signal.SIGINT, signal.SIGTERM)
+    }
     try:
         yield
     finally:

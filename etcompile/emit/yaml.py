@@ -92,9 +92,6 @@ def to_documents(values: Iterable[Any]) -> Iterator[str]:
     Args:
         values: What `to_yaml` takes. They must not change meanwhile.
 
-    Yields:
-        What `to_yaml` gives for it.
-
     Raises:
         TypeError: as `to_yaml`.
         ValueError: as `to_yaml`.

@@ -106,9 +106,6 @@ def read(text: Text, limits: Limits) -> Reading:
     Args:
         text: YAML, or JSON values one after another; printable characters only.
         limits: Bounds on nesting, aliases and documents.
-
-    Returns:
-        The values and the problems.
     """
     if not looks_like_json(text.content):
         reading = _read(text, limits, yaml_events)
