@@ -78,5 +78,7 @@ def _word(pod: Object, now: State) -> str:
     inits = pods.init_containers(pod)
     if any(map(pods.is_running, inits)):
         return "Initializing"
-    waiting = (pods.waiting(one).get("reason") for one in (*inits, *pods.containers(pod)))
+    waiting = (
+        pods.waiting(container).get("reason") for container in (*inits, *pods.containers(pod))
+    )
     return next(filter(None, waiting), now)
