@@ -20,14 +20,17 @@ PRIVATE = {
     *("Acting", "Leading", "Observing", "Queueing", "Streaming"),
 }
 
+NAMELESS = {"rollout"}
+"""Packages in which loops may still go through `one` of something."""
+
 
 def modules():
     return sorted(ROOT.rglob("*.py"))
 
 
 def test_modules_are_called_by_nouns():
-    found = {str(one.relative_to(ROOT).with_suffix("")) for one in modules()}
-    assert {one for one in found if one.endswith("ing")} == TERMS, (
+    found = {str(path.relative_to(ROOT).with_suffix("")) for path in modules()}
+    assert {name for name in found if name.endswith("ing")} == TERMS, (
         "see the glossary in CONTRIBUTING.md"
     )
 
@@ -40,3 +43,21 @@ def test_no_class_has_a_name_that_only_we_understand():
         if isinstance(node, ast.ClassDef) and node.name.strip("_") in PRIVATE
     ]
     assert found == []
+
+
+def is_called_one(node):
+    """Whether a loop, a comprehension, an assignment or a lambda calls something `one`."""
+    if isinstance(node, ast.Lambda):
+        return any(argument.arg == "one" for argument in node.args.args)
+    return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id == "one"
+
+
+def test_what_is_gone_through_is_called_what_it_is():
+    found = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in modules()
+        if path.relative_to(ROOT).parts[0] not in NAMELESS
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if is_called_one(node)
+    ]
+    assert found == [], "say what it is: a pod, a step, a document"
