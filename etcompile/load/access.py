@@ -39,11 +39,7 @@ class Boundary(Struct, frozen=True):
 
 
 class OutsideError(PermissionError):
-    """A path leads out of the boundary, by its name or by a link.
-
-    Args:
-        boundary: The boundary.
-    """
+    """A path leads out of the boundary, by its name or by a link."""
 
     def __init__(self, boundary: Boundary) -> None:
         super().__init__(errno.EACCES, f"it leads out of {boundary.root}")

@@ -71,7 +71,6 @@ class Planned(Struct, frozen=True):
 
     Args:
         name: Its Pod's name, as far as the plan says it.
-        role: Its role.
         index: Its number in the role.
         rank: Its rank; None for the first that is free.
         resources: What its main container is to have; empty for the template's.

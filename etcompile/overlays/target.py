@@ -17,7 +17,6 @@ class Target(Struct, frozen=True):
 
     Args:
         api_version: `group/version`.
-        kind: The kind.
         name: A glob over names.
         namespace: The namespace; an object without one is in `default`.
         labels: Labels that it must have, to globs over their values.

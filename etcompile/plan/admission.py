@@ -83,7 +83,6 @@ class Doubt(Struct, frozen=True):
         places: Where they seem to differ.
         result: The live object after an update, as far as it can be foreseen.
         owned: Who owns the live object's fields.
-        job: Its job.
     """
 
     ref: ObjectRef

@@ -39,7 +39,6 @@ class Node(Struct, frozen=True):
     """An object, or several that differ in their number only.
 
     Args:
-        kind: Its kind.
         names: Its name, or all their names.
         namespace: Its namespace; empty if it names none.
         group: Its API group.

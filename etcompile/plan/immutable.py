@@ -37,7 +37,6 @@ class Row(Struct, frozen=True):
 
     Args:
         group: The API group.
-        kind: The kind.
         field: A path, as `etcompile.plan.fields.matches` reads it.
         accepts: Whether a difference is accepted.
         rule: The function of Kubernetes that decides it, and what it demands.

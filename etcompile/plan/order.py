@@ -28,7 +28,6 @@ class Draft(Struct, frozen=True):
     """A step and what is known of its object while the plan is made.
 
     Args:
-        step: The step.
         value: The object that it is about, desired or else live.
     """
 

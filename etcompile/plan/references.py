@@ -36,8 +36,6 @@ class Reference(Struct, frozen=True):
 
     Args:
         how: What the naming object does with it: `mounts`.
-        kind: Its kind.
-        name: Its name.
         group: Its API group.
         namespace: Its namespace; None for that of the naming object.
         optional: The naming object does without it.

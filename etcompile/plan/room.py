@@ -37,7 +37,6 @@ class Quota(Struct, frozen=True):
     """A ResourceQuota.
 
     Args:
-        name: Its name.
         hard: The most of each resource.
         used: How much is used.
         scopes: The selectors that an object must match to count, as in its scopeSelector.
@@ -53,8 +52,6 @@ class Shortage(Struct, frozen=True):
     """A resource of which a quota has too little.
 
     Args:
-        quota: The quota.
-        resource: The resource.
         free: How much is free now.
         wanted: How much new objects need.
         freed: How much the plan's deletions give back.

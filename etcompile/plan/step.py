@@ -66,7 +66,6 @@ class ObjectRef(Struct, frozen=True, order=True):
 
     Args:
         api_version: API group and version.
-        kind: The kind.
         namespace: Its namespace; empty if it names none.
         name: Its name; a generated one's prefix.
     """
@@ -129,7 +128,6 @@ class Remedy(Struct, frozen=True):
     """An option that does something about a reason.
 
     Args:
-        option: The option.
         words: What it does, in a clause that begins with it: `--prune deletes it`.
     """
 

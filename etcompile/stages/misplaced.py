@@ -31,7 +31,6 @@ class Placed(Struct, frozen=True):
     """A document with its fields where its kind reads them.
 
     Args:
-        document: The document.
         changes: What was done to it, for people: `spec.backoffLimit moves to spec.runPolicy...`.
         diagnostics: A warning, if anything was done.
     """

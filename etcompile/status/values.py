@@ -28,7 +28,6 @@ class Replica(Struct, frozen=True):
 
     Args:
         name: Its Pod's name, or that of the Job that makes the Pod.
-        role: Its role.
         state: What it is.
         index: Its number in the role; None for a role with a single Pod.
         reason: Why it is not ready, in one word; empty if it is, or has succeeded.
@@ -114,8 +113,6 @@ class JobStatus(Struct, frozen=True):
     """What has become of a job.
 
     Args:
-        namespace: Its namespace.
-        name: Its name.
         kind: The kind it was written as; empty if the stored job cannot be read.
         phase: What it is.
         reported: The phase is the watcher's; else it is derived from the Pods.

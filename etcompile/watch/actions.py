@@ -42,7 +42,6 @@ class TouchPod(Struct, frozen=True):
 
     Args:
         name: The Pod's name.
-        uid: Its UID.
         value: The value of the annotation `TOUCHED`.
     """
 
@@ -60,7 +59,6 @@ class ReplacePod(Struct, frozen=True):
     Args:
         name: The Pod's name.
         uid: Its UID: no other Pod of that name is deleted.
-        role: Its role.
         index: Its number in the role.
         reason: Why, in one word.
     """
@@ -77,7 +75,6 @@ class CreatePod(Struct, frozen=True):
 
     Args:
         name: The Pod's name.
-        role: Its role.
         index: Its number in the role.
         reason: Why, in one word.
         follower: The replica, where it is none that the job declares: who follows one.
@@ -113,7 +110,6 @@ class EndPod(Struct, frozen=True):
 
     Args:
         name: The Pod's name.
-        uid: Its UID.
         reason: Why, in one word.
     """
 
@@ -131,8 +127,6 @@ class ReadLog(Struct, frozen=True):
 
     Args:
         name: The Pod's name.
-        uid: Its UID.
-        container: The container.
     """
 
     name: str

@@ -33,7 +33,6 @@ class Events:
     """Events on their way; safe to share between threads.
 
     Args:
-        cluster: The cluster.
         busy: Whether there is something more urgent.
         may: Whether this watcher may act, now.
         identity: Which watcher tells.

@@ -94,7 +94,6 @@ class Installation(Struct, frozen=True):
     Args:
         home: The namespace it runs in, and of its Lease.
         namespaces: Those it watches; None for all.
-        image: Its image.
         selector: Which jobs it looks after, as a label selector; empty for all.
         replicas: How many of it run, of which one acts.
         logs: It may read logs, to see who hangs.

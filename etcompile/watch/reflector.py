@@ -48,9 +48,7 @@ class Reflector:
     """Follows the objects of a kind.
 
     Args:
-        cluster: The cluster.
         api_version: The kind's API version.
-        kind: The kind.
         place: The namespace; None for all.
         labels: A label selector.
         keeper: Who is told of everything, from the thread that runs `run`.

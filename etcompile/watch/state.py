@@ -27,8 +27,6 @@ class RanContainer(Struct, frozen=True):
     """What a container of a Pod ran.
 
     Args:
-        name: Its name.
-        image: Its image.
         words: Its command and its arguments, as far as they are compared.
     """
 
@@ -64,9 +62,6 @@ class PodView(Struct, frozen=True, gc=False):
     """A Pod, as far as rules ask.
 
     Args:
-        name: Its name.
-        uid: Its UID.
-        role: Its role.
         index: Its number in the role; None for a role with a single Pod.
         spec_hash: The run that it belongs to.
         phase: `Pending`, `Running`, `Succeeded`, `Failed` or `Unknown`.
@@ -241,8 +236,6 @@ class BatchView(Struct, frozen=True):
     """A Job of Kubernetes that makes the Pod of a role.
 
     Args:
-        name: Its name.
-        uid: Its UID.
         succeeded: It has the condition Complete.
         failed: The reason of its condition Failed: `BackoffLimitExceeded`; empty without one.
     """

@@ -20,7 +20,6 @@ class Share(Struct, frozen=True):
     """A role's part of a gang.
 
     Args:
-        role: The role.
         minimum: How many of its Pods must fit before any Pod of the gang starts.
         first: It is filled up before the others, should the minimum not be enough for all.
         spec: The PodSpec of its Pods, that of the first where they differ.
@@ -55,7 +54,6 @@ class Group(Struct, frozen=True):
 
     Args:
         name: The name of its object, or of the gang where it has none.
-        job: The job.
         asked: What the job asks.
         shares: Its roles, the leading ones first.
         queue: The queue; None if the scheduler has none.

@@ -49,8 +49,6 @@ class _Taken(Struct, frozen=True):
 
     Args:
         live: Its document, as it came.
-        kind: Its kind.
-        job: The job.
         documents: The documents of its file.
         patch: The overlay's patch of its document.
         notes: What is worth knowing.

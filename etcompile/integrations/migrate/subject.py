@@ -18,8 +18,6 @@ class Handover(Struct, frozen=True):
 
     Args:
         live: Its custom resource.
-        kind: Its kind.
-        job: The job.
         file: The file of its spec.
         fates: What becomes of its objects.
         notes: What else is worth knowing about it.

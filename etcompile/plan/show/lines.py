@@ -24,7 +24,6 @@ class Line(Struct, frozen=True):
 
     Args:
         sign: What it is.
-        text: The text.
     """
 
     sign: Sign
