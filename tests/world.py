@@ -197,7 +197,7 @@ class World:
             member = follower
             self.followers.add(name)
         found = self.job.role(role)
-        rank = member.place if found is not None and found.rank_label else None
+        rank = member.place if found is not None and found.labels.rank else None
         uid = f"uid-{next(self._uids)}"
         run = self.spec_hash
         made = PodView(name, uid, role, member.index, run, created=self.now, rank=rank)
@@ -373,7 +373,7 @@ class World:
     def _reader(self) -> str | None:
         """The UID of the launcher that reads the lists now."""
         running = [pod.uid for pod in self.pods.values() if pod.phase == "Running"]
-        roles = {role.name for role in self.job.roles if role.reads_hosts}
+        roles = {role.name for role in self.job.roles if role.additions.reads_hosts}
         return next(
             (p.uid for p in self.pods.values() if p.role in roles and p.uid in running), None
         )

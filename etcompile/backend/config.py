@@ -96,23 +96,23 @@ def _suffix(lines: HostList, domain: str) -> str:
 def is_resident(role: Role) -> bool:
     """Whether the role's main container runs our wrapper that serves until the run is done."""
     main = role.template.main_container
-    if role.resident is None or main.get("command"):
+    if role.additions.resident is None or main.get("command"):
         return False
-    return not (role.resident.keeps_args and main.get("args"))
+    return not (role.additions.resident.keeps_args and main.get("args"))
 
 
 def wrapper(role: Role) -> str | None:
     """The script that the main container's own command is run by; None if it runs alone."""
     if not role.template.main_container.get("command"):
         return None
-    if role.serves:
+    if role.recovery.serves:
         return UNTIL_DONE
-    return RUN_ONCE if role.run_once else None
+    return RUN_ONCE if role.additions.run_once else None
 
 
 def _pod_stems(job: Job) -> list[tuple[str, str]]:
     """What the names of hosts and of their Pods start with, where these are not the same."""
-    return [(role.stem, role.pod_stem) for role in job.roles if role.pod_stem]
+    return [(role.naming.stem, role.naming.pod_stem) for role in job.roles if role.naming.pod_stem]
 
 
 def _scripts(job: Job, settings: Settings) -> Iterator[tuple[str, dict[str, object]]]:
@@ -126,7 +126,7 @@ def _scripts(job: Job, settings: Settings) -> Iterator[tuple[str, dict[str, obje
             yield UNTIL_DONE, {**marker, "poll_seconds": _STATUS_POLL}
         elif wrapper(role):
             yield RUN_ONCE, marker
-        if gate := role.gate:
+        if gate := role.additions.gate:
             live, hosts = enough(job, role, settings) or (None, None)
             yield (
                 GATE,
@@ -162,7 +162,7 @@ def _key_copy(ssh: SshCredentials) -> dict[str, object]:
 
 
 def _sshd(role: Role, ssh: SshCredentials | None) -> dict[str, object]:
-    serves = bool(ssh and role.resident and role.resident.ssh)
+    serves = bool(ssh and role.additions.resident and role.additions.resident.ssh)
     return {
         "ssh": serves,
         "ssh_port": ssh.port if ssh else None,

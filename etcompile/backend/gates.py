@@ -16,11 +16,11 @@ def waits(job: Job) -> dict[str, tuple[str, ...]]:
         role.pod_name(member): tuple(
             other.pod_name(host)
             for other in job.roles
-            if other.name in role.gate.roles
+            if other.name in role.additions.gate.roles
             for host in other.members
         )
         for role in job.roles
-        if role.gate
+        if role.additions.gate
         for member in role.members
     }
 
@@ -61,9 +61,14 @@ def enough(job: Job, role: Role, settings: Settings) -> tuple[str, int] | None:
         The live list's path and how many hosts in it will do; None if all must be there.
     """
     scaled, main = job.scaled_role, role.template.main_container
-    if settings.gang == "none" or scaled is None or not role.gate or not role.reads_hosts:
+    if (
+        settings.gang == "none"
+        or scaled is None
+        or not role.additions.gate
+        or not role.additions.reads_hosts
+    ):
         return None
-    if scaled.name not in role.gate.roles or not (
+    if scaled.name not in role.additions.gate.roles or not (
         discovers_hosts(main) or launch_program(main) is None
     ):
         return None

@@ -54,7 +54,7 @@ def identity_labels(job: Job, role: Role) -> dict[str, str]:
         **selector(job, role),
         JOB_LABEL: job.name,
         ROLE_LABEL: role.name,
-        **role.object_labels,
+        **role.labels.objects,
     }
 
 
@@ -83,7 +83,11 @@ def index_labels(role: Role, member: Member) -> dict[str, str]:
     """Labels that tell a replica's Pod and Service from those of its role's others."""
     if member.index is None:
         return {}
-    own = {role.index_label: str(member.index + role.index_offset)} if role.index_label else {}
+    own = (
+        {role.labels.index: str(member.index + role.labels.index_offset)}
+        if role.labels.index
+        else {}
+    )
     return {**own, INDEX_LABEL: str(member.index)}
 
 
@@ -93,19 +97,19 @@ def place_labels(role: Role, member: Member) -> dict[str, str]:
     Where a kind tells ranks from indexes, a Service belongs to the rank: who follows a failed
     replica is behind the same one.
     """
-    if role.rank_label is None or member.place is None:
+    if role.labels.rank is None or member.place is None:
         return index_labels(role, member)
     rank = str(member.place)
-    return {role.rank_label: rank, INDEX_LABEL: rank}
+    return {role.labels.rank: rank, INDEX_LABEL: rank}
 
 
 def pod_labels(role: Role, member: Member) -> dict[str, str]:
     """Labels of the kind's that a replica's Pod has and its Service has not."""
     place = str(member.place)
-    rank = {role.rank_label: place, RANK_LABEL: place} if role.rank_label else {}
-    count = {role.relaunch_label: str(member.relaunches)} if role.relaunch_label else {}
-    leader = role.leader_labels if member.index in (0, None) else {}
-    return {**role.pod_labels, **leader, **rank, **count}
+    rank = {role.labels.rank: place, RANK_LABEL: place} if role.labels.rank else {}
+    count = {role.labels.relaunch: str(member.relaunches)} if role.labels.relaunch else {}
+    leader = role.labels.leader if member.index in (0, None) else {}
+    return {**role.labels.pods, **leader, **rank, **count}
 
 
 def own_labels(job: Job) -> frozenset[str]:
@@ -120,4 +124,4 @@ def own_labels(job: Job) -> frozenset[str]:
 
 def selector(job: Job, role: Role) -> dict[str, str]:
     """The kind's own labels of a role: with its index label, they find a replica's Pod."""
-    return {**job.selector, **role.labels}
+    return {**job.selector, **role.labels.common}

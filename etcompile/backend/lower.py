@@ -98,6 +98,6 @@ def namespace_reason(job: Job, settings: Settings) -> str | None:
         return job.names_namespace
     if job.is_behind_one_service(settings.services):
         return "the DNS search domain of shared Services must name one"
-    if "kpt" in settings.profiles and any(role.gate for role in job.roles):
+    if "kpt" in settings.profiles and any(role.additions.gate for role in job.roles):
         return "kpt's depends-on must name one"
     return secrets.namespace_reason(job, settings.secret)

@@ -80,7 +80,7 @@ def objects(job: Job, role: Role, settings: Settings) -> list[dict[str, Any]]:
         name, host = role.pod_name(member), role.host_name(member)
         # A Pod is its host to itself, too: launchers compare the names.
         named = job.is_behind_one_service(settings.services) or (
-            role.pod_stem and "hostname" not in spec
+            role.naming.pod_stem and "hostname" not in spec
         )
         indexes = {**pod_labels(role, member), **index_labels(role, member)}
         labels = {**given, **member.labels, **own, **indexes}
@@ -120,29 +120,29 @@ def _spec(job: Job, role: Role, settings: Settings) -> dict[str, Any]:
     ssh = job.credentials
     spec = dict(role.template.spec)
     main = _main(role, ssh)
-    spec["restartPolicy"] = role.pod_restart
-    if role.deadline is not None:
+    spec["restartPolicy"] = role.recovery.pod_restart
+    if role.recovery.deadline is not None:
         # A Pod cannot have none at all, as a job can that is to end at once.
-        deadline = max(role.deadline, 1)
+        deadline = max(role.recovery.deadline, 1)
         spec["activeDeadlineSeconds"] = min(deadline, spec.get("activeDeadlineSeconds", deadline))
     spec["containers"] = [
         main if container["name"] == role.template.main else container
         for container in spec["containers"]
     ]
     inits = [
-        *(_setup(role, init, settings) for init in role.setup),
+        *(_setup(role, init, settings) for init in role.additions.setup),
         *([_key_copy(role, ssh)] if ssh and ssh.copied else []),
         *spec.get("initContainers", ()),
-        *([_gate(job, role, role.gate, settings)] if role.gate else []),
+        *([_gate(job, role, role.additions.gate, settings)] if role.additions.gate else []),
     ]
     if inits:
         spec["initContainers"] = inits
     volumes = [*spec.get("volumes", ()), *_volumes(job, role)]
     if volumes:
         spec["volumes"] = volumes
-    if role.service_account:
+    if role.additions.service_account:
         spec.pop("serviceAccount", None)
-        spec["serviceAccountName"] = role.service_account
+        spec["serviceAccountName"] = role.additions.service_account
     if spec.get("tolerations") and not role.batch:
         spec["tolerations"] = admitted(spec["tolerations"])
     if job.is_behind_one_service(settings.services):
@@ -165,11 +165,11 @@ def _shared_name(job: Job, spec: Mapping[str, Any], settings: Settings) -> dict[
 
 def _main(role: Role, ssh: SshCredentials | None) -> dict[str, Any]:
     main = dict(role.template.main_container)
-    mounts = [_mount(mount) for mount in role.mounts]
+    mounts = [_mount(mount) for mount in role.additions.mounts]
     if ssh:
         mounts.insert(0 if ssh.volume else len(mounts), _ssh_mount(role, ssh))
-    if role.main_ports:
-        ours = [port_entry(port, "containerPort") for port in role.main_ports]
+    if role.additions.main_ports:
+        ours = [port_entry(port, "containerPort") for port in role.additions.main_ports]
         main["ports"] = [*main.get("ports", ()), *ours]
     mounts += [_read_only(mount) for mount in _protocol_mounts(role)]
     if mounts:
@@ -177,7 +177,7 @@ def _main(role: Role, ssh: SshCredentials | None) -> dict[str, Any]:
     if config.is_resident(role):
         main["command"] = ["sh", f"{SCRIPTS_PATH}/{config.WORKER}"]
         main.pop("args", None)
-        if ssh and ssh.port and role.resident and role.resident.ssh:
+        if ssh and ssh.port and role.additions.resident and role.additions.resident.ssh:
             # Running is not ready: sshd may not listen yet (reference defect 31).
             probe = {"tcpSocket": {"port": ssh.port}, "periodSeconds": 2}
             main.setdefault("readinessProbe", probe)
@@ -197,9 +197,11 @@ class _Stamp:
     def __init__(self, role: Role, domain: str) -> None:
         self._role = role
         self._domain = domain
-        self._same = not any(isinstance(env, IndexedEnv) or env.of != "all" for env in role.env)
+        self._same = not any(
+            isinstance(env, IndexedEnv) or env.of != "all" for env in role.additions.env
+        )
         self._defaults = frozenset(
-            env.name for env in role.env if not isinstance(env, FieldEnv) and env.default
+            env.name for env in role.additions.env if not isinstance(env, FieldEnv) and env.default
         )
         self._common: list[dict[str, Any]] | None = None
 
@@ -211,11 +213,13 @@ class _Stamp:
             member: The replica.
             host: The host name that its Pod must be given, if any.
         """
-        if self._role.env:
+        if self._role.additions.env:
             spec = {**spec, "containers": self._containers(spec["containers"], member)}
         if member.resources:
             spec = {**spec, "containers": self._sized(spec["containers"], member)}
-        if self._role.priority and (name := _priority(self._role.priority, member)):
+        if self._role.additions.priority and (
+            name := _priority(self._role.additions.priority, member)
+        ):
             spec = {**spec, "priorityClassName": name}
         return {**spec, "hostname": host} if host else spec
 
@@ -238,10 +242,12 @@ class _Stamp:
         if self._same and self._common is not None:
             return self._common
         role = self._role
-        ours = [made for env in role.env if (made := _variable(env, member, self._domain))]
+        ours = [
+            made for env in role.additions.env if (made := _variable(env, member, self._domain))
+        ]
         self._common = [
             {**container, "env": _env(container.get("env", ()), ours, self._defaults)}
-            if role.env_everywhere or container["name"] == role.template.main
+            if role.additions.env_everywhere or container["name"] == role.template.main
             else container
             for container in containers
         ]
@@ -286,7 +292,7 @@ def _protocol_mounts(role: Role) -> list[Mount]:
     """The volumes of the run-time protocol that the main container reads."""
     if config.is_resident(role):
         return [Mount(SCRIPTS, SCRIPTS_PATH), Mount(STATUS, STATUS_PATH)]
-    hosts = [Mount(HOSTS, HOSTS_PATH)] if role.reads_hosts else []
+    hosts = [Mount(HOSTS, HOSTS_PATH)] if role.additions.reads_hosts else []
     if hosts or config.wrapper(role):
         return [Mount(SCRIPTS, SCRIPTS_PATH), *hosts, Mount(STATUS, STATUS_PATH)]
     return []
@@ -357,7 +363,7 @@ _READABLE_KEY_MODE = 0o444
 
 
 def _volumes(job: Job, role: Role) -> list[dict[str, Any]]:
-    volumes = [_volume(job, volume) for volume in role.volumes]
+    volumes = [_volume(job, volume) for volume in role.additions.volumes]
     if ssh := job.credentials:
         # A kind with a name for it has it first.
         volumes.insert(0 if ssh.volume else len(volumes), _secret_volume(role, ssh))
@@ -366,7 +372,7 @@ def _volumes(job: Job, role: Role) -> list[dict[str, Any]]:
     if scripts := _role_scripts(job, role):
         volumes.append(_scripts_volume(job, scripts))
     mounted = {mount.volume for mount in _protocol_mounts(role)} | (
-        {STATUS} if role.gate else set()
+        {STATUS} if role.additions.gate else set()
     )
     for name, config_map in ((HOSTS, hosts_name(job)), (STATUS, status_name(job))):
         if name in mounted:
@@ -389,9 +395,9 @@ def _role_scripts(job: Job, role: Role) -> list[str]:
     return [
         *([config.WORKER] if config.is_resident(role) else []),
         *([wrapper] if wrapper and not config.is_resident(role) else []),
-        *([config.GATE] if role.gate else []),
-        *([role.gate.file] if role.gate and role.gate.file else []),
-        *role.scripts,
+        *([config.GATE] if role.additions.gate else []),
+        *([role.additions.gate.file] if role.additions.gate and role.additions.gate.file else []),
+        *role.additions.scripts,
         *([config.SSH_KEYS] if job.credentials and job.credentials.copied else []),
     ]
 
@@ -430,7 +436,7 @@ def _ssh_volume(role: Role, ssh: SshCredentials) -> str:
     """The Secret's name, as upstream, unless the volume cannot have it (reference defect 17)."""
     if ssh.volume:
         return ssh.volume
-    own = {SCRIPTS, HOSTS, STATUS, _HOME, *(volume.name for volume in role.volumes)}
+    own = {SCRIPTS, HOSTS, STATUS, _HOME, *(volume.name for volume in role.additions.volumes)}
     taken = own | {volume["name"] for volume in role.template.spec.get("volumes", ())}
     return SSH if "." in ssh.secret or len(ssh.secret) > 63 or ssh.secret in taken else ssh.secret
 

@@ -17,8 +17,8 @@ def objects(job: Job, settings: Settings) -> list[dict[str, Any]]:
 
     That of a role which has one of its own is always there.
     """
-    own = [_of_role(job, role) for role in job.roles if role.service]
-    served = [role for role in job.roles if role.ports and not role.service]
+    own = [_of_role(job, role) for role in job.roles if role.naming.service]
+    served = [role for role in job.roles if role.ports and not role.naming.service]
     if not job.is_behind_one_service(settings.services):
         return [*own, *(service for role in served for service in _replicas(job, role))]
     if not served and not job.service:
@@ -42,19 +42,19 @@ def domain(job: Job, settings: Settings) -> str:
 def _replicas(job: Job, role: Role) -> list[dict[str, Any]]:
     labels, selected, ports = role_labels(job, role), selector(job, role), _ports(role.ports)
     services = []
-    make = _addressed if role.stable_address else _headless
+    make = _addressed if role.naming.stable_address else _headless
     for member in role.members:
         indexes = place_labels(role, member)
         meta = metadata(job, role.host_name(member), {**labels, **indexes})
-        index = role.rank_label or role.index_label
+        index = role.labels.rank or role.labels.index
         own = {index: indexes[index]} if index and index in indexes else {}
         services.append(make(meta, {**selected, **own}, ports))
     return services
 
 
 def _of_role(job: Job, role: Role) -> dict[str, Any]:
-    make = _addressed if role.stable_address else _headless
-    meta = metadata(job, role.service or role.stem, role_labels(job, role))
+    make = _addressed if role.naming.stable_address else _headless
+    meta = metadata(job, role.naming.service or role.naming.stem, role_labels(job, role))
     return make(meta, selector(job, role), _ports(role.ports))
 
 

@@ -61,7 +61,8 @@ def check_variables(job: Job) -> list[Diagnostic]:
         job: The job, after its intents.
     """
     sizes = {
-        role.name: len(role.members) * sum(map(_variable_size, role.env)) for role in job.roles
+        role.name: len(role.members) * sum(map(_variable_size, role.additions.env))
+        for role in job.roles
     }
     size = sum(sizes.values())
     if size <= _MOST_OF_VARIABLES:

@@ -106,9 +106,9 @@ def _longest_name(job: Job, highest_index: int) -> Iterator[Diagnostic]:
         index = highest_index if role.bounds else len(role.members) - 1
         if role.bounds and role.bounds.maximum:
             index = max(index, role.bounds.maximum - 1)
-        last = Member(None if role.index_label is None else index)
+        last = Member(None if role.labels.index is None else index)
         # A Pod that nobody looks for by its name may have a longer one.
-        pod_name = "" if role.service else role.pod_name(last)
+        pod_name = "" if role.naming.service else role.pod_name(last)
         longest.setdefault(max(role.host_name(last), pod_name, key=len), role)
     name = max(longest, key=len, default="")
     if (length := len(name)) > _NAME_LIMIT:
@@ -128,7 +128,7 @@ def _role(job: Job, role: Role) -> Iterator[Diagnostic]:
     yield from _sidecar_first(role)
     main = role.template.main_container
     place = _main_place(role)
-    silent = role.resident is not None and not role.resident.keeps_args
+    silent = role.additions.resident is not None and not role.additions.resident.keeps_args
     if silent and main.get("args") and not main.get("command"):
         yield diagnose(
             codes.NO_EFFECT,
@@ -144,10 +144,10 @@ def _unguarded(job: Job) -> Iterator[Diagnostic]:
     found = [
         role
         for role in job.roles
-        if (role.run_once or role.serves)
+        if (role.additions.run_once or role.recovery.serves)
         and not role.template.main_container.get("command")
-        and not (role.resident and not role.template.main_container.get("args"))
-        and not (role.resident and not role.resident.keeps_args)
+        and not (role.additions.resident and not role.template.main_container.get("args"))
+        and not (role.additions.resident and not role.additions.resident.keeps_args)
     ]
     if found:
         first = found[0]
@@ -184,8 +184,8 @@ def _bounds(role: Role) -> Iterator[Diagnostic]:
 def _reserved(job: Job, role: Role) -> Iterator[Diagnostic]:
     """Names and paths in a template that the compiled Pod needs for itself."""
     spec, origin = role.template.spec, role.template.origin
-    added = {volume.name for volume in role.volumes} | set(_OWN_VOLUMES)
-    paths = {mount.path for mount in role.mounts}
+    added = {volume.name for volume in role.additions.volumes} | set(_OWN_VOLUMES)
+    paths = {mount.path for mount in role.additions.mounts}
     if ssh := job.credentials:
         paths |= {ssh.mount_path.rstrip("/")}
         added |= {ssh.volume} if ssh.volume else set()
@@ -195,8 +195,8 @@ def _reserved(job: Job, role: Role) -> Iterator[Diagnostic]:
             yield diagnose(
                 codes.RESERVED_NAME, place, where="volume", name=volume["name"], what="name"
             )
-    inits = {*_OWN_INITS, *(init.name for init in role.setup)}
-    inits |= {role.gate.name} if role.gate else set()
+    inits = {*_OWN_INITS, *(init.name for init in role.additions.setup)}
+    inits |= {role.additions.gate.name} if role.additions.gate else set()
     for index, container in enumerate(spec.get("initContainers", ())):
         if container["name"] in inits:
             place = origin.locate("spec", "initContainers", index, "name")
@@ -236,7 +236,7 @@ def _overwritten(job: Job, role: Role) -> Iterator[Diagnostic]:
             reason = "the Pods' host names come from the job's name"
             facts = {"name": str(role.template.spec[field]), "reason": reason}
             yield diagnose(codes.OVERWRITTEN, place, where=field, advice="remove it", **facts)
-    added = {env.name for env in role.env if isinstance(env, FieldEnv) or not env.default}
+    added = {env.name for env in role.additions.env if isinstance(env, FieldEnv) or not env.default}
     for index, env in enumerate(role.template.main_container.get("env", ())):
         if env["name"] in added:
             place = origin.locate(*_main_place(role), "env", index)
@@ -248,21 +248,21 @@ def _overwritten(job: Job, role: Role) -> Iterator[Diagnostic]:
 
 def _identity(job: Job, role: Role) -> dict[str, str | None]:
     """The labels of a role's Pods that replace a template's; None for a value of each replica."""
-    numbered = (role.index_label, role.rank_label, role.relaunch_label)
+    numbered = (role.labels.index, role.labels.rank, role.labels.relaunch)
     return {
         **dict.fromkeys(label for label in (*numbered, *protocol.OWN_LABELS) if label),
         **job.selector,
-        **role.labels,
-        **role.object_labels,
-        **role.pod_labels,
-        **role.leader_labels,
+        **role.labels.common,
+        **role.labels.objects,
+        **role.labels.pods,
+        **role.labels.leader,
     }
 
 
 def _sidecar_first(role: Role) -> Iterator[Diagnostic]:
     """A trainer that is not the first container, and no annotation that says so (defect 42)."""
     containers = role.template.spec["containers"]
-    if not role.run_once or launch_program(role.template.main_container):
+    if not role.additions.run_once or launch_program(role.template.main_container):
         return
     for index, container in enumerate(containers):
         if found := launch_program(container):

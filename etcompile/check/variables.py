@@ -37,7 +37,7 @@ def check_variables(job: Job, objects: Iterable[Mapping[str, Any]]) -> list[Diag
 
 
 def _too_long(job: Job, role: Role, spec: Mapping[str, Any]) -> Iterator[Diagnostic]:
-    ours = {variable.name for variable in role.env}
+    ours = {variable.name for variable in role.additions.env}
     for part in ("initContainers", "containers"):
         for container in spec.get(part) or ():
             for variable in container.get("env") or ():

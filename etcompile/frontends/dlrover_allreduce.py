@@ -85,13 +85,17 @@ def _master(spec: Spec, met: Rendezvous | None) -> Role:
         *dlrover_master.words(spec, local=True),
     )
     made = dlrover_master.role(spec, command, account=None)
+    role = dlrover_roles.ends_with_run(made)
     return structs.replace(
-        dlrover_roles.ends_with_run(made),
-        scripts=(_START, _PRIME) if met else (),
-        # It never ends by itself, so it may always be started again; and it ends well only when
-        # the run is done, and must not be started again then.
-        pod_restart="OnFailure",
-        restart="OnFailure",
+        role,
+        additions=structs.replace(role.additions, scripts=(_START, _PRIME) if met else ()),
+        recovery=structs.replace(
+            role.recovery,
+            # It never ends by itself, so it may always be started again; and it ends well only when
+            # the run is done, and must not be started again then.
+            pod_restart="OnFailure",
+            restart="OnFailure",
+        ),
     )
 
 
@@ -99,26 +103,33 @@ def _worker(spec: Spec, met: Rendezvous | None) -> Role:
     count = spec.replicas("worker")
     env = dlrover_roles.variables(spec, "worker", count, master=True)
     place = Origin(spec.source, _command_path(spec))
+    role = dlrover_roles.role(spec, "worker", count, tuple(env))
     return structs.replace(
-        dlrover_roles.role(spec, "worker", count, tuple(env)),
-        # Until somebody is behind the master's address, agents may find no route and give up.
-        gate=Gate(
-            roles=(MASTER,),
-            hosts=f"{SCRIPTS_PATH}/{_PEERS}",
-            mounts=(),
-            ssh=False,
-            timeout=DEFAULT_GATE_TIMEOUT,
-            name="wait-for-master",
-            file=_PEERS,
-            port=MASTER_PORT,
+        role,
+        additions=structs.replace(
+            role.additions,
+            # Until somebody is behind the master's address, agents may find no route and give up.
+            gate=Gate(
+                roles=(MASTER,),
+                hosts=f"{SCRIPTS_PATH}/{_PEERS}",
+                mounts=(),
+                ssh=False,
+                timeout=DEFAULT_GATE_TIMEOUT,
+                name="wait-for-master",
+                file=_PEERS,
+                port=MASTER_PORT,
+            ),
         ),
         bounds=Bounds(met.minimum, met.maximum, place, _LIMITS) if met else Bounds(quorum=count),
-        # Upstream never follows a worker that ran out of memory, and says nothing (defect 14):
-        # it would do so again. Here the run fails if too few are left.
-        relaunch=structs.replace(
-            dlrover_roles.relaunch(spec, budget=True),
-            never=dlrover_roles.OUT_OF_MEMORY,
-            joint=True,
+        recovery=structs.replace(
+            role.recovery,
+            # Upstream never follows a worker that ran out of memory, and says nothing (defect 14):
+            # it would do so again. Here the run fails if too few are left.
+            relaunch=structs.replace(
+                dlrover_roles.relaunch(spec, budget=True),
+                never=dlrover_roles.OUT_OF_MEMORY,
+                joint=True,
+            ),
         ),
     )
 

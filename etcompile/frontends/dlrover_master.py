@@ -14,7 +14,20 @@ from msgspec import Struct
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.frontends import dlrover
 from etcompile.frontends.dlrover import MASTER, MASTER_PORT, Spec
-from etcompile.model import Env, FieldEnv, Member, Origin, PodTemplate, Port, Role, Variable
+from etcompile.model import (
+    Env,
+    FieldEnv,
+    Member,
+    Naming,
+    Origin,
+    PodAdditions,
+    PodTemplate,
+    Port,
+    Recovery,
+    Role,
+    RoleLabels,
+    Variable,
+)
 from etcompile.model.bookkeeping import PREFIXES
 
 PROGRAM = ("python", "-m", "dlrover.python.master.main")
@@ -122,20 +135,25 @@ def role(
     service, pod = dlrover.master_name(spec.name), dlrover.master_pod_stem(spec.name)
     return Role(
         name=MASTER,
-        stem=service,
-        pod_stem=None if pod == service else pod,
-        service=service,
-        stable_address=True,
+        naming=Naming(
+            stem=service,
+            pod_stem=None if pod == service else pod,
+            service=service,
+            stable_address=True,
+        ),
+        labels=RoleLabels(common={dlrover.TYPE_LABEL: MASTER}, index=dlrover.INDEX_LABEL),
         members=(Member(0 if numbered else None),),
         template=_template(spec, command, token=account is not None),
-        labels={dlrover.TYPE_LABEL: MASTER},
-        index_label=dlrover.INDEX_LABEL,
         origin=spec.origin(MASTER),
         ports=(Port("grpc", MASTER_PORT),),
-        env=(FieldEnv("POD_IP", "status.podIP"), *env, *_service_type(spec)),
-        service_account=account,
-        # Upstream's operator takes a master that is deleted for one that failed (defect c).
-        comes_back="when-gone",
+        additions=PodAdditions(
+            env=(FieldEnv("POD_IP", "status.podIP"), *env, *_service_type(spec)),
+            service_account=account,
+        ),
+        recovery=Recovery(
+            # Upstream's operator takes a master that is deleted for one that failed (defect c).
+            comes_back="when-gone",
+        ),
     )
 
 

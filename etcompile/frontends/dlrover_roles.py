@@ -18,11 +18,15 @@ from etcompile.model import (
     FieldEnv,
     IndexedEnv,
     Member,
+    Naming,
+    PodAdditions,
     PodTemplate,
     Port,
     Priority,
+    Recovery,
     Relaunch,
     Role,
+    RoleLabels,
     Variable,
 )
 
@@ -68,21 +72,20 @@ def role(spec: Spec, name: str, count: int, env: Sequence[Variable], *, like: st
     own = like or name
     return Role(
         name=name,
-        stem=dlrover.pod_stem(spec.name, name),
-        stable_address=True,
+        naming=Naming(stem=dlrover.pod_stem(spec.name, name), stable_address=True),
+        labels=RoleLabels(
+            common={dlrover.TYPE_LABEL: name},
+            objects=dlrover.APP,
+            index=dlrover.INDEX_LABEL,
+            rank=dlrover.RANK_LABEL,
+            relaunch=dlrover.RELAUNCH_LABEL,
+        ),
         members=tuple(Member(index) for index in range(count)),
         template=_template(spec, own),
-        labels={dlrover.TYPE_LABEL: name},
-        object_labels=dlrover.APP,
-        index_label=dlrover.INDEX_LABEL,
-        rank_label=dlrover.RANK_LABEL,
-        relaunch_label=dlrover.RELAUNCH_LABEL,
         origin=spec.origin(own),
         ports=(Port("grpc", port(name)),),
-        env=tuple(env),
-        run_once=True,
-        restart="OnFailure",
-        priority=_priority(spec, own, count),
+        additions=PodAdditions(env=tuple(env), run_once=True, priority=_priority(spec, own, count)),
+        recovery=Recovery(restart="OnFailure"),
     )
 
 
@@ -289,4 +292,8 @@ def no_effect(
 
 def ends_with_run(declared: Role) -> Role:
     """The role with a main container that ends when the run is done."""
-    return structs.replace(declared, run_once=False, serves=True)
+    return structs.replace(
+        declared,
+        additions=structs.replace(declared.additions, run_once=False),
+        recovery=structs.replace(declared.recovery, serves=True),
+    )

@@ -110,7 +110,10 @@ def _static(spec: Spec, name: str, found: Mapping[str, int]) -> Role:
         never=() if always else dlrover_roles.FATAL,
         memory=2,
     )
-    role = structs.replace(role, relaunch=policy)
+    role = structs.replace(
+        role,
+        recovery=structs.replace(role.recovery, relaunch=policy),
+    )
     return dlrover_roles.ends_with_run(role) if name in ("ps", "evaluator") else role
 
 
@@ -145,7 +148,19 @@ def master_role(spec: Spec) -> Role:
     account = f"{spec.name}-{MASTER}"
     role = dlrover_master.role(spec, command, account=account, env=env)
     # Exit code 1 is its verdict on the job, others are accidents (reference 2.4).
-    return structs.replace(role, run_once=True, restart="ExitCode")
+    return structs.replace(
+        role,
+        additions=structs.replace(
+            role.additions,
+            # Exit code 1 is its verdict on the job, others are accidents (reference 2.4).
+            run_once=True,
+        ),
+        recovery=structs.replace(
+            role.recovery,
+            # Exit code 1 is its verdict on the job, others are accidents (reference 2.4).
+            restart="ExitCode",
+        ),
+    )
 
 
 def access(spec: Spec) -> ClusterAccess:

@@ -43,7 +43,11 @@ def _role(spec: Spec, replica: Replica) -> Role:
         Env("JAX_NUM_PROCESSES", total, default=True),
         IndexedEnv("JAX_PROCESS_ID", ("", ""), default=True),
     )
-    return structs.replace(kubeflow.role(spec, replica, env), leader_labels=kubeflow.MASTER)
+    role = kubeflow.role(spec, replica, env)
+    return structs.replace(
+        role,
+        labels=structs.replace(role.labels, leader=kubeflow.MASTER),
+    )
 
 
 KINDS = (kubeflow.kind(FRAMEWORK, describe),)

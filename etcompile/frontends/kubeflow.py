@@ -25,10 +25,14 @@ from etcompile.model import (
     HostList,
     Job,
     Member,
+    Naming,
     Origin,
+    PodAdditions,
     PodTemplate,
     Port,
+    Recovery,
     Role,
+    RoleLabels,
     RunPolicy,
     Success,
     Variable,
@@ -371,22 +375,25 @@ def role(spec: Spec, replica: Replica, env: Sequence[Variable]) -> Role:
     """
     return Role(
         name=replica.role,
-        stem=f"{spec.name}-{replica.role}",
+        naming=Naming(stem=f"{spec.name}-{replica.role}"),
+        labels=RoleLabels(common={TYPE_LABEL: replica.role}, index=INDEX_LABEL),
         members=tuple(Member(index) for index in range(replica.replicas)),
         template=replica.template,
-        labels={TYPE_LABEL: replica.role},
         origin=replica.origin,
-        index_label=INDEX_LABEL,
         ports=replica.ports,
-        main_ports=replica.missing,
-        env=tuple(env),
-        env_everywhere=spec.annotation(_SIDECAR_ENV) == "true",
-        run_once=True,
-        restart=replica.restart,
-        pod_restart=pod_restart(replica.restart),
-        # A missing index is created again, whatever the policy (reference 2.3).
-        comes_back="when-gone",
-        deadline=_pod_deadline(spec.fields.get("runPolicy", {}).get("activeDeadlineSeconds")),
+        additions=PodAdditions(
+            main_ports=replica.missing,
+            env=tuple(env),
+            env_everywhere=spec.annotation(_SIDECAR_ENV) == "true",
+            run_once=True,
+        ),
+        recovery=Recovery(
+            restart=replica.restart,
+            pod_restart=pod_restart(replica.restart),
+            # A missing index is created again, whatever the policy (reference 2.3).
+            comes_back="when-gone",
+            deadline=_pod_deadline(spec.fields.get("runPolicy", {}).get("activeDeadlineSeconds")),
+        ),
     )
 
 

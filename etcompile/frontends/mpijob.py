@@ -95,23 +95,35 @@ def _slots(spec: Spec) -> int:
 
 
 def _base(spec: Spec, replica: Replica) -> Role:
-    return structs.replace(kubeflow.role(spec, replica, ()), run_once=False)
+    role = kubeflow.role(spec, replica, ())
+    return structs.replace(
+        role,
+        additions=structs.replace(role.additions, run_once=False),
+    )
 
 
 def _worker(spec: Spec, replica: Replica, *, elastic: bool) -> Role:
     base = _base(spec, replica)
     return structs.replace(
         base,
-        # MPI's daemons look for their launcher's agent too, and die without it.
-        volumes=(kubeflow.config_files(mpi.CONFIG.volume, _KUBEXEC_FILE),),
-        mounts=(mpi.CONFIG,),
-        resident=Resident(ssh=False),
-        serves=True,
+        additions=structs.replace(
+            base.additions,
+            # MPI's daemons look for their launcher's agent too, and die without it.
+            volumes=(kubeflow.config_files(mpi.CONFIG.volume, _KUBEXEC_FILE),),
+            mounts=(mpi.CONFIG,),
+            resident=Resident(ssh=False),
+        ),
+        recovery=structs.replace(
+            base.recovery,
+            serves=True,
+            # It ends well only when the run is done, and is not to start again then.
+            pod_restart="OnFailure"
+            if base.recovery.pod_restart == "Always"
+            else base.recovery.pod_restart,
+            # Elastic training goes on without it; any other stops (common file, defect 40).
+            vital=not elastic,
+        ),
         bounds=Bounds(min(replica.replicas, 1), quorum=_quorum(spec, replica)),
-        # It ends well only when the run is done, and is not to start again then.
-        pod_restart="OnFailure" if base.pod_restart == "Always" else base.pod_restart,
-        # Elastic training goes on without it; any other stops (common file, defect 40).
-        vital=not elastic,
     )
 
 
@@ -125,42 +137,45 @@ def _quorum(spec: Spec, worker: Replica) -> int:
 
 def _launcher(spec: Spec, replica: Replica, timeout: int) -> Role:
     gpus = () if _has_gpus(replica) else mpi.NO_GPUS
+    base = _base(spec, replica)
     return structs.replace(
-        _base(spec, replica),
-        stem=f"{spec.name}-launcher",
+        base,
+        naming=structs.replace(base.naming, stem=f"{spec.name}-launcher"),
         members=(Member(),) if replica.replicas else (),
-        pod_labels=kubeflow.MASTER,
-        index_label=None,
-        env=(*_OPEN_MPI, *gpus, *mpi.unless_given(replica, *_INTEL, *_OURS)),
-        volumes=(
-            EmptyDir(_KUBECTL.volume),
-            kubeflow.config_files(
-                mpi.CONFIG.volume, _KUBEXEC_FILE, ("hostfile", 0o444), (mpi.DISCOVERY, 0o555)
+        labels=structs.replace(base.labels, pods=kubeflow.MASTER, index=None),
+        additions=structs.replace(
+            base.additions,
+            env=(*_OPEN_MPI, *gpus, *mpi.unless_given(replica, *_INTEL, *_OURS)),
+            volumes=(
+                EmptyDir(_KUBECTL.volume),
+                kubeflow.config_files(
+                    mpi.CONFIG.volume, _KUBEXEC_FILE, ("hostfile", 0o444), (mpi.DISCOVERY, 0o555)
+                ),
             ),
-        ),
-        mounts=(_KUBECTL, mpi.CONFIG),
-        reads_hosts=True,
-        scripts=(mpi.HOSTS,),
-        setup=(
-            InitContainer(
-                name="kubectl-delivery",
-                image="kubectl",
-                script=_DELIVER_KUBECTL,
-                mounts=(_KUBECTL,),
-                resources=_DELIVERY_RESOURCES,
-            ),
-        ),
-        gate=Gate(
-            roles=("worker",),
-            hosts=f"{SCRIPTS_PATH}/{mpi.PEERS}",
             mounts=(_KUBECTL, mpi.CONFIG),
-            ssh=False,
-            timeout=timeout,
-            kubexec=_KUBEXEC,
-            file=mpi.PEERS,
+            reads_hosts=True,
+            scripts=(mpi.HOSTS,),
+            setup=(
+                InitContainer(
+                    name="kubectl-delivery",
+                    image="kubectl",
+                    script=_DELIVER_KUBECTL,
+                    mounts=(_KUBECTL,),
+                    resources=_DELIVERY_RESOURCES,
+                ),
+            ),
+            gate=Gate(
+                roles=("worker",),
+                hosts=f"{SCRIPTS_PATH}/{mpi.PEERS}",
+                mounts=(_KUBECTL, mpi.CONFIG),
+                ssh=False,
+                timeout=timeout,
+                kubexec=_KUBEXEC,
+                file=mpi.PEERS,
+            ),
+            run_once=True,
+            service_account=None if own_account(replica.template) else f"{spec.name}-launcher",
         ),
-        run_once=True,
-        service_account=None if own_account(replica.template) else f"{spec.name}-launcher",
     )
 
 

@@ -121,26 +121,34 @@ def _base(spec: Spec, replica: Replica) -> Role:
         # Else the Service's names would not resolve (reference 3.4).
         host_spec = {**template.spec, "dnsPolicy": "ClusterFirstWithHostNet"}
         template = structs.replace(template, spec=host_spec)
+    role = kubeflow.role(spec, replica, ())
     return structs.replace(
-        kubeflow.role(spec, replica, ()),
+        role,
         template=template,
-        labels={kubeflow.ROLE_LABEL: replica.role},
-        run_once=False,
-        deadline=None,
+        labels=structs.replace(role.labels, common={kubeflow.ROLE_LABEL: replica.role}),
+        additions=structs.replace(role.additions, run_once=False),
+        recovery=structs.replace(role.recovery, deadline=None),
     )
 
 
 def _worker(spec: Spec, replica: Replica) -> Role:
+    base = _base(spec, replica)
     return structs.replace(
-        _base(spec, replica),
-        index_offset=1 if _takes_part(spec) else 0,
-        env=(Env("K_MPI_JOB_ROLE", "worker"),),
-        resident=Resident(ssh=True, keeps_args=True),
-        serves=True,
+        base,
+        labels=structs.replace(base.labels, index_offset=1 if _takes_part(spec) else 0),
+        additions=structs.replace(
+            base.additions,
+            env=(Env("K_MPI_JOB_ROLE", "worker"),),
+            resident=Resident(ssh=True, keeps_args=True),
+        ),
+        recovery=structs.replace(
+            base.recovery,
+            serves=True,
+            # The launcher tries again, and would only find the dead host (reference 7, D7).
+            comes_back="always",
+            vital=False,
+        ),
         bounds=Bounds(quorum=_quorum(spec, replica)),
-        # The launcher tries again, and would only find the dead host (reference 7, D7).
-        comes_back="always",
-        vital=False,
     )
 
 
@@ -156,31 +164,40 @@ def _launcher(spec: Spec, replica: Replica, timeout: int) -> Role:
     policy = spec.fields.get("runPolicy", {})
     batch = BatchJob(policy.get("backoffLimit"), policy.get("activeDeadlineSeconds"))
     plain = spec.annotation(_LAUNCHER) == "pod"
+    base = _base(spec, replica)
     return structs.replace(
-        _base(spec, replica),
-        stem=f"{spec.name}-launcher",
+        base,
+        naming=structs.replace(base.naming, stem=f"{spec.name}-launcher"),
         members=(Member(),),
-        index_label=None,
-        pod_labels={kubeflow.INDEX_LABEL: "0"} if _takes_part(spec) else {},
-        env=tuple(_variables(spec, replica)),
-        volumes=(
-            kubeflow.config_files(mpi.CONFIG.volume, ("hostfile", 0o444), (mpi.DISCOVERY, 0o555)),
+        labels=structs.replace(
+            base.labels,
+            index=None,
+            pods={kubeflow.INDEX_LABEL: "0"} if _takes_part(spec) else {},
         ),
-        mounts=(mpi.CONFIG,),
-        reads_hosts=True,
-        scripts=(mpi.HOSTS,),
-        gate=Gate(
-            roles=("worker",),
-            hosts=f"{SCRIPTS_PATH}/{mpi.PEERS}",
-            mounts=(),
-            ssh=True,
-            timeout=timeout,
-            file=mpi.PEERS,
-        )
-        if spec.of("Worker")
-        else None,
-        run_once=True,
-        deadline=batch.deadline if plain else None,
+        additions=structs.replace(
+            base.additions,
+            env=tuple(_variables(spec, replica)),
+            volumes=(
+                kubeflow.config_files(
+                    mpi.CONFIG.volume, ("hostfile", 0o444), (mpi.DISCOVERY, 0o555)
+                ),
+            ),
+            mounts=(mpi.CONFIG,),
+            reads_hosts=True,
+            scripts=(mpi.HOSTS,),
+            gate=Gate(
+                roles=("worker",),
+                hosts=f"{SCRIPTS_PATH}/{mpi.PEERS}",
+                mounts=(),
+                ssh=True,
+                timeout=timeout,
+                file=mpi.PEERS,
+            )
+            if spec.of("Worker")
+            else None,
+            run_once=True,
+        ),
+        recovery=structs.replace(base.recovery, deadline=batch.deadline if plain else None),
         batch=None if plain else batch,
     )
 

@@ -46,11 +46,14 @@ def _role(spec: Spec, replica: Replica) -> Role:
     is_server = replica.type == "Server"
     return structs.replace(
         role,
-        pod_labels=kubeflow.MASTER if is_server else {},
-        # They leave when the scheduler says so; without one nobody does.
-        serves=replica.type in ("TunerTracker", "TunerServer"),
-        # A failure that no retry mends is left to the scheduler to judge (reference 3).
-        vital=replica.restart != "ExitCode",
+        labels=structs.replace(role.labels, pods=kubeflow.MASTER if is_server else {}),
+        recovery=structs.replace(
+            role.recovery,
+            # They leave when the scheduler says so; without one nobody does.
+            serves=replica.type in ("TunerTracker", "TunerServer"),
+            # A failure that no retry mends is left to the scheduler to judge (reference 3).
+            vital=replica.restart != "ExitCode",
+        ),
     )
 
 

@@ -73,9 +73,12 @@ def _role(spec: Spec, replica: Replica, timeout: int | None) -> Role:
     elastic = _elastic(spec)
     return structs.replace(
         role,
-        pod_labels={} if is_worker else kubeflow.MASTER,
-        leader_labels=kubeflow.MASTER if is_worker and master is None else {},
-        gate=gate,
+        labels=structs.replace(
+            role.labels,
+            pods={} if is_worker else kubeflow.MASTER,
+            leader=kubeflow.MASTER if is_worker and master is None else {},
+        ),
+        additions=structs.replace(role.additions, gate=gate),
         bounds=_bounds(spec, replica) if is_worker else None,
         anchored=(1, "it holds the rendezvous of all others")
         if is_worker and elastic is not None and "rdzvHost" not in elastic

@@ -53,14 +53,20 @@ def _role(spec: Spec, replica: Replica, chiefs: tuple[str, ...], dynamic: bool) 
     elastic = dynamic and replica.type == "Worker"
     return structs.replace(
         role,
-        # Without a chief the first worker is one (reference/training-operator.md 2.1).
-        pod_labels=kubeflow.MASTER if replica.role in chiefs else {},
-        leader_labels=kubeflow.MASTER if not chiefs and replica.type == "Worker" else {},
+        labels=structs.replace(
+            role.labels,
+            # Without a chief the first worker is one (reference/training-operator.md 2.1).
+            pods=kubeflow.MASTER if replica.role in chiefs else {},
+            leader=kubeflow.MASTER if not chiefs and replica.type == "Worker" else {},
+        ),
         bounds=Bounds(quorum=replica.replicas) if elastic else None,
-        # The job "continues regardless" (reference 2).
-        vital=not elastic,
-        # TensorFlow's server.join() never returns.
-        serves=replica.type == "PS",
+        recovery=structs.replace(
+            role.recovery,
+            # The job "continues regardless" (reference 2).
+            vital=not elastic,
+            # TensorFlow's server.join() never returns.
+            serves=replica.type == "PS",
+        ),
     )
 
 

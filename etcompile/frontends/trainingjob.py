@@ -38,11 +38,15 @@ from etcompile.model import (
     Job,
     Member,
     Mount,
+    Naming,
     Origin,
+    PodAdditions,
     PodTemplate,
     Port,
+    Recovery,
     Resident,
     Role,
+    RoleLabels,
     RunPolicy,
     SshCredentials,
     Success,
@@ -183,24 +187,24 @@ def _worker(source: Source, job: str, mode: str, templates: Mapping[str, PodTemp
     kubexec = mode == "kubexec"
     return Role(
         name="worker",
-        stem=f"{job}-worker",
+        naming=Naming(stem=f"{job}-worker"),
+        labels=RoleLabels(common={"training-job-role": "worker"}, index="replica-index"),
         members=tuple(Member(index) for index in range(worker["replicas"])),
         template=template,
-        labels={"training-job-role": "worker"},
         origin=Origin(source, (*_ROLES, "worker")),
-        index_label="replica-index",
-        # Open MPI's daemons look for their launcher's agent too, and die without it.
-        volumes=(ConfigMapVolume(_CONFIG.volume, (_KUBEXEC_FILE,)),) if kubexec else (),
-        mounts=(_CONFIG,) if kubexec else (),
         ports=(Port("ssh-port", 22), Port("kubeai-service-port", 9009)),
-        resident=Resident(ssh=mode == "ssh"),
+        additions=PodAdditions(
+            # Open MPI's daemons look for their launcher's agent too, and die without it.
+            volumes=(ConfigMapVolume(_CONFIG.volume, (_KUBEXEC_FILE,)),) if kubexec else (),
+            mounts=(_CONFIG,) if kubexec else (),
+            resident=Resident(ssh=mode == "ssh"),
+        ),
+        recovery=Recovery(restart=worker.get("restartPolicy") or "Never", vital=False),
         bounds=Bounds(
             worker.get("minReplicas", 1),
             worker.get("maxReplicas"),
             quorum=_quorum(source, templates),
         ),
-        restart=worker.get("restartPolicy") or "Never",
-        vital=False,
     )
 
 
@@ -222,27 +226,29 @@ def _launcher(source: Source, job: str, mode: str, template: PodTemplate) -> Rol
     tools = (_KUBECTL,) if kubexec else ()
     return Role(
         name="launcher",
-        stem=f"{job}-launcher",
+        naming=Naming(stem=f"{job}-launcher"),
+        labels=RoleLabels(common={"training-job-role": "launcher"}),
         members=(Member(),),
         template=template,
-        labels={"training-job-role": "launcher"},
         origin=Origin(source, (*_ROLES, "launcher")),
-        env=_KUBEXEC_ENV if kubexec else (),
-        volumes=_volumes(kubexec=kubexec),
-        mounts=(_HOSTFILE, _CONFIG, *tools, _DEEPSPEED),
-        reads_hosts=True,
-        setup=(*_setup(kubexec=kubexec),),
-        gate=Gate(
-            roles=("worker",),
-            hosts=f"{_HOSTFILE.path}/hostfile",
-            mounts=(_HOSTFILE, _CONFIG, *tools),
-            ssh=mode == "ssh",
-            timeout=gate_timeout(source)[0],
-            kubexec=_KUBEXEC if kubexec else None,
+        additions=PodAdditions(
+            env=_KUBEXEC_ENV if kubexec else (),
+            volumes=_volumes(kubexec=kubexec),
+            mounts=(_HOSTFILE, _CONFIG, *tools, _DEEPSPEED),
+            reads_hosts=True,
+            setup=(*_setup(kubexec=kubexec),),
+            gate=Gate(
+                roles=("worker",),
+                hosts=f"{_HOSTFILE.path}/hostfile",
+                mounts=(_HOSTFILE, _CONFIG, *tools),
+                ssh=mode == "ssh",
+                timeout=gate_timeout(source)[0],
+                kubexec=_KUBEXEC if kubexec else None,
+            ),
+            run_once=True,
+            service_account=None if own_account(template) else f"{job}-launcher",
         ),
-        run_once=True,
-        service_account=None if own_account(template) else f"{job}-launcher",
-        restart=launcher.get("restartPolicy") or "Never",
+        recovery=Recovery(restart=launcher.get("restartPolicy") or "Never"),
     )
 
 

@@ -33,7 +33,10 @@ def describe(spec: Spec) -> Described:
 def _role(spec: Spec, replica: Replica) -> Role:
     role = kubeflow.role(spec, replica, _variables(spec, replica))
     is_master = replica.type == "Master"
-    return structs.replace(role, pod_labels=kubeflow.MASTER if is_master else {})
+    return structs.replace(
+        role,
+        labels=structs.replace(role.labels, pods=kubeflow.MASTER if is_master else {}),
+    )
 
 
 def _variables(spec: Spec, replica: Replica) -> tuple[Variable, ...]:

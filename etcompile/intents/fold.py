@@ -208,14 +208,14 @@ def _movable(state: _State, intent: ScaleIn, anchored: int) -> str:
 
 
 def _run_names(job: Job, role: Role) -> re.Pattern[str]:
-    own = re.escape(role.stem.removeprefix(f"{job.name}-"))
+    own = re.escape(role.naming.stem.removeprefix(f"{job.name}-"))
     return re.compile(rf"{re.escape(job.name)}-[-a-z0-9]+-{own}-(?P<index>\d+)", re.ASCII)
 
 
 def _host(state: _State, pod: str) -> str:
     """The host of a Pod, whichever run the Pod belongs to."""
     found = state.run_names.fullmatch(pod) if state.run_names else None
-    return f"{state.role.stem}-{found['index']}" if found else pod
+    return f"{state.role.naming.stem}-{found['index']}" if found else pod
 
 
 def _called(state: _State, member: Member) -> str:

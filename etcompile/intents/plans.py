@@ -67,7 +67,7 @@ def joining(role: Role, members: Members, count: int, labels: Labels) -> Iterato
         labels: Labels of their Pods.
     """
     first = _next_index(members)
-    if role.rank_label is None:
+    if role.labels.rank is None:
         yield from (Member(index, labels) for index in range(first, first + count))
         return
     for index, rank in zip(range(first, first + count), _free_ranks(members), strict=False):
@@ -162,7 +162,8 @@ def _index(role: Role, members: Members, pod: Planned) -> int | None:
 
 def _title(role: Role, member: Member) -> str:
     """A replica's Pod, as it is called where a run gives no other name."""
-    return structs.replace(role, pod_stem=None).pod_name(member)
+    naming = structs.replace(role.naming, pod_stem=None)
+    return structs.replace(role, naming=naming).pod_name(member)
 
 
 # What cannot be -----------------------------------------------------------------------------------

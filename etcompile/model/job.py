@@ -324,20 +324,50 @@ class PodTemplate(Struct, frozen=True):
         return next(c for c in self.spec["containers"] if c["name"] == self.main)
 
 
-class Role(Struct, frozen=True):
-    """Replicas that run the same template: launcher, worker, parameter server.
+class Naming(Struct, frozen=True):
+    """What the replicas of a role and their Pods are called.
 
     Args:
-        name: The role, in the kind's own words.
         stem: What its hosts are named, without the index: `mnist-worker`.
-        members: Its replicas, by index.
-        template: Their Pod template.
-        labels: Labels of all its Pods and Services.
-        index_label: The label that carries the index, if the kind has one.
+        pod_stem: What its Pods are named instead, where a run gives them names of their own.
+        service: The one Service of all its replicas, instead of one each.
+        stable_address: Its Services have an address of their own, which stays when a Pod goes.
+    """
+
+    stem: str
+    pod_stem: str | None = None
+    service: str | None = None
+    stable_address: bool = False
+
+
+class RoleLabels(Struct, frozen=True):
+    """The labels of a role's Pods and Services.
+
+    Args:
+        common: Of all its Pods and Services.
+        pods: Of all its Pods, but not of their Services.
+        leader: Of the Pod with index 0, but not of its Service.
+        objects: Of all its Pods and Services, but nothing is selected by them.
+        index: The label that carries the index, if the kind has one.
         index_offset: What is added to the index in that label.
-        pod_labels: Labels of all its Pods, but not of their Services.
-        leader_labels: Labels of the Pod with index 0, but not of its Service.
-        ports: Ports of each replica's Service; none means no Service.
+        rank: The label that carries the rank, if the kind tells it from the index.
+        relaunch: The label that says how many replicas of the rank came before.
+    """
+
+    common: Labels
+    pods: Labels = field(default_factory=dict)
+    leader: Labels = field(default_factory=dict)
+    objects: Labels = field(default_factory=dict)
+    index: str | None = None
+    index_offset: int = 0
+    rank: str | None = None
+    relaunch: str | None = None
+
+
+class PodAdditions(Struct, frozen=True):
+    """What the Pods of a role get beside their template.
+
+    Args:
         main_ports: Added to the ports of the main container.
         env: Added to the main container; replaces an entry of the same name.
         env_everywhere: The sidecars get these variables, too.
@@ -349,39 +379,10 @@ class Role(Struct, frozen=True):
         gate: What it waits for, after all init containers.
         resident: What the main container does when the template gives no command.
         run_once: Guard the main container's command against running a finished job again.
-        serves: What the main container runs never ends: end it when the run is done.
         service_account: The account its Pods run as; None leaves the template's.
-        bounds: How far it scales; None if it does not.
-        anchored: How many of the lowest indexes scaling in must leave alone, and why.
-        restart: Which failed replicas are replaced: Always, OnFailure, ExitCode or Never.
-        pod_restart: What the kubelet does about a container that ends: its Pods' restartPolicy.
-        comes_back: What else brings a replica back: nothing but `restart` (`policy`), that its Pod
-            is gone (`when-gone`), or any failure (`always`).
-        vital: One of its replicas that failed and does not come back fails the run.
-        deadline: Seconds after which its Pods fail; None for never.
-        batch: It is a Job of Kubernetes, which makes the Pod; None for a plain Pod.
-        pod_stem: What its Pods are named instead, where a run gives them names of their own.
-        origin: Where it stands.
-        service: The one Service of all its replicas, instead of one each.
-        stable_address: Its Services have an address of their own, which stays when a Pod goes.
-        object_labels: Labels of all its Pods and Services by which nothing is selected.
-        rank_label: The label that carries the rank, if the kind tells it from the index.
-        relaunch_label: The label that says how many replicas of the rank came before.
         priority: The PriorityClass of its Pods; None leaves the template's.
-        relaunch: How a failed replica is followed by another; None if the same is made again.
     """
 
-    name: str
-    stem: str
-    members: tuple[Member, ...]
-    template: PodTemplate
-    labels: Labels
-    origin: Origin
-    index_label: str | None = None
-    index_offset: int = 0
-    pod_labels: Labels = field(default_factory=dict)
-    leader_labels: Labels = field(default_factory=dict)
-    ports: tuple[Port, ...] = ()
     main_ports: tuple[Port, ...] = ()
     env: tuple[Variable, ...] = ()
     env_everywhere: bool = False
@@ -393,24 +394,63 @@ class Role(Struct, frozen=True):
     gate: Gate | None = None
     resident: Resident | None = None
     run_once: bool = False
-    serves: bool = False
     service_account: str | None = None
-    bounds: Bounds | None = None
-    anchored: tuple[int, str] | None = None
+    priority: Priority | None = None
+
+
+class Recovery(Struct, frozen=True):
+    """What happens when a replica of a role ends or fails.
+
+    Args:
+        restart: Which failed replicas are replaced: Always, OnFailure, ExitCode or Never.
+        pod_restart: What the kubelet does about a container that ends: its Pods' restartPolicy.
+        comes_back: What else brings a replica back: nothing but `restart` (`policy`), that its Pod
+            is gone (`when-gone`), or any failure (`always`).
+        vital: One of its replicas that failed and does not come back fails the run.
+        deadline: Seconds after which its Pods fail; None for never.
+        serves: What the main container runs never ends: end it when the run is done.
+        relaunch: How a failed replica is followed by another; None if the same is made again.
+    """
+
     restart: str = "Never"
     pod_restart: str = "Never"
     comes_back: Literal["policy", "when-gone", "always"] = "policy"
     vital: bool = True
     deadline: int | None = None
-    batch: BatchJob | None = None
-    pod_stem: str | None = None
-    service: str | None = None
-    stable_address: bool = False
-    object_labels: Labels = field(default_factory=dict)
-    rank_label: str | None = None
-    relaunch_label: str | None = None
-    priority: Priority | None = None
+    serves: bool = False
     relaunch: Relaunch | None = None
+
+
+class Role(Struct, frozen=True):
+    """Replicas that run the same template: launcher, worker, parameter server.
+
+    Args:
+        name: The role, in the kind's own words.
+        naming: What its replicas and their Pods are called.
+        labels: The labels of its Pods and Services.
+        members: Its replicas, by index.
+        template: Their Pod template.
+        origin: Where it stands.
+        ports: Ports of each replica's Service; none means no Service.
+        additions: What its Pods get beside the template.
+        recovery: What happens when a replica ends or fails.
+        bounds: How far it scales; None if it does not.
+        anchored: How many of the lowest indexes scaling in must leave alone, and why.
+        batch: It is a Job of Kubernetes, which makes the Pod; None for a plain Pod.
+    """
+
+    name: str
+    naming: Naming
+    labels: RoleLabels
+    members: tuple[Member, ...]
+    template: PodTemplate
+    origin: Origin
+    ports: tuple[Port, ...] = ()
+    additions: PodAdditions = PodAdditions()
+    recovery: Recovery = Recovery()
+    bounds: Bounds | None = None
+    anchored: tuple[int, str] | None = None
+    batch: BatchJob | None = None
 
     @property
     def quorum(self) -> int:
@@ -422,11 +462,11 @@ class Role(Struct, frozen=True):
 
     def host_name(self, member: Member) -> str:
         """The name by which others reach a replica, and that of its Service if it has one."""
-        return self.service or _numbered(self.stem, member.place)
+        return self.naming.service or _numbered(self.naming.stem, member.place)
 
     def pod_name(self, member: Member) -> str:
         """The name of a replica's Pod."""
-        return _numbered(self.pod_stem or self.stem, member.index)
+        return _numbered(self.naming.pod_stem or self.naming.stem, member.index)
 
 
 def _numbered(stem: str, number: int | None) -> str:
@@ -714,7 +754,7 @@ class Job(Struct, frozen=True):
         """
         if self.service is not None:
             return True
-        served = any(role.ports and not role.service for role in self.roles)
+        served = any(role.ports and not role.naming.service for role in self.roles)
         return services == "shared" and served
 
     @property

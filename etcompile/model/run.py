@@ -53,7 +53,7 @@ def _used(job: Job, settings: Settings) -> Iterator[tuple[str, object]]:
     secret = settings.secret.stored
     if job.credentials and secret.kind not in _SAME_PODS:
         yield "secret", str(secret)
-    images = {init.image for role in job.roles for init in role.setup}
+    images = {init.image for role in job.roles for init in role.additions.setup}
     if "init" in images:
         yield "initImage", settings.init_image
     if "kubectl" in images:
@@ -76,11 +76,13 @@ def in_run(job: Job, run: str | None) -> Job:
     return structs.replace(
         job,
         run_id=run,
-        roles=tuple(structs.replace(r, pod_stem=_pod_stem(job, r, run)) for r in job.roles),
+        roles=tuple(_of_run(job, role, run) for role in job.roles),
         selector={**job.selector, RUN_LABEL: run},
         identity={**job.identity, "run": run},
     )
 
 
-def _pod_stem(job: Job, role: Role, run: str) -> str:
-    return f"{job.name}-{run}-{role.stem.removeprefix(f'{job.name}-')}"
+def _of_run(job: Job, role: Role, run: str) -> Role:
+    """The role with Pods that are named after the run."""
+    stem = f"{job.name}-{run}-{role.naming.stem.removeprefix(f'{job.name}-')}"
+    return structs.replace(role, naming=structs.replace(role.naming, pod_stem=stem))

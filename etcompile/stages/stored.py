@@ -116,7 +116,7 @@ def _check_names(job: Job) -> None:
     """Refuses names that no object can have: requests name objects by them."""
     names = [job.name, job.config_name, *([job.credentials.secret] if job.credentials else [])]
     for role in job.roles:
-        names.append(role.stem)
+        names.append(role.naming.stem)
         names += [role.pod_name(member) for member in (role.members[:1] + role.members[-1:])]
     for name in names:
         if not isinstance(name, str) or not is_subdomain(name):

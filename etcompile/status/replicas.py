@@ -51,11 +51,11 @@ def replicas_of(
         jobs: The Jobs of Kubernetes of its job, by name.
         record: The run record: who has which rank, and which attempt.
     """
-    ranks = _ranks(role, pods, record) if role.relaunch else {}
+    ranks = _ranks(role, pods, record) if role.recovery.relaunch else {}
     for member in role.members:
         name = _name(role, member, ranks, record)
         first = role.pod_name(member)
-        if role.relaunch is None and first in pods and state(pods[first]) in _AT_WORK:
+        if role.recovery.relaunch is None and first in pods and state(pods[first]) in _AT_WORK:
             name = first  # a tool has brought it back
         declared = (jobs if role.batch else pods).get(name)
         if declared is None:
@@ -71,7 +71,7 @@ def _name(
     role: Role, member: Member, ranks: Mapping[int, list[_RankedPod]], record: RunRecord
 ) -> str:
     """The Pod of a replica, or of the one that has followed it in its rank."""
-    if role.relaunch is None:
+    if role.recovery.relaunch is None:
         attempt = record.replica((role.name, member.index or 0)).attempt
         return attempt_name(role.pod_name(member), attempt)
     rank = member.place or 0

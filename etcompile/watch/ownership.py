@@ -78,7 +78,7 @@ def stranger(pod: PodView, job: Job, owners: Owners, declared: Mapping[str, Role
         return "" if declared[pod.name].name == pod.role else "its name is that of another role"
     places = {member.place for member in role.members} | {member.index for member in role.members}
     claims = {pod.index, pod.rank} - {None}
-    if role.relaunch is not None and claims & places and pod.owner != owners.config:
+    if role.recovery.relaunch is not None and claims & places and pod.owner != owners.config:
         return "the watcher has not made it, and the job does not declare it"
     return ""
 

@@ -331,7 +331,7 @@ def test_what_the_watcher_will_need_is_in_the_job() -> None:
     worker = {**dlrover_type(4), "restartCount": 9}
     [job] = lowered(_documents(elastic_job({"worker": worker})), "1.34").jobs
     master, workers = job.roles
-    assert workers.relaunch == Relaunch(
+    assert workers.recovery.relaunch == Relaunch(
         limit=5,
         free=(137, 143),
         never=("OOMKilled", 247),
@@ -342,7 +342,7 @@ def test_what_the_watcher_will_need_is_in_the_job() -> None:
     )
     assert (job.run.success.roles, job.run.success.least) == (("worker",), 1)
     assert (job.run.clean_pods, job.run.keeps) == ("Running", ("dlrover-master",))
-    assert (master.relaunch, master.restart) == (None, "OnFailure")
+    assert (master.recovery.relaunch, master.recovery.restart) == (None, "OnFailure")
 
 
 def _documents(value: dict[str, Any]) -> Any:

@@ -187,7 +187,7 @@ def test_training_operator_40_a_failed_worker_need_not_fail_the_job() -> None:
     assert read.run.success.roles == ("launcher",)
     worker = read.role("worker")
     assert worker is not None
-    assert worker.restart == "ExitCode"
+    assert worker.recovery.restart == "ExitCode"
 
 
 @pytest.mark.parametrize("workers", [None, 0])

@@ -193,7 +193,7 @@ def test_the_stored_job_knows_what_the_operator_decides_by_later(
             role = job.role(name.lower())
             given = spec["mpiReplicaSpecs"][name]
             assert role is not None
-            assert role.restart == given.get("restartPolicy", default)
+            assert role.recovery.restart == given.get("restartPolicy", default)
             assert len(role.members) == given.get("replicas", 1)
 
 

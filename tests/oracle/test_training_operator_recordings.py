@@ -249,7 +249,7 @@ def test_the_stored_job_says_what_the_watcher_will_need(recording: Path) -> None
     assert job.run.clean_pods == policy.get("cleanPodPolicy", "None")
     assert job.run.suspended == policy.get("suspend", False)
     assert job.run.success == Success(*training_operator.deciding(given))
-    restarts = {role.name: role.restart for role in job.roles}
+    restarts = {role.name: role.recovery.restart for role in job.roles}
     assert restarts == training_operator.restart_policies(given)
     replicas = {role.name: len(role.members) for role in job.roles}
     assert replicas == training_operator.replicas(given)

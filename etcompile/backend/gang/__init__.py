@@ -14,7 +14,7 @@ from msgspec import structs
 
 from etcompile.diagnostics import Diagnostic, Source
 from etcompile.k8s.objects import Object
-from etcompile.model import Job, Settings
+from etcompile.model import Job, Role, Settings
 from etcompile.model.schedulers import names_queue, scheduler_keys
 
 if TYPE_CHECKING:
@@ -33,11 +33,15 @@ def suited(job: Job, settings: Settings) -> Job:
     """The job as its scheduler can have it: without Jobs, where it takes Pods only."""
     if settings.gang == "none" or not scheduler_of(settings.gang).plain_pods:
         return job
-    roles = tuple(
-        structs.replace(role, batch=None, deadline=role.batch.deadline) if role.batch else role
-        for role in job.roles
-    )
-    return structs.replace(job, roles=roles)
+    return structs.replace(job, roles=tuple(map(_plain, job.roles)))
+
+
+def _plain(role: Role) -> Role:
+    """A role whose Pods are made by no Job."""
+    if role.batch is None:
+        return role
+    recovery = structs.replace(role.recovery, deadline=role.batch.deadline)
+    return structs.replace(role, batch=None, recovery=recovery)
 
 
 def ganged(job: Job, settings: Settings, objects: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

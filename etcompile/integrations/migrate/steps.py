@@ -167,13 +167,14 @@ def _lost(handover: Handover, *, scales: bool = False) -> Iterator[str]:
     for role in job.roles:
         if role.batch is not None:
             yield f"the {role.name} stays a Job of Kubernetes, which starts its Pod again"
-        elif role.pod_restart in ("Always", "OnFailure"):
+        elif role.recovery.pod_restart in ("Always", "OnFailure"):
             yield (
                 f"a {role.name} whose container fails is restarted by its kubelet; one that is"
                 " lost with its node is not replaced"
             )
-        elif role.restart != "Never":
-            yield f"a {role.name} that fails is not replaced (restartPolicy {role.restart})"
+        elif role.recovery.restart != "Never":
+            policy = role.recovery.restart
+            yield f"a {role.name} that fails is not replaced (restartPolicy {policy})"
     if job.run.restart != "Never":
         yield f"a failed run is not started again (restartPolicy {job.run.restart})"
     if job.run.deadline is not None and not any(role.batch for role in job.roles):

@@ -96,7 +96,7 @@ def next_look(states: ReplicaStates, record: RunRecord, now: float) -> Iterator[
             yield Requeue(due)
     timeouts = states.placement.view.timeouts
     for loss in states.those("lost"):
-        if loss.since and not loss.returns and loss.place.role.vital:
+        if loss.since and not loss.returns and loss.place.role.recovery.vital:
             yield Requeue(loss.since + timeouts.verdict)
 
 
@@ -172,7 +172,7 @@ def _is_late(states: ReplicaStates) -> bool:
     return any(
         loss.last is not None and loss.last.reason == "DeadlineExceeded"
         for loss in states.those("lost")
-        if loss.place.role.deadline is not None
+        if loss.place.role.recovery.deadline is not None
         and "activeDeadlineSeconds" not in loss.place.role.template.spec
     )
 
@@ -182,7 +182,7 @@ def _fatal(states: ReplicaStates, record: RunRecord, now: float) -> Replica | No
     timeouts = states.placement.view.timeouts.verdict
     for loss in states.new_losses(now, timeouts):
         role = loss.place.role
-        if role.vital and not (loss.returns and _may_return(states, record, loss)):
+        if role.recovery.vital and not (loss.returns and _may_return(states, record, loss)):
             if is_spared(states, loss):
                 continue
             return loss
@@ -208,7 +208,7 @@ def is_spared(states: ReplicaStates, loss: Replica) -> bool:
 def _worn_out(states: ReplicaStates, record: RunRecord, losses: list[Replica]) -> End | None:
     """The end of a run in which too many Pods of a role have failed."""
     for role in states.placement.job.roles:
-        if role.relaunch is None or role.relaunch.budget is None:
+        if role.recovery.relaunch is None or role.recovery.relaunch.budget is None:
             continue
         new = [
             lost
@@ -217,8 +217,8 @@ def _worn_out(states: ReplicaStates, record: RunRecord, losses: list[Replica]) -
             and spends_budget(lost.cause or "failed", lost.last)
         ]
         failures = record.failures.get(role.name, 0) + len(new)
-        if new and failures > role.relaunch.budget:
-            limit = role.relaunch.budget
+        if new and failures > role.recovery.relaunch.budget:
+            limit = role.recovery.relaunch.budget
             message = f"{failures} Pods of {role.name} have failed; at most {limit} may fail"
             return End("TooManyFailures", message, loss=new[0])
     return None
@@ -246,7 +246,7 @@ def _waiting(states: ReplicaStates) -> Iterator[tuple[Role, Relaunch, float]]:
     if states.placement.view.settings.gang != "none":
         return
     for replica in states.those("there"):
-        pod, rules = replica.place.pod, replica.place.role.relaunch
+        pod, rules = replica.place.pod, replica.place.role.recovery.relaunch
         if rules is None or rules.pending is None or rules.tolerance == "never":
             continue
         if pod is not None and pod.phase == "Pending" and not pod.deleting:
@@ -330,7 +330,7 @@ def _ends_itself(role: Role) -> bool:
 
     A deadline that Git declares would be set back, and Kubernetes refuses to prolong one.
     """
-    declared = role.deadline is not None or "activeDeadlineSeconds" in role.template.spec
+    declared = role.recovery.deadline is not None or "activeDeadlineSeconds" in role.template.spec
     return declared or bool(role.batch) or is_resident(role) or wrapper(role) == UNTIL_DONE
 
 

@@ -142,12 +142,12 @@ def _ready(states: ReplicaStates) -> dict[str, list[tuple[str, ReplicaKey]]]:
     for replica in states.those("there"):
         pod, place = replica.place.pod, replica.place
         if pod is not None and pod.ready and not pod.deleting and not pod.ended:
-            stem = place.role.stem
+            stem = place.role.naming.stem
             host = stem if place.index is None else f"{stem}-{place.index}"
             found.setdefault(place.role.name, []).append((host, place.key))
     for role in states.placement.job.roles:
         if role.batch and _is_ready(role, states.placement):
-            found[role.name] = [(role.stem, (role.name, 0))]
+            found[role.name] = [(role.naming.stem, (role.name, 0))]
     return found
 
 
@@ -298,5 +298,7 @@ def renamed(states: ReplicaStates, record: RunRecord, now: float) -> RunRecord:
 def _never_forgives(job: Job) -> bool:
     """Whether the launcher is one that never trusts a host again."""
     return any(
-        discovers_hosts(role.template.main_container) for role in job.roles if role.reads_hosts
+        discovers_hosts(role.template.main_container)
+        for role in job.roles
+        if role.additions.reads_hosts
     )

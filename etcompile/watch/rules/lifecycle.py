@@ -116,7 +116,7 @@ def quiet_from(placement: Placement) -> float:
 
 def _with_ranks(placement: Placement, record: RunRecord) -> RunRecord:
     """The record, with who has each rank that others have followed to, and the highest number."""
-    if not any(role.relaunch for role in placement.job.roles):
+    if not any(role.recovery.relaunch for role in placement.job.roles):
         return record
     changed: dict[ReplicaKey, ReplicaRecord] = {}
     for place in placement.places:
@@ -128,7 +128,7 @@ def _with_ranks(placement: Placement, record: RunRecord) -> RunRecord:
             history = noted(place.index, written.history, declared, place.follower)
             changed[place.key] = structs.replace(written, history=history)
     numbers = dict(record.numbers)
-    ranked = {role.name for role in placement.job.roles if role.relaunch}
+    ranked = {role.name for role in placement.job.roles if role.recovery.relaunch}
     for pod in placement.of_this_run:
         if pod.role in ranked and (pod.index or 0) > numbers.get(pod.role, -1):
             numbers[pod.role] = pod.index or 0

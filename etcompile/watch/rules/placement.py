@@ -93,7 +93,7 @@ class Placement(Struct, frozen=True):
     @property
     def readers(self) -> list[PodView]:
         """The Pods that read the live host lists and run."""
-        reading = {role.name for role in self.job.roles if role.reads_hosts}
+        reading = {role.name for role in self.job.roles if role.additions.reads_hosts}
         found = [place.pod for place in self.places if place.pod and place.role.name in reading]
         return [
             pod
@@ -110,7 +110,7 @@ def placement(view: JobView) -> Placement:
     names.update(pod.name for place in places for pod in place.others)
     batch = {role.name for role in view.job.roles if role.batch}
     known = {role.name for role in view.job.roles}
-    followed = {role.name for role in view.job.roles if role.relaunch}
+    followed = {role.name for role in view.job.roles if role.recovery.relaunch}
     rest = [
         pod for pod in own if pod.name not in names and pod.role in known and pod.role not in batch
     ]
@@ -118,7 +118,9 @@ def placement(view: JobView) -> Placement:
     kept = [pod for pod in rest if pod.role in followed and pod.ended]
     surplus = [pod for pod in rest if pod.role not in followed or not pod.ended]
     if renames(view):
-        there = {(place.role.name, place.index) for place in places if not place.role.relaunch}
+        there = {
+            (place.role.name, place.index) for place in places if not place.role.recovery.relaunch
+        }
         before = [pod for pod in surplus if (pod.role, pod.index) in there]
         surplus = [pod for pod in surplus if (pod.role, pod.index) not in there]
         kept += before
@@ -136,7 +138,7 @@ def _astray(view: JobView, own: Iterable[PodView]) -> Iterator[PodView]:
     ranks = {
         role.pod_name(member): member.place
         for role in view.job.roles
-        if role.relaunch
+        if role.recovery.relaunch
         for member in role.members
     }
     for pod in own:
@@ -170,7 +172,7 @@ def _places(view: JobView, own: Iterable[PodView]) -> Iterator[Place]:
     for role in view.job.roles:
         if role.batch:
             continue
-        if role.relaunch:
+        if role.recovery.relaunch:
             yield from _ranked(view, role, own)
             continue
         written = record.replicas.get(role.name, {})

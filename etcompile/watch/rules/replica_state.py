@@ -131,7 +131,7 @@ def _is_given_up(place: Place, written: ReplicaRecord) -> bool:
 
 
 def _present(placement: Placement, place: Place, pod: PodView, record: RunRecord) -> Replica:
-    if pod.deleting and pod.due and place.role.relaunch:
+    if pod.deleting and pod.due and place.role.recovery.relaunch:
         # Who follows has another name, and need not wait for a node that does not answer.
         since = pod.due + placement.view.timeouts.verdict
         return _lost(place, "deleted", pod, record, since)
@@ -148,7 +148,7 @@ def _present(placement: Placement, place: Place, pod: PodView, record: RunRecord
         return _lost(place, "succeeded", pod, record)
     if pod.phase == "Unknown" and comes_back(place.role, "unknown", pod):
         return _lost(place, "unknown", pod, record)
-    if place.role.relaunch and _hangs(place.role, pod, placement.view.heard.get(pod.uid)):
+    if place.role.recovery.relaunch and _hangs(place.role, pod, placement.view.heard.get(pod.uid)):
         return _lost(place, "stuck", pod, record)
     return Replica(place, "there")
 
@@ -173,7 +173,7 @@ def _vanished(place: Place, pod: PodView, at: float, record: RunRecord, pruned: 
     decided = written.lost == pod.uid
     if decided and written.returns:
         return Replica(place, "returning")
-    if decided and place.role.comes_back == "policy":
+    if decided and place.role.recovery.comes_back == "policy":
         return Replica(place, "left")
     if pod.deleting:
         since = at if pod.disrupted else max(at, pruned)
@@ -191,7 +191,7 @@ def _missing(place: Place, since: float, record: RunRecord) -> Replica:
     written = record.replica(place.key)
     if written.returns:
         return Replica(place, "returning")
-    if written.left and place.role.comes_back == "policy":
+    if written.left and place.role.recovery.comes_back == "policy":
         return Replica(place, "left")
     return _lost(place, "vanished", None, record, since)
 
@@ -199,11 +199,11 @@ def _missing(place: Place, since: float, record: RunRecord) -> Replica:
 def _lost(
     place: Place, cause: Cause, pod: PodView | None, record: RunRecord, since: float = 0.0
 ) -> Replica:
-    if place.role.relaunch is not None:
+    if place.role.recovery.relaunch is not None:
         return Replica(place, "lost", cause, pod, since, may_follow(place, cause, pod, record))
     back = comes_back(place.role, cause, pod) or (
         # Its Pod failed and is gone already: there is nothing to leave alone.
-        bool(since) and cause == "failed" and place.role.comes_back != "policy"
+        bool(since) and cause == "failed" and place.role.recovery.comes_back != "policy"
     )
     return Replica(place, "lost", cause, pod, since, back)
 
@@ -227,13 +227,13 @@ def _hangs(role: Role, pod: PodView, heard: LogActivity | None) -> bool:
 def _silent_at(role: Role, pod: PodView, heard: LogActivity | None) -> float:
     """When a Pod will have been silent for too long if it says nothing more."""
     last = heard.at if heard is not None and heard.at is not None else 0.0
-    limit = role.relaunch.stuck if role.relaunch else None
+    limit = role.recovery.relaunch.stuck if role.recovery.relaunch else None
     return max(last, pod.ready_since or pod.created) + (limit or 0)
 
 
 def _can_hang(role: Role, pod: PodView) -> bool:
     """Whether a Pod is one that is to be ended if it is silent for too long."""
-    limited = role.relaunch is not None and role.relaunch.stuck is not None
+    limited = role.recovery.relaunch is not None and role.recovery.relaunch.stuck is not None
     return limited and pod.phase == "Running" and not pod.deleting and not pod.ending
 
 
@@ -259,5 +259,10 @@ def logs_to_read(states: ReplicaStates, now: float) -> Iterator[Action]:
             yield Requeue(now + _AGAIN)
     for replica in states.those("left"):
         pod = replica.place.pod
-        if pod is not None and replica.place.role.relaunch and not pod.ended and not pod.ending:
+        if (
+            pod is not None
+            and replica.place.role.recovery.relaunch
+            and not pod.ended
+            and not pod.ending
+        ):
             yield EndPod(pod.name, pod.uid, "Stuck")

@@ -61,10 +61,10 @@ def replaced(states: ReplicaStates, record: RunRecord, now: float) -> Decision:
             done.append(Requeue(loss.since + timeouts.settle))
             continue
         key, role = loss.place.key, loss.place.role
-        if not loss.returns and role.vital and not is_spared(states, loss):
+        if not loss.returns and role.recovery.vital and not is_spared(states, loss):
             continue  # the run fails for it, or Git brings it back in time
         written = _decided(record.replica(key), loss, now, timeouts)
-        if role.relaunch is not None:
+        if role.recovery.relaunch is not None:
             record, written = _followed(states, loss, record, written)
         changed[key] = written
         told.append(_told(loss, written, timeouts))
@@ -122,7 +122,7 @@ def _brought_back(
     if place.declared:
         yield from _renamed(replica, written, now, timeouts)
         return
-    if place.role.relaunch is not None:
+    if place.role.recovery.relaunch is not None:
         yield from _follower(replica, written, now, timeouts)
         return
     due = _due(written, timeouts)
@@ -204,8 +204,10 @@ def _told(loss: Replica, written: ReplicaRecord, timeouts: Timeouts) -> Action:
     what = why(place.role, loss.cause or "failed", loss.last)
     uid = loss.last.uid if loss.last else None
     if not loss.returns:
-        left = "no Pod replaces it" if place.role.relaunch else "not replaced"
-        policy = "" if place.role.relaunch else f", restartPolicy {place.role.restart}"
+        left = "no Pod replaces it" if place.role.recovery.relaunch else "not replaced"
+        policy = (
+            "" if place.role.recovery.relaunch else f", restartPolicy {place.role.recovery.restart}"
+        )
         message = f"{what}: {left}{policy}"
         return EmitEvent("PodLost", message, place.name, uid, warning=True)
     seconds = _wait(written.failed, timeouts) if loss.cause == "failed" else 0.0

@@ -46,22 +46,22 @@ def comes_back(role: Role, cause: Cause, pod: PodView | None) -> bool:
         cause: How it lost its Pod.
         pod: What was last seen of that.
     """
-    if cause in _MORE[role.comes_back]:
+    if cause in _MORE[role.recovery.comes_back]:
         return True
     if cause == "failed" and pod is not None and pod.refused:
         return True  # it never ran: the scheduler was wrong, or somebody was faster
-    if cause not in _POLICIES.get(role.restart, ()):
+    if cause not in _POLICIES.get(role.recovery.restart, ()):
         return False
     if cause == "succeeded":
         # Elsewhere a replica that has succeeded is done (reference/training-operator.md 7,
         # defect 9).
-        return role.comes_back == "policy"
-    return role.restart != "ExitCode" or cause != "failed" or _retryable(role, pod)
+        return role.recovery.comes_back == "policy"
+    return role.recovery.restart != "ExitCode" or cause != "failed" or _retryable(role, pod)
 
 
 def counts_failures(role: Role) -> bool:
     """Whether failures of a role's replicas count: not where the first is the last."""
-    return role.restart != "Never"
+    return role.recovery.restart != "Never"
 
 
 def counted_restarts(role: Role, pod: PodView | None) -> int:
@@ -133,7 +133,7 @@ def may_follow(place: Place, cause: Cause, pod: PodView | None, record: RunRecor
         record: The run record, with who has completed.
     """
     role = place.role
-    rules = role.relaunch
+    rules = role.recovery.relaunch
     if rules is None or cause == "succeeded":
         return False
     if rules.joint and any(
@@ -196,10 +196,12 @@ def followed(
     declared = place.declared_member
     name = role.pod_name(declared)
     itself = name not in view.pods and (view.git_managed or _is_new(placement, role, declared))
-    counted = role.relaunch is not None and _counts(role.relaunch, role, cause, pod)
+    counted = role.recovery.relaunch is not None and _counts(
+        role.recovery.relaunch, role, cause, pod
+    )
     memory = history.memory
-    if role.relaunch is not None and role.relaunch.memory and pod is not None:
-        memory = _more(role.relaunch.memory, place, pod) or memory
+    if role.recovery.relaunch is not None and role.recovery.relaunch.memory and pod is not None:
+        memory = _more(role.recovery.relaunch.memory, place, pod) or memory
     return structs.replace(
         history,
         index=None if itself else next_number(role, view.pods, record),

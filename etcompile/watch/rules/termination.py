@@ -75,7 +75,7 @@ def _removed(
 
 def _host(placement: Placement, pod: PodView) -> str:
     role = placement.job.role(pod.role)
-    return f"{role.stem}-{pod.index}" if role is not None else pod.name
+    return f"{role.naming.stem}-{pod.index}" if role is not None else pod.name
 
 
 # Two Pods of one rank, or in one another's name --------------------------------------------------

@@ -87,7 +87,7 @@ class Checked(World):
 
     def _may_go(self, action: Any) -> bool:
         pod = self.pods[action.name]
-        is_policy = self.job.roles[0].restart == "Always"
+        is_policy = self.job.roles[0].recovery.restart == "Always"
         return action.uid in self.record.gang or (
             is_policy and pod.phase in ("Succeeded", "Unknown")
         )
@@ -169,7 +169,7 @@ def assert_at_rest(world: World) -> None:
         for member in role.members:
             name = role.pod_name(member)
             if (role.name, member.index) in left:
-                assert role.comes_back == "policy"
+                assert role.recovery.comes_back == "policy"
                 continue
             assert world.pods[name].ready, f"{name} is not Ready"
     assert sorted(world.pods) == sorted(set(world.pods) & set(world.declared))

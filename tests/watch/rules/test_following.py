@@ -621,7 +621,7 @@ def test_whatever_happens_each_rank_ends_up_with_one_pod_or_the_run_has_a_verdic
     if world.over:
         assert world.record.phase == "Failed"
         return
-    [role] = [one for one in world.job.roles if one.relaunch]
+    [role] = [one for one in world.job.roles if one.recovery.relaunch]
     left = {key for key, one in world.record.every_replica() if one.left}
     for member in role.members:
         ready = [pod for pod in world.pods.values() if pod.rank == member.place and pod.ready]
