@@ -5,7 +5,7 @@ writes nothing (`etcompile.plan.admission` says why they are asked for, and judg
 """
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -51,10 +51,10 @@ class DryRun:
             ClusterError: it cannot be reached.
         """
         if len(doubts) < 2:
-            answers = [told(one, self) for one in doubts]
+            answers = [told(doubt, self) for doubt in doubts]
         else:
             with ThreadPoolExecutor(self._concurrency) as pool:
-                answers = [*pool.map(lambda one: told(one, self), doubts)]
+                answers = [*pool.map(lambda doubt: told(doubt, self), doubts)]
         for doubt, answer in zip(doubts, answers, strict=True):
             if answer is not None and answer.accepted:
                 self.accepted.add(doubt.ref)
@@ -109,13 +109,13 @@ class DryRun:
 
 def under_another_name(value: Object) -> dict[str, Any]:
     """An object to be created beside the one of its name, in a dry run."""
-    name = str(value["metadata"]["name"])[:_LONGEST].rstrip("-.")
-    own: Mapping[str, Any] = {key: one for key, one in value["metadata"].items() if key != "name"}
-    return {**value, "metadata": {**own, "generateName": f"{name}-"}}
+    metadata = {**value["metadata"]}
+    name = str(metadata.pop("name"))[:_LONGEST].rstrip("-.")
+    return {**value, "metadata": {**metadata, "generateName": f"{name}-"}}
 
 
 def _conflicts(error: ClusterError, desired: Object, live: Object) -> Iterable[Conflict]:
-    for one in error.conflicts:
-        found = place(desired, one.field) or place(live, one.field)
-        steps = found.steps if found else tuple(one.field.removeprefix(".").split("."))
-        yield Conflict(steps, one.manager)
+    for conflict in error.conflicts:
+        found = place(desired, conflict.field) or place(live, conflict.field)
+        steps = found.steps if found else tuple(conflict.field.removeprefix(".").split("."))
+        yield Conflict(steps, conflict.manager)

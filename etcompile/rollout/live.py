@@ -55,12 +55,12 @@ class Live:
                 continue
             passed: list[Object] = []
             for page in self._cluster.pages(resource, namespace):
-                for one in page.items:
-                    metadata = one["metadata"]
+                for item in page.items:
+                    metadata = item["metadata"]
                     if metadata["name"] in names:
-                        yield one
+                        yield item
                     elif PART_OF in (metadata.get("labels") or {}):
-                        passed.append(one)
+                        passed.append(item)
             self._passed[version, kind, namespace] = passed
 
     def labelled(
@@ -84,7 +84,7 @@ class Live:
                 if passed is not None and labels.keys() == {PART_OF}:
                     of_set = labels[PART_OF]
                     yield from (
-                        one for one in passed if one["metadata"]["labels"][PART_OF] == of_set
+                        item for item in passed if item["metadata"]["labels"][PART_OF] == of_set
                     )
                     continue
                 for page in self._cluster.pages(resource, namespace, labels=selector):

@@ -315,8 +315,9 @@ class Machine:
         elif self._timed_out:
             words = "timed out"
         else:
-            failed = (one.reason for one in self._states.values() if isinstance(one, Failed))
-            words = f"not started, because an earlier step was not done: {next(failed, '')}"
+            states = self._states.values()
+            reason = next((other.reason for other in states if isinstance(other, Failed)), "")
+            words = f"not started, because an earlier step was not done: {reason}"
         if self._is_half_done(step):
             words = f"deleted, but not recreated: {words}"
         match state:

@@ -147,7 +147,7 @@ class Outcome(Struct, frozen=True):
         if self.interrupted:
             return INTERRUPTED
         if self.refusals:
-            return min(one.code for one in self.refusals)
+            return min(refusal.code for refusal in self.refusals)
         return NOT_READY if self.unready or self.left or self.timed_out else 0
 
 

@@ -60,7 +60,7 @@ def denied(cluster: Cluster, needed: Needs, concurrency: int) -> list[Refusal]:
     """
     asked = [(place, verb, refs) for place, verbs in needed.items() for verb, refs in verbs.items()]
     with ThreadPoolExecutor(concurrency) as pool:
-        answers = [*pool.map(lambda one: _refused(cluster, *one), asked)]
+        answers = [*pool.map(lambda question: _refused(cluster, *question), asked)]
     refused: dict[Place, list[str]] = defaultdict(list)
     first: dict[Place, ObjectRef] = {}
     for (place, verb, _), ref in zip(asked, answers, strict=True):

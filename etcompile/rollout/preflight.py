@@ -93,8 +93,8 @@ def refusals(
 
     chosen = _telling(plan.steps, accepted, _each if dry_run else Policies(cluster).single_out)
     with ThreadPoolExecutor(concurrency) as pool:
-        found = [one for one in pool.map(tried, chosen) if one]
-    fatal = [one for one in found if one.fatal]
+        found = [refused for refused in pool.map(tried, chosen) if refused]
+    fatal = [refused for refused in found if refused.fatal]
     return fatal[:1] or list(dict.fromkeys(found))
 
 
@@ -258,8 +258,8 @@ class Policies:
                     raise
                 yield {}  # unknown: it may be about anything
                 return
-            for one in found:
-                yield from _rules(one, kind)
+            for policy in found:
+                yield from _rules(policy, kind)
 
 
 def _rules(value: Mapping[str, Any], kind: str) -> Iterator[Rule]:

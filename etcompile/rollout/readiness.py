@@ -154,7 +154,7 @@ class Targets:
     @property
     def waiting(self) -> bool:
         """Whether anything is still to come."""
-        return any(one.state == "waiting" for one in self._found.values())
+        return any(target.state == "waiting" for target in self._found.values())
 
     def settled_runs(self) -> Iterator[tuple[str, bool]]:
         """Jobs whose run is over since the last look, each with whether it has succeeded.
@@ -164,17 +164,17 @@ class Targets:
         for job, groups in self._deciding.items():
             if job in self._over or not groups:
                 continue
-            mine = [one for one in self._found.values() if one.job == job]
-            states = {one.ref.name: one.state for one in mine if one.goal == "ended"}
+            mine = [target for target in self._found.values() if target.job == job]
+            states = {target.ref.name: target.state for target in mine if target.goal == "ended"}
             success = any(all(states.get(name) == "good" for name in group) for group in groups)
             failure = all(any(states.get(name) == "failed" for name in group) for group in groups)
             if not success and not failure:
                 continue
             self._over.add(job)
-            for one in mine:
-                if one.ref.kind in _WORKLOADS and (success or one.state == "waiting"):
-                    one.state = "good" if success else "failed"
-                    one.reason = "" if success else "the run has failed"
+            for target in mine:
+                if target.ref.kind in _WORKLOADS and (success or target.state == "waiting"):
+                    target.state = "good" if success else "failed"
+                    target.reason = "" if success else "the run has failed"
             yield job, success
 
     def is_over(self, job: str | None) -> bool:
@@ -183,11 +183,11 @@ class Targets:
 
     def unspoken(self, now: float) -> Iterator[Target]:
         """Targets whose reason has lasted and was not told yet."""
-        for one in self._found.values():
-            lasts = one.state == "waiting" and now - one.since >= _LASTING
-            if lasts and one.why and one.why != one.said:
-                one.said = one.why
-                yield one
+        for target in self._found.values():
+            lasts = target.state == "waiting" and now - target.since >= _LASTING
+            if lasts and target.why and target.why != target.said:
+                target.said = target.why
+                yield target
 
 
 _OF_THE_CLUSTER = ("CustomResourceDefinition", "Namespace")

@@ -141,22 +141,22 @@ def _containers(value: Object) -> Iterator[ObjectState]:
     inits, others = pods.init_containers(value), pods.containers(value)
     spec = value.get("spec") or {}
     images = {
-        one.get("name"): one.get("image")
+        container.get("name"): container.get("image")
         for part in ("initContainers", "containers")
-        for one in spec.get(part) or ()
+        for container in spec.get(part) or ()
     }
-    told = [(one, pods.waiting(one)) for one in (*inits, *others)]
-    for one, waiting in told:
-        name = one.get("name")
+    told = [(container, pods.waiting(container)) for container in (*inits, *others)]
+    for container, waiting in told:
+        name = container.get("name")
         reason, message = waiting.get("reason") or "", waiting.get("message") or ""
-        image = images.get(name) or one.get("image")
+        image = images.get(name) or container.get("image")
         if reason in ("InvalidImageName", "ErrImageNeverPull"):
             yield ObjectState("failed", _joined(f"container {name}: {reason} {image}", message))
         elif reason in ("ErrImagePull", "ImagePullBackOff", "RegistryUnavailable"):
             words = _joined(f"container {name}: cannot pull the image {image}", message)
             yield ObjectState("waiting", words, BACKING_OFF)
         elif reason == "CrashLoopBackOff":
-            ended = (one.get("lastState") or {}).get("terminated") or {}
+            ended = (container.get("lastState") or {}).get("terminated") or {}
             words = f"container {name}: keeps crashing{_exit(ended)}"
             yield ObjectState("waiting", words, BACKING_OFF)
         elif reason == "CreateContainerConfigError":
@@ -165,18 +165,18 @@ def _containers(value: Object) -> Iterator[ObjectState]:
             yield ObjectState(
                 "waiting", _joined(f"container {name}: {reason}", message), BACKING_OFF
             )
-    for one in inits:
-        if pods.is_running(one):
-            yield ObjectState("waiting", f"init container {one.get('name')} is running")
-    for one, waiting in told:
+    for container in inits:
+        if pods.is_running(container):
+            yield ObjectState("waiting", f"init container {container.get('name')} is running")
+    for container, waiting in told:
         if waiting:
             reason = waiting.get("reason") or "waiting"
-            yield ObjectState("waiting", f"container {one.get('name')}: {reason}", vague=True)
-    for one in others:
-        if not one.get("ready"):
-            ended = pods.terminated(one)
+            yield ObjectState("waiting", f"container {container.get('name')}: {reason}", vague=True)
+    for container in others:
+        if not container.get("ready"):
+            ended = pods.terminated(container)
             words = _ended(ended) if ended else "running, but not ready"
-            yield ObjectState("waiting", f"container {one.get('name')}: {words}")
+            yield ObjectState("waiting", f"container {container.get('name')}: {words}")
 
 
 def _why_failed(value: Object) -> str:
@@ -192,8 +192,8 @@ def _why_failed(value: Object) -> str:
 
 def _how_ended(pod: Object) -> str:
     """How the first container ended that did not end well; empty if none tells."""
-    for one, ended in pods.failures(pod):
-        return f"container {one.get('name')} ended{_exit(ended)}"
+    for container, ended in pods.failures(pod):
+        return f"container {container.get('name')} ended{_exit(ended)}"
     return ""
 
 

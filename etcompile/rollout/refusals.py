@@ -39,8 +39,11 @@ def refusal(
     if of_namespace(error):
         return _without_namespace(ref, error)
     if error.conflicts:
-        changes = tuple(_change(ref, one, desired or {}, live or {}) for one in error.conflicts)
-        reasons = tuple(dict.fromkeys(f"{one.manager} owns {one.field}" for one in error.conflicts))
+        changes = tuple(
+            _change(ref, conflict, desired or {}, live or {}) for conflict in error.conflicts
+        )
+        owners = (f"{conflict.manager} owns {conflict.field}" for conflict in error.conflicts)
+        reasons = tuple(dict.fromkeys(owners))
         hint = f"--take-ownership {error.conflicts[0].manager} takes the field over"
         return Refusal(ref, "conflict", reasons, changes, hint)
     if error.conflict or _other_uid(error):
@@ -49,7 +52,7 @@ def refusal(
     if fields := cannot_change(error):
         words = f"{', '.join(fields)} cannot be changed on an existing object"
         hint = "--replace deletes and recreates it"
-        changes = tuple(FieldChange(one, "changed", immutable=True) for one in fields)
+        changes = tuple(FieldChange(field, "changed", immutable=True) for field in fields)
         return Refusal(ref, "replace", (f"{words}: {_short(error.message)}",), changes, hint)
     if error.invalid or (error.status == 403 and not may_not(error)):
         # A policy's word about the object, not one about who asks.
@@ -61,7 +64,9 @@ def cannot_change(error: ClusterError) -> tuple[str, ...]:
     """The fields that cannot be changed on an existing object, if that is what is refused."""
     if not error.invalid or not _IMMUTABLE.search(error.message):
         return ()
-    return tuple(dict.fromkeys(one.field for one in error.causes if one.field)) or ("a field",)
+    return tuple(dict.fromkeys(cause.field for cause in error.causes if cause.field)) or (
+        "a field",
+    )
 
 
 def may_not(error: ClusterError) -> bool:
@@ -107,7 +112,8 @@ def quota_of(error: ClusterError) -> Object | None:
     if found is None:
         return None
     hard, used = (
-        dict(one.partition("=")[::2] for one in found[part].split(",")) for part in ("hard", "used")
+        dict(entry.partition("=")[::2] for entry in found[part].split(","))
+        for part in ("hard", "used")
     )
     return {"metadata": {"name": found["name"]}, "status": {"hard": hard, "used": used}}
 
@@ -129,23 +135,23 @@ def _without_namespace(ref: ObjectRef, error: ClusterError) -> Refusal:
     return Refusal(namespace, "cluster", (f"it {of_namespace(error)}",), hint=hint)
 
 
-def _change(ref: ObjectRef, one: FieldConflict, desired: Object, live: Object) -> FieldChange:
-    path = one.field.removeprefix(".")
-    found = place(desired, one.field)
+def _change(ref: ObjectRef, conflict: FieldConflict, desired: Object, live: Object) -> FieldChange:
+    path = conflict.field.removeprefix(".")
+    found = place(desired, conflict.field)
     steps = found.steps if found else tuple(path.split("."))
-    before, after = value_at(live, one.field), value_at(desired, one.field)
+    before, after = value_at(live, conflict.field), value_at(desired, conflict.field)
     return FieldChange(
         path,
         "changed",
         secrecy.masked(ref.kind, steps, before),
         secrecy.masked(ref.kind, steps, after),
-        manager=one.manager,
+        manager=conflict.manager,
         steps=steps,
     )
 
 
 def _other_uid(error: ClusterError) -> bool:
-    return error.status == 422 and any(one.field == "metadata.uid" for one in error.causes)
+    return error.status == 422 and any(cause.field == "metadata.uid" for cause in error.causes)
 
 
 def _short(message: str) -> str:

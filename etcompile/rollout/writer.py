@@ -137,7 +137,7 @@ class Writer:
         if not error.conflicts:
             return error
         taken = self._rights.take_ownership
-        if all(one.manager in taken or "*" in taken for one in error.conflicts):
+        if all(conflict.manager in taken or "*" in taken for conflict in error.conflicts):
             return None
         live = self._get(step.ref) if step.ref.kind != "Secret" else None
         return refusal(step.ref, error, self.body(step), live)
@@ -203,15 +203,15 @@ class Writer:
             if live is None or live["metadata"].get("uid") != step.uid:
                 return
             entries = live["metadata"].get("managedFields") or []
-            if not any(_is_client_side(one) for one in entries):
+            if not any(map(_is_client_side, entries)):
                 return
-            if any(one["manager"] == self._rights.manager for one in entries):
+            if any(entry["manager"] == self._rights.manager for entry in entries):
                 return
             changed = [
-                {**one, "manager": self._rights.manager, "operation": "Apply"}
-                if _is_client_side(one)
-                else one
-                for one in entries
+                {**entry, "manager": self._rights.manager, "operation": "Apply"}
+                if _is_client_side(entry)
+                else entry
+                for entry in entries
             ]
             version = live["metadata"]["resourceVersion"]
             change = {"metadata": {"managedFields": changed, "resourceVersion": version}}
@@ -282,7 +282,7 @@ def shared(
     Returns:
         The object; None if any conflict is about a real difference.
     """
-    differing = [one.path for one in compared(desired, live, _NOBODY, whole=False).places]
+    differing = [found.path for found in compared(desired, live, _NOBODY, whole=False).places]
     body: dict[str, Any] = copy.deepcopy(dict(desired))
     for conflict in error.conflicts:
         ours, theirs = place(body, conflict.field), place(live, conflict.field)
