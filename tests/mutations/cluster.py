@@ -76,6 +76,23 @@ class Cluster:
             self._answers[asked] = self._refusal(value, *asked)
         return self._answers[asked]
 
+    def apply_refusal(self, value: Mapping[str, Any]) -> str:
+        """Why an object that may be created may not be applied; nothing if it may.
+
+        A server-side apply reads strictly what a create reads leniently: a list for bytes.
+
+        Args:
+            value: An object, of a kind that is served, which `refusal` has nothing against.
+        """
+        name = value["metadata"].get("name")
+        found = self._resources[f"{value['apiVersion']}/{value['kind']}"]
+        if found is None or not isinstance(name, str):
+            return ""
+        path = found[0].format(urllib.parse.quote(value["metadata"].get("namespace") or "default"))
+        path += f"/{urllib.parse.quote(name, safe='')}?dryRun=All&force=true&fieldManager=mutations"
+        code, message = self._post(path, json.dumps(value), "PATCH", "application/apply-patch+yaml")
+        return "" if code < 300 else message or f"code {code}"
+
     def _refusal(self, value: Mapping[str, Any], sent: str, lenient: bool) -> str:
         found = self._resources[f"{value['apiVersion']}/{value['kind']}"]
         assert found
@@ -114,10 +131,12 @@ class Cluster:
                 return code < 300
         return False
 
-    def _post(self, path: str, body: str) -> tuple[int, str]:
+    def _post(
+        self, path: str, body: str, method: str = "POST", content: str = "application/json"
+    ) -> tuple[int, str]:
         headers = {
             "Authorization": f"Bearer {ADMIN_TOKEN}",
-            "Content-Type": "application/json",
+            "Content-Type": content,
             "Connection": "keep-alive",
         }
         for attempt in range(2):
@@ -126,7 +145,7 @@ class Cluster:
                     self._address.hostname or "", self._address.port, context=self._trusted
                 )
             try:
-                self._connection.request("POST", path, body.encode("utf-8", "replace"), headers)
+                self._connection.request(method, path, body.encode("utf-8", "replace"), headers)
                 answer = self._connection.getresponse()
                 text = answer.read().decode()
             except (http.client.HTTPException, OSError):

@@ -65,11 +65,15 @@ def verdict(documents: Documents, cluster: Cluster) -> Verdict:
         return Verdict(accepted=True, refusals=tuple(_refusals(made.objects, cluster)))
     errors = [one for one in made.diagnostics if one.severity is Severity.ERROR]
     by_hand = list(_by_hand(documents))
+    refusals = [*_refusals(by_hand, cluster, lenient=False)]
+    if not refusals:
+        applied = (cluster.apply_refusal(one) for one in by_hand if cluster.serves(one))
+        refusals = [refused for refused in applied if refused]
     return Verdict(
         accepted=False,
         codes=frozenset(one.code for one in errors),
         told=tuple(f"{one.code} {one.message}" for one in errors),
-        refusals=tuple(_refusals(by_hand, cluster, lenient=False)),
+        refusals=tuple(refusals),
         comparable=all(cluster.serves(one) and _is_named(one) for one in by_hand)
         and not all(_OF_A_CONTROLLER in one.message for one in errors),
     )
