@@ -4,6 +4,7 @@ Apart from the check for private keys, which refuses: what looks like a password
 job that runs with one today is not to break. No value is shown.
 """
 
+import functools
 import marshal
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -33,11 +34,12 @@ def check_credentials(sources: Iterable[Source]) -> Iterator[Diagnostic]:
     Args:
         sources: Documents as they are written, overlays among them.
     """
+    search = _Search()
     for source in sources:
         if source.data.get("kind") in _ENCRYPTED or "sops" in source.data:
             continue
         if may_hold_credential(marshal.dumps(source.data)):
-            for path, where, what, advice in _found((), source.data):
+            for path, where, what, advice in search.found((), source.data):
                 place = structs.replace(source.locate(path), text=None, hidden=True)
                 yield diagnose(codes.PLAIN_CREDENTIAL, place, where=where, what=what, advice=advice)
 
@@ -46,39 +48,52 @@ _Found = tuple[ValuePath, str, str, str]
 """Where a credential stands, that place in words, what it is, and what to do about it."""
 
 
-def _found(path: ValuePath, value: Any) -> Iterator[_Found]:
-    if isinstance(value, Mapping):
-        yield from _in_mapping(path, value)
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            here = (*path, index)
-            if isinstance(item, str) and index and _is_option_value(value[index - 1], item):
-                yield here, _where(path), f"a credential, by the name of {value[index - 1]}", _ARGS
+class _Search:
+    """A search of documents; the Pods of a role repeat their texts, and each is looked at once."""
+
+    def __init__(self) -> None:
+        self._form_of = functools.cache(form_of)
+        self._spans = functools.cache(credential_spans)
+
+    def found(self, path: ValuePath, value: Any) -> Iterator[_Found]:
+        """The credentials in a value that stands at a path."""
+        if isinstance(value, Mapping):
+            yield from self._in_mapping(path, value)
+        elif isinstance(value, list):
+            for index, item in enumerate(value):
+                here = (*path, index)
+                if isinstance(item, str) and index and _is_option_value(value[index - 1], item):
+                    yield (
+                        here,
+                        _where(path),
+                        f"a credential, by the name of {value[index - 1]}",
+                        _ARGS,
+                    )
+                else:
+                    yield from self.found(here, item)
+        elif isinstance(value, str):
+            what = self._form_of(value) or (self._spans(value) and _BY_NAME)
+            if what:
+                yield path, _where(path), what, _ARGS if _is_command(path) else _OTHER
+
+    def _in_mapping(self, path: ValuePath, value: Mapping[str, Any]) -> Iterator[_Found]:
+        name, text = value.get("name"), value.get("value")
+        variable = isinstance(name, str) and isinstance(text, str)
+        if variable:
+            named = _BY_NAME if is_credential(str(name), str(text)) else None
+            what = self._form_of(str(text)) or named
+            if what:
+                advice = _ENV.format(name=name)
+                yield (*path, "value"), f"the environment variable '{name}'", what, advice
+        for key, inner in value.items():
+            here = (*path, key)
+            if variable and key == "value":
+                continue
+            keyed = path and path[-1] in _KEYED and isinstance(inner, str)
+            if keyed and not self._form_of(inner) and is_credential(key, inner):
+                yield here, _where(here), _BY_NAME, _OTHER
             else:
-                yield from _found(here, item)
-    elif isinstance(value, str):
-        what = form_of(value) or (credential_spans(value) and _BY_NAME)
-        if what:
-            yield path, _where(path), what, _ARGS if _is_command(path) else _OTHER
-
-
-def _in_mapping(path: ValuePath, value: Mapping[str, Any]) -> Iterator[_Found]:
-    name, text = value.get("name"), value.get("value")
-    variable = isinstance(name, str) and isinstance(text, str)
-    if variable:
-        what = form_of(str(text)) or (_BY_NAME if is_credential(str(name), str(text)) else None)
-        if what:
-            advice = _ENV.format(name=name)
-            yield (*path, "value"), f"the environment variable '{name}'", what, advice
-    for key, inner in value.items():
-        here = (*path, key)
-        if variable and key == "value":
-            continue
-        named = path and path[-1] in _KEYED and isinstance(inner, str)
-        if named and not form_of(inner) and is_credential(key, inner):
-            yield here, _where(here), _BY_NAME, _OTHER
-        else:
-            yield from _found(here, inner)
+                yield from self.found(here, inner)
 
 
 def _is_option_value(option: object, value: str) -> bool:
