@@ -260,6 +260,8 @@ def _keyed(
     before = len(places)
     made: dict[str, Any] = dict(is_there)
     for name, item in (is_there | wanted).items():
+        if name in wanted and item == is_there.get(name):
+            continue  # as it is declared
         key = listkeys.key(item, names) or {}
         mine = _ALL if ours is _ALL else of_item(ours, key)
         inner = (kind, mine, others_below(others, key) if others else (), places)
