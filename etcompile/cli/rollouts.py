@@ -85,7 +85,6 @@ class Session:
     def __init__(self, ctx: click.Context, given: TalkOptions, output: str) -> None:
         from etcompile.cli.progress import progress
 
-        gc.enable()  # a rollout may take days
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         color = colored(given.color, sys.stdout)
         self.shown = progress(output, quiet=given.quiet, color=color)
@@ -140,6 +139,9 @@ class Session:
             result = Result(INTERRUPTED, (diagnose(codes.NOT_CONFIRMED, None),))
         if result is not None:
             return result
+        # A rollout may take days and must not grow; what was made before it stays, and is left out.
+        gc.freeze()
+        gc.enable()
         result = execute(
             cluster,
             proposal,

@@ -129,12 +129,10 @@ def _is_one(
     Without an owner the kinds of Kubernetes are known, by the `+structType` and `+mapType` marks
     of their types (reference/gitops.md 4.4).
     """
-    owned = [
-        managed for managed in (ours, *(fields for _, fields in others)) if managed is not None
-    ]
-    if any(owned):
+    if ours or any(fields for _, fields in others):
         return False
-    return listkeys.is_one(path) or (bool(owned) and bool(desired) and len(path) > 1)
+    is_owned = ours is not None or bool(others)
+    return listkeys.is_one(path) or (is_owned and bool(desired) and len(path) > 1)
 
 
 def _one(
