@@ -101,13 +101,13 @@ def test_a_run_whose_replacements_cannot_be_pulled_is_not_running_any_more(place
 
 
 def test_a_pod_that_nobody_has_created_is_told_of(place, watching):
-    watching(timeouts=PATIENCE)
     place.kubelets()
     objects = place.compiled(training_job(workers=3))
     late = next(v for v in objects if v["kind"] == "Pod" and v["metadata"]["name"].endswith("-2"))
     for value in objects:
         if value is not late:
             place.cluster.create(value)
+    watching(timeouts=PATIENCE)  # not before: a slow machine takes longer than that to create all
     [message] = eventually(lambda: told(place, "JobNotStarting"))
     assert message.startswith("missing: bert-worker-2; nobody has created")
     assert "missing: bert-worker-2" in status(place)
