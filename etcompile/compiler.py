@@ -187,6 +187,8 @@ def _compiled(
     )
     twice = any(diagnostic.code == codes.SAME_OBJECT_TWICE for diagnostic in told)
     told += lowered.diagnostics
+    # With an error there is no output: of a large job, only what is wrong is worth building.
+    draft = draft or has_errors(told)
     given = _Given(
         patched, options, environment, texts, keys, broken=broken, twice=twice, draft=draft
     )

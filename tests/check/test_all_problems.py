@@ -8,6 +8,7 @@ the other, each once.
 import copy
 import io
 import itertools
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -317,6 +318,18 @@ def test_what_is_wrong_with_a_large_job_is_what_is_wrong_with_a_small_one(
     small = told(10)
     assert len(small) >= 3 + len(overlay)
     assert told(50_000) == small
+
+
+def test_a_large_job_beside_a_fault_of_another_document_is_not_built_whole() -> None:
+    job = kubeflow("PyTorchJob", "pytorchReplicaSpecs", "pytorch", ("Master", "Worker"))
+    job["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"] = 50_000
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"a": 1}}
+    tracemalloc.start()
+    made = compiled([job, config])
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert [one.code for one in made.diagnostics if one.severity is Severity.ERROR] == ["ET4002"]
+    assert peak < 20_000_000  # 50,000 Pods and their Services take ten times as much
 
 
 def test_a_host_list_that_is_too_long_hides_no_other_problem() -> None:
