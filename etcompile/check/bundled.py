@@ -7,7 +7,7 @@ A validator gets, and an editor is given, the one schema that this makes of them
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -52,9 +52,9 @@ def bundled_schema(path: str | Path) -> dict[str, Any]:
             raise ValueError(f"{file}: '{min(twice)}' is defined in another file too")
         shared |= theirs
         waiting |= further
-    needed = _needed(schema, own | shared)
+    reached = needed(schema, own | shared)
     if definitions := own | {
-        name: definition for name, definition in shared.items() if name in needed
+        name: definition for name, definition in shared.items() if name in reached
     }:
         schema["$defs"] = definitions
     return schema
@@ -74,8 +74,16 @@ def _normal(file: Path) -> Path:
     return Path(os.path.normpath(file))
 
 
-def _needed(schema: dict[str, Any], definitions: dict[str, Any]) -> set[str]:
-    """The definitions that a schema leads to, through others too."""
+def needed(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> set[str]:
+    """The definitions that a schema leads to, through others too.
+
+    Args:
+        schema: A schema; the `$defs` in it count as its own parts.
+        definitions: By name, all that there are.
+
+    Raises:
+        ValueError: a reference leads nowhere.
+    """
     found: set[str] = set()
     waiting = set(_named(schema))
     while waiting:
@@ -87,6 +95,6 @@ def _needed(schema: dict[str, Any], definitions: dict[str, Any]) -> set[str]:
     return found
 
 
-def _named(node: dict[str, Any]) -> Iterator[str]:
+def _named(node: Mapping[str, Any]) -> Iterator[str]:
     for reference in _REFERENCE.finditer(msgspec.json.encode(node)):
         yield reference[2].decode()

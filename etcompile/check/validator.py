@@ -6,10 +6,12 @@ only a run of many jobs, or a fault to explain, compiles the whole.
 """
 
 import functools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jsonschema_rs
+
+from etcompile.check.bundled import needed
 
 _FEW = 8
 """Values that are held against the rules of their own fields, before the whole is compiled."""
@@ -65,11 +67,12 @@ def part_for(value: object, rules: Mapping[str, Any]) -> dict[str, Any] | None:
         A schema that finds the value valid if, and only if, the whole one does; it says nothing
         about other values. None for a value so large that all of the schema is found sooner.
     """
-    cut = _Cut(rules.get("$defs", {}))
-    part = cut.part(
-        [value], {keyword: rule for keyword, rule in rules.items() if keyword != "$defs"}
-    )
-    return None if cut.seen > _SMALL else {**part, "$defs": cut.kept()}
+    definitions = rules.get("$defs", {})
+    cut = _Cut(definitions)
+    part = cut.part([value], {key: rule for key, rule in rules.items() if key != "$defs"})
+    if cut.seen > _SMALL:
+        return None
+    return {**part, "$defs": {name: definitions[name] for name in needed(part, definitions)}}
 
 
 class _Cut:
@@ -81,7 +84,6 @@ class _Cut:
 
     def __init__(self, definitions: Mapping[str, Any]) -> None:
         self._definitions = definitions
-        self._referred: set[str] = set()
         self.seen = 0
 
     def part(self, values: Sequence[object], rules: Any) -> dict[str, Any]:
@@ -116,19 +118,8 @@ class _Cut:
                 meant = self._definitions[wanted.removeprefix(_DEFINITION)]
                 part["allOf"] = [*part.get("allOf", ()), self.part(values, meant)]
             else:
-                self._referred.update(_named(wanted))
                 part[keyword] = [*part.get(keyword, ()), *wanted] if keyword == "allOf" else wanted
         return part
-
-    def kept(self) -> dict[str, Any]:
-        """The definitions that the parts still refer to, through others too."""
-        found: dict[str, Any] = {}
-        waiting = self._referred
-        while waiting:
-            name = waiting.pop()
-            found[name] = self._definitions[name]
-            waiting |= set(_named(found[name])) - found.keys()
-        return found
 
 
 def _by_field(values: Iterable[object]) -> dict[str, list[object]]:
@@ -139,16 +130,3 @@ def _by_field(values: Iterable[object]) -> dict[str, list[object]]:
             for field, item in value.items():
                 found.setdefault(field, []).append(item)
     return found
-
-
-def _named(rules: object) -> Iterator[str]:
-    """The definitions that a part of a schema refers to."""
-    if isinstance(rules, dict):
-        for keyword, wanted in rules.items():
-            if keyword == "$ref" and isinstance(wanted, str):
-                yield wanted.removeprefix(_DEFINITION)
-            else:
-                yield from _named(wanted)
-    elif isinstance(rules, list):
-        for item in rules:
-            yield from _named(item)
