@@ -77,18 +77,16 @@ def as_read(value: LiveObject) -> LiveObject:
     if read is value:  # as almost always
         return read
     kind = str(value.get("apiVersion")), str(value.get("kind"))
-    return dict(without_nulls(_filled(value, _TEXTS.union(_TEXTS_OF.get(kind, ())))))
+    texts = _TEXTS.union(_TEXTS_OF.get(kind, ()))
+    return {key: _read(field, key, texts) for key, field in value.items() if field is not None}
 
 
-def _filled(value: Any, texts: frozenset[str]) -> Any:
-    """The value with an empty text for each null in the maps of these fields."""
+def _read(value: Any, field: str, texts: frozenset[str]) -> Any:
+    """The value of a field as the API server reads it; `texts` names maps of texts."""
     if isinstance(value, list):
-        return [_filled(item, texts) for item in value]
+        return [_read(item, "", texts) for item in value]
     if not isinstance(value, dict):
         return value
-    return {
-        field: {key: "" if text is None else text for key, text in inner.items()}
-        if field in texts and isinstance(inner, dict)
-        else _filled(inner, texts)
-        for field, inner in value.items()
-    }
+    if field in texts:
+        return {key: "" if text is None else without_nulls(text) for key, text in value.items()}
+    return {key: _read(inner, key, texts) for key, inner in value.items() if inner is not None}
