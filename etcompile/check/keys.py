@@ -12,7 +12,7 @@ from etcompile.diagnostics import ValuePath
 from etcompile.diagnostics.privatekeys import holds_key, is_suspicious
 
 
-def may_contain_private_key(objects: Sequence[Mapping[str, Any]]) -> bool:
+def may_contain_private_key(objects: Sequence[Any]) -> bool:
     """Whether it is worth looking closer; False for nearly all there is."""
     # Every text stands in these bytes as it is, those that objects share only once.
     return is_suspicious(marshal.dumps(list(objects)))
@@ -25,6 +25,8 @@ def contains_private_key(value: object) -> bool:
 
 def path_of_key(value: object) -> ValuePath | None:
     """Where the first private key stands in a JSON value; None if there is none."""
+    if not may_contain_private_key([value]):
+        return None
     return next((path for path, text in _texts(value, ()) if holds_key(text)), None)
 
 

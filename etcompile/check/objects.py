@@ -191,8 +191,7 @@ def _pod_waves(job: Job, objects: Iterable[Object]) -> Iterator[Diagnostic]:
 def _neighbour(source: Source, *, allow: bool) -> Iterator[Diagnostic]:
     value = source.data
     what = f"{value['kind']} '{value.get('metadata', {}).get('name', '')}'"
-    key = path_of_key(value) if may_contain_private_key([value]) else None
-    if key is not None:
+    if (key := path_of_key(value)) is not None:
         yield diagnose(codes.PRIVATE_KEY, source.locate(key), what=what)
     elif value["kind"] == "Secret" and not allow:
         for field in ("data", "stringData"):
