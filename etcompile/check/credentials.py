@@ -5,7 +5,6 @@ job that runs with one today is not to break. No value is shown.
 """
 
 import functools
-import marshal
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -17,7 +16,6 @@ from etcompile.diagnostics.credentials import (
     credential_spans,
     form_of,
     is_credential,
-    may_hold_credential,
 )
 
 _ENCRYPTED = ("Secret", "SealedSecret", "SecretProviderClass")
@@ -38,10 +36,9 @@ def check_credentials(sources: Iterable[Source]) -> Iterator[Diagnostic]:
     for source in sources:
         if source.data.get("kind") in _ENCRYPTED or "sops" in source.data:
             continue
-        if may_hold_credential(marshal.dumps(source.data)):
-            for path, where, what, advice in search.found((), source.data):
-                place = structs.replace(source.locate(path), text=None, hidden=True)
-                yield diagnose(codes.PLAIN_CREDENTIAL, place, where=where, what=what, advice=advice)
+        for path, where, what, advice in search.found((), source.data):
+            place = structs.replace(source.locate(path), text=None, hidden=True)
+            yield diagnose(codes.PLAIN_CREDENTIAL, place, where=where, what=what, advice=advice)
 
 
 _Found = tuple[ValuePath, str, str, str]
