@@ -10,6 +10,8 @@ import queue
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from msgspec import structs
+
 from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.plan.step import ObjectRef, Plan
@@ -24,7 +26,6 @@ from etcompile.rollout.messages import (
     Interrupted,
     Lost,
     NotWritten,
-    Say,
     Tick,
     Vanished,
     Write,
@@ -135,8 +136,8 @@ class Rollout:
             match command:
                 case Write():
                     self._writers.add(command)
-                case Say(ref, action, status, reason, job):
-                    self._tell(StepEvent(ref, action, status, reason, job, time.time()))
+                case StepEvent():
+                    self._tell(structs.replace(command, moment=time.time()))
                 case FollowEvents(namespace):
                     self._watches.follow_events(namespace)
                 case Follow():

@@ -44,14 +44,13 @@ from etcompile.rollout.messages import (
     Lost,
     NotWritten,
     Phase,
-    Say,
     Seen,
     Tick,
     Vanished,
     Write,
     Wrote,
 )
-from etcompile.rollout.outcome import Outcome, Refusal, RefusedError, Status
+from etcompile.rollout.outcome import Outcome, Refusal, RefusedError, Status, StepEvent
 from etcompile.rollout.readiness import Key, Readiness, Target
 from etcompile.rollout.reasons import BARRIERS, ObjectState, deleting
 from etcompile.rollout.refusals import may_pass, refusal
@@ -548,7 +547,7 @@ class Machine:
         return self._choices.wait != "none" and step.wave < self._later.get(step.job, step.wave)
 
     def _say(self, step: Step, status: Status, reason: str = "") -> None:
-        self._commands.append(Say(step.ref, step.action, status, reason, step.job))
+        self._commands.append(StepEvent(step.ref, step.action, status, reason, step.job))
 
 
 def _later(plan: Plan) -> dict[str | None, int]:

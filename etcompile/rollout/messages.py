@@ -12,7 +12,7 @@ from msgspec import Struct
 from etcompile.k8s.objects import Object
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.plan.step import ObjectRef, Step
-from etcompile.rollout.outcome import RefusedError, Status
+from etcompile.rollout.outcome import RefusedError, StepEvent
 from etcompile.rollout.reasons import ObjectState
 
 Place = tuple[str, str, str]
@@ -178,22 +178,5 @@ class Find(Struct, frozen=True):
     uid: str | None
 
 
-class Say(Struct, frozen=True):
-    """Tell whoever looks on of a change of state.
-
-    Args:
-        ref: The object.
-        action: The step's.
-        status: What the object is now.
-        reason: Why, or what it waits for.
-        job: The job that it belongs to.
-    """
-
-    ref: ObjectRef
-    action: str
-    status: Status
-    reason: str = ""
-    job: str | None = None
-
-
-Command = Write | Follow | FollowEvents | Find | Say
+Command = Write | Follow | FollowEvents | Find | StepEvent
+"""A `StepEvent` is told to whoever looks on, who gets the moment with it."""

@@ -12,8 +12,8 @@ from typing import Literal
 
 from etcompile.k8s.objects import Object
 from etcompile.plan.step import MAKES, ObjectRef, Plan, Step
-from etcompile.rollout.messages import Command, Follow, FollowEvents, Hint, Place, Say, Seen
-from etcompile.rollout.outcome import Status, Unready
+from etcompile.rollout.messages import Command, Follow, FollowEvents, Hint, Place, Seen
+from etcompile.rollout.outcome import Status, StepEvent, Unready
 from etcompile.rollout.reasons import BARRIERS, LIMITS, READY, ObjectState, has_rule, object_state
 
 Key = tuple[str, str, str, str]
@@ -231,7 +231,6 @@ class Readiness:
         self._observed: dict[Key, Seen] = {}
         self._deleted: dict[str | None, ObjectState] = {}
         self._uids: dict[Key, str] = {}
-        self._followed: set[Place] = set()
         self._dependents = _dependents(plan)
         self._after = {step.id: step.after for step in plan.steps if step.action in MAKES}
 
@@ -261,7 +260,7 @@ class Readiness:
                 if found is not None:
                     target.see(found, now)
                 if target.state == "waiting":
-                    self._follow(target)
+                    self._command(Follow(target.ref))
         for _ in self.targets.settled_runs():
             continue
 
@@ -380,7 +379,7 @@ class Readiness:
         elif turned:
             self._turned(target)
         elif target.state == "waiting":
-            self._follow(target)
+            self._command(Follow(target.ref))
         self._changed(target)
 
     def _turned(self, target: Target) -> None:
@@ -413,13 +412,8 @@ class Readiness:
                 return before
         return None
 
-    def _follow(self, target: Target) -> None:
-        if target.key[:3] not in self._followed:
-            self._followed.add(target.key[:3])
-            self._command(Follow(target.ref))
-
     def _say(self, target: Target, status: Status, reason: str = "") -> None:
-        self._command(Say(target.ref, "wait", status, reason, target.job))
+        self._command(StepEvent(target.ref, "wait", status, reason, target.job))
 
 
 def place_of(ref: ObjectRef, namespace: str) -> Place:

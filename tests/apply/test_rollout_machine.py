@@ -19,7 +19,6 @@ from etcompile.rollout.messages import (
     Listed,
     Lost,
     NotWritten,
-    Say,
     Seen,
     Tick,
     Vanished,
@@ -27,6 +26,7 @@ from etcompile.rollout.messages import (
     Written,
     Wrote,
 )
+from etcompile.rollout.outcome import StepEvent
 from etcompile.rollout.reasons import ObjectState
 
 JOB = "ml/bert"
@@ -94,7 +94,7 @@ def writes(commands: list[Command]) -> list[tuple[str, str]]:
 
 
 def said(commands: list[Command]) -> list[str]:
-    return [one.status for one in commands if isinstance(one, Say)]
+    return [one.status for one in commands if isinstance(one, StepEvent)]
 
 
 def test_a_replacement_is_deleted_seen_to_go_and_made() -> None:
@@ -169,7 +169,7 @@ def test_an_interrupted_step_says_what_held_it() -> None:
 def test_a_deletion_that_nobody_finishes_is_asked_for_once() -> None:
     pod = step("wait", "a", until="gone", uid="a-1")
     played = Played(pod)
-    assert [type(one) for one in played.commands] == [Follow, Say]
+    assert [type(one) for one in played.commands] == [Follow, StepEvent]
     half = seen(pod, ObjectState("waiting"), half_deleted=True)
     assert writes(played.hear(half)) == [("a", "delete")]
     assert writes(played.hear(half)) == []
@@ -311,25 +311,33 @@ def random_plan(rng: random.Random) -> list[Step]:
     return steps
 
 
+def begun(rng: random.Random, **choices: Any) -> tuple[list[Step], Simulated, Played]:
+    """A random plan that a simulated cluster has heard the first commands of."""
+    steps = random_plan(rng)
+    names = {one.ref.name: f"{one.ref.name}-1" for one in steps if one.uid}
+    cluster, played = Simulated(rng, names, []), Played(*steps, **choices)
+    for command in played.commands:
+        cluster.take(command)
+    return steps, cluster, played
+
+
+def goes_on(cluster: Simulated, played: Played) -> None:
+    """Something is heard, whichever the cluster comes up with; or nothing, and time passes."""
+    event: Event = Tick()
+    if cluster.pending:
+        event = cluster.pending.pop(cluster.rng.randrange(len(cluster.pending)))
+    for command in played.hear(event, after=1.0):
+        cluster.take(command)
+
+
 @pytest.mark.parametrize("seed", range(300))
 def test_a_plan_is_done_whatever_is_heard_first(seed: int) -> None:
     rng = random.Random(seed)
-    steps = random_plan(rng)
-    names = {one.ref.name: f"{one.ref.name}-1" for one in steps if one.uid}
-    cluster = Simulated(rng, names, [])
-    played = Played(*steps, wait=rng.choice(("ready", "none")))
-    asked = [one for one in played.commands if isinstance(one, Write)]
-    for command in played.commands:
-        cluster.take(command)
+    steps, cluster, played = begun(rng, wait=rng.choice(("ready", "none")))
     for _ in range(10_000):
         if played.machine.settled:
             break
-        event: Event = Tick()
-        if cluster.pending:
-            event = cluster.pending.pop(rng.randrange(len(cluster.pending)))
-        for command in played.hear(event, after=1.0):
-            cluster.take(command)
-            asked += [command] if isinstance(command, Write) else []
+        goes_on(cluster, played)
     assert played.left() == {}
     assert played.machine.outcome({}, ()).code == 0
     kept = {one.ref.name for one in steps if one.action not in ("delete", "wait")}
@@ -342,17 +350,9 @@ def test_a_plan_is_done_whatever_is_heard_first(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(100))
 def test_nothing_begins_after_an_interrupt(seed: int) -> None:
     rng = random.Random(seed)
-    steps = random_plan(rng)
-    names = {one.ref.name: f"{one.ref.name}-1" for one in steps if one.uid}
-    cluster = Simulated(rng, names, [])
-    played = Played(*steps)
-    for command in played.commands:
-        cluster.take(command)
+    steps, cluster, played = begun(rng)
     for _ in range(rng.randint(0, 10)):
-        if cluster.pending:
-            event = cluster.pending.pop(rng.randrange(len(cluster.pending)))
-            for command in played.hear(event, after=1.0):
-                cluster.take(command)
+        goes_on(cluster, played)
     queued = [one for one in steps if played.machine.state(one) == Queued()]
     played.hear(Interrupted())
     while cluster.pending:
