@@ -1,14 +1,10 @@
 """A null in a map of texts, which the API server reads as empty and which looks like `key:`."""
 
-import http.client
-import json
-import ssl
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 
-from controlplane.server import ADMIN_TOKEN
+from etcompile.kubeapi import Cluster, connect
 from specs import by_name, compiled, training_job
 
 METADATA = {"name": "a", "namespace": "default", "labels": {"l": None}, "annotations": {"n": None}}
@@ -62,23 +58,13 @@ def test_a_node_selector_without_a_value_asks_for_an_empty_one() -> None:
 @pytest.mark.parametrize("fields", OBJECTS)
 def test_an_object_comes_to_the_same_as_what_was_written(control_plane, fields) -> None:
     (made,) = compiled(written(fields), allow_plain_secrets=True).objects
-    assert stored(control_plane, made) == stored(control_plane, written(fields))
+    with connect(kubeconfig=control_plane.kubeconfig()) as cluster:
+        assert stored(cluster, made) == stored(cluster, written(fields))
 
 
-def stored(plane: Any, value: Any) -> dict[str, Any]:
+def stored(cluster: Cluster, value: Any) -> dict[str, Any]:
     """What the API server makes of an object, without what differs every time."""
-    address = urlsplit(plane.server)
-    trusted = ssl.create_default_context(cafile=str(plane.authority.file))
-    connection = http.client.HTTPSConnection(address.hostname, address.port, context=trusted)
-    path = f"/api/v1/namespaces/default/{value['kind'].lower()}s?dryRun=All"
-    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {ADMIN_TOKEN}"}
-    try:
-        connection.request("POST", path, json.dumps(value), headers)
-        answer = connection.getresponse()
-        made: dict[str, Any] = json.loads(answer.read())
-    finally:
-        connection.close()
-    assert answer.status == 201, made
+    made = cluster.create(value, dry_run=True)
     for field in ("uid", "creationTimestamp", "managedFields"):
         made["metadata"].pop(field, None)
     if value["kind"] == "Service":
