@@ -15,7 +15,7 @@ from etcompile.plan.claims import is_member, other_job
 from etcompile.plan.removal import EMPTY_INVENTORY, left_beside, named_by, removal
 from etcompile.plan.rights import Rights
 from etcompile.plan.step import ObjectRef, Plan, Step, deletion, reference
-from etcompile.rollout.belongings import belongings, inventory_of
+from etcompile.rollout.live import belongings, inventory_of
 
 
 def delete_proposal(

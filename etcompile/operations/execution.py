@@ -16,9 +16,9 @@ from etcompile.plan.show.alike import listed, value
 from etcompile.plan.step import FieldChange, Plan, Step
 from etcompile.rollout import Choices, Outcome, Refusal, Rollout, StepEvent
 from etcompile.rollout.inventory import Inventories
-from etcompile.rollout.outcome import after, unbegun
-from etcompile.rollout.permissions import denied, needs
-from etcompile.rollout.preflight import refusals
+from etcompile.rollout.machine.outcome import after, unbegun
+from etcompile.rollout.preflight.permissions import denied, needs
+from etcompile.rollout.preflight.writes import refusals
 from etcompile.rollout.writer import Writer
 
 _CODES = {

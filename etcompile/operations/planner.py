@@ -34,13 +34,12 @@ from etcompile.plan.step import (
     reference,
 )
 from etcompile.plan.targets import targeted
-from etcompile.rollout.belongings import Orphan, orphans
-from etcompile.rollout.dryrun import DryRun, under_another_name
 from etcompile.rollout.inventory import members_left
-from etcompile.rollout.live import Live
-from etcompile.rollout.preflight import unusable_namespaces
-from etcompile.rollout.readiness import Key
-from etcompile.rollout.reasons import ObjectState, has_rule, object_state
+from etcompile.rollout.live import Live, Orphan, orphans
+from etcompile.rollout.machine.reasons import ObjectState, has_rule, object_state
+from etcompile.rollout.machine.targets import Key
+from etcompile.rollout.preflight.dryrun import DryRun, under_another_name
+from etcompile.rollout.preflight.writes import unusable_namespaces
 from etcompile.rollout.refusals import quota_of
 
 

@@ -9,9 +9,9 @@ from etcompile.k8s.objects import Object
 from etcompile.plan.rights import Rights
 from etcompile.plan.sets import JobSet
 from etcompile.plan.step import ObjectRef, Plan
-from etcompile.rollout.outcome import Outcome
-from etcompile.rollout.readiness import Key
-from etcompile.rollout.reasons import ObjectState
+from etcompile.rollout.machine.outcome import Outcome
+from etcompile.rollout.machine.reasons import ObjectState
+from etcompile.rollout.machine.targets import Key
 
 
 class Proposal(Struct, frozen=True, kw_only=True):

@@ -13,8 +13,7 @@ from etcompile.plan.claims import is_member, stranger
 from etcompile.plan.restart import restart
 from etcompile.plan.rights import Rights
 from etcompile.plan.step import reference
-from etcompile.rollout.belongings import belongings, inventory_of
-from etcompile.rollout.live import Live
+from etcompile.rollout.live import Live, belongings, inventory_of
 from etcompile.stages.stored import StoredJobError
 from etcompile.status import Seen, seen
 from etcompile.status.job_status import HOSTS, RECORD, is_config

@@ -14,12 +14,12 @@ from etcompile.plan.classes import matched
 from etcompile.plan.document import PlanError, read_plan
 from etcompile.plan.rights import Rights
 from etcompile.plan.step import REMOVES, Plan, Step, reference
-from etcompile.rollout.dryrun import DryRun
 from etcompile.rollout.live import Live
+from etcompile.rollout.preflight.dryrun import DryRun
 
 if TYPE_CHECKING:
-    from etcompile.rollout.readiness import Key
-    from etcompile.rollout.reasons import ObjectState
+    from etcompile.rollout.machine.reasons import ObjectState
+    from etcompile.rollout.machine.targets import Key
 
 
 def saved_plan(file: str, *, context: str | None = None, namespace: str | None = None) -> Plan:

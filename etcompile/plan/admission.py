@@ -3,7 +3,8 @@
 Admission may change what is sent: a plugin that always pulls images, a policy that sets requests
 when a Pod is created, a webhook that rewrites images. No simulation knows that, so where a cluster
 is at hand a difference counts only if the API server's own dry run shows it (reference/gitops.md
-4.3). Pure: `etcompile.rollout.dryrun` makes the requests, and here the answers are judged.
+4.3). Pure: `etcompile.rollout.preflight.dryrun` makes the requests, and here the answers are
+judged.
 
 Two questions are asked. What would an update make of the live object? And what would the same
 manifest become if it were created now? Where that is what is there already, the live object is

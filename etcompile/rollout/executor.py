@@ -16,8 +16,7 @@ from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.plan.step import ObjectRef, Plan
 from etcompile.rollout.inventory import Inventories, members_left
-from etcompile.rollout.machine import Choices, Machine
-from etcompile.rollout.messages import (
+from etcompile.rollout.machine.messages import (
     Command,
     Event,
     Find,
@@ -31,13 +30,14 @@ from etcompile.rollout.messages import (
     Write,
     Wrote,
 )
-from etcompile.rollout.outcome import Outcome, Refusal, StepEvent
-from etcompile.rollout.readiness import Key
-from etcompile.rollout.reasons import ObjectState
-from etcompile.rollout.refusals import refusal
+from etcompile.rollout.machine.outcome import Outcome, StepEvent
+from etcompile.rollout.machine.reasons import ObjectState
+from etcompile.rollout.machine.states import Choices
+from etcompile.rollout.machine.steps import Machine
+from etcompile.rollout.machine.targets import Key
+from etcompile.rollout.refusals import Refusal, refusal
 from etcompile.rollout.watches import Watches
-from etcompile.rollout.writer import Writer
-from etcompile.rollout.writer_pool import Mistake, WriterPool
+from etcompile.rollout.writer import Mistake, Writer, WriterPool
 
 _TICK = 0.25
 """Seconds between looks at the clock."""

@@ -25,7 +25,7 @@ from etcompile.plan.inventory import (
 )
 from etcompile.plan.sets import ORPHANED, SET, SOURCE, SPREAD, JobSet, belonging
 from etcompile.plan.step import MAKES, WRITES, ObjectRef, Plan
-from etcompile.rollout.outcome import Refusal, RefusedError
+from etcompile.rollout.refusals import Refusal, RefusedError
 
 MANAGER = "etcompile-applyset"
 TOOLING = "applyset.kubernetes.io/tooling"

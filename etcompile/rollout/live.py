@@ -1,17 +1,28 @@
-"""A cluster as a plan sees it: objects to read (`etcompile.plan.live.LiveObjects`).
+"""The objects that are in a cluster: those that a plan asks for, and those that a job has.
 
-Apart from the client because it decides how to ask: many objects of a kind and namespace are
-listed page by page, a few are asked for one by one.
+`Live` reads what a plan compares (`etcompile.plan.live.LiveObjects`), and decides how to ask: many
+objects of a kind and namespace are listed page by page, a few are asked for one by one.
+
+A job's own objects are the members of its ApplySet, and those that carry its label. The labels are
+asked for too, because a key pair and the live host list are in no set, and because a job may have
+been applied by another tool from rendered files. A set of jobs also has orphans: jobs that nothing
+declares any more, with all that belongs to them.
 """
 
+import itertools
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from msgspec import Struct
 
 from etcompile.k8s.objects import Object
 from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.discovery import Resource
 from etcompile.kubeapi.errors import ClusterError
-from etcompile.plan.inventory import PART_OF
+from etcompile.model.protocol import JOB_LABEL
+from etcompile.plan import inventory
+from etcompile.plan.inventory import PART_OF, applyset_id, listed
+from etcompile.plan.sets import SET, SPREAD, JobSet, orphan_job
 from etcompile.plan.step import ObjectRef
 
 _FEW = 8
@@ -99,3 +110,171 @@ class Live:
             if error.not_found:
                 return None
             raise
+
+
+# The objects of a job ---------------------------------------------------------------------------
+
+_RBAC = "rbac.authorization.k8s.io/v1"
+_KINDS = (
+    ("v1", "Pod"),
+    ("batch/v1", "Job"),
+    ("v1", "Service"),
+    ("v1", "ConfigMap"),
+    ("v1", "Secret"),
+    ("v1", "PersistentVolumeClaim"),
+    ("v1", "ServiceAccount"),
+    (_RBAC, "Role"),
+    (_RBAC, "RoleBinding"),
+    ("policy/v1", "PodDisruptionBudget"),
+)
+"""The kinds that a job's objects are of, whatever its inventory says."""
+
+
+def inventory_of(cluster: Cluster, job: str, namespace: str) -> Object | None:
+    """The parent of a job's ApplySet, if etcompile, or kubectl for it, has applied the job.
+
+    Args:
+        cluster: The cluster.
+        job: The job's name.
+        namespace: Its namespace.
+
+    Raises:
+        ClusterError: it cannot be read.
+    """
+    ref = inventory.parent(job, namespace)
+    maps = cluster.resource("v1", "ConfigMap")
+    found = cluster.get(maps, ref.name, namespace, metadata_only=True)
+    if found is None or not inventory.is_parent(found, ref):
+        return None
+    return {**found, "apiVersion": ref.api_version, "kind": ref.kind}
+
+
+def belongings(cluster: Cluster, job: str, namespace: str) -> Iterator[Object]:
+    """The live objects of a job, each once; of Secrets their metadata only.
+
+    Args:
+        cluster: The cluster.
+        job: The job's name.
+        namespace: Its namespace.
+
+    Raises:
+        ClusterError: what the inventory names cannot be read. Kinds that it does not name and
+            that may not be read are left out.
+    """
+    ref = inventory.parent(job, namespace)
+    maps = cluster.resource("v1", "ConfigMap")
+    parent = cluster.get(maps, ref.name, namespace, metadata_only=True)
+    named: list[Resource] = []
+    places = [namespace]
+    if parent is not None and inventory.is_parent(parent, ref):
+        kinds, places = inventory.members(parent)
+        # A kind that is not served any more has no objects.
+        named = [found for kind in kinds if (found := cluster.served(*kind)) is not None]
+    usual = [(resource, False) for resource in _usual(cluster)]
+    selectors = (f"{PART_OF}={applyset_id(ref)}", f"{JOB_LABEL}={job}")
+    seen: set[str] = set()
+    for resource, must in dict([*usual, *((resource, True) for resource in named)]).items():
+        for selector, where in itertools.product(selectors, dict.fromkeys(places)):
+            try:
+                for value in _listed(cluster, resource, where or namespace, selector):
+                    if (uid := value["metadata"]["uid"]) not in seen:
+                        seen.add(uid)
+                        yield value
+            except ClusterError as error:
+                if must or error.status not in (403, 404):
+                    raise
+
+
+def _usual(cluster: Cluster) -> Iterator[Resource]:
+    """The kinds that a job's objects are of, as far as they are served and may be asked for."""
+    for version, kind in _KINDS:
+        try:
+            yield cluster.resource(version, kind)
+        except ClusterError as error:
+            if error.status not in (403, 404):
+                raise
+
+
+def _listed(
+    cluster: Cluster, resource: Resource, namespace: str, selector: str
+) -> Iterator[Object]:
+    version, kind = resource.api_version, resource.kind
+    where = namespace if resource.namespaced else None
+    bare = kind == "Secret"
+    for page in cluster.pages(resource, where, labels=selector, metadata_only=bare):
+        yield from ({**item, "apiVersion": version, "kind": kind} for item in page.items)
+
+
+# Orphans ----------------------------------------------------------------------------------------
+
+
+class Orphan(Struct, frozen=True):
+    """A job that nothing declares any more.
+
+    Args:
+        title: The job as people call it: `nlp/bert`.
+        inventory: The parent of its ApplySet, without its data.
+        objects: What belongs to it; none if only the inventory is left.
+    """
+
+    title: str
+    inventory: Object
+    objects: tuple[Object, ...]
+
+
+def orphans(
+    cluster: Cluster,
+    job_set: JobSet,
+    declared: Collection[tuple[str, str]],
+    namespaces: Iterable[str],
+) -> list[Orphan]:
+    """The orphans of a set.
+
+    Args:
+        cluster: The cluster.
+        job_set: The set.
+        declared: Namespace and name of the jobs that are declared now.
+        namespaces: Where to look if not all namespaces may be listed; those that jobs of the set
+            name are looked into as well.
+
+    Raises:
+        ClusterError: what belongs to an orphan cannot be read.
+    """
+    jobs = {
+        job: {**found, "apiVersion": "v1", "kind": "ConfigMap"}
+        for found in _parents(cluster, job_set, namespaces)
+        if (job := orphan_job(found, declared))
+    }
+    return [
+        Orphan(f"{namespace}/{name}", jobs[namespace, name], found)
+        for namespace, name in sorted(jobs)
+        for found in [tuple(belongings(cluster, name, namespace))]
+    ]
+
+
+def _parents(cluster: Cluster, job_set: JobSet, namespaces: Iterable[str]) -> Iterator[Object]:
+    selector = f"{SET}={job_set.id}"
+    maps = cluster.resource("v1", "ConfigMap")
+    try:
+        yield from cluster.list(maps, None, labels=selector, metadata_only=True).items
+    except ClusterError as error:
+        if error.status != 403:
+            raise
+    else:
+        return
+    waiting = list(dict.fromkeys(namespaces))
+    asked: set[str] = set()
+    while waiting:
+        namespace = waiting.pop()
+        if namespace in asked:
+            continue
+        asked.add(namespace)
+        try:
+            found = cluster.list(maps, namespace, labels=selector, metadata_only=True).items
+        except ClusterError as error:
+            if error.status != 403:
+                raise
+            continue
+        for value in found:
+            waiting += listed((value["metadata"].get("annotations") or {}).get(SPREAD))
+            yield value

@@ -5,13 +5,27 @@ from the write itself when the world has changed in between.
 """
 
 import re
+from typing import Literal
 
+from msgspec import Struct
+
+from etcompile.exitcodes import CLUSTER, CONFLICT, INPUT, REPLACEMENT
 from etcompile.k8s.objects import Object
 from etcompile.k8s.serverpath import place, value_at
 from etcompile.kubeapi.errors import ClusterError, FieldConflict
 from etcompile.plan import secrecy
 from etcompile.plan.step import FieldChange, ObjectRef
-from etcompile.rollout.outcome import Refusal
+
+Why = Literal["conflict", "replace", "cluster", "invalid"]
+"""Somebody else's object or field; a field that cannot change; the API server or the way to it;
+an object that the API server does not accept."""
+
+_CODES: dict[Why, int] = {
+    "conflict": CONFLICT,
+    "replace": REPLACEMENT,
+    "cluster": CLUSTER,
+    "invalid": INPUT,
+}
 
 _FATAL = frozenset({"Credentials", "Interrupted", "Kubeconfig", "Unauthorized", "Unreachable"})
 _IMMUTABLE = re.compile(r"field is immutable|may not change fields other than|is immutable when")
@@ -23,6 +37,43 @@ _NO_DRY_RUN = re.compile(r"does not support dry.?run")
 _NO_ACCOUNT_YET = re.compile(
     r'error looking up service account \S+: serviceaccount "default" not found'
 )
+
+
+class Refusal(Struct, frozen=True):
+    """A step that must not be done, or that could not be.
+
+    Args:
+        ref: The object.
+        why: Whose business it is.
+        reasons: In plain words.
+        changes: The fields it is about, with their values and managers.
+        hint: What to do about it.
+        fatal: Nothing else will work either: the server cannot be reached, or does not know us.
+        full: A quota has no room for it now.
+        passes: The plan itself makes room before it is done.
+    """
+
+    ref: ObjectRef
+    why: Why
+    reasons: tuple[str, ...]
+    changes: tuple[FieldChange, ...] = ()
+    hint: str = ""
+    fatal: bool = False
+    full: bool = False
+    passes: bool = False
+
+    @property
+    def code(self) -> int:
+        """The exit code that it means."""
+        return _CODES[self.why]
+
+
+class RefusedError(Exception):
+    """A step could not be done; carries the Refusal."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__("; ".join(refusal.reasons))
+        self.refusal = refusal
 
 
 def refusal(

@@ -17,9 +17,9 @@ from etcompile.kubeapi.errors import ClusterError
 from etcompile.kubeapi.watch import Watch
 from etcompile.model.protocol import JOB_LABEL
 from etcompile.plan.step import ObjectRef, Plan
-from etcompile.rollout.messages import Hint, Listed, Lost, Place, Seen
-from etcompile.rollout.readiness import place_of
-from etcompile.rollout.reasons import ObjectState, deleted, deleting, has_rule, object_state
+from etcompile.rollout.machine.messages import Hint, Listed, Lost, Place, Seen
+from etcompile.rollout.machine.readiness import place_of
+from etcompile.rollout.machine.reasons import ObjectState, deleted, deleting, has_rule, object_state
 
 Message = Seen | Listed | Hint | Lost
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from etcompile.k8s import pods
 from etcompile.k8s.objects import Object, is_going, status_of
-from etcompile.rollout.reasons import object_state
+from etcompile.rollout.machine.reasons import object_state
 
 State = Literal[
     "Missing", "Pending", "Running", "Ready", "Succeeded", "Failed", "Terminating", "Unknown"

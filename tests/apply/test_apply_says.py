@@ -13,7 +13,7 @@ import termios
 import pytest
 
 from apply.kubelet import unschedulable, waiting
-from etcompile.rollout.reasons import object_state
+from etcompile.rollout.machine.reasons import object_state
 from etcompile.status.pod_problems import pod_problem
 from specs import launcher, training_job, worker
 

@@ -8,8 +8,8 @@ from apply.kubelet import ended, ready, unschedulable, waiting
 from etcompile.k8s.serverpath import value_at
 from etcompile.kubeapi.errors import Cause, ClusterError
 from etcompile.plan.step import ObjectRef
-from etcompile.rollout.readiness import Targets
-from etcompile.rollout.reasons import ObjectState, object_state
+from etcompile.rollout.machine.reasons import ObjectState, object_state
+from etcompile.rollout.machine.targets import Targets
 from etcompile.rollout.refusals import refusal
 
 POD = ObjectRef("v1", "Pod", "ml", "w-0")

@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.plan.step import ObjectRef, Plan, Step
-from etcompile.rollout.machine import Choices, Done, Failed, Held, Machine, Queued, Waiting
-from etcompile.rollout.messages import (
+from etcompile.rollout.machine.messages import (
     Command,
     Event,
     Find,
@@ -26,8 +25,10 @@ from etcompile.rollout.messages import (
     Written,
     Wrote,
 )
-from etcompile.rollout.outcome import StepEvent
-from etcompile.rollout.reasons import ObjectState
+from etcompile.rollout.machine.outcome import StepEvent
+from etcompile.rollout.machine.reasons import ObjectState
+from etcompile.rollout.machine.states import Choices, Done, Failed, Held, Queued, Waiting
+from etcompile.rollout.machine.steps import Machine
 
 JOB = "ml/bert"
 READY = ObjectState("ready")

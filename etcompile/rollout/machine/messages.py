@@ -12,8 +12,9 @@ from msgspec import Struct
 from etcompile.k8s.objects import Object
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.plan.step import ObjectRef, Step
-from etcompile.rollout.outcome import RefusedError, StepEvent
-from etcompile.rollout.reasons import ObjectState
+from etcompile.rollout.machine.outcome import StepEvent
+from etcompile.rollout.machine.reasons import ObjectState
+from etcompile.rollout.refusals import RefusedError
 
 Place = tuple[str, str, str]
 """API version, kind and namespace; the latter is empty for kinds that have none."""

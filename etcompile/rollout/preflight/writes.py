@@ -20,9 +20,10 @@ from etcompile.kubeapi.errors import ClusterError
 from etcompile.model.keypair import wants_key_pair, with_placeholders
 from etcompile.plan.admission import alike
 from etcompile.plan.step import ObjectRef, Plan, Step
-from etcompile.rollout.dryrun import under_another_name
-from etcompile.rollout.outcome import Refusal, RefusedError
+from etcompile.rollout.preflight.dryrun import under_another_name
 from etcompile.rollout.refusals import (
+    Refusal,
+    RefusedError,
     full,
     may_pass,
     no_dry_run,

@@ -1,39 +1,19 @@
-"""The decisions of a rollout: what is heard goes in, what is to be done comes out.
+"""The steps of a plan, from state to state: `Machine.advance` decides what happens next.
 
-A plan is many steps that wait for each other, for threads that write, for objects that become
-ready or go away, and for time. What makes that hard is not one of these but their order: an
-answer may come before or after the watch has told the same, a quota may be full for minutes, a
-deletion may never end, and somebody may interrupt all of it. So all decisions are here, in one
-function of what was heard, `advance`, which neither waits nor asks anybody:
-
-    commands = machine.advance(event, now)
-
-Every step is in one state of a few, each a value that says all there is to know of it:
-
-    Queued -> Writing -> Done                    an object is made, and nothing needs it
-                 |  ^
-                 v  |
-                Held                             a quota is full: tried again later
-    Writing -> Waiting -> Done                   it has to be ready, or has to be gone
-    Waiting (gone) -> Writing (create) -> Done   a replacement
-    any of them -> Failed
-
-Tests can play any order of events without a cluster, and a rollout that went wrong can be played
-again from what it heard. `executor` carries the commands out.
+It knows the order of the steps (`plan.schedule`) and what waits for what, and asks `readiness`
+about objects. Answers and watches may tell the same twice, in either order: a step whose state does
+not wait for what is heard stays as it is.
 """
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal
-
-from msgspec import Struct
 
 from etcompile.k8s.objects import Object
 from etcompile.model.protocol import JOB_LABEL
 from etcompile.plan.order import DRAIN, drains
 from etcompile.plan.schedule import Schedule
 from etcompile.plan.step import IDLE, MAKES, Plan, Step
-from etcompile.rollout.messages import (
+from etcompile.rollout.machine.messages import (
     Command,
     Event,
     Find,
@@ -43,19 +23,27 @@ from etcompile.rollout.messages import (
     Listed,
     Lost,
     NotWritten,
-    Phase,
     Seen,
     Tick,
     Vanished,
     Write,
     Wrote,
 )
-from etcompile.rollout.outcome import Outcome, Refusal, RefusedError, Status, StepEvent
-from etcompile.rollout.readiness import Key, Readiness, Target
-from etcompile.rollout.reasons import BARRIERS, ObjectState, deleting
-from etcompile.rollout.refusals import may_pass, refusal
-
-Wait = Literal["ready", "complete", "none"]
+from etcompile.rollout.machine.outcome import Outcome, Status, StepEvent
+from etcompile.rollout.machine.readiness import Readiness
+from etcompile.rollout.machine.reasons import BARRIERS, ObjectState, deleting
+from etcompile.rollout.machine.states import (
+    Choices,
+    Done,
+    Failed,
+    Held,
+    Queued,
+    StepState,
+    Waiting,
+    Writing,
+)
+from etcompile.rollout.machine.targets import Key, Target
+from etcompile.rollout.refusals import Refusal, RefusedError, may_pass, refusal
 
 _HOLD = 5.0
 """Seconds between attempts to make what is refused for now, by a quota."""
@@ -64,97 +52,6 @@ _HELD = 600.0
 _AFTER_GRACE = 60.0
 """Seconds that an object may take to go beyond its own grace."""
 
-
-class Choices(Struct, frozen=True):
-    """How to roll out.
-
-    Args:
-        wait: For objects to be ready; for the run to end; or only where the order needs it.
-        timeout: Seconds for all of it; None for no limit.
-        drain: Seconds for a Pod to drain that left the host list; None for the plan's.
-        concurrency: How many writes at once.
-    """
-
-    wait: Wait = "ready"
-    timeout: float | None = None
-    drain: float | None = None
-    concurrency: int = 16
-
-
-# States of a step -----------------------------------------------------------------------------
-
-
-class Queued(Struct, frozen=True):
-    """Its turn has not come."""
-
-
-class Writing(Struct, frozen=True):
-    """A write of it is under way, or the next one to begin.
-
-    Args:
-        phase: Which part is written.
-        since: When it was refused for the first time; None if it never was.
-        reason: Why it was refused last.
-    """
-
-    phase: Phase
-    since: float | None = None
-    reason: str = ""
-
-
-class Held(Struct, frozen=True):
-    """It is refused for now, and tried again.
-
-    Args:
-        phase: Which part is to be written.
-        since: When it was refused for the first time.
-        reason: Why.
-        again: When it is tried again.
-    """
-
-    phase: Phase
-    since: float
-    reason: str
-    again: float
-
-
-class Waiting(Struct):
-    """It waits for something to be seen.
-
-    Args:
-        what: What it waits for.
-        key: The object.
-        uid: The one of that name that is meant; None for whichever is there.
-        until: When waiting ends; None for never.
-        why: What was last seen of the object.
-        asked: The object's deletion, which somebody began, was asked for again.
-    """
-
-    what: Literal["ready", "gone", "drained"]
-    key: Key
-    uid: str | None
-    until: float | None
-    why: str = ""
-    asked: bool = False
-
-
-class Done(Struct, frozen=True):
-    """Nothing is left to do."""
-
-
-class Failed(Struct, frozen=True):
-    """It is not going to be done.
-
-    Args:
-        reason: Why.
-        phase: Which part was not written.
-    """
-
-    reason: str
-    phase: Phase | None = None
-
-
-StepState = Queued | Writing | Held | Waiting | Done | Failed
 
 _QUEUED, _DONE = Queued(), Done()
 

@@ -14,8 +14,8 @@ from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.model.keypair import wants_key_pair
 from etcompile.plan.step import ObjectRef, Plan, Step
-from etcompile.rollout.outcome import Refusal
-from etcompile.rollout.reasons import BARRIERS, has_rule
+from etcompile.rollout.machine.reasons import BARRIERS, has_rule
+from etcompile.rollout.refusals import Refusal
 
 _REVIEW = "authorization.k8s.io/v1", "SelfSubjectAccessReview"
 _FOLLOW = ("list", "watch")

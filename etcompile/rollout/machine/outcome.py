@@ -5,26 +5,9 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
-from etcompile.exitcodes import (
-    CLUSTER,
-    CONFLICT,
-    INPUT,
-    INTERRUPTED,
-    NOT_READY,
-    REPLACEMENT,
-)
-from etcompile.plan.step import IDLE, FieldChange, ObjectRef, Plan, Step
-
-Why = Literal["conflict", "replace", "cluster", "invalid"]
-"""Somebody else's object or field; a field that cannot change; the API server or the way to it;
-an object that the API server does not accept."""
-
-_CODES: dict[Why, int] = {
-    "conflict": CONFLICT,
-    "replace": REPLACEMENT,
-    "cluster": CLUSTER,
-    "invalid": INPUT,
-}
+from etcompile.exitcodes import INTERRUPTED, NOT_READY
+from etcompile.plan.step import IDLE, ObjectRef, Plan, Step
+from etcompile.rollout.refusals import Refusal
 
 Status = Literal[
     "created",
@@ -63,43 +46,6 @@ class StepEvent(Struct, frozen=True):
     reason: str = ""
     job: str | None = None
     moment: float = 0.0
-
-
-class Refusal(Struct, frozen=True):
-    """A step that must not be done, or that could not be.
-
-    Args:
-        ref: The object.
-        why: Whose business it is.
-        reasons: In plain words.
-        changes: The fields it is about, with their values and managers.
-        hint: What to do about it.
-        fatal: Nothing else will work either: the server cannot be reached, or does not know us.
-        full: A quota has no room for it now.
-        passes: The plan itself makes room before it is done.
-    """
-
-    ref: ObjectRef
-    why: Why
-    reasons: tuple[str, ...]
-    changes: tuple[FieldChange, ...] = ()
-    hint: str = ""
-    fatal: bool = False
-    full: bool = False
-    passes: bool = False
-
-    @property
-    def code(self) -> int:
-        """The exit code that it means."""
-        return _CODES[self.why]
-
-
-class RefusedError(Exception):
-    """A step could not be done; carries the Refusal."""
-
-    def __init__(self, refusal: Refusal) -> None:
-        super().__init__("; ".join(refusal.reasons))
-        self.refusal = refusal
 
 
 class Unready(Struct, frozen=True):
