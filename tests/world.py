@@ -7,7 +7,7 @@ What must not happen raises.
 
 import itertools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import yaml
@@ -50,10 +50,16 @@ _MANY = 50
 
 
 def stored_job(*documents: dict[str, Any], **options: Any) -> tuple[Job, Settings]:
-    """The job of some documents, as the watcher reads it."""
-    objects = compiled(*documents, **{"namespace": "ml", **options}).objects
-    texts = [one["data"][STORED_JOB] for one in objects if one["kind"] == "ConfigMap"]
-    return read_stored(yaml.safe_load(texts[0]))
+    """The job of some documents, as the watcher reads it; the same ones are compiled once."""
+    key = repr((documents, options))
+    if key not in _STORED:
+        objects = compiled(*documents, **{"namespace": "ml", **options}).objects
+        texts = [one["data"][STORED_JOB] for one in objects if one["kind"] == "ConfigMap"]
+        _STORED[key] = read_stored(yaml.safe_load(texts[0]))
+    return _STORED[key]
+
+
+_STORED: dict[str, tuple[Job, Settings]] = {}
 
 
 def mpi_job(*, elastic: bool = False, version: str = "v1", **spec: Any) -> dict[str, Any]:
@@ -123,6 +129,7 @@ class World:
         self.words: dict[str, float | None] = {}
         self.config_uid = "config-1"
         self.config_created = START
+        self._facts: tuple[Job, str, dict[str, tuple[str, Member]]] | None = None
         self.heard: dict[str, LogActivity] = {}
         self._uids = itertools.count(1)
         if start:
@@ -135,7 +142,7 @@ class World:
 
     @property
     def spec_hash(self) -> str:
-        return backend.spec_hash(self.job)
+        return self._of_job()[0]
 
     @property
     def record(self) -> RunRecord:
@@ -392,11 +399,17 @@ class World:
 
     def _replica(self, name: str) -> tuple[str, Member]:
         first = re.sub(r"-a\d+$", "", name)  # another attempt has another name
-        found = [found for found in self._replicas() if found[0] == first]
-        assert found, f"{name} is not of this job"
-        return found[0][1], found[0][2]
+        _, replicas = self._of_job()
+        assert first in replicas, f"{name} is not of this job"
+        return replicas[first]
 
-    def _replicas(self) -> Iterator[tuple[str, str, Member]]:
-        for role in self.job.roles:
-            for member in role.members:
-                yield role.pod_name(member), role.name, member
+    def _of_job(self) -> tuple[str, dict[str, tuple[str, Member]]]:
+        """The spec hash of the job that there is now, and its replicas by their first names."""
+        if self._facts is None or self._facts[0] is not self.job:
+            replicas = {
+                role.pod_name(member): (role.name, member)
+                for role in self.job.roles
+                for member in role.members
+            }
+            self._facts = self.job, backend.spec_hash(self.job), replicas
+        return self._facts[1:]
