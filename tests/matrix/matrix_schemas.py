@@ -6,14 +6,13 @@ is held against etcompile's own schema.
 """
 
 import functools
-import json
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
 import yaml
 
+import kubernetes_schemas
 from definitions import CRDS, structural_schemas
 from etcompile.check.bundled import bundled_schema
 
@@ -27,19 +26,20 @@ def faults(value: dict[str, Any], version: str) -> list[str]:
         value: The object.
         version: The version of Kubernetes, for a kind of its own.
     """
-    kind = value["apiVersion"], value["kind"]
-    validator = (
-        _of_others()[kind] if kind in _of_others() else _of_kubernetes(*kind, version=version)
-    )
+    validator = _of_others().get((value["apiVersion"], value["kind"]))
     if isinstance(value.get("sops"), dict):  # what is in it, only SOPS can tell
         value = {key: part for key, part in value.items() if key not in ("sops", "data")}
-    if validator.is_valid(value):
-        return []
     name = value["metadata"].get("name")
-    return [
-        f"{value['kind']} {name}: {'.'.join(map(str, error.instance_path))}: {error.message}"
-        for error in validator.iter_errors(value)
-    ]
+    if validator is None:
+        found = kubernetes_schemas.faults(value, version)
+    elif validator.is_valid(value):
+        found = []
+    else:
+        found = [
+            f"{'.'.join(map(str, error.instance_path))}: {error.message}"
+            for error in validator.iter_errors(value)
+        ]
+    return [f"{value['kind']} {name}: {one}" for one in found]
 
 
 def of_others(value: dict[str, Any]) -> bool:
@@ -67,19 +67,3 @@ def _of_others() -> dict[tuple[str, str], jsonschema_rs.Validator]:
     # What DLRover publishes of its kind says little; ours says all that its master reads.
     own = jsonschema_rs.Draft202012Validator(bundled_schema(Path("ElasticJob.json")))
     return {**found, ("elastic.iml.github.io/v1alpha1", "ElasticJob"): own}
-
-
-@functools.cache
-def _of_kubernetes(api_version: str, kind: str, *, version: str) -> jsonschema_rs.Validator:
-    folder = f"v{version}.0-local-strict"
-    group, _, name = api_version.rpartition("/")
-    stem = f"{group.partition('.')[0]}-{name}" if group else name
-    schema = _read(folder, f"{kind.lower()}-{stem}")
-    return jsonschema_rs.Draft202012Validator({**schema, **_read(folder, "_definitions")})
-
-
-@functools.cache
-def _read(folder: str, name: str) -> Any:
-    base = files("kubernetes_validate") / "kubernetes-json-schema" / folder
-    text = (base / f"{name}.json").read_text("utf-8")
-    return json.loads(text.replace('"_definitions.json#', '"#'))
