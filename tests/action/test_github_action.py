@@ -166,10 +166,10 @@ def test_a_diff_against_nothing_known_fails(runner):
 
 
 def test_a_long_summary_is_cut_and_ends_its_block(runner):
+    job = yaml.safe_dump(bad_job())
     for number in range(400):
-        job = bad_job()
-        job["metadata"]["name"] = f"bert-{number}"
-        runner.write(f"jobs/bert-{number}.yaml", job)
+        text = job.replace("name: bert", f"name: bert-{number}")
+        (runner.workspace / f"jobs/bert-{number}.yaml").write_text(text)
     assert runner.run().returncode == 2
     summary = Path(runner.outputs["summary-file"]).read_bytes()
     assert 50_000 < len(summary) < 65_536
@@ -219,6 +219,7 @@ def test_an_etcompile_that_is_there_is_not_installed_again(runner):
     assert not (runner.temp / "etcompile").exists()
 
 
+@pytest.mark.programs  # pip installs the checkout, with all that it needs
 def test_a_runner_without_etcompile_gets_that_of_the_checkout(runner, require):
     path = "/usr/local/bin:/usr/bin:/bin"
     require("a PATH without etcompile", present=shutil.which("etcompile", path=path) is None)

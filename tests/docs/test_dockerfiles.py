@@ -74,6 +74,7 @@ def test_an_image_takes_over_the_environment_where_it_was_made(file: Path) -> No
     assert all(re.fullmatch(r"[1-9][0-9]*(:[1-9][0-9]*)?", user) for user in users)
 
 
+@pytest.mark.programs  # pip installs the checkout
 def test_the_steps_of_the_first_stage_work_on_what_is_let_through(tmp_path: Path, require) -> None:
     stages = {rest for file in FILES for what, rest in steps(file)[:3] if what == "RUN"}
     assert stages == {

@@ -68,6 +68,7 @@ def commit(folder: Path, cache: Path) -> "subprocess.CompletedProcess[str]":
     return done
 
 
+@pytest.mark.programs  # pip installs the checkout, with all that it needs
 def test_hooks_pass_a_good_commit_and_stop_others(repository, tmp_path, require):
     """One test, as pre-commit installs the checkout for it."""
     cache = tmp_path / "cache"
