@@ -199,10 +199,11 @@ def test_a_fault_of_a_job_hides_none_of_its_intents() -> None:
     assert told(job, intent) == []
     known = faults("TrainingJob")
     del known["name"], known["bounds"]  # what an intent makes of too many is another number
+    of_job = {one: told(with_fault(job, fault), intent) for one, fault in known.items()}
+    of_intent = {one: told(job, with_fault(intent, wrong)) for one, wrong in INTENTS.items()}
     for (one, fault), (other, wrong) in itertools.product(known.items(), INTENTS.items()):
-        alone = {*told(with_fault(job, fault), intent), *told(job, with_fault(intent, wrong))}
         both = told(with_fault(job, fault), with_fault(intent, wrong))
-        assert both == sorted(alone), (one, other)
+        assert both == sorted({*of_job[one], *of_intent[other]}), (one, other)
 
 
 def test_a_fault_of_a_job_hides_none_of_another_job() -> None:

@@ -6,6 +6,9 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+
+from etcompile.cli.main import _etcompile as program
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("*/*/job.yaml"))
@@ -20,10 +23,10 @@ def etcompile(*arguments: object, **how: object) -> subprocess.CompletedProcess[
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
 def test_every_example_has_a_tree(example: Path) -> None:
-    done = etcompile("graph", example)
-    assert (done.returncode, done.stderr) == (0, "")
+    done = CliRunner().invoke(program, ["graph", str(example)])
+    assert (done.exit_code, done.stderr) == (0, "")
     assert "wave 100" in done.stdout
-    rendered = etcompile("render", example).stdout
+    rendered = CliRunner().invoke(program, ["render", str(example)]).stdout
     gated = "/etc/etcompile/scripts/wait-for-workers.sh\n" in rendered
     assert ("waits for Pod" in done.stdout) == gated
 

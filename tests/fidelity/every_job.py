@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
+import yaml
 
 from etcompile import frontends
 
@@ -14,7 +14,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 def _documents() -> Iterator[tuple[str, dict[str, Any]]]:
     for path in sorted(EXAMPLES.glob("*/*/*.yaml")):
-        for document in YAML(typ="safe").load_all(path.read_text()):
+        for document in yaml.safe_load_all(path.read_text()):
             kind = document and frontends.find(document["apiVersion"], document["kind"])
             if kind and kind.pod_templates:
                 yield "/".join(path.parts[-3:-1]), document
