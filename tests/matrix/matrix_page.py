@@ -17,8 +17,8 @@ _PAGE = """\
 
 Any profile, with any kind, any gang scheduler and any source of ssh keys: {count} cells
 ({sizes}). A test compiles each of them, holds its objects against the
-schemas below, and writes this page: `pytest tests/matrix --update-goldens`. What an option is
-for: [profiles.md](profiles.md), [gang.md](gang.md), [secrets.md](secrets.md).
+schemas below, and writes this page: `pytest -m programs tests/matrix --update-goldens`. What an
+option is for: [profiles.md](profiles.md), [gang.md](gang.md), [secrets.md](secrets.md).
 
 A kind is one of its [examples](../examples/README.md), without scale intents; a kind that compiles
 to something else with another setting is there with it.

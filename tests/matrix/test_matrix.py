@@ -1,10 +1,13 @@
 """Every profile with every kind, every gang scheduler and every source of keys.
 
-All cells are compiled and their objects held against schemas once; docs/matrix.md is what that
-found. Pairs of options are compiled in full, for three versions of Kubernetes, with a run.
+Cells in which any options of three dimensions meet are compiled and their objects held against
+schemas; in the layer of programs, where there is time, all cells are, and docs/matrix.md is what
+that found. Pairs of options are compiled in full, for three versions of Kubernetes, with a run.
 """
 
+import functools
 import itertools
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,7 @@ from matrix_cells import (
     VERSIONS,
     Cell,
     Outcome,
+    cells_of_threes,
     codes,
     compiled,
     documents,
@@ -43,14 +47,15 @@ TOOLS = (
     "kapp.k14s.io",
     "config.kubernetes.io",
 )
-AGAIN = "pytest tests/matrix --update-goldens"
+AGAIN = "pytest -m programs tests/matrix --update-goldens"
+ALL = pytest.param("all", marks=pytest.mark.programs)  # a minute
 
 
-@pytest.fixture(scope="module")
-def found(means: Means) -> tuple[dict[Cell, Outcome], list[str]]:
+@pytest.fixture(scope="module", params=["threes", ALL])
+def found(request: pytest.FixtureRequest, means: Means) -> tuple[dict[Cell, Outcome], list[str]]:
     """What each cell comes to, and what schemas have against its objects."""
     outcomes, wrong = {}, []
-    for cell in every_cell():
+    for cell in every_cell() if request.param == "all" else cells_of_threes():
         made = compiled(cell, means)
         told, with_run = codes(made), None
         if is_error(told):
@@ -73,9 +78,18 @@ def outcome(
     return Outcome(told, with_run, frozenset(kinds), pods, minimum)
 
 
+def test_any_options_of_three_dimensions_meet() -> None:
+    def met(cells: Iterable[Cell]) -> set[tuple[Any, ...]]:
+        places = [*itertools.combinations(range(4), 3)]
+        return {(three, *(cell[at] for at in three)) for cell in cells for three in places}
+
+    assert met(cells_of_threes()) == met(every_cell())
+
+
 def test_every_cell_compiles_as_it_is_or_as_a_run(found: Any) -> None:
     outcomes, _ = found
-    assert len(outcomes) == len(PROFILES) * len(KINDS) * len(GANGS) * len(SECRETS)
+    size = len(KINDS) * len(GANGS) * len(SECRETS)
+    assert len(outcomes) in (size, size * len(PROFILES))
     assert [cell for cell, outcome in outcomes.items() if outcome.refused] == []
     refused = {cell.gang for cell, outcome in outcomes.items() if is_error(outcome.codes)}
     assert refused == {"kueue"}
@@ -87,13 +101,16 @@ def test_every_object_of_every_cell_passes_its_schema(found: Any) -> None:
 
 def test_a_gang_and_a_key_pair_do_not_change_what_the_other_brings(found: Any) -> None:
     outcomes, _ = found
+    # Whatever the profile is: of three options one may have another than its neighbour.
+    kinds = {(cell.kind, cell.gang, cell.secret): one.kinds for cell, one in outcomes.items()}
     for cell, outcome in outcomes.items():
-        gang = outcomes[cell._replace(secret="runtime")].kinds
-        keys = outcomes[cell._replace(gang="none")].kinds
-        neither = outcomes[cell._replace(gang="none", secret="runtime")].kinds
+        gang = kinds[cell.kind, cell.gang, "runtime"]
+        keys = kinds[cell.kind, "none", cell.secret]
+        neither = kinds[cell.kind, "none", "runtime"]
         assert outcome.kinds == (gang - neither) | (keys - (neither - gang)), cell
 
 
+@functools.cache
 def pairs() -> list[Cell]:
     """Cells in which each option of a dimension meets each of every other."""
     sizes = len(PROFILES), len(KINDS), len(GANGS), len(SECRETS)
@@ -198,6 +215,7 @@ def test_kubernetes_schema_refuses_a_field_that_a_version_lacks(means: Means) ->
 # The page ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("found", [ALL], indirect=True)
 def test_the_page_is_what_the_compiler_does(
     found: Any, means: Means, request: pytest.FixtureRequest
 ) -> None:
