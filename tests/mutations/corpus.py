@@ -3,6 +3,7 @@
 Apart from the mutations because what is mutated should grow with every example that is added.
 """
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,9 @@ def documents(path: Path) -> Documents:
     return [one for one in yaml.safe_load_all(path.read_text("utf-8")) if one]
 
 
-def inputs() -> list[Documents]:
-    """All inputs, some more than once: the generator takes any of them.
+@functools.cache
+def inputs() -> tuple[Documents, ...]:
+    """All inputs, some more than once: the generator takes any of them, and changes copies.
 
     Training jobs come first, as in the folders that people have: each example folder twice, the
     rich job twenty times, as it has most of the fields, each other object once.
@@ -32,4 +34,4 @@ def inputs() -> list[Documents]:
         for folder in folders
     ]
     jobs = [documents(_DATA / "job.yaml")] * 20
-    return [*examples, *examples, *jobs, *([one] for one in documents(OBJECTS))]
+    return (*examples, *examples, *jobs, *([one] for one in documents(OBJECTS)))
