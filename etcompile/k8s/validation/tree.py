@@ -77,7 +77,7 @@ def _made(path: str, known: dict[str, list[Tree]]) -> Iterator[Tree]:
             yield place.fields.setdefault(name, Tree())
 
 
-def problems(table: Tree, subject: Subject) -> Iterator[Problem]:
+def problems(table: Tree, subject: Subject) -> list[Problem]:
     """What the API server would refuse in a value.
 
     What has the wrong type is passed over: the schema says so.
@@ -86,27 +86,32 @@ def problems(table: Tree, subject: Subject) -> Iterator[Problem]:
         table: The rules.
         subject: The value, and what is known about it.
 
-    Yields:
+    Returns:
         A problem for each place where a rule is broken.
     """
-    return _walk(table, subject.value, (), subject)
+    found: list[Problem] = []
+    _walk(table, subject.value, (), subject, found)
+    return found
 
 
-def _walk(place: Tree, value: Any, at: Path, subject: Subject) -> Iterator[Problem]:
+def _walk(place: Tree, value: Any, at: Path, subject: Subject, found: list[Problem]) -> None:
     for rule in place.rules:
         if isinstance(value, rule.on) and rule.applies(subject) and _is_of(value, rule):
             try:
-                yield from [*_broken(rule, value, at, subject)]
+                if broken := rule.check(value, subject):
+                    if isinstance(broken, bool):
+                        broken = (Broken(at_key=rule.at_key),)
+                    found += [*_problems_of(rule, broken, value, at)]
             except (AttributeError, TypeError):
                 # Something below has another type than the rule reads, which the schema has said.
                 continue
     if isinstance(value, dict):
         for name, below in place.fields.items():
             if (inner := value.get(name)) is not None:
-                yield from _walk(below, inner, (*at, name), subject)
+                _walk(below, inner, (*at, name), subject, found)
     elif isinstance(value, list) and place.items is not None:
         for index, item in enumerate(value):
-            yield from _walk(place.items, item, (*at, index), subject)
+            _walk(place.items, item, (*at, index), subject, found)
 
 
 def _is_of(value: Any, rule: Rule) -> bool:
@@ -114,11 +119,8 @@ def _is_of(value: Any, rule: Rule) -> bool:
     return not isinstance(value, bool) or rule.on is bool
 
 
-def _broken(rule: Rule, value: Any, at: Path, subject: Subject) -> Iterator[Problem]:
-    found = rule.check(value, subject)
-    if not found:
-        return
-    for broken in (Broken(at_key=rule.at_key),) if found is True else found:
+def _problems_of(rule: Rule, found: Iterable[Broken], value: Any, at: Path) -> Iterator[Problem]:
+    for broken in found:
         facts = {"value": _shown(_at(value, broken.path)), **broken.facts}
         yield Problem(
             path=(*at, *broken.path),
