@@ -86,6 +86,8 @@ _VOCABULARY = frozenset(
 )
 """What stands in front of the tokens that are words to a language model."""
 
+_FORM_OF_SIGN = tuple((sign, number) for number, form in enumerate(_FORMS) for sign in form[1])
+"""Each sign with the number of the form that has it."""
 _RARE = tuple(sign for _, signs, _ in _FORMS for sign in signs if len(sign) > 2)
 """Signs of a form that few texts hold by chance."""
 _LONGEST = 64 * 1024
@@ -138,9 +140,10 @@ def credential_spans(text: str) -> list[Span]:
 
 
 def _by_form(text: str) -> Iterator[tuple[str, Span]]:
-    for number, (what, signs, _) in enumerate(_FORMS):
-        if not any(sign in text for sign in signs):
-            continue
+    # Plain loops here, as all words of all diagnostics come by: an `any(...)` takes three times
+    # as long.
+    for number in sorted({number for sign, number in _FORM_OF_SIGN if sign in text}):
+        what = _FORMS[number][0]
         for found in _form(number).finditer(text):
             group = "value" if "value" in found.re.groupindex else 0
             yield what, found.span(group)

@@ -62,7 +62,10 @@ def holds_key(text: str, depth: int = _DEEPEST) -> bool:
 
 def is_suspicious(text: bytes) -> bool:
     """Whether it is worth looking closer; False for nearly all there is."""
-    return any(sign in text for sign in _SIGNS)
+    for sign in _SIGNS:  # noqa: SIM110 - `any` takes three times as long, and nearly all is short
+        if sign in text:
+            return True
+    return False
 
 
 def _decoded(text: str) -> Iterator[str]:
