@@ -19,6 +19,7 @@ from etcompile.options import Options
 
 if TYPE_CHECKING:
     from etcompile.diagnostics.suppression import IgnoreComment
+    from etcompile.stages.repairs import Check
 
 
 def _nowhere(_: str) -> Location | None:
@@ -74,9 +75,14 @@ def environment(options: Options) -> Environment:
         )
         # A setting that cannot be counts as if it were not there, and as if it were another.
         return structs.replace(made, repairs=_other_versions(made)) if _fails(made) else made
-    from etcompile.stages.repairs import WAYS, common  # noqa: PLC0415 - only what is faulty needs it
+    # Only what is faulty needs it.
+    from etcompile.stages.repairs import WAYS, common, remembered  # noqa: PLC0415
 
-    repairs = [_repaired(loaded.documents, found, options, way) for way in range(WAYS)]
+    checks = [
+        remembered(partial(_findings, document), document.data, problems)
+        for document, problems in zip(loaded.documents, found, strict=True)
+    ]
+    repairs = [_repaired(loaded.documents, found, checks, options, way) for way in range(WAYS)]
     told = common([repair.diagnostics for repair in repairs if repair])
     return Environment(
         options.settings,
@@ -113,14 +119,18 @@ def _findings(document: Document, value: Any) -> list[Finding]:
 
 
 def _repaired(
-    documents: Sequence[Document], found: Sequence[Sequence[Finding]], options: Options, way: int
+    documents: Sequence[Document],
+    found: Sequence[Sequence[Finding]],
+    checks: "Sequence[Check]",
+    options: Options,
+    way: int,
 ) -> Environment | None:
     """What overlays come to without their faults; None if one has too many of them."""
     from etcompile.stages.repairs import repaired  # noqa: PLC0415 - only what is faulty needs it
 
     whole = []
-    for document, problems in zip(documents, found, strict=True):
-        repair = repaired(document, problems, partial(_findings, document), way)
+    for document, problems, check in zip(documents, found, checks, strict=True):
+        repair = repaired(document, problems, check, way)
         if repair is None:
             return None
         whole.append(repair)

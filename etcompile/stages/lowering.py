@@ -3,8 +3,8 @@
 Apart from building because here every document stands alone: no job meets its intents yet.
 """
 
-import marshal
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, Literal
 
 from msgspec import Struct, structs
@@ -184,25 +184,13 @@ def _repaired(
     document: Document, found: list[Finding], kind: Kind, version: str
 ) -> tuple[_Lowered, ...]:
     """What the document would be without its faults; nothing if they are too many."""
-    # Ways of repairing come by the same values again and again.
-    known: dict[bytes, Sequence[Finding]] = {_key(document.data): found}
+    # Only what is faulty needs it.
+    from etcompile.stages.repairs import WAYS, key, remembered, repaired  # noqa: PLC0415
 
-    def check(value: Any) -> Sequence[Finding]:
-        key = _key(value)
-        if key not in known:
-            known[key] = _value_findings(kind, version, value)
-        return known[key]
-
-    from etcompile.stages.repairs import WAYS, repaired  # noqa: PLC0415 - only what is faulty needs it
-
+    check = remembered(partial(_value_findings, kind, version), document.data, found)
     ways = (repaired(document, found, check, way) for way in range(WAYS))
-    different = {_key(repair.data): repair for repair in ways if repair is not None}
+    different = {key(repair.data): repair for repair in ways if repair is not None}
     return tuple(_read(repair, kind) for repair in different.values())
-
-
-def _key(value: Any) -> bytes:
-    """Bytes that two JSON values share if they are the same."""
-    return marshal.dumps(value, 2)
 
 
 def _value_findings(kind: Kind, version: str, value: Any) -> list[Finding]:

@@ -6,6 +6,7 @@ would do. What a later stage then says of every one of these documents does not 
 faulty parts, so it is a problem of its own. Nothing is ever built from them.
 """
 
+import marshal
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -65,6 +66,30 @@ def repaired(
             value = changed
         wrong = [finding for finding in check(value.value) if finding.is_error]
     return None
+
+
+def remembered(check: Check, value: Any, found: Sequence[Finding]) -> Check:
+    """A check that looks at a value once: ways of repairing come by the same ones again and again.
+
+    Args:
+        check: The check.
+        value: The document's own value.
+        found: What the check says of that.
+    """
+    known = {key(value): found}
+
+    def check_once(value: Any) -> Sequence[Finding]:
+        bytes_of = key(value)
+        if bytes_of not in known:
+            known[bytes_of] = check(value)
+        return known[bytes_of]
+
+    return check_once
+
+
+def key(value: Any) -> bytes:
+    """Bytes that two JSON values share if they are the same."""
+    return marshal.dumps(value, 2)
 
 
 def respelt(document: Document, found: Iterable[Finding]) -> Document | None:
