@@ -5,14 +5,7 @@ volume or a label comes to it as data. Objects are plain JSON values.
 """
 
 from etcompile.backend import gang
-from etcompile.backend.config import (
-    UNTIL_DONE,
-    config_map,
-    host_line,
-    host_names,
-    is_resident,
-    wrapper,
-)
+from etcompile.backend.config import config_map, ends_with_run, host_line, host_names
 from etcompile.backend.gates import deciding, waits
 from etcompile.backend.gitops import Situation, annotated
 from etcompile.backend.identity import own_labels, run_id, spec_hash
@@ -21,18 +14,17 @@ from etcompile.backend.secrets import generated
 from etcompile.backend.texts import TemplateError, Texts
 
 __all__ = [
-    "UNTIL_DONE",
     "Situation",
     "TemplateError",
     "Texts",
     "annotated",
     "config_map",
     "deciding",
+    "ends_with_run",
     "gang",
     "generated",
     "host_line",
     "host_names",
-    "is_resident",
     "lower",
     "lower_pods",
     "namespace_reason",
@@ -40,5 +32,4 @@ __all__ = [
     "run_id",
     "spec_hash",
     "waits",
-    "wrapper",
 ]

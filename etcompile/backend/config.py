@@ -11,13 +11,24 @@ from etcompile.backend.gates import enough
 from etcompile.backend.identity import job_labels, metadata
 from etcompile.backend.services import domain
 from etcompile.backend.texts import Texts
-from etcompile.model import DOMAIN, HostList, Job, Role, Settings, SshCredentials
-from etcompile.model.protocol import DONE_FILE, SPEC_HASH_FILE, SSH_PATH, STORED_JOB
+from etcompile.model import DOMAIN, HostList, InPlace, Job, Role, Settings, SshCredentials
+from etcompile.model.protocol import (
+    COMMAND_FILE,
+    DONE_FILE,
+    EPOCH_FILE,
+    NOTICE_FILE,
+    RUN_STATE_PATH,
+    SCRIPTS_PATH,
+    SPEC_HASH_FILE,
+    SSH_PATH,
+    STORED_JOB,
+)
 
 GATE = "wait-for-workers.sh"
 RUN_ONCE = "run-once.sh"
 WORKER = "worker.sh"
 UNTIL_DONE = "until-done.sh"
+SUPERVISE = "supervise.sh"
 SSH_KEYS = "ssh-keys.sh"
 
 _GATE_POLL = 1
@@ -101,13 +112,34 @@ def is_resident(role: Role) -> bool:
     return not (role.additions.resident.keeps_args and main.get("args"))
 
 
-def wrapper(role: Role) -> str | None:
+def ends_with_run(role: Role) -> bool:
+    """Whether the role's main container ends by itself when the run is done."""
+    serves = role.recovery.serves and bool(role.template.main_container.get("command"))
+    return is_resident(role) or serves
+
+
+def wrapper(job: Job, role: Role) -> str | None:
     """The script that the main container's own command is run by; None if it runs alone."""
     if not role.template.main_container.get("command"):
         return None
+    if job.run.in_place and role.name in job.run.in_place.roles:
+        return SUPERVISE
     if role.recovery.serves:
         return UNTIL_DONE
     return RUN_ONCE if role.additions.run_once else None
+
+
+def wrapped(job: Job, role: Role) -> list[str]:
+    """What stands before the main container's own command; nothing if that runs alone."""
+    script = wrapper(job, role)
+    if script is None:
+        return []
+    words = ["sh", f"{SCRIPTS_PATH}/{script}"]
+    if script != SUPERVISE:
+        return words
+    serves = ["--serves"] if role.recovery.serves else []
+    permanent = [f"--permanent={role.recovery.permanent}"] if role.recovery.permanent else []
+    return [*words, *serves, *permanent, "--"]
 
 
 def _pod_stems(job: Job) -> list[tuple[str, str]]:
@@ -122,9 +154,11 @@ def _scripts(job: Job, settings: Settings) -> Iterator[tuple[str, dict[str, obje
     for role in job.roles:
         if is_resident(role):
             yield WORKER, {**marker, **_sshd(role, ssh), "poll_seconds": _STATUS_POLL}
-        elif wrapper(role) == UNTIL_DONE:
+        elif wrapper(job, role) == SUPERVISE and job.run.in_place:
+            yield SUPERVISE, {**marker, **_supervision(job.run.in_place)}
+        elif wrapper(job, role) == UNTIL_DONE:
             yield UNTIL_DONE, {**marker, "poll_seconds": _STATUS_POLL}
-        elif wrapper(role):
+        elif wrapper(job, role):
             yield RUN_ONCE, marker
         if gate := role.additions.gate:
             live, hosts = enough(job, role, settings) or (None, None)
@@ -144,6 +178,18 @@ def _scripts(job: Job, settings: Settings) -> Iterator[tuple[str, dict[str, obje
             )
     if ssh and ssh.copied:
         yield SSH_KEYS, _key_copy(ssh)
+
+
+def _supervision(in_place: InPlace) -> dict[str, object]:
+    """The variables of the script that runs a command again."""
+    return {
+        "run_dir": RUN_STATE_PATH,
+        "command_file": COMMAND_FILE,
+        "notice_file": NOTICE_FILE,
+        "status_epoch": EPOCH_FILE,
+        "hold_seconds": in_place.hold,
+        "stop_seconds": in_place.stop,
+    }
 
 
 def _key_copy(ssh: SshCredentials) -> dict[str, object]:

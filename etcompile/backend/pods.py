@@ -41,9 +41,17 @@ from etcompile.model import (
     Volume,
 )
 from etcompile.model.protocol import (
+    COMMAND_FILE,
+    EPOCH,
     HOSTS,
     HOSTS_PATH,
+    NOTICE,
+    NOTICE_FILE,
     OWN_LABELS,
+    POD_ANNOTATIONS,
+    RUN_STATE,
+    RUN_STATE_PATH,
+    RUNNING_FILE,
     SCRIPTS,
     SCRIPTS_PATH,
     SPEC_HASH,
@@ -61,7 +69,6 @@ _SMALL = {"cpu": "100m", "memory": "64Mi"}
 _PROBES = {"cpu": "1", "memory": "512Mi"}
 """Limits of a gate, which probes many hosts at once: in 64Mi a few kubectl or Python starve."""
 
-
 _REPLACES_PODS_BY_POLICY = 29
 """The minor version since which Jobs have `podReplacementPolicy` without a feature gate."""
 
@@ -69,7 +76,9 @@ _REPLACES_PODS_BY_POLICY = 29
 def objects(job: Job, role: Role, settings: Settings) -> list[dict[str, Any]]:
     """The role's Pods, one for each member, or the Jobs that make them."""
     spec = _spec(job, role, settings)
-    annotations = {**role.template.annotations, SPEC_HASH: spec_hash(job)}
+    given_annotations = role.template.annotations.items()
+    annotations = {key: text for key, text in given_annotations if key not in POD_ANNOTATIONS}
+    annotations[SPEC_HASH] = spec_hash(job)
     own = identity_labels(job, role)
     # What its author wrote stays, unless it is an identity: the operators overwrite those, too.
     written = {k: v for k, v in role.template.labels.items() if k not in OWN_LABELS}
@@ -119,7 +128,7 @@ def _batch_job(
 def _spec(job: Job, role: Role, settings: Settings) -> dict[str, Any]:
     ssh = job.credentials
     spec = dict(role.template.spec)
-    main = _main(role, ssh)
+    main = _main(job, role)
     spec["restartPolicy"] = role.recovery.pod_restart
     if role.recovery.deadline is not None:
         # A Pod cannot have none at all, as a job can that is to end at once.
@@ -163,15 +172,18 @@ def _shared_name(job: Job, spec: Mapping[str, Any], settings: Settings) -> dict[
 # The main container ---------------------------------------------------------------------------
 
 
-def _main(role: Role, ssh: SshCredentials | None) -> dict[str, Any]:
-    main = dict(role.template.main_container)
+def _main(job: Job, role: Role) -> dict[str, Any]:
+    main, ssh = dict(role.template.main_container), job.credentials
     mounts = [_mount(mount) for mount in role.additions.mounts]
     if ssh:
         mounts.insert(0 if ssh.volume else len(mounts), _ssh_mount(role, ssh))
     if role.additions.main_ports:
         ours = [port_entry(port, "containerPort") for port in role.additions.main_ports]
         main["ports"] = [*main.get("ports", ()), *ours]
-    mounts += [_read_only(mount) for mount in _protocol_mounts(role)]
+    mounts += [_read_only(mount) for mount in _protocol_mounts(job, role)]
+    supervised = config.wrapper(job, role) == config.SUPERVISE
+    if supervised:
+        mounts.append(_mount(Mount(RUN_STATE, RUN_STATE_PATH)))
     if mounts:
         main["volumeMounts"] = [*main.get("volumeMounts", ()), *mounts]
     if config.is_resident(role):
@@ -181,9 +193,22 @@ def _main(role: Role, ssh: SshCredentials | None) -> dict[str, Any]:
             # Running is not ready: sshd may not listen yet (reference defect 31).
             probe = {"tcpSocket": {"port": ssh.port}, "periodSeconds": 2}
             main.setdefault("readinessProbe", probe)
-    elif script := config.wrapper(role):
-        main["command"] = ["sh", f"{SCRIPTS_PATH}/{script}", *main["command"]]
+    elif before := config.wrapped(job, role):
+        main["command"] = [*before, *main["command"]]
+    if supervised:
+        main["readinessProbe"] = _running_probe()
     return main
+
+
+def _running_probe() -> dict[str, Any]:
+    """A container that is ready while its command runs, which the watcher sees as readiness."""
+    return {
+        "exec": {"command": ["sh", "-c", f"[ -e {RUNNING_FILE} ]"]},
+        "periodSeconds": 1,
+        # One that hangs says nothing for long, rather than that the command has stopped.
+        "timeoutSeconds": 600,
+        "failureThreshold": 1,
+    }
 
 
 class _Stamp:
@@ -288,12 +313,12 @@ def _env(
     return merged_variables(given, ours)
 
 
-def _protocol_mounts(role: Role) -> list[Mount]:
+def _protocol_mounts(job: Job, role: Role) -> list[Mount]:
     """The volumes of the run-time protocol that the main container reads."""
     if config.is_resident(role):
         return [Mount(SCRIPTS, SCRIPTS_PATH), Mount(STATUS, STATUS_PATH)]
     hosts = [Mount(HOSTS, HOSTS_PATH)] if role.additions.reads_hosts else []
-    if hosts or config.wrapper(role):
+    if hosts or config.wrapper(job, role):
         return [Mount(SCRIPTS, SCRIPTS_PATH), *hosts, Mount(STATUS, STATUS_PATH)]
     return []
 
@@ -371,13 +396,15 @@ def _volumes(job: Job, role: Role) -> list[dict[str, Any]]:
             volumes.append({"name": _HOME, "emptyDir": {}})
     if scripts := _role_scripts(job, role):
         volumes.append(_scripts_volume(job, scripts))
-    mounted = {mount.volume for mount in _protocol_mounts(role)} | (
+    mounted = {mount.volume for mount in _protocol_mounts(job, role)} | (
         {STATUS} if role.additions.gate else set()
     )
     for name, config_map in ((HOSTS, hosts_name(job)), (STATUS, status_name(job))):
         if name in mounted:
             source = {"name": config_map, "optional": True}
             volumes.append({"name": name, "configMap": source})
+    if config.SUPERVISE in scripts:
+        volumes.append({"name": RUN_STATE, "emptyDir": {}})
     return volumes
 
 
@@ -391,7 +418,7 @@ def _volume(job: Job, volume: Volume) -> dict[str, Any]:
 
 
 def _role_scripts(job: Job, role: Role) -> list[str]:
-    wrapper = config.wrapper(role)
+    wrapper = config.wrapper(job, role)
     return [
         *([config.WORKER] if config.is_resident(role) else []),
         *([wrapper] if wrapper and not config.is_resident(role) else []),
@@ -404,13 +431,19 @@ def _role_scripts(job: Job, role: Role) -> list[str]:
 
 def _scripts_volume(job: Job, scripts: Sequence[str]) -> dict[str, Any]:
     items = [{"key": script, "path": script} for script in scripts]
-    own = {
-        "path": SPEC_HASH_FILE.rpartition("/")[2],
-        "fieldRef": {"fieldPath": f"metadata.annotations['{SPEC_HASH}']"},
-    }
+    told = {SPEC_HASH_FILE: SPEC_HASH}
+    if config.SUPERVISE in scripts:
+        told |= {COMMAND_FILE: EPOCH, NOTICE_FILE: NOTICE}
+    own = [
+        {
+            "path": file.rpartition("/")[2],
+            "fieldRef": {"fieldPath": f"metadata.annotations['{annotation}']"},
+        }
+        for file, annotation in told.items()
+    ]
     sources = [
         {"configMap": {"name": job.config_name, "items": items}},
-        {"downwardAPI": {"items": [own]}},
+        {"downwardAPI": {"items": own}},
     ]
     return {"name": SCRIPTS, "projected": {"sources": sources}}
 
@@ -436,7 +469,8 @@ def _ssh_volume(role: Role, ssh: SshCredentials) -> str:
     """The Secret's name, as upstream, unless the volume cannot have it (reference defect 17)."""
     if ssh.volume:
         return ssh.volume
-    own = {SCRIPTS, HOSTS, STATUS, _HOME, *(volume.name for volume in role.additions.volumes)}
+    own = {SCRIPTS, HOSTS, STATUS, RUN_STATE, _HOME}
+    own |= {volume.name for volume in role.additions.volumes}
     taken = own | {volume["name"] for volume in role.template.spec.get("volumes", ())}
     return SSH if "." in ssh.secret or len(ssh.secret) > 63 or ssh.secret in taken else ssh.secret
 

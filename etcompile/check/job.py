@@ -21,6 +21,7 @@ _OWN_VOLUMES = (
     protocol.SCRIPTS,
     protocol.HOSTS,
     protocol.STATUS,
+    protocol.RUN_STATE,
     protocol.SSH,
     f"{protocol.SSH}-home",
 )
@@ -36,6 +37,7 @@ def check_spec(job: Job) -> list[Diagnostic]:
         *_unguarded(job),
         # Held against the workers it starts with: scaled in later, a launcher runs on.
         *_launch_problems(job),
+        *_in_place_problems(job),
     ]
 
 
@@ -75,6 +77,15 @@ def _launch_problems(job: Job) -> Iterable[Diagnostic]:
     from etcompile.check.launch import check_launch  # noqa: PLC0415 - few jobs need it
 
     return check_launch(job)
+
+
+def _in_place_problems(job: Job) -> Iterable[Diagnostic]:
+    """What keeps a job from restarting in place; nothing of one that does not."""
+    if job.run.in_place is None:
+        return ()
+    from etcompile.check.in_place import check_in_place  # noqa: PLC0415 - few jobs need it
+
+    return check_in_place(job, job.run.in_place)
 
 
 def _name(job: Job) -> Iterator[Diagnostic]:
@@ -145,6 +156,7 @@ def _unguarded(job: Job) -> Iterator[Diagnostic]:
         role
         for role in job.roles
         if (role.additions.run_once or role.recovery.serves)
+        and not (job.run.in_place and role.name in job.run.in_place.roles)  # which is an error
         and not role.template.main_container.get("command")
         and not (role.additions.resident and not role.template.main_container.get("args"))
         and not (role.additions.resident and not role.additions.resident.keeps_args)
@@ -225,10 +237,13 @@ def _overwritten(job: Job, role: Role) -> Iterator[Diagnostic]:
             yield diagnose(
                 codes.OVERWRITTEN, place, where="label", advice="use another label", **facts
             )
-    if protocol.SPEC_HASH in role.template.annotations:
-        place = origin.locate("metadata", "annotations", protocol.SPEC_HASH)
-        facts = {"name": protocol.SPEC_HASH, "reason": "it says which run a Pod belongs to"}
-        yield diagnose(codes.OVERWRITTEN, place, where="annotation", advice="remove it", **facts)
+    for name, reason in protocol.POD_ANNOTATIONS.items():
+        if name in role.template.annotations:
+            place = origin.locate("metadata", "annotations", name)
+            facts = {"name": name, "reason": reason}
+            yield diagnose(
+                codes.OVERWRITTEN, place, where="annotation", advice="remove it", **facts
+            )
     for field in ("hostname", "subdomain"):
         # Whichever way Services are asked for, such a job has one: its hosts are named by it.
         if field in role.template.spec and job.is_behind_one_service("per-replica"):

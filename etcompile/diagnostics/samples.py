@@ -451,6 +451,14 @@ SAMPLES: Mapping[str, Mapping[str, str | int]] = {
             " {name: SECRET, key: HF_TOKEN}}"
         ),
     },
+    "ET2137": {
+        "job": "bert",
+        "problem": (
+            "with hostPID: true its supervisor is not process 1 of launcher, and cannot end all"
+            " that its command started"
+        ),
+        "advice": "remove hostPID",
+    },
     "ET3001": {
         "intent": "ScaleOut more",
         "job": "mnits",

@@ -37,12 +37,23 @@ def unknown_annotations(source: Source, known: Collection[str]) -> Iterator[Diag
 
 def gate_timeout(source: Source) -> tuple[int, list[Diagnostic]]:
     """Seconds until a gate gives up, and what is wrong with the annotation that says so."""
-    text = source.data["metadata"].get("annotations", {}).get(GATE_TIMEOUT)
+    return seconds(source, GATE_TIMEOUT, DEFAULT_GATE_TIMEOUT)
+
+
+def seconds(source: Source, name: str, default: int) -> tuple[int, list[Diagnostic]]:
+    """The seconds that an annotation says, and what is wrong with it.
+
+    Args:
+        source: The document.
+        name: The annotation.
+        default: The seconds without it, and where it says none.
+    """
+    text = source.data["metadata"].get("annotations", {}).get(name)
     if text is None:
-        return DEFAULT_GATE_TIMEOUT, []
+        return default, []
     if _SECONDS.fullmatch(text):
         return int(text), []
-    place = source.locate(("metadata", "annotations", GATE_TIMEOUT))
+    place = source.locate(("metadata", "annotations", name))
     expected = "a number of seconds, at most 9 digits"
-    facts = {"name": GATE_TIMEOUT, "expected": expected, "found": text, "advice": ""}
-    return DEFAULT_GATE_TIMEOUT, [diagnose(codes.ANNOTATION_VALUE, place, **facts)]
+    facts = {"name": name, "expected": expected, "found": text, "advice": ""}
+    return default, [diagnose(codes.ANNOTATION_VALUE, place, **facts)]

@@ -17,6 +17,7 @@ from etcompile.frontends import (
     dlrover_roles,
     dlrover_servers,
     gang,
+    in_place,
 )
 from etcompile.frontends.annotations import unknown_annotations
 from etcompile.frontends.dlrover import MASTER, Spec
@@ -39,7 +40,8 @@ _POLICIES = ("restartCount", "restartPolicy", "restartTimeout", "criticalNodes",
 
 def lower(source: Source) -> Lowered:
     """The job of an ElasticJob that `schemas/ElasticJob.json` accepts."""
-    notes = [*unknown_annotations(source, (*dlrover.ANNOTATIONS, *gang.ANNOTATIONS))]
+    known = (*dlrover.ANNOTATIONS, *gang.ANNOTATIONS, *in_place.ANNOTATIONS)
+    notes = [*unknown_annotations(source, known), *_in_place(source)]
     mains, problems = _mains(source)
     notes += problems
     if mains is None:
@@ -52,6 +54,21 @@ def lower(source: Source) -> Lowered:
     asked = gang.by_annotation(source)
     job = structs.replace(_job(spec), gang=asked.gang)
     return Lowered(job, (*notes, *asked.diagnostics))
+
+
+def _in_place(source: Source) -> Iterator[Diagnostic]:
+    """What is wrong with a wish that DLRover fulfils in its own way (reference/dlrover.md 4)."""
+    asked = in_place.by_annotation(source)
+    yield from asked.diagnostics
+    if asked.in_place is None:
+        return
+    advice = f"remove {in_place.RESTART}"
+    if source.data["spec"].get("distributionStrategy") == dlrover.ALLREDUCE:
+        problem = "dlrover-run itself starts its processes again, in their container"
+        advice += ", and say how often with dlrover-run --max_restarts"
+    else:
+        problem = "a replica that failed is followed by another Pod, as DLRover's master does it"
+    yield in_place.impossible(source, problem, advice)
 
 
 def _mains(source: Source) -> tuple[dict[str, str] | None, list[Diagnostic]]:

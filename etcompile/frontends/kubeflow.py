@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct, field, structs
 
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
-from etcompile.frontends import gang
+from etcompile.frontends import gang, in_place
 from etcompile.frontends.annotations import unknown_annotations
 from etcompile.frontends.documents import clean_document
 from etcompile.frontends.kind import Kind, Lowered
@@ -50,7 +50,8 @@ MASTER = {ROLE_LABEL: "master"}
 
 _SIDECAR_ENV = "etcompile.dev/sidecar-env"
 _TOGETHER = "etcompile.dev/restart-together"
-_ANNOTATIONS = (_SIDECAR_ENV, _TOGETHER)
+_FLAGS = (_SIDECAR_ENV, _TOGETHER)
+_ANNOTATIONS = (*_FLAGS, *in_place.ANNOTATIONS)
 
 _LONGEST_DEADLINE = 2**31 - 1
 """Seconds, 68 years: none at all is as good."""
@@ -184,12 +185,15 @@ class Described(Struct, frozen=True):
         success: When the run has succeeded.
         changes: Fields of the job that are the kind's own.
         diagnostics: What it has to say.
+        each: Where it restarts in place, the roles whose replicas do so each by itself; None if
+            all restart together.
     """
 
     roles: tuple[Role, ...]
     success: Success
     changes: Mapping[str, Any] = field(default_factory=dict)
     diagnostics: tuple[Diagnostic, ...] = ()
+    each: tuple[str, ...] | None = None
 
 
 def kind(framework: Framework, describe: Callable[[Spec], Described]) -> Kind:
@@ -217,7 +221,7 @@ def _lowered(
 ) -> Lowered:
     known = (*_ANNOTATIONS, *gang.BEYOND_POLICY, *framework.flags, *framework.annotations)
     notes = [*unknown_annotations(source, known)]
-    notes += flag_errors(source, (*_ANNOTATIONS, *framework.flags))
+    notes += flag_errors(source, (*_FLAGS, *framework.flags))
     replicas, problems = _replicas(framework, source)
     notes += problems
     if replicas is None:
@@ -226,7 +230,12 @@ def _lowered(
     described = describe(spec)
     notes += [*described.diagnostics, *_idle(spec, described.success), *_policy_notes(source)]
     asked = gang.by_policy(source, framework.gangs)
-    return Lowered(_job(spec, described, asked.gang), (*notes, *asked.diagnostics))
+    restarts = in_place.by_annotation(source)
+    notes += [*asked.diagnostics, *restarts.diagnostics]
+    if restarts.in_place:
+        notes += _contradiction(spec, described)
+    job = in_place.restarted(_job(spec, described, asked.gang), restarts.in_place, described.each)
+    return Lowered(job, tuple(notes))
 
 
 # Replica types ----------------------------------------------------------------------------------
@@ -412,6 +421,20 @@ def flag_errors(source: Source, names: Sequence[str]) -> Iterator[Diagnostic]:
             place = source.locate(("metadata", "annotations", name))
             facts = {"name": name, "expected": '"true" or "false"', "found": given[name]}
             yield diagnose(codes.ANNOTATION_VALUE, place, **facts, advice="")
+
+
+def _contradiction(spec: Spec, described: Described) -> Iterator[Diagnostic]:
+    """An error for a job that says of its replicas the opposite of how they restart in place."""
+    given = spec.annotation(_TOGETHER)
+    if described.each is None and given == "false":
+        problem = f"all of its replicas do so together, and {_TOGETHER} says that they do not"
+    elif described.each is not None and given == "true":
+        who = "each replica" if len(described.each) == len(described.roles) else "only the launcher"
+        problem = f"{who} would do so by itself, and {_TOGETHER} says that all restart"
+    else:
+        return
+    advice = f"remove one of the two annotations, {_TOGETHER} or {in_place.RESTART}"
+    yield in_place.impossible(spec.source, problem, advice, _TOGETHER)
 
 
 # The job ----------------------------------------------------------------------------------------

@@ -86,6 +86,8 @@ def describe(spec: Spec) -> Described:
             "access": launcher_access(spec.name, launcher.template, execs=True, into="worker"),
         },
         diagnostics=(*problems, *_problems(spec, worker)),
+        # Workers only serve it.
+        each=("launcher",),
     )
 
 

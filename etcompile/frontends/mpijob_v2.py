@@ -86,6 +86,8 @@ def describe(spec: Spec) -> Described:
             "names_namespace": "its host names contain it",
         },
         diagnostics=(*problems, *_problems(spec), *disagreements),
+        # Workers only serve it.
+        each=("launcher",),
     )
 
 

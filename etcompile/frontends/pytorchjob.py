@@ -52,6 +52,8 @@ def describe(spec: Spec) -> Described:
         success=_success(spec),
         changes={"host_lists": (kubeflow.peers("master", key=_PEERS),)} if gated and master else {},
         diagnostics=(*problems, *_problems(spec)),
+        # A rendezvous of torchrun has its own rounds: who comes back joins the next.
+        each=None if _elastic(spec) is None else tuple(replica.role for replica in spec.replicas),
     )
 
 

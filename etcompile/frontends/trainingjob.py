@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import structs
 
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
-from etcompile.frontends import gang
+from etcompile.frontends import gang, in_place
 from etcompile.frontends.annotations import GATE_TIMEOUT, gate_timeout, unknown_annotations
 from etcompile.frontends.documents import clean_document
 from etcompile.frontends.kind import Kind, Lowered
@@ -66,6 +66,7 @@ _SSH_MOUNT_PATH = "etcompile.dev/ssh-mount-path"
 _ANNOTATIONS = (
     *(_SUSPEND, _SSH_SECRET, _SSH_MOUNT_PATH, SSH_PORT, GATE_TIMEOUT),
     *gang.ANNOTATIONS,
+    *in_place.ANNOTATIONS,
 )
 
 _MOST_SLOTS = 2**31 - 1
@@ -130,8 +131,12 @@ def lower(source: Source) -> Lowered:
         credentials, problems = _credentials(source, templates)
         diagnostics += problems
     asked = gang.by_annotation(source)
+    restarts = in_place.by_annotation(source)
+    diagnostics += [*asked.diagnostics, *restarts.diagnostics]
     job = structs.replace(_job(source, mode, templates, credentials), gang=asked.gang)
-    return Lowered(job, (*diagnostics, *asked.diagnostics, *_no_slots(job)))
+    # Elastic Horovod goes on without a worker, so only its launcher needs to run again.
+    job = in_place.restarted(job, restarts.in_place, ("launcher",))
+    return Lowered(job, (*diagnostics, *_no_slots(job)))
 
 
 def _job(

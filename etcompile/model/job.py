@@ -420,6 +420,16 @@ class Recovery(Struct, frozen=True):
     serves: bool = False
     relaunch: Relaunch | None = None
 
+    @property
+    def permanent(self) -> Literal["all", "exit-code"] | None:
+        """Which exit codes of a replica's command nothing restarts.
+
+        All of them (`Never`), or 1 to 127 (`ExitCode`); None if any is restarted.
+        """
+        permanent: Mapping[str, Literal["all", "exit-code"]]
+        permanent = {"Never": "all", "ExitCode": "exit-code"}
+        return permanent.get(self.restart)
+
 
 class Role(Struct, frozen=True):
     """Replicas that run the same template: launcher, worker, parameter server.
@@ -591,6 +601,26 @@ class Success(Struct, frozen=True):
     least: int | None = None
 
 
+class InPlace(Struct, frozen=True):
+    """How a job's commands run again in the containers that they ran in.
+
+    Args:
+        mode: All replicas of all roles restart as one (`together`), or each by itself (`each`).
+        roles: The roles whose commands do.
+        hold: Seconds for which a container is kept whose command has failed, until somebody says
+            that it is to run again.
+        stop: Seconds that a command has between the signals TERM and KILL when it is to run again.
+        checkpoint_signal: What a command is sent when the run is about to be disturbed, such as
+            `USR1`; None for nothing.
+    """
+
+    mode: Literal["together", "each"]
+    roles: tuple[str, ...]
+    hold: int = 60
+    stop: int = 10
+    checkpoint_signal: str | None = None
+
+
 class RunPolicy(Struct, frozen=True):
     """What is to happen around a run; carried for the watcher, none of it is decided here.
 
@@ -606,6 +636,7 @@ class RunPolicy(Struct, frozen=True):
         together: One failed replica restarts all, because its peers cannot go on without it.
         limits: What `backoff_limit` limits: restarts of the whole job, or `failures` of replicas.
         keeps: Roles whose Pods stay when others are removed at the end.
+        in_place: How its commands run again without new Pods; None if a restart makes new ones.
     """
 
     restart: str
@@ -619,6 +650,7 @@ class RunPolicy(Struct, frozen=True):
     together: bool = False
     limits: Literal["restarts", "failures"] = "restarts"
     keeps: tuple[str, ...] = ()
+    in_place: InPlace | None = None
 
 
 class SharedService(Struct, frozen=True):

@@ -15,21 +15,42 @@ HOSTS = "etcompile-hosts"
 """Volume of the live host lists; empty until the watcher writes them."""
 STATUS = "etcompile-status"
 """Volume of the run record; empty until the watcher writes it."""
+RUN_STATE = "etcompile-run"
+"""Volume of what the supervisor of a command that restarts in place writes down."""
 SSH = "etcompile-ssh"
 """Volume of the ssh keys, where their Secret's name cannot name a volume, and of copied ones."""
 
 SCRIPTS_PATH = "/etc/etcompile/scripts"
 HOSTS_PATH = "/etc/etcompile/hosts"
 STATUS_PATH = "/etc/etcompile/status"
+RUN_STATE_PATH = "/etc/etcompile/run"
 SSH_PATH = "/etc/etcompile/ssh"
 
 SPEC_HASH_FILE = f"{SCRIPTS_PATH}/spec-hash"
 """Holds the spec hash of the Pod that reads it."""
 DONE_FILE = f"{STATUS_PATH}/done"
 """Holds the spec hash of the run that is finished."""
+EPOCH_FILE = f"{STATUS_PATH}/epoch"
+"""Holds the spec hash of the run that a watcher looks after, and its epoch."""
+COMMAND_FILE = f"{SCRIPTS_PATH}/command"
+"""Holds the Pod's own annotation `EPOCH`; empty without one."""
+NOTICE_FILE = f"{SCRIPTS_PATH}/notice"
+"""Holds the Pod's own annotation `NOTICE`; empty without one."""
+RUNNING_FILE = f"{RUN_STATE_PATH}/running"
+"""Is there while a process of a supervised command runs."""
 
 SPEC_HASH = "etcompile.dev/spec-hash"
 """Annotation of every Pod: which run it belongs to."""
+EPOCH = "etcompile.dev/epoch"
+"""Annotation that the watcher gives a Pod which restarts in place: which epoch it is to run."""
+NOTICE = "etcompile.dev/notice"
+"""Annotation that the watcher gives such a Pod: what its command is to be told by a signal."""
+POD_ANNOTATIONS: Mapping[str, str] = {
+    SPEC_HASH: "it says which run a Pod belongs to",
+    EPOCH: "by it the watcher restarts a Pod's command",
+    NOTICE: "by it the watcher tells a Pod's command of a disturbance",
+}
+"""The annotations of Pods that are ours, which no template may have, and why."""
 
 KEY_PAIR = "etcompile.dev/key-pair"
 """Annotation of a Secret with an ssh key pair that etcompile makes: which of its keys are what."""

@@ -12,7 +12,13 @@ from msgspec import Struct, field, structs
 from etcompile.diagnostics import Diagnostic, Location, ValuePath, codes, diagnose
 from etcompile.k8s.fieldpath import dotted
 from etcompile.k8s.objects import Object, without_nulls
-from etcompile.model.protocol import ROLE_LABEL, SCRIPTS_PATH, SPEC_HASH, STORED_JOB
+from etcompile.model.protocol import (
+    POD_ANNOTATIONS,
+    ROLE_LABEL,
+    RUN_STATE,
+    SCRIPTS_PATH,
+    STORED_JOB,
+)
 from etcompile.overlays.alike import Alike, GapRead, filled, filling, grouped
 from etcompile.overlays.document_patches import failed, patched
 from etcompile.overlays.errors import PatchError
@@ -236,7 +242,7 @@ _FIXED: Mapping[str, tuple[tuple[ValuePath, str], ...]] = {
         (("spec", "hostname"), "host lists name it"),
         (("spec", "subdomain"), "host lists name it"),
         (("spec", "restartPolicy"), "a failed Pod is replaced, not restarted in place"),
-        (("metadata", "annotations", SPEC_HASH), "it says which run the Pod belongs to"),
+        *((("metadata", "annotations", name), why) for name, why in POD_ANNOTATIONS.items()),
     ),
     "RoleBinding": (
         (("roleRef",), "the API server refuses to change it"),
@@ -282,12 +288,18 @@ def _fixed(
 
 
 def _fixed_in_pod(pod: Object) -> Iterator[tuple[ValuePath, str]]:
-    """The commands that run scripts of ours: the gate, the run-once guard, the resident worker."""
+    """The commands that run scripts of ours, such as the gate's, and what a supervisor needs."""
     for group in ("containers", "initContainers"):
         for container in pod["spec"].get(group, ()):
             if any(str(word).startswith(SCRIPTS_PATH) for word in container.get("command", ())):
                 reason = "it is wrapped in a script of the job"
                 yield ("spec", group, container["name"], "command"), reason
+    for container in pod["spec"]["containers"]:
+        if any(mount["name"] == RUN_STATE for mount in container.get("volumeMounts", ())):
+            reason = "it says whether the command runs that the job restarts in place"
+            yield ("spec", "containers", container["name"], "readinessProbe"), reason
+            for field in ("shareProcessNamespace", "hostPID"):
+                yield ("spec", field), "who restarts a command in place must be process 1"
 
 
 def _step(value: Any, step: str | int) -> str | int:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct, field
 
-from etcompile.backend.config import UNTIL_DONE, is_resident, wrapper
+from etcompile.backend.config import ends_with_run
 from etcompile.backend.gates import waits
 from etcompile.k8s.objects import Object
 from etcompile.model import Job
@@ -62,7 +62,7 @@ class Situation(Struct, frozen=True):
             resident=frozenset(
                 role.pod_name(member)
                 for role in job.roles
-                if is_resident(role) or wrapper(role) == UNTIL_DONE
+                if ends_with_run(role)
                 for member in role.members
             ),
             waits={

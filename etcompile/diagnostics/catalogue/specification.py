@@ -808,4 +808,17 @@ RULES = (
         " replica, which no repository and no API server can keep.",
         'replicas: 100000\ntemplate: {spec: {containers: [{args: ["...100 KiB..."]}]}}',
     ),
+    Rule(
+        codes.NOT_IN_PLACE,
+        "not-in-place",
+        _ERROR,
+        "job '{job}' cannot restart in place: {problem}",
+        "{advice}",
+        "With the annotation etcompile.dev/restart: in-place a supervisor runs the command of a"
+        " container, and runs it again there. It needs a command to put itself before, the"
+        " container's readiness to tell whether the command runs, and to be process 1, so that it"
+        " can end all that the command started. Who restarts, and after which exit codes, the kind"
+        " and its restartPolicy say; where these rule it out, nothing would ever restart in place.",
+        "annotations: {etcompile.dev/restart: in-place}   # and: shareProcessNamespace: true",
+    ),
 )

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct, structs
 
-from etcompile.backend import UNTIL_DONE, is_resident, wrapper
+from etcompile.backend import ends_with_run
 from etcompile.model import Job, Relaunch, Role
 from etcompile.model.completion import Completion, Decider, Outcome, completion
 from etcompile.model.run_record import RunRecord
@@ -331,7 +331,7 @@ def _ends_itself(role: Role) -> bool:
     A deadline that Git declares would be set back, and Kubernetes refuses to prolong one.
     """
     declared = role.recovery.deadline is not None or "activeDeadlineSeconds" in role.template.spec
-    return declared or bool(role.batch) or is_resident(role) or wrapper(role) == UNTIL_DONE
+    return declared or bool(role.batch) or ends_with_run(role)
 
 
 _NO_EFFECT = (

@@ -1,0 +1,123 @@
+"""What a document's annotations say of restarts in place, for every kind.
+
+Apart from the kinds, because all of them read the same annotations. What differs is which roles
+restart and whether they do so together, which a kind says itself. What a Pod template may not have
+then is checked where the whole job is known (`etcompile.check.in_place`).
+"""
+
+from collections.abc import Iterator, Mapping
+
+from msgspec import Struct, structs
+
+from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
+from etcompile.frontends.annotations import PREFIX, seconds
+from etcompile.model import InPlace, Job
+
+RESTART = f"{PREFIX}restart"
+_HOLD = f"{PREFIX}hold-timeout"
+_STOP = f"{PREFIX}stop-timeout"
+_SIGNAL = f"{PREFIX}checkpoint-signal"
+_SETTINGS = (_HOLD, _STOP, _SIGNAL)
+ANNOTATIONS = (RESTART, *_SETTINGS)
+"""The annotations that every kind of job reads."""
+
+_IN_PLACE = "in-place"
+_SIGNALS = ("USR1", "USR2", "HUP", "ALRM", "WINCH")
+"""What a program may be sent without being told to end: not TERM, INT and QUIT."""
+_DEFAULT = InPlace("together", ())
+
+
+class Asked(Struct, frozen=True):
+    """What a document asks for, and what is wrong with how it does.
+
+    Args:
+        in_place: How it restarts in place, of no roles yet; None if it does not.
+        diagnostics: What is to be said about its annotations.
+    """
+
+    in_place: InPlace | None
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+def by_annotation(source: Source) -> Asked:
+    """What the annotations of a document ask.
+
+    Args:
+        source: The document.
+    """
+    given = _annotations(source)
+    hold, problems = seconds(source, _HOLD, _DEFAULT.hold)
+    stop, others = seconds(source, _STOP, _DEFAULT.stop)
+    problems += [*others, *_choice_problems(source)]
+    if RESTART not in given:
+        return Asked(None, (*problems, *_idle(source)))
+    if given[RESTART] != _IN_PLACE:
+        return Asked(None, tuple(problems))
+    asked = structs.replace(_DEFAULT, hold=hold, stop=stop, checkpoint_signal=given.get(_SIGNAL))
+    return Asked(asked, tuple(problems))
+
+
+def restarted(job: Job, asked: InPlace | None, each: tuple[str, ...] | None = None) -> Job:
+    """The job as it restarts in place, if it does.
+
+    What its containers run is another command then, so it is another run.
+
+    Args:
+        job: The job.
+        asked: What its document asks.
+        each: The roles whose replicas restart each by itself; None if all restart together.
+    """
+    if asked is None:
+        return job
+    mode = "together" if each is None else "each"
+    roles = tuple(role for role in job.roles if each is None or role.name in each)
+    in_place = structs.replace(asked, mode=mode, roles=tuple(role.name for role in roles))
+    run = structs.replace(job.run, in_place=in_place, together=mode == "together")
+    commands = {role.name: role.recovery.permanent or "none" for role in roles}
+    return structs.replace(job, run=run, identity={**job.identity, "inPlace": commands})
+
+
+def impossible(source: Source, problem: str, advice: str, name: str = RESTART) -> Diagnostic:
+    """An error for a document that asks for restarts in place which there cannot be.
+
+    Args:
+        source: The document.
+        problem: Why not, as the end of a sentence.
+        advice: What to do.
+        name: The annotation that is to be changed.
+    """
+    place = source.locate(("metadata", "annotations", name), key=True)
+    facts = {"job": source.data["metadata"]["name"], "problem": problem, "advice": advice}
+    return diagnose(codes.NOT_IN_PLACE, place, **facts)
+
+
+def _choice_problems(source: Source) -> Iterator[Diagnostic]:
+    """An error for a value that is none of those there are."""
+    for name, values in ((RESTART, (_IN_PLACE,)), (_SIGNAL, _SIGNALS)):
+        found = _annotations(source).get(name)
+        if found is None or found in values:
+            continue
+        meant = found.upper().removeprefix("SIG")
+        advice = f"write {meant}" if name == _SIGNAL and meant in values else ""
+        expected = " or ".join(filter(None, (", ".join(values[:-1]), values[-1])))
+        facts = {"name": name, "expected": expected, "found": found, "advice": advice}
+        place = source.locate(("metadata", "annotations", name))
+        yield diagnose(codes.ANNOTATION_VALUE, place, **facts)
+
+
+def _idle(source: Source) -> Iterator[Diagnostic]:
+    """A warning for what says how a job restarts in place that does not."""
+    for name in _SETTINGS:
+        if name in _annotations(source):
+            place = source.locate(("metadata", "annotations", name), key=True)
+            facts = {
+                "where": f"annotation {name}",
+                "reason": "the job does not restart in place",
+                "advice": f"add {RESTART}: {_IN_PLACE}, or remove it",
+            }
+            yield diagnose(codes.NO_EFFECT, place, **facts)
+
+
+def _annotations(source: Source) -> Mapping[str, str]:
+    annotations: Mapping[str, str] = source.data["metadata"].get("annotations", {})
+    return annotations
