@@ -107,7 +107,8 @@ _COMPILE = (
         metavar="FILE",
         multiple=True,
         shell_complete=completing.overlays,
-        help="Apply an overlay: a file, or dev, prod or spot. May be repeated; the order counts.",
+        help="Apply an overlay: a file, or dev, prod, resilient or spot. May be repeated; the order"
+        " counts.",
     ),
     kubernetes_version_option(
         callback=_checked(_kubernetes_version), shell_complete=completing.versions

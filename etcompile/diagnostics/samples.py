@@ -711,7 +711,7 @@ SAMPLES: Mapping[str, Mapping[str, str | int]] = {
         "advice": "each TrainingJob here: bert",
     },
     "ET6002": {
-        "known": "dev, prod, spot",
+        "known": "dev, prod, resilient, spot",
         "near": "did you mean prod? Otherwise ",
     },
     "ET6003": {

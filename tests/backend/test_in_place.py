@@ -465,3 +465,9 @@ def test_an_overlay_does_not_change_it_in_compiled_pods(change) -> None:
     overlay = {"apiVersion": "etcompile.dev/v1alpha1", "kind": "Overlay", "patches": [patch]}
     job = in_place(kubeflow_job("JAXJob", {"Worker": 1}))
     assert errors(job, namespace="ml", overlays=(overlay,)) == ["ET6006"]
+
+
+def test_the_overlay_asks_for_it() -> None:
+    for example, job in EXAMPLES.items():
+        made = compiled(job, overlays=("resilient",)).objects
+        assert any(map(is_supervised, pod_templates(made))), example

@@ -74,7 +74,7 @@ def test_a_name_that_is_no_overlay_is_one_message(given: str) -> None:
     done = etcompile("render", EXAMPLE, "--overlay", given, cwd=ROOT / "docs")
     assert (done.returncode, done.stdout) == (2, "")
     assert "ET6002" in done.stderr
-    assert "dev, prod, spot" in done.stderr
+    assert "dev, prod, resilient, spot" in done.stderr
 
 
 def test_bytes_do_not_depend_on_hash_seed_or_working_directory(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ VARIANTS = {
     "images": Options(settings=Settings(init_image="busybox:1.36", kubectl_image=None)),
     "dev": Options(overlays=("dev",)),
     "prod": Options(overlays=("prod",)),
+    "resilient": Options(overlays=("resilient",)),
     "spot": Options(overlays=("spot",)),
 }
 

@@ -15,7 +15,7 @@ from etcompile.stages.stored import read_patches, read_stored
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("*/*/job.yaml"))
-SHIPPED = ("dev", "prod", "spot")
+SHIPPED = ("dev", "prod", "resilient", "spot")
 
 JOB = """\
 apiVersion: kai.alibabacloud.com/v1alpha1
@@ -635,7 +635,7 @@ def test_an_overlay_among_the_inputs_is_left_out(tmp_path: Path) -> None:
 def test_an_overlay_that_is_not_there_names_those_that_are() -> None:
     (problem,) = etcompile.compile(specs.training_job(), Options(overlays=("prd",))).diagnostics
     assert problem.code == "ET6002"
-    assert "dev, prod, spot" in (problem.hint or "")
+    assert "dev, prod, resilient, spot" in (problem.hint or "")
 
 
 def test_a_file_that_is_no_overlay_is_refused(tmp_path: Path) -> None:

@@ -49,7 +49,8 @@ PARAMETERS: tuple[Parameter, ...] = (
     Parameter(
         "overlay",
         "Overlays",
-        "Overlays, in order: files or folders seen from the source's path, or dev, prod, spot.",
+        "Overlays, in order: files or folders seen from the source's path, or dev, prod, resilient,"
+        " spot.",
         form="array",
         option="--overlay",
         names_files=True,
