@@ -10,7 +10,8 @@ import yaml
 import etcompile
 from etcompile import Options, Settings
 from etcompile.model import InPlace
-from etcompile.stages.stored import read_stored
+from etcompile.stages import run as stage
+from etcompile.stages.stored import read_patches, read_stored
 from fidelity.every_job import JOBS, changed, pod_templates
 from specs import by_name, compiled, errors, kubeflow_job, replicas, training_job, warnings
 
@@ -250,6 +251,26 @@ def test_the_watcher_reads_the_settings_with_their_defaults() -> None:
     assert model(in_place(job)).in_place == InPlace("together", ("worker",), 60, 10, None)
     told = {"hold_timeout": "90", "stop_timeout": "5", "checkpoint_signal": "USR1"}
     assert model(in_place(job, **told)).in_place == InPlace("together", ("worker",), 90, 5, "USR1")
+
+
+@pytest.mark.parametrize("overlays", [(), ("prod",)], ids=["plain", "overlaid"])
+@pytest.mark.parametrize("profile", ["argocd", "flux", None])
+@pytest.mark.parametrize("example", ["pytorchjob/in-place", "mpijob-v2beta1/in-place"])
+def test_a_pod_that_the_watcher_makes_again_is_the_one_that_git_has(
+    example: str, profile: Any, overlays: tuple[str, ...]
+) -> None:
+    settings = Settings(profiles=(profile,) if profile else ())
+    result = compiled(JOBS[example], settings=settings, overlays=overlays)
+    stored = yaml.safe_load(by_name(result)["ConfigMap", "in-place-config"]["data"]["job.yaml"])
+    job, read = read_stored(stored)
+    edits = read_patches(stored)
+    run = stage.Run(job, read)
+    around = stage.situation_of_some(run, job, edits)
+    for role in job.roles:
+        made = stage.pods(run, role.name, role.members, edits)
+        for value in stage.annotated(run, made, around):
+            key = value["kind"], value["metadata"]["name"]
+            assert value == by_name(result)[key]
 
 
 def test_a_job_that_restarts_in_place_is_another_run() -> None:
