@@ -9,6 +9,8 @@ import jsonschema
 import pytest
 import yaml
 
+from commandline import etcompile
+
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "trainingjob" / "elastic-mnist"
 JOB = (EXAMPLE / "job.yaml").read_text()
@@ -16,7 +18,7 @@ WARNED = JOB.replace("horovod:0.28.1", "horovod:latest")
 BROKEN = JOB.replace("replicas: 2", "replica: 2")
 
 
-def etcompile(*arguments: object, **how: object) -> subprocess.CompletedProcess[str]:
+def at_a_shell(*arguments: object, **how: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "etcompile", *map(str, arguments)]
     return subprocess.run(
         command, capture_output=True, text=True, check=False, timeout=60, encoding="utf-8", **how
@@ -58,13 +60,13 @@ def test_a_clean_check_has_no_annotations() -> None:
 
 
 def test_text_stays_on_standard_error() -> None:
-    done = etcompile("check", "-", input=BROKEN)
+    done = etcompile("check", "-", given=BROKEN)
     assert (done.returncode, done.stdout) == (2, "")
     assert "error[ET2001]" in done.stderr
 
 
 def test_render_keeps_standard_output_for_manifests() -> None:
-    done = etcompile("render", "--format", "json", "-", input=WARNED)
+    done = etcompile("render", "--format", "json", "-", given=WARNED)
     assert done.returncode == 0
     assert "Pod" in [value["kind"] for value in yaml.safe_load_all(done.stdout)]
     assert set(codes(done.stderr)) == {"ET2040"}
@@ -77,18 +79,18 @@ def test_a_folder_is_written_in_silence_for_machines(tmp_path: Path) -> None:
 
 def test_warnings_and_a_refused_folder_are_one_document(tmp_path: Path) -> None:
     (tmp_path / "kustomization.yaml").write_text("resources: []\n")
-    done = etcompile("render", "--format", "json", "-", "-o", tmp_path, input=WARNED)
+    done = etcompile("render", "--format", "json", "-", "-o", tmp_path, given=WARNED)
     assert done.returncode == 2
     assert set(codes(done.stderr)) == {"ET2040", "ET5001"}
 
 
 def test_quiet_leaves_errors_only_in_every_form() -> None:
-    done = etcompile("check", "-q", "--format", "json", "-", input=WARNED)
+    done = etcompile("check", "-q", "--format", "json", "-", given=WARNED)
     assert (done.returncode, codes(done.stdout)) == (0, [])
 
 
 def test_strict_decides_the_exit_code_and_not_the_severity() -> None:
-    done = etcompile("check", "--strict", "--format", "sarif", "-", input=WARNED)
+    done = etcompile("check", "--strict", "--format", "sarif", "-", given=WARNED)
     (run,) = json.loads(done.stdout)["runs"]
     assert (done.returncode, {result["level"] for result in run["results"]}) == (2, {"warning"})
 
@@ -127,7 +129,7 @@ def test_a_locale_without_unicode_changes_no_byte(tmp_path: Path) -> None:
     (tmp_path / "ü.yaml").write_text(WARNED.replace("latest", "ö"))
     for form in ("json", "sarif", "github"):
         done = [
-            etcompile("check", "--format", form, ".", cwd=tmp_path, env=environment)
+            at_a_shell("check", "--format", form, ".", cwd=tmp_path, env=environment)
             for environment in ({"LC_ALL": "C", "PYTHONUTF8": "0"}, {"PYTHONUTF8": "1"})
         ]
         assert done[0].stdout == done[1].stdout
@@ -137,7 +139,7 @@ def test_a_locale_without_unicode_changes_no_byte(tmp_path: Path) -> None:
 def test_the_schema_of_the_document_can_be_had() -> None:
     schema = json.loads(etcompile("schema", "diagnostics").stdout)
     jsonschema.validate(
-        json.loads(etcompile("check", "--format", "json", "-", input=BROKEN).stdout), schema
+        json.loads(etcompile("check", "--format", "json", "-", given=BROKEN).stdout), schema
     )
 
 

@@ -2,13 +2,13 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+import commandline
 import etcompile
 from etcompile.integrations.krm import answer
 from specs import kubeflow_job
@@ -44,8 +44,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def run(*words: Any) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "etcompile", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return commandline.etcompile(*words)
 
 
 def test_the_refusal_names_both_ways_out() -> None:

@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 import yaml
 
+from commandline import etcompile
+
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "trainingjob" / "elastic-mnist"
 HEAD = "apiVersion: etcompile.dev/v1alpha1\nkind: Overlay\n"
 
 
-def etcompile(*arguments: object, **how: object) -> subprocess.CompletedProcess[str]:
+def at_a_shell(*arguments: object, **how: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "etcompile", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, **how)
 
@@ -84,7 +86,7 @@ def test_bytes_do_not_depend_on_hash_seed_or_working_directory(tmp_path: Path) -
         overlay = os.path.relpath(tmp_path / "mine.yaml", where)
         arguments = ("--overlay", "prod", "--overlay", overlay)
         environment = {**os.environ, "PYTHONHASHSEED": seed}
-        done = etcompile("render", EXAMPLE, *arguments, cwd=where, env=environment)
+        done = at_a_shell("render", EXAMPLE, *arguments, cwd=where, env=environment)
         assert done.returncode == 0, done.stderr
         outputs.add(done.stdout)
     assert len(outputs) == 1

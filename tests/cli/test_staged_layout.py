@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+import commandline
 import etcompile
 from etcompile import emit
 from specs import kubeflow_job, training_job
@@ -17,8 +18,7 @@ SYSTEM = ("PersistentVolumeClaim", "Job", "Pod", "Deployment", "StatefulSet", "D
 
 
 def render(*words: Any) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "etcompile", "render", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return commandline.etcompile("render", *words)
 
 
 def files(folder: Path) -> set[str]:

@@ -1,21 +1,20 @@
 """Flux, one Kustomization, and a Pod whose account comes with it: a warning at render."""
 
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from commandline import etcompile
 from specs import kubeflow_job, launcher, training_job
 
 
 def render(folder: Path, document: dict[str, Any], *words: str) -> subprocess.CompletedProcess[str]:
     jobs = folder / "jobs.yaml"
     jobs.write_text(yaml.safe_dump(document))
-    command = [sys.executable, "-m", "etcompile", "render", str(jobs), *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return etcompile("render", jobs, *words)
 
 
 def test_flux_would_sync_neither_the_account_nor_the_pod(tmp_path: Path) -> None:

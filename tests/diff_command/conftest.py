@@ -1,13 +1,13 @@
 """A folder with jobs in a real Git repository, and the command run in it."""
 
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
 
+from commandline import etcompile
 from specs import scale_out, training_job
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -47,12 +47,6 @@ def diff(tmp_path: Path) -> Run:
     """Runs `etcompile diff` in the folder."""
 
     def run(*arguments: str | Path, command: str = "diff") -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "etcompile", command, *map(str, arguments)],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        return etcompile(command, *arguments, cwd=tmp_path)
 
     return run

@@ -1,6 +1,7 @@
 """The page of annotations names every one that the code does."""
 
 import ast
+import functools
 import importlib
 import re
 from pathlib import Path
@@ -22,7 +23,8 @@ NO_KEYS = {
 }
 
 
-def keys() -> set[str]:
+@functools.cache
+def keys() -> frozenset[str]:
     """What looks like the key of an annotation or a label, wherever the code says one."""
     found = set()
     for file in PACKAGE.rglob("*.py"):
@@ -31,7 +33,7 @@ def keys() -> set[str]:
         names = constants(file)
         texts = [text(node, names) for node in ast.walk(ast.parse(file.read_text("utf-8")))]
         found |= {one for one in (*texts, *names.values()) if one and KEY.fullmatch(one)}
-    return found
+    return frozenset(found)
 
 
 def constants(file: Path) -> dict[str, str]:

@@ -1,21 +1,13 @@
 """`etcompile migrate` at a shell: what it writes where, and what it does not overwrite."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
 from dumps import dumped
 
+from commandline import etcompile
 from specs import training_job
-
-
-def etcompile(*arguments: object, **how: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "etcompile", *map(str, arguments)]
-    return subprocess.run(
-        command, capture_output=True, check=False, timeout=60, encoding="utf-8", **how
-    )
 
 
 @pytest.fixture
@@ -34,9 +26,9 @@ def test_a_folder_gets_spec_and_instructions(live: Path, tmp_path: Path) -> None
 
 
 def test_without_a_folder_the_spec_can_be_piped_into_render(live: Path) -> None:
-    done = etcompile("migrate", "-", input=live.read_text())
+    done = etcompile("migrate", "-", given=live.read_text())
     assert "# Handing over TrainingJob mnist" in done.stderr
-    assert etcompile("render", "-", input=done.stdout).returncode == 0
+    assert etcompile("render", "-", given=done.stdout).returncode == 0
 
 
 def test_its_own_files_are_written_again_and_the_same(live: Path, tmp_path: Path) -> None:

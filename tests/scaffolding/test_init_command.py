@@ -4,12 +4,12 @@ import json
 import re
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
+from commandline import etcompile
 from etcompile import data, frontends
 from etcompile.check.bundled import bundled_schema
 
@@ -30,11 +30,6 @@ RENDERED = {
     "out/prod/hello/91-workers.yaml",
 }
 OF_TOOL = {"argocd": {"argocd/application.yaml"}, "flux": {"flux/training.yaml"}, "none": set()}
-
-
-def etcompile(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "etcompile", *words]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
 
 
 def files(folder: Path) -> dict[str, bytes]:

@@ -2,12 +2,12 @@
 
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
+import commandline
 import etcompile
 from specs import API_VERSION, pods, training_job, worker
 
@@ -15,10 +15,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def scale(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "etcompile", "scale", *map(str, arguments)]
-    return subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=60, cwd=cwd, encoding="utf-8"
-    )
+    return commandline.etcompile("scale", *arguments, cwd=cwd)
 
 
 def workers(*paths: Path) -> list[str]:

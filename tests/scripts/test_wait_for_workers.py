@@ -160,7 +160,10 @@ def test_hosts_that_do_not_answer_delay_the_others_by_seconds(gate, sshd, run, p
     assert final == [f"etcompile:   127.0.0.3: port {port} does not accept"] * 40
 
 
-def test_a_host_that_is_there_is_asked_once(gate, run, port):
+def test_a_host_that_is_there_is_asked_once(gate, run, port, shell):
+    # A fork a host takes its time. The loop is the same text in every shell: one of them runs it as
+    # often as in the largest job.
+    hosts = 1000 if Path(shell[0]).name == "sh" else 200
     asked = []
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", port))
@@ -177,11 +180,11 @@ def test_a_host_that_is_there_is_asked_once(gate, run, port):
 
         thread = threading.Thread(target=accept)
         thread.start()
-        found = run(*gate(*["127.0.0.1"] * 1000, "127.0.0.2", timeout_seconds=1))
+        found = run(*gate(*["127.0.0.1"] * hosts, "127.0.0.2", timeout_seconds=1))
         listener.shutdown(socket.SHUT_RDWR)
         thread.join()
     assert found.returncode == 1
-    assert len(asked) == 1000
+    assert len(asked) == hosts
 
 
 def test_an_image_without_any_tool_waits_for_names(gate, image, run):

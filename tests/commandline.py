@@ -1,0 +1,31 @@
+"""`etcompile` run in this process: for tests that look at what a command does and says.
+
+A process of its own takes a third of a second to start. What only a process shows, such as its
+environment, its signals and its pipes, is tested with one, in tests/cli.
+"""
+
+import contextlib
+import subprocess
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from etcompile.cli.main import _etcompile
+
+
+def etcompile(
+    *words: object, cwd: Path | None = None, given: str | None = None
+) -> "subprocess.CompletedProcess[str]":
+    """What a command comes to.
+
+    Args:
+        words: The words after `etcompile`.
+        cwd: The directory to be in.
+        given: The standard input.
+    """
+    arguments = [str(word) for word in words]
+    with contextlib.chdir(cwd) if cwd else contextlib.nullcontext():
+        done = CliRunner().invoke(_etcompile, arguments, input=given, prog_name="etcompile")
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return subprocess.CompletedProcess(arguments, done.exit_code, done.stdout, done.stderr)
