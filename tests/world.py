@@ -20,6 +20,7 @@ from etcompile.model.run_record import RunRecord, ranges, read_record, record_da
 from etcompile.stages.stored import read_stored
 from etcompile.watch.actions import (
     Action,
+    CommandPod,
     CreatePod,
     DeletePod,
     EmitEvent,
@@ -29,12 +30,14 @@ from etcompile.watch.actions import (
     ReplacePod,
     Requeue,
     TouchPod,
+    WarnPod,
     WriteHosts,
     WriteStatus,
 )
 from etcompile.watch.deciding import decide
 from etcompile.watch.state import (
     BatchView,
+    Command,
     Gone,
     HostsRecord,
     JobView,
@@ -364,18 +367,33 @@ class World:
                 self.heard[uid] = LogActivity(self.now, self.words.get(name, 0.0))
             case DeletePod(name, uid):
                 self._remove(name, uid)
-            case ReplacePod(name, uid):
+            case CommandPod(name, uid, command):
+                if self._is(name, uid):
+                    self.tell(name, command)
+            case WarnPod(name, uid, notice):
+                if self._is(name, uid) and (supervised := self.pods[name].supervised) is not None:
+                    told = structs.replace(supervised, notice=notice.partition(" ")[0])
+                    self.change(name, supervised=told)
+            case ReplacePod(name, uid, command=command):
                 self._remove(name, uid)
                 if name not in self.pods:
                     self.create(name, here=True)
-            case CreatePod(name, role, _, _, follower):
+                    self.tell(name, command)
+            case CreatePod(name, role, _, _, follower, command=command):
                 if name not in self.pods:
                     self.create(name, role, follower, here=True)
+                    self.tell(name, command)
             case RemoveJob():
                 assert not self.pods, "its Pods go first"
                 self.removed = True
             case Requeue():
                 pass
+
+    def tell(self, name: str, command: Command | None) -> None:
+        """The annotation of a Pod that tells its supervisor what to do."""
+        supervised = self.pods[name].supervised
+        if supervised is not None:
+            self.change(name, supervised=structs.replace(supervised, command=command))
 
     def _reader(self) -> str | None:
         """The UID of the launcher that reads the lists now."""

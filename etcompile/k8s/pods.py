@@ -149,6 +149,20 @@ def is_running(container: Mapping[str, Any]) -> bool:
     return "running" in (container.get("state") or {})
 
 
+def started_at(container: Mapping[str, Any]) -> str:
+    """When a container was started that runs, in the kubelet's words; empty if it does not run."""
+    return str(((container.get("state") or {}).get("running") or {}).get("startedAt") or "")
+
+
+def ends(container: Mapping[str, Any]) -> int:
+    """How often a container has ended, of all the times that it was started in its Pod."""
+    before: int = container.get("restartCount") or 0
+    if is_running(container):
+        return before
+    last = (container.get("lastState") or {}).get("terminated")
+    return before + bool(terminated(container) or last)
+
+
 def is_on_its_way(reason: str) -> bool:
     """Whether a container that waits with this reason starts as it should."""
     return reason in _ON_ITS_WAY

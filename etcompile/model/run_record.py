@@ -20,9 +20,10 @@ from msgspec import Struct, field, structs
 
 from etcompile.model.scaling import MOST_PODS
 
-VERSION = 2
-"""Of the form in which the record is written. Version 1 did not say which it was, and had a map for
-each thing that may be said of a replica."""
+VERSION = 3
+"""Of the newest form of the record. Version 1 did not say which it was, and had a map for each
+thing that may be said of a replica. Version 3 is version 2 with epochs: it is written of runs that
+have any, because who does not know them would forget them."""
 
 Phase = Literal["Pending", "Running", "Restarting", "Suspended", "Succeeded", "Failed"]
 """Of a run. `Pending`: not all of its Pods have been seen yet."""
@@ -71,6 +72,7 @@ class ReplicaRecord(Struct, frozen=True, omit_defaults=True):
         attempt: Which of its Pods the present one is, where a scheduler wants another name for each
             (Kueue).
         history: Who has had its rank, where somebody has followed the one that is declared.
+        epoch: Which epoch its command is to run, where each replica has epochs of its own.
     """
 
     seen: bool = False
@@ -82,6 +84,7 @@ class ReplicaRecord(Struct, frozen=True, omit_defaults=True):
     host_form: int = 0
     attempt: int = 0
     history: RestartHistory | None = None
+    epoch: int = 0
 
     @property
     def returns(self) -> bool:
@@ -137,6 +140,11 @@ class _Run(Struct, frozen=True, omit_defaults=True):
     unreachable: tuple[str, ...] = ()
     config: str = ""
     expired: bool = False
+    epoch: int | None = None
+    epoch_reason: str = ""
+    fence: float = 0.0
+    notice: str = ""
+    warned: tuple[str, ...] = ()
 
 
 class RunRecord(_Run, frozen=True):
@@ -165,6 +173,12 @@ class RunRecord(_Run, frozen=True):
             not answer, or they are of another run and have the names of this one's.
         config: The UID of the `J-config` that declares the run; empty if nobody wrote that down.
         expired: Its time after the end is over, and it was told that it stays.
+        epoch: How often commands were restarted in place; None before the run has been Running.
+        epoch_reason: Why, the last time, in a sentence.
+        fence: Until when a process of an earlier epoch may live of which nobody saw the end, in
+            seconds since 1970.
+        notice: The last warning of a disruption, as the supervisors read it.
+        warned: The UIDs of the Pods that were about to go, and of which commands were warned.
         replicas: Of each role, by number, the replicas to which something has happened.
     """
 
@@ -209,7 +223,8 @@ RUN = "run.yaml"
 _RECORD = "record"
 _DONE = "done"
 _PHASE = "phase"
-KEYS = frozenset({_RECORD, _DONE, _PHASE, RUN})
+_EPOCH = "epoch"
+KEYS = frozenset({_RECORD, _DONE, _PHASE, _EPOCH, RUN})
 """All that `J-status` holds."""
 
 
@@ -217,13 +232,17 @@ def record_data(record: RunRecord) -> dict[str, str]:
     """The `data` of `J-status`.
 
     Returns:
-        `phase` and, once the run is over, `done`, plain files for people and for the scripts in
-        the Pods (`DONE_FILE`); `record`, all of it, for the next watcher.
+        `phase`, `epoch` where commands restart in place and, once the run is over, `done`, plain
+        files for people and for the scripts in the Pods (`DONE_FILE`, `EPOCH_FILE`); `record`, all
+        of it, for the next watcher.
     """
     facts = {name: getattr(record, name) for name in _Run.__struct_fields__}
     replicas = {role: _packed(members) for role, members in record.replicas.items()}
-    written = _Version2(**facts, version=VERSION, replicas=replicas)
+    version = 2 if record.epoch is None else VERSION
+    written = _Version2(**facts, version=version, replicas=replicas)
     data = {_PHASE: record.phase, _RECORD: msgspec.json.encode(written).decode()}
+    if record.epoch is not None:
+        data[_EPOCH] = f"{record.run} {record.epoch}"
     return {**data, _DONE: record.run} if record.ended else data
 
 
@@ -249,7 +268,7 @@ def written_record(data: Mapping[str, str]) -> RunRecord | None:
         return None
     try:
         version = msgspec.json.decode(text, type=_Versioned).version
-        if version == VERSION:
+        if version in (2, VERSION):
             return _of_version_2(msgspec.json.decode(text, type=_Version2))
         return _of_version_1(msgspec.json.decode(text, type=_Version1)) if version == 1 else None
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
@@ -391,14 +410,14 @@ def _are_possible(texts: Iterable[str]) -> bool:
 
 def _is_possible(record: _Run, replicas: Iterable[ReplicaRecord]) -> bool:
     """Whether a run can have such a record."""
-    times = [record.started or 0.0, record.finished or 0.0, record.restarted_at]
+    times = [record.started or 0.0, record.finished or 0.0, record.restarted_at, record.fence]
     times += [departure.since for departure in record.leaving.values()]
-    counts = [record.restarts, record.lost_restarts, record.restarts_in_a_row]
+    counts = [record.restarts, record.lost_restarts, record.restarts_in_a_row, record.epoch or 0]
     for by_role in (record.replaced, record.numbers, record.failures):
         counts += by_role.values()
     for replica in replicas:
         times.append(replica.failed_at)
-        counts += (replica.failed, replica.host_form, replica.attempt)
+        counts += (replica.failed, replica.host_form, replica.attempt, replica.epoch)
         if replica.history is not None:
             counts += (
                 replica.history.index or 0,

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from etcompile.model import Member
 from etcompile.model.run_record import RunRecord
-from etcompile.watch.state import HostsRecord
+from etcompile.watch.state import Command, HostsRecord
 
 
 class WriteStatus(Struct, frozen=True):
@@ -50,6 +50,34 @@ class TouchPod(Struct, frozen=True):
     value: str
 
 
+class CommandPod(Struct, frozen=True):
+    """Tell the supervisor of a Pod what to do with its command.
+
+    Args:
+        name: The Pod's name.
+        uid: Its UID: no other Pod of that name is told.
+        command: What it is told.
+    """
+
+    name: str
+    uid: str
+    command: Command
+
+
+class WarnPod(Struct, frozen=True):
+    """Have the supervisor of a Pod pass a signal on to its command.
+
+    Args:
+        name: The Pod's name.
+        uid: Its UID: no other Pod of that name is told.
+        notice: The value of the annotation `NOTICE`.
+    """
+
+    name: str
+    uid: str
+    notice: str
+
+
 class ReplacePod(Struct, frozen=True):
     """Delete a Pod, gracefully, and create the same again once it is gone.
 
@@ -61,6 +89,7 @@ class ReplacePod(Struct, frozen=True):
         uid: Its UID: no other Pod of that name is deleted.
         index: Its number in the role.
         reason: Why, in one word.
+        command: What its supervisor is told from the beginning; None for nothing.
     """
 
     name: str
@@ -68,6 +97,7 @@ class ReplacePod(Struct, frozen=True):
     role: str
     index: int | None
     reason: str
+    command: Command | None = None
 
 
 class CreatePod(Struct, frozen=True):
@@ -80,6 +110,7 @@ class CreatePod(Struct, frozen=True):
         follower: The replica, where it is none that the job declares: who follows one.
         lost: The name of the Pod that it comes instead of, if that is another one.
         renamed: It is the declared replica under a name that it does not declare.
+        command: What its supervisor is told from the beginning; None for nothing.
     """
 
     name: str
@@ -89,6 +120,7 @@ class CreatePod(Struct, frozen=True):
     follower: Member | None = None
     lost: str = ""
     renamed: bool = False
+    command: Command | None = None
 
 
 class DeletePod(Struct, frozen=True):
@@ -166,6 +198,8 @@ Action = (
     WriteStatus
     | WriteHosts
     | TouchPod
+    | CommandPod
+    | WarnPod
     | ReplacePod
     | CreatePod
     | DeletePod

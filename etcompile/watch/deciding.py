@@ -9,6 +9,8 @@ ones above it in this list, which `lint-imports` checks:
 - `completion`: whether the run is over, and how; what becomes of its Pods then.
 - `hostfile`: the live host lists.
 - `restart`: replacing lost replicas, one by one or all together.
+- `in_place`: commands that run again in the Pods that are there.
+- `disruption`: a warning to all commands before one of the Pods goes.
 - `termination`: Pods that must go, and those that should have gone.
 - `lifecycle`: the phase of the run and what was seen of it; starting, suspending, another run.
 
@@ -28,7 +30,15 @@ from etcompile.watch.actions import (
     Requeue,
     WriteStatus,
 )
-from etcompile.watch.rules import completion, hostfile, lifecycle, restart, termination
+from etcompile.watch.rules import (
+    completion,
+    disruption,
+    hostfile,
+    in_place,
+    lifecycle,
+    restart,
+    termination,
+)
 from etcompile.watch.rules.placement import Placement, placement
 from etcompile.watch.rules.replica_state import ReplicaStates, logs_to_read, states
 from etcompile.watch.state import JobView
@@ -80,8 +90,9 @@ def _decision(around: Placement, record: RunRecord, now: float) -> Decision:
     if judged.record.ended:
         after = completion.after_the_end(around, judged.record, now)
         return Decision(after.record, (*actions, *after.actions))
-    losses = _losses(taken, judged.record, now)
-    actions += losses.actions
+    warned = disruption.warned(around, judged.record, now)
+    losses = _losses(taken, warned.record, now)
+    actions += (*warned.actions, *losses.actions)
     # From here on replicas are asked about as they are with what has just been decided.
     if losses.record != record:
         taken = states(around, losses.record)
@@ -98,7 +109,8 @@ def _decision(around: Placement, record: RunRecord, now: float) -> Decision:
     # Last what is only told: it needs to know what became of everybody.
     waits = lifecycle.held_up(taken, leaving.record, now)
     lost = termination.unreachable(around, waits.record, now)
-    return Decision(lost.record, (*actions, *waits.actions, *lost.actions))
+    told = in_place.commanded(taken, lost.record, (*actions, *waits.actions, *lost.actions))
+    return Decision(lost.record, told)
 
 
 def _judged(taken: ReplicaStates, record: RunRecord, now: float) -> Decision:
@@ -115,10 +127,15 @@ def _losses(taken: ReplicaStates, record: RunRecord, now: float) -> Decision:
     """What becomes of replicas that were lost: all together come back, or each by itself."""
     if record.phase == "Restarting":
         return Decision(record)
+    commands = in_place.together(taken, record, now)
+    if commands is not None:
+        return commands
     together = restart.joint_loss(taken, record, now)
     if together is not None:
         return together
     decision = restart.replaced(taken, record, now)
+    alone = in_place.each(taken, decision.record, now)
+    decision = Decision(alone.record, (*decision.actions, *alone.actions))
     return Decision(hostfile.renamed(taken, decision.record, now), decision.actions)
 
 

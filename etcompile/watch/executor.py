@@ -18,9 +18,10 @@ from msgspec import Struct
 
 from etcompile.k8s.objects import is_going, seconds
 from etcompile.kubeapi import Cluster, ClusterError
-from etcompile.model.protocol import JOB_LABEL, SPEC_HASH, hosts_name, status_name
+from etcompile.model.protocol import EPOCH, JOB_LABEL, NOTICE, SPEC_HASH, hosts_name, status_name
 from etcompile.watch.actions import (
     Action,
+    CommandPod,
     CreatePod,
     DeletePod,
     EmitEvent,
@@ -30,6 +31,7 @@ from etcompile.watch.actions import (
     ReplacePod,
     Requeue,
     TouchPod,
+    WarnPod,
     WriteHosts,
     WriteStatus,
 )
@@ -39,14 +41,14 @@ from etcompile.watch.maps import change, is_labelled, owned, why_foreign, writte
 from etcompile.watch.metrics import Metrics
 from etcompile.watch.request_backoff import LONGEST, RequestBackoff
 from etcompile.watch.run_pods import StoredRun
-from etcompile.watch.state import TOUCHED, LogActivity
+from etcompile.watch.state import TOUCHED, Command, LogActivity, command_text
 from etcompile.watch.store import SeenJob, SeenMap, Store
 from etcompile.watch.workqueue import JobKey
 
 Outcome = Literal["nothing", "some", "all"]
 """Of actions: none of them wrote anything, some were left for later, or all were carried out."""
 
-PodAction = ReplacePod | CreatePod | DeletePod | TouchPod | EndPod
+PodAction = ReplacePod | CreatePod | DeletePod | TouchPod | CommandPod | WarnPod | EndPod
 _log = logging.getLogger("etcompile.watch")
 _LIST_AGAIN = 1.0
 """Seconds until a host list is written again, at most: who is gone must not stay listed."""
@@ -427,6 +429,11 @@ class ActionExecutor:
                 return self._delete(case.key, name, uid)
             case TouchPod(name, uid, value):
                 return self._patch(case, name, uid, {}, {"annotations": {TOUCHED: value}})
+            case CommandPod(name, uid, command):
+                told = {"annotations": {EPOCH: command_text(command)}}
+                return self._patch(case, name, uid, {}, told)
+            case WarnPod(name, uid, notice):
+                return self._patch(case, name, uid, {}, {"annotations": {NOTICE: notice}})
             case EndPod(name, uid):
                 return self._patch(case, name, uid, {"spec": {"activeDeadlineSeconds": 1}}, {})
 
@@ -453,6 +460,8 @@ class ActionExecutor:
         value = made.get((action.role, action.index))
         if value is None:
             return False  # the job no longer has it
+        if action.command is not None:
+            value = _told(value, action.command)
         try:
             live = self._write("create", value, lambda: self._create(value))
         except ClusterError as error:
@@ -578,7 +587,9 @@ def _what(case: Case, action: Action) -> str:
             return f"hosts {case.seen.hosts.version if case.seen.hosts else 0}"
         case CreatePod() | ReplacePod():
             return f"create {action.name}"
-        case DeletePod() | TouchPod() | EndPod():
+        case CommandPod(name, _, command):
+            return f"command {name} {command.epoch} {command.run}"
+        case DeletePod() | TouchPod() | WarnPod() | EndPod():
             return f"{type(action).__name__} {action.name}"
     return ""
 
@@ -629,6 +640,13 @@ def _made(case: Case, actions: Sequence[PodAction]) -> _Made:
         remade = case.run.pods(role, indexes, case.seen.tracking)
         made.update({(role, index): pod for index, pod in remade})
     return made
+
+
+def _told(pod: Mapping[str, Any], command: Command) -> dict[str, Any]:
+    """A Pod whose supervisor is told something from the beginning."""
+    metadata = pod["metadata"]
+    annotations = {**(metadata.get("annotations") or {}), EPOCH: command_text(command)}
+    return {**pod, "metadata": {**metadata, "annotations": annotations}}
 
 
 def _pod_named(namespace: str, name: str) -> Mapping[str, Any]:

@@ -16,7 +16,16 @@ from etcompile.k8s import jobs, pods
 from etcompile.k8s.conditions import condition
 from etcompile.k8s.objects import Object, is_going, seconds, status_of
 from etcompile.model import Job, Settings
-from etcompile.model.protocol import INDEX_LABEL, RANK_LABEL, ROLE_LABEL, SPEC_HASH, WATCHER
+from etcompile.model.protocol import (
+    EPOCH,
+    INDEX_LABEL,
+    NOTICE,
+    RANK_LABEL,
+    ROLE_LABEL,
+    RUN_STATE,
+    SPEC_HASH,
+    WATCHER,
+)
 from etcompile.model.run_record import DIGITS, LATEST, RunRecord
 
 TOUCHED = "etcompile.dev/touched"
@@ -58,6 +67,86 @@ class Waiting(Struct, frozen=True):
         return f"{self.reason}: {self.message}" if self.message else self.reason
 
 
+class Command(Struct, frozen=True, gc=False):
+    """What the supervisor of a Pod was told, and what was seen of its container just then.
+
+    The latter tells, from the Pod alone, whether the command has stopped since (docs/recovery.md).
+
+    Args:
+        epoch: The epoch that it is about.
+        run: Run it; else end what is older, and wait.
+        ends: How often the container had ended.
+        since: Since when the containers had been ready, or not ready, in the words of the kubelet;
+            `NEW` for a Pod that was created with the command, `STOPPED` for one that was known to
+            run nothing and was told to wait.
+        at: When it was told, in seconds since 1970.
+    """
+
+    epoch: int
+    run: bool
+    ends: int = 0
+    since: str = ""
+    at: float = 0.0
+
+
+NEW, STOPPED = "new", "stopped"
+"""In place of a time: of a Pod that was created with its command, or that ran nothing already."""
+
+
+def command_text(command: Command) -> str:
+    """The annotation `EPOCH` of a Pod; a supervisor reads its first two words."""
+    verb = "run" if command.run else "hold"
+    return f"{command.epoch} {verb} {command.ends} {command.since or '-'} {command.at:.0f}"
+
+
+def read_command(text: str) -> Command | None:
+    """What a supervisor was told; None if it was told nothing that it can read."""
+    words = text.split()
+    if len(words) < 2 or words[1] not in ("run", "hold"):
+        return None
+    epoch, ends = _number(words[0]), _number(words[2]) if len(words) > 2 else 0
+    if epoch is None:
+        return None
+    since = words[3] if len(words) > 3 and words[3] != "-" else ""
+    at = _time(words[4]) if len(words) > 4 else 0.0
+    return Command(epoch, words[1] == "run", ends or 0, since, at)
+
+
+class SupervisedContainer(Struct, frozen=True, gc=False):
+    """A container of such a Pod.
+
+    Args:
+        ready: Its readiness probe succeeds.
+        ends: How often it has ended.
+        started: When it was started that runs now, in the words of the kubelet; empty if none runs.
+        backs_off: The kubelet puts off starting it again, because it has ended too often.
+    """
+
+    name: str
+    ready: bool = False
+    ends: int = 0
+    started: str = ""
+    backs_off: bool = False
+
+
+class Supervised(Struct, frozen=True, gc=False):
+    """A Pod whose command restarts in place: what its kubelet says of its containers.
+
+    Args:
+        containers: Its containers.
+        since: Since when all containers have been ready, or not all, in the words of the kubelet.
+        command: What its supervisor was told last; None if nothing.
+        node: The node that it is on; empty if none.
+        notice: Of which disruption it was last warned, by its ID; empty if of none.
+    """
+
+    containers: tuple[SupervisedContainer, ...]
+    since: str = ""
+    command: Command | None = None
+    node: str = ""
+    notice: str = ""
+
+
 class PodView(Struct, frozen=True, gc=False):
     """A Pod, as far as rules ask.
 
@@ -86,6 +175,7 @@ class PodView(Struct, frozen=True, gc=False):
         refused: Its kubelet did not admit it: it has failed, and never ran.
         made_here: A watcher has created it.
         waiting: What keeps one that is Pending from starting, as far as it says.
+        supervised: What is seen of its containers, if its command restarts in place.
     """
 
     name: str
@@ -115,6 +205,7 @@ class PodView(Struct, frozen=True, gc=False):
     refused: bool = False
     made_here: bool = False
     waiting: Waiting | None = None
+    supervised: Supervised | None = None
 
     @property
     def ended(self) -> bool:
@@ -161,6 +252,29 @@ def pod_view(pod: Object) -> PodView:
         refused=pods.is_refused(pod),
         made_here=_is_made_here(metadata),
         waiting=_waiting(pod) if phase == "Pending" else None,
+        supervised=_supervised(pod, annotations),
+    )
+
+
+def _supervised(pod: Object, annotations: Mapping[str, str]) -> Supervised | None:
+    spec = pod.get("spec") or {}
+    if not any(volume.get("name") == RUN_STATE for volume in spec.get("volumes") or ()):
+        return None
+    return Supervised(
+        tuple(
+            SupervisedContainer(
+                str(container.get("name")),
+                bool(container.get("ready")),
+                pods.ends(container),
+                pods.started_at(container),
+                pods.waiting(container).get("reason") == "CrashLoopBackOff",
+            )
+            for container in pods.containers(pod)
+        ),
+        str(condition(status_of(pod), "ContainersReady").get("lastTransitionTime") or ""),
+        read_command(annotations.get(EPOCH, "")),
+        str(spec.get("nodeName") or ""),
+        annotations.get(NOTICE, "").partition(" ")[0],
     )
 
 
@@ -217,6 +331,10 @@ def _ran(name: str, image: str, told: tuple[str, ...]) -> RanContainer:
 def _number(label: str) -> int | None:
     """The number that a label is; one that no replica can have is none."""
     return int(label) if label.isdecimal() and len(label) <= DIGITS else None
+
+
+def _time(word: str) -> float:
+    return float(word) if word.isdecimal() and float(word) < LATEST else 0.0
 
 
 def _exits(pod: Object) -> Iterator[tuple[str, int]]:
@@ -387,6 +505,12 @@ class Timeouts(Struct, frozen=True):
         overlap: How long a host that is gone stays listed, at most, when all others are new.
         drain: Until the Pod of a worker goes that the job does not have any more.
         start: Until it is told that Pods are missing, or that none finds a node.
+        confirm: Until a container that is not ready counts as one whose command has ended, where
+            no other Pod says the same: a kubelet that is started again says so for a moment.
+        linger: Until commands are stopped whose peers have: most of them end by themselves.
+        stop: Until a Pod is made again whose command should have stopped and has not been seen to,
+            beside the time that its processes may take.
+        begin: Until a command that was told to run and was not seen to is taken for lost.
     """
 
     settle: float = 2.0
@@ -398,6 +522,10 @@ class Timeouts(Struct, frozen=True):
     overlap: float = 2.0
     drain: float = 60.0
     start: float = 60.0
+    confirm: float = 1.5
+    linger: float = 1.0
+    stop: float = 20.0
+    begin: float = 60.0
 
 
 class JobView(Struct, frozen=True):

@@ -38,6 +38,10 @@ from etcompile.watch.rules.placement import Placement
 from etcompile.watch.rules.replica_state import Replica, ReplicaStates, State
 from etcompile.watch.rules.restart_policy import counts_failures, spends_budget, why
 
+MOST_IN_A_ROW = 5
+"""Epochs in a row that fail soon until all Pods are made again, and so often after that until the
+run fails."""
+
 
 class End(Struct, frozen=True):
     """How a run ends.
@@ -120,6 +124,11 @@ def _end(states: ReplicaStates, record: RunRecord, now: float) -> End | None:
     if _is_exceeded(states, record, states.new_returns(now)):
         limit = states.placement.job.run.backoff_limit
         return End("BackoffLimitExceeded", f"replicas failed more than {limit} times")
+    if states.placement.job.run.in_place and record.restarts_in_a_row > 2 * MOST_IN_A_ROW:
+        message = (
+            f"it was restarted {record.restarts_in_a_row} times in a row, and failed each time"
+        )
+        return End("RestartsInARow", message, final=True)
     if complete.end == "hopeless":
         return End("NoneLeft", "no replica is left that could make it succeed")
     return None

@@ -63,7 +63,7 @@ def replaced(states: ReplicaStates, record: RunRecord, now: float) -> Decision:
         key, role = loss.place.key, loss.place.role
         if not loss.returns and role.recovery.vital and not is_spared(states, loss):
             continue  # the run fails for it, or Git brings it back in time
-        written = _decided(record.replica(key), loss, now, timeouts)
+        written = decided(record.replica(key), loss, now, timeouts)
         if role.recovery.relaunch is not None:
             record, written = _followed(states, loss, record, written)
         changed[key] = written
@@ -73,21 +73,21 @@ def replaced(states: ReplicaStates, record: RunRecord, now: float) -> Decision:
         lost_restarts += counted_restarts(role, loss.last)
         if loss.is_failure:
             counted[role.name] = counted.get(role.name, 0) + 1
-        done += _brought_back(loss, written, now, timeouts)
+        done += brought_back(loss, written, now, timeouts)
     for replica in states.those("returning"):
-        done += _brought_back(replica, record.replica(replica.place.key), now, timeouts)
-    done += _let_go(states)
+        done += brought_back(replica, record.replica(replica.place.key), now, timeouts)
+    done += let_go(states)
     record = record.with_replicas(changed)
     made = structs.replace(record, replaced=counted, lost_restarts=lost_restarts)
     return Decision(made, (*done, *told))
 
 
-def _decided(before: ReplicaRecord, loss: Replica, now: float, timeouts: Timeouts) -> ReplicaRecord:
+def decided(before: ReplicaRecord, loss: Replica, now: float, timeouts: Timeouts) -> ReplicaRecord:
     """What the record is to say of a loss: what was decided, and how many in a row that makes."""
     failed, failed_at = before.failed, before.failed_at
     if loss.cause == "failed" and loss.returns:  # else it is nobody's fault
         lived = now - loss.last.created if loss.last else 0.0
-        failed, failed_at = _in_a_row(failed, lived, timeouts), now
+        failed, failed_at = in_a_row(failed, lived, timeouts), now
     return structs.replace(
         before,
         lost=loss.last.uid if loss.last else UNKNOWN,
@@ -115,9 +115,10 @@ def _followed(
     return record, structs.replace(written, history=history)
 
 
-def _brought_back(
+def brought_back(
     replica: Replica, written: ReplicaRecord, now: float, timeouts: Timeouts
 ) -> Iterator[Action]:
+    """What is to be done now so that a lost replica gets another Pod."""
     place, pod = replica.place, replica.place.pod
     if place.declared:
         yield from _renamed(replica, written, now, timeouts)
@@ -125,7 +126,7 @@ def _brought_back(
     if place.role.recovery.relaunch is not None:
         yield from _follower(replica, written, now, timeouts)
         return
-    due = _due(written, timeouts)
+    due = due_at(written, timeouts)
     if place.taken or (pod is not None and pod.deleting):
         return
     if now < due:
@@ -146,7 +147,7 @@ def _renamed(
     name = attempt_name(place.declared, written.attempt)
     if place.taken or (place.pod is not None and place.pod.name == name):
         return
-    if now < (due := _due(written, timeouts)):
+    if now < (due := due_at(written, timeouts)):
         yield Requeue(due)
         return
     reason = replica.cause or "returning"
@@ -156,7 +157,7 @@ def _renamed(
     )
 
 
-def _let_go(states: ReplicaStates) -> Iterator[Action]:
+def let_go(states: ReplicaStates) -> Iterator[Action]:
     """The removal of Pods that others of other names have replaced, once those are there.
 
     Where a tool syncs Git it would bring back those that it knows.
@@ -181,7 +182,7 @@ def _follower(
     rank = (*place.others, *([place.pod] if place.pod else []))
     if place.taken or any(_is_at_work(pod, now, timeouts) for pod in rank):
         return  # two of one rank would throw each other out
-    if now < (due := _due(written, timeouts)):
+    if now < (due := due_at(written, timeouts)):
         yield Requeue(due)
         return
     member = successor(place, written.history or RestartHistory())
@@ -210,7 +211,7 @@ def _told(loss: Replica, written: ReplicaRecord, timeouts: Timeouts) -> Action:
         )
         message = f"{what}: {left}{policy}"
         return EmitEvent("PodLost", message, place.name, uid, warning=True)
-    seconds = _wait(written.failed, timeouts) if loss.cause == "failed" else 0.0
+    seconds = wait(written.failed, timeouts) if loss.cause == "failed" else 0.0
     later = f" in {seconds:.0f} s" if seconds else ""
     message = f"{what}: {_what_comes(loss.place, written.history)}{later}"
     failed = loss.cause == "failed"
@@ -269,7 +270,7 @@ def restarted(
         restarted_at=now,
         replaced=replaced or record.replaced,
         lost_restarts=record.lost_restarts + sum(replica.restarts for replica in states.replicas),
-        restarts_in_a_row=_in_a_row(record.restarts_in_a_row, lived, timeouts),
+        restarts_in_a_row=in_a_row(record.restarts_in_a_row, lived, timeouts),
         gang=uids,
         launcher="",
         leaving={},
@@ -303,7 +304,7 @@ def joint_loss(states: ReplicaStates, record: RunRecord, now: float) -> Decision
 def carried_out(states: ReplicaStates, record: RunRecord, now: float) -> Iterator[Action]:
     """What is left to do of a restart."""
     placement = states.placement
-    due = record.restarted_at + _wait(record.restarts_in_a_row, placement.view.timeouts)
+    due = record.restarted_at + wait(record.restarts_in_a_row, placement.view.timeouts)
     if now < due:
         yield Requeue(due)
         return
@@ -335,7 +336,7 @@ def _is_anyone_left(placement: Placement, record: RunRecord) -> bool:
 # Backoff -----------------------------------------------------------------------------------------
 
 
-def _wait(failed: int, timeouts: Timeouts) -> float:
+def wait(failed: int, timeouts: Timeouts) -> float:
     """Seconds until the replacement of something that failed so many times in a row."""
     doublings = failed - 3
     if doublings < 0:
@@ -343,12 +344,12 @@ def _wait(failed: int, timeouts: Timeouts) -> float:
     return min(timeouts.backoff * 2.0 ** min(doublings, 60), timeouts.longest)
 
 
-def _due(written: ReplicaRecord, timeouts: Timeouts) -> float:
+def due_at(written: ReplicaRecord, timeouts: Timeouts) -> float:
     """When a replica that was lost may come back."""
-    return written.failed_at + _wait(written.failed, timeouts)
+    return written.failed_at + wait(written.failed, timeouts)
 
 
-def _in_a_row(failed: int, lived: float, timeouts: Timeouts) -> int:
+def in_a_row(failed: int, lived: float, timeouts: Timeouts) -> int:
     """One failure more, or after a long life the first of another row.
 
     Args:
