@@ -156,7 +156,7 @@ def _all_told(refusals: Iterable[Refusal]) -> tuple[Diagnostic, ...]:
     for refusal in refusals:
         reasons = tuple(reason.replace(refusal.ref.name, "*") for reason in refusal.reasons)
         alike.setdefault(
-            (refusal.why, refusal.passes, reasons, refusal.changes, refusal.hint), []
+            (refusal.cause, refusal.passes, reasons, refusal.changes, refusal.hint), []
         ).append(refusal)
     return tuple(map(_told, alike.values()))
 
@@ -172,11 +172,11 @@ def _told(refusals: Sequence[Refusal]) -> Diagnostic:
     facts: dict[str, Any] = {"problem": problem, "advice": refusal.hint}
     if refusal.passes:
         return diagnose(codes.NOT_TRIED, None, object=listed(refs), problem=problem)
-    if refusal.why == "cluster":
+    if refusal.cause == "cluster":
         return diagnose(
             codes.CLUSTER_REFUSES, None, **{**facts, "problem": f"{listed(refs)}: {problem}"}
         )
-    return diagnose(_CODES[refusal.why], None, object=listed(refs), **facts)
+    return diagnose(_CODES[refusal.cause], None, object=listed(refs), **facts)
 
 
 def _values(change: FieldChange) -> str:

@@ -16,11 +16,11 @@ from etcompile.kubeapi.errors import ClusterError, FieldConflict
 from etcompile.plan import secrecy
 from etcompile.plan.step import FieldChange, ObjectRef
 
-Why = Literal["conflict", "replace", "cluster", "invalid"]
+Cause = Literal["conflict", "replace", "cluster", "invalid"]
 """Somebody else's object or field; a field that cannot change; the API server or the way to it;
 an object that the API server does not accept."""
 
-_CODES: dict[Why, int] = {
+_CODES: dict[Cause, int] = {
     "conflict": CONFLICT,
     "replace": REPLACEMENT,
     "cluster": CLUSTER,
@@ -44,7 +44,7 @@ class Refusal(Struct, frozen=True):
 
     Args:
         ref: The object.
-        why: Whose business it is.
+        cause: Whose business it is.
         reasons: In plain words.
         changes: The fields it is about, with their values and managers.
         hint: What to do about it.
@@ -54,7 +54,7 @@ class Refusal(Struct, frozen=True):
     """
 
     ref: ObjectRef
-    why: Why
+    cause: Cause
     reasons: tuple[str, ...]
     changes: tuple[FieldChange, ...] = ()
     hint: str = ""
@@ -65,7 +65,7 @@ class Refusal(Struct, frozen=True):
     @property
     def code(self) -> int:
         """The exit code that it means."""
-        return _CODES[self.why]
+        return _CODES[self.cause]
 
 
 class RefusedError(Exception):

@@ -166,11 +166,11 @@ class Writer:
             return Written("created", found)
         if judged.action in ("update", "adopt") and not judged.needs:
             return self.update(_same(step, judged))
-        why: Literal["conflict", "replace"] = (
+        cause: Literal["conflict", "replace"] = (
             "replace" if judged.action == "replace" else "conflict"
         )
         reasons = ("it was created by another client in the meantime", *judged.reasons)
-        raise RefusedError(Refusal(step.ref, why, reasons, judged.changes))
+        raise RefusedError(Refusal(step.ref, cause, reasons, judged.changes))
 
     def _taken(self, step: Step, body: Object, error: ClusterError) -> Object:
         """The object after its fields were taken from the managers that may lose them."""

@@ -177,7 +177,7 @@ def test_a_field_is_found_where_the_server_says_it_is():
 )  # fmt: skip
 def test_whose_business_a_refusal_is(error, why, fatal):
     found = refusal(POD, error)
-    assert (found.why, found.fatal) == (why, fatal)
+    assert (found.cause, found.fatal) == (why, fatal)
 
 
 def test_a_conflict_names_the_field_its_manager_and_both_values():

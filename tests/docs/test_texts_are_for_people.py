@@ -24,8 +24,8 @@ READERS = {
 """Modules that read texts of others, and whose."""
 TEXTS = frozenset({"because", "hint", "message", "problem", "reason", "reasons", "why"})
 """What variables and fields are called that hold texts for people."""
-SENTENCES = TEXTS - {"problem", "reason", "why"}
-"""The same without those that may hold one word, such as Kubernetes' reasons."""
+SENTENCES = TEXTS - {"problem", "reason"}
+"""The same without those that may hold one word, such as the reasons of Kubernetes."""
 LOOKS = frozenset(
     {
         *("startswith", "endswith", "partition", "rpartition", "find", "index", "count"),

@@ -66,7 +66,7 @@ class Events:
             refused=[
                 {
                     "object": _object(refusal.ref),
-                    "why": refusal.why,
+                    "why": refusal.cause,
                     "reason": "; ".join(refusal.reasons),
                 }
                 for refusal in outcome.refusals

@@ -13,7 +13,7 @@ from etcompile.plan.step import MAKES, ObjectRef, Plan, Step
 from etcompile.rollout.machine.messages import Command, Follow, FollowEvents, Hint, Place, Seen
 from etcompile.rollout.machine.outcome import Status, StepEvent, Unready
 from etcompile.rollout.machine.reasons import BARRIERS, READY, ObjectState, has_rule, object_state
-from etcompile.rollout.machine.targets import RUNNING, WORKLOADS, Key, Target, Targets
+from etcompile.rollout.machine.targets import WORKLOADS, Key, Target, Targets
 
 _OF_THE_CLUSTER = ("CustomResourceDefinition", "Namespace")
 
@@ -156,7 +156,7 @@ class Readiness:
             if (words := target.over_limit(now)) is not None:
                 self._look(target, ObjectState("failed", words), now)
         for target in self.targets.unspoken(now):
-            if target.why == RUNNING:
+            if target.is_running:
                 self._say(target, "running")
             else:
                 self._say(target, "waiting", target.why)

@@ -14,8 +14,6 @@ from etcompile.rollout.machine.reasons import LIMITS, ObjectState
 Key = tuple[str, str, str, str]
 """API version, kind, namespace and name."""
 Goal = Literal["ready", "ended"]
-RUNNING = "running"
-"""The reason of an object that works and has not completed yet, where its completion is awaited."""
 
 _CALM = 60.0
 """Seconds without trouble after which earlier trouble is forgotten: a container that crashes
@@ -66,6 +64,8 @@ class Target:
             self.troubled = now
         elif found.good or now - self.troubled > _CALM:
             self.trouble = None
+        if (found.reason, found.good) != (self.reason, self.observed.good):
+            self.reason, self.since = found.reason, now
         self.observed = found
         if found.state == "failed":
             self.state = "failed"
@@ -73,17 +73,19 @@ class Target:
             self.state = "good"
         else:
             self.state = "waiting"
-        words = found.reason or (RUNNING if found.good else "")
-        if words != self.reason:
-            self.reason, self.since = words, now
         return self.state != before
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it works and has not completed yet, where its completion is awaited."""
+        return self.state == "waiting" and self.observed.good
 
     @property
     def why(self) -> str:
         """What it waits for, with what an event said if the object itself does not know."""
         if self.observed.vague and self.hint:
             return self.hint
-        return self.reason
+        return "running" if self.is_running else self.reason
 
     def over_limit(self, now: float) -> str | None:
         """Why it has waited long enough; None if it has not."""
