@@ -2,6 +2,6 @@
 
 Its rules are pure (`state` in, `actions` out: `deciding` and `rules`) and know no cluster. What is
 around them is built as controllers are: `reflector` lists and watches, `store` keeps what it saw,
-`workqueue` holds the jobs to look at, `controller` reconciles them, `executor` and `events` write,
-`leader_election` says who may.
+`workqueue` holds the jobs to look at, `controller` takes them out, `reconciler` looks at one,
+`executor` and `events` write, `leader_election` says who may.
 """

@@ -5,8 +5,8 @@ import time
 import pytest
 from watched import eventually, training_job
 
-from etcompile.watch.controller import Watcher
 from etcompile.watch.manifests import NAME
+from etcompile.watch.reconciler import Reconciler
 
 
 def created(place) -> list[tuple[int, str]]:
@@ -66,7 +66,7 @@ def patient(monkeypatch) -> None:
     monkeypatch.setattr("etcompile.watch.request_backoff._FIRST", 600.0)
     monkeypatch.setattr("etcompile.watch.request_backoff.LONGEST", 600.0)
     monkeypatch.setattr("etcompile.watch.executor.LONGEST", 600.0)
-    monkeypatch.setattr(Watcher, "_later", lambda *_: time.time() + 600)
+    monkeypatch.setattr(Reconciler, "_later", lambda *_: time.time() + 600)
 
 
 @pytest.mark.usefixtures("patient")

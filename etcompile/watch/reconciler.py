@@ -1,0 +1,294 @@
+"""One job, looked at: the rules are asked, what they say is done, and they are asked again.
+
+Nothing is begun here that would have to be resumed. After each round of actions the rules are asked
+again, with what is there by then; when a request fails, the job is looked at later (`_later`), and
+what is to be done is decided anew. When the rules want to be asked at a certain time (`Requeue`),
+that is when to look again, too. The answer is always that: a time, or none, and what came of it.
+
+A job is in the hands of one thread at a time (`workqueue`), so that what is decided about it and
+what is requested for it come one after the other, while other jobs go on beside it. One that fails,
+also by a bug of ours, must not take another one down.
+
+What is remembered here by job is what was tried, told or refused, so that it is not done twice in
+vain. What must survive a crash is in the run record, in `J-status`.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
+
+from etcompile.kubeapi import Cluster, ClusterError
+from etcompile.stages.stored import StoredJobError
+from etcompile.watch.actions import EmitEvent, RemoveJob, Requeue
+from etcompile.watch.deciding import decide
+from etcompile.watch.executor import (
+    ActionExecutor,
+    Case,
+    NameTakenError,
+    NotLeaderError,
+    NotRemovedError,
+    OutdatedError,
+)
+from etcompile.watch.notices import Notices
+from etcompile.watch.run_pods import StoredRun
+from etcompile.watch.runs import Runs
+from etcompile.watch.state import Timeouts
+from etcompile.watch.store import Store
+from etcompile.watch.view import strangers_of, view
+from etcompile.watch.workqueue import JobKey, backoff
+
+_log = logging.getLogger("etcompile.watch")
+
+Result = Literal["done", "again", "stopped"]
+"""Nothing is left to do now; something failed, or more is to be done; nothing may be done."""
+
+AFTER_A_BUG = 60.0
+"""Seconds until a job is looked at again that the watcher failed at."""
+_FIRST_WAIT = 0.05
+_BUG = "the watcher cannot look after this job because of a bug, see its log; other jobs go on"
+_WHILE_TERMINATING = 60.0
+"""Seconds until something is created again in a namespace that is being deleted."""
+_UNTIL_REMOVAL_IS_ALLOWED = 3600.0
+_MOST_GONE = 100
+"""Pods that have gone and whose names nobody has again, beside as many as a job has replicas."""
+_LONG_GONE = 600.0
+"""Seconds after which they are not remembered any more if they are too many."""
+_LOOKS = 8
+"""Looks at one job in a row; then others have their turn."""
+
+
+class Reconciler:
+    """Looks at jobs; safe to share between threads that look at different ones.
+
+    Args:
+        cluster: The cluster, whose clock the times in objects are of.
+        store: What is known of jobs.
+        executor: Does what the rules say.
+        runs: The runs of jobs.
+        notices: Is told what people should know.
+        timeouts: How long to wait for what.
+        stopping: Whether the watcher was told to stop.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        store: Store,
+        executor: ActionExecutor,
+        runs: Runs,
+        notices: Notices,
+        timeouts: Timeouts,
+        stopping: Callable[[], bool],
+    ) -> None:
+        self._cluster = cluster
+        self._store = store
+        self._executor = executor
+        self._runs = runs
+        self._notices = notices
+        self._timeouts = timeouts
+        self._stopping = stopping
+        self._with_secrets: dict[JobKey, tuple[str, str]] = {}
+        self._failed: dict[JobKey, int] = {}
+        self._wishes: dict[JobKey, float] = {}
+        # Jobs whose namespace is being deleted: their ConfigMap, and until when nothing is tried.
+        self._terminating: dict[JobKey, tuple[str, float]] = {}
+        self._over_quota: set[JobKey] = set()
+        # Jobs that were removed, by the UID of their ConfigMap, until the stream tells so.
+        self._removed: dict[JobKey, str] = {}
+
+    def jobs(self) -> set[JobKey]:
+        """The jobs of which anything is remembered."""
+        kept: tuple[dict[JobKey, Any], ...] = (
+            self._with_secrets,
+            self._failed,
+            self._wishes,
+            self._terminating,
+            self._removed,
+        )
+        own = {key for keys in kept for key in [*keys]} | {*self._over_quota}
+        return own | self._runs.jobs() | self._notices.jobs()
+
+    def room_again(self, namespace: str) -> Iterator[JobKey]:
+        """The jobs of a namespace whose Pods a quota refused: it may have room again."""
+        for key in [*self._over_quota]:
+            if key[0] == namespace:
+                self._executor.held.forget(key)
+                self._failed[key] = 1  # patience begins anew: the quota's change is on its way
+                yield key
+
+    def reconcile(self, key: JobKey, since: float) -> tuple[float | None, Result]:
+        """Looks at a job until nothing is left to do.
+
+        Args:
+            key: The job.
+            since: Since when everything is seen, in seconds since 1970.
+
+        Returns:
+            When to look again, in seconds since 1970, None if nothing calls for it; and what came
+            of it.
+        """
+        try:
+            again = self._settled(key, since)
+        except NotLeaderError:
+            return None, "stopped"
+        except OutdatedError:
+            return self._later(key, None), "again"
+        except NameTakenError as error:
+            self._tell_once(key, "NameTaken", error.told)
+            return self._later(key, error.told), "again"
+        except NotRemovedError as error:
+            self._tell_once(key, "NotRemoved", f"what is left of the job stays: {error}")
+            self._failed[key] = 1
+            return self._cluster.now() + _UNTIL_REMOVAL_IS_ALLOWED, "again"
+        except ClusterError as error:
+            if error.reason == "Interrupted" or self._stopping():
+                return None, "stopped"
+            if error.terminating:
+                return self._until_terminated(key), "stopped"
+            if error.over_quota:
+                self._over_quota.add(key)
+            if _is_refused(error):
+                self._tell_once(key, "Refused", str(error))
+            return max(
+                self._later(key, str(error)), self._cluster.now() + (error.retry_after or 0)
+            ), "again"
+        except StoredJobError as error:
+            # It could be read, and Pods cannot be made of it.
+            self._tell_once(key, "UnreadableJob", f"cannot be read: {error}")
+            _log.warning("%s/%s: %s", *key, error, exc_info=error.__cause__)
+            self._failed[key] = self._failed.get(key, 0) + 1
+            return self._cluster.now() + AFTER_A_BUG, "again"
+        except Exception:
+            # One job that nobody thought of must not take all others down (reference defect 3).
+            _log.exception("%s/%s: this is a bug", *key)
+            self._tell_once(key, "InternalError", _BUG)
+            self._failed[key] = self._failed.get(key, 0) + 1
+            return self._cluster.now() + AFTER_A_BUG, "again"
+        wait = self._executor.held.wait(key)
+        if wait is None:
+            self._failed.pop(key, None)
+            self._over_quota.discard(key)
+            return again, "done"
+        # What is refused is not sent before its time, and stays a failure until it was accepted.
+        due = self._cluster.now() + wait
+        return due if again is None else min(again, due), "again"
+
+    def _settled(self, key: JobKey, since: float) -> float | None:
+        """Decides and acts until the rules have nothing more; when they want to be asked again."""
+        for _ in range(_LOOKS):
+            seen = self._store.job(key)
+            self._notices.of_maps(key, seen)
+            declared = self._runs.declared(key, seen) if seen else None
+            former = self._runs.former(key, seen, declared) if seen else None
+            run = declared or former
+            if seen is None or seen.config is None or run is None:
+                self._wishes.pop(key, None)
+                if seen is None or seen.config is None:
+                    self._runs.forget(key)
+                self._executor.held.keep(key, set())
+                self._terminating.pop(key, None)
+                self._removed.pop(key, None)
+                self._over_quota.discard(key)
+                self._with_secrets.pop(key, None)
+                self._notices.forget(key)
+                if seen is not None and seen.config is None:
+                    self._executor.take_back(key, seen)
+                return None
+            if seen.status is not None and self._notices.of_newer_record(key, seen.status):
+                return None
+            if (
+                any(config_map.problem for config_map in seen.maps)
+                or self._removed.get(key) == run.uid
+            ):
+                return None
+            if (until := self._terminates_until(key, run)) is not None:
+                return until
+            if len(seen.gone) > _MOST_GONE + sum(len(role.members) for role in run.job.roles):
+                self._store.forget_gone(key, self._cluster.now() - _LONG_GONE)
+            case = Case(key, former or run, seen)
+            self._make_secrets(case)
+            foreign = strangers_of(case)
+            self._notices.of_strangers(case, foreign)
+            shown = view(
+                case,
+                foreign,
+                self._timeouts,
+                since=since,
+                superseded=former is not None,
+                unreadable=self._runs.unreadable(key),
+            )
+            if shown.record is None and seen.status is not None and seen.status.data.get("record"):
+                # It is written anew.
+                message = "the run record cannot be read: what it said of the run so far is lost"
+                self._notices.of_record(key, seen.status, message)
+            actions = decide(shown, self._cluster.now())
+            self._notices.of_actions(key, actions)
+            again = min(
+                (action.at for action in actions if isinstance(action, Requeue)), default=None
+            )
+            self._wishes.pop(key, None)
+            if again is not None:
+                self._wishes[key] = again
+            outcome = self._executor.act(case, actions)
+            if any(isinstance(action, RemoveJob) for action in actions):
+                self._removed[key] = run.uid
+            if outcome == "nothing":
+                return again
+            if outcome == "some":
+                return self._cluster.now()
+        # Whatever was done, there was more to do: others have their turn, and no hurry is worth it.
+        raise OutdatedError
+
+    def _make_secrets(self, case: Case) -> None:
+        """Creates the job's key pair, once; where a Pod has started there is one."""
+        ssh = case.run.job.credentials
+        if ssh is None or self._with_secrets.get(case.key) == (case.run.uid, ssh.secret):
+            return
+        if case.run.job.run.suspended:
+            return
+        started = any(pod.view.phase != "Pending" for pod in case.seen.pods.values())
+        if not started:
+            self._executor.make_secrets(case)
+        self._with_secrets[case.key] = case.run.uid, ssh.secret
+
+    def _until_terminated(self, key: JobKey) -> float:
+        """When to look again at a job whose namespace is being deleted, if it is there then.
+
+        Every Pod of it that goes is an event, and none of them can come back.
+        """
+        again = self._cluster.now() + _WHILE_TERMINATING
+        seen = self._store.job(key)
+        if seen is not None and seen.config is not None:
+            self._terminating[key] = seen.config.value["metadata"]["uid"], again
+        _log.info("%s/%s: its namespace is being deleted: nothing is created in it any more", *key)
+        return again
+
+    def _terminates_until(self, key: JobKey, run: StoredRun) -> float | None:
+        """Until when nothing is done about a job, because its namespace is being deleted."""
+        uid, until = self._terminating.get(key, ("", 0.0))
+        if uid == run.uid and self._cluster.now() < until:
+            return until
+        self._terminating.pop(key, None)
+        return None
+
+    def _later(self, key: JobKey, problem: str | None) -> float:
+        """When to look again at a job after something failed."""
+        failed = self._failed[key] = self._failed.get(key, 0) + 1
+        wait = backoff(failed)
+        now = self._cluster.now()
+        if (wish := self._wishes.pop(key, None)) is not None:
+            # What the rules want to be asked at does not wait for what has failed.
+            wait = max(min(wait, wish - now), _FIRST_WAIT)
+        if problem:
+            _log.warning("%s/%s: %s; again in %.1f s", *key, problem, wait)
+        return now + wait
+
+    def _tell_once(self, key: JobKey, reason: str, message: str) -> None:
+        """Tells of a problem that another look may meet again, when it is met first."""
+        if key not in self._failed:
+            self._notices.of_job(key, EmitEvent(reason, message, warning=True))
+
+
+def _is_refused(error: ClusterError) -> bool:
+    """Whether the API server said no, rather than nothing or later."""
+    return error.status is not None and 400 <= error.status < 500 and error.status != 429

@@ -1,0 +1,214 @@
+"""The run that is looked after: the one a job's ConfigMap describes, or the one of its Pods.
+
+An apply that changes the ConfigMap and is then refused the Pods, which cannot be changed in place,
+leaves the Pods of the run before; so does whoever writes what cannot be read. They go on being
+looked after, from a copy of the job that is beside the run record: the ConfigMap has another one
+now, and whoever watches next knows no more than what is in the cluster. A copy counts only if it
+has the hash that the Pods carry.
+
+`Runs` keeps what was compiled, so that each version of a ConfigMap is compiled once.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from etcompile.kubeapi import Cluster
+from etcompile.model.protocol import STORED_JOB
+from etcompile.model.run_record import ANOTHER_RUN, RUN, UNREADABLE, RunRecord, read_record
+from etcompile.stages.stored import StoredJobError
+from etcompile.watch.actions import EmitEvent
+from etcompile.watch.job_selector import Selector
+from etcompile.watch.notices import Notices
+from etcompile.watch.room import REPLICA_BYTES
+from etcompile.watch.run_pods import StoredRun
+from etcompile.watch.state import LARGEST_COPY, PodView, digest
+from etcompile.watch.store import SeenJob, SeenMap, Store
+from etcompile.watch.workqueue import JobKey
+
+_log = logging.getLogger("etcompile.watch")
+
+
+class Runs:
+    """The runs of jobs; safe to share between threads that look at different jobs.
+
+    Args:
+        cluster: Where the copies are.
+        store: Where there must be room for the replicas of a job.
+        selector: Which jobs are this watcher's.
+        notices: Is told what cannot be read.
+    """
+
+    def __init__(
+        self, cluster: Cluster, store: Store, selector: Selector, notices: Notices
+    ) -> None:
+        self._cluster = cluster
+        self._store = store
+        self._selector = selector
+        self._notices = notices
+        # Of each job the version of its ConfigMap, what that says, and why it cannot be read.
+        self._declared: dict[JobKey, tuple[int, StoredRun | None, str]] = {}
+        # Of jobs that describe another run than their Pods': as of when, and that of the Pods.
+        self._formers: dict[JobKey, tuple[str, StoredRun | None]] = {}
+
+    def jobs(self) -> set[JobKey]:
+        """The jobs that something is known of."""
+        return {key for keys in (self._declared, self._formers) for key in [*keys]}
+
+    def forget(self, key: JobKey) -> None:
+        """Forgets a job that has no ConfigMap."""
+        self._declared.pop(key, None)
+        self._formers.pop(key, None)
+
+    def declared(self, key: JobKey, seen: SeenJob) -> StoredRun | None:
+        """The job as its ConfigMap says; None for one that is not ours or cannot be read."""
+        config = seen.config
+        if config is None:
+            self._declared.pop(key, None)
+            return None
+        known = self._declared.get(key)
+        if known is not None and known[0] == config.version:
+            return known[1]
+        run, problem = None, ""
+        self._notices.of_trust(key[0])
+        if self._selector.selects(config.value["metadata"].get("labels") or {}):
+            try:
+                if config.problem:
+                    raise StoredJobError(config.problem)
+                run = self._with_room(key, StoredRun(config.value))
+            except StoredJobError as error:
+                problem = str(error)
+                self._notices.of_job(
+                    key,
+                    EmitEvent(
+                        warning=True, reason="UnreadableJob", message=f"cannot be read: {error}"
+                    ),
+                )
+                _log.warning("%s/%s: %s", *key, error)
+        self._declared[key] = config.version, run, problem
+        return run
+
+    def former(self, key: JobKey, seen: SeenJob, run: StoredRun | None) -> StoredRun | None:
+        """The run whose Pods are there, if the job describes another one; None if it does not.
+
+        None, and told, too if nobody knows any more what that run was. A job that cannot be read
+        describes another one; one that is too large, or not this watcher's, is left alone.
+        """
+        is_readable = run is not None or not self.unreadable(key)
+        if seen.config is None or seen.config.problem or (run is None and is_readable):
+            self._formers.pop(key, None)
+            return None
+        wanted = former_run(seen, run)
+        if not wanted or seen.status is None:
+            self._formers.pop(key, None)
+            return None
+        version = f"{seen.config.version} {seen.status.data.get(RUN, '')}"
+        known = self._formers.get(key)
+        if known is None or known[0] != version:
+            try:
+                known = version, self._with_room(key, copied(self._cluster, seen, wanted), run)
+            except StoredJobError as error:
+                known = version, None
+                describes = f"describes run {run.spec_hash}" if run else "cannot be read"
+                message = (
+                    f"the ConfigMap {describes}, but the Pods are of run {wanted}, which cannot be "
+                    f"looked after any more: {error}"
+                )
+                reason = ANOTHER_RUN if run else UNREADABLE
+                event = EmitEvent(reason, message, warning=True)
+                self._notices.of_job(key, event, version)
+                _log.warning("%s/%s: %s", *key, message)
+            self._formers[key] = known
+        return known[1]
+
+    def unreadable(self, key: JobKey) -> str:
+        """Why a job's ConfigMap cannot be read; empty if it can, or if it is not asked for."""
+        known = self._declared.get(key)
+        return known[2] if known else ""
+
+    def _with_room(self, key: JobKey, run: StoredRun, beside: StoredRun | None = None) -> StoredRun:
+        """The job, if there is room for as many replicas as it has, and another run beside it.
+
+        Raises:
+            StoredJobError: there is not.
+        """
+        runs = [run] if beside is None else [run, beside]
+        replicas = sum(len(role.members) for each in runs for role in each.job.roles)
+        if not self._store.has_room(key, replicas * REPLICA_BYTES):
+            raise StoredJobError(f"the watcher has no room for its {replicas} replicas")
+        return run
+
+
+def wants_copy(run: StoredRun, status: SeenMap | None) -> bool:
+    """Whether the copy beside the run record is not of the job as it is now.
+
+    Args:
+        run: The job.
+        status: The ConfigMap with the run record, if there is one.
+    """
+    if len(run.text.encode()) > LARGEST_COPY:
+        return False
+    return status is not None and status.data.get(RUN) != digest(run.text)
+
+
+def former_run(seen: SeenJob, run: StoredRun | None) -> str:
+    """The spec hash of the run that is to be looked after instead; empty for that of the job.
+
+    It is until a Pod of the new run has the place of one of the old run, or none of those stays.
+    One beside them is no reason to leave them alone: a larger run that was refused has such Pods.
+
+    Args:
+        seen: What is known of the job.
+        run: The job as its ConfigMap has it; None if that cannot be read.
+    """
+    if seen.status is None:
+        return ""
+    record = read_record(seen.status.data)
+    if record is None or (run is not None and record.run == run.spec_hash):
+        return ""
+    pods = [pod.view for pod in seen.pods.values()]
+    if run is not None and any(
+        pod.spec_hash == run.spec_hash and _is_in_its_place(record, pod) for pod in pods
+    ):
+        return ""
+    return record.run if _stays(record, pods) else ""
+
+
+def _is_in_its_place(record: RunRecord, pod: PodView) -> bool:
+    """Whether a Pod of another run has the place of one that the recorded run has had."""
+    if not any(replica.seen for replica in record.replicas.get(pod.role, {}).values()):
+        return True
+    number = pod.index if pod.rank is None else pod.rank
+    return record.replica((pod.role, number or 0)).seen
+
+
+def _stays(record: RunRecord, pods: Iterable[PodView]) -> bool:
+    own = [pod for pod in pods if pod.spec_hash == record.run]
+    return any(not pod.deleting for pod in own) or (bool(own) and record.phase == "Restarting")
+
+
+def copied(cluster: Cluster, seen: SeenJob, spec_hash: str) -> StoredRun:
+    """The run of a copy.
+
+    Args:
+        cluster: Where the copy is.
+        seen: What is known of the job.
+        spec_hash: The run's.
+
+    Raises:
+        StoredJobError: there is no copy, or none of that run.
+        ClusterError: the cluster cannot be read.
+    """
+    if seen.status is None or seen.config is None or RUN not in seen.status.data:
+        raise StoredJobError("no copy of it was kept")
+    namespace = seen.status.value["metadata"]["namespace"]
+    maps = cluster.resource("v1", "ConfigMap")
+    found = cluster.list(maps, namespace, fields=f"metadata.name={seen.status.name}").items
+    texts: list[Any] = [(copy.get("data") or {}).get(RUN) for copy in found]
+    if not texts or not isinstance(texts[0], str) or len(texts[0]) > LARGEST_COPY:
+        raise StoredJobError("no copy of it was kept")
+    value: Mapping[str, Any] = {**seen.config.value, "data": {STORED_JOB: texts[0]}}
+    run = StoredRun(value)
+    if run.spec_hash != spec_hash:
+        raise StoredJobError(f"the copy of it is of run {run.spec_hash}")
+    return run
