@@ -215,7 +215,6 @@ class _Stamp:
     """What differs from one replica's PodSpec to the next: its name and its variables.
 
     Args:
-        role: The role.
         domain: What makes a host's bare name one that resolves from anywhere.
     """
 

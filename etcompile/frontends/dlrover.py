@@ -99,8 +99,7 @@ class Spec(Struct, frozen=True):
     """An ElasticJob, read.
 
     Args:
-        source: The document.
-        version: Of DLRover.
+        version: Of the DLRover whose operator the job is written for: major and minor.
         mains: The container that trains, by type.
     """
 

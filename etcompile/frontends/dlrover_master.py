@@ -126,8 +126,8 @@ def role(
     """The master's role, without what makes it end.
 
     Args:
-        spec: The job.
-        command: What it runs.
+        spec: The ElasticJob, read.
+        command: The words of its container's `command`.
         account: The ServiceAccount that it asks the API as; None for none at all.
         env: Its variables besides POD_IP.
     """

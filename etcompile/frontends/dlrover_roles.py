@@ -63,10 +63,10 @@ def role(spec: Spec, name: str, count: int, env: Sequence[Variable], *, like: st
     """A type's role.
 
     Args:
-        spec: The job.
-        name: The type.
-        count: How many replicas.
-        env: Its variables.
+        spec: The ElasticJob, read.
+        name: The key of the type in `replicaSpecs`: `worker`, `ps`, `chief`, `evaluator`.
+        count: How many replicas it begins with.
+        env: The variables of its main container (`variables`).
         like: The type whose template it has, if not its own.
     """
     own = like or name
@@ -95,10 +95,10 @@ def variables(spec: Spec, name: str, count: int, *, master: bool) -> Iterator[Va
     `JOB_UID` is not among them: only a cluster knows it, and agents do without.
 
     Args:
-        spec: The job.
-        name: The type.
+        spec: The ElasticJob, read.
+        name: The key of the type in `replicaSpecs`.
         count: How many replicas there are of it.
-        master: There is one.
+        master: Whether the job has a master, which they are told the address of.
     """
     # As the document says it, and not as scaling leaves it: running Pods must not change.
     nodes = str(spec.replicas("worker") or count)
@@ -136,7 +136,7 @@ def relaunch(spec: Spec, *, budget: bool) -> Relaunch:
     """How failed replicas are followed, before what only one strategy does (reference 4.2, 4.3).
 
     Args:
-        spec: The job.
+        spec: The ElasticJob, read.
         budget: Whether there is a limit to failures in the job's life.
     """
     given = spec.types["worker"].get("restartCount")
@@ -277,8 +277,8 @@ def no_effect(
     """A warning for each of these fields that a type has.
 
     Args:
-        spec: The job.
-        name: The type.
+        spec: The ElasticJob, read.
+        name: The key of the type in `replicaSpecs`.
         given: What the document says of it.
         dead: Fields, and why they change nothing.
     """

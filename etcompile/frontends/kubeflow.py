@@ -65,7 +65,6 @@ class Framework(Struct, frozen=True):
     """A kind's row in the table of reference/training-operator.md 1.1.
 
     Args:
-        kind: The kind.
         types: Its map of replica types: the field in `spec`.
         roles: The types it knows, in the order in which they are written.
         operator: The value of the label `operator-name`.
@@ -75,7 +74,6 @@ class Framework(Struct, frozen=True):
         port: The port that container has by default; None for none.
         restart: The restartPolicy of a type that names none.
         restarts: The same of types that have another one.
-        api_version: Its API version.
         any_case: Types whose casing does not matter.
         annotations: Annotations of our prefix that it reads besides those of all kinds.
         flags: Those of them that are "true" or "false".

@@ -25,7 +25,6 @@ class ExecPlugin(Struct, frozen=True):
 
     Args:
         command: What to run; a path with a separator is relative to the kubeconfig.
-        arguments: Its arguments.
         environment: What its environment has besides ours.
         api_version: Of the ExecCredential it speaks.
         interactive: `Never`, `IfAvailable` or `Always`: whether it gets our standard input.
@@ -52,7 +51,6 @@ class User(Struct, frozen=True):
         username: For basic authentication.
         password: For basic authentication.
         certificate: A client certificate.
-        key: Its key.
         plugin: A credential plugin.
         impersonation: Headers that ask to act as somebody else.
     """

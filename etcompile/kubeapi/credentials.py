@@ -29,7 +29,6 @@ class Credential(Struct, frozen=True):
         serial: Counts renewals: who was refused with an old one need not ask for a new one.
         headers: Of every request.
         certificate: A client certificate.
-        key: Its key.
     """
 
     serial: int

@@ -23,7 +23,6 @@ class Issued(Struct, frozen=True):
     Args:
         token: A bearer token; may be empty.
         certificate: A client certificate in PEM; may be empty.
-        key: Its key.
         expires: When it expires, RFC 3339; empty for never.
     """
 

@@ -61,7 +61,6 @@ class Transport:
     Args:
         access: The cluster.
         certificate: The client certificate, if the server asks for one.
-        key: Its key.
         connections: How many stay open between requests.
         timeout: Seconds to wait for an answer; a connection is given ten at most.
     """

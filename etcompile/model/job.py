@@ -105,7 +105,6 @@ class Env(Struct, frozen=True):
     """An environment variable.
 
     Args:
-        name: Its name.
         value: Its value; may contain `DOMAIN`.
         of: The replicas that have it.
         default: A container's own variable of this name counts instead.
@@ -121,7 +120,6 @@ class IndexedEnv(Struct, frozen=True):
     """An environment variable whose value contains the replica's index.
 
     Args:
-        name: Its name.
         parts: The texts between which the index stands: `("a", "b")` is `a0b`, `a1b` and so on;
             may contain `DOMAIN`.
         offset: What is added to the index.
@@ -140,7 +138,6 @@ class FieldEnv(Struct, frozen=True):
     """An environment variable with a field of the Pod.
 
     Args:
-        name: Its name.
         field: The field's path, such as `status.podIP`.
         of: The replicas that have it.
     """
@@ -185,7 +182,6 @@ class InitContainer(Struct, frozen=True):
     """A container that prepares the Pod before the main one starts.
 
     Args:
-        name: Its name.
         image: The image; `init` for the configured init image (the job's own unless set),
             `kubectl` for the configured image that brings kubectl.
         script: What `sh -c` runs.
@@ -303,8 +299,6 @@ class PodTemplate(Struct, frozen=True):
     """A role's Pod template, as the user wrote it.
 
     Args:
-        labels: Its labels.
-        annotations: Its annotations.
         spec: Its PodSpec, JSON.
         main: The name of the container that trains; the others are sidecars.
         origin: Where it stands.
@@ -487,7 +481,6 @@ class ConfigFile(Struct, frozen=True):
     """A file of the job's ConfigMap that is rendered from a template.
 
     Args:
-        key: Its key.
         template: The template's name in `templates/`, without `.j2`.
         values: The template's variables.
     """
@@ -572,10 +565,6 @@ class CustomResource(Struct, frozen=True):
     """An object of a kind of somebody else's, that a program of the job reads from the cluster.
 
     Args:
-        api_version: Its API version.
-        kind: Its kind.
-        name: Its name.
-        labels: Its labels.
         spec: Its spec, JSON.
     """
 
@@ -654,11 +643,7 @@ class RunPolicy(Struct, frozen=True):
 
 
 class SharedService(Struct, frozen=True):
-    """The one Service of a kind that has no Service per replica, whatever the settings say.
-
-    Args:
-        name: Its name.
-    """
+    """The one Service of a kind that has no Service per replica, whatever the settings say."""
 
     name: str
 

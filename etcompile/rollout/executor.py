@@ -49,7 +49,6 @@ class Rollout:
     """Does a plan, once.
 
     Args:
-        cluster: The cluster.
         plan: The plan, without refusals and without a ring.
         writer: Does single steps.
         sets: The ApplySets of its jobs.

@@ -36,8 +36,6 @@ class Inventories:
     """The ApplySets of a plan's jobs; safe to share between threads.
 
     Args:
-        cluster: The cluster.
-        plan: The plan.
         adopt: Take over sets of other tools.
         job_set: The set of jobs that is applied; None for single files, whose jobs stay in theirs.
         orphans: The titles of its jobs that are not declared any more.
@@ -127,7 +125,7 @@ class Inventories:
         """Lets the parent name exactly what is there, once a job's rollout is through.
 
         Args:
-            job: The job.
+            job: The title of the job: namespace and name.
             kept: Members that are not declared, and still there.
         """
         with self._lock:

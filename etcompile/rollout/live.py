@@ -33,9 +33,6 @@ class Live:
     """The objects of a cluster.
 
     Every method raises ClusterError.
-
-    Args:
-        cluster: The cluster.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -134,9 +131,9 @@ def inventory_of(cluster: Cluster, job: str, namespace: str) -> Object | None:
     """The parent of a job's ApplySet, if etcompile, or kubectl for it, has applied the job.
 
     Args:
-        cluster: The cluster.
+        cluster: Where the job was applied.
         job: The job's name.
-        namespace: Its namespace.
+        namespace: Where the job is; its parent is there, too.
 
     Raises:
         ClusterError: it cannot be read.
@@ -153,9 +150,9 @@ def belongings(cluster: Cluster, job: str, namespace: str) -> Iterator[Object]:
     """The live objects of a job, each once; of Secrets their metadata only.
 
     Args:
-        cluster: The cluster.
+        cluster: Where the job was applied.
         job: The job's name.
-        namespace: Its namespace.
+        namespace: Where the job is; its set may name others.
 
     Raises:
         ClusterError: what the inventory names cannot be read. Kinds that it does not name and
@@ -231,8 +228,8 @@ def orphans(
     """The orphans of a set.
 
     Args:
-        cluster: The cluster.
-        job_set: The set.
+        cluster: Where the set was applied.
+        job_set: The jobs that a folder declares.
         declared: Namespace and name of the jobs that are declared now.
         namespaces: Where to look if not all namespaces may be listed; those that jobs of the set
             name are looked into as well.

@@ -34,8 +34,6 @@ class Watches:
     without it.
 
     Args:
-        cluster: The cluster.
-        plan: The plan.
         post: Takes messages, from any thread.
     """
 

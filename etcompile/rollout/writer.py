@@ -45,7 +45,6 @@ class Writer:
     Every method raises ClusterError or RefusedError.
 
     Args:
-        cluster: The cluster.
         rights: What may be done.
         secrets: The Secrets with values: no plan carries them.
         inventory: The id of the ApplySet of a job, by its title.

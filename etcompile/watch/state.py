@@ -154,7 +154,6 @@ class PodView(Struct, frozen=True, gc=False):
         index: Its number in the role; None for a role with a single Pod.
         spec_hash: The run that it belongs to.
         phase: `Pending`, `Running`, `Succeeded`, `Failed` or `Unknown`.
-        ready: It is Ready.
         deleting: Somebody has asked it to go.
         reason: Why it failed, in one word: `Evicted`, `DeadlineExceeded`; mostly empty.
         disrupted: It failed because of its node, not by itself.

@@ -44,7 +44,7 @@ def cleaned(document: Document, kind: Kind) -> Document:
 
     Args:
         document: A custom resource of one of our kinds.
-        kind: That kind.
+        kind: The row of its kind: where it has Pod templates, and what its operator fills in.
 
     Returns:
         The document with other data; what is left of it stands where it stood.

@@ -36,7 +36,7 @@ def workers(document: Document, kind: Kind, job: Job, wishes: Sequence[Intent]) 
 
     Args:
         document: The job's document, with its status.
-        kind: Its kind.
+        kind: The row of its kind, which says where its status names replicas.
         job: The job that it describes.
         wishes: The intents that were done.
     """

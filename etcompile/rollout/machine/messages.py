@@ -62,8 +62,6 @@ class Seen(Struct, frozen=True):
 
     Args:
         place: Where it is watched.
-        name: Its name.
-        uid: Its UID.
         observed: How far it is; None if it is gone.
         going: Why it is not gone yet, if it is being deleted; why it went, if it is gone.
         grace: Seconds that it has to end, if it is being deleted.

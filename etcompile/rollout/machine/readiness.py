@@ -22,7 +22,6 @@ class Readiness:
     """The objects of a rollout, as they become ready.
 
     Args:
-        plan: The plan.
         namespace: That of objects which name none.
         waits: Whether all is to be ready; else only what others cannot do without.
         changed: Is told of each target whose state has changed, or may have.
@@ -90,7 +89,7 @@ class Readiness:
         """Takes note of an object that a step has made.
 
         Args:
-            step: The step.
+            step: The one that was carried out, a create, update or replacement.
             live: The object, as the answer to the write shows it.
             now: Seconds of the clock that all times here are of.
 

@@ -108,7 +108,7 @@ class Machine:
         """What is to be done first.
 
         Args:
-            now: The time.
+            now: Seconds of the clock that all times here are of.
         """
         self._now = now
         self._end = None if self._choices.timeout is None else now + self._choices.timeout
@@ -120,7 +120,7 @@ class Machine:
 
         Args:
             event: What was heard.
-            now: The time.
+            now: Seconds of the clock that all times here are of.
         """
         self._now = now
         match event:

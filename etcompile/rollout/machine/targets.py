@@ -27,8 +27,6 @@ class Target:
     """One object.
 
     Attributes:
-        ref: Which.
-        job: Its job.
         step: The id of its step.
         uid: Its UID; None until it is known.
         goal: Whether to be ready is enough.
@@ -130,10 +128,10 @@ class Targets:
 
         Args:
             ref: The object.
-            key: Its key.
-            job: Its job.
+            key: The same as what watches tell of it.
+            job: The title of the job that it belongs to; None if it is of none.
             step: The id of its step.
-            now: The time.
+            now: Seconds of the clock that all times here are of.
             decides: Whether the run's success may hang on it; else it needs to be ready only.
         """
         if (found := self._found.get(key)) is None:

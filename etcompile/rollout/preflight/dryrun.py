@@ -28,7 +28,6 @@ class DryRun:
     """Asks an API server about differences; safe to share between threads.
 
     Args:
-        cluster: The cluster.
         concurrency: How many requests at once.
 
     Attributes:

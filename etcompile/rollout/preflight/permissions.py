@@ -36,7 +36,7 @@ def needs(
     """What whoever does a plan must be allowed.
 
     Args:
-        plan: The plan.
+        plan: What is to be done, and in it all objects that this is done to.
         parents: The parents of its ApplySets, with what is done to each.
         waits: Whether all is to be ready.
     """
@@ -54,7 +54,7 @@ def denied(cluster: Cluster, needed: Needs, concurrency: int) -> list[Refusal]:
     """What is needed and not allowed, a refusal for each kind and namespace.
 
     Args:
-        cluster: The cluster.
+        cluster: Which is asked, for whoever its credentials are of.
         needed: What is needed.
         concurrency: How many requests at once.
     """

@@ -48,7 +48,7 @@ def refusals(
     """What the API server would refuse.
 
     Args:
-        cluster: The cluster.
+        cluster: Which is asked; nothing is written.
         plan: The plan, without conflicts of its own.
         writer: What would be sent.
         concurrency: How many requests at once.
@@ -105,8 +105,8 @@ def unusable_namespaces(cluster: Cluster, plan: Plan) -> Iterator[Diagnostic]:
     A dry run of a ConfigMap tells, which needs no right to read namespaces.
 
     Args:
-        cluster: The cluster.
-        plan: A plan.
+        cluster: Which is asked; nothing is written.
+        plan: What is to be created, and where.
 
     Yields:
         A warning for each such namespace.
@@ -229,9 +229,6 @@ class Policies:
 
     Of many new objects that are alike, one dry run tells about all, unless somebody's policy looks
     at names or labels: then each is tried. Who may not read the policies tries each, too.
-
-    Args:
-        cluster: The cluster.
     """
 
     def __init__(self, cluster: Cluster) -> None:

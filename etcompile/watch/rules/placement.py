@@ -19,7 +19,6 @@ class Place(Struct, frozen=True, gc=False):
     """A declared replica.
 
     Args:
-        role: Its role.
         index: Its number in the role; None for a role with a single Pod.
         key: What the run record calls it.
         name: Its Pod's name.
@@ -222,7 +221,6 @@ class Holder(Struct, frozen=True):
     """Who has a rank.
 
     Args:
-        rank: The rank.
         key: What the run record calls it.
         member: The replica that has it, or is to have it.
         declared: The job declares that replica.
