@@ -6,7 +6,6 @@ and from the rules of jobs, which look at replicas that are built already.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 from etcompile.check.explain import value_at
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
@@ -20,26 +19,30 @@ MOST_BYTES = 2 * 1024**3
 _MOST_OF_VARIABLES = 512 * 1024**2
 """Bytes that lists of all Pods may take in the variables of one job. With more Pods than this
 allows, each list is above the 128 KiB that Linux takes in one variable, and no container starts."""
-_COUNTS = frozenset({"replicas", "minReplicas", "count", "num_workers"})
-"""Fields outside Pod templates that are a number of Pods. Nothing is built from `maxReplicas`."""
-_OTHERS = frozenset({"template", "metadata", "status"})
-"""Fields below which nothing is a number of Pods."""
 
 
-def check_counts(source: Source, templates: Iterable[ValuePath]) -> list[Diagnostic]:
+def check_counts(
+    source: Source, counts: Iterable[ValuePath], templates: Iterable[ValuePath]
+) -> list[Diagnostic]:
     """What is wrong with the numbers of a job or a scale intent.
 
     It may be called whether or not the document passed its schema.
 
     Args:
         source: The document.
+        counts: Where it says how many Pods there are to be, if it does (`Kind.counts_of`).
         templates: Where its Pod templates stand.
 
     Returns:
         An error for each number of Pods above `MOST_PODS`, else one for their sum, else one for
         the output that they would make.
     """
-    found = list(_counts(source.data.get("spec"), ("spec",)))
+    values = [(path, value_at(source.data, path)) for path in counts]
+    found = [
+        (path, value)
+        for path, value in values
+        if isinstance(value, int) and not isinstance(value, bool)
+    ]
     problems = [
         _too_many(source, path, dotted(path), count) for path, count in found if count > MOST_PODS
     ]
@@ -75,19 +78,6 @@ def check_variables(job: Job) -> list[Diagnostic]:
 
 def _variable_size(variable: Variable) -> int:
     return sum(map(len, variable.parts)) if isinstance(variable, IndexedEnv) else 0
-
-
-def _counts(value: Any, at: ValuePath) -> Iterator[tuple[ValuePath, int]]:
-    """The numbers of Pods below a value, with their paths."""
-    if isinstance(value, list):
-        for index, inner in enumerate(value):
-            yield from _counts(inner, (*at, index))
-    elif isinstance(value, Mapping):
-        for key, inner in value.items():
-            if key in _COUNTS and isinstance(inner, int) and not isinstance(inner, bool):
-                yield (*at, key), inner
-            elif key not in _OTHERS:
-                yield from _counts(inner, (*at, key))
 
 
 def _too_many(source: Source, path: ValuePath, what: str, count: int) -> Diagnostic:

@@ -35,11 +35,13 @@ class Rules(Struct, frozen=True):
         schema: The JSON Schema of its kind.
         version: The version of Kubernetes whose schema its Pod templates must satisfy.
         volumes: Volumes that its Pods have besides the template's own.
+        pod_counts: Where it says how many Pods there are to be.
     """
 
     schema: str | Path
     version: str
     volumes: tuple[str, ...] = ()
+    pod_counts: tuple[ValuePath, ...] = ()
 
 
 class Finding(Struct, frozen=True):
@@ -128,7 +130,7 @@ def _by_rules(source: Source, templates: Sequence[Template], rules: Rules) -> It
             partial=template.partial,
         )
         told += pods.check_images(asked, template.path)
-    told += counts.check_counts(asked, [template.path for template in templates])
+    told += counts.check_counts(asked, rules.pod_counts, [template.path for template in templates])
     for diagnostic in told:
         yield Finding(diagnostic, asked.path_of(diagnostic.location))
 

@@ -17,7 +17,7 @@ def check_in_place(job: Job, in_place: InPlace) -> Iterator[Diagnostic]:
     """Errors for what a job that restarts in place cannot have.
 
     Args:
-        job: The job.
+        job: The job as its frontend made it, with the templates of its roles.
         in_place: How it restarts in place.
     """
     for role in job.roles:

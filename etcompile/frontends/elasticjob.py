@@ -247,6 +247,7 @@ KINDS = (
         schema="ElasticJob.json",
         lower=lower,
         summary="DLRover: elastic PyTorch, and TensorFlow with parameter servers",
+        pod_counts=(("spec", "replicaSpecs", "*", "replicas"),),
         pod_templates=(("spec", "replicaSpecs", "*", "template"),),
         completed=(MASTER,),
         operator=DLROVER,

@@ -63,7 +63,7 @@ def restarted(job: Job, asked: InPlace | None, each: tuple[str, ...] | None = No
     What its containers run is another command then, so it is another run.
 
     Args:
-        job: The job.
+        job: The job without restarts in place.
         asked: What its document asks.
         each: The roles whose replicas restart each by itself; None if all restart together.
     """

@@ -39,6 +39,8 @@ class Kind(Struct, frozen=True):
         schema: Its JSON Schema: a file name in `schemas/`, or a path.
         lower: Turns a document that its schema accepts into a job or an intent.
         summary: One line for `etcompile kinds`.
+        pod_counts: The fields that are a number of Pods, and so are bounded before anything is
+            built; a step `*` is each key of a mapping. Nothing is built from `maxReplicas`.
         pod_templates: Where its Pod templates stand; a step `*` is each key of a mapping.
         volumes: Volumes that the compiled Pods have besides the template's own, so that a
             template may mount them.
@@ -54,6 +56,7 @@ class Kind(Struct, frozen=True):
     schema: str | Path
     lower: Callable[[Source], Lowered]
     summary: str
+    pod_counts: tuple[ValuePath, ...]
     pod_templates: tuple[ValuePath, ...] = ()
     volumes: tuple[str, ...] = ()
     operator: Operator | None = None
@@ -80,12 +83,26 @@ class Kind(Struct, frozen=True):
             data: The document, JSON; it need not be valid.
         """
         for path in self.pod_templates:
-            if "*" not in path:
-                yield path
-                continue
-            star = path.index("*")
-            value = data
-            for step in path[:star]:
-                value = value.get(step) if isinstance(value, Mapping) else None
-            for key in value if isinstance(value, Mapping) else ():
-                yield (*path[:star], key, *path[star + 1 :])
+            yield from _paths(path, data)
+
+    def counts_of(self, data: Any) -> Iterator[ValuePath]:
+        """The paths of the fields of a document of this kind that are a number of Pods.
+
+        Args:
+            data: The document, JSON; it need not be valid, nor have them.
+        """
+        for path in self.pod_counts:
+            yield from _paths(path, data)
+
+
+def _paths(path: ValuePath, data: Any) -> Iterator[ValuePath]:
+    """A path for each key of the mapping where it has the step `*`, if it has that step."""
+    if "*" not in path:
+        yield path
+        return
+    star = path.index("*")
+    value = data
+    for step in path[:star]:
+        value = value.get(step) if isinstance(value, Mapping) else None
+    for key in value if isinstance(value, Mapping) else ():
+        yield (*path[:star], key, *path[star + 1 :])

@@ -207,6 +207,10 @@ def kind(framework: Framework, describe: Callable[[Spec], Described]) -> Kind:
         schema=framework.schema,
         lower=lambda source: _lowered(framework, source, describe),
         summary=framework.summary,
+        pod_counts=(
+            ("spec", framework.types, "*", "replicas"),
+            ("spec", "elasticPolicy", "minReplicas"),
+        ),
         pod_templates=(("spec", framework.types, "*", "template"),),
         operator=framework.run_by,
         elastic=framework.elastic,

@@ -2,4 +2,4 @@
 
 from etcompile.frontends import scaling
 
-KINDS = scaling.kinds("ScaleIn", scaling.lower_scale_in, "removes workers of")
+KINDS = scaling.kinds("ScaleIn", scaling.lower_scale_in, "removes workers of", "toDelete")

@@ -2,4 +2,4 @@
 
 from etcompile.frontends import scaling
 
-KINDS = scaling.kinds("ScaleOut", scaling.lower_scale_out, "adds workers to")
+KINDS = scaling.kinds("ScaleOut", scaling.lower_scale_out, "adds workers to", "toAdd")

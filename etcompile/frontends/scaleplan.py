@@ -151,5 +151,6 @@ KINDS = (
         "ScalePlan.json",
         lower,
         "DLRover: changes the replicas of an ElasticJob",
+        pod_counts=(("spec", "replicaResourceSpecs", "*", "replicas"),),
     ),
 )

@@ -127,17 +127,20 @@ def _notes(source: Source) -> Iterator[Diagnostic]:
         )
 
 
-def kinds(name: str, lower: Callable[[Source], Lowered], what: str) -> tuple[Kind, Kind]:
+def kinds(
+    name: str, lower: Callable[[Source], Lowered], what: str, field: str
+) -> tuple[Kind, Kind]:
     """One of the two kinds in both API groups.
 
     Args:
         name: ScaleOut or ScaleIn.
         lower: Makes its intent.
         what: What it does to workers.
+        field: The field of its `spec` that says to how many, as `count`.
     """
+    counts = (("spec", field, "count"),)
+    summary, of_all = f"et-operator: {what} a TrainingJob", f"etcompile: {what} an elastic job"
     return (
-        Kind(_ET_OPERATOR, name, f"{name}.json", lower, f"et-operator: {what} a TrainingJob"),
-        Kind(
-            _ETCOMPILE, name, f"etcompile/{name}.json", lower, f"etcompile: {what} an elastic job"
-        ),
+        Kind(_ET_OPERATOR, name, f"{name}.json", lower, summary, counts),
+        Kind(_ETCOMPILE, name, f"etcompile/{name}.json", lower, of_all, counts),
     )

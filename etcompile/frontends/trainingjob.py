@@ -469,6 +469,7 @@ KINDS = (
         schema="TrainingJob.json",
         lower=lower,
         summary="et-operator: elastic Horovod, DeepSpeed and MPI jobs",
+        pod_counts=((*_ROLES, "*", "replicas"), (*_ROLES, "*", "minReplicas")),
         pod_templates=((*_ROLES, "launcher", "template"), (*_ROLES, "worker", "template")),
         volumes=(_HOSTFILE.volume, _CONFIG.volume, _KUBECTL.volume, _DEEPSPEED.volume),
         operator=ET_OPERATOR,

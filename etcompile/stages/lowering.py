@@ -151,12 +151,14 @@ def _managed(document: Document, kind: Kind) -> Iterator[Diagnostic]:
 
 def _lowered(document: Document, kind: Kind, version: str) -> _Lowered:
     """The job or intent of a document."""
-    found = findings(document, _templates(document.data, kind), _rules(kind, version))
+    found = findings(
+        document, _templates(document.data, kind), _rules(document.data, kind, version)
+    )
     if found and (meant := _respelt(document, found)) is not None:
         from etcompile.stages.repairs import identity  # noqa: PLC0415 - only what is faulty needs it
 
         known = {identity(finding.diagnostic) for finding in found}
-        inside = findings(meant, _templates(meant.data, kind), _rules(kind, version))
+        inside = findings(meant, _templates(meant.data, kind), _rules(meant.data, kind, version))
         found += [finding for finding in inside if identity(finding.diagnostic) not in known]
     problems = [finding.diagnostic for finding in found]
     if has_errors(problems):
@@ -195,11 +197,11 @@ def _repaired(
 
 def _value_findings(kind: Kind, version: str, value: Any) -> list[Finding]:
     source = Asked(None, value)
-    return findings(source, _templates(value, kind), _rules(kind, version))
+    return findings(source, _templates(value, kind), _rules(value, kind, version))
 
 
-def _rules(kind: Kind, version: str) -> Rules:
-    return Rules(kind.schema, version, kind.volumes)
+def _rules(value: Any, kind: Kind, version: str) -> Rules:
+    return Rules(kind.schema, version, kind.volumes, tuple(kind.counts_of(value)))
 
 
 def _templates(value: Any, kind: Kind) -> list[Template]:

@@ -72,7 +72,7 @@ def remembered(check: Check, value: Any, found: Sequence[Finding]) -> Check:
     """A check that looks at a value once: ways of repairing come by the same ones again and again.
 
     Args:
-        check: The check.
+        check: What finds the problems of a value.
         value: The document's own value.
         found: What the check says of that.
     """

@@ -219,9 +219,12 @@ def read_declared(value: Mapping[str, Any]) -> Job:
         raise StoredJobError(f"not a {KIND} of {API_VERSION}")
     document = value["document"]
     kind = frontends.find(document.get("apiVersion"), document.get("kind"))
-    if problems := counts.check_counts(_Unlocated(document), ()):
-        raise StoredJobError(problems[0].message)
-    lowered = kind.lower(_Unlocated(document)).value if kind else None
+    lowered = None
+    if kind is not None:
+        source = _Unlocated(document)
+        if problems := counts.check_counts(source, kind.counts_of(document), ()):
+            raise StoredJobError(problems[0].message)
+        lowered = kind.lower(source).value
     if not isinstance(lowered, Job):
         raise StoredJobError(f"its {document.get('kind')} does not compile")
     return lowered

@@ -133,7 +133,7 @@ class Supervised(Struct, frozen=True, gc=False):
     """A Pod whose command restarts in place: what its kubelet says of its containers.
 
     Args:
-        containers: Its containers.
+        containers: The statuses of its containers, without its init containers.
         since: Since when all containers have been ready, or not all, in the words of the kubelet.
         command: What its supervisor was told last; None if nothing.
         node: The node that it is on; empty if none.
