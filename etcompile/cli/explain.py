@@ -28,6 +28,13 @@ def command(code: str | None, form: str, *, every: bool) -> None:
     """
     if (code is None) is not every:
         raise click.UsageError("name one CODE, or pass --all")
+    try:
+        _show(code, form)
+    except explanation.NoSampleError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _show(code: str | None, form: str) -> None:
     if code is not None:
         explain = explanation.as_text if form == "text" else explanation.as_markdown
         click.echo(explain(_rule(code)))

@@ -37,6 +37,10 @@ for the example below it, or for an input like it. What is said of operators and
 """
 
 
+class NoSampleError(Exception):
+    """A message has a fact that no sample gives a value; says which, and where it belongs."""
+
+
 def as_text(rule: Rule) -> str:
     """The long form of a rule for a terminal, without a line break at its end."""
     told = sample(rule)
@@ -66,8 +70,17 @@ def as_markdown(rule: Rule) -> str:
 
 
 def sample(rule: Rule) -> Diagnostic:
-    """A diagnostic of a rule as it is told for the rule's example, or for an input like it."""
-    return diagnose(rule.code, None, **SAMPLES.get(rule.code, {}))
+    """A diagnostic of a rule as it is told for the rule's example, or for an input like it.
+
+    Raises:
+        NoSampleError: the rule is new, and its message has no sample yet.
+    """
+    try:
+        return diagnose(rule.code, None, **SAMPLES.get(rule.code, {}))
+    except KeyError as error:
+        fact = error.args[0]
+        where = "etcompile/diagnostics/samples.py"
+        raise NoSampleError(f"{rule.code} has no sample: add '{fact}' in {where}") from error
 
 
 def page(rules: Iterable[Rule]) -> str:

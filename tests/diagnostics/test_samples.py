@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from etcompile.cli.check import command
+from etcompile.cli.explain import command as explain
 from etcompile.diagnostics import RULES, explanation
 from etcompile.diagnostics.samples import SAMPLES
 
@@ -162,6 +163,17 @@ def test_no_explanation_shows_a_placeholder(rule: Any) -> None:
         assert not names & set(re.findall(r"\{(\w+)", words))
     assert told.message in explanation.as_text(rule)
     assert (told.hint or "") in explanation.as_text(rule)
+
+
+@pytest.mark.parametrize("words", [("ET2130",), ("--all",), ("--all", "--format", "markdown")])
+def test_a_sample_that_is_missing_is_told(
+    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fewer = {code: sample for code, sample in SAMPLES.items() if code != "ET2130"}
+    monkeypatch.setattr(explanation, "SAMPLES", fewer)
+    done = CliRunner().invoke(explain, words)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "ET2130 has no sample: add 'what' in etcompile/diagnostics/samples.py" in done.stderr
 
 
 @pytest.mark.parametrize("code", INPUTS)
