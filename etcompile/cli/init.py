@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from etcompile.cli.options import TalkOptions, kubernetes_version_option, talk_options, talks, tell
+from etcompile.cli.options import (
+    TalkOptions,
+    kubernetes_version_option,
+    minor_version,
+    talk_options,
+    talks,
+    tell,
+)
 from etcompile.cli.structs import takes
 from etcompile.cli.suggestion import Choice
 from etcompile.cli.usage import Command
@@ -125,14 +132,8 @@ def _plan(given: InitOptions) -> "Plan":
     Raises:
         click.BadParameter: a value has the wrong form.
     """
-    from etcompile.check import kubernetes
     from etcompile.integrations.scaffolding import Plan
 
-    version = given.kubernetes_version.removeprefix("v")
-    if version not in kubernetes.versions():
-        known = f"{kubernetes.versions()[0]} to {kubernetes.versions()[-1]}"
-        problem = f"{version} is not known; use {known}"
-        raise click.BadParameter(problem, param_hint="--kubernetes-version")
     for option, value, fits in (
         ("namespace", given.namespace, is_label(given.namespace)),
         ("owner", given.owner, re.fullmatch(r"\S+", given.owner)),
@@ -149,7 +150,7 @@ def _plan(given: InitOptions) -> "Plan":
         namespace=given.namespace,
         repository=given.repository or _origin(given.folder) or _PLACEHOLDER,
         owner=given.owner,
-        kubernetes_version=version,
+        kubernetes_version=minor_version(given.kubernetes_version),
     )
 
 

@@ -28,8 +28,18 @@ from etcompile.model.settings import Services, secret_mode
 _DEFAULTS = Settings()
 
 
-def _kubernetes_version(given: str) -> str:
-    """The minor version: a server says v1.34.4 of itself; the schema is that of 1.34."""
+def minor_version(given: str) -> str:
+    """The minor version of `--kubernetes-version`: a server says v1.34.4 of itself.
+
+    Args:
+        given: What the option has: `1.34`, with or without a `v` before it and a patch behind.
+
+    Returns:
+        The version that there is a schema of: `1.34`.
+
+    Raises:
+        click.BadParameter: there is none of it.
+    """
     from etcompile.check import kubernetes
 
     version = ".".join(given.removeprefix("v").split(".")[:2])
@@ -74,19 +84,16 @@ def _checked(
     return callback
 
 
-def kubernetes_version_option(**checks: Any) -> Decorator:
-    """`--kubernetes-version`.
-
-    Args:
-        **checks: What click does with its value, where the command does not do it by itself.
-    """
+def kubernetes_version_option() -> Decorator:
+    """`--kubernetes-version`, whose value `minor_version` reads."""
     return click.option(
         "--kubernetes-version",
         metavar="V",
         default=_DEFAULTS.kubernetes_version,
         show_default=True,
         help="Kubernetes version of the cluster.",
-        **checks,
+        callback=_checked(minor_version),
+        shell_complete=completing.versions,
     )
 
 
@@ -110,9 +117,7 @@ _COMPILE = (
         help="Apply an overlay: a file, or dev, prod, resilient or spot. May be repeated; the order"
         " counts.",
     ),
-    kubernetes_version_option(
-        callback=_checked(_kubernetes_version), shell_complete=completing.versions
-    ),
+    kubernetes_version_option(),
     click.option(
         "--secret",
         metavar="MODE",
@@ -306,7 +311,7 @@ def options(given: SettingOptions) -> Options:
         settings=Settings(
             services=given.services,
             secret=_secret(given.secret),
-            kubernetes_version=_kubernetes_version(given.kubernetes_version),
+            kubernetes_version=minor_version(given.kubernetes_version),
             init_image=given.init_image or None,
             kubectl_image=given.kubectl_image or None,
             cluster_domain=given.cluster_domain.strip("."),

@@ -239,6 +239,15 @@ def test_what_cannot_be_is_refused_before_anything_is_written(tmp_path, words):
     assert [*tmp_path.iterdir()] == []
 
 
+@pytest.mark.parametrize("version", ["1.34", "v1.34", "1.34.4", "v1.34.4"])
+def test_a_version_may_be_written_as_for_render(tmp_path, version):
+    assert etcompile("init", "--kubernetes-version", version, cwd=tmp_path).returncode == 0
+    script = "\n".join(path.read_text() for path in tmp_path.rglob("*") if path.is_file())
+    assert "1.34" in script
+    assert "1.34.4" not in script
+    assert "v1.34" not in script
+
+
 def test_scaffolds_are_files_of_their_own():
     found = {path.name for path in data.folder("templates").iterdir() if path.is_dir()}
     # Python keeps its code there when it runs the build hook.
