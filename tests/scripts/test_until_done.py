@@ -48,6 +48,13 @@ def test_arguments_and_exit_code_pass_unchanged(around, run):
     assert (found.returncode, found.stdout, found.stderr) == (42, "<a b><*><><$HOME>", "")
 
 
+def test_variables_of_the_user_reach_the_command_as_they_are(around, run):
+    mine = dict.fromkeys(("own_hash", "done_hash", "child", "nap", "told", "code"), "mine")
+    found = run(*around("env", "-0"), env={**os.environ, **mine})
+    theirs = dict(entry.split("=", 1) for entry in found.stdout.split("\0") if entry)
+    assert {name: theirs[name] for name in mine} == mine
+
+
 @pytest.mark.parametrize("seconds", ["0", "0.3"])
 def test_a_command_that_ends_by_itself_ends_it_with_its_code(around, run, seconds):
     assert run(*around("sh", "-c", f"sleep {seconds}; exit 3")).returncode == 3
