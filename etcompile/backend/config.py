@@ -155,7 +155,7 @@ def _scripts(job: Job, settings: Settings) -> Iterator[tuple[str, dict[str, obje
         if is_resident(role):
             yield WORKER, {**marker, **_sshd(role, ssh), "poll_seconds": _STATUS_POLL}
         elif wrapper(job, role) == SUPERVISE and job.run.in_place:
-            yield SUPERVISE, {**marker, **_supervision(job.run.in_place)}
+            yield SUPERVISE, {**marker, **_supervision(job, job.run.in_place)}
         elif wrapper(job, role) == UNTIL_DONE:
             yield UNTIL_DONE, {**marker, "poll_seconds": _STATUS_POLL}
         elif wrapper(job, role):
@@ -180,7 +180,7 @@ def _scripts(job: Job, settings: Settings) -> Iterator[tuple[str, dict[str, obje
         yield SSH_KEYS, _key_copy(ssh)
 
 
-def _supervision(in_place: InPlace) -> dict[str, object]:
+def _supervision(job: Job, in_place: InPlace) -> dict[str, object]:
     """The variables of the script that runs a command again."""
     return {
         "run_dir": RUN_STATE_PATH,
@@ -189,7 +189,19 @@ def _supervision(in_place: InPlace) -> dict[str, object]:
         "status_epoch": EPOCH_FILE,
         "hold_seconds": in_place.hold,
         "stop_seconds": in_place.stop,
+        "checkpoint_signal": in_place.checkpoint_signal,
+        "warn_seconds": _warning(job, in_place),
     }
+
+
+def _warning(job: Job, in_place: InPlace) -> int:
+    """Seconds for which a command that the kubelet stops has the checkpoint signal alone.
+
+    Half of what the first of the Pods to end has (`terminationGracePeriodSeconds`).
+    """
+    specs = (role.template.spec for role in job.roles if role.name in in_place.roles)
+    graces = [spec.get("terminationGracePeriodSeconds") for spec in specs]
+    return min(30 if grace is None else int(grace) for grace in graces) // 2
 
 
 def _key_copy(ssh: SshCredentials) -> dict[str, object]:

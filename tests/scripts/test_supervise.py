@@ -63,7 +63,7 @@ class Container:
         self.write("status-epoch", f"{OWN} 0\n")
         self.write("command", "0 run 0 new")
 
-    def line(self, *command, options=(), hold=60, stop=5, run_dir=None):
+    def line(self, *command, options=(), hold=60, stop=5, run_dir=None, warns=None):
         path = self.script(
             "supervise.sh",
             run_dir=str(run_dir or self.run),
@@ -74,6 +74,8 @@ class Container:
             spec_hash_file=f"{self.place}/spec-hash",
             hold_seconds=hold,
             stop_seconds=stop,
+            checkpoint_signal=warns and warns[0],
+            warn_seconds=warns and warns[1],
         )
         return [*self.way, *self.shell, path, *options, "--", *command]
 
@@ -634,6 +636,23 @@ def test_a_container_that_is_started_again_begins_no_epoch_twice(container):
 
 
 @only_init
+def test_a_command_that_was_meant_for_the_container_before_is_not_heeded(container):
+    """The watcher may have told all others by now that this one runs nothing."""
+    container.watch()
+    container.begin(STAYS)
+    container.says("up 0")
+    container.kill()
+    container.write("command", "1 run 0 2026-11-23T04:21:11Z 1795407673")
+    container.begin(STAYS)
+    container.logs("waiting for the watcher")
+    container.write("command", "2 run 0 2026-11-23T04:21:11Z 1795407673")
+    time.sleep(1)
+    assert container.said == ["up 0"]
+    container.write("command", "2 run 1 2026-11-23T04:21:11Z 1795407673")
+    container.says("up 0", "up 2")
+
+
+@only_init
 def test_a_container_that_is_started_again_waits_for_a_watcher_for_a_while_only(container):
     container.begin(HANDLES)
     container.says("up 0")
@@ -682,6 +701,42 @@ def test_a_notice_reaches_those_who_handle_its_signal_and_no_others(container):
     container.says("up 1", "up 2")
     time.sleep(1.2)
     assert container.said.count("saving") == 2
+
+
+@only_init
+def test_a_pod_that_is_to_stop_has_a_checkpoint_first(container):
+    container.watch()
+    writes = "trap 'echo saved >> out' USR1; trap 'echo told >> out; exit 7' TERM; "
+    container.begin(writes + STAYS, warns=("USR1", 3))
+    container.says("up 0")
+    container.signal(signal.SIGTERM)
+    container.says("up 0", "saved")
+    container.write("notice", "n1 USR1 0 this very disruption")
+    assert container.ends() == 7
+    assert container.said == ["up 0", "saved", "told"]
+
+
+@only_init
+def test_a_pod_that_is_to_stop_does_not_wait_for_one_that_writes_no_checkpoint(container):
+    container.watch()
+    container.begin(HANDLES, warns=("USR1", 600))
+    container.says("up 0")
+    container.signal(signal.SIGTERM)
+    assert container.ends() == 7
+    assert container.said == ["up 0", "told 0"]
+
+
+@only_init
+def test_a_pod_that_was_warned_is_not_told_twice_when_it_stops(container):
+    container.watch()
+    writes = "trap 'echo saved >> out' USR1; trap 'echo told >> out; exit 7' TERM; "
+    container.begin(writes + STAYS, warns=("USR1", 1))
+    container.says("up 0")
+    container.write("notice", "n1 USR1 0 a node is drained")
+    container.says("up 0", "saved")
+    container.signal(signal.SIGTERM)
+    assert container.ends() == 7
+    assert container.said == ["up 0", "saved", "told"]
 
 
 @pytest.mark.parametrize("text", ["n1 KILL 0 x", "n1 9 0 x", "n1", "n1 -1 0 x", "n1 TERM;ls 0 x"])
