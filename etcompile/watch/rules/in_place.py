@@ -145,6 +145,7 @@ def together(states: ReplicaStates, record: RunRecord, now: float) -> Decision |
         actions.append(EmitEvent("EpochBegins", message, warning=cause.role is not None))
     alone = restart.replaced(_lost_for_good(states), record, now)
     gathered = _gathered(states, alone.record, in_place, now)
+    actions += _first_words(states, in_place, gathered.record, now)
     actions += (*alone.actions, *gathered.actions, *restart.let_go(states))
     return Decision(gathered.record, tuple(actions))
 
@@ -172,6 +173,24 @@ def _first_epoch(states: ReplicaStates, record: RunRecord, in_place: InPlace) ->
         if role is None or pod is None or command_state(pod, role.template.main) != "working":
             return record
     return structs.replace(record, epoch=0)
+
+
+def _first_words(
+    states: ReplicaStates, in_place: InPlace, record: RunRecord, now: float
+) -> Iterator[CommandPod]:
+    """Word of their first epoch, to those who began it by themselves.
+
+    Who looks after the run stands in `J-status`. A kubelet takes more than a minute to bring that
+    into a Pod, and until then a command that fails takes its container along; unless the Pod is
+    touched.
+    """
+    if record.epoch is None or (record.epoch > 0 and in_place.mode == "together"):
+        return
+    for role, pod in _supervised_roles(states, in_place):
+        if pod.supervised is None or pod.supervised.command is not None or pod.deleting:
+            continue
+        if command_state(pod, role.template.main) == "working":
+            yield _command(pod, role.template.main, 0, now, run=True)
 
 
 def _cause(
@@ -442,8 +461,8 @@ def each(states: ReplicaStates, record: RunRecord, now: float) -> Decision:
     in_place = states.placement.job.run.in_place
     if in_place is None or in_place.mode != "each":
         return Decision(record)
-    actions: list[Action] = []
     record = _first_epoch(states, record, in_place)
+    actions: list[Action] = [*_first_words(states, in_place, record, now)]
     for role, pod in _supervised_roles(states, in_place):
         if pod.deleting or pod.ended or pod.supervised is None:
             continue

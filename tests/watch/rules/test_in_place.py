@@ -49,6 +49,15 @@ def test_whatever_is_killed_no_process_meets_one_of_another_epoch(seed: int) -> 
         assert epochs(gang) == dict.fromkeys(gang.declared, gang.record.epoch)
 
 
+def test_whoever_began_by_itself_is_told_once_who_looks_after_it() -> None:
+    """A kubelet takes more than a minute to bring J-status into a Pod that nobody touches."""
+    gang = Gang(1)
+    gang.pass_time(60)
+    told = [(one.name, one.command.epoch, one.command.run) for one in gang.of(CommandPod)]
+    assert sorted(told) == [(name, 0, True) for name in sorted(gang.declared)]
+    assert epochs(gang) == dict.fromkeys(gang.declared, 0)
+
+
 def test_a_process_that_dies_costs_one_write_and_one_patch_of_each_pod() -> None:
     gang = at_work()
     before = {name: pod.uid for name, pod in gang.pods.items()}
