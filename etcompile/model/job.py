@@ -738,18 +738,18 @@ class Job(Struct, frozen=True):
     kind: str
     api_version: str
     roles: tuple[Role, ...]
-    labels: Labels
     selector: Labels
     run: RunPolicy
     config_name: str
-    files: tuple[ConfigFile, ...]
-    host_lists: tuple[HostList, ...]
-    slots: int
-    access: ClusterAccess | None
-    credentials: SshCredentials | None
     document: Mapping[str, Any]
     identity: Mapping[str, Any]
     origin: Origin
+    labels: Labels = field(default_factory=dict)
+    files: tuple[ConfigFile, ...] = ()
+    host_lists: tuple[HostList, ...] = ()
+    slots: int = 1
+    access: ClusterAccess | None = None
+    credentials: SshCredentials | None = None
     service: SharedService | None = None
     names_namespace: str | None = None
     gang: Gang = field(default_factory=Gang)
