@@ -11,16 +11,15 @@ from typing import Any
 from msgspec import structs
 
 from etcompile.diagnostics import Diagnostic, ValuePath, codes, diagnose
-from etcompile.frontends import dlrover, dlrover_master, dlrover_roles
+from etcompile.frontends import dlrover, dlrover_master, dlrover_roles, peers
 from etcompile.frontends.annotations import DEFAULT_GATE_TIMEOUT
 from etcompile.frontends.dlrover import MASTER, MASTER_PORT, Spec
 from etcompile.frontends.rendezvous import Rendezvous, parsed, rendezvous, runs_agent
-from etcompile.model import Bounds, ConfigFile, Gate, HostList, Origin, Role, Success
+from etcompile.model import Bounds, ConfigFile, Origin, Role, Success
 from etcompile.model.protocol import SCRIPTS_PATH
 
 _START = "start-master.sh"
 _PRIME = "prime-rendezvous.py"
-_PEERS = "peers"
 _LIMITS = ("the minimum of --nnodes", "the maximum of --nnodes")
 _OTHER_TYPES = ("ps", "chief", "master", "evaluator")
 
@@ -35,7 +34,7 @@ def changes(spec: Spec) -> dict[str, Any]:
     met = meeting(spec)
     # The gate needs to know the master by its name, in a list like any other.
     return {
-        "host_lists": (HostList(_PEERS, (MASTER,), "{host}", live=False),),
+        "host_lists": (peers.host_list(MASTER),),
         "files": tuple(_files(met)) if met else (),
     }
 
@@ -109,16 +108,7 @@ def _worker(spec: Spec, met: Rendezvous | None) -> Role:
         additions=structs.replace(
             role.additions,
             # Until somebody is behind the master's address, agents may find no route and give up.
-            gate=Gate(
-                roles=(MASTER,),
-                hosts=f"{SCRIPTS_PATH}/{_PEERS}",
-                mounts=(),
-                ssh=False,
-                timeout=DEFAULT_GATE_TIMEOUT,
-                name="wait-for-master",
-                file=_PEERS,
-                port=MASTER_PORT,
-            ),
+            gate=peers.gate(MASTER, DEFAULT_GATE_TIMEOUT, "wait-for-master", MASTER_PORT),
         ),
         bounds=Bounds(met.minimum, met.maximum, place, _LIMITS) if met else Bounds(quorum=count),
         recovery=structs.replace(

@@ -22,7 +22,6 @@ from etcompile.model import (
     ConfigMapVolume,
     Gang,
     GangOperator,
-    HostList,
     Job,
     Member,
     Naming,
@@ -548,11 +547,6 @@ def _policy_notes(source: Source) -> Iterator[Diagnostic]:
         " deletes its Pods after that time",
         when=", where a tool syncs Git,",
     )
-
-
-def peers(role: str, *, key: str = "peers") -> HostList:
-    """The list of hosts that a gate waits for."""
-    return HostList(key, (role,), "{host}", live=False)
 
 
 def config_files(volume: str, *files: tuple[str, int]) -> ConfigMapVolume:

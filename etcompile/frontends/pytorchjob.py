@@ -9,16 +9,14 @@ from typing import Any
 from msgspec import structs
 
 from etcompile.diagnostics import Diagnostic, codes, diagnose
-from etcompile.frontends import kubeflow
+from etcompile.frontends import kubeflow, peers
 from etcompile.frontends.annotations import GATE_TIMEOUT, gate_timeout
 from etcompile.frontends.kubeflow import Described, Framework, Replica, Spec
-from etcompile.model import Bounds, Env, Gate, IndexedEnv, Port, Role, Success, Variable
+from etcompile.model import Bounds, Env, IndexedEnv, Port, Role, Success, Variable
 from etcompile.model.commands import command_words
-from etcompile.model.protocol import SCRIPTS_PATH
 from etcompile.model.quantity import whole_number
 
 _GATED = "etcompile.dev/wait-for-master"
-_PEERS = "peers"
 _ADDRESSES = frozenset(
     (
         *("MASTER_PORT", "PET_MASTER_PORT", "MASTER_ADDR", "PET_MASTER_ADDR"),
@@ -46,11 +44,10 @@ def describe(spec: Spec) -> Described:
     """The roles of a PyTorchJob."""
     timeout, problems = gate_timeout(spec.source)
     gated = spec.of("Master") is not None and spec.annotation(_GATED) != "false"
-    master = spec.of("Master") is not None
     return Described(
         roles=tuple(_role(spec, replica, timeout if gated else None) for replica in spec.replicas),
         success=_success(spec),
-        changes={"host_lists": (kubeflow.peers("master", key=_PEERS),)} if gated and master else {},
+        changes={"host_lists": (peers.host_list("master"),)} if gated else {},
         diagnostics=(*problems, *_problems(spec)),
         # A rendezvous of torchrun has its own rounds: who comes back joins the next.
         each=None if _elastic(spec) is None else tuple(replica.role for replica in spec.replicas),
@@ -63,15 +60,7 @@ def _role(spec: Spec, replica: Replica, timeout: int | None) -> Role:
     is_worker = replica.type == "Worker"
     gate = None
     if timeout is not None and is_worker:
-        gate = Gate(
-            roles=("master",),
-            hosts=f"{SCRIPTS_PATH}/{_PEERS}",
-            mounts=(),
-            ssh=False,
-            timeout=timeout,
-            name="init-pytorch",
-            file=_PEERS,
-        )
+        gate = peers.gate("master", timeout, "init-pytorch")
     elastic = _elastic(spec)
     return structs.replace(
         role,
