@@ -10,6 +10,7 @@ import re
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -127,7 +128,7 @@ class Container:
         self.until(lambda: text in self.log)
 
     def ends(self):
-        return self.process.wait(30)
+        return self.process.wait(60)
 
     @property
     def running(self):
@@ -153,8 +154,36 @@ def way(request, require):
 
 
 @pytest.fixture
+def until():
+    """Waits until a condition holds, at most 60 s."""
+
+    def wait(condition):
+        deadline = time.monotonic() + 60
+        while not condition():
+            assert time.monotonic() < deadline, "waited in vain"
+            time.sleep(0.05)
+
+    return wait
+
+
+@pytest.fixture
 def container(place, script, shell, start, until, way):
-    return Container(place, script, shell, start, until, way)
+    yield Container(place, script, shell, start, until, way)
+    # The supervisor first, or it would begin again.
+    while found := sorted(_inside(place)):
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.05)
+
+
+def _inside(place: Path) -> Iterator[int]:
+    """The processes that the test has left in its folder."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            state = (folder / "stat").read_text().rsplit(") ", 1)[1][0]
+            if state != "Z" and (folder / "cwd").readlink() == place:
+                yield int(folder.name)
 
 
 only_init = pytest.mark.parametrize("way", ["init"], indirect=True)
