@@ -36,6 +36,7 @@ from etcompile.watch.actions import (
 )
 from etcompile.watch.deciding import decide
 from etcompile.watch.state import (
+    AGAIN,
     BatchView,
     Command,
     Gone,
@@ -372,7 +373,10 @@ class World:
                     self.tell(name, command)
             case WarnPod(name, uid, notice):
                 if self._is(name, uid) and (supervised := self.pods[name].supervised) is not None:
-                    told = structs.replace(supervised, notice=notice.partition(" ")[0])
+                    twice = notice.endswith(AGAIN)
+                    told = structs.replace(
+                        supervised, notice=notice.partition(" ")[0], noticed_twice=twice
+                    )
                     self.change(name, supervised=told)
             case ReplacePod(name, uid, command=command):
                 self._remove(name, uid)

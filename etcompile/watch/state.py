@@ -80,6 +80,7 @@ class Command(Struct, frozen=True, gc=False):
             `NEW` for a Pod that was created with the command, `STOPPED` for one that was known to
             run nothing and was told to wait.
         at: When it was told, in seconds since 1970.
+        reminded: When it was told the same again; 0 if it never was.
     """
 
     epoch: int
@@ -87,6 +88,7 @@ class Command(Struct, frozen=True, gc=False):
     ends: int = 0
     since: str = ""
     at: float = 0.0
+    reminded: float = 0.0
 
 
 NEW, STOPPED = "new", "stopped"
@@ -96,7 +98,8 @@ NEW, STOPPED = "new", "stopped"
 def command_text(command: Command) -> str:
     """The annotation `EPOCH` of a Pod; a supervisor reads its first two words."""
     verb = "run" if command.run else "hold"
-    return f"{command.epoch} {verb} {command.ends} {command.since or '-'} {command.at:.0f}"
+    text = f"{command.epoch} {verb} {command.ends} {command.since or '-'} {command.at:.0f}"
+    return f"{text} {command.reminded:.0f}" if command.reminded else text
 
 
 def read_command(text: str) -> Command | None:
@@ -109,7 +112,12 @@ def read_command(text: str) -> Command | None:
         return None
     since = words[3] if len(words) > 3 and words[3] != "-" else ""
     at = _time(words[4]) if len(words) > 4 else 0.0
-    return Command(epoch, words[1] == "run", ends or 0, since, at)
+    reminded = _time(words[5]) if len(words) > 5 else 0.0
+    return Command(epoch, words[1] == "run", ends or 0, since, at, reminded)
+
+
+AGAIN = "(again)"
+"""At the end of a warning that was given before."""
 
 
 class SupervisedContainer(Struct, frozen=True, gc=False):
@@ -138,6 +146,7 @@ class Supervised(Struct, frozen=True, gc=False):
         command: What its supervisor was told last; None if nothing.
         node: The node that it is on; empty if none.
         notice: Of which disruption it was last warned, by its ID; empty if of none.
+        noticed_twice: It was warned of that once more.
     """
 
     containers: tuple[SupervisedContainer, ...]
@@ -145,6 +154,7 @@ class Supervised(Struct, frozen=True, gc=False):
     command: Command | None = None
     node: str = ""
     notice: str = ""
+    noticed_twice: bool = False
 
 
 class PodView(Struct, frozen=True, gc=False):
@@ -274,6 +284,7 @@ def _supervised(pod: Object, annotations: Mapping[str, str]) -> Supervised | Non
         read_command(annotations.get(EPOCH, "")),
         str(spec.get("nodeName") or ""),
         annotations.get(NOTICE, "").partition(" ")[0],
+        annotations.get(NOTICE, "").endswith(f" {AGAIN}"),
     )
 
 
@@ -506,6 +517,7 @@ class Timeouts(Struct, frozen=True):
         start: Until it is told that Pods are missing, or that none finds a node.
         confirm: Until a container that is not ready counts as one whose command has ended, where
             no other Pod says the same: a kubelet that is started again says so for a moment.
+        remind: Until a Pod that does not answer is told the same again, and then twice as long.
         linger: Until commands are stopped whose peers have: most of them end by themselves.
         stop: Until a Pod is made again whose command should have stopped and has not been seen to,
             beside the time that its processes may take.
@@ -522,6 +534,7 @@ class Timeouts(Struct, frozen=True):
     drain: float = 60.0
     start: float = 60.0
     confirm: float = 1.5
+    remind: float = 3.0
     linger: float = 1.0
     stop: float = 20.0
     begin: float = 60.0

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from msgspec import structs
 
 from etcompile.model.run_record import RunRecord
-from etcompile.watch.actions import Decision, EmitEvent, WarnPod
+from etcompile.watch.actions import Decision, EmitEvent, Requeue, WarnPod
 from etcompile.watch.rules.placement import Placement
-from etcompile.watch.state import PodView
+from etcompile.watch.state import AGAIN, PodView
 
 _SAME = 30.0
 """Seconds after a warning in which those who go are part of the same disruption."""
@@ -40,15 +40,16 @@ def warned(placement: Placement, record: RunRecord, now: float) -> Decision:
         for pod in placement.of_this_run
         if pod.role in in_place.roles and pod.supervised is not None and not pod.ended
     ]
+    remind = placement.view.timeouts.remind
     going = [pod for pod in pods if pod.deleting or pod.disrupted]
     new = [pod for pod in going if pod.uid not in record.warned]
     if len(going) == len(pods) and record.notice == "":
         return Decision(record)  # the whole job goes, and each Pod is told by its kubelet
     if not new:
-        return Decision(record, tuple(_untold(pods, record, now)))
+        return Decision(record, tuple(_untold(pods, record, now, remind)))
     record = structs.replace(record, warned=tuple(sorted(pod.uid for pod in going)))
     if now < _time(record.notice) + _SAME:
-        return Decision(record, tuple(_untold(pods, record, now)))
+        return Decision(record, tuple(_untold(pods, record, now, remind)))
     due = max((pod.due for pod in going), default=0.0) or now + _UNKNOWN
     why = f"{new[0].name} is about to go"
     if new[0].reason:
@@ -58,18 +59,31 @@ def warned(placement: Placement, record: RunRecord, now: float) -> Decision:
     told = EmitEvent(
         "CheckpointRequested", f"{why}: all commands are sent {in_place.checkpoint_signal}"
     )
-    return Decision(record, (*_untold(pods, record, now), told))
+    return Decision(record, (*_untold(pods, record, now, remind), told))
 
 
-def _untold(pods: list[PodView], record: RunRecord, now: float) -> Iterator[WarnPod]:
-    """The warnings that are yet to be sent; none that comes too late."""
+def _untold(
+    pods: list[PodView], record: RunRecord, now: float, remind: float
+) -> Iterator[WarnPod | Requeue]:
+    """The warnings that are yet to be sent; none that comes too late.
+
+    Each is sent twice, since nobody answers it, and a kubelet may lose a change of an annotation
+    (`in_place`). A supervisor heeds it once.
+    """
     if not record.notice or now >= _time(record.notice) + _SAME:
         return
     name = record.notice.partition(" ")[0]
     since = _time(record.notice)
     for pod in pods:
-        if pod.supervised is not None and pod.supervised.notice != name and pod.created <= since:
+        if pod.supervised is None or pod.created > since:
+            continue
+        if pod.supervised.notice != name:
             yield WarnPod(pod.name, pod.uid, record.notice)
+        elif not (pod.supervised.noticed_twice or pod.deleting):
+            if now >= since + remind:
+                yield WarnPod(pod.name, pod.uid, f"{record.notice} {AGAIN}")
+            else:
+                yield Requeue(since + remind)
 
 
 def _time(notice: str) -> float:

@@ -101,6 +101,29 @@ def _command(pod: PodView, main: str, epoch: int, now: float, *, run: bool) -> C
     return CommandPod(pod.name, pod.uid, Command(epoch, run, ends, since, now))
 
 
+def _reminded(pods: Sequence[tuple[Role, PodView]], now: float, remind: float) -> Iterator[Action]:
+    """The same again to Pods that do not answer; or when to look whether they have.
+
+    A kubelet may lose a change of an annotation that comes while it brings the one before into the
+    Pod, until it looks at that Pod again by itself, a minute later: what it has begun with the old
+    value it ends with, and takes the Pod for up to date then (k8s.io/kubernetes, pkg/kubelet/
+    volumemanager/cache/actual_state_of_world.go, AddPodToVolume resets remountRequired).
+    """
+    for role, pod in pods:
+        told = pod.supervised.command if pod.supervised is not None else None
+        if told is None or not told.at or not _may_run(pod):
+            continue
+        state = command_state(pod, role.template.main)
+        if state != "unknown" and (told.run or state != "working"):
+            continue
+        last = max(told.at, told.reminded)
+        due = last + max(remind, last - told.at)
+        if now >= due:
+            yield CommandPod(pod.name, pod.uid, structs.replace(told, reminded=now))
+        else:
+            yield Requeue(due)
+
+
 # Together ----------------------------------------------------------------------------------------
 
 
@@ -147,6 +170,13 @@ def together(states: ReplicaStates, record: RunRecord, now: float) -> Decision |
     gathered = _gathered(states, alone.record, in_place, now)
     actions += _first_words(states, in_place, gathered.record, now)
     actions += (*alone.actions, *gathered.actions, *restart.let_go(states))
+    told_now = {action.name for action in actions if isinstance(action, CommandPod | DeletePod)}
+    silent = [
+        (role, pod)
+        for role, pod in _supervised_roles(states, in_place)
+        if pod.name not in told_now and not _is_behind(pod, gathered.record.epoch or 0)
+    ]
+    actions += _reminded(silent, now, states.placement.view.timeouts.remind)
     return Decision(gathered.record, tuple(actions))
 
 
@@ -398,6 +428,11 @@ def _gathered(states: ReplicaStates, record: RunRecord, in_place: InPlace, now: 
     return Decision(record, (*(a for a in actions if not isinstance(a, CommandPod)), *begins))
 
 
+def _is_behind(pod: PodView, epoch: int) -> bool:
+    told = pod.supervised.command if pod.supervised is not None else None
+    return _must_be_told(told, epoch)
+
+
 def _must_be_told(told: Command | None, epoch: int) -> bool:
     return told is None or told.epoch < epoch
 
@@ -482,6 +517,7 @@ def each(states: ReplicaStates, record: RunRecord, now: float) -> Decision:
             continue
         ended = _has_ended_since(pod, role)
         if state != "stopped" and not (ended and state == "down"):
+            actions += _reminded([(role, pod)], now, states.placement.view.timeouts.remind)
             continue
         due = 0.0 if ended else _sure_at(states.placement, [pod])
         if now < due:

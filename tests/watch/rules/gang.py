@@ -98,11 +98,13 @@ class Gang(World):
     Args:
         seed: Of all that is random.
         workers: How many replicas there are beside the master.
+        loses: How many of the commands for Pods that run never get into them, of one.
         options: More of what the job says of restarts in place (`InPlace`).
     """
 
-    def __init__(self, seed: int, workers: int = 3, **options: Any) -> None:
+    def __init__(self, seed: int, workers: int = 3, *, loses: float = 0.0, **options: Any) -> None:
         self.random = random.Random(seed)
+        self.loses = loses
         self.containers: dict[str, Container] = {}
         self.patches: list[tuple[float, str, int]] = []
         self.violations: list[str] = []
@@ -146,7 +148,8 @@ class Gang(World):
         container = self.containers[self.pods[name].uid]
         late = 0.0 if container.starts > self.now else self.random.choice((0.0, 0.5, 1.0, 1.0, 3.0))
         before = container.told[-1][0] if container.told else 0.0
-        container.told.append((max(before, self.now + late), command))
+        if container.starts > self.now or not self.loses or self.random.random() >= self.loses:
+            container.told.append((max(before, self.now + late), command))
 
     def act(self, action: Any) -> None:
         if isinstance(action, CommandPod):
@@ -325,7 +328,10 @@ class Gang(World):
         pod = self.pods.get(container.name)
         if pod is None or pod.uid != container.uid or pod.supervised is None:
             return
-        seen = structs.replace(seen, command=pod.supervised.command)
+        now = pod.supervised
+        seen = structs.replace(
+            seen, command=now.command, notice=now.notice, noticed_twice=now.noticed_twice
+        )
         up = bool(seen.containers[0].started)
         self.change(
             container.name,
