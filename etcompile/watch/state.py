@@ -128,6 +128,7 @@ class SupervisedContainer(Struct, frozen=True, gc=False):
         ends: How often it has ended.
         started: When it was started that runs now, in the words of the kubelet; empty if none runs.
         backs_off: The kubelet puts off starting it again, because it has ended too often.
+        succeeded: It has ended with exit code 0, and does not run.
     """
 
     name: str
@@ -135,6 +136,7 @@ class SupervisedContainer(Struct, frozen=True, gc=False):
     ends: int = 0
     started: str = ""
     backs_off: bool = False
+    succeeded: bool = False
 
 
 class Supervised(Struct, frozen=True, gc=False):
@@ -277,6 +279,7 @@ def _supervised(pod: Object, annotations: Mapping[str, str]) -> Supervised | Non
                 pods.ends(container),
                 pods.started_at(container),
                 pods.waiting(container).get("reason") == "CrashLoopBackOff",
+                pods.terminated(container).get("exitCode") == 0,
             )
             for container in pods.containers(pod)
         ),

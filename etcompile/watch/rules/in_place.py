@@ -252,6 +252,8 @@ def _cause(
     stopped: list[tuple[Role, PodView]] = []
     again: list[float] = []
     for role, pod in there:
+        if _has_succeeded(pod, role):
+            continue  # its phase says so in a moment
         if _epoch(pod) == epoch and _has_ended_since(pod, role):
             return _Cause(f"{pod.name}: its container ended", _blamed(role)), None
         state = command_state(pod, role.template.main)
@@ -279,6 +281,11 @@ def _may_run(pod: PodView) -> bool:
 def _blamed(role: Role) -> str | None:
     """The role whose failures a failure of its command counts among, if they count at all."""
     return role.name if counts_failures(role) else None
+
+
+def _has_succeeded(pod: PodView, role: Role) -> bool:
+    container = _container(pod, role.template.main)
+    return container is not None and container.succeeded
 
 
 def _has_ended_since(pod: PodView, role: Role) -> bool:
@@ -499,7 +506,7 @@ def each(states: ReplicaStates, record: RunRecord, now: float) -> Decision:
     record = _first_epoch(states, record, in_place)
     actions: list[Action] = [*_first_words(states, in_place, record, now)]
     for role, pod in _supervised_roles(states, in_place):
-        if pod.deleting or pod.ended or pod.supervised is None:
+        if pod.supervised is None or not _may_run(pod) or _has_succeeded(pod, role):
             continue
         key = role.name, pod.index or 0
         main, told = role.template.main, pod.supervised.command

@@ -126,6 +126,23 @@ def test_a_pod_deleted_by_force_is_waited_for_as_long_as_its_processes_may_live(
     assert begun
 
 
+def test_a_container_that_has_ended_well_restarts_nothing() -> None:
+    """Its kubelet says that of the Pod only once it has cleared it away, a second or two later."""
+    gang = at_work()
+    name = gang.declared[1]
+    supervised = gang.pods[name].supervised
+    assert supervised is not None
+    [container] = supervised.containers
+    ended = structs.replace(container, ready=False, ends=1, started="", succeeded=True)
+    since = stamp(gang.now)
+    gang.change(
+        name, ready=False, supervised=structs.replace(supervised, containers=(ended,), since=since)
+    )
+    gang.settle()
+    assert not gang.told("EpochBegins")
+    assert not gang.of(CommandPod)
+
+
 def test_a_kubelet_that_starts_anew_restarts_nothing() -> None:
     """It calls its containers not ready for a moment; all of them, and only its own."""
     gang = at_work()
