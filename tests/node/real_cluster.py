@@ -1,0 +1,57 @@
+"""kubectl in one namespace of a real cluster, whoever asks: a test or a benchmark."""
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from typing import Any
+
+import etcompile
+from etcompile import Options, Settings, emit
+
+KUBECONFIG = os.environ.get("ETCOMPILE_E2E_KUBECONFIG")
+KUBECTL = os.environ.get("ETCOMPILE_E2E_KUBECTL", "kubectl")
+
+
+class Cluster:
+    """kubectl in one namespace."""
+
+    def __init__(self, namespace: str) -> None:
+        self.namespace = namespace
+
+    def command(self, *words: str) -> list[str]:
+        return [KUBECTL, "--kubeconfig", str(KUBECONFIG), "-n", self.namespace, *words]
+
+    def kubectl(self, *words: str, given: str | None = None) -> str:
+        done = subprocess.run(
+            self.command(*words), input=given, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, f"{' '.join(words)}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    def get(self, *words: str) -> Any:
+        return json.loads(self.kubectl("get", *words, "-o", "json"))
+
+    def phases(self) -> dict[str, str]:
+        return {p["metadata"]["name"]: p["status"]["phase"] for p in self.get("pods")["items"]}
+
+    def apply(self, *documents: Any, **settings: Any) -> None:
+        """Renders documents and applies what comes of it."""
+        self.kubectl("apply", "-f", "-", given=self.rendered(*documents, **settings))
+
+    def rendered(self, *documents: Any, **settings: Any) -> str:
+        options = Options(namespace=self.namespace, settings=Settings(**settings))
+        compilation = etcompile.compile(list(documents), options)
+        assert compilation.ok, compilation.diagnostics
+        return emit.stream(compilation.objects, ["job.yaml"])
+
+    def log(self, *words: str) -> str:
+        return self.kubectl("logs", *words)
+
+    def until(self, holds: Callable[[dict[str, str]], bool], seconds: int = 120) -> dict[str, str]:
+        end = time.monotonic() + seconds
+        while not holds(phases := self.phases()):
+            assert time.monotonic() < end, f"{phases}\n{self.kubectl('describe', 'pods')}"
+            time.sleep(0.5)
+        return phases

@@ -1,0 +1,293 @@
+"""A gang of ranks on a real cluster, the watcher that looks after it, and ways to disturb both."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from node.real_cluster import Cluster
+
+RANK = Path(__file__).with_name("rank.py")
+
+# No process can kill the first one of its own container: this one sees those of the whole node.
+_KILL = """
+import os, signal, sys, time
+
+namespace, pod, what = sys.argv[1:]
+for process in filter(str.isdecimal, os.listdir("/proc")):
+    try:
+        with open(f"/proc/{process}/environ", "rb") as file:
+            variables = set(file.read().decode(errors="replace").split("\\0"))
+        if not {f"HOSTNAME={pod}", f"TEST={namespace}"} <= variables:
+            continue
+        with open(f"/proc/{process}/cmdline") as file:
+            words = file.read().split("\\0")
+        with open(f"/proc/{process}/status") as file:
+            number = next(line.split()[-1] for line in file if line.startswith("NSpid:"))
+    except (OSError, StopIteration):
+        continue
+    if number == "1" if what == "container" else words[:2] == ["python3", "/code/rank.py"]:
+        at = time.time()
+        os.kill(int(process), signal.SIGKILL)
+        print(at)
+"""
+
+# As the command line does, but what has run for two seconds has run for long.
+_WATCH = """
+import functools, sys
+from etcompile.cli.main import main
+from etcompile.watch import controller, state
+
+if sys.argv[1] != "-":
+    timeouts = state.Timeouts(forget=float(sys.argv[1]))
+    controller.Choices = functools.partial(controller.Choices, timeouts=timeouts)
+sys.argv[1:2] = ["watch"]
+sys.exit(main())
+"""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step that a rank has completed.
+
+    Args:
+        number: Which.
+        epoch: The epoch of all ranks.
+        since: When the process began that says so, in seconds since 1970.
+        at: When.
+    """
+
+    number: int
+    epoch: int
+    since: float
+    at: float
+
+
+class Watcher:
+    """The watcher of a namespace, as a process of its own.
+
+    Args:
+        namespace: Which.
+        log: Where its log goes.
+        forget: After so many seconds a restart is the first of another row; None for the usual.
+    """
+
+    def __init__(self, namespace: str, log: Path, forget: float | None = None) -> None:
+        self.log = log
+        forget_after = "-" if forget is None else str(forget)
+        self._command = [sys.executable, "-c", _WATCH, forget_after, "--namespace", namespace]
+        self._command += ["--listen", "", "--lease", "10"]
+        self.start()
+
+    def start(self) -> None:
+        environment = {**os.environ, "KUBECONFIG": os.environ["ETCOMPILE_E2E_KUBECONFIG"]}
+        with self.log.open("a") as output:
+            self._process = subprocess.Popen(
+                self._command, env=environment, stdout=output, stderr=output
+            )
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self) -> None:
+        assert self._process.poll() is None, f"it has ended by itself:\n{self.log.read_text()}"
+        self._process.terminate()
+        assert self._process.wait(timeout=30) in (0, 130), self.log.read_text()
+
+
+class Gang:
+    """A PyTorchJob of ranks that check in every step whom they run it with.
+
+    Args:
+        cluster: The namespace.
+        image: An image with python3, and torch if the ranks are to meet by it.
+        annotations: Of the job.
+        size: How many ranks.
+        grace: The terminationGracePeriodSeconds of the Pods.
+        variables: The environment of the ranks (`rank.py`).
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        image: str,
+        annotations: Mapping[str, str],
+        *,
+        size: int = 8,
+        grace: int = 5,
+        **variables: str,
+    ) -> None:
+        self.cluster, self.image = cluster, image
+        self.names = ["gang-master-0", *(f"gang-worker-{index}" for index in range(size - 1))]
+        self._killers: dict[str, str] = {}
+        usual = {"TEST": cluster.namespace, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "eth0"}
+        container = {
+            "name": "pytorch",
+            "image": image,
+            "command": ["python3", "/code/rank.py"],
+            "env": [{"name": key, "value": it} for key, it in {**usual, **variables}.items()],
+            "volumeMounts": [
+                {"name": "code", "mountPath": "/code"},
+                {"name": "state", "mountPath": "/state"},
+            ],
+        }
+        volumes = [
+            {"name": "code", "configMap": {"name": "code"}},
+            {"name": "state", "emptyDir": {}},
+        ]
+        spec = {"containers": [container], "volumes": volumes}
+        template = {"spec": {**spec, "terminationGracePeriodSeconds": grace}}
+        replicas = {"restartPolicy": "OnFailure", "template": template}
+        self.document = {
+            "apiVersion": "kubeflow.org/v1",
+            "kind": "PyTorchJob",
+            "metadata": {"name": "gang", "annotations": dict(annotations)},
+            "spec": {
+                "nprocPerNode": "1",
+                "runPolicy": {"cleanPodPolicy": "None"},
+                "pytorchReplicaSpecs": {
+                    "Master": {"replicas": 1, **replicas},
+                    "Worker": {"replicas": size - 1, **replicas},
+                },
+            },
+        }
+
+    def apply(self) -> None:
+        code = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "code"}}
+        self.cluster.kubectl(
+            "apply", "-f", "-", given=json.dumps({**code, "data": {"rank.py": RANK.read_text()}})
+        )
+        self.cluster.apply(self.document)
+
+    def pods(self) -> dict[str, dict[str, Any]]:
+        """The Pods that are there, by name."""
+        found = {pod["metadata"]["name"]: pod for pod in self.cluster.get("pods")["items"]}
+        return {name: found[name] for name in self.names if name in found}
+
+    def uids(self) -> dict[str, str]:
+        return {name: pod["metadata"]["uid"] for name, pod in self.pods().items()}
+
+    def lines(self, name: str, *words: str) -> list[str]:
+        """The lines that a rank has logged; none while there is no log."""
+        done = subprocess.run(
+            self.cluster.command("logs", name, "-c", "pytorch", *words),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.stdout.splitlines()
+
+    def last_step(self, name: str) -> Step | None:
+        """The last step that a rank has completed; None if it has none in this container."""
+        steps = [line for line in self.lines(name, "--tail=3") if line.startswith("step ")]
+        return read_step(steps[-1]) if steps else None
+
+    def until_step_of(self, began: float, seconds: float, first: str = "") -> Step:
+        """Waits for a step of processes that all began after a moment."""
+        end = time.monotonic() + seconds
+        while True:
+            for name in (first or self.names[1], *self.names):
+                found = self.last_step(name)
+                if found is not None and found.since > began:
+                    return found
+                if time.monotonic() > end:
+                    raise AssertionError(f"no step within {seconds} s:\n{self.told()}")
+                time.sleep(0.3)
+
+    def until_watched(self, seconds: float) -> None:
+        """Waits until all Pods have been told who looks after them."""
+        eventually(lambda: all(map(is_watched, self.pods().values())), seconds, self.told)
+        time.sleep(2)
+
+    def told(self) -> str:
+        """What is to be known when something is wrong."""
+        parts = [self.cluster.kubectl("get", "pods", "-o", "wide")]
+        for name, pod in self.pods().items():
+            parts += (name, json.dumps(pod["metadata"].get("annotations", {}), indent=1))
+            parts += (json.dumps(pod["status"].get("containerStatuses"), indent=1),)
+            parts += self.lines(name, "--tail=8")
+        return "\n".join(parts)
+
+    # What disturbs it ---------------------------------------------------------------------------
+
+    def kill(self, name: str, what: str) -> float | None:
+        """Kills a rank, or the first process of its container, with -9 from outside its Pod.
+
+        Args:
+            name: The Pod.
+            what: `process` or `container`.
+
+        Returns:
+            When, in seconds since 1970; None if there was none to be killed.
+        """
+        node = self.cluster.get("pod", name)["spec"]["nodeName"]
+        words = (self._killer(node), "--", "python3", "-c", _KILL, self.cluster.namespace, name)
+        found = self.cluster.kubectl("exec", *words, what).split()
+        return float(found[0]) if found else None
+
+    def _killer(self, node: str) -> str:
+        """A Pod that sees all processes of a node."""
+        if node in self._killers:
+            return self._killers[node]
+        name = self._killers[node] = f"killer-{len(self._killers)}"
+        container = {"name": "kill", "image": self.image, "command": ["sleep", "1000000"]}
+        container |= {"securityContext": {"privileged": True}}
+        spec = {"hostPID": True, "nodeName": node, "containers": [container]}
+        spec |= {"terminationGracePeriodSeconds": 0}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+        self.cluster.kubectl("create", "-f", "-", given=json.dumps(pod))
+        self.cluster.until(lambda phases: phases[name] == "Running")
+        return name
+
+    def prepare(self) -> None:
+        """Makes what `kill` needs, so that no kill has to wait for it."""
+        for pod in self.pods().values():
+            self._killer(pod["spec"]["nodeName"])
+
+    def delete(self, name: str, *words: str) -> None:
+        self.cluster.kubectl("delete", "pod", name, "--wait=false", *words)
+
+    def evict(self, name: str) -> None:
+        """As `kubectl drain` does with each Pod of a node."""
+        path = f"/api/v1/namespaces/{self.cluster.namespace}/pods/{name}/eviction"
+        metadata = {"name": name, "namespace": self.cluster.namespace}
+        eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
+        self.cluster.kubectl("create", "--raw", path, "-f", "-", given=json.dumps(eviction))
+
+    def finish(self, after: int) -> int:
+        """Tells the ranks to end so many steps from now; returns the number of the last step."""
+        name = self.names[1]
+        found = self.last_step(name)
+        assert found is not None
+        last = found.number + after
+        script = f"echo {last} > /state/last.new && mv /state/last.new /state/last"
+        self.cluster.kubectl("exec", name, "-c", "pytorch", "--", "sh", "-c", script)
+        return last
+
+
+def is_watched(pod: dict[str, Any]) -> bool:
+    """Whether the watcher has told a Pod which epoch it runs."""
+    return "etcompile.dev/epoch" in pod["metadata"].get("annotations", {})
+
+
+def read_step(line: str) -> Step:
+    """A step, as a rank logs it: `step 7 epochs 1,1 sum 84 since 12.5 t 14.25`."""
+    words = line.split()
+    epochs = words[words.index("epochs") + 1].split(",")
+    at, since = (float(words[words.index(name) + 1]) for name in ("t", "since"))
+    return Step(int(words[1]), int(epochs[0]), since, at)
+
+
+def eventually(check: Callable[[], Any], seconds: float, why: Callable[[], str]) -> Any:
+    """What `check` returns once it is true."""
+    end = time.monotonic() + seconds
+    while not (found := check()):
+        assert time.monotonic() < end, why()
+        time.sleep(0.5)
+    return found

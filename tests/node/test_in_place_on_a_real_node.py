@@ -1,0 +1,355 @@
+"""Commands that run again in the Pods that are there, while ranks are killed at random moments.
+
+    ETCOMPILE_KILLS=200 ETCOMPILE_KILLS_SEED=$RANDOM pytest -m node -s \\
+        tests/node/test_in_place_on_a_real_node.py -k killed
+"""
+
+import base64
+import json
+import os
+import random
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from node.real_cluster import Cluster
+from node.real_gang import Gang, Watcher, eventually, is_watched, read_step
+from specs import container, launcher, training_job, worker
+
+pytestmark = pytest.mark.node
+
+KILLS = int(os.environ.get("ETCOMPILE_KILLS", "12"))
+SEED = int(os.environ.get("ETCOMPILE_KILLS_SEED", "17"))
+IN_PLACE = {"etcompile.dev/restart": "in-place", "etcompile.dev/checkpoint-signal": "USR1"}
+LONGEST = 300.0
+"""Seconds without a step after which the run hangs: ranks on two busy cores take their time."""
+WAYS = ("process", "container", "deletion", "forced deletion")
+
+_EACH = (
+    "{.metadata.name} {.metadata.uid} {.status.phase}"
+    " {.status.containerStatuses[*].ready} {.status.containerStatuses[*].restartCount}"
+    " {.status.containerStatuses[*].state.waiting.reason}"
+    ' {.metadata.annotations.etcompile\\.dev/epoch}{"\\n"}'
+)
+
+
+@pytest.fixture
+def watch(cluster: Cluster, tmp_path: Path) -> Iterator[Callable[..., Watcher]]:
+    """Starts the watcher of the namespace, which is stopped in the end."""
+    started: list[Watcher] = []
+
+    def start(**how: Any) -> Watcher:
+        started.append(Watcher(cluster.namespace, tmp_path / "watcher.log", **how))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.stop()
+
+
+@pytest.fixture
+def seen(cluster: Cluster, tmp_path: Path) -> Iterator[Path]:
+    """Every change of every Pod, a line each."""
+    file = tmp_path / "pods"
+    with file.open("w") as output:
+        words = cluster.command("get", "pods", "--watch", "-o", f"jsonpath={_EACH}")
+        process = subprocess.Popen(words, stdout=output)
+        yield file
+        process.terminate()
+        process.wait()
+
+
+# A gang -----------------------------------------------------------------------------------------
+
+
+class Storm:
+    """Kills at random moments, of which it is known what they may take along."""
+
+    def __init__(self, gang: Gang, watcher: Watcher) -> None:
+        self.gang, self.watcher = gang, watcher
+        self.draws = random.Random(SEED)
+        self.lost: set[str] = set()
+        """Pods that were lost since it was looked at the last time."""
+        self.uids = gang.uids()
+
+    def strike(self) -> tuple[float, list[str]]:
+        """Kills something; returns when, and what."""
+        kind = self.draws.choice(("one", "one", "one", "two", "watcher"))
+        began = time.time()
+        killed: list[str] = []
+        if kind == "watcher":
+            self.watcher.kill()
+            killed.append("watcher")
+        for _ in range(2 if kind == "two" else 1):
+            # A kubelet puts off a container that ends twice in ten minutes, whoever ends it: such
+            # a Pod would have to be made again.
+            there = [
+                (name, pod["status"]["containerStatuses"][0]["restartCount"])
+                for name, pod in self.gang.pods().items()
+                if pod["status"]["phase"] == "Running"
+                and "deletionTimestamp" not in pod["metadata"]
+                and name not in killed
+            ]
+            while there:
+                name, ends = self.draws.choice(there)
+                way = self.draws.choice([way for way in WAYS if way != "container" or not ends])
+                if self._killed(name, way):
+                    killed += (name, way)
+                    break
+        if kind == "watcher":
+            self.watcher.start()
+        return began, killed
+
+    def _killed(self, name: str, way: str) -> bool:
+        if way in ("process", "container"):
+            return self.gang.kill(name, way) is not None
+        self.lost.add(name)
+        self.gang.delete(name, *(("--grace-period=0", "--force") if way != "deletion" else ()))
+        return True
+
+    def check_pods(self) -> None:
+        """Pods that nobody has deleted are those that were there before."""
+        now = self.gang.uids()
+        kept = {name for name in self.uids if name not in self.lost}
+        assert {name: now.get(name) for name in kept} == {name: self.uids[name] for name in kept}, (
+            f"{self.gang.told()}\n{self.watcher.log.read_text()}"
+        )
+        if now.keys() == self.uids.keys():
+            assert all(now[name] != self.uids[name] for name in self.lost)
+            self.uids, self.lost = now, set()
+
+
+@pytest.mark.parametrize("meets", ["gloo", "sockets"])
+def test_a_gang_whose_ranks_are_killed_ends_with_the_right_sum(
+    cluster: Cluster,
+    image: Callable[[str], str],
+    watch: Callable[..., Watcher],
+    seen: Path,
+    meets: str,
+) -> None:
+    gang = Gang(cluster, image("TORCH"), IN_PLACE, MEETS=meets)
+    gang.apply()
+    # Kills that follow each other would be a row of failures, after which a run fails.
+    watcher = watch(forget=2.0)
+    gang.until_step_of(0.0, LONGEST)
+    gang.until_watched(LONGEST)
+    gang.prepare()
+    storm = Storm(gang, watcher)
+    took: list[float] = []
+    number = 0
+    while number < KILLS:
+        began, killed = storm.strike()
+        number += sum(word in (*WAYS, "watcher") for word in killed)
+        print(f"\n{number}: {', '.join(killed)}", end="", flush=True)
+        if storm.draws.random() < 0.25 and number < KILLS:
+            time.sleep(storm.draws.uniform(0, 5))  # whether all run again or not
+            continue
+        try:
+            found = gang.until_step_of(began, LONGEST)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{watcher.log.read_text()}") from error
+        took.append(found.at - began)
+        print(f": step {found.number} of epoch {found.epoch} after {took[-1]:.1f} s", end="")
+        storm.check_pods()
+        time.sleep(storm.draws.uniform(0, 3))
+
+    last = gang.finish(after=40)
+    cluster.until(
+        lambda phases: all(phases[name] in ("Succeeded", "Failed") for name in gang.names), 180
+    )
+    storm.check_pods()
+    ends = {}
+    for name in gang.names:
+        lines = gang.lines(name)
+        steps = [line for line in lines if line.startswith("step ")]
+        assert not [line for line in lines if "VIOLATION" in line]
+        assert all(len(set(line.split()[3].split(","))) == 1 for line in steps)
+        ends[name] = lines[-1] if "done" not in lines[-2] else lines[-2]
+    print("", *ends.items(), watcher.log.read_text(), sep="\n")
+    epoch = read_step(steps[-1]).epoch
+    epochs, total = ",".join([str(epoch)] * 8), 36 * last * (last + 1) // 2
+    expected = f"done step {last} epochs {epochs} sum {total} faults 0"
+    assert ends == dict.fromkeys(gang.names, expected)
+    assert {cluster.phases()[name] for name in gang.names} == {"Succeeded"}
+    assert "CrashLoopBackOff" not in seen.read_text()
+    print(f"{number} kills; from kill to step {sorted(round(one, 1) for one in took)} s")
+
+
+def test_all_ranks_of_a_gang_are_told_before_one_is_drained(
+    cluster: Cluster, image: Callable[[str], str], watch: Callable[..., Watcher], tmp_path: Path
+) -> None:
+    gang = Gang(cluster, image("TORCH"), IN_PLACE, grace=30, MEETS="sockets", STAYS="25")
+    gang.apply()
+    watcher = watch()
+    gang.until_step_of(0.0, LONGEST)
+    gang.until_watched(LONGEST)
+    uids = gang.uids()
+    followers = []
+    for name in gang.names:
+        with (tmp_path / name).open("w") as output:
+            words = cluster.command("logs", "--follow", name, "-c", "pytorch")
+            followers.append(subprocess.Popen(words, stdout=output))
+    began = time.time()
+    gang.evict("gang-worker-3")
+    gang.until_step_of(began, LONGEST)
+    for follower in followers:
+        follower.terminate()
+        follower.wait()
+    told, written = {}, {}
+    for name in gang.names:
+        for words in map(str.split, (tmp_path / name).read_text().splitlines()):
+            if words[:1] == ["signal"]:
+                told[name] = min(told.get(name, 1e12), float(words[words.index("t") + 1]))
+            if words[:1] == ["checkpoint"]:
+                written[name] = int(words[2]), float(words[words.index("t") + 1])
+        after = told.get(name, 0) - began
+        print(f"\n{name}: told {after:.1f} s after the eviction, {written.get(name)}")
+    print(watcher.log.read_text())
+    assert told.keys() == set(gang.names)
+    assert written.keys() == set(gang.names)
+    # Nobody ends before all are told; and the checkpoint is one, of the same step everywhere.
+    assert max(told.values()) < min(at for _, at in written.values())
+    assert len({step for step, _ in written.values()}) == 1
+    now = gang.uids()
+    assert {name for name in gang.names if now[name] != uids[name]} == {"gang-worker-3"}
+
+
+# A launcher -------------------------------------------------------------------------------------
+
+# Its first mpirun runs until somebody kills it; the next one computes.
+LAUNCH = """
+echo "epoch $ETCOMPILE_EPOCH"
+if [ "$ETCOMPILE_EPOCH" = 0 ]; then
+  mpirun -np 2 sleep 100000 &
+  echo $! > /tmp/mpirun
+  wait $!
+  exit $?
+fi
+mpirun -np 2 hostname
+"""
+ROOT = [
+    {"name": "OMPI_ALLOW_RUN_AS_ROOT", "value": "1"},
+    {"name": "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "value": "1"},
+]
+
+
+def mpi_job(image: str) -> dict[str, Any]:
+    """An MPIJob whose launcher needs no host list but the one that it finds in its environment."""
+
+    def replicas(count: int, **main: Any) -> dict[str, Any]:
+        spec = {
+            "containers": [container(name="mpi", image=image, **main)],
+            "terminationGracePeriodSeconds": 5,
+        }
+        return {"replicas": count, "restartPolicy": "OnFailure", "template": {"spec": spec}}
+
+    return {
+        "apiVersion": "kubeflow.org/v2beta1",
+        "kind": "MPIJob",
+        "metadata": {"name": "train", "annotations": IN_PLACE},
+        "spec": {
+            "runPolicy": {"cleanPodPolicy": "None"},
+            "mpiReplicaSpecs": {
+                "Launcher": replicas(1, command=["sh", "-c", TRUST + LAUNCH], env=ROOT),
+                "Worker": replicas(2),
+            },
+        },
+    }
+
+
+TRUST = """
+printf 'StrictHostKeyChecking no\\nUserKnownHostsFile /dev/null\\n' >> /etc/ssh/ssh_config
+"""
+
+
+def elastic_job(image: str) -> dict[str, Any]:
+    """A TrainingJob that starts its ranks where its list of hosts says."""
+    document = training_job("train", replicas=2, cleanPodPolicy="None")
+    document["metadata"]["annotations"] = IN_PLACE
+    for role in (launcher(document), worker(document)):
+        role["template"]["spec"]["containers"] = [container(image=image)]
+        role["template"]["spec"]["terminationGracePeriodSeconds"] = 5
+    launcher(document)["restartPolicy"] = "OnFailure"
+    trainer = launcher(document)["template"]["spec"]["containers"][0]
+    script = LAUNCH.replace("mpirun -np 2", "mpirun -np 2 --hostfile /job/hostfile")
+    trainer.update(command=["sh", "-c", script], env=ROOT)
+    return document
+
+
+@pytest.mark.parametrize("job", [mpi_job, elastic_job], ids=["mpijob-v2", "trainingjob"])
+def test_the_command_of_a_launcher_runs_again_beside_the_same_workers(
+    cluster: Cluster,
+    image: Callable[[str], str],
+    watch: Callable[..., Watcher],
+    tmp_path: Path,
+    job: Callable[[str], dict[str, Any]],
+) -> None:
+    create_key(cluster, tmp_path)
+    cluster.apply(job(image("MPI")))
+    watcher = watch()
+
+    def pods() -> dict[str, tuple[str, int]]:
+        """UID, and how often a container of it has ended, of each Pod."""
+        found = {}
+        for pod in cluster.get("pods")["items"]:
+            ends = sum(one["restartCount"] for one in pod["status"].get("containerStatuses", ()))
+            found[pod["metadata"]["name"]] = pod["metadata"]["uid"], ends
+        return found
+
+    def name() -> str:
+        """The launcher's Pod; a Job of Kubernetes adds to its name."""
+        return next((name for name in pods() if name.startswith("train-launcher")), "")
+
+    def why() -> str:
+        log = cluster.log(name(), "--all-containers") if name() else ""
+        return f"{cluster.kubectl('get', 'pods')}{log}{watcher.log.read_text()}"
+
+    eventually(lambda: name() and is_watched(cluster.get("pod", name())), 120, why)
+    # Both ranks run: they are there when their launcher dies.
+    ranks = ("sh", "-c", "cat /proc/[0-9]*/cmdline | tr '\\0' ' '")
+    for index in range(2):
+        eventually(
+            lambda worker=f"train-worker-{index}": (
+                "sleep 100000" in cluster.kubectl("exec", worker, "--", *ranks)
+            ),
+            120,
+            why,
+        )
+    before = pods()
+    began = time.monotonic()
+    cluster.kubectl("exec", name(), "--", "sh", "-c", 'kill -9 "$(cat /tmp/mpirun)"')
+    eventually(lambda: "epoch 1\n" in cluster.log(name()), 120, why)
+    print(f"\nits command ran again within {time.monotonic() - began:.1f} s")
+    eventually(lambda: cluster.phases()[name()] in ("Succeeded", "Failed"), 120, why)
+    lines = cluster.log(name()).splitlines()
+    print(*lines, watcher.log.read_text(), sep="\n")
+    assert sorted(line for line in lines if line.startswith("train-worker")) == [
+        "train-worker-0",
+        "train-worker-1",
+    ]
+    assert cluster.phases()[name()] == "Succeeded"
+    now = pods()
+    assert {name: now[name] for name in before} == before
+    assert dict.fromkeys(now, 0) == {name: ends for name, (_, ends) in now.items()}
+
+
+def create_key(cluster: Cluster, folder: Path) -> None:
+    """What `--secret runtime` leaves to the moment of apply, for either kind."""
+    key = folder / "id_rsa"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+    private, public = key.read_bytes(), key.with_suffix(".pub").read_bytes()
+    config = b"StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\n"
+    secrets = {
+        "train-ssh": {"ssh-privatekey": private, "ssh-publickey": public},
+        "train": {"id_rsa": private, "id_rsa.pub": public, "config": config},
+    }
+    for name, files in secrets.items():
+        data = {file: base64.b64encode(text).decode() for file, text in files.items()}
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "data": data}
+        if name == "train-ssh":
+            secret["type"] = "kubernetes.io/ssh-auth"
+        cluster.kubectl("apply", "-f", "-", given=json.dumps(secret))
