@@ -1,6 +1,7 @@
 """Every benchmark still runs, at its smallest size: its figures mean nothing here."""
 
 import importlib.util
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
-RUN = {"apply", "dependencies", "failing", "render", "watch"}
+RUN = {"apply", "dependencies", "failing", "recovery", "render", "watch"}
 """The benchmarks that tests of this module run; `failing` is a part of `watch`."""
 
 Load = Callable[[str], ModuleType]
@@ -88,3 +89,31 @@ def test_watch(load: Load, monkeypatch: pytest.MonkeyPatch, control_plane: Any) 
     assert titles == ["one at a time", "bare, 2 at once", "2 at once, told by 2 kubelets"]
     text = benchmark.page(benchmark.table([found], [found], found), [0.1], 1, 0.5)
     assert all(title in text for title in (titles[0], titles[2]))
+
+
+def test_recovery_is_told_in_a_table_and_drawn(load: Load) -> None:
+    """Without a node: that its kills are real ones is for `test_recovery`."""
+    benchmark = load("recovery")
+    taken = {"in place": [4.0, 5.0, 9.0], "new Pods": [20.0, 25.0, 31.0]}
+    results = [
+        benchmark.Result(program, way, [benchmark.Recovery(s - 1, s) for s in seconds], 2.0)
+        for program in benchmark.PROGRAMS
+        for way, seconds in taken.items()
+    ]
+    told = benchmark.page(results, "2026-01-31", kills=3, ranks=8)
+    assert "next step | 5.0 s, 9.0 s | 25.0 s, 31.0 s | 0.20 |" in told
+    drawn = benchmark.plot(results)
+    assert drawn.count("<title>in place: 5.0 s, 9.0 s</title>") == len(benchmark.PROGRAMS)
+
+
+@pytest.mark.node
+def test_recovery(load: Load, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("ETCOMPILE_E2E_KUBECONFIG", "ETCOMPILE_E2E_TORCH_IMAGE"):
+        if not os.environ.get(name):
+            pytest.skip(f"{name} is not set")
+    benchmark = load("recovery")
+    monkeypatch.setattr(benchmark, "DOCS", tmp_path)
+    words = ["recovery.py", "--kills", "1", "--ranks", "2", "--only", "quick"]
+    monkeypatch.setattr(sys, "argv", words)
+    benchmark.main()
+    assert "starts quickly: next step" in (tmp_path / "benchmarks-recovery.md").read_text()
