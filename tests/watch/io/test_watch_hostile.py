@@ -14,7 +14,7 @@ from msgspec import structs
 from watched import eventually, is_ready, training_job
 
 import etcompile
-from etcompile.model.run_record import RunRecord, read_record, record_data
+from etcompile.model.run_record import VERSION, RunRecord, read_record, record_data
 from etcompile.stages.stored import StoredJobError
 from etcompile.watch.actions import Requeue
 from etcompile.watch.deciding import decide
@@ -142,10 +142,12 @@ def test_a_run_record_that_no_run_has_is_told_of_and_written_anew(place, bert, t
 def test_a_run_record_of_a_newer_version_is_told_of_and_left_as_it_is(place, bert):
     maps = place.cluster.resource("v1", "ConfigMap")
     known = place.data("bert-status")
-    newer = json.dumps({**place.record(), "version": 3, "replicas": {"worker": "in another form"}})
+    form = {"version": VERSION + 1, "replicas": {"worker": "in another form"}}
+    newer = json.dumps({**place.record(), **form})
     place.cluster.patch(maps, "bert-status", {"data": {"record": newer}})
     [event] = eventually(lambda: told(place, "UnreadableRecord", "bert-status"))
-    assert "of version 3, and this watcher reads versions up to 2" in event["message"]
+    said = f"of version {VERSION + 1}, and this watcher reads versions up to {VERSION}"
+    assert said in event["message"]
     before = place.uid("bert-worker-0")
     place.fails("bert-worker-0")
     place.submit(training_job("other"))
