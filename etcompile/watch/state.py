@@ -146,7 +146,6 @@ class Supervised(Struct, frozen=True, gc=False):
         containers: The statuses of its containers, without its init containers.
         since: Since when all containers have been ready, or not all, in the words of the kubelet.
         command: What its supervisor was told last; None if nothing.
-        node: The node that it is on; empty if none.
         notice: Of which disruption it was last warned, by its ID; empty if of none.
         noticed_twice: It was warned of that once more.
     """
@@ -154,7 +153,6 @@ class Supervised(Struct, frozen=True, gc=False):
     containers: tuple[SupervisedContainer, ...]
     since: str = ""
     command: Command | None = None
-    node: str = ""
     notice: str = ""
     noticed_twice: bool = False
 
@@ -285,7 +283,6 @@ def _supervised(pod: Object, annotations: Mapping[str, str]) -> Supervised | Non
         ),
         str(condition(status_of(pod), "ContainersReady").get("lastTransitionTime") or ""),
         read_command(annotations.get(EPOCH, "")),
-        str(spec.get("nodeName") or ""),
         annotations.get(NOTICE, "").partition(" ")[0],
         annotations.get(NOTICE, "").endswith(f" {AGAIN}"),
     )
@@ -518,8 +515,8 @@ class Timeouts(Struct, frozen=True):
         overlap: How long a host that is gone stays listed, at most, when all others are new.
         drain: Until the Pod of a worker goes that the job does not have any more.
         start: Until it is told that Pods are missing, or that none finds a node.
-        confirm: Until a container that is not ready counts as one whose command has ended, where
-            no other Pod says the same: a kubelet that is started again says so for a moment.
+        confirm: Until a container that is not ready counts as one whose command has ended: a
+            kubelet that is started again says so for a moment.
         remind: Until a Pod that does not answer is told the same again, and then twice as long.
         linger: Until commands are stopped whose peers have: most of them end by themselves.
         stop: Until a Pod is made again whose command should have stopped and has not been seen to,
@@ -536,7 +533,7 @@ class Timeouts(Struct, frozen=True):
     overlap: float = 2.0
     drain: float = 60.0
     start: float = 60.0
-    confirm: float = 1.5
+    confirm: float = 2.0
     remind: float = 3.0
     linger: float = 1.0
     stop: float = 20.0

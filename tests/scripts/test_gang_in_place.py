@@ -88,7 +88,7 @@ class Node(World):
         super().create(name, role, follower, here=here)
         uid = self.pods[name].uid
         nothing = SupervisedContainer("pytorch")
-        self.change(name, supervised=Supervised((nothing,), node="node"))
+        self.change(name, supervised=Supervised((nothing,)))
         folder = self.place / uid
         (folder / "run").mkdir(parents=True)
         (folder / "spec-hash").write_text(self.spec_hash)
@@ -259,7 +259,7 @@ class Node(World):
         )
         last = container.reports[-1][0] if container.reports else 0.0
         due = max(last, time.time() + late)
-        told = Supervised((seen,), since=container.since, node="node")
+        told = Supervised((seen,), since=container.since)
         container.reports.append((due, told))
 
     def _shows(self, container: Container, told: Supervised) -> None:

@@ -136,7 +136,14 @@ class Container:
         return (self.run / "running").exists()
 
 
-@pytest.fixture(params=["dash", "bash", "busybox"])
+@pytest.fixture(
+    params=[
+        "dash",
+        # What waits for seconds is tried with the other two beside tests that take minutes.
+        pytest.param("bash", marks=pytest.mark.programs),
+        pytest.param("busybox", marks=pytest.mark.programs),
+    ]
+)
 def shell(request, require):
     """The command line of a shell; `sh` is one of them."""
     program = require("shells", which=request.param)

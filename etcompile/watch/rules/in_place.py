@@ -133,10 +133,12 @@ class _Cause(Struct, frozen=True):
     Args:
         message: In a sentence.
         role: The role of the replica that is to blame, if it failed by itself.
+        counted: It counts among the epochs that fail in a row; what somebody deleted does not.
     """
 
     message: str
     role: str | None = None
+    counted: bool = True
 
 
 def together(states: ReplicaStates, record: RunRecord, now: float) -> Decision | None:
@@ -157,7 +159,7 @@ def together(states: ReplicaStates, record: RunRecord, now: float) -> Decision |
     cause, again = _cause(states, record, now)
     actions: list[Action] = [Requeue(again)] if again is not None else []
     if cause is not None:
-        if _is_out_of_place(states, record, now):
+        if _is_out_of_place(states, record, cause, now):
             loss = next(iter(states.new_returns(now)), None)
             anew = restart.restarted(states, record, now, cause.message, loss, anew=False)
             epoch = (record.epoch or 0) + 1
@@ -233,7 +235,8 @@ def _cause(
         if loss.last is None or loss.last.supervised is None or _epoch(loss.last) == epoch:
             role = loss.place.role
             message = f"{loss.place.name}: {why(role, loss.cause or 'failed', loss.last)}"
-            return _Cause(message, role.name if loss.is_failure else None), None
+            failed = loss.is_failure
+            return _Cause(message, role.name if failed else None, counted=failed), None
     there = [
         (replica.place.role, replica.place.pod)
         for replica in states.those("there")
@@ -321,28 +324,25 @@ def _overdue(
 def _sure_at(placement: Placement, stopped: Sequence[PodView]) -> float:
     """When it is sure that commands have ended whose containers are not ready.
 
-    A kubelet that is started again calls all of its containers not ready, for a moment. Two of them
-    do not do so at once.
+    A kubelet that is started again calls its containers not ready for a moment, and so may one
+    whose container ends well, before it says that it has ended.
     """
-    supervised = [pod.supervised for pod in stopped if pod.supervised is not None]
-    if len({found.node for found in supervised}) > 1:
-        return 0.0
-    since = max((seconds(found.since) or 0.0 for found in supervised), default=0.0)
-    return since + placement.view.timeouts.confirm
+    times = (seconds(pod.supervised.since) or 0.0 for pod in stopped if pod.supervised is not None)
+    return max(times, default=0.0) + placement.view.timeouts.confirm
 
 
-def _is_out_of_place(states: ReplicaStates, record: RunRecord, now: float) -> bool:
+def _is_out_of_place(states: ReplicaStates, record: RunRecord, cause: _Cause, now: float) -> bool:
     """Whether all Pods are to be made again: a replica is done, or epochs have failed too often."""
     if any(replica.state == "done" for replica in states.replicas):
         return True
     timeouts = states.placement.view.timeouts
     row = restart.in_a_row(record.restarts_in_a_row, now - record.restarted_at, timeouts)
-    return row == MOST_IN_A_ROW + 1
+    return cause.counted and row == MOST_IN_A_ROW + 1
 
 
 def _next_epoch(states: ReplicaStates, record: RunRecord, now: float, cause: _Cause) -> RunRecord:
     timeouts = states.placement.view.timeouts
-    lived = now - record.restarted_at
+    row = restart.in_a_row(record.restarts_in_a_row, now - record.restarted_at, timeouts)
     replaced = {**record.replaced}
     if cause.role is not None:
         replaced[cause.role] = replaced.get(cause.role, 0) + 1
@@ -361,7 +361,7 @@ def _next_epoch(states: ReplicaStates, record: RunRecord, now: float, cause: _Ca
         epoch_reason=cause.message,
         restarts=record.restarts + 1,
         restarted_at=now,
-        restarts_in_a_row=restart.in_a_row(record.restarts_in_a_row, lived, timeouts),
+        restarts_in_a_row=row if cause.counted else record.restarts_in_a_row,
         replaced=replaced,
     )
 

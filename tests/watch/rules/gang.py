@@ -130,9 +130,8 @@ class Gang(World):
         self, name: str, role: str = "", follower: Any = None, *, here: bool = False
     ) -> None:
         super().create(name, role, follower, here=here)
-        node = f"node-{self.random.randrange(3)}"
         uid = self.pods[name].uid
-        self.change(name, supervised=Supervised((SupervisedContainer("pytorch"),), node=node))
+        self.change(name, supervised=Supervised((SupervisedContainer("pytorch"),)))
         starts = self.now + self.random.choice((0.25, 1.0, 2.0, 5.0))
         self.containers[uid] = Container(name, uid, starts, told=[], reports=[])
 

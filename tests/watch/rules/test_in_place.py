@@ -75,7 +75,7 @@ def test_a_process_that_dies_costs_one_write_and_one_patch_of_each_pod() -> None
 @pytest.mark.parametrize("seed", range(6))
 def test_what_a_kubelet_loses_is_told_again(seed: int) -> None:
     """Real ones lose what comes while they bring the change before into a Pod."""
-    gang = at_work(seed, loses=0.3)
+    gang = at_work(seed, loses=0.15, hold=60)
     before = {name: pod.uid for name, pod in gang.pods.items()}
     for container in gang.alive:
         assert container.process is not None
