@@ -139,7 +139,7 @@ class Container:
 @pytest.fixture(
     params=[
         "dash",
-        # What waits for seconds is tried with the other two beside tests that take minutes.
+        # What waits for seconds is tried in all other ways beside tests that take minutes.
         pytest.param("bash", marks=pytest.mark.programs),
         pytest.param("busybox", marks=pytest.mark.programs),
     ]
@@ -150,7 +150,7 @@ def shell(request, require):
     return [program, "sh"] if request.param == "busybox" else [program]
 
 
-@pytest.fixture(params=["process", "init"])
+@pytest.fixture(params=[pytest.param("process", marks=pytest.mark.programs), "init"])
 def way(request, require):
     """In front of the supervisor: nothing, or what makes it process 1."""
     if request.param == "process":
