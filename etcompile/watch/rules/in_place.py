@@ -104,10 +104,10 @@ def _command(pod: PodView, main: str, epoch: int, now: float, *, run: bool) -> C
 def _reminded(pods: Sequence[tuple[Role, PodView]], now: float, remind: float) -> Iterator[Action]:
     """The same again to Pods that do not answer; or when to look whether they have.
 
-    A kubelet may lose a change of an annotation that comes while it brings the one before into the
-    Pod, until it looks at that Pod again by itself, a minute later: what it has begun with the old
-    value it ends with, and takes the Pod for up to date then (k8s.io/kubernetes, pkg/kubelet/
-    volumemanager/cache/actual_state_of_world.go, AddPodToVolume resets remountRequired).
+    On a busy node a change of an annotation that came soon after another one was seen to be in the
+    Pod only after a minute, when the kubelet looked at it again by itself. That has not been
+    reproduced at will; the likely place is what the kubelet still has to mount of the change before
+    (k8s.io/kubernetes, pkg/kubelet/volumemanager/cache/actual_state_of_world.go, AddPodToVolume).
     """
     for role, pod in pods:
         told = pod.supervised.command if pod.supervised is not None else None
