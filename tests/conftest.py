@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import hypothesis
@@ -70,13 +71,30 @@ LAYERS = {
 command runs what uses none of them."""
 
 
+_ALONE = Path(__file__).parent / "scripts"
+"""The tests of scripts share nothing, and there are minutes of them in a file."""
+
+
 @pytest.hookimpl(tryfirst=True)  # before `-m` is looked at
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks each test with its layer."""
+    """Marks each test with its layer, and with those that one process is to run (`loadgroup`)."""
     for item in items:
         used = getattr(item, "fixturenames", ())
         if layer := next((LAYERS[name] for name in LAYERS if name in used), None):
             item.add_marker(layer)
+        if not item.path.is_relative_to(_ALONE):
+            item.add_marker(pytest.mark.xdist_group(item.path.name))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """How many processes `-n auto` is.
+
+    More than processors: tests wait for processes that they have started, those of the default
+    layer for a quarter of their time, those that talk to an API server for most of it.
+    """
+    processors = os.cpu_count() or 1
+    return processors + (1 if "not cluster" in config.option.markexpr else 2)
 
 
 _LEFT_OUT = pytest.StashKey[int]()
