@@ -1,7 +1,7 @@
 """Kubernetes objects as values: what YAML or JSON makes of a manifest or of an answer."""
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 Object = Mapping[str, Any]
@@ -40,6 +40,15 @@ def seconds(time: str | None) -> float | None:
         return None if time is None else datetime.fromisoformat(time).timestamp()
     except (ValueError, OverflowError, TypeError):
         return None
+
+
+def timestamp(at: float) -> str:
+    """A time as Kubernetes writes it, to the second.
+
+    Args:
+        at: In seconds since 1970.
+    """
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def without_nulls(value: Any) -> Any:

@@ -15,7 +15,8 @@ class Change(Struct, frozen=True):
 
     Args:
         job: The job: `nlp/bert`.
-        object: What has changed: `job`, `hosts`, or `Pod/bert-worker-0`; `event` of something.
+        object: What has changed: `job`, `epoch`, `hosts`, or `Pod/bert-worker-0`; `event` of
+            something.
         was: What it was; empty if it was not there, or for an event.
         status: What it is now.
         reason: Why.
@@ -65,6 +66,9 @@ def _of_job(was: JobStatus | None, now: JobStatus) -> Iterator[Change]:
             yield Change(job, f"Pod/{replica.name}", last.state if last else "", replica.state, why)
     for name, last in standing.items():
         yield Change(job, f"Pod/{name}", last.state, "Undeclared")
+    if now.epoch is not None and was is not None and now.epoch != was.epoch:
+        before = str(was.epoch.number) if was.epoch else ""
+        yield Change(job, "epoch", before, str(now.epoch.number), now.epoch.reason)
     yield from _hosts(job, was, now)
     told = (
         {(former.reason, former.message, former.objects) for former in was.events} if was else set()

@@ -20,6 +20,7 @@ def job_value(job: JobStatus) -> dict[str, Any]:
         "run": job.run,
         "created": job.created,
         "restarts": job.restarts,
+        "epoch": _value(job.epoch) if job.epoch else None,
         "hosts": _value(job.hosts) if job.hosts else None,
         "roles": [_value(role) for role in job.roles],
         "replicas": [_value(replica) for replica in job.replicas],

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from etcompile import backend
-from etcompile.k8s.objects import LiveObject
+from etcompile.k8s.objects import LiveObject, timestamp
 from etcompile.model import Job
 from etcompile.model.protocol import JOB_LABEL, RUN_LABEL, SPEC_HASH, STORED_JOB
 from etcompile.model.protocol import is_config as names_config
@@ -22,7 +22,7 @@ from etcompile.status.phase import derived
 from etcompile.status.pod_problems import ALIVE, state
 from etcompile.status.replicas import labelled_replica, made_by, replicas_of
 from etcompile.status.report import told
-from etcompile.status.values import ENDED, Hosts, JobStatus, Phase, Replica, RoleStatus
+from etcompile.status.values import ENDED, Epoch, Hosts, JobStatus, Phase, Replica, RoleStatus
 
 HOSTS, RECORD = "-hosts", "-status"
 """What the names of the watcher's two ConfigMaps end with, after the job's."""
@@ -125,6 +125,7 @@ def _status(its: _Its, about: Mapping[tuple[str, str], list[LiveObject]]) -> Job
         # The watcher may have written that down before, or nobody may be watching.
         unread = job is None and record.reason != UNREADABLE
         because = f"{words}; {because}" if unread else words
+    of_this_run = job is not None and record.run == backend.spec_hash(job)
     names = {name, metadata["name"], *its.pods, *(replica.name for replica in replicas)}
     return JobStatus(
         namespace=namespace,
@@ -139,6 +140,7 @@ def _status(its: _Its, about: Mapping[tuple[str, str], list[LiveObject]]) -> Job
         replicas=tuple(replicas),
         hosts=_hosts(job, its) if job else None,
         surplus=surplus,
+        epoch=_epoch(record) if of_this_run else None,
         events=told(
             event for object_name in names for event in about.get((namespace, object_name), ())
         ),
@@ -184,6 +186,14 @@ def _counted(role: str, desired: int | None, replicas: Sequence[Replica]) -> Rol
         failed=sum(replica.state == "Failed" for replica in own),
         restarts=sum(replica.restarts for replica in own),
     )
+
+
+def _epoch(record: RunRecord) -> Epoch | None:
+    """The epoch that the watcher has written down; None if commands do not restart in place."""
+    if record.epoch is None:
+        return None
+    at = timestamp(record.restarted_at) if record.epoch and record.restarted_at else ""
+    return Epoch(record.epoch, record.epoch_reason, at)
 
 
 def _hosts(job: Job, its: _Its) -> Hosts | None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from etcompile.naming import shortened
-from etcompile.status.values import Hosts, JobStatus, Phase, Replica, RoleStatus, Told
+from etcompile.status.values import Epoch, Hosts, JobStatus, Phase, Replica, RoleStatus, Told
 
 _STYLES: dict[Phase, str] = {
     "Succeeded": "32",
@@ -103,7 +103,7 @@ def not_ready_lines(job: JobStatus, width: int | None = None) -> Iterator[str]:
             shown = max(1, min(len(names), _NAMES))
             room = (width - _STATE) // shown - 2
             names = [shortened(name, max(_NAME, room)) for name in names]
-        yield f"{_some(names)}: {told}"
+        yield f"{some(names)}: {told}"
 
 
 def age(since: str, now: datetime) -> str:
@@ -135,6 +135,8 @@ def _job_lines(job: JobStatus, now: datetime, *, color: bool, width: int | None)
         yield f"Orphan:    it is no longer in {job.orphan_of}; apply --prune deletes it"
     yield f"Age:       {age(job.created, now)}"
     yield f"Restarts:  {job.restarts}"
+    if job.epoch is not None:
+        yield f"Epoch:     {_epoch(job.epoch, now)}"
     if job.hosts is not None:
         yield f"Hosts:     {_hosts(job.hosts)}"
     yield ""
@@ -145,13 +147,18 @@ def _job_lines(job: JobStatus, now: datetime, *, color: bool, width: int | None)
         yield from (f"  {line}" for line in not_ready_lines(job, width))
     if job.surplus:
         yield from ("", "Pods that the job does not declare:")
-        yield f"  {_some(job.surplus)}"
+        yield f"  {some(job.surplus)}"
     if job.events:
         yield from ("", "Events:")
         rows = [_event_row(event, now) for event in job.events]
         yield from (f"  {line}" for line in _table(rows))
     if job.phase == "Failed":
         yield from ("", f"To run it again: etcompile restart {job.name} -n {job.namespace}")
+
+
+def _epoch(epoch: Epoch, now: datetime) -> str:
+    ago = f", {age(epoch.at, now)} ago" if epoch.at else ""
+    return f"{epoch.number} ({printable(epoch.reason)}{ago})" if epoch.reason else str(epoch.number)
 
 
 def _role_row(role: RoleStatus) -> tuple[str, ...]:
@@ -163,7 +170,7 @@ def _role_row(role: RoleStatus) -> tuple[str, ...]:
 def _event_row(event: Told, now: datetime) -> tuple[str, ...]:
     times = f" (x{event.count})" if event.count > 1 else ""
     kind = "Warning" if event.warning else "Normal"
-    about = _some(event.objects)
+    about = some(event.objects)
     return age(event.at, now), kind, event.reason, about, f"{printable(event.message)}{times}"
 
 
@@ -180,7 +187,8 @@ def _hosts(hosts: Hosts) -> str:
     return f"{len(hosts.names)} ({source}) {shown}{more}".rstrip()
 
 
-def _some(names: Sequence[str]) -> str:
+def some(names: Sequence[str]) -> str:
+    """Names in a line, of which the first few stand for all."""
     shown = ", ".join(names[:_NAMES])
     return f"{shown} and {len(names) - _NAMES} more" if len(names) > _NAMES else shown
 

@@ -89,6 +89,20 @@ class Hosts(Struct, frozen=True):
     live: bool
 
 
+class Epoch(Struct, frozen=True):
+    """How often the commands of a job have been restarted in place.
+
+    Args:
+        number: So often; 0 while the first is running.
+        reason: Why the last time, in a sentence; empty for the first.
+        at: When that was, RFC 3339; empty where each replica restarts by itself, or for the first.
+    """
+
+    number: int
+    reason: str = ""
+    at: str = ""
+
+
 class Told(Struct, frozen=True):
     """An event, or several that say the same.
 
@@ -124,6 +138,7 @@ class JobStatus(Struct, frozen=True):
         hosts: The hosts that its launcher knows; None if it has no host list.
         surplus: Pods of the job that it does not declare: of another run, or about to go.
         events: What was last told of its objects, the newest first.
+        epoch: Which epoch its commands run, if they restart in place and a watcher looks after it.
         orphan_of: The set of jobs that it was applied with and that does not declare it any more;
             empty if it is declared.
     """
@@ -141,6 +156,7 @@ class JobStatus(Struct, frozen=True):
     hosts: Hosts | None
     surplus: tuple[str, ...]
     events: tuple[Told, ...]
+    epoch: Epoch | None = None
     orphan_of: str = ""
 
     @property

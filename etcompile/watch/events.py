@@ -11,9 +11,9 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from typing import Any
 
+from etcompile.k8s.objects import timestamp
 from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.watch.actions import EmitEvent
 from etcompile.watch.leader_election import MANAGER
@@ -74,7 +74,7 @@ class Events:
             about = {"kind": "Pod", "name": event.pod, "uid": event.uid}
         else:
             about = {"kind": "ConfigMap", "name": config.get("name"), "uid": config.get("uid")}
-        now = datetime.fromtimestamp(self._cluster.now(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        now = timestamp(self._cluster.now())
         self._waiting.append(
             {
                 "apiVersion": "v1",

@@ -19,6 +19,7 @@ from msgspec import Struct
 from etcompile.k8s.objects import is_going, seconds
 from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.model.protocol import EPOCH, JOB_LABEL, NOTICE, SPEC_HASH, hosts_name, status_name
+from etcompile.model.run_record import read_record
 from etcompile.watch.actions import (
     Action,
     CommandPod,
@@ -304,6 +305,11 @@ class ActionExecutor:
     def _write_map(self, case: Case, action: WriteStatus | WriteHosts) -> bool:
         known = case.seen.status if isinstance(action, WriteStatus) else case.seen.hosts
         self._replace(case, written(action, case.run, case.seen.config), known)
+        if isinstance(action, WriteStatus) and action.record.epoch:
+            before = read_record(known.data) if known is not None else None
+            same_run = before is not None and before.run == action.record.run
+            begun = (before.epoch or 0) if before is not None and same_run else 0
+            self._metrics.epochs.inc(max(0, action.record.epoch - begun))
         return True
 
     def _replace(self, case: Case, body: Mapping[str, Any], known: SeenMap | None) -> None:

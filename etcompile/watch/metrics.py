@@ -35,6 +35,11 @@ class Metrics:
             buckets=_SECONDS,
             registry=self.registry,
         )
+        self.epochs = Counter(
+            "etcompile_watch_epochs",
+            "Restarts of commands in place, of a whole run or of one replica.",
+            registry=self.registry,
+        )
         self.restarts = Counter(
             "etcompile_watch_stream_restarts",
             "Watches that were restarted, by kind and reason: expired or error.",

@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 
 import etcompile
+from etcompile.model.run_record import RunRecord, record_data
 from etcompile.status import JobStatus, statuses
+from etcompile.status.changes import changes
+from etcompile.status.documents import job_value
 from etcompile.status.pod_problems import pod_problem
-from etcompile.status.text import age, not_ready_lines
+from etcompile.status.text import age, job_text, not_ready_lines
 from specs import elastic_job, training_job
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -254,3 +257,60 @@ def test_who_follows_a_failed_worker_of_dlrovers_stands_for_it() -> None:
     assert (found.phase, found.surplus) == ("Running", ())
     [worker] = [role for role in found.roles if role.name == "worker"]
     assert (worker.running, worker.failed) == (2, 0)
+
+
+def in_place(record: RunRecord | None, told: dict[str, str]) -> JobStatus:
+    """The status of `pytorchjob/in-place`, whose Pods were told this and whose commands ended."""
+    values = objects(EXAMPLES / "pytorchjob" / "in-place")
+    for value in values:
+        if value["kind"] == "Pod":
+            name = value["metadata"]["name"]
+            if name in told:
+                value["metadata"]["annotations"] |= {"etcompile.dev/epoch": told[name]}
+            [container] = value["spec"]["containers"]
+            state = {"name": container["name"], "ready": False, "state": {"running": {}}}
+            value["spec"]["nodeName"] = "node-0"
+            value["status"] = {"phase": "Running", "containerStatuses": [state]}
+    if record is not None:
+        [config] = [value for value in values if value["metadata"]["name"].endswith("-config")]
+        name = config["metadata"]["labels"]["etcompile.dev/job"] + "-status"
+        metadata = {"name": name, "namespace": "ml"}
+        values.append({"kind": "ConfigMap", "metadata": metadata, "data": record_data(record)})
+    (found,) = statuses(values)
+    return found
+
+
+def spec_hash() -> str:
+    values = objects(EXAMPLES / "pytorchjob" / "in-place")
+    pod = next(value for value in values if value["kind"] == "Pod")
+    return str(pod["metadata"]["annotations"]["etcompile.dev/spec-hash"])
+
+
+def test_the_epoch_of_a_run_that_restarts_in_place_is_told_with_its_reason():
+    reason = "in-place-worker-1: its command ended, and so did 3 more"
+    record = RunRecord(
+        spec_hash(), "Running", epoch=4, epoch_reason=reason, restarted_at=1_795_000_000.0
+    )
+    found = in_place(record, {})
+    told = job_text(found, datetime.fromtimestamp(1_795_000_180, UTC))
+    assert f"Epoch:     4 ({reason}, 3m ago)\n" in told
+    assert job_value(found)["epoch"] == {
+        "number": 4,
+        "reason": reason,
+        "at": "2026-11-18T11:06:40Z",
+    }
+    first = in_place(RunRecord(spec_hash(), "Running", epoch=0), {})
+    assert "Epoch:     0\n" in job_text(first, datetime.now(UTC))
+    moved = [change for change in changes([first], [found]) if change.object == "epoch"]
+    assert [str(change) for change in moved] == [f"ml/{found.name} epoch 0 -> 4: {reason}"]
+    # No watcher looks after it, or it looked after another run.
+    assert in_place(None, {}).epoch is None
+    assert in_place(RunRecord("another", "Running", epoch=4), {}).epoch is None
+
+
+def test_a_pod_whose_command_does_not_run_says_what_it_waits_for():
+    names = [replica.name for replica in in_place(None, {}).replicas]
+    found = in_place(None, {names[0]: "5 hold 0 - 1795000000", names[1]: "5 run 0 - 1795000000"})
+    why = {replica.name: replica.message for replica in found.replicas}
+    assert why[names[0]] == "container pytorch: its command waits for epoch 5 to begin"
+    assert why[names[1]] == "container pytorch: its command has ended, or has not begun yet"
