@@ -15,6 +15,7 @@ from msgspec import structs
 
 from etcompile import backend
 from etcompile.model import Job, Member, Settings
+from etcompile.model.notice import read_notice
 from etcompile.model.protocol import STORED_JOB
 from etcompile.model.run_record import RunRecord, ranges, read_record, record_data
 from etcompile.stages.stored import read_stored
@@ -36,7 +37,6 @@ from etcompile.watch.actions import (
 )
 from etcompile.watch.deciding import decide
 from etcompile.watch.state import (
-    AGAIN,
     BatchView,
     Command,
     Gone,
@@ -373,10 +373,7 @@ class World:
                     self.tell(name, command)
             case WarnPod(name, uid, notice):
                 if self._is(name, uid) and (supervised := self.pods[name].supervised) is not None:
-                    twice = notice.endswith(AGAIN)
-                    told = structs.replace(
-                        supervised, notice=notice.partition(" ")[0], noticed_twice=twice
-                    )
+                    told = structs.replace(supervised, notice=read_notice(notice))
                     self.change(name, supervised=told)
             case ReplacePod(name, uid, command=command):
                 self._remove(name, uid)

@@ -116,7 +116,31 @@ def command(ctx: click.Context, given: ScaleOptions) -> None:
             click.echo(line, err=True)
     if rollout is not None:
         with rollout:
+            if made.go and found is not None:
+                why = f"{len(made.go)} of its workers are about to go"
+                _ask_for_checkpoint(given, given.namespace or found.job.namespace, why)
             rollout.command.invoke(rollout)
+
+
+def _ask_for_checkpoint(given: ScaleOptions, namespace: str | None, why: str) -> None:
+    """Asks for a checkpoint before workers go, if the job that runs names a signal for that.
+
+    Whatever stands in the way of it does not stand in the way of the rollout, which says itself
+    what is wrong with the cluster.
+    """
+    from etcompile.cli.checkpoint import lines
+    from etcompile.kubeapi import ClusterError
+    from etcompile.operations import ImpossibleError, request_checkpoint
+    from etcompile.status import NoSuchJobError
+
+    try:
+        with given.connection.connect(namespace) as cluster:
+            request = request_checkpoint(cluster, given.job, why=why)
+    except (ClusterError, ImpossibleError, NoSuchJobError):
+        return
+    if talks(given):
+        for line in lines(request):
+            click.echo(line, err=True)
 
 
 def _wish(given: ScaleOptions) -> "Wish":

@@ -819,6 +819,11 @@ SAMPLES: Mapping[str, Mapping[str, str | int]] = {
         "problem": "it is suspended",
         "advice": "take the suspension out of the job's file, and apply it",
     },
+    "ET8015": {
+        "job": "bert",
+        "problem": "it names no signal for that",
+        "advice": "set etcompile.dev/restart: in-place and etcompile.dev/checkpoint-signal: USR1",
+    },
     "ET8021": {
         "cluster": "prod",
         "problem": (

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from etcompile.kubeapi import ClusterError, connect
+    from etcompile.operations.checkpoint import CheckpointRequest, request_checkpoint
     from etcompile.operations.comparison import Comparison, compared
     from etcompile.operations.deletion import delete_proposal
     from etcompile.operations.execution import execute, refused
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from etcompile.rollout import Choices, Outcome, StepEvent
 
 __all__ = [
+    "CheckpointRequest",
     "Choices",
     "ClusterError",
     "Comparison",
@@ -48,6 +50,7 @@ __all__ = [
     "execute",
     "job_set",
     "refused",
+    "request_checkpoint",
     "restart_proposal",
     "saved_plan",
     "saved_proposal",
@@ -55,6 +58,7 @@ __all__ = [
 
 _HOMES = {
     **dict.fromkeys(("ClusterError", "connect"), "kubeapi"),
+    **dict.fromkeys(("CheckpointRequest", "request_checkpoint"), "operations.checkpoint"),
     **dict.fromkeys(("Comparison", "compared"), "operations.comparison"),
     "delete_proposal": "operations.deletion",
     **dict.fromkeys(("execute", "refused"), "operations.execution"),

@@ -7,17 +7,16 @@ from etcompile.diagnostics import codes, diagnose
 from etcompile.exitcodes import INPUT
 from etcompile.k8s.objects import LiveObject
 from etcompile.kubeapi import Cluster
-from etcompile.model.protocol import JOB_LABEL, MANAGER
 from etcompile.operations.proposal import ImpossibleError, Proposal, Result
-from etcompile.plan.claims import is_member, stranger
+from etcompile.operations.stored_runs import stored_run
+from etcompile.plan.claims import is_member
 from etcompile.plan.restart import restart
 from etcompile.plan.rights import Rights
 from etcompile.plan.step import reference
 from etcompile.rollout.live import Live, belongings, inventory_of
 from etcompile.stages.stored import StoredJobError
 from etcompile.status import Seen, seen
-from etcompile.status.job_status import HOSTS, RECORD, is_config
-from etcompile.watch.run_pods import StoredRun
+from etcompile.status.job_status import HOSTS, RECORD
 
 _NOTICED = 2.0
 """Seconds in which a watcher notices that the Pods of a run are gone, and then that its record is.
@@ -38,7 +37,10 @@ def restart_proposal(cluster: Cluster, job: str, *, adopt: bool = False) -> Prop
         ImpossibleError: it cannot be run.
     """
     found = seen(cluster, job, cluster.namespace)
-    run = _stored(found, job)
+    try:
+        run = stored_run(found)
+    except StoredJobError as error:
+        raise _impossible(job, str(error)) from error
     if run.job.run.suspended:
         advice = "take the suspension out of the job's file, and apply it"
         raise _impossible(job, "it is suspended", advice)
@@ -88,29 +90,6 @@ def restart_proposal(cluster: Cluster, job: str, *, adopt: bool = False) -> Prop
 def _impossible(job: str, problem: str, advice: str = "") -> ImpossibleError:
     told = diagnose(codes.CANNOT_BE_RESTARTED, None, job=job, problem=problem, advice=advice)
     return ImpossibleError(Result(INPUT, (told,)))
-
-
-def _stored(found: Seen, job: str) -> StoredRun:
-    """The job that its ConfigMap holds.
-
-    Raises:
-        ImpossibleError: there is none that can be run.
-    """
-    problem = ""
-    configs = [value for value in found.objects.values() if is_config(value)]
-    # A copy of it, which somebody made with its labels, is another one's or nobody's.
-    configs.sort(key=lambda value: stranger(value, MANAGER) is not None)
-    for value in configs:
-        try:
-            run = StoredRun(value)
-        except StoredJobError as error:
-            problem = str(error)
-            continue
-        if run.job.config_name == value["metadata"]["name"]:
-            return run
-        problem = problem or f"its ConfigMap is called {value['metadata']['name']}"
-        problem += f", and not {run.job.config_name}, for {value['metadata']['labels'][JOB_LABEL]}"
-    raise _impossible(job, problem)
 
 
 def _records(found: Seen, job: str) -> Sequence[LiveObject]:

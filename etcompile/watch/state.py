@@ -16,6 +16,7 @@ from etcompile.k8s import jobs, pods
 from etcompile.k8s.conditions import condition
 from etcompile.k8s.objects import Object, is_going, seconds, status_of
 from etcompile.model import Job, Settings
+from etcompile.model.notice import Notice, read_notice
 from etcompile.model.protocol import (
     EPOCH,
     INDEX_LABEL,
@@ -116,10 +117,6 @@ def read_command(text: str) -> Command | None:
     return Command(epoch, words[1] == "run", ends or 0, since, at, reminded)
 
 
-AGAIN = "(again)"
-"""At the end of a warning that was given before."""
-
-
 class SupervisedContainer(Struct, frozen=True, gc=False):
     """A container of such a Pod.
 
@@ -146,15 +143,13 @@ class Supervised(Struct, frozen=True, gc=False):
         containers: The statuses of its containers, without its init containers.
         since: Since when all containers have been ready, or not all, in the words of the kubelet.
         command: What its supervisor was told last; None if nothing.
-        notice: Of which disruption it was last warned, by its ID; empty if of none.
-        noticed_twice: It was warned of that once more.
+        notice: The last disturbance that its supervisor was told of.
     """
 
     containers: tuple[SupervisedContainer, ...]
     since: str = ""
     command: Command | None = None
-    notice: str = ""
-    noticed_twice: bool = False
+    notice: Notice = Notice()
 
 
 class PodView(Struct, frozen=True, gc=False):
@@ -283,8 +278,7 @@ def _supervised(pod: Object, annotations: Mapping[str, str]) -> Supervised | Non
         ),
         str(condition(status_of(pod), "ContainersReady").get("lastTransitionTime") or ""),
         read_command(annotations.get(EPOCH, "")),
-        annotations.get(NOTICE, "").partition(" ")[0],
-        annotations.get(NOTICE, "").endswith(f" {AGAIN}"),
+        read_notice(annotations.get(NOTICE, "")),
     )
 
 

@@ -153,6 +153,17 @@ RULES = (
         "etcompile restart bert   # and its file says suspend: true",
     ),
     Rule(
+        codes.CANNOT_BE_ASKED,
+        "cannot-be-asked",
+        _ERROR,
+        "{job} cannot be asked for a checkpoint: {problem}",
+        "{advice}",
+        "A checkpoint is asked for by a signal, which the supervisor of each command passes on. It"
+        " needs the annotations etcompile.dev/restart: in-place and etcompile.dev/checkpoint-signal"
+        " on the job, applied to the cluster, and a command that runs.",
+        "etcompile checkpoint bert   # and the job has no checkpoint-signal",
+    ),
+    Rule(
         codes.ADMISSION_NOT_ASKED,
         "admission-not-asked",
         _WARNING,

@@ -9,17 +9,16 @@ same step (docs/recovery.md).
 Each disruption is told once: Pods that go soon after the first are part of the same.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec import structs
 
+from etcompile.model.notice import REMINDED, SAME, Notice, notice, read_notice
 from etcompile.model.run_record import RunRecord
 from etcompile.watch.actions import Decision, EmitEvent, Requeue, WarnPod
 from etcompile.watch.rules.placement import Placement
-from etcompile.watch.state import AGAIN, PodView
+from etcompile.watch.state import PodView
 
-_SAME = 30.0
-"""Seconds after a warning in which those who go are part of the same disruption."""
 _UNKNOWN = 30.0
 """Seconds that a Pod is thought to have left of which nobody says how many it has."""
 
@@ -40,53 +39,51 @@ def warned(placement: Placement, record: RunRecord, now: float) -> Decision:
         for pod in placement.of_this_run
         if pod.role in in_place.roles and pod.supervised is not None and not pod.ended
     ]
-    remind = placement.view.timeouts.remind
+    given = read_notice(record.notice)
     going = [pod for pod in pods if pod.deleting or pod.disrupted]
     new = [pod for pod in going if pod.uid not in record.warned]
-    if len(going) == len(pods) and record.notice == "":
+    if len(going) == len(pods) and not given.name:
         return Decision(record)  # the whole job goes, and each Pod is told by its kubelet
     if not new:
-        return Decision(record, tuple(_untold(pods, record, now, remind)))
+        return Decision(record, tuple(_untold(pods, given, now)))
     record = structs.replace(record, warned=tuple(sorted(pod.uid for pod in going)))
-    if now < _time(record.notice) + _SAME:
-        return Decision(record, tuple(_untold(pods, record, now, remind)))
+    if now < _last(given, pods) + SAME:
+        return Decision(record, tuple(_untold(pods, given, now)))
     due = max((pod.due for pod in going), default=0.0) or now + _UNKNOWN
     why = f"{new[0].name} is about to go"
     if new[0].reason:
         why += f" ({new[0].reason})"
-    notice = f"{record.epoch or 0}-{now:.0f} {in_place.checkpoint_signal} {due:.0f} {why}"
-    record = structs.replace(record, notice=notice)
+    given = notice(record.epoch or 0, now, in_place.checkpoint_signal, due, why)
+    record = structs.replace(record, notice=given.text)
     told = EmitEvent(
         "CheckpointRequested", f"{why}: all commands are sent {in_place.checkpoint_signal}"
     )
-    return Decision(record, (*_untold(pods, record, now, remind), told))
+    return Decision(record, (*_untold(pods, given, now), told))
 
 
-def _untold(
-    pods: list[PodView], record: RunRecord, now: float, remind: float
-) -> Iterator[WarnPod | Requeue]:
-    """The warnings that are yet to be sent; none that comes too late.
+def _last(given: Notice, pods: Sequence[PodView]) -> float:
+    """When Pods were last told to write a checkpoint, by whomever, in seconds since 1970."""
+    told = (pod.supervised.notice.at for pod in pods if pod.supervised is not None)
+    return max(given.at, *told)
+
+
+def _untold(pods: Sequence[PodView], given: Notice, now: float) -> Iterator[WarnPod | Requeue]:
+    """The warnings that are yet to be sent; none that comes too late, or after a newer one.
 
     Each is sent twice, since nobody answers it, and a kubelet may lose a change of an annotation
     (`in_place`). A supervisor heeds it once.
     """
-    if not record.notice or now >= _time(record.notice) + _SAME:
+    if not given.name or now >= given.at + SAME:
         return
-    name = record.notice.partition(" ")[0]
-    since = _time(record.notice)
     for pod in pods:
-        if pod.supervised is None or pod.created > since:
+        if pod.supervised is None or pod.created > given.at:
             continue
-        if pod.supervised.notice != name:
-            yield WarnPod(pod.name, pod.uid, record.notice)
-        elif not (pod.supervised.noticed_twice or pod.deleting):
-            if now >= since + remind:
-                yield WarnPod(pod.name, pod.uid, f"{record.notice} {AGAIN}")
+        seen = pod.supervised.notice
+        if seen.name != given.name:
+            if seen.at <= given.at:
+                yield WarnPod(pod.name, pod.uid, given.text)
+        elif not (seen.repeated or pod.deleting):
+            if now >= given.at + REMINDED:
+                yield WarnPod(pod.name, pod.uid, given.again().text)
             else:
-                yield Requeue(since + remind)
-
-
-def _time(notice: str) -> float:
-    """When a warning was given, in seconds since 1970; 0 if it was never."""
-    time = notice.partition(" ")[0].partition("-")[2]
-    return float(time) if time.isdecimal() else 0.0
+                yield Requeue(given.at + REMINDED)

@@ -328,9 +328,7 @@ class Gang(World):
         if pod is None or pod.uid != container.uid or pod.supervised is None:
             return
         now = pod.supervised
-        seen = structs.replace(
-            seen, command=now.command, notice=now.notice, noticed_twice=now.noticed_twice
-        )
+        seen = structs.replace(seen, command=now.command, notice=now.notice)
         up = bool(seen.containers[0].started)
         self.change(
             container.name,

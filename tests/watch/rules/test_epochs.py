@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from etcompile.model.notice import notice
 from etcompile.model.run_record import newer_version
 from etcompile.watch.actions import CommandPod, CreatePod, DeletePod, WarnPod, WriteStatus
 from etcompile.watch.rules.completion import MOST_IN_A_ROW
-from etcompile.watch.state import AGAIN, Command, command_text, read_command
+from etcompile.watch.state import Command, command_text, read_command
 from gang import GRACE, Gang, stamp
 
 
@@ -256,12 +257,12 @@ def test_all_commands_are_warned_once_when_one_pod_is_about_to_go() -> None:
     gang.delete_pod("mnist-worker-2")  # the same drain
     gang.restart_watcher()
     gang.pass_time(5)
-    warned = [one for one in gang.of(WarnPod) if not one.notice.endswith(AGAIN)]
+    warned = [one for one in gang.of(WarnPod) if not one.notice.endswith(" (again)")]
     assert sorted(one.name for one in warned) == sorted(gang.declared)
     [notice] = {one.notice for one in warned}
     # No supervisor says that it was warned, and a kubelet may lose a change of an annotation.
-    again = [one for one in gang.of(WarnPod) if one.notice.endswith(AGAIN)]
-    assert {one.notice for one in again} == {f"{notice} {AGAIN}"}
+    again = [one for one in gang.of(WarnPod) if one.notice.endswith(" (again)")]
+    assert {one.notice for one in again} == {f"{notice} (again)"}
     assert sorted(one.name for one in again) == ["mnist-master-0", "mnist-worker-0"]
     name, signal, _, reason = notice.split(" ", 3)
     assert name.startswith("0-")
@@ -276,3 +277,20 @@ def test_nobody_is_warned_when_the_whole_job_goes() -> None:
         gang.delete_pod(name)
     gang.settle()
     assert not gang.of(WarnPod)
+
+
+def test_nobody_is_warned_again_whom_somebody_has_just_asked() -> None:
+    gang = at_work(checkpoint_signal="USR1")
+    asked = notice(0, gang.now, "USR1", 0.0, "somebody has asked for a checkpoint")
+    for name in gang.declared:
+        gang.act(WarnPod(name, gang.pods[name].uid, asked.text))
+    gang.pass_time(5)
+    gang.delete_pod("mnist-worker-1")
+    gang.pass_time(5)
+    assert {one.notice for one in gang.of(WarnPod)} <= {asked.text}
+    # Much later it is another disturbance.
+    gang.settle()
+    gang.pass_time(60)
+    gang.delete_pod("mnist-worker-2")
+    gang.pass_time(5)
+    assert any("mnist-worker-2 is about to go" in one.notice for one in gang.of(WarnPod))
