@@ -10,6 +10,8 @@ its figures and writes docs/benchmarks-recovery.md and docs/benchmarks-recovery.
 """
 
 import argparse
+import contextlib
+import json
 import math
 import os
 import platform
@@ -18,12 +20,15 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT)]
+
+from peers import on_a_node  # noqa: E402
 
 import etcompile  # noqa: E402
 from node.real_cluster import Cluster  # noqa: E402
@@ -39,11 +44,134 @@ PROGRAMS = {
     "quick": ("a program that starts quickly", {"MEETS": "sockets"}),
     "torch": ("a program that imports torch", {"MEETS": "gloo"}),
 }
-WAYS = {
-    "in place": {"etcompile.dev/restart": "in-place"},
-    "new Pods": {"etcompile.dev/restart-together": "true"},
-}
-COLOURS = {"in place": "#0b6e4f", "new Pods": "#c2571a"}
+
+
+class Way:
+    """Who restarts a gang, and how.
+
+    Attributes:
+        title: In a word or two.
+        colour: In the picture.
+        annotations: Of the job.
+        makes_pods: All Pods are made again.
+        kills: So many at most.
+    """
+
+    title, colour = "new Pods", "#c2571a"
+    annotations: Mapping[str, str] = {"etcompile.dev/restart-together": "true"}
+    makes_pods = True
+    kills = 1000
+
+    def gang(self, cluster: Cluster, image: str, ranks: int, **variables: str) -> Gang:
+        """The gang."""
+        return Gang(cluster, image, self.annotations, size=ranks, PAUSE="0.1", **variables)
+
+    @contextlib.contextmanager
+    def keeper(self, cluster: Cluster, folder: Path) -> Iterator[None]:
+        """Whoever looks after the gang, for as long as it runs."""
+        log = folder / f"{cluster.namespace}.log"
+        watcher = Watcher(cluster.namespace, log, FORGET)
+        try:
+            yield
+        except AssertionError:
+            print(log.read_text())
+            raise
+        finally:
+            watcher.stop()
+
+    def prepare(self, gang: Gang) -> None:
+        """Waits for what the first kill needs."""
+
+
+class InPlace(Way):
+    """Our watcher, in place."""
+
+    title, colour = "in place", "#0b6e4f"
+    annotations = {"etcompile.dev/restart": "in-place"}  # noqa: RUF012
+    makes_pods = False
+
+    def prepare(self, gang: Gang) -> None:
+        gang.until_watched(LONGEST)
+
+
+class OperatorGang(Gang):
+    """The same PyTorchJob for the Training Operator."""
+
+    restart_policy = "OnFailure"
+
+    def submit(self) -> None:
+        for replicas in self.document["spec"]["pytorchReplicaSpecs"].values():
+            replicas["restartPolicy"] = self.restart_policy
+        self.cluster.kubectl("apply", "-f", "-", given=json.dumps(self.document))
+
+
+class Operator(Way):
+    """The Training Operator: kubelets start containers again, and it does nothing."""
+
+    title, colour = "Training Operator, OnFailure", "#4a5fc1"
+    makes_pods = False
+    kills = 5
+    restart_policy = "OnFailure"
+
+    def gang(self, cluster: Cluster, image: str, ranks: int, **variables: str) -> Gang:
+        # A code that its policy ExitCode takes for one to be retried.
+        made = OperatorGang(cluster, image, {}, size=ranks, PAUSE="0.1", LOST="138", **variables)
+        made.restart_policy = self.restart_policy
+        return made
+
+    @contextlib.contextmanager
+    def keeper(self, cluster: Cluster, folder: Path) -> Iterator[None]:
+        with on_a_node.training_operator(cluster, folder):
+            yield
+
+
+class OperatorMakesPods(Operator):
+    """The Training Operator: Pods that have failed are deleted and made again."""
+
+    title, colour = "Training Operator, ExitCode", "#8a4fb0"
+    makes_pods = True
+    kills = 1000
+    restart_policy = "ExitCode"
+
+
+class JobSetGang(Gang):
+    """The same ranks as an indexed Job of a JobSet, whose Pods have other names each time."""
+
+    def __init__(self, cluster: Cluster, image: str, size: int, **variables: str) -> None:
+        super().__init__(cluster, image, {}, size=size, **variables)
+        self.names = [f"gang-rank-0-{index}" for index in range(size)]
+
+    def submit(self) -> None:
+        replicas = self.document["spec"]["pytorchReplicaSpecs"]["Master"]
+        value = on_a_node.job_set(replicas["template"]["spec"], len(self.names))
+        self.cluster.kubectl("apply", "-f", "-", given=json.dumps(value))
+
+    def pods(self) -> dict[str, Any]:
+        found = sorted(
+            self.cluster.get("pods")["items"], key=lambda pod: pod["metadata"]["creationTimestamp"]
+        )
+        by_name = {pod["spec"].get("hostname"): pod for pod in found}
+        return {name: by_name[name] for name in self.names if name in by_name}
+
+    def pod_name(self, name: str) -> str:
+        return self.pods().get(name, {"metadata": {"name": name}})["metadata"]["name"]
+
+
+class JobSet(Way):
+    """JobSet: all Jobs of the set are deleted and made again."""
+
+    title, colour = "JobSet", "#a08a1a"
+
+    def gang(self, cluster: Cluster, image: str, ranks: int, **variables: str) -> Gang:
+        return JobSetGang(cluster, image, ranks, PAUSE="0.1", **variables)
+
+    @contextlib.contextmanager
+    def keeper(self, cluster: Cluster, folder: Path) -> Iterator[None]:
+        with on_a_node.jobset(cluster, folder):
+            yield
+
+
+WAYS: tuple[Way, ...] = (InPlace(), Way(), OperatorMakesPods(), Operator(), JobSet())
 
 
 @dataclass(frozen=True)
@@ -69,41 +197,36 @@ class Result:
     load: float
 
 
-def measured(program: str, way: str, kills: int, ranks: int, folder: Path) -> Result:
+def measured(program: str, way: Way, kills: int, ranks: int, folder: Path) -> Result:
     """Runs a gang, and kills one rank after the other."""
-    cluster = Cluster(f"etcompile-recovery-{way.replace(' ', '-').lower()}-{program}")
+    name = "-".join(way.title.lower().replace(",", "").split())
+    cluster = Cluster(f"etcompile-recovery-{name}-{program}")
     cluster.kubectl("delete", "namespace", cluster.namespace, "--ignore-not-found")
     cluster.kubectl("create", "namespace", cluster.namespace)
     draws = random.Random(17)
     image = os.environ["ETCOMPILE_E2E_TORCH_IMAGE"]
-    gang = Gang(cluster, image, WAYS[way], size=ranks, PAUSE="0.1", **PROGRAMS[program][1])
-    log = folder / f"{cluster.namespace}.log"
-    watcher = Watcher(cluster.namespace, log, FORGET)
+    gang = way.gang(cluster, image, ranks, **PROGRAMS[program][1])
     try:
-        gang.apply()
-        gang.until_step_of(0.0, LONGEST)
-        if way == "in place":
-            gang.until_watched(LONGEST)
-        gang.prepare()
-        time.sleep(5)
-        load = os.getloadavg()[0]
-        found = [one_kill(gang, way, draws) for _ in range(kills)]
-    except AssertionError:
-        print(log.read_text())
-        raise
+        with way.keeper(cluster, folder):
+            gang.apply()
+            gang.until_step_of(0.0, LONGEST)
+            way.prepare(gang)
+            gang.prepare()
+            time.sleep(5)
+            load = os.getloadavg()[0]
+            found = [one_kill(gang, way, draws) for _ in range(min(kills, way.kills))]
     finally:
-        watcher.stop()
         cluster.kubectl("delete", "namespace", cluster.namespace)
-    return Result(program, way, found, load)
+    return Result(program, way.title, found, load)
 
 
-def one_kill(gang: Gang, way: str, draws: random.Random) -> Recovery:
+def one_kill(gang: Gang, way: Way, draws: random.Random) -> Recovery:
     """Kills a rank, and waits until all have gone on for a while."""
     name = draws.choice(gang.names)
     before = set(gang.uids().values())
     killed = gang.kill(name, "process")
     assert killed is not None
-    if way == "new Pods":
+    if way.makes_pods:
         # Kubelets start the containers again at once, the first time. What that makes of the run
         # ends when the Pods go.
         eventually(lambda: are_new(gang, before), LONGEST, gang.told)
@@ -135,26 +258,30 @@ def middle_and_most(values: Sequence[float]) -> tuple[float, float]:
 def table(results: Sequence[Result]) -> str:
     """The figures as Markdown."""
     lines = [
-        "| | in place | new Pods | ratio of medians |",
-        "|---|---:|---:|---:|",
+        "| | way | median | 95th percentile | in place takes of it |",
+        "|---|---|---:|---:|---:|",
     ]
     for program, (title, _) in PROGRAMS.items():
         own = {result.way: result.recoveries for result in results if result.program == program}
-        if own.keys() != WAYS.keys():
+        if InPlace.title not in own:
             continue
         for what, attribute in (("all ranks begun", "begun"), ("next step", "stepped")):
-            figures = [
-                middle_and_most([getattr(one, attribute) for one in own[way]]) for way in WAYS
-            ]
-            cells = [f"{median:.1f} s, {most:.1f} s" for median, most in figures]
-            ratio = figures[0][0] / figures[1][0]
-            lines.append(f"| {title}: {what} | {' | '.join(cells)} | {ratio:.2f} |")
+            figures = {
+                way: middle_and_most([getattr(one, attribute) for one in recoveries])
+                for way, recoveries in own.items()
+            }
+            ours = figures[InPlace.title][0]
+            for way, (median, most) in figures.items():
+                ratio = "" if way == InPlace.title else f"{ours / median:.2f}"
+                cells = (f"{title}: {what}", way, f"{median:.1f} s", f"{most:.1f} s", ratio)
+                lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def plot(results: Sequence[Result]) -> str:
     """Kill to step as an SVG: a row a program, a dot a way at its median, a line to the 95th."""
-    left, width, row, top = 220, 480, 56, 50
+    left, width, top = 220, 520, 80
+    row = 20 * len(WAYS) + 16
     every = [one.stepped for result in results for one in result.recoveries]
     tick = next(t for t in (1, 2, 5, 10, 20, 50, 100) if max(every) / t <= 8)
     high = math.ceil(max(every) / tick) * tick
@@ -177,28 +304,29 @@ def plot(results: Sequence[Result]) -> str:
             f'<text x="{x:.1f}" y="{bottom + 18}" text-anchor="middle">{seconds} s</text>',
         ]
     for number, program in enumerate(programs):
-        y = top + row * number + row / 2 - 5
+        y = top + row * number + row / 2 - 8
         title = PROGRAMS[program][0]
         parts.append(f'<text x="{left - 12}" y="{y + 4:.0f}" text-anchor="end">{title}</text>')
-        for result in results:
-            if result.program != program:
-                continue
-            own = y + (-9 if result.way == "in place" else 9)
+        ways = [result for result in results if result.program == program]
+        for place, result in enumerate(ways):
+            own = y + 20 * (place - (len(ways) - 1) / 2)
             median, most = middle_and_most([one.stepped for one in result.recoveries])
-            colour = COLOURS[result.way]
+            colour = next(way.colour for way in WAYS if way.title == result.way)
             line = f'<path d="M{across(median):.1f} {own:.0f}H{across(most):.1f}" '
             dot = f'<circle cx="{across(median):.1f}" cy="{own:.0f}" r="6" fill="{colour}">'
             parts += [
                 f'{line}stroke="{colour}" stroke-width="3"/>',
                 f"{dot}<title>{result.way}: {median:.1f} s, {most:.1f} s</title></circle>",
             ]
-    x = left
-    for way, colour in COLOURS.items():
+    x, y = 20, 20
+    for way in WAYS:
+        if x + 12 + 7 * len(way.title) > left + width:
+            x, y = 20, y + 20
         parts += [
-            f'<circle cx="{x}" cy="20" r="6" fill="{colour}"/>',
-            f'<text x="{x + 12}" y="24">{way}</text>',
+            f'<circle cx="{x}" cy="{y}" r="6" fill="{way.colour}"/>',
+            f'<text x="{x + 12}" y="{y + 4}">{way.title}</text>',
         ]
-        x += 135
+        x += 40 + 7 * len(way.title)
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
@@ -210,30 +338,36 @@ def page(results: Sequence[Result], date: str, kills: int, ranks: int) -> str:
 
 From the moment at which one of {ranks} ranks is killed with -9 until all ranks have begun again,
 and until the next step is complete, as the ranks say themselves: `python benchmarks/recovery.py`,
-on a Kubernetes of one real node (kubelet, containerd). [In place](recovery.md), the command runs
-again in the Pods that are there; with `etcompile.dev/restart-together: "true"` all Pods of the gang
-are made again. Both by our watcher, one after the other on the same node. Each cell has the median
-and the 95th percentile.
+on a Kubernetes of one real node (kubelet, containerd), one way after the other:
+
+- **in place**: `etcompile.dev/restart: in-place` and our watcher ([how](recovery.md))
+- **new Pods**: `etcompile.dev/restart-together: "true"` and our watcher makes all Pods again
+- **Training Operator** 1.9.4, built from its source, as it is: with `restartPolicy: ExitCode` it
+  makes Pods again that ended with 128 or more (so these ranks end with 138 when they have lost a
+  peer; with Python's usual 1 the job would have failed); with `OnFailure` kubelets start
+  containers again, and it does nothing
+- **JobSet** 0.12.0, built from its source, as it is: `failurePolicy.maxRestarts`, all Jobs of the
+  set are made again
 
 Measured on {date}, on {os.cpu_count()} cores ({platform.system()}, {platform.machine()}) that hold
-the node, all ranks and the watcher, and were shared with other work: the load average was
-{min(loads):.0f} to {max(loads):.0f}. {kills} kills a cell, so the 95th percentile is the longest of
-them. etcompile {etcompile.__version__}.
+the node, all ranks and the controllers: the load average was {min(loads):.0f} to {max(loads):.0f}
+when a way began. {kills} kills each ({Operator.kills} with `OnFailure`), so the 95th percentile is
+the longest of them. etcompile {etcompile.__version__}.
 
 {table(results)}
 
 ![From kill to the next step, median and 95th percentile](benchmarks-recovery.svg)
 
 - A program that starts quickly shows the restart itself. What importing torch takes, {ranks} times
-  on these cores at once, comes on top in both ways; elsewhere ranks do not share cores.
+  on these cores at once, comes on top in all ways; elsewhere ranks do not share cores.
 - All images are on the node already, the Pods ask for no device and mount no network volume. Each
   of these adds to what new Pods take, and nothing to a restart in place.
 - The ranks end at once when they are told to (`TERM`). A program that does not hear it, as process
   1 by default, makes new Pods wait for its `terminationGracePeriodSeconds` besides.
-- With `restartPolicy: OnFailure` kubelets start containers that have ended again in the old Pods at
-  once, for the first time. Steps of these are not counted: nothing keeps ranks of before and after
-  apart there, and the watcher makes the Pods again.
-- Kills count as the first of a row each, so nobody waits for a back-off.
+- With `OnFailure` a kubelet starts a container again at once the first time, then after 10, 20,
+  40 … 300 seconds: five kills are the beginning of that row. Nothing keeps ranks of before and
+  after apart there.
+- In place, kills count as the first of a row each, so nobody waits for a back-off.
 """
 
 
@@ -244,14 +378,17 @@ def main() -> None:
     parser.add_argument("--ranks", type=int, default=8, help="ranks of the gang [8]")
     parser.add_argument("--date", default=time.strftime("%Y-%m-%d"))
     parser.add_argument("--only", default="", help="only this program: quick or torch")
+    parser.add_argument("--way", default="", help="only ways with this in their title")
     parser.add_argument("--no-docs", action="store_true", help="print, and write no file")
     given = parser.parse_args()
     results = []
     with tempfile.TemporaryDirectory() as folder:
         for program in (name for name in PROGRAMS if given.only in name):
-            for way in WAYS:
-                print(f"{PROGRAMS[program][0]}, {way}:", flush=True)
-                results.append(measured(program, way, given.kills, given.ranks, Path(folder)))
+            for way in (way for way in WAYS if given.way in way.title):
+                print(f"{PROGRAMS[program][0]}, {way.title}:", flush=True)
+                own = Path(folder, f"{program}-{way.title}")
+                own.mkdir()
+                results.append(measured(program, way, given.kills, given.ranks, own))
     print(table(results))
     if not given.no_docs:
         text = page(results, given.date, given.kills, given.ranks)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
-RUN = {"apply", "dependencies", "failing", "recovery", "render", "watch"}
+RUN = {"apply", "dependencies", "epochs", "failing", "recovery", "render", "watch"}
 """The benchmarks that tests of this module run; `failing` is a part of `watch`."""
 
 Load = Callable[[str], ModuleType]
@@ -91,6 +91,31 @@ def test_watch(load: Load, monkeypatch: pytest.MonkeyPatch, control_plane: Any) 
     assert all(title in text for title in (titles[0], titles[2]))
 
 
+def test_an_epoch_is_one_record_and_one_touch_of_each_pod(
+    load: Load, monkeypatch: pytest.MonkeyPatch, control_plane: Any
+) -> None:
+    benchmark = load("epochs")
+    quiet = benchmark.Gang.quiet
+    monkeypatch.setattr(benchmark.Gang, "quiet", lambda self, _still: quiet(self, 4.0))
+    gang = benchmark.Gang(control_plane, 6)
+    try:
+        gang.fill()
+        gang.watch()
+        ended = gang.epoch("all commands end", gang.names(6))
+        hung = gang.epoch("one ends, the others hang", gang.names(1))
+        counted = gang.metric("etcompile_watch_epochs_total")
+        told = benchmark.page([ended, hung], 6, 0.5, 60.0)
+    finally:
+        gang.process.terminate()
+        gang.process.wait()
+    assert ended.writes["patch J-status"] == 1
+    assert ended.told == 6
+    assert hung.writes["patch J-status"] == 1
+    assert hung.told == 6 + 5  # those that hang have to be told to stop first
+    assert counted == 2
+    assert "| all commands end | 1 | 1.00 | 1 |" in told
+
+
 def test_recovery_is_told_in_a_table_and_drawn(load: Load) -> None:
     """Without a node: that its kills are real ones is for `test_recovery`."""
     benchmark = load("recovery")
@@ -101,7 +126,8 @@ def test_recovery_is_told_in_a_table_and_drawn(load: Load) -> None:
         for way, seconds in taken.items()
     ]
     told = benchmark.page(results, "2026-01-31", kills=3, ranks=8)
-    assert "next step | 5.0 s, 9.0 s | 25.0 s, 31.0 s | 0.20 |" in told
+    assert "next step | in place | 5.0 s | 9.0 s |  |" in told
+    assert "next step | new Pods | 25.0 s | 31.0 s | 0.20 |" in told
     drawn = benchmark.plot(results)
     assert drawn.count("<title>in place: 5.0 s, 9.0 s</title>") == len(benchmark.PROGRAMS)
 

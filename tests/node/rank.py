@@ -8,6 +8,7 @@ is in that, too, and so in the last line of every rank.
     MEETS=gloo|sockets   how ranks meet: torch.distributed, or plain sockets, which start quickly
     STAYS=SECONDS        after TERM it stays until all have written a checkpoint, at most so long
     PAUSE=SECONDS        between two steps
+    LOST=CODE            how it ends when it has lost its peers [1]
 """
 
 import os
@@ -16,6 +17,7 @@ import socket
 import struct
 import sys
 import time
+import traceback
 from pathlib import Path
 
 EPOCH = int(os.environ.get("ETCOMPILE_EPOCH", "0"))
@@ -174,4 +176,8 @@ def main():
         time.sleep(PAUSE)
 
 
-sys.exit(main())
+try:
+    sys.exit(main())
+except (OSError, RuntimeError):
+    traceback.print_exc()
+    sys.exit(int(os.environ.get("LOST", "1")))

@@ -163,7 +163,15 @@ class Gang:
         self.cluster.kubectl(
             "apply", "-f", "-", given=json.dumps({**code, "data": {"rank.py": RANK.read_text()}})
         )
+        self.submit()
+
+    def submit(self) -> None:
+        """Creates the job."""
         self.cluster.apply(self.document)
+
+    def pod_name(self, name: str) -> str:
+        """The Pod of a rank."""
+        return name
 
     def pods(self) -> dict[str, dict[str, Any]]:
         """The Pods that are there, by name."""
@@ -176,7 +184,7 @@ class Gang:
     def lines(self, name: str, *words: str) -> list[str]:
         """The lines that a rank has logged; none while there is no log."""
         done = subprocess.run(
-            self.cluster.command("logs", name, "-c", "pytorch", *words),
+            self.cluster.command("logs", self.pod_name(name), "-c", "pytorch", *words),
             capture_output=True,
             text=True,
             check=False,
@@ -220,13 +228,13 @@ class Gang:
         """Kills a rank, or the first process of its container, with -9 from outside its Pod.
 
         Args:
-            name: The Pod.
+            name: The rank.
             what: `process` or `container`.
 
         Returns:
             When, in seconds since 1970; None if there was none to be killed.
         """
-        node = self.cluster.get("pod", name)["spec"]["nodeName"]
+        node = self.cluster.get("pod", self.pod_name(name))["spec"]["nodeName"]
         words = (self._killer(node), "--", "python3", "-c", _KILL, self.cluster.namespace, name)
         found = self.cluster.kubectl("exec", *words, what).split()
         return float(found[0]) if found else None

@@ -1,0 +1,166 @@
+"""Controllers that restart gangs on a real cluster, run as they are, outside of it.
+
+The Training Operator 1.9.4 and JobSet 0.12.0, built from their sources with Go. Their webhooks are
+not registered: what these would fill in is written out in the specs here.
+"""
+
+import base64
+import contextlib
+import json
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import yaml
+
+from gobuilds import built, run_go
+from node.real_cluster import Cluster
+
+PEERS = Path(__file__).parent
+OPERATOR = "github.com/kubeflow/training-operator"
+JOBSET = "sigs.k8s.io/jobset"
+MOUNTED = Path("/tmp/k8s-webhook-server/serving-certs")
+"""Where the Training Operator looks for its certificate, whatever it is told."""
+INDEX = "batch.kubernetes.io/job-completion-index"
+"""The label of a Pod of an indexed Job with its index."""
+PORTS = range(18090, 18096)
+
+
+def _source(module: Path, name: str) -> Path:
+    return Path(json.loads(run_go(module, "mod", "download", "-json", name))["Dir"])
+
+
+def _apply(cluster: Cluster, *values: dict) -> None:
+    text = yaml.safe_dump_all(values)
+    cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", given=text)
+
+
+@contextlib.contextmanager
+def _running(command: list[str], log: Path) -> Iterator[subprocess.Popen]:
+    environment = {**os.environ, "KUBECONFIG": os.environ["ETCOMPILE_E2E_KUBECONFIG"]}
+    with log.open("a") as output:
+        process = subprocess.Popen(command, env=environment, stdout=output, stderr=output)
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@contextlib.contextmanager
+def training_operator(cluster: Cluster, folder: Path) -> Iterator[None]:
+    """The Training Operator, which looks after PyTorchJobs."""
+    program = built(PEERS, "training-operator", f"{OPERATOR}/cmd/training-operator.v1", print)
+    definitions = _source(PEERS, OPERATOR).glob("manifests/base/crds/kubeflow.org_*.yaml")
+    _apply(cluster, *(yaml.safe_load(path.read_text()) for path in sorted(definitions)))
+    webhooks = "validator.training-operator.kubeflow.org"
+    secret = {"name": "training-operator-webhook-cert", "namespace": "kubeflow"}
+    _apply(
+        cluster,
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kubeflow"}},
+        {"apiVersion": "v1", "kind": "Secret", "metadata": secret},
+        {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingWebhookConfiguration",
+            "metadata": {"name": webhooks},
+        },
+    )
+    metrics, health, webhook = PORTS[:3]
+    command = [
+        str(program),
+        f"--metrics-bind-address=127.0.0.1:{metrics}",
+        f"--health-probe-bind-address=127.0.0.1:{health}",
+        f"--webhook-server-port={webhook}",
+        "--enable-scheme=pytorchjob",
+    ]
+    with _running(command, folder / "training-operator.log"):
+        here = Cluster("kubeflow")
+        # Where a kubelet would put its certificate, as soon as it has made one.
+        while not (data := here.get("secret", secret["name"]).get("data")):
+            time.sleep(0.2)
+        MOUNTED.mkdir(parents=True, exist_ok=True)
+        for name, value in data.items():
+            (MOUNTED / name).write_bytes(base64.b64decode(value))
+        yield
+
+
+@contextlib.contextmanager
+def jobset(cluster: Cluster, folder: Path) -> Iterator[None]:
+    """The controller of JobSets."""
+    module = PEERS / "jobset"
+    program = built(module, "jobset", JOBSET, print)
+    definitions = _source(module, JOBSET).glob("config/components/crd/bases/*.yaml")
+    _apply(cluster, *(yaml.safe_load(path.read_text()) for path in sorted(definitions)))
+    words = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "30",
+        "-subj",
+        "/CN=webhooks",
+    ]
+    files = ["-keyout", folder / "tls.key", "-out", folder / "tls.crt"]
+    subprocess.run([*words, *files], check=True, capture_output=True)
+    health, webhook = PORTS[3:5]
+    config = {
+        "apiVersion": "config.jobset.x-k8s.io/v1alpha1",
+        "kind": "Configuration",
+        "health": {"healthProbeBindAddress": f"127.0.0.1:{health}"},
+        "metrics": {"bindAddress": "0"},
+        "webhook": {"port": webhook, "host": "127.0.0.1", "certDir": str(folder)},
+        "leaderElection": {"leaderElect": False},
+        "internalCertManagement": {"enable": False},
+    }
+    file = folder / "jobset.yaml"
+    file.write_text(yaml.safe_dump(config))
+    with _running([str(program), "--config", str(file)], folder / "jobset.log"):
+        yield
+
+
+def job_set(pods: dict, size: int) -> dict:
+    """A JobSet of the ranks of a gang: one indexed Job, all of it made again when a rank fails.
+
+    Args:
+        pods: The spec of a rank's Pod.
+        size: How many ranks there are.
+    """
+    container = pods["containers"][0]
+    first = "gang-rank-0-0.gang"
+    rank = {"valueFrom": {"fieldRef": {"fieldPath": f"metadata.labels['{INDEX}']"}}}
+    variables = [
+        *container["env"],
+        {"name": "RANK", **rank},
+        {"name": "WORLD_SIZE", "value": str(size)},
+        {"name": "MASTER_ADDR", "value": first},
+        {"name": "MASTER_PORT", "value": "23456"},
+    ]
+    spec = {**pods, "containers": [{**container, "env": variables}], "restartPolicy": "Never"}
+    job = {
+        "parallelism": size,
+        "completions": size,
+        "completionMode": "Indexed",
+        "backoffLimit": 0,
+        "template": {"spec": spec},
+    }
+    return {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {"name": "gang"},
+        "spec": {
+            "network": {
+                "enableDNSHostnames": True,
+                "subdomain": "gang",
+                "publishNotReadyAddresses": True,
+            },
+            "successPolicy": {"operator": "All", "targetReplicatedJobs": []},
+            "startupPolicy": {"startupPolicyOrder": "AnyOrder"},
+            "failurePolicy": {"maxRestarts": 1000, "restartStrategy": "Recreate"},
+            "replicatedJobs": [{"name": "rank", "replicas": 1, "template": {"spec": job}}],
+        },
+    }
