@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,9 @@ class Gang(Bench):
         self.size = pods
         self.pods: dict[str, str] = {}
         self._at: dict[str, str] = {}
+        self._running: set[str] = set()
+        self._epochs: dict[str, int] = {}
+        self._lock = threading.Lock()
         self._due: queue.SimpleQueue[tuple[float, str]] = queue.SimpleQueue()
         self._pool = ThreadPoolExecutor(16)
         self._kind = self.cluster.resource("v1", "Pod")
@@ -98,10 +102,19 @@ class Gang(Bench):
         self._is(name, runs=True)
 
     def ends(self, name: str) -> None:
-        """The command of a Pod ends by itself, and its supervisor keeps the container."""
+        """The command of a Pod ends, and its supervisor keeps the container."""
         self._is(name, runs=False)
 
+    def ends_of(self, epoch: int, name: str) -> None:
+        """The command of a Pod ends by itself, if it was not told to before."""
+        if self._epochs.get(name, 0) <= epoch:
+            self.ends(name)
+
     def _is(self, name: str, *, runs: bool) -> None:
+        with self._lock:
+            if (name in self._running) == runs:
+                return
+            (self._running.add if runs else self._running.discard)(name)
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         since = self._at.setdefault(name, now)
         status, kinds = ("True" if runs else "False"), ("Ready", "ContainersReady")
@@ -120,11 +133,14 @@ class Gang(Bench):
         done: dict[str, str] = {}
         with contextlib.suppress(ClusterError):  # the API server ends before we do
             for event in self.cluster.watch(self._kind, listing.resource_version, self.namespace):
+                if event.type != "MODIFIED":
+                    continue
                 metadata = event.object["metadata"]
                 name, told = metadata["name"], metadata.get("annotations", {}).get(EPOCH, "")
                 words = " ".join(told.split()[:2])
-                if event.type == "MODIFIED" and words and done.get(name) != words:
+                if words and done.get(name) != words:
                     done[name] = words
+                    self._epochs[name] = int(words.split()[0])
                     if words != "0 run":
                         self._due.put((time.monotonic() + DELAY, f"{name} {words}"))
 
@@ -143,8 +159,10 @@ class Gang(Bench):
     def epoch(self, title: str, names: Sequence[str]) -> Cost:
         """Lets commands end, waits until all run again, and asks the API server what that took."""
         marker = time.time()
-        self._map(names, self.ends)
+        before = self.processor()
+        self._map(names, partial(self.ends_of, max(self._epochs.values(), default=0)))
         self.quiet(6)
+        self.say_spent(before, self.size)
         writes: collections.Counter[str] = collections.Counter()
         began, ended = 0.0, 0.0
         runs: dict[str, float] = {}

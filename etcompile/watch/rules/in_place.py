@@ -45,6 +45,8 @@ from etcompile.watch.rules.replica_state import Replica, ReplicaStates
 from etcompile.watch.rules.restart_policy import counts_failures, why
 from etcompile.watch.state import NEW, STOPPED, Command, PodView, SupervisedContainer
 
+_ANSWERS = 100
+"""So many Pods are given a second more to answer."""
 _FRESH = 3.0
 """Seconds without being ready after which a container that was told nothing waits to be told: a
 command that runs is seen within one."""
@@ -109,6 +111,8 @@ def _reminded(pods: Sequence[tuple[Role, PodView]], now: float, remind: float) -
     reproduced at will; the likely place is what the kubelet still has to mount of the change before
     (k8s.io/kubernetes, pkg/kubelet/volumemanager/cache/actual_state_of_world.go, AddPodToVolume).
     """
+    # An API server that hears of thousands of Pods at once needs its time.
+    patience = remind + len(pods) / _ANSWERS
     for role, pod in pods:
         told = pod.supervised.command if pod.supervised is not None else None
         if told is None or not told.at or not _may_run(pod):
@@ -117,7 +121,7 @@ def _reminded(pods: Sequence[tuple[Role, PodView]], now: float, remind: float) -
         if state != "unknown" and (told.run or state != "working"):
             continue
         last = max(told.at, told.reminded)
-        due = last + max(remind, last - told.at)
+        due = last + max(patience, last - told.at)
         if now >= due:
             yield CommandPod(pod.name, pod.uid, structs.replace(told, reminded=now))
         else:
