@@ -36,9 +36,9 @@ from etcompile.kubeapi import ClusterError
 from specs import kubeflow_job
 
 EPOCH = "etcompile.dev/epoch"
-DELAY = 1.0
-"""Seconds until a touched annotation has reached its container, and the kubelet has told of what
-came of it: about as on a real node."""
+DELAY = 2.0
+"""Seconds until a touched annotation has reached its container (one), its supervisor has looked,
+and a probe has told the kubelet what came of it (another): about as on a real node."""
 
 
 @dataclass(frozen=True)

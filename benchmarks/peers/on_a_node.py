@@ -25,6 +25,18 @@ MOUNTED = Path("/tmp/k8s-webhook-server/serving-certs")
 """Where the Training Operator looks for its certificate, whatever it is told."""
 INDEX = "batch.kubernetes.io/job-completion-index"
 """The label of a Pod of an indexed Job with its index."""
+INIT = """
+- name: init-pytorch
+  image: {{.InitContainerImage}}
+  imagePullPolicy: IfNotPresent
+  command:
+  - sh
+  - -c
+  - err=1; for i in $(seq {{.MaxTries}}); do if getent hosts {{.MasterAddr}}; then err=0 && break;
+    fi; echo waiting for master; sleep 2; done; exit $err
+"""
+"""What its workers do before they begin, as it has it, but for the program that looks names up: the
+image of the ranks has no nslookup."""
 PORTS = range(18090, 18096)
 
 
@@ -50,23 +62,26 @@ def _running(command: list[str], log: Path) -> Iterator[subprocess.Popen]:
 
 
 @contextlib.contextmanager
-def training_operator(cluster: Cluster, folder: Path) -> Iterator[None]:
+def training_operator(cluster: Cluster, folder: Path, image: str) -> Iterator[None]:
     """The Training Operator, which looks after PyTorchJobs."""
     program = built(PEERS, "training-operator", f"{OPERATOR}/cmd/training-operator.v1", print)
     definitions = _source(PEERS, OPERATOR).glob("manifests/base/crds/kubeflow.org_*.yaml")
     _apply(cluster, *(yaml.safe_load(path.read_text()) for path in sorted(definitions)))
     webhooks = "validator.training-operator.kubeflow.org"
-    secret = {"name": "training-operator-webhook-cert", "namespace": "kubeflow"}
+    secret = {"name": "training-operator-webhook-cert"}
+    home = Cluster("kubeflow")
     _apply(
         cluster,
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kubeflow"}},
-        {"apiVersion": "v1", "kind": "Secret", "metadata": secret},
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": home.namespace}},
         {
             "apiVersion": "admissionregistration.k8s.io/v1",
             "kind": "ValidatingWebhookConfiguration",
             "metadata": {"name": webhooks},
         },
     )
+    _apply(home, {"apiVersion": "v1", "kind": "Secret", "metadata": secret})
+    template = folder / "initContainer.yaml"
+    template.write_text(INIT)
     metrics, health, webhook = PORTS[:3]
     command = [
         str(program),
@@ -74,11 +89,12 @@ def training_operator(cluster: Cluster, folder: Path) -> Iterator[None]:
         f"--health-probe-bind-address=127.0.0.1:{health}",
         f"--webhook-server-port={webhook}",
         "--enable-scheme=pytorchjob",
+        f"--pytorch-init-container-image={image}",
+        f"--pytorch-init-container-template-file={template}",
     ]
     with _running(command, folder / "training-operator.log"):
-        here = Cluster("kubeflow")
         # Where a kubelet would put its certificate, as soon as it has made one.
-        while not (data := here.get("secret", secret["name"]).get("data")):
+        while not (data := home.get("secret", secret["name"]).get("data")):
             time.sleep(0.2)
         MOUNTED.mkdir(parents=True, exist_ok=True)
         for name, value in data.items():

@@ -9,6 +9,7 @@ is in that, too, and so in the last line of every rank.
     STAYS=SECONDS        after TERM it stays until all have written a checkpoint, at most so long
     PAUSE=SECONDS        between two steps
     LOST=CODE            how it ends when it has lost its peers [1]
+    HANGS=1              it does not: it waits for them for ever, as NCCL does, and minds no signal
 """
 
 import os
@@ -49,8 +50,10 @@ def on_signal(number, _frame):
         Told.leaves_at = time.time() + STAYS
 
 
-signal.signal(signal.SIGUSR1, on_signal)
-signal.signal(signal.SIGTERM, on_signal)
+HANGS = bool(os.environ.get("HANGS"))
+if not HANGS:
+    signal.signal(signal.SIGUSR1, on_signal)
+    signal.signal(signal.SIGTERM, on_signal)
 
 
 class Gloo:
@@ -180,4 +183,6 @@ try:
     sys.exit(main())
 except (OSError, RuntimeError):
     traceback.print_exc()
+    while HANGS:
+        signal.pause()
     sys.exit(int(os.environ.get("LOST", "1")))
