@@ -169,6 +169,11 @@ def _shared_name(job: Job, spec: Mapping[str, Any], settings: Settings) -> dict[
     }
 
 
+_LAST_LINES = "FallbackToLogsOnError"
+"""A container that fails leaves its last lines in the Pod's status: whoever looks needs no right to
+read logs, and the watcher keeps them when the Pod goes (`etcompile.failures`)."""
+
+
 # The main container ---------------------------------------------------------------------------
 
 
@@ -197,6 +202,7 @@ def _main(job: Job, role: Role) -> dict[str, Any]:
         main["command"] = [*before, *main["command"]]
     if supervised:
         main["readinessProbe"] = _running_probe()
+    main.setdefault("terminationMessagePolicy", _LAST_LINES)
     return main
 
 
@@ -371,6 +377,7 @@ def _init(
         "imagePullPolicy": pull,
         "command": command,
         "resources": {"limits": dict(limits), "requests": dict(requests or limits)},
+        "terminationMessagePolicy": _LAST_LINES,
         "volumeMounts": mounts,
     }
     if "securityContext" in main:
