@@ -14,6 +14,7 @@ import yaml
 from msgspec import structs
 
 from etcompile import backend
+from etcompile.failures import Failure, log_text, read_log
 from etcompile.model import Job, Member, Settings
 from etcompile.model.notice import read_notice
 from etcompile.model.protocol import STORED_JOB
@@ -27,6 +28,7 @@ from etcompile.watch.actions import (
     EmitEvent,
     EndPod,
     ReadLog,
+    ReadTail,
     RemoveJob,
     ReplacePod,
     Requeue,
@@ -44,6 +46,7 @@ from etcompile.watch.state import (
     JobView,
     LogActivity,
     PodView,
+    Tail,
     Timeouts,
 )
 from specs import compiled, container
@@ -135,6 +138,7 @@ class World:
         self.config_created = START
         self._facts: tuple[Job, str, dict[str, tuple[str, Member]]] | None = None
         self.heard: dict[str, LogActivity] = {}
+        self.tails: dict[str, Tail] = {}
         self._uids = itertools.count(1)
         if start:
             self.sync()
@@ -153,6 +157,12 @@ class World:
         record = read_record(self.status or {})
         assert record is not None, "nothing is written down yet"
         return record
+
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        """What is written down of what failed."""
+        log = read_log(self.status or {})
+        return log.failures if log is not None else ()
 
     @property
     def declared(self) -> list[str]:
@@ -178,6 +188,8 @@ class World:
             pods=dict(self.pods),
             gone=dict(self.gone),
             record=read_record(self.status) if self.status is not None else None,
+            failures=read_log(self.status) if self.status is not None else None,
+            tails=dict(self.tails),
             hosts=self.hosts,
             batch=self.batch,
             git_managed=self.git,
@@ -351,8 +363,10 @@ class World:
     def act(self, action: Action) -> None:
         self.done.append(action)
         match action:
-            case WriteStatus(record):
+            case WriteStatus(record, log):
                 self.status = record_data(record)
+                if log is not None:
+                    self.status["failures"] = log_text(log)
             case WriteHosts(hosts):
                 self.hosts = hosts
                 self.hosts_written.append((hosts, self._reader()))
@@ -366,6 +380,8 @@ class World:
                     self.change(name, ending=True)
             case ReadLog(name, uid):
                 self.heard[uid] = LogActivity(self.now, self.words.get(name, 0.0))
+            case ReadTail(_, uid, _, of):
+                self.tails[uid] = Tail(of)
             case DeletePod(name, uid):
                 self._remove(name, uid)
             case CommandPod(name, uid, command):

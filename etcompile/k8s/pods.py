@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from etcompile.k8s.conditions import condition, is_false, is_true
-from etcompile.k8s.objects import Object, is_going, status_of
+from etcompile.k8s.objects import Object, is_going, seconds, status_of
 
 ENDED = frozenset({"Succeeded", "Failed"})
 """The phases that a Pod does not leave: none of its containers runs or will run again."""
@@ -80,6 +80,16 @@ def is_half_deleted(pod: Object) -> bool:
     return metadata.get("deletionGracePeriodSeconds") == 0 and (has_ended(pod) or not on_a_node)
 
 
+def asked_to_go(pod: Object) -> float:
+    """When somebody asked for its deletion, in seconds since 1970; 0 if nobody has.
+
+    Its deletionTimestamp is when it should have gone.
+    """
+    metadata = pod["metadata"]
+    due = seconds(metadata.get("deletionTimestamp"))
+    return due - (metadata.get("deletionGracePeriodSeconds") or 0) if due is not None else 0.0
+
+
 def unscheduled(pod: Object) -> Mapping[str, Any] | None:
     """The condition in which the scheduler says why no node takes the Pod; None if it does not."""
     status = status_of(pod)
@@ -144,6 +154,12 @@ def terminated(container: Mapping[str, Any]) -> Mapping[str, Any]:
     return found
 
 
+def terminated_before(container: Mapping[str, Any]) -> Mapping[str, Any]:
+    """How a container ended the time before this; empty if it never did."""
+    found: Mapping[str, Any] = (container.get("lastState") or {}).get("terminated") or {}
+    return found
+
+
 def is_running(container: Mapping[str, Any]) -> bool:
     """Whether a container runs."""
     return "running" in (container.get("state") or {})
@@ -159,8 +175,7 @@ def ends(container: Mapping[str, Any]) -> int:
     before: int = container.get("restartCount") or 0
     if is_running(container):
         return before
-    last = (container.get("lastState") or {}).get("terminated")
-    return before + bool(terminated(container) or last)
+    return before + bool(terminated(container) or terminated_before(container))
 
 
 def is_on_its_way(reason: str) -> bool:

@@ -478,10 +478,25 @@ class Cluster:
             container: The container's.
             namespace: The Pod's namespace; the cluster's own if None.
         """
-        pods = self.resource("v1", "Pod")
-        path = pods.path(namespace or self.namespace, name, "log")
-        query = {"container": container, "tailLines": "1", "timestamps": "true"}
-        return self._session.text(path, {**query, "limitBytes": "512"}).strip()
+        return self._log(name, container, namespace, 1, 512).strip()
+
+    def last_lines(
+        self, name: str, container: str, most: int, namespace: str | None = None
+    ) -> Sequence[str]:
+        """The last lines that a container has written, each after the time (RFC 3339).
+
+        Args:
+            name: The Pod's name.
+            container: The container's.
+            most: So many at most, and no more than 256 KiB.
+            namespace: The Pod's namespace; the cluster's own if None.
+        """
+        return self._log(name, container, namespace, most, 256 * 1024).splitlines()
+
+    def _log(self, name: str, container: str, namespace: str | None, most: int, size: int) -> str:
+        path = self.resource("v1", "Pod").path(namespace or self.namespace, name, "log")
+        query = {"container": container, "tailLines": str(most), "timestamps": "true"}
+        return self._session.text(path, {**query, "limitBytes": str(size)})
 
     def events(self, object: Mapping[str, Any]) -> Sequence[LiveObject]:  # noqa: A002
         """What components say about an object, the oldest first.

@@ -224,7 +224,9 @@ _RECORD = "record"
 _DONE = "done"
 _PHASE = "phase"
 _EPOCH = "epoch"
-KEYS = frozenset({_RECORD, _DONE, _PHASE, _EPOCH, RUN})
+FAILURES = "failures"
+"""Key of `J-status`: what the run has failed of (`etcompile.failures`)."""
+KEYS = frozenset({_RECORD, _DONE, _PHASE, _EPOCH, RUN, FAILURES})
 """All that `J-status` holds."""
 
 

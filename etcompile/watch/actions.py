@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from etcompile.failures import Failure, FailureLog
 from etcompile.model import Member
 from etcompile.model.run_record import RunRecord
 from etcompile.watch.state import Command, HostsRecord
@@ -22,9 +23,11 @@ class WriteStatus(Struct, frozen=True):
     Args:
         record: All of it (`record_data`). If somebody else has written since it was read, it is
             not written: the decision was made on an old one.
+        failures: What the run has failed of; None if of nothing.
     """
 
     record: RunRecord
+    failures: FailureLog | None = None
 
 
 class WriteHosts(Struct, frozen=True):
@@ -166,6 +169,22 @@ class ReadLog(Struct, frozen=True):
     container: str
 
 
+class ReadTail(Struct, frozen=True):
+    """Ask for the last lines of a container's log.
+
+    Args:
+        name: The Pod's name.
+        uid: Its UID.
+        container: The container's.
+        of: Which failure they are to explain.
+    """
+
+    name: str
+    uid: str
+    container: str
+    of: str
+
+
 class EmitEvent(Struct, frozen=True):
     """Tell people. One that gets lost does no harm.
 
@@ -206,6 +225,7 @@ Action = (
     | EndPod
     | RemoveJob
     | ReadLog
+    | ReadTail
     | EmitEvent
     | Requeue
 )
@@ -217,7 +237,9 @@ class Decision(Struct, frozen=True):
     Args:
         record: The run record, with what the rule adds to it.
         actions: What is to be done, in this order, after the record is written.
+        failures: What the rule has seen to fail.
     """
 
     record: RunRecord
     actions: Sequence[Action] = ()
+    failures: Sequence[Failure] = ()

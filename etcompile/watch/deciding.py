@@ -11,6 +11,7 @@ ones above it in this list, which `lint-imports` checks:
 - `restart`: replacing lost replicas, one by one or all together.
 - `in_place`: commands that run again in the Pods that are there.
 - `disruption`: a warning to all commands before one of the Pods goes.
+- `failures`: what has failed, for the log that outlives the Pods.
 - `termination`: Pods that must go, and those that should have gone.
 - `lifecycle`: the phase of the run and what was seen of it; starting, suspending, another run.
 
@@ -33,6 +34,7 @@ from etcompile.watch.actions import (
 from etcompile.watch.rules import (
     completion,
     disruption,
+    failures,
     hostfile,
     in_place,
     lifecycle,
@@ -56,14 +58,25 @@ def decide(view: JobView, now: float) -> tuple[Action, ...]:
         Actions, to be carried out in this order; at most one `Requeue`, the last.
     """
     around = placement(view)
-    decision = _decision(around, lifecycle.begun(around), now)
+    begun = lifecycle.begun(around)
+    decision = _decision(around, begun, now)
+    seen = [*failures.of_pods(around, begun), *decision.failures]
+    log = failures.noted(view, seen, now)
     decision = Decision(decision.record, (*decision.actions, *lifecycle.orphaned(view)))
     decision = lifecycle.superseded(view, decision, now)
     record = decision.record
     actions = [*decision.actions, *termination.half_deleted(view, now)]
     stale = view.record is not None and not view.copied and not record.ended
     quiet = lifecycle.quiet_from(around)
-    if not stale and not lifecycle.worth_writing(view.record, record, quiet=now >= quiet):
+    worth_writing = stale or lifecycle.worth_writing(view.record, record, quiet=now >= quiet)
+    if log is not None:
+        actions += failures.unread(log, around)
+    if log != view.failures and not worth_writing:
+        due = failures.due_at(view.failures)
+        worth_writing = now >= due
+        if not worth_writing:
+            actions.append(Requeue(due))
+    if not worth_writing:
         if record != view.record and now < quiet:
             # A time that has been would have the job looked at again and again, for nothing.
             actions.append(Requeue(quiet))
@@ -71,7 +84,7 @@ def decide(view: JobView, now: float) -> tuple[Action, ...]:
     # What is written down is not decided again. So it is told of at once: the requests after it
     # may fail, and would take an Event that comes after them along.
     told_first = sorted(_in_order(actions), key=lambda action: not isinstance(action, EmitEvent))
-    return (WriteStatus(record), *told_first)
+    return (WriteStatus(record, log), *told_first)
 
 
 def _decision(around: Placement, record: RunRecord, now: float) -> Decision:
@@ -84,15 +97,17 @@ def _decision(around: Placement, record: RunRecord, now: float) -> Decision:
     back = lifecycle.resumed(record)
     record = lifecycle.noticed(around, back.record)
     taken = states(around, record)
+    lost_so = [*failures.of_losses(taken, record, now)]
     # Whether it is over is asked first: nobody is to be replaced for a run that is.
     judged = _judged(taken, record, now)
     actions = [*back.actions, *judged.actions]
     if judged.record.ended:
         after = completion.after_the_end(around, judged.record, now)
-        return Decision(after.record, (*actions, *after.actions))
+        return Decision(after.record, (*actions, *after.actions), lost_so)
     warned = disruption.warned(around, judged.record, now)
     losses = _losses(taken, warned.record, now)
     actions += (*warned.actions, *losses.actions)
+    lost_so += failures.of_commands(taken, record, losses.record)
     # From here on replicas are asked about as they are with what has just been decided.
     if losses.record != record:
         taken = states(around, losses.record)
@@ -110,7 +125,7 @@ def _decision(around: Placement, record: RunRecord, now: float) -> Decision:
     waits = lifecycle.held_up(taken, leaving.record, now)
     lost = termination.unreachable(around, waits.record, now)
     told = in_place.commanded(taken, lost.record, (*actions, *waits.actions, *lost.actions))
-    return Decision(lost.record, told)
+    return Decision(lost.record, told, lost_so)
 
 
 def _judged(taken: ReplicaStates, record: RunRecord, now: float) -> Decision:

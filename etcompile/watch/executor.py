@@ -28,6 +28,7 @@ from etcompile.watch.actions import (
     EmitEvent,
     EndPod,
     ReadLog,
+    ReadTail,
     RemoveJob,
     ReplacePod,
     Requeue,
@@ -42,7 +43,7 @@ from etcompile.watch.maps import change, is_labelled, owned, why_foreign, writte
 from etcompile.watch.metrics import Metrics
 from etcompile.watch.request_backoff import LONGEST, RequestBackoff
 from etcompile.watch.run_pods import StoredRun
-from etcompile.watch.state import TOUCHED, Command, LogActivity, command_text
+from etcompile.watch.state import TOUCHED, Command, LogActivity, Tail, command_text
 from etcompile.watch.store import SeenJob, SeenMap, Store
 from etcompile.watch.workqueue import JobKey
 
@@ -51,6 +52,8 @@ Outcome = Literal["nothing", "some", "all"]
 
 PodAction = ReplacePod | CreatePod | DeletePod | TouchPod | CommandPod | WarnPod | EndPod
 _log = logging.getLogger("etcompile.watch")
+_LINES = 200
+"""Lines of a log that are read: those of the next epoch may be among them."""
 _LIST_AGAIN = 1.0
 """Seconds until a host list is written again, at most: who is gone must not stay listed."""
 _JUST_MADE = 60.0
@@ -208,6 +211,8 @@ class ActionExecutor:
                 self._events.tell(case.key[0], action, metadata, version)
             elif isinstance(action, ReadLog):
                 self._ask(case.key, action)
+            elif isinstance(action, ReadTail):
+                self._ask_for_tail(case.key, action)
 
     def make_secrets(self, case: Case) -> None:
         """Creates the Secrets that a job's Pods wait for, if they are not there.
@@ -549,6 +554,25 @@ class ActionExecutor:
                 _log.warning("%s/%s: cannot read the log of %s: %s", *key, action.name, error)
                 return
             self._observations.heard(key, action.name, action.uid, LogActivity(asked, at))
+
+        self._beside.submit(listen)
+
+    def _ask_for_tail(self, key: JobKey, action: ReadTail) -> None:
+        """Asks for the last lines of a log, and does not wait either."""
+        self._observations.read(key, action.name, action.uid, Tail(action.of))
+
+        def listen() -> None:
+            lines: tuple[str, ...] = ()
+            try:
+                lines = tuple(
+                    self._cluster.last_lines(action.name, action.container, _LINES, key[0])
+                )
+            except ClusterError as error:
+                if error.status == 403:
+                    _log.info("%s/%s: may not read the log of %s", *key, action.name)
+                else:
+                    _log.warning("%s/%s: cannot read the log of %s: %s", *key, action.name, error)
+            self._observations.read(key, action.name, action.uid, Tail(action.of, lines))
 
         self._beside.submit(listen)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from etcompile.failures import Failure, FailureLog, failures_of
 from etcompile.k8s import jobs, pods
 from etcompile.k8s.conditions import condition
 from etcompile.k8s.objects import Object, is_going, seconds, status_of
@@ -180,6 +181,9 @@ class PodView(Struct, frozen=True, gc=False):
         made_here: A watcher has created it.
         waiting: What keeps one that is Pending from starting, as far as it says.
         supervised: What is seen of its containers, if its command restarts in place.
+        node: Where it runs; empty before it does.
+        asked: When it was asked to go, in seconds since 1970; 0 if it was not.
+        failures: What it says that it has failed of.
     """
 
     name: str
@@ -210,6 +214,9 @@ class PodView(Struct, frozen=True, gc=False):
     made_here: bool = False
     waiting: Waiting | None = None
     supervised: Supervised | None = None
+    node: str = ""
+    asked: float = 0.0
+    failures: tuple[Failure, ...] = ()
 
     @property
     def ended(self) -> bool:
@@ -257,6 +264,9 @@ def pod_view(pod: Object) -> PodView:
         made_here=_is_made_here(metadata),
         waiting=_waiting(pod) if phase == "Pending" else None,
         supervised=_supervised(pod, annotations),
+        node=str((pod.get("spec") or {}).get("nodeName") or ""),
+        asked=pods.asked_to_go(pod),
+        failures=tuple(failures_of(pod)),
     )
 
 
@@ -410,6 +420,18 @@ class LogActivity(Struct, frozen=True, gc=False):
     at: float | None = None
 
 
+class Tail(Struct, frozen=True, gc=False):
+    """The last lines of a container's log.
+
+    Args:
+        of: Which failure they are to explain.
+        lines: Each after the time at which it was written; None while nobody has answered.
+    """
+
+    of: str
+    lines: tuple[str, ...] | None = None
+
+
 # What is written down --------------------------------------------------------------------------
 
 LARGEST_COPY = 256 * 1024
@@ -553,6 +575,8 @@ class JobView(Struct, frozen=True):
         declared_at: When the job in its ConfigMap was last written; None if nothing says it.
         timeouts: How long the watcher waits.
         heard: What is known of the logs of Pods, by UID, where the job limits their silence.
+        tails: The last lines of the logs of Pods that were asked for, by UID.
+        failures: What the run has failed of; None if of nothing.
         config_uid: The UID of the job's ConfigMap.
         config_created: When that was created, in seconds since 1970.
         copied: The copy of the job beside the run record is the job as it is now.
@@ -575,6 +599,8 @@ class JobView(Struct, frozen=True):
     declared_at: float | None = None
     timeouts: Timeouts = Timeouts()
     heard: Mapping[str, LogActivity] = field(default_factory=dict)
+    tails: Mapping[str, Tail] = field(default_factory=dict)
+    failures: FailureLog | None = None
     config_uid: str = ""
     config_created: float = 0.0
     copied: bool = True

@@ -23,6 +23,7 @@ from etcompile.watch.state import (
     Gone,
     LogActivity,
     PodView,
+    Tail,
     batch_view,
     digest,
     pod_view,
@@ -48,12 +49,14 @@ class SeenPod(Struct):
         since: When its view last changed, in seconds since 1970.
         view: What the rules see of it.
         heard: What is known of its log, if somebody has asked.
+        tail: The last lines of it, if somebody has asked for them.
     """
 
     version: int
     since: float
     view: PodView
     heard: LogActivity | None = None
+    tail: Tail | None = None
 
 
 class SeenBatch(Struct, frozen=True):
@@ -236,6 +239,17 @@ class Store:
             if pod is not None and told:
                 pod.heard = heard
         if told and heard.at is not None:
+            self._changed(key)
+
+    def read(self, key: JobKey, name: str, uid: str, tail: Tail) -> None:
+        """Somebody has asked for the last lines of a Pod's log, or been answered."""
+        with self._lock:
+            seen = self._jobs.get(key)
+            pod = seen.pods.get(name) if seen else None
+            told = pod is not None and pod.view.uid == uid
+            if pod is not None and told:
+                pod.tail = tail
+        if told and tail.lines is not None:
             self._changed(key)
 
     def forget_gone(self, key: JobKey, before: float) -> None:
@@ -425,8 +439,10 @@ class Store:
         if known is not None and known.view == view:
             known.version = version
             return False
-        heard = known.heard if known is not None and known.view.uid == view.uid else None
-        seen.pods[name] = SeenPod(version, self._now(), view, heard)
+        same = known is not None and known.view.uid == view.uid
+        heard = known.heard if known is not None and same else None
+        tail = known.tail if known is not None and same else None
+        seen.pods[name] = SeenPod(version, self._now(), view, heard, tail)
         seen.gone.pop(name, None)
         return True
 

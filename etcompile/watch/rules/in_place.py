@@ -85,7 +85,7 @@ def _container(pod: PodView, main: str) -> SupervisedContainer | None:
     return next((found for found in pod.supervised.containers if found.name == main), None)
 
 
-def _epoch(pod: PodView) -> int:
+def epoch_of(pod: PodView) -> int:
     """The epoch that a Pod was last told to run, or was created for; -1 if it is yet to run any."""
     told = pod.supervised.command if pod.supervised is not None else None
     if told is None:
@@ -236,7 +236,7 @@ def _cause(
     epoch = record.epoch or 0
     for loss in states.new_returns(now):
         # Who was lost while all are gathered has had no part in the epoch that is to begin.
-        if loss.last is None or loss.last.supervised is None or _epoch(loss.last) == epoch:
+        if loss.last is None or loss.last.supervised is None or epoch_of(loss.last) == epoch:
             role = loss.place.role
             message = f"{loss.place.name}: {why(role, loss.cause or 'failed', loss.last)}"
             failed = loss.is_failure
@@ -252,7 +252,7 @@ def _cause(
         if (
             replica.place.pod is None
             and epoch > 0
-            and any(_epoch(pod) == epoch for _, pod in there)
+            and any(epoch_of(pod) == epoch for _, pod in there)
         ):
             message = f"{replica.place.name}: its Pod went while no watcher was running"
             return _Cause(message), None
@@ -261,10 +261,10 @@ def _cause(
     for role, pod in there:
         if _has_succeeded(pod, role):
             continue  # its phase says so in a moment
-        if _epoch(pod) == epoch and _has_ended_since(pod, role):
+        if epoch_of(pod) == epoch and _has_ended_since(pod, role):
             return _Cause(f"{pod.name}: its container ended", _blamed(role)), None
         state = command_state(pod, role.template.main)
-        if _epoch(pod) == epoch and state == "stopped":
+        if epoch_of(pod) == epoch and state == "stopped":
             stopped.append((role, pod))
         for due, message in _overdue(pod, role, state, record, there, states.placement):
             if now >= due:
@@ -317,10 +317,10 @@ def _overdue(
     fresh = _fresh_from(pod, main)
     if fresh is not None and record.epoch is not None:
         # It is not the Pod that was there before, and nobody saw that one go.
-        others = any(_epoch(other) == epoch for _, other in there if other is not pod)
+        others = any(epoch_of(other) == epoch for _, other in there if other is not pod)
         if others and (epoch > 0 or state == "unknown"):
             yield 0.0 if epoch > 0 else fresh, "somebody has made its Pod again"
-    if state == "unknown" and told is not None and container is not None and _epoch(pod) == epoch:
+    if state == "unknown" and told is not None and container is not None and epoch_of(pod) == epoch:
         began = max(told.at, seconds(container.started) or 0.0)
         yield began + placement.view.timeouts.begin, "its command was not seen to begin"
 
@@ -403,7 +403,7 @@ def _gathered(states: ReplicaStates, record: RunRecord, in_place: InPlace, now: 
             may_begin = may_begin and epoch == 0
         elif replica.state != "there" or pod is None or pod.deleting or pod.supervised is None:
             may_begin = may_begin and replica.state == "done"
-        elif _epoch(pod) != epoch:
+        elif epoch_of(pod) != epoch:
             waiting.append((pod, main))
     for pod, main in waiting:
         state = command_state(pod, main)

@@ -1,0 +1,26 @@
+"""What runs fail of: how Pods tell it, what it means, and what is kept of it when they go."""
+
+from etcompile.failures.causes import Blame, Cause
+from etcompile.failures.log import (
+    MOST,
+    Failure,
+    FailureLog,
+    failures_of,
+    first_causes,
+    log_text,
+    read_log,
+    tail_of,
+)
+
+__all__ = [
+    "MOST",
+    "Blame",
+    "Cause",
+    "Failure",
+    "FailureLog",
+    "failures_of",
+    "first_causes",
+    "log_text",
+    "read_log",
+    "tail_of",
+]

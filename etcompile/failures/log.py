@@ -1,0 +1,307 @@
+"""What a run has failed of: the key `failures` of `J-status`, which outlives the Pods.
+
+When a run of a hundred Pods dies, ninety-nine of them died of the one that died first, and all of
+them are deleted with their logs. So whatever ends before its time is written down before its Pod
+is deleted, with the last lines that it wrote: by the watcher, for `etcompile why` and for the next
+watcher. Which of them was the first is not written down but told from the entries (`first_causes`):
+kubelets tell late, and not in the order in which things happened.
+
+It is bounded: so many entries, of so many bytes each. Of many that fail of the same the earliest
+are kept, and the rest is counted.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct, field, structs
+
+from etcompile.diagnostics.redaction import redacted
+from etcompile.failures.causes import Cause, cause_of
+from etcompile.k8s import pods
+from etcompile.k8s.conditions import condition
+from etcompile.k8s.objects import Object, seconds, status_of
+from etcompile.model.protocol import INDEX_LABEL, RANK_LABEL, ROLE_LABEL
+from etcompile.model.run_record import DIGITS, FAILURES, LATEST
+
+MOST = 20
+"""Entries that are kept."""
+LARGEST_TAIL = 4096
+"""Bytes of the last lines of an entry, as they stand in the ConfigMap."""
+_LARGEST_MESSAGE = 512
+_MOST_NODES = 100
+_MOST_ATTEMPTS = 50
+_VERSION = 1
+
+
+class Failure(Struct, frozen=True, omit_defaults=True):
+    """Something of a run that ended before its time.
+
+    Args:
+        role: The role of the replica.
+        index: Its number in the role; its rank, where others may follow it.
+        pod: The name of its Pod.
+        uid: The UID of the Pod, and how often its container had ended by then, as `UID.ENDS`:
+            so that nothing is written down twice.
+        attempt: How often the whole run had been restarted before, in place or with new Pods.
+        at: When it ended, in seconds since 1970.
+        node: Where it ran; empty if it never did.
+        container: Which container of the Pod; empty if the Pod as a whole.
+        code: The exit code; None if there is none.
+        signal: The signal that ended it, by its number; 0 if none.
+        reason: In one word, as Kubernetes has it: `OOMKilled`, `Error`, `Evicted`.
+        message: What Kubernetes says of it besides.
+        tail: The last lines that it wrote, without credentials.
+    """
+
+    role: str
+    index: int
+    pod: str
+    uid: str = ""
+    attempt: int = 0
+    at: float = 0.0
+    node: str = ""
+    container: str = ""
+    code: int | None = None
+    signal: int = 0
+    reason: str = ""
+    message: str = ""
+    tail: str = ""
+
+    @property
+    def cause(self) -> Cause:
+        """What it died of, as far as it says."""
+        return cause_of(self.reason, self.code, self.signal, f"{self.message}\n{self.tail}")
+
+
+def failures_of(pod: Object) -> Iterator[Failure]:
+    """What a Pod says that it has failed of, apart from the attempt.
+
+    What its containers make of being told to end is not among it.
+
+    Args:
+        pod: The Pod, JSON; one that etcompile has labelled.
+    """
+    status, metadata = status_of(pod), pod["metadata"]
+    ended = [
+        (container, how)
+        for container in (*pods.init_containers(pod), *pods.containers(pod))
+        if (how := pods.terminated(container) or pods.terminated_before(container)).get("exitCode")
+    ]
+    disruption = pods.disruption(pod)
+    failed = status.get("phase") == "Failed" and bool(status.get("reason"))
+    if not (ended or disruption or failed):
+        return
+    labels, uid = metadata.get("labels") or {}, metadata["uid"]
+    number = labels.get(RANK_LABEL) or labels.get(INDEX_LABEL) or ""
+    base = Failure(
+        labels.get(ROLE_LABEL, ""),
+        int(number) if number.isdecimal() and len(number) <= DIGITS else 0,
+        metadata["name"],
+        node=(pod.get("spec") or {}).get("nodeName") or "",
+    )
+    since = seconds(condition(status, "DisruptionTarget").get("lastTransitionTime")) or 0.0
+    asked = min(filter(None, (pods.asked_to_go(pod), since)), default=0.0)
+    for container, how in ended:
+        at = seconds(how.get("finishedAt")) or 0.0
+        if asked and at >= asked:
+            continue
+        name = str(container.get("name"))
+        yield structs.replace(
+            base,
+            uid=f"{uid}.{name}.{pods.ends(container)}",
+            at=at,
+            container=name,
+            code=how["exitCode"],
+            signal=how.get("signal") or 0,
+            reason=str(how.get("reason") or ""),
+            tail=redacted(str(how.get("message") or "")),
+        )
+    if disruption is not None:
+        word, explanation, message = disruption
+        yield structs.replace(
+            base, uid=f"{uid}.{word}", at=asked, reason=word, message=message or explanation
+        )
+    elif failed and not ended:
+        # Nothing in it has ended badly: it was not admitted, or was ended as a whole.
+        reason = str(status["reason"])
+        at = seconds(metadata.get("creationTimestamp")) or 0.0
+        message = status.get("message") or ""
+        yield structs.replace(base, uid=f"{uid}.{reason}", at=at, reason=reason, message=message)
+
+
+class FailureLog(Struct, frozen=True, omit_defaults=True):
+    """The failures of a run.
+
+    Args:
+        run: The run's spec hash.
+        failures: Those that are kept, in the order in which they were told of.
+        noted: What must not be written down again (`Failure.uid`), as long as it may be seen.
+        left_out: Of each attempt, how many were not kept.
+        nodes: Of each node, how often what happened there, by the names of causes.
+        written: When something was last added, in seconds since 1970.
+    """
+
+    run: str
+    failures: tuple[Failure, ...] = ()
+    noted: tuple[str, ...] = ()
+    left_out: dict[str, int] = field(default_factory=dict)
+    nodes: dict[str, dict[str, int]] = field(default_factory=dict)
+    written: float = 0.0
+
+    def with_failures(
+        self, new: Sequence[Failure], visible: Iterable[str], now: float
+    ) -> "FailureLog":
+        """The log, with what was not written down yet.
+
+        Args:
+            new: Failures that are seen, whether they are known or not.
+            visible: The UIDs of the Pods that may still be seen.
+            now: The time, in seconds since 1970.
+
+        Returns:
+            The log itself if there is nothing new.
+        """
+        known = set(self.noted)
+        fresh = [failure for failure in new if failure.uid not in known]
+        if not fresh:
+            return self
+        there = set(visible)
+        noted = [uid for uid in self.noted if uid.partition(".")[0] in there]
+        noted += dict.fromkeys(failure.uid for failure in fresh)
+        fresh = [_bounded(failure) for failure in fresh]
+        kept, left_out = _kept((*self.failures, *fresh))
+        counts = Counter({int(attempt): count for attempt, count in self.left_out.items()})
+        counts.update(left_out)
+        latest = sorted(counts)[-_MOST_ATTEMPTS:]
+        return structs.replace(
+            self,
+            failures=kept,
+            noted=tuple(noted),
+            left_out={str(attempt): counts[attempt] for attempt in latest},
+            nodes=_by_node(self.nodes, fresh),
+            written=now,
+        )
+
+
+def first_causes(failures: Sequence[Failure]) -> dict[int, Failure]:
+    """Of each attempt, what failed first: what the others died of, as far as can be told.
+
+    What says that it has lost a peer, or was told to end, is a consequence, whenever it ended.
+    Among the others the earliest counts. Kubelets tell times in whole seconds: of what ended in the
+    same one, what was ended by something known counts before what only has an exit code.
+
+    Args:
+        failures: Entries, in any order.
+    """
+    found: dict[int, Failure] = {}
+    for failure in sorted(failures, key=_by_likelihood):
+        found.setdefault(failure.attempt, failure)
+    return found
+
+
+def _by_likelihood(failure: Failure) -> tuple[bool, int, bool, float, str, int]:
+    cause = failure.cause
+    vague = cause.name in ("ExitCode", "Unknown")
+    whole = int(failure.at)
+    return cause.is_consequence, whole, vague, failure.at, failure.role, failure.index
+
+
+def _kept(failures: Sequence[Failure]) -> tuple[tuple[Failure, ...], Counter[int]]:
+    """As many entries as are kept, and of each attempt how many are not.
+
+    Consequences give way to first causes, and what is older to what is newer; but of one attempt
+    the earlier says more than the later.
+    """
+    left_out: Counter[int] = Counter()
+    if len(failures) <= MOST:
+        return tuple(failures), left_out
+    firsts = {id(failure) for failure in first_causes(failures).values()}
+    others = sorted(
+        (failure for failure in failures if id(failure) not in firsts),
+        key=lambda failure: (failure.attempt, -failure.at),
+    )
+    away = others[: len(failures) - MOST]
+    if len(failures) - len(away) > MOST:
+        oldest = sorted(
+            (failure for failure in failures if id(failure) in firsts),
+            key=lambda failure: failure.attempt,
+        )
+        away += oldest[: len(failures) - len(away) - MOST]
+    gone = {id(failure) for failure in away}
+    left_out.update(failure.attempt for failure in away)
+    return tuple(failure for failure in failures if id(failure) not in gone), left_out
+
+
+def _by_node(
+    known: Mapping[str, Mapping[str, int]], new: Iterable[Failure]
+) -> dict[str, dict[str, int]]:
+    found = {node: dict(causes) for node, causes in known.items()}
+    for failure in new:
+        if not failure.node or failure.cause.is_consequence:
+            continue
+        causes = found.pop(failure.node, {})
+        causes[failure.cause.name] = causes.get(failure.cause.name, 0) + 1
+        found[failure.node] = causes  # the last is the newest
+    return dict(list(found.items())[-_MOST_NODES:])
+
+
+def _bounded(failure: Failure) -> Failure:
+    message = " ".join(failure.message.split())
+    return structs.replace(
+        failure,
+        message=message if len(message) <= _LARGEST_MESSAGE else f"{message[:_LARGEST_MESSAGE]}…",
+        tail=tail_of(failure.tail),
+    )
+
+
+def tail_of(text: str) -> str:
+    """The end of a text that is no larger than may be kept, from the beginning of a line.
+
+    Args:
+        text: Anything; what a terminal would act on is taken out.
+    """
+    clean = "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text.strip())
+    while len(json.dumps(clean, ensure_ascii=False).encode()) > LARGEST_TAIL:
+        over = len(json.dumps(clean, ensure_ascii=False).encode()) - LARGEST_TAIL
+        # A character is at most four bytes, and an escape two.
+        clean = clean[max(1, over // 4) :]
+        if "\n" in clean[:-1]:
+            clean = clean.partition("\n")[2]
+    return clean
+
+
+# In J-status -----------------------------------------------------------------------------------
+
+
+class _Written(Struct, frozen=True, omit_defaults=True):
+    log: FailureLog
+    version: int = 0
+
+
+def log_text(log: FailureLog) -> str:
+    """The value of the key `failures`."""
+    return msgspec.json.encode(_Written(log, _VERSION)).decode()
+
+
+def read_log(data: Mapping[str, Any]) -> FailureLog | None:
+    """The failures in the `data` of `J-status`; None if there are none that can be read.
+
+    Args:
+        data: Anybody who may write the ConfigMap may have written it.
+    """
+    try:
+        written = msgspec.json.decode(data.get(FAILURES) or "", type=_Written)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError, TypeError):
+        return None
+    if written.version != _VERSION or not all(map(_is_possible, written.log.failures)):
+        return None
+    return written.log
+
+
+def _is_possible(failure: Failure) -> bool:
+    """Whether a run can have such an entry."""
+    numbers = (failure.index, failure.attempt, abs(failure.code or 0), abs(failure.signal))
+    return 0 <= failure.at < LATEST and all(0 <= number < 10**DIGITS for number in numbers)

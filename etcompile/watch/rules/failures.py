@@ -1,0 +1,193 @@
+"""What has failed, for the log of failures that outlives the Pods.
+
+Written down is what ended before its time by itself, or because somebody ended it: a container, a
+Pod as a whole, a command whose container stays. Not what we end ourselves: of a gang that is made
+again all Pods are deleted, and what their containers make of the signal says nothing.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec import structs
+
+from etcompile.diagnostics.redaction import redacted
+from etcompile.failures import Failure, FailureLog, tail_of
+from etcompile.k8s.objects import seconds
+from etcompile.model.run_record import RunRecord
+from etcompile.watch.actions import ReadTail
+from etcompile.watch.rules.in_place import command_state, epoch_of
+from etcompile.watch.rules.placement import Placement
+from etcompile.watch.rules.replica_state import Replica, ReplicaStates
+from etcompile.watch.state import JobView, PodView, Tail
+
+COMMAND_ENDED = "CommandEnded"
+"""The reason of a command that ended in a container that stays."""
+_LOSSES: Mapping[str, str] = {
+    "deleted": "Deleted",
+    "erased": "Deleted",
+    "vanished": "Vanished",
+    "stuck": "Stuck",
+}
+_UNREAD = "its log could not be read"
+_SAID = re.compile(r"etcompile: the command ended with exit code (\d{1,3})\b")
+_BEGAN = re.compile(r"etcompile: epoch \d+ begins")
+_LATE = 5.0
+"""Seconds that a line may be younger than the end of which it tells: kubelets tell whole ones."""
+
+
+_EVERY = 1.0
+"""Seconds between two writes for failures alone. What is decided because of them is not delayed."""
+
+
+def noted(view: JobView, seen: Sequence[Failure], now: float) -> FailureLog | None:
+    """The log of failures as it is to be; None if the run has failed of nothing.
+
+    Args:
+        view: What is known of the job.
+        seen: The failures that are seen, whether they are in the log or not.
+        now: The time, in seconds since 1970.
+    """
+    log = view.failures
+    if log is None or log.run != view.spec_hash or view.own_record is None:
+        log = FailureLog(view.spec_hash) if seen else None
+    if log is None:
+        return None
+    visible = {pod.uid for pod in view.pods.values()}
+    visible |= {gone.pod.uid for gone in view.gone.values()}
+    return read(log, view.tails).with_failures(seen, visible, now)
+
+
+def due_at(log: FailureLog | None) -> float:
+    """When the log may be written again for itself, in seconds since 1970."""
+    return log.written + _EVERY if log is not None else 0.0
+
+
+def of_pods(placement: Placement, record: RunRecord) -> list[Failure]:
+    """What the Pods that are there, or were seen to go, say that they have failed of."""
+    view = placement.view
+    gang = frozenset(record.gang)
+    gone = (gone.pod for gone in view.gone.values() if gone.pod.spec_hash == view.spec_hash)
+    return [
+        # Those of a gang that is being made again are of the attempt before.
+        structs.replace(failure, attempt=max(0, record.restarts - (pod.uid in gang)))
+        for pod in (*placement.of_this_run, *gone)
+        for failure in pod.failures
+    ]
+
+
+def _base(pod: PodView, attempt: int) -> Failure:
+    number = pod.rank if pod.rank is not None else pod.index or 0
+    return Failure(pod.role, number, pod.name, attempt=attempt, node=pod.node)
+
+
+def of_losses(states: ReplicaStates, record: RunRecord, now: float) -> Iterator[Failure]:
+    """The Pods that went without a word, as somebody deletes them.
+
+    Args:
+        states: What has become of the replicas, before anything was decided about them.
+        record: The run record from before that.
+        now: The time, in seconds since 1970.
+    """
+    for loss in states.new_losses(now):
+        reason = _LOSSES.get(loss.cause or "", "")
+        pod = loss.last
+        if not reason or (pod is not None and pod.failures):
+            continue
+        base = _vanished(loss, record) if pod is None else _base(pod, record.restarts)
+        uid = f"{pod.uid if pod is not None else loss.place.name}.{record.restarts}.{reason}"
+        at = loss.since or (pod.asked if pod is not None else 0.0) or now
+        yield structs.replace(base, uid=uid, at=at, reason=reason)
+
+
+def _vanished(loss: Replica, record: RunRecord) -> Failure:
+    place = loss.place
+    return Failure(place.role.name, place.number, place.name, attempt=record.restarts)
+
+
+def of_commands(states: ReplicaStates, before: RunRecord, after: RunRecord) -> Iterator[Failure]:
+    """The commands whose end has begun an epoch, in containers that stay.
+
+    Args:
+        states: What has become of the replicas, before anything was decided about them.
+        before: The run record from before that.
+        after: The run record with what was decided.
+    """
+    if before.epoch is None or after.epoch is None or after.epoch == before.epoch:
+        return
+    in_place = states.placement.job.run.in_place
+    for pod in states.placement.of_this_run:
+        role = states.placement.job.role(pod.role)
+        if in_place is None or role is None or pod.supervised is None or pod.deleting:
+            continue
+        key = role.name, pod.index or 0
+        alone = in_place.mode == "each"
+        if alone and before.replica(key).epoch == after.replica(key).epoch:
+            continue
+        if not alone and epoch_of(pod) != before.epoch:
+            continue
+        if command_state(pod, role.template.main) == "stopped":
+            yield structs.replace(
+                _base(pod, before.restarts),
+                uid=f"{pod.uid}.epoch-{epoch_of(pod)}",
+                at=seconds(pod.supervised.since) or 0.0,
+                container=role.template.main,
+                reason=COMMAND_ENDED,
+            )
+
+
+def unread(log: FailureLog, placement: Placement) -> Iterator[ReadTail]:
+    """The logs that tell how commands ended whose containers stay."""
+    there = {pod.uid: pod for pod in placement.view.pods.values()}
+    for failure in log.failures:
+        uid = failure.uid.partition(".")[0]
+        if (
+            failure.reason == COMMAND_ENDED
+            and failure.code is None
+            and not failure.message
+            and uid in there
+            and placement.view.tails.get(uid, Tail("")).of != failure.uid
+        ):
+            yield ReadTail(failure.pod, uid, failure.container, failure.uid)
+
+
+def read(log: FailureLog, tails: Mapping[str, Tail]) -> FailureLog:
+    """The log of failures, with what was read of the logs of Pods."""
+    found = {tail.of: tail for tail in tails.values() if tail.lines is not None}
+    if not found:
+        return log
+    return structs.replace(
+        log,
+        failures=tuple(
+            _with_tail(failure, found[failure.uid].lines or ())
+            if failure.uid in found and failure.code is None and not failure.message
+            else failure
+            for failure in log.failures
+        ),
+    )
+
+
+def _with_tail(failure: Failure, lines: Sequence[str]) -> Failure:
+    """A command's end as its supervisor has told it in the log, and the lines before that.
+
+    Args:
+        failure: The failure.
+        lines: The last lines of the log, each after the time at which it was written. Those of the
+            next epoch may be among them.
+    """
+    parts = [line.partition(" ") for line in lines]
+    told = [(seconds(time) or 0.0, text) for time, _, text in parts]
+    for place in range(len(told) - 1, -1, -1):
+        at, text = told[place]
+        said = _SAID.match(text)
+        if said and at <= failure.at + _LATE:
+            own = [text for _, text in told[:place]]
+            began = max((n for n, line in enumerate(own) if _BEGAN.match(line)), default=-1)
+            code = int(said[1])
+            return structs.replace(
+                failure,
+                at=at,
+                code=code,
+                signal=code - 128 if 128 < code < 160 else 0,
+                tail=tail_of(redacted("\n".join(own[began + 1 :]))),
+            )
+    return structs.replace(failure, message=_UNREAD)

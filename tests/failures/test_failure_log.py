@@ -1,0 +1,147 @@
+"""What is kept of failures when Pods go: bounded, each once, and the first among them."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from etcompile.failures import (
+    MOST,
+    Failure,
+    FailureLog,
+    failures_of,
+    first_causes,
+    log_text,
+    read_log,
+    tail_of,
+)
+
+LOST = "ConnectionResetError: Connection reset by peer"
+
+
+def failure(index: int, at: float = 100.0, attempt: int = 0, **more: object) -> Failure:
+    facts = {"code": 1, "reason": "Error", "node": f"node-{index % 4}", **more}
+    uid = f"uid-{index}.main.{attempt}"
+    return Failure("worker", index, f"bert-worker-{index}", uid, attempt, at, **facts)
+
+
+def told(*new: Failure, log: FailureLog | None = None, now: float = 200.0) -> FailureLog:
+    visible = [one.uid.partition(".")[0] for one in new]
+    return (log or FailureLog("run")).with_failures(new, visible, now)
+
+
+def test_the_first_is_the_one_that_lost_no_peer_though_it_is_told_of_last() -> None:
+    log = told(*(failure(index, 100.0, tail=LOST) for index in range(7)))
+    log = told(failure(7, 101.0, code=137, reason="OOMKilled"), log=log)
+    assert first_causes(log.failures)[0].index == 7
+
+
+def test_of_what_has_a_cause_of_its_own_the_earliest_is_the_first() -> None:
+    log = told(failure(0, 103.0, code=139), failure(1, 101.0, code=139), failure(2, 102.0, code=9))
+    assert first_causes(log.failures)[0].index == 1
+
+
+def test_where_all_lost_a_peer_the_earliest_is_the_first() -> None:
+    log = told(failure(3, 102.0, tail=LOST), failure(4, 101.0, tail=LOST))
+    assert first_causes(log.failures)[0].index == 4
+
+
+def test_a_thousand_at_once_stay_small_and_the_first_is_among_them() -> None:
+    lines = "\n".join(f"step {step} loss {step / 7}" for step in range(300))
+    many = [failure(index, 101.0, tail=f"{lines}\n{LOST}") for index in range(1000)]
+    first = failure(1000, 102.0, code=137, reason="OOMKilled", tail=lines)
+    log = told(*many, first)
+    assert len(log.failures) == MOST
+    assert first_causes(log.failures)[0].index == 1000
+    assert log.left_out == {"0": 1001 - MOST}
+    assert len(log_text(log)) < 100 * 1024
+    # And the same in each attempt that follows: each keeps its first.
+    for attempt in range(1, 5):
+        again = [failure(index, 200.0 + attempt, attempt, tail=LOST) for index in range(1000)]
+        log = told(*again, failure(1000, 210.0 + attempt, attempt, code=139), log=log)
+        assert len(log_text(log)) < 100 * 1024
+    firsts = first_causes(log.failures)
+    assert {number: one.index for number, one in firsts.items()} == dict.fromkeys(range(5), 1000)
+
+
+def test_nothing_is_written_down_twice_as_long_as_it_may_be_seen() -> None:
+    log = told(failure(0), failure(1))
+    assert told(failure(0), failure(1), log=log) is log
+    assert log.nodes == {"node-0": {"ExitCode": 1}, "node-1": {"ExitCode": 1}}
+    later = told(failure(2), log=log)  # the Pods of the first two are gone
+    assert later.noted == ("uid-2.main.0",)
+
+
+def test_nodes_are_counted_for_what_failed_there_by_itself() -> None:
+    log = told(failure(0, tail=LOST), failure(4, code=139), failure(8, code=139))
+    assert log.nodes == {"node-0": {"Segfault": 2}}
+
+
+def test_credentials_are_not_kept() -> None:
+    token = "ghp_" + "a1B2" * 9
+    [found] = failures_of(ended_pod(1, f"export TOKEN={token}\nfailed"))
+    assert token not in found.tail
+    assert found.tail.endswith("failed")
+
+
+def ended_pod(code: int, message: str = "", **metadata: object) -> dict[str, object]:
+    how = {"exitCode": code, "reason": "Error", "message": message}
+    how["finishedAt"] = "2026-11-23T10:00:00Z"
+    container = {"name": "main", "restartCount": 0, "state": {"terminated": how}}
+    labels = {"etcompile.dev/role": "worker", "etcompile.dev/index": "3"}
+    named = {"name": "bert-worker-3", "uid": "uid-3", "labels": labels, **metadata}
+    return {
+        "metadata": named,
+        "spec": {"nodeName": "gpu-07"},
+        "status": {"phase": "Failed", "containerStatuses": [container]},
+    }
+
+
+def test_a_pod_says_who_it_was_where_and_how_it_ended() -> None:
+    [found] = failures_of(ended_pod(139, "step 3"))
+    facts = (found.role, found.index, found.pod, found.node, found.code, found.reason, found.tail)
+    assert facts == ("worker", 3, "bert-worker-3", "gpu-07", 139, "Error", "step 3")
+    assert found.cause.name == "Segfault"
+    assert [*failures_of(ended_pod(0))] == []
+
+
+def test_what_comes_of_being_told_to_end_is_no_failure() -> None:
+    went = {"deletionTimestamp": "2026-11-23T10:00:29Z", "deletionGracePeriodSeconds": 30}
+    assert [*failures_of(ended_pod(143, **went))] == []
+    before = {"deletionTimestamp": "2026-11-23T10:00:31Z", "deletionGracePeriodSeconds": 30}
+    assert [one.code for one in failures_of(ended_pod(1, **before))] == [1]
+
+
+def test_a_container_that_was_started_again_tells_of_its_last_end() -> None:
+    pod = ended_pod(1, "first try")
+    status = pod["status"]["containerStatuses"][0]  # type: ignore[index]
+    status |= {"lastState": status.pop("state"), "state": {"running": {}}, "restartCount": 2}
+    [found] = failures_of(pod)
+    assert (found.uid, found.tail) == ("uid-3.main.2", "first try")
+
+
+@given(st.text(), st.integers(0, 6000))
+def test_no_tail_is_larger_than_may_be_kept(text: str, times: int) -> None:
+    kept = tail_of(text * times)
+    assert len(json.dumps(kept, ensure_ascii=False).encode()) <= 4096
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {},
+        {"failures": "?"},
+        {"failures": '{"log": {"run": "r"}, "version": 9}'},
+        {"failures": '{"log": {"run": "r", "failures": [{"role": 1}]}, "version": 1}'},
+        {"failures": '{"log": {"run": "r", "failures": '
+                     '[{"role": "w", "index": 0, "pod": "p", "at": 1e300}]}, "version": 1}'},
+    ],
+)  # fmt: skip
+def test_what_somebody_else_has_written_there_is_not_believed(data: dict[str, str]) -> None:
+    assert read_log(data) is None
+
+
+def test_what_is_written_is_read_back() -> None:
+    log = told(failure(0, tail="ünïcode\n\ttab"), failure(1, message="x" * 2000))
+    assert read_log({"failures": log_text(log)}) == log

@@ -1,0 +1,142 @@
+"""What failed is written down before its Pod goes, once, and in the attempt that it was of."""
+
+from typing import Any
+
+from etcompile.failures import Failure, first_causes
+from etcompile.watch.actions import DeletePod, ReadTail, ReplacePod, WriteStatus
+from etcompile.watch.state import Tail
+from specs import kubeflow_job
+from watch.rules.gang import Gang, stamp
+from world import World
+
+LOST = "ConnectionResetError: Connection reset by peer"
+
+
+def together(workers: int = 3) -> World:
+    """A PyTorchJob that is made again as a whole when a replica fails."""
+    document = kubeflow_job("PyTorchJob", {"Master": 1, "Worker": workers})
+    document["metadata"]["annotations"] = {"etcompile.dev/restart-together": "true"}
+    return World(document)
+
+
+def fails(world: World, name: str, code: int = 1, **facts: Any) -> None:
+    """A Pod fails, as its kubelet tells it."""
+    pod = world.pods[name]
+    more = {"at": world.now, "code": code, "reason": "Error", "node": "gpu-0", **facts}
+    told = Failure(pod.role, pod.index or 0, name, f"{pod.uid}.main.1", 0, **more)
+    world.fail(name, code, failures=(told,))
+
+
+def test_a_failure_is_written_down_before_its_pod_is_deleted() -> None:
+    world = together()
+    fails(world, "mnist-worker-1", tail="step 7\nValueError: bad shape")
+    world.settle()
+    [kept] = world.failures
+    assert (kept.pod, kept.code, kept.tail) == (
+        "mnist-worker-1",
+        1,
+        "step 7\nValueError: bad shape",
+    )
+    written = next(n for n, one in enumerate(world.done) if isinstance(one, WriteStatus))
+    gone = next(n for n, one in enumerate(world.done) if isinstance(one, ReplacePod | DeletePod))
+    assert written < gone
+    world.wait(60)
+    world.restart_watcher()
+    world.wait(60)
+    assert world.failures == (kept,)
+
+
+def test_what_is_told_late_is_of_the_attempt_that_it_ended() -> None:
+    world = together()
+    fails(world, "mnist-worker-0", tail=LOST)
+    world.settle()
+    assert world.record.restarts == 1
+    # Another kubelet was slower, and its Pod is on its way out already.
+    pod = world.pods["mnist-worker-2"]
+    late = Failure("worker", 2, pod.name, f"{pod.uid}.main.1", 0, world.now - 1, "gpu-7")
+    facts = {"code": 137, "reason": "OOMKilled"}
+    told = Failure(*(getattr(late, name) for name in Failure.__struct_fields__[:7]), **facts)
+    world.change("mnist-worker-2", phase="Failed", deleting=True, failures=(told,))
+    world.now += 2
+    world.settle()
+    assert {one.pod for one in world.failures} == {"mnist-worker-0", "mnist-worker-2"}
+    assert first_causes(world.failures)[0].pod == "mnist-worker-2"
+    world.wait(60)
+    fails(world, "mnist-worker-1")
+    world.settle()
+    firsts = first_causes(world.failures)
+    assert {number: one.pod for number, one in firsts.items()} == {
+        0: "mnist-worker-2",
+        1: "mnist-worker-1",
+    }
+
+
+def test_a_pod_that_somebody_deletes_says_so() -> None:
+    world = together()
+    world.delete("mnist-worker-1")
+    world.wait(30)
+    assert world.record.restarts == 1
+    [kept] = world.failures
+    assert (kept.pod, kept.cause.name) == ("mnist-worker-1", "Deleted")
+
+
+def test_the_log_outlives_the_run_and_ends_with_it() -> None:
+    world = together()
+    for _ in range(20):
+        if world.record.ended:
+            break
+        for name in world.declared:
+            fails(world, name, tail=LOST if name != "mnist-worker-2" else "Segmentation fault")
+        world.wait(400)
+    before = world.failures
+    assert before
+    world.wait(600)
+    assert world.failures == before
+    world.documents = (kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 1}),)
+    other = World(*world.documents, start=False)
+    other.status = world.status
+    other.sync()
+    other.get_ready()
+    other.settle()
+    assert other.failures == ()
+
+
+def test_failures_alone_are_written_once_a_second() -> None:
+    document = kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 40})
+    for spec in document["spec"]["pytorchReplicaSpecs"].values():
+        spec["restartPolicy"] = "Never"
+    world = World(document)
+    world.done.clear()
+    for index in range(40):
+        name = f"mnist-worker-{index}"
+        pod = world.pods[name]
+        told = Failure("worker", index, name, f"{pod.uid}.main.1", 0, world.now, code=1)
+        world.change(name, failures=(told,))  # its container runs again
+        world.settle()
+        world.now += 0.1
+    world.wait(5)
+    assert len(world.of(WriteStatus)) <= 6
+    assert len(world.failures) == 20
+
+
+def test_a_command_that_ends_in_a_pod_that_stays_is_told_from_its_log() -> None:
+    gang = Gang(1)
+    gang.pass_time(20)
+    gang.kill_process("mnist-worker-1", 139)
+    gang.pass_time(6)
+    kept = [one for one in gang.failures if one.reason == "CommandEnded"]
+    assert "mnist-worker-1" in {one.pod for one in kept}
+    asked = {one.of: one for one in gang.of(ReadTail)}
+    assert asked.keys() == {one.uid for one in kept}
+    [own] = [one for one in kept if one.pod == "mnist-worker-1"]
+    at = stamp(own.at)
+    lines = (
+        f"{at} etcompile: epoch 0 begins",
+        f"{at} step 7",
+        f"{at} etcompile: the command ended with exit code 139; it can begin again here",
+        "2096-01-01T00:00:00Z etcompile: the command ended with exit code 1; in a later epoch",
+    )
+    gang.tails[own.uid.partition(".")[0]] = Tail(own.uid, lines)
+    gang.pass_time(3)
+    [told] = [one for one in gang.failures if one.uid == own.uid]
+    assert (told.code, told.signal, told.tail) == (139, 11, "step 7")
