@@ -33,6 +33,7 @@ _COMMANDS = {
     "graph": "Show the order in which the objects of jobs start.",
     "status": "Show the state of jobs in a cluster.",
     "restart": "Run a job again, with new Pods.",
+    "why": "Show what a job died of first, or what it waits for.",
     "checkpoint": "Ask the commands of a job for a checkpoint.",
     "scale": "Change the number of workers of a job.",
     "migrate": "Take a job over from its operator.",

@@ -147,6 +147,11 @@ def _status(its: _Its, about: Mapping[tuple[str, str], list[LiveObject]]) -> Job
     )
 
 
+def stored_job(config: LiveObject) -> Job | None:
+    """The job that a ConfigMap declares; None if this version of etcompile cannot read it."""
+    return _stored(config["data"][STORED_JOB])[0]
+
+
 @functools.lru_cache(maxsize=256)
 def _stored(text: str) -> tuple[Job | None, str]:
     """The job of that text; None if this version of etcompile cannot read it, and why."""

@@ -1,0 +1,269 @@
+"""Objects of a cluster to why a job is as it is.
+
+Two questions have two answers. What has ended is explained by the log of failures that the watcher
+keeps (`etcompile.failures`): of each attempt the first that failed, and what followed from it. What
+has not begun is explained by what it waits for, in the words of whoever keeps it waiting. Without a
+watcher there is no log: then the Pods that are still there tell what they can.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from msgspec import Struct, structs
+
+from etcompile import backend
+from etcompile.failures import Failure, FailureLog, failures_of, first_causes, read_log
+from etcompile.k8s import pods
+from etcompile.k8s.objects import LiveObject
+from etcompile.model import Job
+from etcompile.model.protocol import JOB_LABEL, SPEC_HASH
+from etcompile.model.run_record import RunRecord, written_record
+from etcompile.status.job_status import RECORD, is_config, statuses, stored_job
+from etcompile.status.values import ENDED, JobStatus, Replica, Told
+
+_CREATES = ("Refused", "FailedCreate", "JobNotStarting", "NameTaken", "UnreadableJob")
+"""Reasons of Events that say why Pods were not created."""
+
+
+class Attempt(Struct, frozen=True):
+    """One attempt of a run, and what it failed of.
+
+    Args:
+        number: Which; 0 for the first.
+        first: What failed first.
+        followed: What followed from it, each with how often: `lost the connection to another rank`.
+        others: The failures that are known besides.
+    """
+
+    number: int
+    first: Failure
+    followed: tuple[tuple[str, int], ...] = ()
+    others: tuple[Failure, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """How many failed."""
+        return 1 + sum(count for _, count in self.followed)
+
+
+class Held(Struct, frozen=True):
+    """What keeps replicas from being ready.
+
+    Args:
+        names: Their Pods.
+        state: What they are.
+        reason: In one word.
+        message: The rest.
+    """
+
+    names: tuple[str, ...]
+    state: str
+    reason: str
+    message: str
+
+
+class Explanation(Struct, frozen=True):
+    """Why a job is as it is.
+
+    Args:
+        status: What it is.
+        attempts: The attempts that failed, the newest first.
+        held: What keeps replicas from being ready; of a run that is over nothing.
+        refused: What was told of Pods that were not created.
+        nodes: Nodes on which something failed for a reason of its own, each with how often what
+            happened there, the worst first.
+        restarts: How often the run was restarted, and of how many times; None for no limit.
+        kept: A watcher keeps the log of failures.
+        advice: What to do now.
+    """
+
+    status: JobStatus
+    attempts: tuple[Attempt, ...] = ()
+    held: tuple[Held, ...] = ()
+    refused: tuple[Told, ...] = ()
+    nodes: tuple[tuple[str, Mapping[str, int]], ...] = ()
+    restarts: int = 0
+    limit: int | None = None
+    kept: bool = False
+    advice: tuple[str, ...] = ()
+
+    @property
+    def over(self) -> bool:
+        """Whether the run has ended."""
+        return self.status.phase in ENDED
+
+    @property
+    def last(self) -> Attempt | None:
+        """The attempt that failed last."""
+        return self.attempts[0] if self.attempts else None
+
+
+def explanations(
+    objects: Iterable[LiveObject], events: Iterable[LiveObject] = ()
+) -> list[Explanation]:
+    """Why each job is as it is, by namespace and name.
+
+    Args:
+        objects: ConfigMaps, Pods and Jobs, in any order; others are passed over.
+        events: What was told of them.
+    """
+    every = [*objects]
+    return [_explained(status, every) for status in statuses(every, events)]
+
+
+def _explained(status: JobStatus, objects: Sequence[LiveObject]) -> Explanation:
+    own = [
+        value
+        for value in objects
+        if value["metadata"]["namespace"] == status.namespace
+        and (value["metadata"].get("labels") or {}).get(JOB_LABEL) == status.name
+    ]
+    config = next((value for value in own if is_config(value)), None)
+    job = stored_job(config) if config is not None else None
+    data = next(
+        (
+            value.get("data") or {}
+            for value in objects
+            if value["kind"] == "ConfigMap"
+            and value["metadata"]["namespace"] == status.namespace
+            and value["metadata"]["name"] == status.name + RECORD
+        ),
+        {},
+    )
+    run = backend.spec_hash(job) if job is not None else ""
+    record, log = written_record(data), read_log(data)
+    if record is not None and run and record.run != run:
+        record = None
+    if log is not None and run and log.run != run:
+        log = None
+    its_pods = [value for value in own if value["kind"] == "Pod" and _is_of(value, run)]
+    attempts = _attempts(log, its_pods)
+    over = status.phase in ENDED
+    held = () if over else tuple(_held(status, job, its_pods))
+    refused = tuple(event for event in status.events if event.warning and event.reason in _CREATES)
+    return Explanation(
+        status,
+        attempts,
+        held,
+        () if over else refused,
+        _nodes(log),
+        record.restarts if record is not None else 0,
+        job.run.backoff_limit if job is not None else None,
+        kept=record is not None,
+        advice=tuple(_advice(status, attempts, held, job, record)),
+    )
+
+
+def _is_of(pod: LiveObject, run: str) -> bool:
+    annotations = pod["metadata"].get("annotations") or {}
+    return not run or annotations.get(SPEC_HASH, run) == run
+
+
+# What has ended ---------------------------------------------------------------------------------
+
+
+def _attempts(log: FailureLog | None, its_pods: Iterable[LiveObject]) -> tuple[Attempt, ...]:
+    failures = [*log.failures] if log is not None else []
+    # What was not written down: no watcher has looked yet, or none is there.
+    known = set(log.noted) if log is not None else set()
+    current = max((failure.attempt for failure in failures), default=0)
+    failures += [
+        structs.replace(failure, attempt=current)
+        for pod in its_pods
+        for failure in failures_of(pod)
+        if failure.uid not in known
+    ]
+    left_out = log.left_out if log is not None else {}
+    found = []
+    for number, first in sorted(first_causes(failures).items(), reverse=True):
+        others = [
+            failure for failure in failures if failure.attempt == number and failure is not first
+        ]
+        others.sort(key=lambda failure: failure.at)
+        followed = Counter(failure.cause.text for failure in others)
+        if more := left_out.get(str(number), 0):
+            followed["failed as well"] += more
+        found.append(Attempt(number, first, tuple(followed.most_common()), tuple(others)))
+    return tuple(found)
+
+
+def _nodes(log: FailureLog | None) -> tuple[tuple[str, Mapping[str, int]], ...]:
+    if log is None:
+        return ()
+    worst = sorted(log.nodes.items(), key=lambda row: (-sum(row[1].values()), row[0]))
+    return tuple((node, causes) for node, causes in worst)
+
+
+# What has not begun -----------------------------------------------------------------------------
+
+
+def _held(status: JobStatus, job: Job | None, its_pods: Iterable[LiveObject]) -> Iterator[Held]:
+    by_name = {pod["metadata"]["name"]: pod for pod in its_pods}
+    alike: dict[tuple[str, str, str, str], list[Replica]] = {}
+    for replica in status.not_ready:
+        if replica.state == "Failed":
+            continue
+        message = _gate(replica, status, job, by_name.get(replica.name)) or replica.message
+        words = message.replace(replica.name, "*")
+        key = (replica.role, replica.state, replica.reason, words)
+        alike.setdefault(key, []).append(replica)
+    for (_, state, reason, words), replicas in alike.items():
+        names = tuple(replica.name for replica in replicas)
+        yield Held(names, state, reason, words.replace("*", names[0]))
+
+
+def _gate(replica: Replica, status: JobStatus, job: Job | None, pod: LiveObject | None) -> str:
+    """Whom the gate of a replica waits for; empty if that is not what it is at."""
+    role = job.role(replica.role) if job is not None else None
+    gate = role.additions.gate if role is not None else None
+    if gate is None or pod is None:
+        return ""
+    waits = any(
+        container.get("name") == gate.name and pods.is_running(container)
+        for container in pods.init_containers(pod)
+    )
+    missing = [
+        other
+        for other in status.replicas
+        if other.role in gate.roles and other.state not in ("Ready", "Succeeded")
+    ]
+    if not waits or not missing:
+        return ""
+    told = ", ".join(f"{other.name} ({other.reason or other.state})" for other in missing[:4])
+    more = f" and {len(missing) - 4} more" if len(missing) > 4 else ""
+    return f"waits for {len(missing)} Pods that are not ready: {told}{more}"
+
+
+# What to do -------------------------------------------------------------------------------------
+
+
+def _advice(
+    status: JobStatus,
+    attempts: Sequence[Attempt],
+    held: Sequence[Held],
+    job: Job | None,
+    record: RunRecord | None,
+) -> Iterator[str]:
+    if status.phase == "Succeeded":
+        return
+    if attempts and (advice := attempts[0].first.cause.advice):
+        yield advice
+    for waiting in held:
+        if waiting.reason in _HELD:
+            yield _HELD[waiting.reason]
+    if record is None and job is not None and status.phase == "Failed":
+        yield "run etcompile watch: it keeps what failed, and brings back what can come back"
+    if status.phase == "Failed":
+        yield f"then run it again: etcompile restart {status.name} -n {status.namespace}"
+
+
+_HELD: Mapping[str, str] = {
+    "Unschedulable": "make room, ask for less, or add nodes that have what the scheduler misses",
+    "ImagePullBackOff": "is the image's name right, and may its imagePullSecrets pull it?",
+    "ErrImagePull": "is the image's name right, and may its imagePullSecrets pull it?",
+    "InvalidImageName": "write the image's name as registry/name:tag",
+    "CreateContainerConfigError": "create the ConfigMap or the Secret that it names",
+    "SchedulingGated": "a queue holds it back: look at its Workload",
+    "Suspended": "take the suspension out of the job's file, and apply it",
+}
+"""What to do, by what holds a Pod back."""

@@ -1,0 +1,211 @@
+"""Why a job is as it is, in words for people: on a terminal, and as Markdown."""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from signal import Signals
+
+from etcompile.failures import Failure
+from etcompile.status.text import age, printable, some
+from etcompile.status.why.explanation import Attempt, Explanation
+
+_LINES = 20
+"""So many of the last lines are shown."""
+_EARLIER = 8
+"""So many attempts before the last are listed."""
+
+
+def explanation_text(why: Explanation, now: datetime, *, lines: int = _LINES) -> str:
+    """Why a job is as it is, for a terminal.
+
+    Args:
+        why: Why.
+        now: What ages count to.
+        lines: So many of the last lines of what failed first are shown.
+    """
+    return "".join(f"{line}\n" for line in _text(why, now, lines))
+
+
+def _text(why: Explanation, now: datetime, lines: int) -> Iterator[str]:
+    yield headline(why)
+    if why.last is not None:
+        yield ""
+        yield f"{'First to fail' if why.over else 'Last failure'}: {told(why.last.first, now)}"
+        if tail := tail_of(why.last.first, lines):
+            yield "  Its last lines:"
+            yield from (f"    | {line}" for line in tail)
+        elif not why.kept and not why.over:
+            yield "  No watcher keeps what failed; this is what its Pod still says."
+        if followed := what_followed(why.last):
+            yield f"What followed: {followed}"
+    if earlier := why.attempts[1:]:
+        yield ""
+        yield "Before that:"
+        for attempt in earlier[:_EARLIER]:
+            yield f"  attempt {attempt.number + 1}: {told(attempt.first, now)}"
+        if len(earlier) > _EARLIER:
+            yield f"  and {len(earlier) - _EARLIER} more"
+    if why.nodes:
+        yield ""
+        yield "Nodes on which something failed by itself:"
+        yield from (f"  {line}" for line in node_lines(why))
+    if why.held or why.refused:
+        yield ""
+        yield "What it waits for:"
+        yield from (f"  {line}" for line in waiting_lines(why))
+    if restarts := restarts_line(why):
+        yield ""
+        yield restarts
+    if why.advice:
+        yield ""
+        yield "What to do:"
+        yield from (f"  - {line}" for line in why.advice)
+
+
+def headline(why: Explanation) -> str:
+    """What the job is, in a sentence."""
+    status = why.status
+    kind = f" ({status.kind})" if status.kind else ""
+    name = f"{status.namespace}/{status.name}{kind}"
+    because = printable(status.because.removeprefix("reported by the watcher: "))
+    if status.phase == "Failed":
+        return f"{name} has failed: {because}"
+    if status.phase == "Succeeded":
+        return f"{name} has succeeded: {because}"
+    ready = sum(role.ready for role in status.roles)
+    wanted = sum(role.desired or 0 for role in status.roles)
+    of = f"{ready} of {wanted} Pods are ready"
+    if why.last is None and not why.held and not why.refused and ready == wanted:
+        return f"{name} is {status.phase.lower()}: {of}, and nothing has failed"
+    return f"{name} is {status.phase.lower()}: {of}"
+
+
+def told(failure: Failure, now: datetime) -> str:
+    """A failure in a line: who, where, when and how."""
+    where = f" on node {failure.node}" if failure.node else ""
+    when = f", {_when(failure.at, now)}" if failure.at else ""
+    how = f" ({how})" if (how := how_it_ended(failure)) else ""
+    return f"{failure.pod}{where}{when}: it {printable(failure.cause.text)}{how}"
+
+
+def how_it_ended(failure: Failure) -> str:
+    """In the words of Kubernetes: reason, container, exit code and signal."""
+    parts = [failure.reason] if failure.reason not in ("", "Error", "CommandEnded") else []
+    if failure.code is not None:
+        parts.append(f"exit code {failure.code}")
+        if name := _signal(failure):
+            parts.append(name)
+    if failure.message and failure.code is None:
+        parts.append(printable(failure.message))
+    return ", ".join(parts)
+
+
+def _signal(failure: Failure) -> str:
+    code = failure.code or 0
+    number = failure.signal or (code - 128 if 128 < code < 160 else 0)
+    try:
+        return Signals(number).name if number else ""
+    except ValueError:
+        return f"signal {number}"
+
+
+def tail_of(failure: Failure, lines: int) -> list[str]:
+    """The last lines of what failed, as they may be shown."""
+    return [printable(line.expandtabs()) for line in failure.tail.splitlines()[-lines:]]
+
+
+def what_followed(attempt: Attempt) -> str:
+    """What the others of an attempt ended of; empty if nothing else did."""
+    count = sum(number for _, number in attempt.followed)
+    if not count:
+        return ""
+    each = ", ".join(f"{number} {printable(text)}" for text, number in attempt.followed)
+    last = max(failure.at for failure in attempt.others) if attempt.others else 0.0
+    within = f" within {max(1.0, last - attempt.first.at):.0f} s" if last else ""
+    return f"{count} more ended{within}: {each}"
+
+
+def node_lines(why: Explanation) -> list[str]:
+    """How often something failed on which node."""
+    longest = max(len(node) for node, _ in why.nodes)
+    return [
+        f"{node.ljust(longest)}  {sum(causes.values()):>3}  "
+        + ", ".join(f"{name} {count}" for name, count in sorted(causes.items()))
+        for node, causes in why.nodes
+    ]
+
+
+def waiting_lines(why: Explanation) -> list[str]:
+    """What keeps replicas from being ready, or from being created."""
+    lines = []
+    for held in why.held:
+        word = "" if held.reason in ("", held.state) else f", {held.reason}"
+        message = f": {printable(held.message)}" if held.message else ""
+        lines.append(f"{some(held.names)}: {held.state}{word}{message}")
+    lines += [f"{some(event.objects)}: {printable(event.message)}" for event in why.refused]
+    return lines
+
+
+def restarts_line(why: Explanation) -> str:
+    """What the watcher has done, and may do."""
+    if not why.kept:
+        return ""
+    times = "once" if why.restarts == 1 else f"{why.restarts} times"
+    limit = "" if why.limit is None else f" of at most {why.limit}"
+    if why.restarts:
+        return f"The watcher has restarted the run {times}{limit}."
+    return ""
+
+
+def _when(at: float, now: datetime) -> str:
+    moment = datetime.fromtimestamp(at, UTC)
+    return f"{age(moment.isoformat(), now)} ago ({moment:%H:%M:%S} UTC)"
+
+
+# Markdown ---------------------------------------------------------------------------------------
+
+
+def explanation_markdown(why: Explanation, now: datetime, *, lines: int = _LINES) -> str:
+    """Why a job is as it is, for an issue or a chat."""
+    parts = [f"### {_escaped(headline(why))}"]
+    if why.last is not None:
+        parts.append(f"**First to fail:** {_escaped(told(why.last.first, now))}")
+        if tail := tail_of(why.last.first, lines):
+            parts.append(_fenced(tail))
+        if followed := what_followed(why.last):
+            parts.append(f"**What followed:** {_escaped(followed)}")
+    if earlier := why.attempts[1:]:
+        rows = (f"| {a.number + 1} | {_cell(told(a.first, now))} |" for a in earlier)
+        parts.append("\n".join(("| attempt | failed first |", "|---|---|", *rows)))
+    if why.nodes:
+        rows = (
+            f"| {_cell(node)} | {sum(causes.values())} | "
+            + _cell(", ".join(f"{name} {count}" for name, count in sorted(causes.items())))
+            + " |"
+            for node, causes in why.nodes
+        )
+        parts.append("\n".join(("| node | failures | of what |", "|---|---:|---|", *rows)))
+    if waiting := waiting_lines(why):
+        parts.append("**What it waits for:**\n\n" + _listed(waiting))
+    if restarts := restarts_line(why):
+        parts.append(_escaped(restarts))
+    if why.advice:
+        parts.append("**What to do:**\n\n" + _listed(why.advice))
+    return "\n\n".join(parts) + "\n"
+
+
+def _listed(lines: Sequence[str]) -> str:
+    return "\n".join(f"- {_escaped(line)}" for line in lines)
+
+
+def _escaped(text: str) -> str:
+    return "".join(f"\\{c}" if c in "\\`*_{}[]<>#|" else c for c in text)
+
+
+def _cell(text: str) -> str:
+    return _escaped(" ".join(text.split()))
+
+
+def _fenced(lines: Sequence[str]) -> str:
+    longest = max((len(line) - len(line.lstrip("`")) for line in lines), default=0)
+    fence = "`" * max(3, longest + 1)
+    return "\n".join((fence, *lines, fence))

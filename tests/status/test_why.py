@@ -1,0 +1,146 @@
+"""Why a job is as it is, from its objects: what failed first, and what keeps it from starting."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import etcompile
+from etcompile.failures import Failure, FailureLog, log_text
+from etcompile.model.run_record import RunRecord, record_data
+from etcompile.status.why import Explanation, explanations
+from etcompile.status.why.documents import explanation_value
+from etcompile.status.why.text import explanation_markdown, explanation_text
+from specs import kubeflow_job, training_job
+
+NOW = datetime(2026, 11, 23, 10, 10, tzinfo=UTC)
+AT = datetime(2026, 11, 23, 10, 0, tzinfo=UTC).timestamp()
+LOST = "ConnectionResetError: Connection reset by peer"
+
+
+def objects(document: dict[str, Any]) -> list[dict[str, Any]]:
+    compilation = etcompile.compile([document], etcompile.Options(namespace="ml"))
+    assert compilation.ok, compilation.diagnostics
+    return [dict(value) for value in compilation.objects]
+
+
+def run_of(values: list[dict[str, Any]]) -> str:
+    pod = next(value for value in values if value["kind"] == "Pod")
+    return str(pod["metadata"]["annotations"]["etcompile.dev/spec-hash"])
+
+
+def record(values: list[dict[str, Any]], log: FailureLog, **facts: Any) -> dict[str, Any]:
+    data = record_data(RunRecord(run_of(values), **facts)) | {"failures": log_text(log)}
+    metadata = {"name": "mnist-status", "namespace": "ml"}
+    return {"kind": "ConfigMap", "metadata": metadata, "data": data}
+
+
+def failure(index: int, at: float, attempt: int = 0, **more: Any) -> Failure:
+    facts = {"code": 1, "reason": "Error", "node": f"gpu-{index}", **more}
+    name = f"mnist-worker-{index}"
+    return Failure("worker", index, name, f"uid-{index}.main.{attempt}", attempt, at, **facts)
+
+
+def of_all_pods_gone() -> Explanation:
+    """A gang that has failed twice for a rank without memory, and of which nothing is left."""
+    values = objects(kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 8}))
+    log = FailureLog(run_of(values))
+    for attempt in range(2):
+        began = AT - 300 * (1 - attempt)
+        new = [failure(index, began + 1, attempt, tail=LOST) for index in range(7)]
+        died = failure(7, began, attempt, code=137, reason="OOMKilled", tail="step 8\nallocating")
+        log = log.with_failures([*new, died], (), began)
+    why = "mnist-worker-7: its container was killed, after 1 restarts of the job"
+    facts = {"phase": "Failed", "reason": "BackoffLimitExceeded", "message": why, "restarts": 1}
+    kept = [value for value in values if value["kind"] != "Pod"]
+    [found] = explanations([*kept, record(values, log, **facts)])
+    return found
+
+
+def test_the_first_cause_is_told_when_all_pods_are_gone() -> None:
+    told = explanation_text(of_all_pods_gone(), NOW)
+    assert told.startswith("ml/mnist (PyTorchJob) has failed: BackoffLimitExceeded: mnist-worker-7")
+    first = "First to fail: mnist-worker-7 on node gpu-7, 10m ago (10:00:00 UTC): it ran out of"
+    assert f"{first} memory (OOMKilled, exit code 137, SIGKILL)\n" in told
+    assert "  Its last lines:\n    | step 8\n    | allocating\n" in told
+    assert "What followed: 7 more ended within 1 s: 7 lost the connection to another rank\n" in told
+    assert "  attempt 1: mnist-worker-7 on node gpu-7, 15m ago" in told
+    assert "  gpu-7    2  OOMKilled 2\n" in told
+    assert "The watcher has restarted the run once" in told
+    assert "  - raise resources.limits.memory" in told
+    assert "  - then run it again: etcompile restart mnist -n ml\n" in told
+
+
+def test_scripts_get_the_same_as_a_value() -> None:
+    value = explanation_value(of_all_pods_gone())
+    first = value["first"]
+    assert (first["pod"], first["node"], first["cause"]) == ("mnist-worker-7", "gpu-7", "OOMKilled")
+    assert (first["exitCode"], first["at"]) == (137, "2026-11-23T10:00:00Z")
+    assert value["attempts"][0]["followed"] == {"lost the connection to another rank": 7}
+    assert value["nodes"] == {"gpu-7": {"OOMKilled": 2}}
+
+
+def test_a_report_to_paste_has_nothing_that_markdown_would_act_on() -> None:
+    values = objects(kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 1}))
+    odd = failure(0, AT, tail="```\n# not a heading\n<b>", message="a|b", reason="*Odd*", code=None)
+    log = FailureLog(run_of(values)).with_failures([odd], (), AT)
+    [found] = explanations([*values, record(values, log, phase="Running")])
+    told = explanation_markdown(found, NOW)
+    assert "\n````\n```\n# not a heading\n<b>\n````\n" in told
+    assert "\\*Odd\\*" in told
+    assert "a\\|b" in told
+
+
+def test_without_a_watcher_the_pods_that_are_there_tell_what_they_can() -> None:
+    values = objects(kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 1}))
+    for value in values:
+        if value["metadata"]["name"] == "mnist-worker-0":
+            value["metadata"]["uid"] = "uid-0"
+            how = {"exitCode": 139, "reason": "Error", "finishedAt": "2026-11-23T10:00:00Z"}
+            state = {"name": "pytorch", "ready": False, "state": {"terminated": how}}
+            value["spec"]["nodeName"] = "gpu-0"
+            value["status"] = {"phase": "Failed", "containerStatuses": [state]}
+    [found] = explanations(values)
+    told = explanation_text(found, NOW)
+    assert "mnist-worker-0 on node gpu-0, 10m ago" in told
+    assert "read or wrote memory that is not its own (exit code 139, SIGSEGV)" in told
+
+
+def test_what_has_not_started_is_told_in_the_words_of_the_scheduler() -> None:
+    values = objects(training_job(replicas=2))
+    words = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
+    lacks = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": words}
+    for value in values:
+        if value["kind"] == "Pod":
+            value["status"] = {"phase": "Pending"}
+            if "worker" in value["metadata"]["name"]:
+                value["status"]["conditions"] = [lacks]
+            else:
+                waits = {"name": "wait-for-workers", "state": {"running": {}}}
+                value["spec"]["nodeName"] = "node-0"
+                value["status"]["initContainerStatuses"] = [waits]
+    [found] = explanations(values)
+    told = explanation_text(found, NOW)
+    assert told.startswith("ml/mnist (TrainingJob) is pending: 0 of 3 Pods are ready\n")
+    assert "mnist-worker-0, mnist-worker-1: Pending, Unschedulable: cannot be scheduled: " in told
+    assert words in told
+    gate = "waits for 2 Pods that are not ready: mnist-worker-0 (Unschedulable), mnist-worker-1"
+    assert gate in told
+    assert "make room, ask for less" in told
+
+
+def test_a_healthy_job_says_that_nothing_has_failed() -> None:
+    values = objects(training_job(replicas=1))
+    for value in values:
+        if value["kind"] == "Pod":
+            ready = {"type": "Ready", "status": "True"}
+            value["status"] = {"phase": "Running", "conditions": [ready]}
+    [found] = explanations(values)
+    assert explanation_text(found, NOW) == (
+        "ml/mnist (TrainingJob) is running: 2 of 2 Pods are ready, and nothing has failed\n"
+    )
+
+
+def test_the_log_of_another_run_does_not_count() -> None:
+    values = objects(kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 1}))
+    log = FailureLog("another").with_failures([failure(0, AT)], (), AT)
+    [found] = explanations([*values, record(values, log, phase="Running")])
+    assert found.attempts == ()
