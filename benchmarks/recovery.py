@@ -19,6 +19,7 @@ import random
 import statistics
 import sys
 import tempfile
+import textwrap
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -344,6 +345,11 @@ def plot(results: Sequence[Result]) -> str:
 def page(results: Sequence[Result], date: str, kills: int, ranks: int) -> str:
     """The page of the documentation."""
     loads = [result.load for result in results]
+    measured = f"""
+Measured on {date}, on {os.cpu_count()} cores ({platform.system()}, {platform.machine()}) that hold
+the node, all ranks and the controllers: the load average was {min(loads):.0f} to {max(loads):.0f}
+when a way began. {kills} kills each ({Operator.kills} with `OnFailure`), so the 95th percentile is
+the longest of them. etcompile {etcompile.__version__}."""
     return f"""\
 # How long a run stands still when a rank dies
 
@@ -360,10 +366,7 @@ on a Kubernetes of one real node (kubelet, containerd), one way after the other:
 - **JobSet** 0.12.0, built from its source, as it is: `failurePolicy.maxRestarts`, all Jobs of the
   set are made again
 
-Measured on {date}, on {os.cpu_count()} cores ({platform.system()}, {platform.machine()}) that hold
-the node, all ranks and the controllers: the load average was {min(loads):.0f} to {max(loads):.0f}
-when a way began. {kills} kills each ({Operator.kills} with `OnFailure`), so the 95th percentile is
-the longest of them. etcompile {etcompile.__version__}.
+{textwrap.fill(" ".join(measured.split()), 100, break_on_hyphens=False)}
 
 {table(results)}
 
@@ -371,12 +374,11 @@ the longest of them. etcompile {etcompile.__version__}.
 
 - The first program ends at once when a connection breaks, and when it is told to (`TERM`). It shows
   the restart itself, and new Pods at their best.
-- The second is what collectives of NCCL do by default: it waits for the lost peer for ever, and
-  minds no signal. As process 1 of its container it then outlives `TERM`, and new Pods wait for the
-  usual `terminationGracePeriodSeconds` of 30. Under our supervisor it is not process 1, and ends.
-  The Training Operator makes only that Pod again which was killed, and the others wait for ever.
-- What importing torch takes, {ranks} times on these cores at once, comes on top in all ways;
-  elsewhere ranks do not share cores.
+- The second waits for the lost peer, as a collective of NCCL does until its timeout of minutes, and
+  has no handler for `TERM`. As process 1 of its container it then outlives that signal, and new
+  Pods wait for the usual `terminationGracePeriodSeconds` of 30. Under our supervisor it is not
+  process 1, and ends. The Training Operator is not in that row: it makes only the Pod again that
+  was killed, while the others wait.
 - All images are on the node already, the Pods ask for no device and mount no network volume. Each
   of these adds to what new Pods take, and nothing to a restart in place.
 - With `OnFailure` a kubelet starts a container again at once the first time, then after 10, 20,

@@ -47,8 +47,8 @@ _MEMORY = (
     " /dev/shm holds counts as well"
 )
 _DEVICE = (
-    "look at the node: dmesg and nvidia-smi -q say more; etcompile.dev/avoid-nodes keeps replicas"
-    " away from it"
+    "look at the node: dmesg and nvidia-smi -q say more; kubectl cordon keeps Pods away from it,"
+    " and etcompile restart runs the job elsewhere"
 )
 
 _START = "the command, or what it is to run in, is not in the image"

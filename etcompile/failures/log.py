@@ -104,9 +104,9 @@ def failures_of(pod: Object) -> Iterator[Failure]:
     )
     since = seconds(condition(status, "DisruptionTarget").get("lastTransitionTime")) or 0.0
     asked = min(filter(None, (pods.asked_to_go(pod), since)), default=0.0)
-    for container, how in ended:
-        at = seconds(how.get("finishedAt")) or 0.0
-        if asked and at >= asked:
+    times = [seconds(how.get("finishedAt")) or 0.0 for _, how in ended]
+    for (container, how), at in zip(ended, times, strict=True):
+        if (asked and at >= asked) or (disruption is not None and not asked):
             continue
         name = str(container.get("name"))
         yield structs.replace(
@@ -121,8 +121,9 @@ def failures_of(pod: Object) -> Iterator[Failure]:
         )
     if disruption is not None:
         word, explanation, message = disruption
+        at = asked or max(times, default=0.0)
         yield structs.replace(
-            base, uid=f"{uid}.{word}", at=asked, reason=word, message=message or explanation
+            base, uid=f"{uid}.{word}", at=at, reason=word, message=message or explanation
         )
     elif failed and not ended:
         # Nothing in it has ended badly: it was not admitted, or was ended as a whole.

@@ -12,7 +12,8 @@ from etcompile.k8s import pods
 from etcompile.k8s.objects import LiveObject, is_going
 from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.model.notice import REMINDED, SAME, Notice, notice, read_notice
-from etcompile.model.protocol import NOTICE, ROLE_LABEL, RUN_STATE, WATCHER
+from etcompile.model.protocol import NOTICE, ROLE_LABEL, RUN_STATE
+from etcompile.model.protocol import WATCHER as MANAGER
 from etcompile.model.run_record import written_record
 from etcompile.operations.proposal import ImpossibleError, Result
 from etcompile.operations.stored_runs import stored_run
@@ -132,7 +133,7 @@ def _told(
         change = {"metadata": {"uid": metadata["uid"], "annotations": {NOTICE: given.text}}}
         try:
             cluster.patch(
-                kind, metadata["name"], change, metadata["namespace"], field_manager=WATCHER
+                kind, metadata["name"], change, metadata["namespace"], field_manager=MANAGER
             )
         except ClusterError as error:
             if error.conflict or error.not_found:

@@ -174,7 +174,7 @@ class ReadTail(Struct, frozen=True):
 
     Args:
         name: The Pod's name.
-        uid: Its UID.
+        uid: Its UID: no other Pod of that name is asked.
         container: The container's.
         of: Which failure they are to explain.
     """

@@ -57,7 +57,8 @@ def of_all_pods_gone() -> Explanation:
 
 def test_the_first_cause_is_told_when_all_pods_are_gone() -> None:
     told = explanation_text(of_all_pods_gone(), NOW)
-    assert told.startswith("ml/mnist (PyTorchJob) has failed: BackoffLimitExceeded: mnist-worker-7")
+    because = "reported by the watcher: BackoffLimitExceeded: mnist-worker-7: its container"
+    assert told.startswith(f"ml/mnist (PyTorchJob) has failed ({because} was killed")
     first = "First to fail: mnist-worker-7 on node gpu-7, 10m ago (10:00:00 UTC): it ran out of"
     assert f"{first} memory (OOMKilled, exit code 137, SIGKILL)\n" in told
     assert "  Its last lines:\n    | step 8\n    | allocating\n" in told

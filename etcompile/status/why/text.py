@@ -6,6 +6,7 @@ from signal import Signals
 
 from etcompile.failures import Failure
 from etcompile.status.text import age, printable, some
+from etcompile.status.values import ENDED
 from etcompile.status.why.explanation import Attempt, Explanation
 
 _LINES = 20
@@ -18,7 +19,7 @@ def explanation_text(why: Explanation, now: datetime, *, lines: int = _LINES) ->
     """Why a job is as it is, for a terminal.
 
     Args:
-        why: Why.
+        why: What is to be told.
         now: What ages count to.
         lines: So many of the last lines of what failed first are shown.
     """
@@ -66,11 +67,8 @@ def headline(why: Explanation) -> str:
     status = why.status
     kind = f" ({status.kind})" if status.kind else ""
     name = f"{status.namespace}/{status.name}{kind}"
-    because = printable(status.because.removeprefix("reported by the watcher: "))
-    if status.phase == "Failed":
-        return f"{name} has failed: {because}"
-    if status.phase == "Succeeded":
-        return f"{name} has succeeded: {because}"
+    if status.phase in ENDED:
+        return f"{name} has {status.phase.lower()} ({printable(status.because)})"
     ready = sum(role.ready for role in status.roles)
     wanted = sum(role.desired or 0 for role in status.roles)
     of = f"{ready} of {wanted} Pods are ready"

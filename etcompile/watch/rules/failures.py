@@ -136,17 +136,16 @@ def of_commands(states: ReplicaStates, before: RunRecord, after: RunRecord) -> I
 
 
 def unread(log: FailureLog, placement: Placement) -> Iterator[ReadTail]:
-    """The logs that tell how commands ended whose containers stay."""
-    there = {pod.uid: pod for pod in placement.view.pods.values()}
-    for failure in log.failures:
-        uid = failure.uid.partition(".")[0]
-        if (
-            failure.reason == COMMAND_ENDED
-            and failure.code is None
-            and not failure.message
-            and uid in there
-            and placement.view.tails.get(uid, Tail("")).of != failure.uid
-        ):
+    """The logs that tell how commands ended whose containers stay; of each Pod the last end."""
+    there = {pod.uid for pod in placement.view.pods.values()}
+    last = {
+        failure.uid.partition(".")[0]: failure
+        for failure in log.failures
+        if failure.reason == COMMAND_ENDED
+    }
+    for uid, failure in last.items():
+        asked = placement.view.tails.get(uid, Tail("")).of == failure.uid
+        if uid in there and failure.code is None and not failure.message and not asked:
             yield ReadTail(failure.pod, uid, failure.container, failure.uid)
 
 
@@ -170,7 +169,7 @@ def _with_tail(failure: Failure, lines: Sequence[str]) -> Failure:
     """A command's end as its supervisor has told it in the log, and the lines before that.
 
     Args:
-        failure: The failure.
+        failure: One whose lines were not known.
         lines: The last lines of the log, each after the time at which it was written. Those of the
             next epoch may be among them.
     """

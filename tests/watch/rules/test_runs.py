@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from etcompile import Settings
+from etcompile.failures import Failure
 from etcompile.model.run_record import (
     UNKNOWN,
     ReplicaRecord,
@@ -658,6 +659,7 @@ def test_of_a_pod_only_what_rules_ask_is_kept() -> None:
         restarts=3,
         init_restarts=4,
         created=1767225600.0,
+        failures=(Failure("worker", 3, "mnist-worker-3", "u.Evicted", reason="Evicted"),),
     )
 
 
