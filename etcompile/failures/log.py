@@ -10,6 +10,7 @@ It is bounded: so many entries, of so many bytes each. Of many that fail of the 
 are kept, and the rest is counted.
 """
 
+import functools
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -293,9 +294,15 @@ def read_log(data: Mapping[str, Any]) -> FailureLog | None:
     Args:
         data: Anybody who may write the ConfigMap may have written it.
     """
+    text = data.get(FAILURES)
+    return _read(text) if isinstance(text, str) and text else None
+
+
+@functools.lru_cache(maxsize=64)  # a job is looked at more often than it fails
+def _read(text: str) -> FailureLog | None:
     try:
-        written = msgspec.json.decode(data.get(FAILURES) or "", type=_Written)
-    except (msgspec.MsgspecError, RecursionError, UnicodeError, TypeError):
+        written = msgspec.json.decode(text, type=_Written)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
         return None
     if written.version != _VERSION or not all(map(_is_possible, written.log.failures)):
         return None

@@ -153,7 +153,9 @@ def _job_lines(job: JobStatus, now: datetime, *, color: bool, width: int | None)
         rows = [_event_row(event, now) for event in job.events]
         yield from (f"  {line}" for line in _table(rows))
     if job.phase == "Failed":
-        yield from ("", f"To run it again: etcompile restart {job.name} -n {job.namespace}")
+        where = f"{job.name} -n {job.namespace}"
+        yield from ("", f"What it died of:  etcompile why {where}")
+        yield f"To run it again:  etcompile restart {where}"
 
 
 def _epoch(epoch: Epoch, now: datetime) -> str:

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from etcompile.failures import read_log
 from etcompile.k8s.objects import is_going, seconds
 from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.model.protocol import EPOCH, JOB_LABEL, NOTICE, SPEC_HASH, hosts_name, status_name
@@ -310,12 +311,24 @@ class ActionExecutor:
     def _write_map(self, case: Case, action: WriteStatus | WriteHosts) -> bool:
         known = case.seen.status if isinstance(action, WriteStatus) else case.seen.hosts
         self._replace(case, written(action, case.run, case.seen.config), known)
-        if isinstance(action, WriteStatus) and action.record.epoch:
-            before = read_record(known.data) if known is not None else None
-            same_run = before is not None and before.run == action.record.run
-            begun = (before.epoch or 0) if before is not None and same_run else 0
-            self._metrics.epochs.inc(max(0, action.record.epoch - begun))
+        if isinstance(action, WriteStatus):
+            self._count(action, known)
         return True
+
+    def _count(self, action: WriteStatus, known: SeenMap | None) -> None:
+        """Counts what a run record and its failures have more than before."""
+        data = known.data if known is not None else {}
+        if action.record.epoch:
+            record = read_record(data)
+            same = record is not None and record.run == action.record.run
+            begun = (record.epoch or 0) if record is not None and same else 0
+            self._metrics.epochs.inc(max(0, action.record.epoch - begun))
+        if action.failures is not None:
+            log = read_log(data)
+            before = {failure.uid for failure in log.failures} if log is not None else set()
+            for failure in action.failures.failures:
+                if failure.uid not in before:
+                    self._metrics.failures.labels(failure.cause.name).inc()
 
     def _replace(self, case: Case, body: Mapping[str, Any], known: SeenMap | None) -> None:
         """Writes a ConfigMap that only watchers write, unless another one has meanwhile."""

@@ -40,6 +40,12 @@ class Metrics:
             "Restarts of commands in place, of a whole run or of one replica.",
             registry=self.registry,
         )
+        self.failures = Counter(
+            "etcompile_watch_failures",
+            "What was written down of runs that failed, by cause (docs/failures.md).",
+            ["cause"],
+            registry=self.registry,
+        )
         self.restarts = Counter(
             "etcompile_watch_stream_restarts",
             "Watches that were restarted, by kind and reason: expired or error.",

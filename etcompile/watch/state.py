@@ -6,7 +6,7 @@ crash the next watcher reads the same objects and goes on.
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -230,11 +230,20 @@ def pod_view(pod: Object) -> PodView:
     Args:
         pod: The Pod, JSON; one that etcompile has labelled.
     """
-    metadata, status = pod["metadata"], status_of(pod)
+    metadata, status, spec = pod["metadata"], status_of(pod), pod.get("spec") or {}
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
     owners = metadata.get("ownerReferences") or ()
-    ready, phase = condition(status, "Ready"), pods.phase(pod)
+    conditions = {reported.get("type"): reported for reported in status.get("conditions") or ()}
+    ready, phase = conditions.get("Ready") or {}, status.get("phase") or "Pending"
     is_ready = ready.get("status") == "True"
+    containers, inits = pods.containers(pod), pods.init_containers(pod)
+    restarts, init_restarts = pods.restarts(containers), pods.restarts(inits)
+    going = is_going(pod)
+    # This is asked of every event of every Pod, and most say that a Pod is well.
+    ended = [container for container in containers if pods.terminated(container)]
+    reason = status.get("reason") or ""
+    troubled = phase == "Failed" or bool(reason) or "DisruptionTarget" in conditions
+    failed = troubled or bool(ended or restarts or init_restarts) or phase == "Pending"
     return PodView(
         name=metadata["name"],
         uid=metadata["uid"],
@@ -243,36 +252,37 @@ def pod_view(pod: Object) -> PodView:
         spec_hash=annotations.get(SPEC_HASH, ""),
         phase=phase,
         ready=is_ready,
-        deleting=is_going(pod),
-        reason=status.get("reason") or "",
-        disrupted=pods.is_disrupted(pod),
-        exits=tuple(_exits(pod)),
-        restarts=pods.restarts(pods.containers(pod)),
-        init_restarts=pods.restarts(pods.init_containers(pod)),
+        deleting=going,
+        reason=reason,
+        disrupted=troubled and pods.is_disrupted(pod),
+        exits=tuple(_exits(ended)) if ended else (),
+        restarts=restarts,
+        init_restarts=init_restarts,
         created=seconds(metadata.get("creationTimestamp")) or 0.0,
         ready_since=seconds(ready.get("lastTransitionTime")) if is_ready else None,
         touched=annotations.get(TOUCHED, ""),
-        ending=(pod.get("spec") or {}).get("activeDeadlineSeconds") == 1,
-        rank=_number(labels.get(RANK_LABEL, "")),
-        due=seconds(metadata.get("deletionTimestamp")) or 0.0,
-        reasons=tuple(_reasons(pod)),
-        half_deleted=pods.is_half_deleted(pod),
-        controller=next((str(owner.get("uid")) for owner in owners if owner.get("controller")), ""),
+        ending=spec.get("activeDeadlineSeconds") == 1,
+        rank=_number(labels[RANK_LABEL]) if RANK_LABEL in labels else None,
+        due=(seconds(metadata["deletionTimestamp"]) or 0.0) if going else 0.0,
+        reasons=tuple(_reasons(ended)) if ended else (),
+        half_deleted=going and pods.is_half_deleted(pod),
+        controller=next((str(owner.get("uid")) for owner in owners if owner.get("controller")), "")
+        if owners
+        else "",
         owner=str(owners[0].get("uid")) if owners else "",
-        ran=ran(pod.get("spec") or {}) if phase in pods.ENDED else (),
-        refused=pods.is_refused(pod),
+        ran=ran(spec) if phase in pods.ENDED else (),
+        refused=troubled and pods.is_refused(pod),
         made_here=_is_made_here(metadata),
         waiting=_waiting(pod) if phase == "Pending" else None,
         supervised=_supervised(pod, annotations),
-        node=str((pod.get("spec") or {}).get("nodeName") or ""),
-        asked=pods.asked_to_go(pod),
-        failures=tuple(failures_of(pod)),
+        node=str(spec.get("nodeName") or ""),
+        asked=pods.asked_to_go(pod) if going else 0.0,
+        failures=tuple(failures_of(pod)) if failed else (),
     )
 
 
 def _supervised(pod: Object, annotations: Mapping[str, str]) -> Supervised | None:
-    spec = pod.get("spec") or {}
-    if not any(volume.get("name") == RUN_STATE for volume in spec.get("volumes") or ()):
+    if RUN_STATE not in [volume.get("name") for volume in _volumes(pod)]:
         return None
     return Supervised(
         tuple(
@@ -290,6 +300,11 @@ def _supervised(pod: Object, annotations: Mapping[str, str]) -> Supervised | Non
         read_command(annotations.get(EPOCH, "")),
         read_notice(annotations.get(NOTICE, "")),
     )
+
+
+def _volumes(pod: Object) -> Sequence[Mapping[str, Any]]:
+    found: Sequence[Mapping[str, Any]] = (pod.get("spec") or {}).get("volumes") or ()
+    return found
 
 
 def _waiting(pod: Object) -> Waiting | None:
@@ -351,17 +366,16 @@ def _time(word: str) -> float:
     return float(word) if word.isdecimal() and float(word) < LATEST else 0.0
 
 
-def _exits(pod: Object) -> Iterator[tuple[str, int]]:
-    for container in pods.containers(pod):
-        if ended := pods.terminated(container):
-            yield container["name"], ended.get("exitCode", 0)
+def _exits(ended: Iterable[Object]) -> Iterator[tuple[str, int]]:
+    for container in ended:
+        yield container["name"], pods.terminated(container).get("exitCode", 0)
 
 
-def _reasons(pod: Object) -> Iterator[str]:
-    for container in pods.containers(pod):
-        ended = pods.terminated(container)
-        if ended.get("reason") not in (None, "Completed", "Error"):
-            yield str(ended["reason"])
+def _reasons(ended: Iterable[Object]) -> Iterator[str]:
+    for container in ended:
+        reason = pods.terminated(container).get("reason")
+        if reason not in (None, "Completed", "Error"):
+            yield str(reason)
 
 
 class BatchView(Struct, frozen=True):

@@ -52,9 +52,12 @@ def noted(view: JobView, seen: Sequence[Failure], now: float) -> FailureLog | No
         log = FailureLog(view.spec_hash) if seen else None
     if log is None:
         return None
+    log = read(log, view.tails)
+    if not seen:
+        return log
     visible = {pod.uid for pod in view.pods.values()}
     visible |= {gone.pod.uid for gone in view.gone.values()}
-    return read(log, view.tails).with_failures(seen, visible, now)
+    return log.with_failures(seen, visible, now)
 
 
 def due_at(log: FailureLog | None) -> float:
@@ -65,12 +68,14 @@ def due_at(log: FailureLog | None) -> float:
 def of_pods(placement: Placement, record: RunRecord) -> list[Failure]:
     """What the Pods that are there, or were seen to go, say that they have failed of."""
     view = placement.view
+    told = [pod for pod in view.pods.values() if pod.failures]
+    told += (gone.pod for gone in view.gone.values() if gone.pod.failures)
     gang = frozenset(record.gang)
-    gone = (gone.pod for gone in view.gone.values() if gone.pod.spec_hash == view.spec_hash)
     return [
         # Those of a gang that is being made again are of the attempt before.
         structs.replace(failure, attempt=max(0, record.restarts - (pod.uid in gang)))
-        for pod in (*placement.of_this_run, *gone)
+        for pod in told
+        if pod.spec_hash == view.spec_hash
         for failure in pod.failures
     ]
 
@@ -137,12 +142,12 @@ def of_commands(states: ReplicaStates, before: RunRecord, after: RunRecord) -> I
 
 def unread(log: FailureLog, placement: Placement) -> Iterator[ReadTail]:
     """The logs that tell how commands ended whose containers stay; of each Pod the last end."""
-    there = {pod.uid for pod in placement.view.pods.values()}
     last = {
         failure.uid.partition(".")[0]: failure
         for failure in log.failures
         if failure.reason == COMMAND_ENDED
     }
+    there = {pod.uid for pod in placement.view.pods.values()} if last else set()
     for uid, failure in last.items():
         asked = placement.view.tails.get(uid, Tail("")).of == failure.uid
         if uid in there and failure.code is None and not failure.message and not asked:

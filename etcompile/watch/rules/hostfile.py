@@ -242,6 +242,7 @@ def _text(lists: _Lists, host_list: HostList, names: tuple[str, ...]) -> str:
     return "".join(host_line(lists.job, host_list, name) for name in names)
 
 
+@lru_cache(maxsize=16)  # four times in a look at a job, and the same in the next
 def _names(lines: str) -> tuple[str, ...]:
     """The hosts of a list: each of its lines begins with one."""
     return tuple(
