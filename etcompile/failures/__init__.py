@@ -2,6 +2,7 @@
 
 from etcompile.failures.causes import Blame, Cause
 from etcompile.failures.log import (
+    COMMAND_ENDED,
     MOST,
     Failure,
     FailureLog,
@@ -13,6 +14,7 @@ from etcompile.failures.log import (
 )
 
 __all__ = [
+    "COMMAND_ENDED",
     "MOST",
     "Blame",
     "Cause",

@@ -12,6 +12,7 @@ are kept, and the rest is counted.
 
 import functools
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -27,11 +28,16 @@ from etcompile.k8s.objects import Object, seconds, status_of
 from etcompile.model.protocol import INDEX_LABEL, RANK_LABEL, ROLE_LABEL
 from etcompile.model.run_record import DIGITS, FAILURES, LATEST
 
+COMMAND_ENDED = "CommandEnded"
+"""The reason of a command that ended in a container that stays."""
 MOST = 20
 """Entries that are kept."""
 LARGEST_TAIL = 4096
 """Bytes of the last lines of an entry, as they stand in the ConfigMap."""
+_OTHERS = 9
+"""Entries of the newest attempt that are kept besides its first, whatever else there is."""
 _LARGEST_MESSAGE = 512
+_SUPERVISOR = re.compile(r"etcompile: (?:epoch \d+ begins|the command ended|waiting for)")
 _MOST_NODES = 100
 _MOST_ATTEMPTS = 50
 _VERSION = 1
@@ -70,6 +76,11 @@ class Failure(Struct, frozen=True, omit_defaults=True):
     reason: str = ""
     message: str = ""
     tail: str = ""
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether its log is yet to say how it ended."""
+        return self.reason == COMMAND_ENDED and self.code is None and not self.message
 
     @property
     def cause(self) -> Cause:
@@ -118,7 +129,7 @@ def failures_of(pod: Object) -> Iterator[Failure]:
             code=how["exitCode"],
             signal=how.get("signal") or 0,
             reason=str(how.get("reason") or ""),
-            tail=redacted(str(how.get("message") or "")),
+            tail=redacted(_of_last_epoch(str(how.get("message") or ""))),
         )
     if disruption is not None:
         word, explanation, message = disruption
@@ -132,6 +143,16 @@ def failures_of(pod: Object) -> Iterator[Failure]:
         at = seconds(metadata.get("creationTimestamp")) or 0.0
         message = status.get("message") or ""
         yield structs.replace(base, uid=f"{uid}.{reason}", at=at, reason=reason, message=message)
+
+
+def _of_last_epoch(text: str) -> str:
+    """The lines of the last command that a container has run, where it restarts in place.
+
+    Those before may tell how the command ended that the container ran before that.
+    """
+    lines = text.splitlines()
+    last = max((n for n, line in enumerate(lines) if _SUPERVISOR.match(line)), default=-1)
+    return text if last < 0 else "\n".join(lines[last + 1 :])
 
 
 class FailureLog(Struct, frozen=True, omit_defaults=True):
@@ -187,6 +208,21 @@ class FailureLog(Struct, frozen=True, omit_defaults=True):
             written=now,
         )
 
+    def with_read(self, read: Mapping[str, Failure]) -> "FailureLog":
+        """The log, with what was read of some of its entries.
+
+        Args:
+            read: The entries as they are now, by their UIDs.
+        """
+        new = [failure for failure in self.failures if failure.uid in read]
+        if not new:
+            return self
+        return structs.replace(
+            self,
+            failures=tuple(read.get(failure.uid, failure) for failure in self.failures),
+            nodes=_by_node(self.nodes, (read[failure.uid] for failure in new)),
+        )
+
 
 def first_causes(failures: Sequence[Failure]) -> dict[int, Failure]:
     """Of each attempt, what failed first: what the others died of, as far as can be told.
@@ -214,26 +250,28 @@ def _by_likelihood(failure: Failure) -> tuple[bool, int, bool, float, str, int]:
 def _kept(failures: Sequence[Failure]) -> tuple[tuple[Failure, ...], Counter[int]]:
     """As many entries as are kept, and of each attempt how many are not.
 
-    Consequences give way to first causes, and what is older to what is newer; but of one attempt
-    the earlier says more than the later.
+    Consequences give way to first causes, and what is older to what is newer. Of the newest attempt
+    the earliest stay, some of them at the cost of older first causes: what is still to be read of
+    them may say that another one was the first.
     """
-    left_out: Counter[int] = Counter()
-    if len(failures) <= MOST:
-        return tuple(failures), left_out
+    over = len(failures) - MOST
+    if over <= 0:
+        return tuple(failures), Counter()
     firsts = {id(failure) for failure in first_causes(failures).values()}
+    newest = max(failure.attempt for failure in failures)
     others = sorted(
         (failure for failure in failures if id(failure) not in firsts),
         key=lambda failure: (failure.attempt, -failure.at),
     )
-    away = others[: len(failures) - MOST]
-    if len(failures) - len(away) > MOST:
-        oldest = sorted(
-            (failure for failure in failures if id(failure) in firsts),
-            key=lambda failure: failure.attempt,
-        )
-        away += oldest[: len(failures) - len(away) - MOST]
+    old = [failure for failure in others if failure.attempt < newest]
+    new = [failure for failure in others if failure.attempt == newest]
+    first = sorted(
+        (failure for failure in failures if id(failure) in firsts and failure.attempt < newest),
+        key=lambda failure: failure.attempt,
+    )
+    away = [*old, *new[: max(0, len(new) - _OTHERS)], *first, *new][:over]
     gone = {id(failure) for failure in away}
-    left_out.update(failure.attempt for failure in away)
+    left_out = Counter(failure.attempt for failure in away)
     return tuple(failure for failure in failures if id(failure) not in gone), left_out
 
 
@@ -242,7 +280,8 @@ def _by_node(
 ) -> dict[str, dict[str, int]]:
     found = {node: dict(causes) for node, causes in known.items()}
     for failure in new:
-        if not failure.node or failure.cause.is_consequence:
+        # What has not said yet how it ended is counted when it does (`with_read`).
+        if not failure.node or failure.cause.blame in ("peer", "platform") or failure.is_unread:
             continue
         causes = found.pop(failure.node, {})
         causes[failure.cause.name] = causes.get(failure.cause.name, 0) + 1

@@ -5,6 +5,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from etcompile.failures import (
     MOST,
@@ -145,3 +146,31 @@ def test_what_somebody_else_has_written_there_is_not_believed(data: dict[str, st
 def test_what_is_written_is_read_back() -> None:
     log = told(failure(0, tail="ünïcode\n\ttab"), failure(1, message="x" * 2000))
     assert read_log({"failures": log_text(log)}) == log
+
+
+def test_what_is_still_to_be_read_of_the_newest_attempt_is_kept() -> None:
+    log = None
+    for attempt in range(30):
+        log = told(failure(0, 100.0 + attempt, attempt, code=139), log=log)
+    unread = {"code": None, "reason": "CommandEnded"}
+    log = told(*(failure(index, 200.0, 30, **unread) for index in range(8)), log=log)
+    newest = [one for one in log.failures if one.attempt == 30]
+    assert (len(newest), len(log.failures)) == (8, MOST)
+    # One of them says that it lost no peer; until then nobody is counted for its node.
+    assert log.nodes == {"node-0": {"Segfault": 30}}
+    read = {
+        one.uid: structs.replace(
+            one, code=139 if one.index == 5 else 1, tail=LOST * (one.index != 5)
+        )
+        for one in newest
+    }
+    log = log.with_read(read)
+    assert first_causes(log.failures)[30].index == 5
+    assert log.nodes["node-1"] == {"Segfault": 1}
+
+
+def test_of_a_container_that_ran_several_epochs_only_the_last_one_speaks() -> None:
+    lines = (LOST, "etcompile: the command ended with exit code 1; it can begin again")
+    pod = ended_pod(137, "\n".join((*lines, "etcompile: epoch 3 begins", "step 8")))
+    [found] = failures_of(pod)
+    assert (found.tail, found.cause.name) == ("step 8", "Killed")

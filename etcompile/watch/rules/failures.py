@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import structs
 
 from etcompile.diagnostics.redaction import redacted
-from etcompile.failures import Failure, FailureLog, tail_of
+from etcompile.failures import COMMAND_ENDED, Failure, FailureLog, tail_of
 from etcompile.k8s.objects import seconds
 from etcompile.model.run_record import RunRecord
 from etcompile.watch.actions import ReadTail
@@ -20,8 +20,6 @@ from etcompile.watch.rules.placement import Placement
 from etcompile.watch.rules.replica_state import Replica, ReplicaStates
 from etcompile.watch.state import JobView, PodView, Tail
 
-COMMAND_ENDED = "CommandEnded"
-"""The reason of a command that ended in a container that stays."""
 _LOSSES: Mapping[str, str] = {
     "deleted": "Deleted",
     "erased": "Deleted",
@@ -150,23 +148,21 @@ def unread(log: FailureLog, placement: Placement) -> Iterator[ReadTail]:
     there = {pod.uid for pod in placement.view.pods.values()} if last else set()
     for uid, failure in last.items():
         asked = placement.view.tails.get(uid, Tail("")).of == failure.uid
-        if uid in there and failure.code is None and not failure.message and not asked:
+        if uid in there and failure.is_unread and not asked:
             yield ReadTail(failure.pod, uid, failure.container, failure.uid)
 
 
 def read(log: FailureLog, tails: Mapping[str, Tail]) -> FailureLog:
     """The log of failures, with what was read of the logs of Pods."""
-    found = {tail.of: tail for tail in tails.values() if tail.lines is not None}
-    if not found:
+    lines = {tail.of: tail.lines for tail in tails.values() if tail.lines is not None}
+    if not lines:
         return log
-    return structs.replace(
-        log,
-        failures=tuple(
-            _with_tail(failure, found[failure.uid].lines or ())
-            if failure.uid in found and failure.code is None and not failure.message
-            else failure
+    return log.with_read(
+        {
+            failure.uid: _with_tail(failure, lines[failure.uid])
             for failure in log.failures
-        ),
+            if failure.uid in lines and failure.is_unread
+        }
     )
 
 
