@@ -263,7 +263,9 @@ def cause_of(reason: str, code: int | None, signal: int, text: str) -> Cause:
     if _REFUSALS.fullmatch(reason) and code is None:
         return _REFUSED
     signal = signal or (code - 128 if code is not None and 128 < code < 160 else 0)
-    if found := _by_text(text.lower()):
+    found, is_sure = _by_text(text.lower())
+    # What a shell cannot run ends with a code of its own, whatever it says of it.
+    if found is not None and (is_sure or code not in (126, 127)):
         return found
     if code in _CODES:
         return _CODES[code]
@@ -276,18 +278,18 @@ def cause_of(reason: str, code: int | None, signal: int, text: str) -> Cause:
     return Cause("ExitCode", f"ended with exit code {code}", "program")
 
 
-def _by_text(text: str) -> Cause | None:
-    """The cause that a text names; None if it names none."""
+def _by_text(text: str) -> tuple[Cause | None, bool]:
+    """The cause that a text names, if it names one, and whether it counts wherever it stands."""
     last: tuple[int, Cause] | None = None
     for where, words, cause in _BY_TEXT:
         place = max(text.rfind(word) for word in words)
         if place < 0:
             continue
         if where == _ANYWHERE:
-            return cause
+            return cause, True
         if last is None or place > last[0]:
             last = place, cause
-    return last[1] if last else None
+    return (last[1] if last else None), False
 
 
 def _exception(text: str) -> str:

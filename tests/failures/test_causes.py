@@ -20,6 +20,8 @@ TRACE = 'Traceback (most recent call last):\n  File "train.py", line 3, in <modu
         ("Error", 137, 0, "", "Killed"),
         ("Error", 127, 0, "sh: 1: trian: not found", "CommandNotFound"),
         ("Error", 126, 0, "", "NotExecutable"),
+        ("Error", 126, 0, "sh: 1: exec: /etc/passwd: Permission denied", "NotExecutable"),
+        ("Error", 126, 0, "sh: /x: cannot execute: Exec format error", "ExecFormat"),
         ("Error", 143, 0, "", "Terminated"),
         ("Error", 3, 0, "", "ExitCode"),
         ("Error", 1, 0, f"{TRACE}ValueError: bad shape", "Exception"),

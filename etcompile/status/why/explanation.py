@@ -15,6 +15,7 @@ from etcompile import backend
 from etcompile.failures import Failure, FailureLog, failures_of, first_causes, read_log
 from etcompile.k8s import pods
 from etcompile.k8s.objects import LiveObject
+from etcompile.kubeapi.client import told_at
 from etcompile.model import Job
 from etcompile.model.protocol import JOB_LABEL, SPEC_HASH
 from etcompile.model.run_record import RunRecord, written_record
@@ -107,11 +108,13 @@ def explanations(
         objects: ConfigMaps, Pods and Jobs, in any order; others are passed over.
         events: What was told of them.
     """
-    every = [*objects]
-    return [_explained(status, every) for status in statuses(every, events)]
+    every, told = [*objects], [*events]
+    return [_explained(status, every, told) for status in statuses(every, told)]
 
 
-def _explained(status: JobStatus, objects: Sequence[LiveObject]) -> Explanation:
+def _explained(
+    status: JobStatus, objects: Sequence[LiveObject], events: Sequence[LiveObject]
+) -> Explanation:
     own = [
         value
         for value in objects
@@ -139,7 +142,8 @@ def _explained(status: JobStatus, objects: Sequence[LiveObject]) -> Explanation:
     its_pods = [value for value in own if value["kind"] == "Pod" and _is_of(value, run)]
     attempts = _attempts(log, its_pods)
     over = status.phase in ENDED
-    held = () if over else tuple(_held(status, job, its_pods))
+    warnings = _warnings(status, events)
+    held = () if over else tuple(_held(status, job, its_pods, warnings))
     refused = tuple(event for event in status.events if event.warning and event.reason in _CREATES)
     return Explanation(
         status,
@@ -197,13 +201,32 @@ def _nodes(log: FailureLog | None) -> tuple[tuple[str, Mapping[str, int]], ...]:
 # What has not begun -----------------------------------------------------------------------------
 
 
-def _held(status: JobStatus, job: Job | None, its_pods: Iterable[LiveObject]) -> Iterator[Held]:
+def _warnings(status: JobStatus, events: Iterable[LiveObject]) -> dict[str, str]:
+    """Of each Pod the last warning: a volume that cannot be mounted is told of in no other way."""
+    found: dict[str, str] = {}
+    for event in sorted(events, key=told_at):
+        about = event.get("involvedObject") or {}
+        warns = event.get("type") == "Warning" and about.get("kind") == "Pod"
+        if warns and about.get("namespace") == status.namespace:
+            words = " ".join((event.get("message") or "").split())
+            found[str(about.get("name"))] = f"{event.get('reason')}: {words}"
+    return found
+
+
+def _held(
+    status: JobStatus,
+    job: Job | None,
+    its_pods: Iterable[LiveObject],
+    warnings: Mapping[str, str],
+) -> Iterator[Held]:
     by_name = {pod["metadata"]["name"]: pod for pod in its_pods}
     alike: dict[tuple[str, str, str, str], list[Replica]] = {}
     for replica in status.not_ready:
         if replica.state == "Failed":
             continue
         message = _gate(replica, status, job, by_name.get(replica.name)) or replica.message
+        if replica.reason in _VAGUE:
+            message = warnings.get(replica.name, message)
         words = message.replace(replica.name, "*")
         key = (replica.role, replica.state, replica.reason, words)
         alike.setdefault(key, []).append(replica)
@@ -257,6 +280,8 @@ def _advice(
         yield f"then run it again: etcompile restart {status.name} -n {status.namespace}"
 
 
+_VAGUE = frozenset({"ContainerCreating", "Pending", "PodInitializing"})
+"""Reasons that say nothing of what keeps a Pod."""
 _HELD: Mapping[str, str] = {
     "Unschedulable": "make room, ask for less, or add nodes that have what the scheduler misses",
     "ImagePullBackOff": "is the image's name right, and may its imagePullSecrets pull it?",
