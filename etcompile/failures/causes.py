@@ -243,9 +243,11 @@ _SIGNALS: dict[int, Cause] = {
     signals.SIGILL: Cause("IllegalInstruction", "met an instruction that the processor does not"
                           " have", "program", "build the image for the nodes' processors"),
 }  # fmt: skip
+_LONGEST = 160
+"""Characters of a line that tells of an exception."""
+_EXCEPTIONS = ("Error", "Exception", "Interrupt", "Exit")
 _TRACEBACK = "traceback (most recent call last)"
 _REFUSALS = re.compile(r"OutOf\w+|UnexpectedAdmissionError|NodeAffinity|Topology\w+|\w+Forbidden")
-_NAMES = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception|Interrupt|Exit)): ?(.*)$", re.MULTILINE)
 
 
 @functools.lru_cache(maxsize=256)
@@ -296,8 +298,9 @@ def _exception(text: str) -> str:
     """The last exception of a Python program, in a line; empty if there is none."""
     if _TRACEBACK not in text.lower():
         return ""
-    names = list(_NAMES.finditer(text))
-    if not names:
-        return ""
-    name, words = names[-1].groups()
-    return f"{name}: {words[:120]}" if words else name
+    for line in reversed(text.splitlines()):
+        path, _, words = line[:_LONGEST].partition(":")
+        name = path.rpartition(".")[2]
+        if name.endswith(_EXCEPTIONS) and path.replace(".", "_").isidentifier():
+            return f"{name}: {words.strip()}" if words.strip() else name
+    return ""

@@ -343,12 +343,15 @@ def _read(text: str) -> FailureLog | None:
         written = msgspec.json.decode(text, type=_Written)
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
         return None
-    if written.version != _VERSION or not all(map(_is_possible, written.log.failures)):
+    log = written.log
+    if written.version != _VERSION or len(log.failures) > MOST or len(log.nodes) > _MOST_NODES:
         return None
-    return written.log
+    return log if all(map(_is_possible, log.failures)) else None
 
 
 def _is_possible(failure: Failure) -> bool:
     """Whether a run can have such an entry."""
+    if len(failure.tail) > LARGEST_TAIL or len(failure.message) > _LARGEST_MESSAGE + 1:
+        return False  # what is looked for in them would take for ever
     numbers = (failure.index, failure.attempt, abs(failure.code or 0), abs(failure.signal))
     return 0 <= failure.at < LATEST and all(0 <= number < 10**DIGITS for number in numbers)

@@ -62,3 +62,9 @@ def test_only_what_names_a_peer_is_a_consequence() -> None:
     assert cause_of("Error", 1, 0, "Socket closed").is_consequence
     assert not cause_of("Error", 137, 0, "").is_consequence
     assert not cause_of("Evicted", 143, 0, "").is_consequence
+
+
+def test_the_longest_lines_are_looked_through_in_no_time() -> None:
+    text = "Traceback (most recent call last):\n" + "a." * 100_000 + "\nx.y.OddError: why"
+    found = cause_of("Error", 1, 0, text)
+    assert found.text == "ended with an exception, OddError: why"

@@ -174,3 +174,12 @@ def test_of_a_container_that_ran_several_epochs_only_the_last_one_speaks() -> No
     pod = ended_pod(137, "\n".join((*lines, "etcompile: epoch 3 begins", "step 8")))
     [found] = failures_of(pod)
     assert (found.tail, found.cause.name) == ("step 8", "Killed")
+
+
+def test_what_nobody_can_have_written_there_costs_nothing() -> None:
+    huge = {"role": "w", "index": 0, "pod": "p", "code": 1, "tail": "a." * 400_000}
+    text = json.dumps({"log": {"run": "r", "failures": [huge]}, "version": 1})
+    assert read_log({"failures": text}) is None
+    many = {"role": "w", "index": 0, "pod": "p"}
+    text = json.dumps({"log": {"run": "r", "failures": [many] * (MOST + 1)}, "version": 1})
+    assert read_log({"failures": text}) is None
