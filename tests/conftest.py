@@ -1,5 +1,6 @@
 """What all tests share: how a test says that it needs something of the machine."""
 
+import gc
 import os
 import shutil
 import signal
@@ -91,10 +92,29 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """How many processes `-n auto` is.
 
     More than processors: tests wait for processes that they have started, those of the default
-    layer for a quarter of their time, those that talk to an API server for most of it.
+    layer for a third of their time, those that talk to an API server for most of it.
     """
     processors = os.cpu_count() or 1
     return processors + (1 if "not cluster" in config.option.markexpr else 2)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Lets a process that has nothing left to do take tests from another, unless told otherwise.
+
+    Some wait for half a minute, and those behind them would wait as well.
+    """
+    if config.getvalue("dist") != "load":
+        return None
+    from xdist.scheduler import WorkStealingScheduling
+
+    return WorkStealingScheduling(config, log)
+
+
+def pytest_collection_finish() -> None:
+    """Takes thousands of collected tests out of the garbage collector's sight."""
+    gc.collect()
+    gc.freeze()
 
 
 _LEFT_OUT = pytest.StashKey[int]()

@@ -21,7 +21,16 @@ from etcompile.backend.texts import Texts
 ROOT = os.geteuid() == 0
 
 
-@pytest.fixture(params=["sh", "dash", "bash", "busybox"])
+@pytest.fixture(
+    params=[
+        "dash",
+        "busybox",
+        # What waits for seconds is tried in all others beside tests that take minutes; `sh` is one
+        # of them on most machines.
+        pytest.param("sh", marks=pytest.mark.programs),
+        pytest.param("bash", marks=pytest.mark.programs),
+    ]
+)
 def shell(request, require) -> list[str]:
     """The command line of a shell."""
     program = require("shells", which=request.param)
@@ -72,6 +81,12 @@ def start(place) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     Its standard error goes to the file `log` in `place`.
     """
     with contextlib.ExitStack() as stack:
+        # What is started in the background has them ignored, and what it starts, too: kubelets
+        # start nothing that way.
+        for number in (signal.SIGINT, signal.SIGQUIT):
+            if (before := signal.getsignal(number)) == signal.SIG_IGN:
+                stack.callback(signal.signal, number, before)
+                signal.signal(number, signal.SIG_DFL)
 
         def start(*command: str, **options: Any) -> subprocess.Popen[str]:
             log = stack.enter_context((place / "log").open("w"))
