@@ -382,8 +382,10 @@ class World:
                 self.heard[uid] = LogActivity(self.now, self.words.get(name, 0.0))
             case ReadTail(_, uid, _, of):
                 self.tails[uid] = Tail(of)
-            case DeletePod(name, uid):
+            case DeletePod(name, uid, _, force):
                 self._remove(name, uid)
+                if force and self._is(name, uid):
+                    self.vanish(name)
             case CommandPod(name, uid, command):
                 if self._is(name, uid):
                     self.tell(name, command)

@@ -109,6 +109,8 @@ _HARDWARE = (
     "got async event : local catastrophic error",
     "ibv_open_device failed",
 )
+_NOT_STARTED = frozenset({"ContainerCannotRun", "StartError"})
+_BY_DEVICE = Cause("Hardware", "met a fault of its device or driver", "node", _DEVICE)
 _PEERS = (
     # TCP, as every library passes it on.
     "connection reset by peer",
@@ -155,14 +157,11 @@ _PEERS = (
     "local rank exited",
     "rabit",
 )
+_SILENT = Cause("Unknown", "ended, and nobody says why", "unknown")
 _LAST = "last"
 _ANYWHERE = "anywhere"
 _BY_TEXT: tuple[tuple[str, tuple[str, ...], Cause], ...] = (
-    (
-        _ANYWHERE,
-        _HARDWARE,
-        Cause("Hardware", "met a fault of its device or driver", "node", _DEVICE),
-    ),
+    (_ANYWHERE, _HARDWARE, _BY_DEVICE),
     (
         _ANYWHERE,
         ("cuda out of memory", "cublas_status_alloc_failed", "resource_exhausted: out of memory"),
@@ -243,11 +242,36 @@ _SIGNALS: dict[int, Cause] = {
     signals.SIGILL: Cause("IllegalInstruction", "met an instruction that the processor does not"
                           " have", "program", "build the image for the nodes' processors"),
 }  # fmt: skip
+_STRIKES = frozenset(
+    cause.name
+    for cause in (
+        *_OF_REASONS,
+        _REFUSED,
+        *(cause for _, _, cause in _BY_TEXT),
+        *_CODES.values(),
+        *_SIGNALS.values(),
+        _SILENT,
+    )
+    if cause.blame in ("node", "unknown")
+)
 _LONGEST = 160
 """Characters of a line that tells of an exception."""
 _EXCEPTIONS = ("Error", "Exception", "Interrupt", "Exit")
 _TRACEBACK = "traceback (most recent call last)"
 _REFUSALS = re.compile(r"OutOf\w+|UnexpectedAdmissionError|NodeAffinity|Topology\w+|\w+Forbidden")
+
+
+def is_strike(name: str) -> bool:
+    """Whether a failure counts against the node on which it happened.
+
+    What the program did, what somebody else did with the Pod, and what followed from the loss of
+    a peer do not. What is killed and nobody knows by whom does: where memory has run out the
+    kubelet says so.
+
+    Args:
+        name: Of the cause, as records have it.
+    """
+    return name in _STRIKES
 
 
 @functools.lru_cache(maxsize=256)
@@ -261,7 +285,9 @@ def cause_of(reason: str, code: int | None, signal: int, text: str) -> Cause:
         text: What Kubernetes says of it, and the last lines that it wrote.
     """
     if reason in _BY_REASON:
-        return _BY_REASON[reason]
+        # What prepares a container's devices fails before its program is looked for.
+        broken = reason in _NOT_STARTED and any(word in text.lower() for word in _HARDWARE)
+        return _BY_DEVICE if broken else _BY_REASON[reason]
     if _REFUSALS.fullmatch(reason) and code is None:
         return _REFUSED
     signal = signal or (code - 128 if code is not None and 128 < code < 160 else 0)
@@ -274,7 +300,7 @@ def cause_of(reason: str, code: int | None, signal: int, text: str) -> Cause:
     if signal in _SIGNALS:
         return _SIGNALS[signal]
     if code is None:
-        return Cause("Unknown", "ended, and nobody says why", "unknown")
+        return _SILENT
     if name := _exception(text):
         return Cause("Exception", f"ended with an exception, {name}", "program")
     return Cause("ExitCode", f"ended with exit code {code}", "program")

@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Struct, field, structs
 
 from etcompile.diagnostics.redaction import redacted
-from etcompile.failures.causes import Cause, cause_of
+from etcompile.failures.causes import Cause, cause_of, is_strike
 from etcompile.k8s import pods
 from etcompile.k8s.conditions import condition
 from etcompile.k8s.objects import Object, seconds, status_of
@@ -222,6 +222,25 @@ class FailureLog(Struct, frozen=True, omit_defaults=True):
             failures=tuple(read.get(failure.uid, failure) for failure in self.failures),
             nodes=_by_node(self.nodes, (read[failure.uid] for failure in new)),
         )
+
+
+_MOST_AVOIDED = 50
+"""Nodes that are avoided at once; each is a line in every Pod that comes instead of another."""
+
+
+def avoided_nodes(log: FailureLog, limit: int) -> tuple[str, ...]:
+    """The nodes that Pods of a run avoid, by name.
+
+    Args:
+        log: What the run has failed of.
+        limit: So many failures by the node's fault are enough.
+    """
+    bad = [
+        node
+        for node, causes in log.nodes.items()
+        if sum(count for name, count in causes.items() if is_strike(name)) >= limit
+    ]
+    return tuple(sorted(bad[-_MOST_AVOIDED:]))
 
 
 def first_causes(failures: Sequence[Failure]) -> dict[int, Failure]:

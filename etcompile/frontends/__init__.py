@@ -12,6 +12,7 @@ import pkgutil
 from collections.abc import Iterable
 
 from etcompile.frontends.kind import Kind, Lowered
+from etcompile.frontends.recovery import recovering
 
 __all__ = ["Kind", "Lowered", "find", "kinds", "kinds_of", "meant_version", "served_versions"]
 
@@ -99,7 +100,7 @@ def _modules() -> tuple[str, ...]:
 
 def _in_modules(names: Iterable[str]) -> list[Kind]:
     modules = (importlib.import_module(f"{__name__}.{name}") for name in names)
-    return [kind for module in modules for kind in getattr(module, "KINDS", ())]
+    return [recovering(kind) for module in modules for kind in getattr(module, "KINDS", ())]
 
 
 def _group(api_version: str) -> str:

@@ -8,6 +8,10 @@ from etcompile.diagnostics.spelling import probably
 
 PREFIX = "etcompile.dev/"
 GATE_TIMEOUT = "etcompile.dev/gate-timeout"
+LOST_NODE = "etcompile.dev/lost-node-after"
+AVOID_NODES = "etcompile.dev/avoid-nodes"
+OF_EVERY_JOB = (LOST_NODE, AVOID_NODES)
+"""The annotations that are read of jobs of all kinds (`etcompile.frontends.recovery`)."""
 
 DEFAULT_GATE_TIMEOUT = 1800
 """Seconds: large images and a cluster that grows on demand need more than a few minutes."""
@@ -23,8 +27,8 @@ def unknown_annotations(source: Source, known: Collection[str]) -> Iterator[Diag
         known: The annotations that its kind reads.
     """
     for name in source.data["metadata"].get("annotations", {}):
-        if name.startswith(PREFIX) and name not in known:
-            close = probably(name, known)
+        if name.startswith(PREFIX) and name not in known and name not in OF_EVERY_JOB:
+            close = probably(name, (*known, *OF_EVERY_JOB))
             place = source.locate(("metadata", "annotations", name), key=True)
             yield diagnose(
                 codes.NO_EFFECT,

@@ -90,6 +90,22 @@ def asked_to_go(pod: Object) -> float:
     return due - (metadata.get("deletionGracePeriodSeconds") or 0) if due is not None else 0.0
 
 
+def unreachable_since(pod: Object) -> float:
+    """Since when its node has not answered, in seconds since 1970; 0 as long as it does.
+
+    When a kubelet does not answer, the node controller calls its Pods not Ready, and says nothing
+    about their containers (k8s.io/kubernetes, pkg/controller/util/node/controller_utils.go,
+    MarkPodsNotReady): a kubelet would. Of a Pod that was not Ready before nothing is known.
+    """
+    status = status_of(pod)
+    ready = condition(status, "Ready")
+    if ready.get("status") != "False" or ready.get("reason") or has_ended(pod):
+        return 0.0
+    if not is_true(status, "ContainersReady"):
+        return 0.0
+    return seconds(ready.get("lastTransitionTime")) or 0.0
+
+
 def unscheduled(pod: Object) -> Mapping[str, Any] | None:
     """The condition in which the scheduler says why no node takes the Pod; None if it does not."""
     status = status_of(pod)

@@ -626,6 +626,10 @@ class RunPolicy(Struct, frozen=True):
         limits: What `backoff_limit` limits: restarts of the whole job, or `failures` of replicas.
         keeps: Roles whose Pods stay when others are removed at the end.
         in_place: How its commands run again without new Pods; None if a restart makes new ones.
+        lost_node_after: Seconds for which a node may not answer until its Pods are deleted by
+            force; None for ever.
+        avoid_nodes_after: How often Pods of the job may fail on a node by its fault until those
+            that come instead of others avoid it; None for ever.
     """
 
     restart: str
@@ -640,6 +644,8 @@ class RunPolicy(Struct, frozen=True):
     limits: Literal["restarts", "failures"] = "restarts"
     keeps: tuple[str, ...] = ()
     in_place: InPlace | None = None
+    lost_node_after: int | None = None
+    avoid_nodes_after: int | None = None
 
 
 class SharedService(Struct, frozen=True):

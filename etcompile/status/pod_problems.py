@@ -66,7 +66,9 @@ def _word(pod: Object, now: State) -> str:
         failures = (ended.get("reason") or "Error" for _, ended in pods.failures(pod))
         return ended_by or reason or next(failures, "Failed")
     if now == "Terminating":
-        return ended_by or now
+        return ended_by or ("NodeLost" if pods.unreachable_since(pod) else now)
+    if pods.unreachable_since(pod):
+        return "NodeLost"
     if now == "Unknown" or reason == "NodeLost":
         return "NodeLost"
     if (unscheduled := pods.unscheduled(pod)) is not None:

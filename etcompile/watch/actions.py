@@ -93,6 +93,7 @@ class ReplacePod(Struct, frozen=True):
         index: Its number in the role.
         reason: Why, in one word.
         command: What its supervisor is told from the beginning; None for nothing.
+        avoid: The nodes that it avoids.
     """
 
     name: str
@@ -101,6 +102,7 @@ class ReplacePod(Struct, frozen=True):
     index: int | None
     reason: str
     command: Command | None = None
+    avoid: tuple[str, ...] = ()
 
 
 class CreatePod(Struct, frozen=True):
@@ -114,6 +116,7 @@ class CreatePod(Struct, frozen=True):
         lost: The name of the Pod that it comes instead of, if that is another one.
         renamed: It is the declared replica under a name that it does not declare.
         command: What its supervisor is told from the beginning; None for nothing.
+        avoid: The nodes that it avoids.
     """
 
     name: str
@@ -124,6 +127,7 @@ class CreatePod(Struct, frozen=True):
     lost: str = ""
     renamed: bool = False
     command: Command | None = None
+    avoid: tuple[str, ...] = ()
 
 
 class DeletePod(Struct, frozen=True):
@@ -133,11 +137,13 @@ class DeletePod(Struct, frozen=True):
         name: The Pod's name.
         uid: Its UID: no other Pod of that name is deleted.
         reason: Why, in one word.
+        force: Do not wait for its kubelet to say that its processes have ended.
     """
 
     name: str
     uid: str
     reason: str
+    force: bool = False
 
 
 class EndPod(Struct, frozen=True):

@@ -11,6 +11,7 @@ ones above it in this list, which `lint-imports` checks:
 - `restart`: replacing lost replicas, one by one or all together.
 - `in_place`: commands that run again in the Pods that are there.
 - `disruption`: a warning to all commands before one of the Pods goes.
+- `nodes`: those that do not answer let go of their Pods, and those that fail Pods are avoided.
 - `failures`: what has failed, for the log that outlives the Pods.
 - `termination`: Pods that must go, and those that should have gone.
 - `lifecycle`: the phase of the run and what was seen of it; starting, suspending, another run.
@@ -38,6 +39,7 @@ from etcompile.watch.rules import (
     hostfile,
     in_place,
     lifecycle,
+    nodes,
     restart,
     termination,
 )
@@ -65,7 +67,11 @@ def decide(view: JobView, now: float) -> tuple[Action, ...]:
     decision = Decision(decision.record, (*decision.actions, *lifecycle.orphaned(view)))
     decision = lifecycle.superseded(view, decision, now)
     record = decision.record
-    actions = [*decision.actions, *termination.half_deleted(view, now)]
+    actions = [
+        *nodes.avoiding(view, log, decision.actions),
+        *termination.half_deleted(view, now),
+        *nodes.released(around, now),
+    ]
     stale = view.record is not None and not view.copied and not record.ended
     quiet = lifecycle.quiet_from(around)
     worth_writing = stale or lifecycle.worth_writing(view.record, record, quiet=now >= quiet)

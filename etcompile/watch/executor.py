@@ -42,6 +42,7 @@ from etcompile.watch.events import Events
 from etcompile.watch.leader_election import MANAGER
 from etcompile.watch.maps import change, is_labelled, owned, why_foreign, written
 from etcompile.watch.metrics import Metrics
+from etcompile.watch.node_affinity import avoiding
 from etcompile.watch.request_backoff import LONGEST, RequestBackoff
 from etcompile.watch.run_pods import StoredRun
 from etcompile.watch.state import TOUCHED, Command, LogActivity, Tail, command_text
@@ -449,8 +450,8 @@ class ActionExecutor:
                 return done
             case CreatePod():
                 return self._create_pod(case, action, made)
-            case DeletePod(name, uid):
-                return self._delete(case.key, name, uid)
+            case DeletePod(name, uid, _, force):
+                return self._delete(case.key, name, uid, grace=0 if force else None)
             case TouchPod(name, uid, value):
                 return self._patch(case, name, uid, {}, {"annotations": {TOUCHED: value}})
             case CommandPod(name, uid, command):
@@ -461,14 +462,14 @@ class ActionExecutor:
             case EndPod(name, uid):
                 return self._patch(case, name, uid, {"spec": {"activeDeadlineSeconds": 1}}, {})
 
-    def _delete(self, key: JobKey, name: str, uid: str) -> bool:
+    def _delete(self, key: JobKey, name: str, uid: str, *, grace: int | None = None) -> bool:
         namespace = key[0]
         value = _pod_named(namespace, name)
         try:
             there = self._write(
                 "delete",
                 value,
-                lambda: self._cluster.delete(self._pods, name, namespace, uid=uid),
+                lambda: self._cluster.delete(self._pods, name, namespace, uid=uid, grace=grace),
             )
         except ClusterError as error:
             if not error.conflict:
@@ -486,6 +487,8 @@ class ActionExecutor:
             return False  # the job no longer has it
         if action.command is not None:
             value = _told(value, action.command)
+        if action.avoid:
+            value = self._avoiding(case, value, action)
         try:
             live = self._write("create", value, lambda: self._create(value))
         except ClusterError as error:
@@ -499,6 +502,25 @@ class ActionExecutor:
         if (lost := _lost_at(case.seen, before)) is not None:
             self._metrics.replacement_seconds.observe(max(0.0, self._cluster.now() - lost))
         return True
+
+    def _avoiding(
+        self, case: Case, value: Mapping[str, Any], action: ReplacePod | CreatePod
+    ) -> Mapping[str, Any]:
+        """A Pod that avoids nodes, or as it was with word that it cannot."""
+        found = avoiding(value, action.avoid, git_managed=case.run.git_managed)
+        if found is not None:
+            return found
+        config = case.seen.config
+        told = (
+            f"{action.name} is recreated and may come to a node that failed before "
+            f"({', '.join(action.avoid)}): its template has node affinities of its own, and a tool "
+            "that syncs Git would want these"
+        )
+        metadata = config.value["metadata"] if config else {}
+        self._events.tell(
+            case.key[0], EmitEvent("NodeNotAvoided", told, warning=True), metadata, action.name
+        )
+        return value
 
     def _judge(self, case: Case, wanted: Mapping[str, Any]) -> None:
         """Looks at the Pod that has the name: the one that goes, or one that somebody made."""

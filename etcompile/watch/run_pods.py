@@ -89,6 +89,11 @@ class StoredRun:
         except Exception as error:
             raise StoredJobError(f"{STORED_JOB} is broken: {error!r:.300}") from error
 
+    @property
+    def git_managed(self) -> bool:
+        """Whether a tool brings back what is deleted, and deletes what Git does not declare."""
+        return self.tracking.synced or bool({"argocd", "flux"} & {*self.settings.profiles})
+
     @cached_property
     def names(self) -> Mapping[str, Role]:
         """The names of the Pods that the job declares, each with its role."""

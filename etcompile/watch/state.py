@@ -184,6 +184,8 @@ class PodView(Struct, frozen=True, gc=False):
         node: Where it runs; empty before it does.
         asked: When it was asked to go, in seconds since 1970; 0 if it was not.
         failures: What it says that it has failed of.
+        unreachable_since: Since when its node has not answered, in seconds since 1970; 0 if it
+            does, as far as the Pod says.
     """
 
     name: str
@@ -217,6 +219,7 @@ class PodView(Struct, frozen=True, gc=False):
     node: str = ""
     asked: float = 0.0
     failures: tuple[Failure, ...] = ()
+    unreachable_since: float = 0.0
 
     @property
     def ended(self) -> bool:
@@ -278,6 +281,7 @@ def pod_view(pod: Object) -> PodView:
         node=str(spec.get("nodeName") or ""),
         asked=pods.asked_to_go(pod) if going else 0.0,
         failures=tuple(failures_of(pod)) if failed else (),
+        unreachable_since=0.0 if is_ready or not ready else pods.unreachable_since(pod),
     )
 
 

@@ -55,7 +55,7 @@ def view(
         record=read_record(seen.status.data) if seen.status else None,
         hosts=hosts_record(seen.hosts.data, seen.hosts.annotations) if seen.hosts else None,
         batch=known.view if known else None,
-        git_managed=run.tracking.synced or bool({"argocd", "flux"} & {*run.settings.profiles}),
+        git_managed=run.git_managed,
         watched_since=max(seen.since, since),
         declared_at=seen.config.written if seen.config else None,
         timeouts=timeouts,

@@ -145,3 +145,52 @@ def test_the_log_of_another_run_does_not_count() -> None:
     log = FailureLog("another").with_failures([failure(0, AT)], (), AT)
     [found] = explanations([*values, record(values, log, phase="Running")])
     assert found.attempts == ()
+
+
+def on_a_silent_node(**annotations: str) -> tuple[Explanation, str]:
+    document = kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 2})
+    document["metadata"]["annotations"] = annotations
+    values = objects(document)
+    for value in values:
+        if value["kind"] != "Pod":
+            continue
+        silent = value["metadata"]["name"] == "mnist-worker-1"
+        ready = {"type": "Ready", "status": "False" if silent else "True"}
+        value["spec"]["nodeName"] = f"node-of-{value['metadata']['name']}"
+        value["status"] = {
+            "phase": "Running",
+            "conditions": [
+                {"type": "ContainersReady", "status": "True"},
+                {**ready, "lastTransitionTime": "2026-11-22T11:55:00Z"},
+            ],
+        }
+    [why] = explanations(values)
+    return why, explanation_text(why, NOW)
+
+
+def test_a_node_that_does_not_answer_is_named_with_what_can_be_done() -> None:
+    why, text = on_a_silent_node()
+    [held] = why.held
+    assert (held.names, held.reason) == (("mnist-worker-1",), "NodeLost")
+    assert "node-of-mnist-worker-1 has not answered since 2026-11-22 11:55:00 UTC" in text
+    assert "etcompile.dev/lost-node-after" in text
+
+
+def test_who_waits_for_the_watcher_to_release_it_is_told_so() -> None:
+    _, text = on_a_silent_node(**{"etcompile.dev/lost-node-after": "600"})
+    assert "after 600 s without an answer the watcher deletes the Pod by force" in text
+
+
+def test_nodes_that_are_avoided_are_marked() -> None:
+    document = kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 2})
+    document["metadata"]["annotations"] = {"etcompile.dev/avoid-nodes": "2"}
+    values = objects(document)
+    log = FailureLog(
+        run_of(values),
+        nodes={"bad": {"Refused": 2}, "good": {"Exception": 9}, "so-so": {"Killed": 1}},
+    )
+    [why] = explanations([*values, record(values, log)])
+    assert why.avoided == ("bad",)
+    lines = [line for line in explanation_text(why, NOW).splitlines() if "avoid" in line]
+    assert [line.split()[0] for line in lines] == ["bad"]
+    assert explanation_value(why)["avoidedNodes"] == ["bad"]

@@ -8,6 +8,7 @@ for days.
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Literal
 
 from msgspec import Struct
@@ -87,10 +88,30 @@ def deleting(value: Object) -> str:
     kept = f", kept by the finalizers {', '.join(finalizers)}" if finalizers else ""
     why = disruption(value)
     target = condition(status_of(value), "DisruptionTarget")
-    if value["kind"] == "Pod" and target.get("reason") == _BY_TAINT and not finalizers:
-        force = f"kubectl delete pod {value['metadata']['name']} --force --grace-period=0"
-        why += f"; nothing can replace it before it has gone: if its node never will, {force}"
+    is_pod = value["kind"] == "Pod"
+    silent = is_pod and bool(pods.unreachable_since(value))
+    if silent and not why:
+        why = _unreachable(value)
+    if (silent or (is_pod and target.get("reason") == _BY_TAINT)) and not finalizers:
+        why += f"; nothing can replace it before it has gone: {_by_force(value)}"
     return f"it is being deleted{kept}" + (f": {why}" if why else "")
+
+
+def _unreachable(pod: Object) -> str:
+    node = (pod.get("spec") or {}).get("nodeName") or "its node"
+    since = datetime.fromtimestamp(pods.unreachable_since(pod), UTC)
+    return (
+        f"{node} has not answered since {since:%Y-%m-%d %H:%M:%S} UTC, so nobody knows whether the"
+        " Pod still runs"
+    )
+
+
+def _by_force(pod: Object) -> str:
+    """How a Pod goes whose node will never say that it has gone."""
+    return (
+        "if its node is gone for good,"
+        f" kubectl delete pod {pod['metadata']['name']} --force --grace-period=0"
+    )
 
 
 def deleted(value: Object) -> str:
@@ -124,6 +145,8 @@ def _pod(value: Object) -> ObjectState:
         return ObjectState("waiting", disruption(value) or disruption(lost))
     if pods.is_ready(value):
         return READY
+    if pods.unreachable_since(value):
+        return ObjectState("waiting", f"NodeLost: {_unreachable(value)}")
     if gates := spec.get("schedulingGates"):
         names = ", ".join(str(gate.get("name")) for gate in gates)
         return ObjectState("waiting", f"held by the scheduling gate {names}", math.inf)

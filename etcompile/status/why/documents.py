@@ -32,6 +32,7 @@ def explanation_value(why: Explanation) -> dict[str, Any]:
             for event in why.refused
         ],
         "nodes": {node: dict(causes) for node, causes in why.nodes},
+        "avoidedNodes": list(why.avoided),
         "restarts": why.restarts,
         "restartLimit": why.limit,
         "logKept": why.kept,

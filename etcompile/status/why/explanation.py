@@ -12,7 +12,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct, structs
 
 from etcompile import backend
-from etcompile.failures import Failure, FailureLog, failures_of, first_causes, read_log
+from etcompile.failures import (
+    Failure,
+    FailureLog,
+    avoided_nodes,
+    failures_of,
+    first_causes,
+    read_log,
+)
 from etcompile.k8s import pods
 from etcompile.k8s.objects import LiveObject
 from etcompile.kubeapi.client import told_at
@@ -75,6 +82,7 @@ class Explanation(Struct, frozen=True):
             happened there, the worst first.
         restarts: How often the run was restarted, and of how many times; None for no limit.
         kept: A watcher keeps the log of failures.
+        avoided: The nodes that Pods avoid which come instead of others.
         advice: What to do now.
     """
 
@@ -86,6 +94,7 @@ class Explanation(Struct, frozen=True):
     restarts: int = 0
     limit: int | None = None
     kept: bool = False
+    avoided: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
 
     @property
@@ -154,7 +163,8 @@ def _explained(
         record.restarts if record is not None else 0,
         job.run.backoff_limit if job is not None else None,
         kept=record is not None,
-        advice=tuple(_advice(status, attempts, held, job, record)),
+        avoided=_avoided(job, log),
+        advice=tuple(_advice(status, attempts, held, job, record, log)),
     )
 
 
@@ -196,6 +206,11 @@ def _nodes(log: FailureLog | None) -> tuple[tuple[str, Mapping[str, int]], ...]:
         return ()
     worst = sorted(log.nodes.items(), key=lambda row: (-sum(row[1].values()), row[0]))
     return tuple((node, causes) for node, causes in worst)
+
+
+def _avoided(job: Job | None, log: FailureLog | None) -> tuple[str, ...]:
+    limit = job.run.avoid_nodes_after if job is not None else None
+    return avoided_nodes(log, limit) if limit is not None and log is not None else ()
 
 
 # What has not begun -----------------------------------------------------------------------------
@@ -266,6 +281,7 @@ def _advice(
     held: Sequence[Held],
     job: Job | None,
     record: RunRecord | None,
+    log: FailureLog | None,
 ) -> Iterator[str]:
     if status.phase == "Succeeded":
         return
@@ -274,10 +290,28 @@ def _advice(
     for waiting in held:
         if waiting.reason in _HELD:
             yield _HELD[waiting.reason]
+        if waiting.reason == "NodeLost":
+            yield _of_lost_node(job)
+    avoided = _avoided(job, log)
+    if avoided and any(waiting.reason == "Unschedulable" for waiting in held):
+        yield (
+            f"it avoids {len(avoided)} nodes that failed before ({', '.join(avoided[:4])}): mend "
+            "them and restart the run, or add others"
+        )
     if record is None and job is not None and status.phase == "Failed":
         yield "run etcompile watch: it keeps what failed, and brings back what can come back"
     if status.phase == "Failed":
         yield f"then run it again: etcompile restart {status.name} -n {status.namespace}"
+
+
+def _of_lost_node(job: Job | None) -> str:
+    limit = job.run.lost_node_after if job is not None else None
+    if limit is not None:
+        return f"nothing: after {limit} s without an answer the watcher deletes the Pod by force"
+    return (
+        "wait for the node, or if it is gone for good delete the Pod by force (kubectl delete pod"
+        " --force --grace-period=0); etcompile.dev/lost-node-after on the job does it by itself"
+    )
 
 
 _VAGUE = frozenset({"ContainerCreating", "Pending", "PodInitializing"})

@@ -128,6 +128,7 @@ def node_lines(why: Explanation) -> list[str]:
     return [
         f"{node.ljust(longest)}  {sum(causes.values()):>3}  "
         + ", ".join(f"{name} {count}" for name, count in sorted(causes.items()))
+        + ("; Pods that are recreated avoid it" if node in why.avoided else "")
         for node, causes in why.nodes
     ]
 

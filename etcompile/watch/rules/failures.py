@@ -16,6 +16,7 @@ from etcompile.k8s.objects import seconds
 from etcompile.model.run_record import RunRecord
 from etcompile.watch.actions import ReadTail
 from etcompile.watch.rules.in_place import command_state, epoch_of
+from etcompile.watch.rules.nodes import silent_since
 from etcompile.watch.rules.placement import Placement
 from etcompile.watch.rules.replica_state import Replica, ReplicaStates
 from etcompile.watch.state import JobView, PodView, Tail
@@ -96,10 +97,19 @@ def of_losses(states: ReplicaStates, record: RunRecord, now: float) -> Iterator[
         pod = loss.last
         if not reason or (pod is not None and pod.failures):
             continue
+        if pod is not None and _is_released(states, loss, pod, now):
+            reason = "NodeLost"
         base = _vanished(loss, record) if pod is None else _base(pod, record.restarts)
         uid = f"{pod.uid if pod is not None else loss.place.name}.{record.restarts}.{reason}"
         at = loss.since or (pod.asked if pod is not None else 0.0) or now
         yield structs.replace(base, uid=uid, at=at, reason=reason)
+
+
+def _is_released(states: ReplicaStates, loss: Replica, pod: PodView, now: float) -> bool:
+    """Whether a Pod went because its node did not answer."""
+    limit = states.placement.job.run.lost_node_after
+    late = limit is not None and (loss.since or now) >= silent_since(pod) + limit
+    return bool(pod.unreachable_since) or (late and silent_since(pod) > 0)
 
 
 def _vanished(loss: Replica, record: RunRecord) -> Failure:

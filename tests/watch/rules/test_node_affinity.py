@@ -1,0 +1,65 @@
+"""A Pod that avoids nodes and is what Git declares for a tool that compares."""
+
+from typing import Any
+
+import pytest
+
+from etcompile.watch.node_affinity import avoiding
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+TERM = {"matchExpressions": [{"key": "gpu", "operator": "In", "values": ["a100"]}]}
+OTHER = {"matchExpressions": [{"key": "gpu", "operator": "In", "values": ["h100"]}]}
+NOT = [{"key": "metadata.name", "operator": "NotIn", "values": [node]} for node in ("n1", "n2")]
+
+
+def pod(**affinity: Any) -> dict[str, Any]:
+    given = {"affinity": affinity} if affinity else {}
+    return {"metadata": {"name": "w-0"}, "spec": {"containers": [], **given}}
+
+
+def found(value: dict[str, Any], *, git: bool) -> Any:
+    before = repr(value)
+    made = avoiding(value, ("n1", "n2"), git_managed=git)
+    assert repr(value) == before, "the Pod that Git declares stays as it is"
+    return made and made["spec"]["affinity"]
+
+
+@pytest.mark.parametrize("git", [True, False])
+def test_a_pod_without_terms_gets_one(git: bool) -> None:
+    assert found(pod(), git=git) == {
+        "nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchFields": NOT}]}}
+    }
+
+
+@pytest.mark.parametrize("git", [True, False])
+def test_other_affinities_stay(git: bool) -> None:
+    apart = {REQUIRED: [{"topologyKey": "kubernetes.io/hostname"}]}
+    likes = [{"weight": 1, "preference": TERM}]
+    given = pod(podAntiAffinity=apart, nodeAffinity={PREFERRED: likes})
+    assert found(given, git=git) == {
+        "podAntiAffinity": apart,
+        "nodeAffinity": {
+            PREFERRED: likes,
+            REQUIRED: {"nodeSelectorTerms": [{"matchFields": NOT}]},
+        },
+    }
+
+
+def test_each_alternative_avoids_the_nodes() -> None:
+    given = pod(nodeAffinity={REQUIRED: {"nodeSelectorTerms": [TERM, OTHER]}})
+    terms = [{**TERM, "matchFields": NOT}, {**OTHER, "matchFields": NOT}]
+    assert found(given, git=False)["nodeAffinity"] == {REQUIRED: {"nodeSelectorTerms": terms}}
+
+
+def test_terms_that_git_declares_are_left_to_it_and_a_preference_is_added() -> None:
+    own = {"nodeSelectorTerms": [TERM]}
+    assert found(pod(nodeAffinity={REQUIRED: own}), git=True)["nodeAffinity"] == {
+        REQUIRED: own,
+        PREFERRED: [{"weight": 100, "preference": {"matchFields": NOT}}],
+    }
+
+
+def test_where_git_declares_terms_and_preferences_there_is_no_way() -> None:
+    own = {REQUIRED: {"nodeSelectorTerms": [TERM]}, PREFERRED: [{"weight": 1, "preference": TERM}]}
+    assert found(pod(nodeAffinity=own), git=True) is None

@@ -1,0 +1,191 @@
+"""Nodes that do not answer, and nodes that fail Pods, as far as the job asks for it."""
+
+from typing import Any
+
+import pytest
+
+from etcompile.failures import Failure
+from etcompile.watch.actions import CreatePod, DeletePod, ReplacePod
+from specs import kubeflow_job
+from world import World
+
+LOST, AVOID = "etcompile.dev/lost-node-after", "etcompile.dev/avoid-nodes"
+
+
+def job(workers: int = 3, **annotations: str) -> World:
+    document = kubeflow_job("PyTorchJob", {"Master": 1, "Worker": workers})
+    document["metadata"]["annotations"] = annotations
+    for replica in document["spec"]["pytorchReplicaSpecs"].values():
+        replica["restartPolicy"] = "OnFailure"
+    world = World(document)
+    for name in world.pods:
+        world.change(name, node=f"node-of-{name}")
+    return world
+
+
+def falls_silent(world: World, name: str) -> None:
+    """The node controller calls the Pod not Ready; its containers were ready when last heard of."""
+    world.change(name, ready=False, ready_since=None, unreachable_since=world.now)
+
+
+def forced(world: World) -> list[str]:
+    return [one.name for one in world.of(DeletePod) if one.force]
+
+
+# Nodes that do not answer -----------------------------------------------------------------------
+
+
+def test_a_pod_of_a_silent_node_goes_by_force_when_its_time_is_over() -> None:
+    world = job(**{LOST: "300"})
+    falls_silent(world, "mnist-worker-1")
+    world.wait(299, ready=False)
+    assert not world.of(DeletePod)
+    old = world.pods["mnist-worker-1"].uid
+    world.wait(60)
+    # It was asked first: a kubelet that comes back ends it.
+    assert [(one.name, one.force) for one in world.of(DeletePod)] == [
+        ("mnist-worker-1", False),
+        ("mnist-worker-1", True),
+    ]
+    assert world.pods["mnist-worker-1"].uid != old
+    assert world.pods["mnist-worker-1"].ready
+    [told] = world.told("PodReleased")
+    assert "node-of-mnist-worker-1 has not answered for 300 s" in told.message
+    [kept] = world.failures
+    assert (kept.pod, kept.reason) == ("mnist-worker-1", "NodeLost")
+
+
+def test_one_that_answers_again_in_time_keeps_its_pod() -> None:
+    world = job(**{LOST: "300"})
+    falls_silent(world, "mnist-worker-1")
+    world.wait(200, ready=False)
+    world.change("mnist-worker-1", ready=True, ready_since=world.now, unreachable_since=0.0)
+    world.wait(1000)
+    assert not world.of(DeletePod)
+
+
+def test_a_pod_that_was_evicted_from_a_silent_node_goes_too() -> None:
+    world = job(**{LOST: "60"})
+    # It was not Ready when its node fell silent, so only its deletion tells.
+    world.change("mnist-worker-0", ready=False, deleting=True, due=world.now + 30, asked=world.now)
+    world.wait(89, ready=False)
+    assert not forced(world)
+    world.wait(30, ready=False)
+    assert forced(world) == ["mnist-worker-0"]
+    assert world.pods["mnist-worker-0"].created > 0
+    assert not world.pods["mnist-worker-0"].deleting
+
+
+@pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
+def test_what_only_a_finalizer_keeps_is_not_forced(phase: str) -> None:
+    world = job(**{LOST: "60"})
+    world.change("mnist-worker-0", phase=phase, ready=False, deleting=True, due=world.now)
+    world.wait(600, ready=False)
+    assert not forced(world)
+
+
+def test_without_being_asked_for_nothing_is_forced() -> None:
+    world = job()
+    falls_silent(world, "mnist-worker-1")
+    world.change("mnist-worker-1", deleting=True, due=world.now + 30, asked=world.now)
+    world.wait(10_000, ready=False)
+    assert not forced(world)
+    assert world.told("PodUnreachable")
+
+
+def test_pods_of_a_run_that_is_over_are_only_forced_when_they_go() -> None:
+    world = job(**{LOST: "60"})
+    falls_silent(world, "mnist-worker-1")
+    world.succeed("mnist-master-0")
+    world.settle()
+    assert world.record.phase == "Succeeded"
+    deleted = {one.name for one in world.of(DeletePod)}
+    world.wait(600, ready=False)
+    assert set(forced(world)) <= deleted
+
+
+def test_a_watcher_that_dies_before_any_action_changes_nothing_about_it() -> None:
+    for count in range(1, 12):
+        world = job(**{LOST: "60"})
+        old = world.pods["mnist-worker-2"].uid
+        falls_silent(world, "mnist-worker-2")
+        world.wait(59, ready=False)
+        world.now += 2
+        world.dies_before(count)
+        world.wait(300)
+        assert world.pods["mnist-worker-2"].uid != old, count
+        assert world.pods["mnist-worker-2"].ready
+
+
+# Nodes that fail Pods ---------------------------------------------------------------------------
+
+
+def fails(world: World, name: str, node: str, reason: str = "UnexpectedAdmissionError") -> None:
+    """A Pod fails on a node, by its fault: its kubelet does not admit it."""
+    pod = world.pods[name]
+    told = Failure(
+        pod.role, pod.index or 0, name, f"{pod.uid}.{reason}", 0, world.now, node, reason=reason
+    )
+    world.fail(name, None, node=node, failures=(told,), refused=True, disrupted=True, reason=reason)
+    world.settle()
+
+
+def avoided(world: World) -> list[tuple[str, ...]]:
+    return [one.avoid for one in world.done if isinstance(one, CreatePod | ReplacePod)]
+
+
+def test_a_node_that_failed_twice_is_avoided_from_then_on() -> None:
+    world = job(**{AVOID: "2"})
+    fails(world, "mnist-worker-0", "bad")
+    world.wait(30)
+    assert avoided(world) == [()]
+    fails(world, "mnist-worker-0", "bad")
+    world.wait(30)
+    assert avoided(world)[-1] == ("bad",)
+    fails(world, "mnist-worker-2", "other")
+    world.wait(30)
+    assert avoided(world)[-1] == ("bad",)
+    [told] = world.told("NodeAvoided")
+    assert told.message.startswith("node bad has failed Pods of this run at least 2 times")
+    world.restart_watcher()
+    fails(world, "mnist-worker-1", "other")
+    world.wait(30)
+    assert avoided(world)[-1] == ("bad", "other")
+    assert len(world.told("NodeAvoided")) == 2
+
+
+def test_failures_of_different_replicas_count_together() -> None:
+    world = job(**{AVOID: "2"})
+    fails(world, "mnist-worker-0", "bad")
+    fails(world, "mnist-worker-1", "bad")
+    world.wait(30)
+    assert avoided(world)[-1] == ("bad",)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"reason": "OOMKilled", "code": 137},
+        {"reason": "Error", "code": 1, "tail": "ValueError: bad shape"},
+        {"reason": "Error", "code": 1, "tail": "Connection reset by peer"},
+        {"reason": "Evicted"},
+        {"reason": "Deleted"},
+    ],
+    ids=lambda facts: facts["reason"] + str(facts.get("code", "")),
+)
+def test_what_is_not_the_nodes_fault_does_not_count(facts: dict[str, Any]) -> None:
+    world = job(**{AVOID: "1"})
+    pod = world.pods["mnist-worker-0"]
+    told = Failure("worker", 0, pod.name, f"{pod.uid}.x", 0, world.now, "good", **facts)
+    world.fail(pod.name, 137, failures=(told,))
+    world.wait(60)
+    assert avoided(world)
+    assert not any(avoided(world))
+
+
+def test_without_being_asked_for_no_node_is_avoided() -> None:
+    world = job()
+    for _ in range(4):
+        fails(world, "mnist-worker-0", "bad")
+        world.wait(60)
+    assert not any(avoided(world))
