@@ -431,8 +431,8 @@ class World:
         self.deleted.append(uid)
         if self.pods[name].ended:
             self.vanish(name)
-        else:
-            self.change(name, deleting=True)
+        elif not self.pods[name].deleting:
+            self.change(name, deleting=True, asked=self.now, due=self.now + 30)
 
     def _replica(self, name: str) -> tuple[str, Member]:
         first = re.sub(r"-a\d+$", "", name)  # another attempt has another name

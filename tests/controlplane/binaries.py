@@ -19,6 +19,7 @@ NEEDED = ("etcd", "kube-apiserver")
 _BUILT = {
     "etcd": "go.etcd.io/etcd/server/v3",
     "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
+    "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
     "kubectl": "k8s.io/kubernetes/cmd/kubectl",
 }
 
@@ -28,7 +29,7 @@ class NoBinariesError(Exception):
 
 
 def binaries(tell: Callable[[str], None]) -> Path:
-    """The folder that holds etcd and kube-apiserver, and kubectl where we built it.
+    """The folder that holds etcd and kube-apiserver, and kube-scheduler and kubectl where we built it.
 
     Args:
         tell: Is told, once, that a build begins.

@@ -1,4 +1,5 @@
-// The control plane that tests talk to: etcd, kube-apiserver and kubectl, built from their sources.
+// The control plane that tests talk to: etcd, kube-apiserver, kube-scheduler and kubectl, built from
+// their sources.
 module etcompile.dev/tests/controlplane
 
 go 1.24.0
@@ -6,6 +7,7 @@ go 1.24.0
 tool (
 	go.etcd.io/etcd/server/v3
 	k8s.io/kubernetes/cmd/kube-apiserver
+	k8s.io/kubernetes/cmd/kube-scheduler
 	k8s.io/kubernetes/cmd/kubectl
 )
 
@@ -152,6 +154,7 @@ require (
 	k8s.io/kms v0.34.4 // indirect
 	k8s.io/kube-aggregator v0.0.0 // indirect
 	k8s.io/kube-openapi v0.0.0-20250710124328-f3f2b991d03b // indirect
+	k8s.io/kube-scheduler v0.0.0 // indirect
 	k8s.io/kubectl v0.0.0 // indirect
 	k8s.io/kubelet v0.34.4 // indirect
 	k8s.io/kubernetes v1.34.4 // indirect

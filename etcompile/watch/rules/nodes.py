@@ -53,13 +53,19 @@ def released(placement: Placement, now: float) -> Iterator[Action]:
             yield Requeue(due)
         elif not pod.deleting:
             yield DeletePod(pod.name, pod.uid, "NodeLost")
-        else:
+            yield _word(pod, run.lost_node_after)
+        elif pod.due:  # else the answer to that is still on its way here
             yield DeletePod(pod.name, pod.uid, "NodeLost", force=True)
-            message = (
-                f"node {pod.node} has not answered for {run.lost_node_after} s: the Pod is deleted "
-                "by force; if the node still runs, so may its processes"
-            )
-            yield EmitEvent("PodReleased", message, pod.name, pod.uid, warning=True)
+            if pod.asked + 1 < due:  # somebody else has asked
+                yield _word(pod, run.lost_node_after)
+
+
+def _word(pod: PodView, limit: int) -> Action:
+    message = (
+        f"node {pod.node} has not answered for {limit} s: the Pod is deleted by force; if the node "
+        "still runs, so may its processes"
+    )
+    return EmitEvent("PodReleased", message, pod.name, pod.uid, warning=True)
 
 
 def silent_since(pod: PodView) -> float:
