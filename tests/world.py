@@ -16,6 +16,7 @@ from msgspec import structs
 from etcompile import backend
 from etcompile.failures import Failure, log_text, read_log
 from etcompile.model import Job, Member, Settings
+from etcompile.model.epochs import Command
 from etcompile.model.notice import read_notice
 from etcompile.model.protocol import STORED_JOB
 from etcompile.model.run_record import RunRecord, ranges, read_record, record_data
@@ -40,7 +41,6 @@ from etcompile.watch.actions import (
 from etcompile.watch.deciding import decide
 from etcompile.watch.state import (
     BatchView,
-    Command,
     Gone,
     HostsRecord,
     JobView,

@@ -13,8 +13,9 @@ from msgspec import Struct
 
 from etcompile.failures import Failure, FailureLog
 from etcompile.model import Member
+from etcompile.model.epochs import Command
 from etcompile.model.run_record import RunRecord
-from etcompile.watch.state import Command, HostsRecord
+from etcompile.watch.state import HostsRecord
 
 
 class WriteStatus(Struct, frozen=True):

@@ -19,6 +19,7 @@ from msgspec import Struct
 from etcompile.failures import read_log
 from etcompile.k8s.objects import is_going, seconds
 from etcompile.kubeapi import Cluster, ClusterError
+from etcompile.model.epochs import Command, command_text
 from etcompile.model.protocol import EPOCH, JOB_LABEL, NOTICE, SPEC_HASH, hosts_name, status_name
 from etcompile.model.run_record import read_record
 from etcompile.watch.actions import (
@@ -45,7 +46,7 @@ from etcompile.watch.metrics import Metrics
 from etcompile.watch.node_affinity import avoiding
 from etcompile.watch.request_backoff import LONGEST, RequestBackoff
 from etcompile.watch.run_pods import StoredRun
-from etcompile.watch.state import TOUCHED, Command, LogActivity, Tail, command_text
+from etcompile.watch.state import TOUCHED, LogActivity, Tail
 from etcompile.watch.store import SeenJob, SeenMap, Store
 from etcompile.watch.workqueue import JobKey
 

@@ -19,7 +19,8 @@ import pytest
 from msgspec import Struct, structs
 
 from etcompile.model import InPlace
-from etcompile.watch.state import Command, Supervised, SupervisedContainer, command_text
+from etcompile.model.epochs import Command, command_text
+from etcompile.watch.state import Supervised, SupervisedContainer
 from specs import kubeflow_job, replicas
 from world import World
 

@@ -27,6 +27,7 @@ from msgspec import Struct, structs
 
 from etcompile.k8s.objects import seconds
 from etcompile.model import InPlace, Role
+from etcompile.model.epochs import NEW, STOPPED, Command
 from etcompile.model.run_record import ReplicaKey, ReplicaRecord, RunRecord
 from etcompile.watch.actions import (
     Action,
@@ -43,7 +44,7 @@ from etcompile.watch.rules.completion import MOST_IN_A_ROW
 from etcompile.watch.rules.placement import Placement
 from etcompile.watch.rules.replica_state import Replica, ReplicaStates
 from etcompile.watch.rules.restart_policy import counts_failures, why
-from etcompile.watch.state import NEW, STOPPED, Command, PodView, SupervisedContainer
+from etcompile.watch.state import PodView, SupervisedContainer
 
 _ANSWERS = 100
 """So many Pods are given a second more to answer."""

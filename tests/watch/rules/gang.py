@@ -12,8 +12,9 @@ from typing import Any
 from msgspec import Struct, structs
 
 from etcompile.model import InPlace
+from etcompile.model.epochs import Command
 from etcompile.watch.actions import CommandPod
-from etcompile.watch.state import Command, Supervised, SupervisedContainer
+from etcompile.watch.state import Supervised, SupervisedContainer
 from specs import kubeflow_job, replicas
 from world import World
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from etcompile.model.epochs import Command, command_text, read_command
 from etcompile.model.notice import notice
 from etcompile.model.run_record import newer_version
 from etcompile.watch.actions import CommandPod, CreatePod, DeletePod, WarnPod, WriteStatus
 from etcompile.watch.rules.completion import MOST_IN_A_ROW
-from etcompile.watch.state import Command, command_text, read_command
 from gang import GRACE, Gang, stamp
 
 
