@@ -15,6 +15,7 @@ from msgspec import structs
 
 from etcompile import backend
 from etcompile.failures import Failure, log_text, read_log
+from etcompile.goodput import Span, Timeline, read_timeline, timeline_text
 from etcompile.model import Job, Member, Settings
 from etcompile.model.epochs import Command
 from etcompile.model.notice import read_notice
@@ -165,6 +166,13 @@ class World:
         return log.failures if log is not None else ()
 
     @property
+    def timeline(self) -> Timeline:
+        """When the run was in training, as far as it is written down."""
+        timeline = read_timeline(self.status or {})
+        assert timeline is not None, "nothing is written down of it"
+        return timeline
+
+    @property
     def declared(self) -> list[str]:
         return [
             role.pod_name(member)
@@ -189,6 +197,7 @@ class World:
             gone=dict(self.gone),
             record=read_record(self.status) if self.status is not None else None,
             failures=read_log(self.status) if self.status is not None else None,
+            timeline=read_timeline(self.status) if self.status is not None else None,
             tails=dict(self.tails),
             hosts=self.hosts,
             batch=self.batch,
@@ -242,7 +251,10 @@ class World:
         for name in names or [*self.pods]:
             pod = self.pods[name]
             if pod.phase in ("Pending", "Running") and not pod.deleting:
-                self.change(name, phase="Running", ready=True, ready_since=self.now)
+                facts: dict[str, Any] = {"phase": "Running", "ready": True}
+                if not pod.spans:
+                    facts["spans"] = (Span(self._main(pod), self.now),)
+                self.change(name, ready_since=self.now, **facts)
 
     def change(self, name: str, **fields: Any) -> None:
         self.pods[name] = structs.replace(self.pods[name], **fields)
@@ -252,13 +264,24 @@ class World:
         assert role is not None
         exits = () if code is None else ((role.template.main, code),)
         self.failed.setdefault(role.name, set()).add(self.pods[name].uid)
+        self._stop(name)
         self.change(name, **{"phase": "Failed", "ready": False, "exits": exits, **fields})
 
     def evict(self, name: str, code: int | None = None) -> None:
         self.fail(name, code, reason="Evicted", disrupted=True)
 
     def succeed(self, name: str) -> None:
+        self._stop(name)
         self.change(name, phase="Succeeded", ready=False)
+
+    def _main(self, pod: PodView) -> str:
+        role = self.job.role(pod.role)
+        return role.template.main if role is not None else ""
+
+    def _stop(self, name: str) -> None:
+        """The containers of a Pod have ended."""
+        spans = self.pods[name].spans
+        self.change(name, spans=tuple(structs.replace(s, end=s.end or self.now) for s in spans))
 
     def delete(self, name: str, code: int = 137) -> None:
         """Somebody deletes a Pod: it is told to stop, fails (or not), and goes."""
@@ -363,10 +386,12 @@ class World:
     def act(self, action: Action) -> None:
         self.done.append(action)
         match action:
-            case WriteStatus(record, log):
+            case WriteStatus(record, log, timeline):
                 self.status = record_data(record)
                 if log is not None:
                     self.status["failures"] = log_text(log)
+                if timeline is not None:
+                    self.status["timeline"] = timeline_text(timeline)
             case WriteHosts(hosts):
                 self.hosts = hosts
                 self.hosts_written.append((hosts, self._reader()))

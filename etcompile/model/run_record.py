@@ -226,7 +226,9 @@ _PHASE = "phase"
 _EPOCH = "epoch"
 FAILURES = "failures"
 """Key of `J-status`: what the run has failed of (`etcompile.failures`)."""
-KEYS = frozenset({_RECORD, _DONE, _PHASE, _EPOCH, RUN, FAILURES})
+TIMELINE = "timeline"
+"""Key of `J-status`: when the run was in training (`etcompile.goodput`)."""
+KEYS = frozenset({_RECORD, _DONE, _PHASE, _EPOCH, RUN, FAILURES, TIMELINE})
 """All that `J-status` holds."""
 
 

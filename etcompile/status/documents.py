@@ -4,6 +4,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
+from etcompile.goodput import Goodput
 from etcompile.status.values import JobStatus
 
 
@@ -21,11 +22,23 @@ def job_value(job: JobStatus) -> dict[str, Any]:
         "created": job.created,
         "restarts": job.restarts,
         "epoch": _value(job.epoch) if job.epoch else None,
+        "goodput": goodput_value(job.goodput),
         "hosts": _value(job.hosts) if job.hosts else None,
         "roles": [_value(role) for role in job.roles],
         "replicas": [_value(replica) for replica in job.replicas],
         "surplus": list(job.surplus),
         "events": [_value(event) for event in job.events],
+    }
+
+
+def goodput_value(goodput: Goodput | None) -> dict[str, Any] | None:
+    """How much of its time a run has been in training; None if that is not known."""
+    if goodput is None:
+        return None
+    return {
+        "trainingSeconds": round(goodput.training, 1),
+        "elapsedSeconds": round(goodput.elapsed, 1),
+        "ratio": round(goodput.ratio, 4),
     }
 
 

@@ -6,17 +6,35 @@ the Pods with its label. So a Pod that is missing shows, and one that is left ov
 
 import functools
 import re
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
 from etcompile import backend
+from etcompile.goodput import (
+    ReplicaSpans,
+    Timeline,
+    advanced,
+    goodput,
+    in_training,
+    read_timeline,
+    spans_of,
+)
 from etcompile.k8s.objects import LiveObject, timestamp
 from etcompile.model import Job
-from etcompile.model.protocol import JOB_LABEL, RUN_LABEL, SPEC_HASH, STORED_JOB
+from etcompile.model.protocol import (
+    INDEX_LABEL,
+    JOB_LABEL,
+    RANK_LABEL,
+    ROLE_LABEL,
+    RUN_LABEL,
+    SPEC_HASH,
+    STORED_JOB,
+)
 from etcompile.model.protocol import is_config as names_config
-from etcompile.model.run_record import UNREADABLE, RunRecord, written_record
+from etcompile.model.run_record import DIGITS, UNREADABLE, RunRecord, written_record
 from etcompile.stages.stored import StoredJobError, read_text
 from etcompile.status.phase import derived
 from etcompile.status.pod_problems import ALIVE, state
@@ -56,19 +74,25 @@ def is_config(value: LiveObject) -> bool:
     return names_config(value["metadata"]) and STORED_JOB in (value.get("data") or {})
 
 
-def statuses(objects: Iterable[LiveObject], events: Iterable[LiveObject] = ()) -> list[JobStatus]:
+def statuses(
+    objects: Iterable[LiveObject],
+    events: Iterable[LiveObject] = (),
+    now: float | None = None,
+) -> list[JobStatus]:
     """The status of each job that is declared among objects, by namespace and name.
 
     Args:
         objects: ConfigMaps, Pods and Jobs, in any order; others are passed over.
         events: What was told of them.
+        now: When they were read, in seconds since 1970; None for just now.
     """
+    at = time.time() if now is None else now
     known = _by_job(objects)
     about: defaultdict[tuple[str, str], list[LiveObject]] = defaultdict(list)
     for event in events:
         of = event.get("involvedObject") or {}
         about[of.get("namespace") or "", of.get("name") or ""].append(event)
-    found = [_status(its, about) for its in known]
+    found = [_status(its, about, at) for its in known]
     return sorted(found, key=lambda status: (status.namespace, status.name))
 
 
@@ -99,7 +123,7 @@ def _by_job(objects: Iterable[LiveObject]) -> Iterator[_Its]:
         )
 
 
-def _status(its: _Its, about: Mapping[tuple[str, str], list[LiveObject]]) -> JobStatus:
+def _status(its: _Its, about: Mapping[tuple[str, str], list[LiveObject]], now: float) -> JobStatus:
     metadata = its.config["metadata"]
     name, namespace = metadata["labels"][JOB_LABEL], metadata["namespace"]
     job, problem = _stored(its.config["data"][STORED_JOB])
@@ -126,6 +150,7 @@ def _status(its: _Its, about: Mapping[tuple[str, str], list[LiveObject]]) -> Job
         unread = job is None and record.reason != UNREADABLE
         because = f"{words}; {because}" if unread else words
     of_this_run = job is not None and record.run == backend.spec_hash(job)
+    timeline = _timeline(job, its, record, now) if of_this_run and job is not None else None
     names = {name, metadata["name"], *its.pods, *(replica.name for replica in replicas)}
     return JobStatus(
         namespace=namespace,
@@ -141,6 +166,8 @@ def _status(its: _Its, about: Mapping[tuple[str, str], list[LiveObject]]) -> Job
         hosts=_hosts(job, its) if job else None,
         surplus=surplus,
         epoch=_epoch(record) if of_this_run else None,
+        timeline=timeline,
+        goodput=goodput(timeline, now) if timeline is not None else None,
         events=told(
             event for object_name in names for event in about.get((namespace, object_name), ())
         ),
@@ -199,6 +226,20 @@ def _epoch(record: RunRecord) -> Epoch | None:
         return None
     at = timestamp(record.restarted_at) if record.epoch and record.restarted_at else ""
     return Epoch(record.epoch, record.epoch_reason, at)
+
+
+def _timeline(job: Job, its: _Its, record: RunRecord, now: float) -> Timeline | None:
+    """What the watcher has written down of the run's time, and what its Pods tell since."""
+    spans = []
+    for pod in its.pods.values():
+        labels = pod["metadata"].get("labels") or {}
+        number = labels.get(RANK_LABEL) or labels.get(INDEX_LABEL) or "0"
+        own = (pod["metadata"].get("annotations") or {}).get(SPEC_HASH) == record.run
+        if own and number.isdecimal() and len(number) <= DIGITS:
+            role = labels.get(ROLE_LABEL, "")
+            spans.append(ReplicaSpans(role, int(number), spans_of(pod)))
+    times = in_training(job, spans, record, now)
+    return advanced(read_timeline(its.record), record, times, now)
 
 
 def _hosts(job: Job, its: _Its) -> Hosts | None:

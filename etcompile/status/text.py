@@ -1,8 +1,10 @@
 """The status of jobs as text for people: one job in full, or a line for each of many."""
 
+import itertools
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
+from etcompile.goodput import Goodput
 from etcompile.naming import shortened
 from etcompile.status.values import Epoch, Hosts, JobStatus, Phase, Replica, RoleStatus, Told
 
@@ -23,6 +25,7 @@ _STATE = 40
 _COLUMNS = 62
 """Columns that the rest of a line needs, where lines are cut."""
 _HOSTS = 8
+_DURATIONS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 _UNITS = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 
 
@@ -118,6 +121,26 @@ def age(since: str, now: datetime) -> str:
     return "0s"
 
 
+def in_training(goodput: Goodput) -> str:
+    """How much of its time a run has been in training, in words."""
+    times = f"{lasting(goodput.training)} of {lasting(goodput.elapsed)}"
+    return f"in training for {times} ({100 * goodput.ratio:.0f} %)"
+
+
+def lasting(seconds: float) -> str:
+    """A duration in its two largest units: `3 h 12 min`.
+
+    Args:
+        seconds: How long it is; not below 0.
+    """
+    whole = int(seconds)
+    for (size, unit), (smaller, part) in itertools.pairwise(_DURATIONS):
+        if whole >= size:
+            rest = whole % size // smaller
+            return f"{whole // size} {unit} {rest} {part}" if rest else f"{whole // size} {unit}"
+    return f"{whole} s"
+
+
 def clock() -> datetime:
     """The time now, as ages need it."""
     return datetime.now(UTC)
@@ -137,6 +160,8 @@ def _job_lines(job: JobStatus, now: datetime, *, color: bool, width: int | None)
     yield f"Restarts:  {job.restarts}"
     if job.epoch is not None:
         yield f"Epoch:     {_epoch(job.epoch, now)}"
+    if job.goodput is not None:
+        yield f"Goodput:   {in_training(job.goodput)}"
     if job.hosts is not None:
         yield f"Hosts:     {_hosts(job.hosts)}"
     yield ""

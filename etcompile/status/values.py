@@ -4,6 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from etcompile.goodput import Goodput, Timeline
 from etcompile.status.pod_problems import State
 
 Phase = Literal[
@@ -139,6 +140,8 @@ class JobStatus(Struct, frozen=True):
         surplus: Pods of the job that it does not declare: of another run, or about to go.
         events: What was last told of its objects, the newest first.
         epoch: Which epoch its commands run, if they restart in place and a watcher looks after it.
+        timeline: Its attempts, and when it was in training; None without a watcher.
+        goodput: How much of its time that is.
         orphan_of: The set of jobs that it was applied with and that does not declare it any more;
             empty if it is declared.
     """
@@ -158,6 +161,8 @@ class JobStatus(Struct, frozen=True):
     events: tuple[Told, ...]
     epoch: Epoch | None = None
     orphan_of: str = ""
+    timeline: Timeline | None = None
+    goodput: Goodput | None = None
 
     @property
     def restarts(self) -> int:

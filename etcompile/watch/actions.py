@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from etcompile.failures import Failure, FailureLog
+from etcompile.goodput import Timeline
 from etcompile.model import Member
 from etcompile.model.epochs import Command
 from etcompile.model.run_record import RunRecord
@@ -25,10 +26,12 @@ class WriteStatus(Struct, frozen=True):
         record: All of it (`record_data`). If somebody else has written since it was read, it is
             not written: the decision was made on an old one.
         failures: What the run has failed of; None if of nothing.
+        timeline: When it was in training; None before it has begun.
     """
 
     record: RunRecord
     failures: FailureLog | None = None
+    timeline: Timeline | None = None
 
 
 class WriteHosts(Struct, frozen=True):

@@ -300,6 +300,14 @@ class Watcher:
 
     def _gauges(self) -> None:
         gauge = self.metrics.gauge
+        self.metrics.by_job(
+            "goodput_ratio",
+            "Seconds in training divided by the seconds since the run began, by job.",
+            lambda: (
+                (key, found.ratio)
+                for key, found in (self._reconciler.goodputs() if self._may() else ())
+            ),
+        )
         gauge("queue_depth", "Jobs in the work queue.", lambda: self._queue.depth)
         gauge("jobs", "Number of watched jobs.", lambda: self._observations.counts()[0])
         gauge("pods", "Number of watched Pods.", lambda: self._observations.counts()[1])

@@ -14,6 +14,7 @@ ones above it in this list, which `lint-imports` checks:
 - `nodes`: those that do not answer let go of their Pods, and those that fail Pods are avoided.
 - `failures`: what has failed, for the log that outlives the Pods.
 - `termination`: Pods that must go, and those that should have gone.
+- `timeline`: when the run was in training, as its Pods tell.
 - `lifecycle`: the phase of the run and what was seen of it; starting, suspending, another run.
 
 Each returns the run record as it is to be, actions, or both (`Decision`). The order in which they
@@ -42,6 +43,7 @@ from etcompile.watch.rules import (
     nodes,
     restart,
     termination,
+    timeline,
 )
 from etcompile.watch.rules.placement import Placement, placement
 from etcompile.watch.rules.replica_state import ReplicaStates, logs_to_read, states
@@ -90,7 +92,7 @@ def decide(view: JobView, now: float) -> tuple[Action, ...]:
     # What is written down is not decided again. So it is told of at once: the requests after it
     # may fail, and would take an Event that comes after them along.
     told_first = sorted(_in_order(actions), key=lambda action: not isinstance(action, EmitEvent))
-    return (WriteStatus(record, log), *told_first)
+    return (WriteStatus(record, log, timeline.timeline(view, record, now)), *told_first)
 
 
 def _decision(around: Placement, record: RunRecord, now: float) -> Decision:

@@ -10,9 +10,10 @@ from typing import Any
 
 from etcompile.backend.identity import job_labels
 from etcompile.failures import log_text
+from etcompile.goodput import timeline_text
 from etcompile.k8s.objects import Object
 from etcompile.model.protocol import JOB_LABEL, hosts_name, status_name
-from etcompile.model.run_record import FAILURES, KEYS, RUN, record_data
+from etcompile.model.run_record import FAILURES, KEYS, RUN, TIMELINE, record_data
 from etcompile.watch.actions import WriteHosts, WriteStatus
 from etcompile.watch.run_pods import StoredRun
 from etcompile.watch.state import (
@@ -35,6 +36,8 @@ def written(action: WriteStatus | WriteHosts, run: StoredRun, config: SeenMap | 
         data = record_data(action.record)
         if action.failures is not None:
             data[FAILURES] = log_text(action.failures)
+        if action.timeline is not None:
+            data[TIMELINE] = timeline_text(action.timeline)
         if len(run.text.encode()) <= LARGEST_COPY:
             data[RUN] = run.text
         return _config_map(run, status_name(run.job), data, _QUIET)

@@ -3,7 +3,7 @@
 Names and labels are a contract with dashboards; docs/running-the-watcher.md lists them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 from prometheus_client import (
     CollectorRegistry,
@@ -13,6 +13,8 @@ from prometheus_client import (
     ProcessCollector,
     generate_latest,
 )
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 _SECONDS = (0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 
@@ -78,6 +80,41 @@ class Metrics:
         """Adds a gauge whose value is asked for when somebody looks."""
         Gauge(f"etcompile_watch_{name}", words, registry=self.registry).set_function(value)
 
+    def by_job(
+        self, name: str, words: str, values: Callable[[], Iterable[tuple[tuple[str, str], float]]]
+    ) -> None:
+        """Adds a gauge with a value a job, which are asked for when somebody looks.
+
+        Args:
+            name: Its name, without what all metrics of a watcher begin with.
+            words: What it is.
+            values: The values, by namespace and name of the job.
+        """
+        self.registry.register(_ByJob(f"etcompile_watch_{name}", words, values))
+
     def text(self) -> bytes:
         """All metrics in Prometheus' text format."""
         return generate_latest(self.registry)
+
+
+class _ByJob(Collector):
+    """A gauge of jobs; of one that is gone nothing is left."""
+
+    def __init__(
+        self, name: str, words: str, values: Callable[[], Iterable[tuple[tuple[str, str], float]]]
+    ) -> None:
+        self._name, self._words, self._values = name, words, values
+
+    def describe(self) -> Iterator[GaugeMetricFamily]:
+        """The gauge, without values: who registers it must not be asked for any yet."""
+        yield self._family()
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """The gauge as it is now."""
+        family = self._family()
+        for (namespace, job), value in self._values():
+            family.add_metric([namespace, job], value)
+        yield family
+
+    def _family(self) -> GaugeMetricFamily:
+        return GaugeMetricFamily(self._name, self._words, labels=["namespace", "job"])

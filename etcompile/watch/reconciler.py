@@ -17,6 +17,7 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
+from etcompile.goodput import Goodput, goodput
 from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.stages.stored import StoredJobError
 from etcompile.watch.actions import EmitEvent, RemoveJob, Requeue
@@ -30,9 +31,10 @@ from etcompile.watch.executor import (
     OutdatedError,
 )
 from etcompile.watch.notices import Notices
+from etcompile.watch.rules.timeline import timeline
 from etcompile.watch.run_pods import StoredRun
 from etcompile.watch.runs import Runs
-from etcompile.watch.state import Timeouts
+from etcompile.watch.state import JobView, Timeouts
 from etcompile.watch.store import Store
 from etcompile.watch.view import strangers_of, view
 from etcompile.watch.workqueue import JobKey, backoff
@@ -93,6 +95,8 @@ class Reconciler:
         # Jobs whose namespace is being deleted: their ConfigMap, and until when nothing is tried.
         self._terminating: dict[JobKey, tuple[str, float]] = {}
         self._over_quota: set[JobKey] = set()
+        # What the rules were shown last of each job.
+        self._shown: dict[JobKey, JobView] = {}
         # Jobs that were removed, by the UID of their ConfigMap, until the stream tells so.
         self._removed: dict[JobKey, str] = {}
 
@@ -107,6 +111,15 @@ class Reconciler:
         )
         own = {key for keys in kept for key in [*keys]} | {*self._over_quota}
         return own | self._runs.jobs() | self._notices.jobs()
+
+    def goodputs(self) -> Iterator[tuple[JobKey, Goodput]]:
+        """Of each job whose run has begun, how much of its time it has been in training."""
+        now = self._cluster.now()
+        for key, shown in [*self._shown.items()]:
+            if (record := shown.own_record) is None:
+                continue
+            if (found := timeline(shown, record, now)) is not None:
+                yield key, goodput(found, now)
 
     def room_again(self, namespace: str) -> Iterator[JobKey]:
         """The jobs of a namespace whose Pods a quota refused: it may have room again."""
@@ -190,6 +203,7 @@ class Reconciler:
                 self._removed.pop(key, None)
                 self._over_quota.discard(key)
                 self._with_secrets.pop(key, None)
+                self._shown.pop(key, None)
                 self._notices.forget(key)
                 if seen is not None and seen.config is None:
                     self._executor.take_back(key, seen)
@@ -217,6 +231,7 @@ class Reconciler:
                 superseded=former is not None,
                 unreadable=self._runs.unreadable(key),
             )
+            self._shown[key] = shown
             if shown.record is None and seen.status is not None and seen.status.data.get("record"):
                 # It is written anew.
                 message = "the run record cannot be read: what it said of the run so far is lost"

@@ -13,6 +13,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from etcompile.failures import Failure, FailureLog, failures_of
+from etcompile.goodput import Span, Timeline, spans_of
 from etcompile.k8s import jobs, pods
 from etcompile.k8s.conditions import condition
 from etcompile.k8s.objects import Object, is_going, seconds, status_of
@@ -136,6 +137,7 @@ class PodView(Struct, frozen=True, gc=False):
         node: Where it runs; empty before it does.
         asked: When it was asked to go, in seconds since 1970; 0 if it was not.
         failures: What it says that it has failed of.
+        spans: When its containers ran.
         unreachable_since: Since when its node has not answered, in seconds since 1970; 0 if it
             does, as far as the Pod says.
     """
@@ -171,6 +173,7 @@ class PodView(Struct, frozen=True, gc=False):
     node: str = ""
     asked: float = 0.0
     failures: tuple[Failure, ...] = ()
+    spans: tuple[Span, ...] = ()
     unreachable_since: float = 0.0
 
     @property
@@ -233,6 +236,7 @@ def pod_view(pod: Object) -> PodView:
         node=str(spec.get("nodeName") or ""),
         asked=pods.asked_to_go(pod) if going else 0.0,
         failures=tuple(failures_of(pod)) if failed else (),
+        spans=spans_of(pod),
         unreachable_since=0.0 if is_ready or not ready else pods.unreachable_since(pod),
     )
 
@@ -543,6 +547,7 @@ class JobView(Struct, frozen=True):
         heard: What is known of the logs of Pods, by UID, where the job limits their silence.
         tails: The last lines of the logs of Pods that were asked for, by UID.
         failures: What the run has failed of; None if of nothing.
+        timeline: When it was in training, as that was written last; None before the first time.
         config_uid: The UID of the job's ConfigMap.
         config_created: When that was created, in seconds since 1970.
         copied: The copy of the job beside the run record is the job as it is now.
@@ -567,6 +572,7 @@ class JobView(Struct, frozen=True):
     heard: Mapping[str, LogActivity] = field(default_factory=dict)
     tails: Mapping[str, Tail] = field(default_factory=dict)
     failures: FailureLog | None = None
+    timeline: Timeline | None = None
     config_uid: str = ""
     config_created: float = 0.0
     copied: bool = True

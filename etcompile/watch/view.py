@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from msgspec import structs
 
 from etcompile.failures import read_log
+from etcompile.goodput import read_timeline
 from etcompile.k8s.objects import seconds
 from etcompile.model.run_record import read_record
 from etcompile.watch.executor import Case
@@ -62,6 +63,7 @@ def view(
         heard={pod.view.uid: pod.heard for pod in seen.pods.values() if pod.heard},
         tails={pod.view.uid: pod.tail for pod in seen.pods.values() if pod.tail},
         failures=read_log(seen.status.data) if seen.status else None,
+        timeline=read_timeline(seen.status.data) if seen.status else None,
         config_uid=run.uid,
         config_created=run.created,
         copied=not wants_copy(run, seen.status),

@@ -5,7 +5,10 @@ from typing import Any
 
 import etcompile
 from etcompile.failures import Failure, FailureLog, log_text
+from etcompile.goodput import Attempt, Timeline, timeline_text
 from etcompile.model.run_record import RunRecord, record_data
+from etcompile.status.documents import job_value
+from etcompile.status.text import job_text
 from etcompile.status.why import Explanation, explanations
 from etcompile.status.why.documents import explanation_value
 from etcompile.status.why.text import explanation_markdown, explanation_text
@@ -194,3 +197,42 @@ def test_nodes_that_are_avoided_are_marked() -> None:
     lines = [line for line in explanation_text(why, NOW).splitlines() if "avoid" in line]
     assert [line.split()[0] for line in lines] == ["bad"]
     assert explanation_value(why)["avoidedNodes"] == ["bad"]
+
+
+def test_how_long_it_was_in_training_is_told_in_every_form() -> None:
+    values = objects(kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 1}))
+    run = run_of(values)
+    first = Attempt(0, AT - 13200, AT - 6000, "mnist-worker-0: exit code 1")
+    times = ((AT - 13000, AT - 6000), (AT - 5520, AT - 1000))
+    kept = Timeline(run, AT - 13200, (first, Attempt(1, AT - 6000)), times)
+    facts = {"phase": "Failed", "restarts": 1, "restarted_at": AT - 6000, "finished": AT}
+    status = record(values, FailureLog(run), **facts)
+    status["data"]["timeline"] = timeline_text(kept)
+    [found] = explanations([*values, status], now=AT + 500)
+    sentence = "It was in training for 3 h 12 min of 3 h 40 min (87 %)."
+    assert sentence in explanation_text(found, NOW)
+    assert sentence in explanation_markdown(found, NOW)
+    value = explanation_value(found)
+    assert value["goodput"] == {"trainingSeconds": 11520, "elapsedSeconds": 13200, "ratio": 0.8727}
+    assert [one["why"] for one in value["timeline"]["attempts"]] == [first.why, None]
+    assert "Goodput:   in training for 3 h 12 min of 3 h 40 min" in job_text(found.status, NOW)
+    assert job_value(found.status)["goodput"] == value["goodput"]
+
+
+def test_what_the_pods_tell_since_the_last_write_counts_as_well() -> None:
+    values = objects(kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 1}))
+    run = run_of(values)
+    since = "2026-11-23T09:00:00Z"
+    for value in values:
+        if value["kind"] == "Pod":
+            ready = {"type": "Ready", "status": "True", "lastTransitionTime": since}
+            main = {"name": "pytorch", "ready": True, "state": {"running": {"startedAt": since}}}
+            value["status"] = {
+                "phase": "Running",
+                "conditions": [ready],
+                "containerStatuses": [main],
+            }
+    status = record(values, FailureLog(run), phase="Running", started=AT - 3700)
+    [found] = explanations([*values, status], now=AT)
+    told = explanation_text(found, NOW)
+    assert "It has been in training for 1 h of 1 h 1 min (97 %)." in told

@@ -3,7 +3,9 @@
 from typing import Any
 
 from etcompile.failures import Failure
+from etcompile.goodput import Timeline
 from etcompile.k8s.objects import timestamp
+from etcompile.status.documents import goodput_value
 from etcompile.status.why.explanation import Attempt, Explanation
 
 
@@ -33,10 +35,31 @@ def explanation_value(why: Explanation) -> dict[str, Any]:
         ],
         "nodes": {node: dict(causes) for node, causes in why.nodes},
         "avoidedNodes": list(why.avoided),
+        "goodput": goodput_value(status.goodput),
+        "timeline": _timeline(status.timeline),
         "restarts": why.restarts,
         "restartLimit": why.limit,
         "logKept": why.kept,
         "advice": list(why.advice),
+    }
+
+
+def _timeline(timeline: Timeline | None) -> dict[str, Any] | None:
+    if timeline is None:
+        return None
+    return {
+        "began": timestamp(timeline.began),
+        "attempts": [
+            {
+                "attempt": attempt.number + 1,
+                "began": timestamp(attempt.began),
+                "ended": timestamp(attempt.ended) if attempt.ended else None,
+                "why": attempt.why or None,
+            }
+            for attempt in timeline.attempts
+        ],
+        "inTraining": [[timestamp(begin), timestamp(end)] for begin, end in timeline.times],
+        "earlierSeconds": round(timeline.before, 1),
     }
 
 

@@ -109,16 +109,19 @@ class Explanation(Struct, frozen=True):
 
 
 def explanations(
-    objects: Iterable[LiveObject], events: Iterable[LiveObject] = ()
+    objects: Iterable[LiveObject],
+    events: Iterable[LiveObject] = (),
+    now: float | None = None,
 ) -> list[Explanation]:
     """Why each job is as it is, by namespace and name.
 
     Args:
         objects: ConfigMaps, Pods and Jobs, in any order; others are passed over.
         events: What was told of them.
+        now: When they were read, in seconds since 1970; None for just now.
     """
     every, told = [*objects], [*events]
-    return [_explained(status, every, told) for status in statuses(every, told)]
+    return [_explained(status, every, told) for status in statuses(every, told, now)]
 
 
 def _explained(

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from signal import Signals
 
 from etcompile.failures import Failure
-from etcompile.status.text import age, printable, some
+from etcompile.status.text import age, in_training, printable, some
 from etcompile.status.values import ENDED
 from etcompile.status.why.explanation import Attempt, Explanation
 
@@ -28,6 +28,8 @@ def explanation_text(why: Explanation, now: datetime, *, lines: int = _LINES) ->
 
 def _text(why: Explanation, now: datetime, lines: int) -> Iterator[str]:
     yield headline(why)
+    if words := goodput_line(why):
+        yield words
     if why.last is not None:
         yield ""
         yield f"{'First to fail' if why.over else 'Last failure'}: {told(why.last.first, now)}"
@@ -75,6 +77,14 @@ def headline(why: Explanation) -> str:
     if why.last is None and not why.held and not why.refused and ready == wanted:
         return f"{name} is {status.phase.lower()}: {of}, and nothing has failed"
     return f"{name} is {status.phase.lower()}: {of}"
+
+
+def goodput_line(why: Explanation) -> str:
+    """How much of its time the run has been in training; empty if that is not known."""
+    if why.status.goodput is None:
+        return ""
+    been = "It was" if why.over else "It has been"
+    return f"{been} {in_training(why.status.goodput)}."
 
 
 def told(failure: Failure, now: datetime) -> str:
@@ -166,6 +176,8 @@ def _when(at: float, now: datetime) -> str:
 def explanation_markdown(why: Explanation, now: datetime, *, lines: int = _LINES) -> str:
     """Why a job is as it is, for an issue or a chat."""
     parts = [f"### {_escaped(headline(why))}"]
+    if words := goodput_line(why):
+        parts.append(words)
     if why.last is not None:
         parts.append(f"**First to fail:** {_escaped(told(why.last.first, now))}")
         if tail := tail_of(why.last.first, lines):

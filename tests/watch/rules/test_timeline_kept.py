@@ -1,0 +1,116 @@
+"""How long a run has been in training: through failures, restarts and watchers that were away."""
+
+from typing import Any
+
+from etcompile.goodput import goodput
+from etcompile.watch.actions import WriteStatus
+from etcompile.watch.rules.timeline import timeline
+from specs import kubeflow_job, training_job
+from world import START, World
+
+
+def pytorch_job(**policy: Any) -> dict[str, Any]:
+    document = kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 3})
+    document["spec"]["runPolicy"] = policy
+    return document
+
+
+def seconds(world: World) -> tuple[float, float]:
+    """Seconds in training, and since the run began, as whoever asks now is told."""
+    found = timeline(world.view(), world.record, world.now)
+    assert found is not None
+    value = goodput(found, world.now)
+    return value.training, value.elapsed
+
+
+def test_a_run_that_nothing_happens_to_is_in_training_and_costs_no_write() -> None:
+    world = World(training_job(replicas=3))
+    world.wait(3600)
+    written = len(world.of(WriteStatus))
+    world.wait(3600)
+    assert len(world.of(WriteStatus)) == written
+    assert seconds(world) == (7200.0, 7200.0)
+
+
+def test_while_a_replica_is_missing_nobody_trains() -> None:
+    world = World(pytorch_job())
+    world.wait(100)
+    world.fail("mnist-worker-1", 137)
+    world.settle()
+    world.now += 40
+    world.settle()
+    assert world.timeline.times == ((START, START + 100),)
+    assert seconds(world) == (100.0, 140.0)
+    world.wait(0)
+    world.wait(60)
+    assert seconds(world) == (160.0, 200.0)
+
+
+def test_a_watcher_that_was_away_counts_what_the_pods_tell_and_invents_nothing() -> None:
+    world = World(pytorch_job())
+    world.now += 5000  # nobody watches, and all goes well
+    world.restart_watcher()
+    world.settle()
+    assert seconds(world) == (5000.0, 5000.0)
+    # A Pod goes without a trace while nobody watches: since when is not known.
+    world.vanish("mnist-worker-1")
+    world.now += 3000
+    world.restart_watcher()
+    world.wait(30, ready=False)
+    assert seconds(world) == (0.0, 8030.0)
+
+
+def test_what_was_written_down_outlives_all_pods_and_the_watcher() -> None:
+    world = World(pytorch_job())
+    world.now += 500
+    world.fail("mnist-worker-1", 137)
+    world.settle()
+    world.pods.clear()
+    world.restart_watcher()
+    world.now += 500
+    world.settle()
+    assert seconds(world) == (500.0, 1000.0)
+
+
+def test_an_elastic_role_trains_with_as_many_as_it_needs() -> None:
+    world = World(training_job(replicas=3))
+    world.wait(100)
+    world.fail("mnist-worker-2", 137)
+    world.wait(100, ready=False)
+    assert seconds(world) == (200.0, 200.0)
+
+
+def test_the_end_is_when_the_deciding_pods_ended_not_when_that_was_seen() -> None:
+    world = World(training_job(replicas=2))
+    world.now += 600
+    world.succeed("mnist-launcher")
+    world.now += 3600
+    world.restart_watcher()
+    world.settle()
+    assert world.record.phase == "Succeeded"
+    assert seconds(world)[0] == 600
+
+
+def test_an_attempt_ends_with_what_the_run_was_restarted_for() -> None:
+    document = pytorch_job(backoffLimit=3)
+    document["metadata"]["annotations"] = {"etcompile.dev/restart-together": "true"}
+    world = World(document)
+    world.wait(50)
+    world.fail("mnist-master-0", 1)
+    world.wait(4)  # its Pods are made again, and start
+    world.wait(96)
+    first, second = world.timeline.attempts
+    assert (first.number, first.began, first.ended) == (0, START, START + 50)
+    assert first.why.startswith("mnist-master-0: ")
+    assert (second.number, second.ended) == (1, 0.0)
+    training, elapsed = seconds(world)
+    assert (training, elapsed) == (146.0, 150.0)
+
+
+def test_a_job_that_is_declared_anew_has_a_new_timeline() -> None:
+    world = World(pytorch_job())
+    world.wait(50)
+    world.apply_again()
+    world.get_ready()
+    world.wait(20)
+    assert seconds(world)[1] <= 20.0
