@@ -10,6 +10,7 @@ from etcompile.backend.gates import deciding, waits
 from etcompile.backend.gitops import Situation, annotated
 from etcompile.backend.identity import own_labels, run_id, spec_hash
 from etcompile.backend.lower import lower, lower_pods, namespace_reason
+from etcompile.backend.preflight import with_preflight
 from etcompile.backend.secrets import generated
 from etcompile.backend.texts import TemplateError, Texts
 
@@ -32,4 +33,5 @@ __all__ = [
     "run_id",
     "spec_hash",
     "waits",
+    "with_preflight",
 ]

@@ -30,11 +30,16 @@ WORKER = "worker.sh"
 UNTIL_DONE = "until-done.sh"
 SUPERVISE = "supervise.sh"
 SSH_KEYS = "ssh-keys.sh"
+PREFLIGHT_SCRIPT = "preflight.sh"
+PREFLIGHT_CHECK = "preflight-check"
+"""The check itself, as the job says it; the script runs it."""
 
 _GATE_POLL = 1
 _STATUS_POLL = 5
 """Seconds between two looks of a gate at its hosts, of a worker at the run record."""
 _SSH_PORT = 22
+_PREFLIGHT = 300
+"""Seconds that a preflight check may take."""
 
 
 def config_map(job: Job, settings: Settings, texts: Texts, stored: str) -> dict[str, Any]:
@@ -55,6 +60,8 @@ def config_map(job: Job, settings: Settings, texts: Texts, stored: str) -> dict[
         data[file.key] = texts.render(file.template, **file.values, pods=_pod_stems(job))
     for key, values in _scripts(job, settings):
         data[key] = texts.render(key, **values)
+    if job.preflight is not None:
+        data[PREFLIGHT_CHECK] = job.preflight.command + "\n"
     data[STORED_JOB] = stored
     return {
         "apiVersion": "v1",
@@ -178,6 +185,9 @@ def _scripts(job: Job, settings: Settings) -> Iterator[tuple[str, dict[str, obje
             )
     if ssh and ssh.copied:
         yield SSH_KEYS, _key_copy(ssh)
+    if job.preflight is not None:
+        check = f"{SCRIPTS_PATH}/{PREFLIGHT_CHECK}"
+        yield PREFLIGHT_SCRIPT, {"check_file": check, "timeout_seconds": _PREFLIGHT}
 
 
 def _supervision(job: Job, in_place: InPlace) -> dict[str, object]:

@@ -423,6 +423,9 @@ def _volume(job: Job, volume: Volume) -> dict[str, Any]:
             return {"name": name, "configMap": {"name": job.config_name, "items": files}}
 
 
+_PREFLIGHT = (config.PREFLIGHT_SCRIPT, config.PREFLIGHT_CHECK)
+
+
 def _role_scripts(job: Job, role: Role) -> list[str]:
     wrapper = config.wrapper(job, role)
     return [
@@ -432,6 +435,7 @@ def _role_scripts(job: Job, role: Role) -> list[str]:
         *([role.additions.gate.file] if role.additions.gate and role.additions.gate.file else []),
         *role.additions.scripts,
         *([config.SSH_KEYS] if job.credentials and job.credentials.copied else []),
+        *(_PREFLIGHT if job.preflight and role.name in job.preflight.roles else []),
     ]
 
 

@@ -242,6 +242,18 @@ _SIGNALS: dict[int, Cause] = {
     signals.SIGILL: Cause("IllegalInstruction", "met an instruction that the processor does not"
                           " have", "program", "build the image for the nodes' processors"),
 }  # fmt: skip
+OTHER_NODE_WANTED = Cause(
+    "PreflightNode",
+    "was sent to another node by its preflight check",
+    "node",
+    "look at the node: the last lines of the check say what is wrong there",
+)
+PREFLIGHT_FAILED = Cause(
+    "Preflight",
+    "failed its preflight check",
+    "program",
+    "its last lines say what is missing; etcompile.dev/preflight is the check",
+)
 _STRIKES = frozenset(
     cause.name
     for cause in (
@@ -251,6 +263,7 @@ _STRIKES = frozenset(
         *_CODES.values(),
         *_SIGNALS.values(),
         _SILENT,
+        OTHER_NODE_WANTED,
     )
     if cause.blame in ("node", "unknown")
 )

@@ -21,11 +21,23 @@ import msgspec
 from msgspec import Struct, field, structs
 
 from etcompile.diagnostics.redaction import redacted
-from etcompile.failures.causes import Cause, cause_of, is_strike
+from etcompile.failures.causes import (
+    OTHER_NODE_WANTED,
+    PREFLIGHT_FAILED,
+    Cause,
+    cause_of,
+    is_strike,
+)
 from etcompile.k8s import pods
 from etcompile.k8s.conditions import condition
 from etcompile.k8s.objects import Object, seconds, status_of
-from etcompile.model.protocol import INDEX_LABEL, RANK_LABEL, ROLE_LABEL
+from etcompile.model.protocol import (
+    INDEX_LABEL,
+    OTHER_NODE,
+    PREFLIGHT,
+    RANK_LABEL,
+    ROLE_LABEL,
+)
 from etcompile.model.run_record import DIGITS, FAILURES, LATEST
 
 COMMAND_ENDED = "CommandEnded"
@@ -85,6 +97,8 @@ class Failure(Struct, frozen=True, omit_defaults=True):
     @property
     def cause(self) -> Cause:
         """What it died of, as far as it says."""
+        if self.container == PREFLIGHT and self.code:
+            return OTHER_NODE_WANTED if self.code == OTHER_NODE else PREFLIGHT_FAILED
         return cause_of(self.reason, self.code, self.signal, f"{self.message}\n{self.tail}")
 
 
@@ -228,17 +242,19 @@ _MOST_AVOIDED = 50
 """Nodes that are avoided at once; each is a line in every Pod that comes instead of another."""
 
 
-def avoided_nodes(log: FailureLog, limit: int) -> tuple[str, ...]:
+def avoided_nodes(log: FailureLog, limit: int | None) -> tuple[str, ...]:
     """The nodes that Pods of a run avoid, by name.
 
     Args:
         log: What the run has failed of.
-        limit: So many failures by the node's fault are enough.
+        limit: So many failures by the node's fault are enough; None if none are. That a preflight
+            has said so always is.
     """
     bad = [
         node
         for node, causes in log.nodes.items()
-        if sum(count for name, count in causes.items() if is_strike(name)) >= limit
+        if OTHER_NODE_WANTED.name in causes
+        or (limit and sum(n for name, n in causes.items() if is_strike(name)) >= limit)
     ]
     return tuple(sorted(bad[-_MOST_AVOIDED:]))
 

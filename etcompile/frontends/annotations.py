@@ -10,7 +10,8 @@ PREFIX = "etcompile.dev/"
 GATE_TIMEOUT = "etcompile.dev/gate-timeout"
 LOST_NODE = "etcompile.dev/lost-node-after"
 AVOID_NODES = "etcompile.dev/avoid-nodes"
-OF_EVERY_JOB = (LOST_NODE, AVOID_NODES)
+PREFLIGHT = "etcompile.dev/preflight"
+OF_EVERY_JOB = (LOST_NODE, AVOID_NODES, PREFLIGHT)
 """The annotations that are read of jobs of all kinds (`etcompile.frontends.recovery`)."""
 
 DEFAULT_GATE_TIMEOUT = 1800

@@ -1,8 +1,8 @@
 """What a document's annotations say of how its Pods are recovered, whatever kind of job it is.
 
 Apart from the kinds, and read around each of them where kinds are found: nothing of it depends on
-the kind, and a kind that forgot it would drop what somebody wrote. The watcher does it; so it
-changes no Pod that is there, and no run.
+the kind, and a kind that forgot it would drop what somebody wrote. What the watcher does changes no
+Pod that is there, and no run; a preflight is part of the Pods.
 """
 
 import re
@@ -13,11 +13,14 @@ from typing import Any
 from msgspec import Struct, structs
 
 from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
-from etcompile.frontends.annotations import AVOID_NODES, LOST_NODE, OF_EVERY_JOB
+from etcompile.frontends.annotations import AVOID_NODES, LOST_NODE, OF_EVERY_JOB, PREFLIGHT
 from etcompile.frontends.kind import Kind, Lowered
-from etcompile.model import Job
+from etcompile.model import Job, Preflight
 
 _NUMBER = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
+_LONGEST_COMMAND = 4096
+_DLROVER_MASTER = "dlrover-master"
+"""A role that does not train, and runs a program of its own."""
 _SHORTEST = 30
 """Seconds: a node that is only slow for a moment must not lose its Pods."""
 
@@ -66,6 +69,8 @@ def _lowered(lower: Callable[[Source], Lowered], source: Source) -> Lowered:
     problems: list[Diagnostic] = []
     found: dict[str, Any] = {}
     for name in written:
+        if name == PREFLIGHT:
+            continue
         known = _READ[name]
         text = given[name]
         if _NUMBER.fullmatch(text) and known.least <= int(text) <= known.most:
@@ -79,7 +84,30 @@ def _lowered(lower: Callable[[Source], Lowered], source: Source) -> Lowered:
     job = structs.replace(
         job, run=structs.replace(job.run, **found), document=_with_annotations(job.document, kept)
     )
+    if PREFLIGHT in given:
+        job, more = _asking(job, source, given[PREFLIGHT])
+        problems += more
     return Lowered(job, (*lowered.diagnostics, *problems))
+
+
+def _asking(job: Job, source: Source, command: str) -> tuple[Job, list[Diagnostic]]:
+    """The job whose Pods ask whether they may train where they are, and what is wrong with that.
+
+    That they ask makes other Pods of them, so it is another run; what they ask does not.
+    """
+    roles = tuple(role.name for role in job.roles if role.name != _DLROVER_MASTER)
+    if not command.strip() or len(command) > _LONGEST_COMMAND or "\0" in command:
+        expected = f"a command for a shell, at most {_LONGEST_COMMAND} characters"
+        facts = {"name": PREFLIGHT, "expected": expected, "found": command[:40], "advice": ""}
+        place = source.locate(("metadata", "annotations", PREFLIGHT))
+        return job, [diagnose(codes.ANNOTATION_VALUE, place, **facts)]
+    if not roles:
+        place = source.locate(("metadata", "annotations", PREFLIGHT), key=True)
+        where, reason = f"annotation {PREFLIGHT}", "DLRover's master makes the Pods that train"
+        facts = {"where": where, "reason": reason, "advice": "remove it"}
+        return job, [diagnose(codes.NO_EFFECT, place, **facts)]
+    identity = {**job.identity, "preflight": True}
+    return structs.replace(job, preflight=Preflight(command, roles), identity=identity), []
 
 
 def _with_annotations(document: Mapping[str, Any], kept: Mapping[str, str]) -> dict[str, Any]:

@@ -610,6 +610,19 @@ class InPlace(Struct, frozen=True):
     checkpoint_signal: str | None = None
 
 
+class Preflight(Struct, frozen=True):
+    """What is asked on a node before a Pod's main container starts there.
+
+    Args:
+        command: What a shell runs in the main container's image: it ends with 0 to go on, 10 to
+            warn, 20 to have the Pod go to another node.
+        roles: The roles whose Pods ask.
+    """
+
+    command: str
+    roles: tuple[str, ...]
+
+
 class RunPolicy(Struct, frozen=True):
     """What is to happen around a run; carried for the watcher, none of it is decided here.
 
@@ -737,6 +750,7 @@ class Job(Struct, frozen=True):
         custom: Objects of kinds of somebody else's that its own programs read.
         keeps_plans: One of its programs reads ScalePlans from the cluster, so they stay objects.
         fixed: Why its replicas cannot be scaled, if there is more to say than that.
+        preflight: What is asked on a node before a Pod trains there; None for nothing.
     """
 
     name: str
@@ -764,6 +778,7 @@ class Job(Struct, frozen=True):
     custom: tuple[CustomResource, ...] = ()
     keeps_plans: bool = False
     fixed: str | None = None
+    preflight: Preflight | None = None
 
     def role(self, name: str) -> Role | None:
         """The role of that name, if the job has it."""

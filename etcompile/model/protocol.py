@@ -52,6 +52,11 @@ POD_ANNOTATIONS: Mapping[str, str] = {
 }
 """The annotations of Pods that are ours, which no template may have, and why."""
 
+PREFLIGHT = "preflight"
+"""The init container that asks whether a Pod may train on its node."""
+OTHER_NODE = 20
+"""The exit code with which it says that the Pod belongs on another one."""
+
 KEY_PAIR = "etcompile.dev/key-pair"
 """Annotation of a Secret with an ssh key pair that etcompile makes: which of its keys are what."""
 SEALED_FOR = "etcompile.dev/sealed-for"

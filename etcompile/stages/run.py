@@ -2,8 +2,8 @@
 
 Whoever compiles a job and whoever makes one of its Pods again come here. The two must agree byte
 for byte, or Argo CD and Flux would not take the second Pod for theirs (reference/gitops.md 1.6):
-so which of run, gang, overlays and annotations comes first stands here, once. Not in the backend,
-which knows neither overlays nor waves.
+so which of run, gang, overlays, preflight and annotations comes first stands here, once. Not in the
+backend, which knows neither overlays nor waves.
 """
 
 from collections.abc import Sequence
@@ -109,7 +109,10 @@ def pods(
 def _patched(
     run: Run, made: Sequence[Object], edits: Sequence[overlays.Edit]
 ) -> overlays.PatchedObjects:
-    return overlays.patched_objects(made, edits, own_labels=backend.own_labels(run.job))
+    patched = overlays.patched_objects(made, edits, own_labels=backend.own_labels(run.job))
+    if run.job.preflight is None:
+        return patched
+    return structs.replace(patched, objects=backend.with_preflight(run.job, patched.objects))
 
 
 def situation(run: Run, declared: Job) -> backend.Situation:

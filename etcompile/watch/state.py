@@ -24,6 +24,8 @@ from etcompile.model.protocol import (
     EPOCH,
     INDEX_LABEL,
     NOTICE,
+    OTHER_NODE,
+    PREFLIGHT,
     RANK_LABEL,
     ROLE_LABEL,
     RUN_STATE,
@@ -130,7 +132,7 @@ class PodView(Struct, frozen=True, gc=False):
         controller: The UID of the object whose controller made it; empty if nobody says so.
         owner: The UID of the object with which it goes.
         ran: What its containers ran, once it has ended.
-        refused: Its kubelet did not admit it: it has failed, and never ran.
+        refused: It never trained: its kubelet did not admit it, or its preflight sent it away.
         made_here: A watcher has created it.
         waiting: What keeps one that is Pending from starting, as far as it says.
         supervised: What is seen of its containers, if its command restarts in place.
@@ -212,7 +214,7 @@ def pod_view(pod: Object) -> PodView:
         ready=is_ready,
         deleting=going,
         reason=reason,
-        disrupted=troubled and pods.is_disrupted(pod),
+        disrupted=(troubled and pods.is_disrupted(pod)) or (failed and _is_sent_away(inits)),
         exits=tuple(_exits(ended)) if ended else (),
         restarts=restarts,
         init_restarts=init_restarts,
@@ -229,7 +231,7 @@ def pod_view(pod: Object) -> PodView:
         else "",
         owner=str(owners[0].get("uid")) if owners else "",
         ran=ran(spec) if phase in pods.ENDED else (),
-        refused=troubled and pods.is_refused(pod),
+        refused=(troubled and pods.is_refused(pod)) or (failed and _is_sent_away(inits)),
         made_here=_is_made_here(metadata),
         waiting=_waiting(pod) if phase == "Pending" else None,
         supervised=_supervised(pod, annotations),
@@ -238,6 +240,15 @@ def pod_view(pod: Object) -> PodView:
         failures=tuple(failures_of(pod)) if failed else (),
         spans=spans_of(pod),
         unreachable_since=0.0 if is_ready or not ready else pods.unreachable_since(pod),
+    )
+
+
+def _is_sent_away(inits: Iterable[Object]) -> bool:
+    """Whether the preflight of a Pod has said that it belongs on another node."""
+    return any(
+        (pods.terminated(init) or pods.terminated_before(init)).get("exitCode") == OTHER_NODE
+        for init in inits
+        if init.get("name") == PREFLIGHT
     )
 
 

@@ -29,7 +29,7 @@ class NoBinariesError(Exception):
 
 
 def binaries(tell: Callable[[str], None]) -> Path:
-    """The folder that holds etcd and kube-apiserver, and kube-scheduler and kubectl where we built it.
+    """The folder that holds etcd and kube-apiserver, and what else we built where we did.
 
     Args:
         tell: Is told, once, that a build begins.

@@ -236,3 +236,20 @@ def test_what_the_pods_tell_since_the_last_write_counts_as_well() -> None:
     [found] = explanations([*values, status], now=AT)
     told = explanation_text(found, NOW)
     assert "It has been in training for 1 h of 1 h 1 min (97 %)." in told
+
+
+def test_a_preflight_that_warned_is_told() -> None:
+    document = kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 2})
+    document["metadata"]["annotations"] = {"etcompile.dev/preflight": "exit 10"}
+    values = objects(document)
+    for value in values:
+        if value["kind"] == "Pod":
+            word = {"message": "warns\n"} if value["metadata"]["name"] == "mnist-worker-0" else {}
+            how = {"terminated": {"exitCode": 0, **word}}
+            inits = [{"name": "preflight", "state": how}]
+            value["status"] = {"phase": "Running", "initContainerStatuses": inits}
+    [why] = explanations(values)
+    assert explanation_value(why)["preflightWarnings"] == ["mnist-worker-0"]
+    for text in (explanation_text(why, NOW), explanation_markdown(why, NOW)):
+        assert "The preflight check has warned in mnist-worker-0" in text.replace("\\", "")
+        assert "kubectl logs mnist-worker-0 -n ml -c preflight" in text.replace("\\", "")

@@ -35,6 +35,7 @@ def explanation_value(why: Explanation) -> dict[str, Any]:
         ],
         "nodes": {node: dict(causes) for node, causes in why.nodes},
         "avoidedNodes": list(why.avoided),
+        "preflightWarnings": list(why.warned),
         "goodput": goodput_value(status.goodput),
         "timeline": _timeline(status.timeline),
         "restarts": why.restarts,

@@ -24,7 +24,7 @@ from etcompile.k8s import pods
 from etcompile.k8s.objects import LiveObject
 from etcompile.kubeapi.client import told_at
 from etcompile.model import Job
-from etcompile.model.protocol import JOB_LABEL, SPEC_HASH
+from etcompile.model.protocol import JOB_LABEL, PREFLIGHT, SPEC_HASH
 from etcompile.model.run_record import RunRecord, written_record
 from etcompile.status.job_status import RECORD, is_config, statuses, stored_job
 from etcompile.status.values import ENDED, JobStatus, Replica, Told
@@ -83,6 +83,7 @@ class Explanation(Struct, frozen=True):
         restarts: How often the run was restarted, and of how many times; None for no limit.
         kept: A watcher keeps the log of failures.
         avoided: The nodes that Pods avoid which come instead of others.
+        warned: The Pods whose preflight check has warned.
         advice: What to do now.
     """
 
@@ -95,6 +96,7 @@ class Explanation(Struct, frozen=True):
     limit: int | None = None
     kept: bool = False
     avoided: tuple[str, ...] = ()
+    warned: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
 
     @property
@@ -167,7 +169,18 @@ def _explained(
         job.run.backoff_limit if job is not None else None,
         kept=record is not None,
         avoided=_avoided(job, log),
+        warned=tuple(sorted(pod["metadata"]["name"] for pod in its_pods if _has_warned(pod))),
         advice=tuple(_advice(status, attempts, held, job, record, log)),
+    )
+
+
+def _has_warned(pod: LiveObject) -> bool:
+    """Whether the preflight of a Pod has warned: it has gone on, and left a word."""
+    return any(
+        init.get("name") == PREFLIGHT
+        and (how := pods.terminated(init)).get("exitCode") == 0
+        and bool(how.get("message"))
+        for init in pods.init_containers(pod)
     )
 
 
@@ -212,8 +225,9 @@ def _nodes(log: FailureLog | None) -> tuple[tuple[str, Mapping[str, int]], ...]:
 
 
 def _avoided(job: Job | None, log: FailureLog | None) -> tuple[str, ...]:
-    limit = job.run.avoid_nodes_after if job is not None else None
-    return avoided_nodes(log, limit) if limit is not None and log is not None else ()
+    if job is None or log is None:
+        return ()
+    return avoided_nodes(log, job.run.avoid_nodes_after)
 
 
 # What has not begun -----------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from signal import Signals
 
 from etcompile.failures import Failure
+from etcompile.model.protocol import PREFLIGHT
 from etcompile.status.text import age, in_training, printable, some
 from etcompile.status.values import ENDED
 from etcompile.status.why.explanation import Attempt, Explanation
@@ -55,6 +56,9 @@ def _text(why: Explanation, now: datetime, lines: int) -> Iterator[str]:
         yield ""
         yield "What it waits for:"
         yield from (f"  {line}" for line in waiting_lines(why))
+    if warned := warned_line(why):
+        yield ""
+        yield warned
     if restarts := restarts_line(why):
         yield ""
         yield restarts
@@ -143,6 +147,14 @@ def node_lines(why: Explanation) -> list[str]:
     ]
 
 
+def warned_line(why: Explanation) -> str:
+    """Which Pods went on though their preflight check warned; empty if none did."""
+    if not why.warned:
+        return ""
+    says = f"kubectl logs {why.warned[0]} -n {why.status.namespace} -c {PREFLIGHT}"
+    return f"The preflight check has warned in {some(why.warned)}; {says} says why."
+
+
 def waiting_lines(why: Explanation) -> list[str]:
     """What keeps replicas from being ready, or from being created."""
     lines = []
@@ -197,6 +209,8 @@ def explanation_markdown(why: Explanation, now: datetime, *, lines: int = _LINES
         parts.append("\n".join(("| node | failures | of what |", "|---|---:|---|", *rows)))
     if waiting := waiting_lines(why):
         parts.append("**What it waits for:**\n\n" + _listed(waiting))
+    if warned := warned_line(why):
+        parts.append(_escaped(warned))
     if restarts := restarts_line(why):
         parts.append(_escaped(restarts))
     if why.advice:

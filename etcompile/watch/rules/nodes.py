@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import structs
 
-from etcompile.failures import FailureLog, avoided_nodes
+from etcompile.failures import OTHER_NODE_WANTED, FailureLog, avoided_nodes
 from etcompile.watch.actions import (
     Action,
     CreatePod,
@@ -90,7 +90,7 @@ def avoiding(view: JobView, log: FailureLog | None, actions: Sequence[Action]) -
         actions: What is to be done.
     """
     limit = view.job.run.avoid_nodes_after
-    if limit is None or log is None:
+    if log is None or (limit is None and view.job.preflight is None):
         return [*actions]
     avoided = avoided_nodes(log, limit)
     if not avoided:
@@ -109,12 +109,13 @@ def avoiding(view: JobView, log: FailureLog | None, actions: Sequence[Action]) -
     ]
 
 
-def _told(node: str, log: FailureLog, limit: int) -> Action:
+def _told(node: str, log: FailureLog, limit: int | None) -> Action:
     causes = ", ".join(
         f"{name} {count} times" if count > 1 else name for name, count in log.nodes[node].items()
     )
-    message = (
-        f"node {node} has failed Pods of this run at least {limit} times by its own fault "
-        f"({causes}): Pods that are recreated avoid it"
-    )
+    if OTHER_NODE_WANTED.name in log.nodes[node]:
+        why = "a preflight check has sent a Pod of this run away"
+    else:
+        why = f"it has failed Pods of this run at least {limit} times by its own fault ({causes})"
+    message = f"Pods that are recreated avoid the node {node}: {why}"
     return EmitEvent("NodeAvoided", message, warning=True)

@@ -142,7 +142,8 @@ def _present(placement: Placement, place: Place, pod: PodView, record: RunRecord
         # Whatever its containers make of the signal is no failure of theirs
         # (reference/training-operator.md 7, defects 5 and 48).
         return Replica(place, "there")
-    if pod.phase == "Failed":
+    if pod.phase == "Failed" or (pod.phase == "Pending" and pod.refused):
+        # Its preflight has sent it away, and its kubelet would only ask again.
         return _lost(place, "failed", pod, record)
     if pod.phase == "Succeeded" and comes_back(place.role, "succeeded", pod):
         return _lost(place, "succeeded", pod, record)

@@ -146,7 +146,7 @@ def test_a_node_that_failed_twice_is_avoided_from_then_on() -> None:
     world.wait(30)
     assert avoided(world)[-1] == ("bad",)
     [told] = world.told("NodeAvoided")
-    assert told.message.startswith("node bad has failed Pods of this run at least 2 times")
+    assert told.message.startswith("Pods that are recreated avoid the node bad: it has failed Pods")
     world.restart_watcher()
     fails(world, "mnist-worker-1", "other")
     world.wait(30)
@@ -189,3 +189,51 @@ def test_without_being_asked_for_no_node_is_avoided() -> None:
         fails(world, "mnist-worker-0", "bad")
         world.wait(60)
     assert not any(avoided(world))
+
+
+# Preflight ----------------------------------------------------------------------------------------
+
+
+def sent_away(world: World, name: str, node: str, phase: str = "Failed") -> None:
+    """The preflight of a Pod ends with 20."""
+    pod = world.pods[name]
+    told = Failure(
+        pod.role,
+        pod.index or 0,
+        name,
+        f"{pod.uid}.preflight.1",
+        0,
+        world.now,
+        node,
+        container="preflight",
+        code=20,
+        reason="Error",
+        tail="7 GPUs are visible, not 8",
+    )
+    facts: dict[str, Any] = {"refused": True, "disrupted": True, "failures": (told,)}
+    world.change(name, phase=phase, ready=False, node=node, init_restarts=1, **facts)
+
+
+@pytest.mark.parametrize("phase", ["Failed", "Pending"])
+def test_a_pod_that_its_preflight_sends_away_comes_back_on_another_node(phase: str) -> None:
+    document = kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 2}, runPolicy={"backoffLimit": 0})
+    document["metadata"]["annotations"] = {"etcompile.dev/preflight": "check gpus"}
+    document["spec"]["pytorchReplicaSpecs"]["Worker"]["restartPolicy"] = "Never"
+    world = World(document)
+    old = world.pods["mnist-worker-1"].uid
+    sent_away(world, "mnist-worker-1", "bad", phase)
+    world.wait(30)
+    # It never trained, so whatever the policy says, and nothing of its limit is spent.
+    assert world.pods["mnist-worker-1"].uid != old
+    assert world.record.phase == "Running"
+    assert set(avoided(world)) == {("bad",)}
+    [told] = world.told("NodeAvoided")
+    assert "a preflight check has sent a Pod of this run away" in told.message
+    [kept] = world.failures
+    assert (kept.cause.name, kept.cause.blame) == ("PreflightNode", "node")
+
+
+def test_a_pod_whose_preflight_fails_otherwise_is_a_failure_like_any_other() -> None:
+    pod = Failure("worker", 0, "w", container="preflight", code=1, tail="no /dev/shm")
+    assert (pod.cause.name, pod.cause.blame) == ("Preflight", "program")
+    assert Failure("worker", 0, "w", container="main", code=20).cause.name == "ExitCode"

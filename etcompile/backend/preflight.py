@@ -1,0 +1,84 @@
+"""The init container that asks whether a Pod may train on its node.
+
+It is made of the finished main container, after overlays, because it must see what that one will
+see: its image, its devices, its volumes and its variables.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from etcompile.backend.config import PREFLIGHT_SCRIPT
+from etcompile.k8s.objects import Object
+from etcompile.model import Job
+from etcompile.model.protocol import (
+    HOSTS,
+    PREFLIGHT,
+    ROLE_LABEL,
+    RUN_STATE,
+    SCRIPTS,
+    SCRIPTS_PATH,
+    STATUS,
+)
+
+_SAME = (
+    "image",
+    "imagePullPolicy",
+    "workingDir",
+    "envFrom",
+    "env",
+    "resources",
+    "securityContext",
+    "volumeDevices",
+)
+"""The fields of the main container that its preflight has as well."""
+_OURS = frozenset({SCRIPTS, HOSTS, STATUS, RUN_STATE})
+_GPU = "nvidia.com/gpu"
+
+
+def with_preflight(job: Job, made: Sequence[Object]) -> tuple[Object, ...]:
+    """Objects of a job, whose Pods ask first where the job wants it.
+
+    Args:
+        job: The job, which may have no preflight.
+        made: Its objects after overlays, all of them or some.
+    """
+    if job.preflight is None:
+        return tuple(made)
+    return tuple(_asking(job, value) for value in made)
+
+
+def _asking(job: Job, value: Object) -> Object:
+    if value["kind"] == "Job":
+        template = value["spec"]["template"]
+        return {**value, "spec": {**value["spec"], "template": _asking_pod(job, template)}}
+    return _asking_pod(job, value) if value["kind"] == "Pod" else value
+
+
+def _asking_pod(job: Job, pod: Object) -> Object:
+    role = job.role((pod["metadata"].get("labels") or {}).get(ROLE_LABEL, ""))
+    if job.preflight is None or role is None or role.name not in job.preflight.roles:
+        return pod
+    spec = pod["spec"]
+    main = next((c for c in spec["containers"] if c["name"] == role.template.main), None)
+    inits = [*spec.get("initContainers", ())]
+    if main is None or any(container["name"] == PREFLIGHT for container in inits):
+        return pod  # an overlay has its own
+    # What runs beside all others, such as a proxy, is there before them.
+    first = next((n for n, c in enumerate(inits) if c.get("restartPolicy") != "Always"), len(inits))
+    inits.insert(first, _container(main))
+    return {**pod, "spec": {**spec, "initContainers": inits}}
+
+
+def _container(main: Mapping[str, Any]) -> dict[str, Any]:
+    resources = main.get("resources") or {}
+    gpus = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}.get(_GPU, 0)
+    # Of our own volumes it needs the scripts alone.
+    mounts = [m for m in main.get("volumeMounts", ()) if m["name"] not in _OURS]
+    mounts.append({"name": SCRIPTS, "mountPath": SCRIPTS_PATH, "readOnly": True})
+    return {
+        "name": PREFLIGHT,
+        **{field: main[field] for field in _SAME if field in main},
+        "command": ["sh", f"{SCRIPTS_PATH}/{PREFLIGHT_SCRIPT}", str(gpus)],
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": mounts,
+    }

@@ -1,0 +1,73 @@
+"""What a Pod's status says to the rules."""
+
+from typing import Any
+
+import pytest
+
+from etcompile.watch.state import pod_view
+
+AT = "2026-11-23T10:00:00Z"
+
+
+def pod(phase: str = "Running", **status: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "w-0", "uid": "u", "creationTimestamp": AT},
+        "spec": {"nodeName": "n"},
+        "status": {"phase": phase, **status},
+    }
+
+
+def conditions(**given: str) -> list[dict[str, Any]]:
+    return [{"type": t, "status": s, "lastTransitionTime": AT} for t, s in given.items()]
+
+
+@pytest.mark.parametrize(
+    ("phase", "found", "silent"),
+    [
+        ("Running", conditions(ContainersReady="True", Ready="False"), True),
+        ("Running", conditions(ContainersReady="False", Ready="False"), False),
+        ("Running", conditions(ContainersReady="True", Ready="True"), False),
+        ("Running", conditions(Ready="False"), False),
+        ("Running", [], False),
+        ("Failed", conditions(ContainersReady="True", Ready="False"), False),
+        (
+            "Running",
+            # A kubelet that waits for somebody else's condition gives a reason.
+            [
+                *conditions(ContainersReady="True"),
+                {**conditions(Ready="False")[0], "reason": "ReadinessGatesNotReady"},
+            ],
+            False,
+        ),
+    ],
+)
+def test_a_node_that_does_not_answer_is_told_from_one_that_does(phase, found, silent) -> None:
+    assert bool(pod_view(pod(phase, conditions=found)).unreachable_since) is silent
+
+
+@pytest.mark.parametrize(
+    ("name", "state", "away"),
+    [
+        ("preflight", {"state": {"terminated": {"exitCode": 20}}}, True),
+        (
+            "preflight",
+            {
+                "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+                "lastState": {"terminated": {"exitCode": 20}},
+                "restartCount": 1,
+            },
+            True,
+        ),
+        ("preflight", {"state": {"terminated": {"exitCode": 1}}}, False),
+        ("preflight", {"state": {"terminated": {"exitCode": 0}}}, False),
+        ("fetch", {"state": {"terminated": {"exitCode": 20}}}, False),
+    ],
+)
+@pytest.mark.parametrize("phase", ["Pending", "Failed"])
+def test_a_preflight_that_sends_a_pod_away_is_seen(phase, name, state, away) -> None:
+    seen = pod_view(pod(phase, initContainerStatuses=[{"name": name, **state}]))
+    assert seen.refused is away
+    assert seen.disrupted is away
+    if away:
+        [failure] = seen.failures
+        assert failure.cause.name == "PreflightNode"
