@@ -26,7 +26,7 @@ if yaml.__with_libyaml__:
     # libyaml, ten times as quickly. etcompile calls neither.
     yaml.SafeLoader, yaml.SafeDumper = yaml.CSafeLoader, yaml.CSafeDumper  # type: ignore[misc]
 
-pytest_plugins = ["controlplane.fixtures", "consumers.fixtures"]
+pytest_plugins = ["browsers.fixtures", "controlplane.fixtures", "consumers.fixtures"]
 
 _SYSTEM = "/usr/local/sbin:/usr/sbin:/sbin"
 """Not in everybody's PATH, and sshd is there."""

@@ -1,22 +1,17 @@
 """The page in a real browser: no script errors, nothing loaded, search, filters and folding."""
 
-import os
-import shutil
-from collections.abc import Callable, Iterator
-from html.parser import HTMLParser
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from browsers.pages import check_page
 from etcompile import emit
 from etcompile.plan.planner import Declared, plan
 from etcompile.plan.rights import Rights
 from etcompile.plan.show.page import page
 from etcompile.plan.step import Plan
 from specs import compiled, launcher, scale_in, scale_out, training_job, worker
-
-_BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
 @pytest.fixture(scope="module")
@@ -31,44 +26,10 @@ def made() -> Plan:
     return plan(groups, there, emit.wave, Rights(whole=True), against="main")
 
 
-@pytest.fixture(scope="module")
-def browser(require: Callable[..., str]) -> Iterator[Any]:
-    given = os.environ.get("ETCOMPILE_BROWSER")
-    program = given or next(filter(None, map(shutil.which, _BROWSERS)), None)
-    require("browser", present=program is not None, why="there is no chromium and no google-chrome")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        # As root, as in a container, Chromium's sandbox does not start.
-        flags = ["--no-sandbox"] if os.geteuid() == 0 else []
-        found = playwright.chromium.launch(executable_path=program, args=flags)
-        yield found
-        found.close()
-
-
 @pytest.fixture
-def opened(browser: Any, made: Plan, tmp_path: Path) -> Iterator[Callable[..., Any]]:
-    file = tmp_path / "plan.html"
-    file.write_text(page(made, emit.to_yaml, version="1"), encoding="utf-8")
-    contexts = []
-    errors: list[str] = []
-    asked: list[str] = []
-
-    def open_page(**options: Any) -> Any:
-        context = browser.new_context(**options)
-        contexts.append(context)
-        found = context.new_page()
-        found.on("pageerror", lambda error: errors.append(str(error)))
-        found.on("console", lambda said: errors.append(said.text) if said.type != "log" else None)
-        found.on("request", lambda request: asked.append(request.url))
-        found.goto(file.as_uri())
-        return found
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert errors == []
-    assert set(asked) == {file.as_uri()}
+def opened(open_page: Callable[..., Any], made: Plan) -> Callable[..., Any]:
+    text = page(made, emit.to_yaml, version="1")
+    return lambda **options: open_page(text, **options)
 
 
 def test_search_filters_and_the_words_must_all_be_there(opened: Callable[..., Any]) -> None:
@@ -144,30 +105,5 @@ def test_a_phone_shows_it_without_scrolling_sideways(opened: Callable[..., Any])
     assert width <= 380
 
 
-class _Outside(HTMLParser):
-    """Addresses that a page would load, and tags that are not closed."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.addresses: list[str] = []
-        self.open: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: Any) -> None:
-        self.addresses += [
-            value for name, value in attrs if name in ("src", "href", "data", "action", "poster")
-        ]
-        if tag not in ("meta", "input", "br", "link", "img"):
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-
 def test_the_page_is_well_formed_and_names_no_address(made: Plan) -> None:
-    text = page(made, emit.to_yaml)
-    parser = _Outside()
-    parser.feed(text)
-    assert parser.addresses == []
-    assert parser.open == []
-    assert "url(" not in text.replace("url(#", "")
-    assert "@import" not in text
+    check_page(page(made, emit.to_yaml))

@@ -1,42 +1,16 @@
-"""The style and the script of the page, as text that it carries with it.
+"""The style and the script of the page of a plan, beside what all pages have (`webpage`).
 
-Apart from the page because it is another language. The colours follow the reader's light or dark
-setting, as the picture's do; the script is no more than search, filter and folding.
+Apart from the page because it is another language. The script is no more than search, filter and
+folding.
 """
 
 STYLE = """\
-:root {
-  color-scheme: light dark;
-  --ground: #ffffff; --panel: #f6f8fa; --line: #d1d9e0; --ink: #1f2328; --soft: #59636e;
-  --new: #1a7f37; --new-ground: #dafbe1; --gone: #cf222e; --gone-ground: #ffebe9;
-  --change: #9a6700; --change-ground: #fff8c5; --remake: #8250df; --remake-ground: #fbefff;
-  --focus: #0969da;
-}
-@media (prefers-color-scheme: dark) {
-  :root {
-    --ground: #0d1117; --panel: #151b23; --line: #3d444d; --ink: #f0f6fc; --soft: #9198a1;
-    --new: #3fb950; --new-ground: #12261e; --gone: #f85149; --gone-ground: #25171c;
-    --change: #d29922; --change-ground: #272115; --remake: #ab7df8; --remake-ground: #211b34;
-    --focus: #4493f8;
-  }
-}
-* { box-sizing: border-box }
-body {
-  margin: 0 auto; max-width: 1200px; padding: 24px; background: var(--ground); color: var(--ink);
-  font: 14px/1.5 system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif;
-}
-h1 { font-size: 22px; margin: 0 }
-h2 { font-size: 16px; margin: 0; display: inline }
-section { margin-top: 24px }
-.summary { font-size: 16px; font-weight: 600; margin: 4px 0 0 }
-.against, footer, .why, .after, .origin, .names, .brief, .job { color: var(--soft) }
+.against, .why, .after, .origin, .names, .brief, .job { color: var(--soft) }
 .against { margin: 0 0 20px }
 .refused {
   border: 1px solid var(--gone); background: var(--gone-ground); border-radius: 6px;
   padding: 8px 12px;
 }
-summary { cursor: pointer }
-:focus-visible { outline: 2px solid var(--focus); outline-offset: 1px }
 .picture { border: 1px solid var(--line); border-radius: 8px; overflow: hidden }
 .picture > summary { padding: 10px 14px; background: var(--panel) }
 .scroll { overflow: auto; max-height: 70vh; border-top: 1px solid var(--line) }
@@ -69,8 +43,7 @@ summary { cursor: pointer }
 .number { color: var(--soft); min-width: 2.2em; text-align: right;
   font-variant-numeric: tabular-nums }
 .action { min-width: 84px; white-space: nowrap }
-.action b { display: inline-block; min-width: 24px; font-family: ui-monospace, Menlo, Consolas,
-  "DejaVu Sans Mono", monospace }
+.action b { display: inline-block; min-width: 24px; font-family: var(--mono) }
 .create { color: var(--new) }
 .adopt, .update, .release { color: var(--change) }
 .replace { color: var(--remake) }
@@ -84,7 +57,7 @@ summary { cursor: pointer }
 .inside p { margin: 8px 0; overflow-wrap: anywhere }
 .diff { margin: 8px 0; padding: 8px 0; overflow: auto; max-height: 70vh; background: var(--panel);
   border: 1px solid var(--line); border-radius: 6px; tab-size: 4;
-  font: 12px/1.55 ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace }
+  font: 12px/1.55 var(--mono) }
 .diff span { display: block; padding: 0 12px; white-space: pre; min-width: max-content }
 .diff .new { background: var(--new-ground); color: var(--new) }
 .diff .gone { background: var(--gone-ground); color: var(--gone) }
@@ -93,10 +66,7 @@ summary { cursor: pointer }
 .diff .field:first-child { margin-top: 0 }
 .idle { margin-top: 24px }
 .idle li { overflow-wrap: anywhere }
-footer { margin-top: 32px }
-[hidden] { display: none !important }
 @media (max-width: 700px) {
-  body { padding: 12px }
   .brief, .job { display: none }
   .inside { padding-left: 16px }
 }

@@ -5,7 +5,6 @@ read and unfolded; the script only searches and filters.
 """
 
 from collections.abc import Iterator
-from html import escape
 
 from etcompile.diagnostics.redaction import redacted
 from etcompile.plan.show.alike import MARKS, Shown, gist, refusals, shown, side, summary
@@ -13,11 +12,11 @@ from etcompile.plan.show.dress import SCRIPT, STYLE
 from etcompile.plan.show.lines import Line, Yaml, limited, lines
 from etcompile.plan.show.picture import picture
 from etcompile.plan.step import ACTIONS, Plan
+from etcompile.webpage import document, escaped
 
 _LONGEST = 3000
 """Lines of one thing to do."""
 _CLASSES = {"-": "gone", "+": "new", " ": "same", "@": "cut", "#": "field"}
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 
 
 def page(plan: Plan, yaml: Yaml, *, version: str = "") -> str:
@@ -28,23 +27,18 @@ def page(plan: Plan, yaml: Yaml, *, version: str = "") -> str:
         yaml: Writes a JSON value as YAML.
         version: The version of etcompile, for the foot of the page.
     """
-    return "\n".join(_page(plan, yaml, version)) + "\n"
+    title = f"Plan: {summary(plan)}"
+    found = document(title, _body(plan, yaml), style=STYLE, version=version, script=SCRIPT)
+    return "\n".join(found) + "\n"
 
 
-def _page(plan: Plan, yaml: Yaml, version: str) -> Iterator[str]:
+def _body(plan: Plan, yaml: Yaml) -> Iterator[str]:
     groups, idle = shown(plan), shown(plan, idle=True)
-    yield "<!DOCTYPE html>"
-    yield '<html lang="en"><head><meta charset="utf-8">'
-    yield f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-    yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    yield '<meta name="color-scheme" content="light dark">'
-    yield f"<title>Plan: {escape(summary(plan))}</title>"
-    yield f"<style>\n{STYLE}</style></head><body>"
     yield "<header><h1>Plan</h1>"
-    yield f'<p class="summary">{escape(summary(plan))}</p>'
-    yield f'<p class="against">compared with {escape(side(plan))}</p></header>'
+    yield f'<p class="summary">{escaped(summary(plan))}</p>'
+    yield f'<p class="against">compared with {escaped(side(plan))}</p></header>'
     for words in refusals(plan):
-        yield f'<p class="refused"><strong>Refused as it is.</strong> {escape(words)}.</p>'
+        yield f'<p class="refused"><strong>Refused as it is.</strong> {escaped(words)}.</p>'
     yield "<main>"
     if drawing := picture(plan):
         yield '<details class="picture" open><summary><h2>In which order</h2></summary>'
@@ -66,11 +60,10 @@ def _page(plan: Plan, yaml: Yaml, version: str) -> Iterator[str]:
             number = sum(len(group.steps) for group in found)
             yield f'<details class="idle"><summary><h2>{title} ({number})</h2></summary><ul>'
             for group in found:
-                why = f' <span class="why">{escape(", ".join(group.reasons))}</span>'
-                yield f"<li>{escape(group.title)}{why if group.reasons else ''}</li>"
+                why = f' <span class="why">{escaped(", ".join(group.reasons))}</span>'
+                yield f"<li>{escaped(group.title)}{why if group.reasons else ''}</li>"
             yield "</ul></details>"
-    yield f"</main><footer>etcompile {escape(version)}</footer>"
-    yield f"<script>\n{SCRIPT}</script></body></html>"
+    yield "</main>"
 
 
 def _controls(groups: list[Shown]) -> Iterator[str]:
@@ -95,31 +88,31 @@ def _group(group: Shown, yaml: Yaml) -> Iterator[str]:
     names = " ".join(str(member.ref) for member in group.steps)
     yield (
         f'<details class="step" id="step-{group.number}" data-action="{step.action}"'
-        f' data-names="{escape(names)}">'
+        f' data-names="{escaped(names)}">'
     )
-    job = f'<span class="job">{escape(step.job)}</span>' if step.job else ""
+    job = f'<span class="job">{escaped(step.job)}</span>' if step.job else ""
     brief = "; ".join(group.reasons) or ", ".join(change.path for change in step.changes)
     if step.action == "create" and step.manifest:
         brief = gist(step.manifest) or brief
     yield (
         f'<summary><span class="number">{group.number}</span>'
-        f'<span class="action {step.action}"><b>{escape(MARKS[step.action])}</b>'
+        f'<span class="action {step.action}"><b>{escaped(MARKS[step.action])}</b>'
         f" {step.action}</span>"
-        f'<span class="object">{escape(group.title)}</span>'
-        f'<span class="brief">{escape(brief)}</span>{job}</summary>'
+        f'<span class="object">{escaped(group.title)}</span>'
+        f'<span class="brief">{escaped(brief)}</span>{job}</summary>'
     )
     yield '<div class="inside">'
     if group.reasons:
-        yield f'<p class="why">{escape("; ".join(group.reasons))}</p>'
+        yield f'<p class="why">{escaped("; ".join(group.reasons))}</p>'
     if step.after:
         names = ", ".join(step.after[:3])
         more = f" and {len(step.after) - 3} more" if len(step.after) > 3 else ""
-        yield f'<p class="after">after: {escape(names)}{more}</p>'
+        yield f'<p class="after">after: {escaped(names)}{more}</p>'
     if len(group.steps) > 1:
         words = (
             f"These {len(group.steps)} are alike but for their numbers; here is {step.ref.name}."
         )
-        yield f'<p class="names">{escape(words)}</p>'
+        yield f'<p class="names">{escaped(words)}</p>'
     found = [line for change in step.changes for line in lines(change, yaml)]
     if step.manifest is not None and step.action in ("create", "replace"):
         sign: Line = Line("#", "the object as it is made")
@@ -129,11 +122,10 @@ def _group(group: Shown, yaml: Yaml) -> Iterator[str]:
     elif not step.manifest and step.action == "create":
         yield "<p>Its values are not shown: it is a Secret.</p>"
     if step.origin:
-        yield f'<p class="origin">from {escape(step.origin)}</p>'
+        yield f'<p class="origin">from {escaped(step.origin)}</p>'
     yield "</div></details>"
 
 
 def _line(line: Line) -> str:
     sign = "…" if line.sign == "@" else "" if line.sign == "#" else line.sign
-    text = escape(line.text.replace("\0", "\N{REPLACEMENT CHARACTER}"))
-    return f'<span class="{_CLASSES[line.sign]}">{sign} {text}\n</span>'
+    return f'<span class="{_CLASSES[line.sign]}">{sign} {escaped(line.text)}\n</span>'
