@@ -20,7 +20,7 @@ class WhyOptions(TalkOptions, frozen=True, kw_only=True):
     namespace: str | None
     connection: Connection
     lines: int
-    output: Literal["text", "json", "markdown"]
+    output: Literal["text", "json", "markdown", "html"]
 
 
 @click.command("why", cls=Command)
@@ -37,10 +37,10 @@ class WhyOptions(TalkOptions, frozen=True, kw_only=True):
 )
 @click.option(
     "--output",
-    type=Choice(["text", "json", "markdown"]),
+    type=Choice(["text", "json", "markdown", "html"]),
     default="text",
     show_default=True,
-    help="For people, for scripts, or to paste into an issue.",
+    help="For people, for scripts, to paste into an issue, or a page to send to somebody.",
 )
 @talk_options
 @takes(WhyOptions)
@@ -76,5 +76,10 @@ def command(ctx: click.Context, given: WhyOptions) -> None:
             write(json.dumps(explanation_value(why), indent=2) + "\n")
         elif given.output == "markdown":
             write(explanation_markdown(why, clock(), lines=given.lines))
+        elif given.output == "html":
+            from etcompile._version import __version__
+            from etcompile.status.why.page import explanation_page
+
+            write(explanation_page(why, clock(), lines=given.lines, version=__version__))
         else:
             write(explanation_text(why, clock(), lines=given.lines))

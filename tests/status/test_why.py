@@ -1,61 +1,14 @@
 """Why a job is as it is, from its objects: what failed first, and what keeps it from starting."""
 
-from datetime import UTC, datetime
-from typing import Any
-
-import etcompile
-from etcompile.failures import Failure, FailureLog, log_text
+from etcompile.failures import FailureLog
 from etcompile.goodput import Attempt, Timeline, timeline_text
-from etcompile.model.run_record import RunRecord, record_data
 from etcompile.status.documents import job_value
 from etcompile.status.text import job_text
 from etcompile.status.why import Explanation, explanations
 from etcompile.status.why.documents import explanation_value
 from etcompile.status.why.text import explanation_markdown, explanation_text
 from specs import kubeflow_job, training_job
-
-NOW = datetime(2026, 11, 23, 10, 10, tzinfo=UTC)
-AT = datetime(2026, 11, 23, 10, 0, tzinfo=UTC).timestamp()
-LOST = "ConnectionResetError: Connection reset by peer"
-
-
-def objects(document: dict[str, Any]) -> list[dict[str, Any]]:
-    compilation = etcompile.compile([document], etcompile.Options(namespace="ml"))
-    assert compilation.ok, compilation.diagnostics
-    return [dict(value) for value in compilation.objects]
-
-
-def run_of(values: list[dict[str, Any]]) -> str:
-    pod = next(value for value in values if value["kind"] == "Pod")
-    return str(pod["metadata"]["annotations"]["etcompile.dev/spec-hash"])
-
-
-def record(values: list[dict[str, Any]], log: FailureLog, **facts: Any) -> dict[str, Any]:
-    data = record_data(RunRecord(run_of(values), **facts)) | {"failures": log_text(log)}
-    metadata = {"name": "mnist-status", "namespace": "ml"}
-    return {"kind": "ConfigMap", "metadata": metadata, "data": data}
-
-
-def failure(index: int, at: float, attempt: int = 0, **more: Any) -> Failure:
-    facts = {"code": 1, "reason": "Error", "node": f"gpu-{index}", **more}
-    name = f"mnist-worker-{index}"
-    return Failure("worker", index, name, f"uid-{index}.main.{attempt}", attempt, at, **facts)
-
-
-def of_all_pods_gone() -> Explanation:
-    """A gang that has failed twice for a rank without memory, and of which nothing is left."""
-    values = objects(kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 8}))
-    log = FailureLog(run_of(values))
-    for attempt in range(2):
-        began = AT - 300 * (1 - attempt)
-        new = [failure(index, began + 1, attempt, tail=LOST) for index in range(7)]
-        died = failure(7, began, attempt, code=137, reason="OOMKilled", tail="step 8\nallocating")
-        log = log.with_failures([*new, died], (), began)
-    why = "mnist-worker-7: its container was killed, after 1 restarts of the job"
-    facts = {"phase": "Failed", "reason": "BackoffLimitExceeded", "message": why, "restarts": 1}
-    kept = [value for value in values if value["kind"] != "Pod"]
-    [found] = explanations([*kept, record(values, log, **facts)])
-    return found
+from status.explained import AT, NOW, failure, objects, of_all_pods_gone, record, run_of
 
 
 def test_the_first_cause_is_told_when_all_pods_are_gone() -> None:
@@ -71,6 +24,12 @@ def test_the_first_cause_is_told_when_all_pods_are_gone() -> None:
     assert "The watcher has restarted the run once" in told
     assert "  - raise resources.limits.memory" in told
     assert "  - then run it again: etcompile restart mnist -n ml\n" in told
+
+
+def test_as_many_lines_are_shown_as_are_asked_for() -> None:
+    assert "allocating" in explanation_text(of_all_pods_gone(), NOW, lines=1)
+    assert "step 8" not in explanation_text(of_all_pods_gone(), NOW, lines=1)
+    assert "Its last lines" not in explanation_text(of_all_pods_gone(), NOW, lines=0)
 
 
 def test_scripts_get_the_same_as_a_value() -> None:

@@ -170,7 +170,7 @@ def _explained(
         kept=record is not None,
         avoided=_avoided(job, log),
         warned=tuple(sorted(pod["metadata"]["name"] for pod in its_pods if _has_warned(pod))),
-        advice=tuple(_advice(status, attempts, held, job, record, log)),
+        advice=tuple(dict.fromkeys(_advice(status, attempts, held, job, record, log))),
     )
 
 

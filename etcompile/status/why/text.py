@@ -1,13 +1,12 @@
 """Why a job is as it is, in words for people: on a terminal, and as Markdown."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from signal import Signals
 
 from etcompile.failures import Failure
 from etcompile.model.protocol import PREFLIGHT
 from etcompile.status.text import age, in_training, printable, some
-from etcompile.status.values import ENDED
 from etcompile.status.why.explanation import Attempt, Explanation
 
 _LINES = 20
@@ -70,17 +69,23 @@ def _text(why: Explanation, now: datetime, lines: int) -> Iterator[str]:
 
 def headline(why: Explanation) -> str:
     """What the job is, in a sentence."""
+    head, because = headline_parts(why)
+    return f"{head} ({because})" if why.over else f"{head}: {because}"
+
+
+def headline_parts(why: Explanation) -> tuple[str, str]:
+    """What the job is, in a few words; and what that follows from, or how many Pods are ready."""
     status = why.status
     kind = f" ({status.kind})" if status.kind else ""
     name = f"{status.namespace}/{status.name}{kind}"
-    if status.phase in ENDED:
-        return f"{name} has {status.phase.lower()} ({printable(status.because)})"
+    if why.over:
+        return f"{name} has {status.phase.lower()}", printable(status.because)
     ready = sum(role.ready for role in status.roles)
     wanted = sum(role.desired or 0 for role in status.roles)
     of = f"{ready} of {wanted} Pods are ready"
     if why.last is None and not why.held and not why.refused and ready == wanted:
-        return f"{name} is {status.phase.lower()}: {of}, and nothing has failed"
-    return f"{name} is {status.phase.lower()}: {of}"
+        of = f"{of}, and nothing has failed"
+    return f"{name} is {status.phase.lower()}", of
 
 
 def goodput_line(why: Explanation) -> str:
@@ -122,7 +127,8 @@ def _signal(failure: Failure) -> str:
 
 def tail_of(failure: Failure, lines: int) -> list[str]:
     """The last lines of what failed, as they may be shown."""
-    return [printable(line.expandtabs()) for line in failure.tail.splitlines()[-lines:]]
+    last = failure.tail.splitlines()[-lines:] if lines else []
+    return [printable(line.expandtabs()) for line in last]
 
 
 def what_followed(attempt: Attempt) -> str:
@@ -140,11 +146,15 @@ def node_lines(why: Explanation) -> list[str]:
     """How often something failed on which node."""
     longest = max(len(node) for node, _ in why.nodes)
     return [
-        f"{node.ljust(longest)}  {sum(causes.values()):>3}  "
-        + ", ".join(f"{name} {count}" for name, count in sorted(causes.items()))
-        + ("; Pods that are recreated avoid it" if node in why.avoided else "")
+        f"{node.ljust(longest)}  {sum(causes.values()):>3}  {of_what(why, node, causes)}"
         for node, causes in why.nodes
     ]
+
+
+def of_what(why: Explanation, node: str, causes: Mapping[str, int]) -> str:
+    """What failed on a node, each with how often, and whether it is avoided."""
+    each = ", ".join(f"{name} {count}" for name, count in sorted(causes.items()))
+    return each + ("; Pods that are recreated avoid it" if node in why.avoided else "")
 
 
 def warned_line(why: Explanation) -> str:
@@ -201,9 +211,7 @@ def explanation_markdown(why: Explanation, now: datetime, *, lines: int = _LINES
         parts.append("\n".join(("| attempt | failed first |", "|---|---|", *rows)))
     if why.nodes:
         rows = (
-            f"| {_cell(node)} | {sum(causes.values())} | "
-            + _cell(", ".join(f"{name} {count}" for name, count in sorted(causes.items())))
-            + " |"
+            f"| {_cell(node)} | {sum(causes.values())} | {_cell(of_what(why, node, causes))} |"
             for node, causes in why.nodes
         )
         parts.append("\n".join(("| node | failures | of what |", "|---|---:|---|", *rows)))

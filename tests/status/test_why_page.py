@@ -1,0 +1,138 @@
+"""The page of `etcompile why`: in a real browser, light and dark, of few ranks and of many."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from browsers.pages import check_page
+from etcompile.status.why import Explanation, explanations
+from etcompile.status.why.page import explanation_page
+from etcompile.status.why.replica_grid import MOST_ATTEMPTS, replica_grid
+from specs import training_job
+from status.explained import NOW, objects, of_all_pods_gone, of_many_ranks
+
+HOSTILE = "</pre><script>document.title = 1</script><img src=x onerror=alert(1)>\u202eevil\x1b["
+CONTRASTS = """() => {
+  const rgb = (text) => text.match(/[\\d.]+/g).map(Number);
+  const light = ([r, g, b]) => [r, g, b].map((c) => c / 255)
+    .map((c) => (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, c, n) => sum + c * [0.2126, 0.7152, 0.0722][n], 0);
+  const ground = (node) => {
+    for (; node; node = node.parentElement) {
+      const found = rgb(getComputedStyle(node).backgroundColor);
+      if (found.length < 4 || found[3] > 0) return found;
+    }
+    return [255, 255, 255];
+  };
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  const found = [];
+  while (texts.nextNode()) {
+    const node = texts.currentNode.parentElement;
+    if (!texts.currentNode.textContent.trim() || node.closest("svg")) continue;
+    const [a, b] = [rgb(getComputedStyle(node).color), ground(node)].map(light);
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (ratio < 4.5) found.push([texts.currentNode.textContent, ratio]);
+  }
+  return found;
+}"""
+
+
+def page(why: Explanation, **options: Any) -> str:
+    return explanation_page(why, NOW, version="1", **options)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("ranks", [8, 256])
+def test_it_can_be_read(open_page: Callable[..., Any], ranks: int, scheme: str) -> None:
+    text = page(of_many_ranks(ranks))
+    for width in (400, 1400):
+        size = {"width": width, "height": 900}
+        there = open_page(text, color_scheme=scheme, viewport=size)
+        assert there.title() == "ml/mnist (PyTorchJob) has failed"
+        assert there.evaluate("document.documentElement.scrollWidth") <= width
+        assert there.locator("h1").inner_text() == "ml/mnist (PyTorchJob) has failed"
+        assert there.locator(".cause").inner_text() == "mnist-worker-3: it ran out of memory"
+        assert "step 811\nevaluating" in there.locator("pre").inner_text()
+        assert there.locator(".strip .training").count() == 4
+        assert there.locator(".grid .o-first").count() == 4
+        assert there.evaluate(CONTRASTS) == []
+        ground = there.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert ground == ("rgb(255, 255, 255)" if scheme == "light" else "rgb(13, 17, 23)")
+
+
+def test_everybody_has_a_row_until_they_are_too_many(open_page: Callable[..., Any]) -> None:
+    few = open_page(page(of_many_ranks(8)))
+    assert few.locator(".grid tbody tr").count() == 9
+    assert "share a row" not in few.locator("main").inner_text()
+    many = open_page(page(of_many_ranks(256)))
+    assert many.locator(".grid tbody tr").count() == 9
+    told = many.locator("main").inner_text()
+    assert "Replicas of which a failure is kept have a row each; the other 249 share" in told
+    assert "worker 7-255 (249)" in told
+
+
+def test_what_the_picture_shows_is_said_in_words(open_page: Callable[..., Any]) -> None:
+    there = open_page(page(of_many_ranks(8)))
+    label = there.locator(".strip").get_attribute("aria-label")
+    assert label.startswith("It was in training for 4 h 33 min of 4 h 43 min (97 %).")
+    row = there.locator(".grid tbody tr", has_text="worker 3")
+    assert row.locator(".unseen").all_inner_texts() == ["failed first"] * 4
+    attempts = there.locator("section", has_text="what ended it").locator("tbody tr")
+    assert attempts.count() == 4
+    cells = attempts.nth(2).locator("td").all_inner_texts()
+    assert cells[0].startswith("mnist-worker-3 on node gpu-3, 3h ago")
+    assert cells[1:] == ["5 min 20 s", "3 min", "2026-11-23 06:57:00"]
+
+
+def test_words_of_others_stay_words(open_page: Callable[..., Any]) -> None:
+    odd = {"node": HOSTILE, "reason": HOSTILE, "container": HOSTILE}
+    text = page(of_many_ranks(8, 1, tail=HOSTILE, **odd))
+    check_page(text.replace("src=x", ""))
+    there = open_page(text)
+    assert there.title() == "ml/mnist (PyTorchJob) has failed"
+    assert there.locator("script, img").count() == 0
+    shown = there.locator("pre").inner_text()
+    assert shown == HOSTILE.replace("\u202e", "\ufffd").replace("\x1b", "\ufffd")
+
+
+def test_it_prints_without_what_scrolls(open_page: Callable[..., Any]) -> None:
+    there = open_page(page(of_many_ranks(8, tail="x" * 3000)))
+    there.emulate_media(media="print")
+    pre = there.locator("pre")
+    assert pre.evaluate("node => node.scrollWidth <= node.clientWidth")
+    assert pre.evaluate("node => getComputedStyle(node).maxHeight") == "none"
+
+
+def test_it_shows_as_many_lines_as_are_asked_for() -> None:
+    why = of_many_ranks(8, tail="\n".join(f"step {number}" for number in range(30)))
+    assert page(why, lines=3).count("step ") == 3
+    assert "<pre" not in page(why, lines=0)
+
+
+def test_what_has_not_started_is_told_without_a_picture() -> None:
+    values = objects(training_job(replicas=2))
+    words = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
+    lacks = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": words}
+    for value in values:
+        if value["kind"] == "Pod":
+            value["status"] = {"phase": "Pending", "conditions": [lacks]}
+    [found] = explanations(values)
+    text = page(found)
+    check_page(text)
+    assert "<h1>ml/mnist (TrainingJob) is pending</h1>" in text
+    assert words in text
+    assert text.count("make room, ask for less") == 1
+    assert "<svg" not in text
+
+
+def test_it_is_well_formed_and_names_no_address() -> None:
+    for why in (of_all_pods_gone(), of_many_ranks(8), of_many_ranks(256, 12)):
+        check_page(page(why))
+
+
+def test_of_many_attempts_the_last_have_a_column() -> None:
+    grid = replica_grid(of_many_ranks(8, 20))
+    assert grid.attempts == tuple(range(20 - MOST_ATTEMPTS + 1, 21))
+    assert grid.earlier == 20 - MOST_ATTEMPTS
+    assert f"The first {grid.earlier} attempts are not drawn." in page(of_many_ranks(8, 20))
