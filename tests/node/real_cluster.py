@@ -36,6 +36,11 @@ class Cluster:
     def phases(self) -> dict[str, str]:
         return {p["metadata"]["name"]: p["status"]["phase"] for p in self.get("pods")["items"]}
 
+    def uids(self) -> dict[str, str]:
+        """The UID of each Pod, by its name."""
+        items = self.get("pods")["items"]
+        return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in items}
+
     def apply(self, *documents: Any, **settings: Any) -> None:
         """Renders documents and applies what comes of it."""
         self.kubectl("apply", "-f", "-", given=self.rendered(*documents, **settings))
