@@ -117,4 +117,4 @@ class _ByJob(Collector):
         yield family
 
     def _family(self) -> GaugeMetricFamily:
-        return GaugeMetricFamily(self._name, self._words, labels=["namespace", "job"])
+        return GaugeMetricFamily(self._name, self._words, labels=["job_namespace", "job_name"])

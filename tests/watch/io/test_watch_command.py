@@ -88,7 +88,8 @@ def test_what_it_serves_tells_how_it_is(place, watching):
             'etcompile_watch_api_writes_total{kind="ConfigMap",status="ok",verb="create"}'
             in metrics
         )
-        goodput = f'etcompile_watch_goodput_ratio{{job="bert",namespace="{place.namespace}"}}'
+        labels = f'job_name="bert",job_namespace="{place.namespace}"'
+        goodput = f"etcompile_watch_goodput_ratio{{{labels}}}"
         eventually(lambda: goodput in get("/metrics"))
         with pytest.raises(urllib.error.HTTPError):
             get("/other")

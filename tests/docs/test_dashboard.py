@@ -1,0 +1,185 @@
+"""The Grafana dashboard: each panel asks for metrics that the watcher has, in valid PromQL.
+
+There is no Grafana among what can be installed here. Its own types of a dashboard
+(`grafana-foundation-sdk`) read the file and must lose nothing of it, and a parser of PromQL
+(`promql-parser`) reads every query.
+"""
+
+import importlib.util
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from etcompile.watch.controller import Choices, Watcher
+
+ROOT = Path(__file__).parents[2]
+BOARD = json.loads((ROOT / "docs" / "grafana" / "etcompile.json").read_text("utf-8"))
+TARGET = frozenset({"job", "instance"})
+"""Labels that Prometheus adds to whatever it scrapes."""
+VALUES = {
+    "$__rate_interval": "5m",
+    "$__range": "1d",
+    "$job_namespace": "ml|nlp",
+    "$job_name": ".*",
+}
+"""Of variables, as Grafana puts them into a query."""
+
+
+@pytest.fixture
+def installed(require: Callable[..., str]) -> Callable[[str], None]:
+    """`installed(module)`: skips the test where that is not there."""
+
+    def need(module: str) -> None:
+        present = importlib.util.find_spec(module) is not None
+        require("dashboard", present=present, why=f"there is no {module}: pip install '.[test]'")
+
+    return need
+
+
+def metrics() -> dict[str, frozenset[str]]:
+    """The labels of each series that a watcher has, by its name."""
+    registry = Watcher(Mock(), Choices(None), identity="test").metrics.registry
+    found = {}
+    # Of a metric that has counted nothing yet there is no public word about its labels.
+    for name, collector in registry._names_to_collectors.items():  # noqa: SLF001
+        own = [collector, *getattr(collector, "describe", list)()]
+        names = (getattr(family, "_labelnames", ()) for family in own)
+        labels = next(filter(None, names), ())
+        found[name] = frozenset(labels) | ({"le"} if name.endswith("_bucket") else frozenset())
+    return found
+
+
+def panels() -> Iterator[dict[str, Any]]:
+    return (panel for panel in BOARD["panels"] if panel["type"] != "row")
+
+
+def queries() -> list[tuple[str, str, str]]:
+    """The title of its panel, the query, and the legend of each."""
+    return [
+        (panel["title"], _filled(target["expr"]), target["legendFormat"])
+        for panel in panels()
+        for target in panel["targets"]
+    ]
+
+
+def _filled(query: str) -> str:
+    for variable, value in VALUES.items():
+        query = query.replace(variable, value)
+    assert "$" not in query, "a variable that nobody fills in"
+    return query
+
+
+@pytest.mark.parametrize(("title", "query", "legend"), queries())
+def test_each_query_is_of_metrics_and_labels_that_there_are(
+    title: str, query: str, legend: str, installed: Callable[[str], None]
+) -> None:
+    installed("promql_parser")
+    import promql_parser as promql
+
+    known = metrics()
+    named: set[str] = set()
+    asked: set[str] = set()
+    grouped: set[str] = set()
+
+    def visit(node: Any) -> bool:
+        selector = getattr(node, "vector_selector", node)
+        if isinstance(selector, promql.VectorSelector):
+            assert selector.name in known, title
+            named.add(selector.name)
+            wanted = {matcher.name for matcher in selector.matchers.matchers}
+            assert wanted <= known[selector.name], title
+        if isinstance(node, promql.AggregateExpr) and node.modifier is not None:
+            asked.update(node.modifier.labels)
+            grouped.update(node.modifier.labels)
+        return True
+
+    promql.walk(promql.parse(query), visit)
+    assert named, title
+    labels = frozenset[str]().union(*(known[name] for name in named))
+    assert asked <= labels | TARGET, title
+    in_legend = set(re.findall(r"\{\{(\w+)\}\}", legend))
+    assert in_legend <= grouped | TARGET, title
+
+
+def test_each_metric_of_the_watcher_has_a_panel() -> None:
+    asked = " ".join(query for _, query, _ in queries())
+    own = {name for name in metrics() if name.startswith("etcompile_watch_")}
+    ends = r"(_total|_created|_bucket|_sum|_count)$"
+    missing = {name for name in own if re.sub(ends, "", name) not in asked}
+    assert missing == set()
+
+
+def test_what_the_page_of_metrics_lists_is_what_there_is() -> None:
+    page = (ROOT / "docs" / "running-the-watcher.md").read_text("utf-8")
+    listed = {
+        name: frozenset(filter(None, (labels or "").strip("{}").split(",")))
+        for name, labels in re.findall(r"`(etcompile_watch_\w+)(\{[\w,]+\})?`", page)
+    }
+    known = metrics()
+    assert {name: labels for name, labels in listed.items() if known.get(name) != labels} == {}
+
+
+def test_no_label_is_one_that_prometheus_gives_by_itself() -> None:
+    # It would call ours `exported_job`, and every query would be wrong.
+    taken = {"job", "instance", "namespace", "pod", "container", "endpoint", "service", "node"}
+    assert [name for name, labels in metrics().items() if labels & taken] == []
+
+
+def test_each_panel_says_what_it_shows_and_takes_the_chosen_data_source() -> None:
+    for panel in panels():
+        assert len(panel["description"].split()) > 3, panel["title"]
+        assert panel["fieldConfig"]["defaults"]["unit"], panel["title"]
+        for target in (panel, *panel["targets"]):
+            assert target["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
+    numbers = [panel["id"] for panel in BOARD["panels"]]
+    assert len({*numbers}) == len(numbers)
+    names = [variable["name"] for variable in BOARD["templating"]["list"]]
+    assert names == ["datasource", "job_namespace", "job_name"]
+
+
+def test_no_panel_lies_over_another() -> None:
+    taken: dict[tuple[int, int], str] = {}
+    for panel in BOARD["panels"]:
+        place = panel["gridPos"]
+        assert place["x"] + place["w"] <= 24
+        for x in range(place["x"], place["x"] + place["w"]):
+            for y in range(place["y"], place["y"] + place["h"]):
+                assert taken.setdefault((x, y), panel["title"]) == panel["title"]
+
+
+def _lost(ours: Any, read: Any, path: str = "") -> Iterator[str]:
+    """What is not there any more of a value, by its path."""
+    if isinstance(ours, dict) and isinstance(read, dict):
+        for key, value in ours.items():
+            if value is not None:
+                yield from _lost(value, read.get(key), f"{path}.{key}")
+    elif isinstance(ours, list) and isinstance(read, list) and len(ours) == len(read):
+        for number, (mine, other) in enumerate(zip(ours, read, strict=True)):
+            yield from _lost(mine, other, f"{path}[{number}]")
+    elif ours != read:
+        yield path
+
+
+def test_the_types_of_grafana_read_all_of_it(installed: Callable[[str], None]) -> None:
+    installed("grafana_foundation_sdk")
+    from grafana_foundation_sdk.cog.encoder import JSONEncoder
+    from grafana_foundation_sdk.cog.plugins import register_default_plugins
+    from grafana_foundation_sdk.models.dashboard import Dashboard
+
+    register_default_plugins()
+
+    def read(board: dict[str, Any]) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(json.dumps(Dashboard.from_json(board), cls=JSONEncoder))
+        return found
+
+    assert [*_lost(BOARD, read(BOARD))] == []
+    misspelt = json.loads(json.dumps(BOARD))
+    misspelt["panels"][1]["gridPosition"] = misspelt["panels"][1].pop("gridPos")
+    misspelt["panels"][1]["targets"][0]["exp"] = "up"
+    lost = [*_lost(misspelt, read(misspelt))]
+    assert lost == [".panels[1].targets[0].exp", ".panels[1].gridPosition"]
