@@ -11,7 +11,8 @@ GATE_TIMEOUT = "etcompile.dev/gate-timeout"
 LOST_NODE = "etcompile.dev/lost-node-after"
 AVOID_NODES = "etcompile.dev/avoid-nodes"
 PREFLIGHT = "etcompile.dev/preflight"
-OF_EVERY_JOB = (LOST_NODE, AVOID_NODES, PREFLIGHT)
+STUCK = "etcompile.dev/stuck-after"
+OF_EVERY_JOB = (LOST_NODE, AVOID_NODES, STUCK, PREFLIGHT)
 """The annotations that are read of jobs of all kinds (`etcompile.frontends.recovery`)."""
 
 DEFAULT_GATE_TIMEOUT = 1800

@@ -33,8 +33,7 @@ ALLREDUCE = "AllreduceStrategy"
 
 PARAMETER_SERVERS = "etcompile.dev/parameter-servers"
 NNODES = "etcompile.dev/nnodes"
-STUCK = "etcompile.dev/stuck-after"
-ANNOTATIONS = (DLROVER_VERSION, PARAMETER_SERVERS, NNODES, STUCK)
+ANNOTATIONS = (DLROVER_VERSION, PARAMETER_SERVERS, NNODES)
 """Annotations of our prefix that an ElasticJob may have."""
 
 Version = tuple[int, int]

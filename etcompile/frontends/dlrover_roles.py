@@ -4,7 +4,6 @@ The same for workers that meet at a master and for parameter servers without one
 the strategies has is added there.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
@@ -42,7 +41,6 @@ _TOLERANCE: dict[str, Literal["any", "minimum", "never"]] = {
     "2": "any",
 }
 """What `pending_fail_strategy` says: disabled, skip, necessary, all."""
-_SECONDS = re.compile(r"[6-9][0-9]|[1-9][0-9]{2,7}", re.ASCII)
 KILLED = (137, 143)
 """Exit codes of who was killed, which is nobody's fault (reference 4.2)."""
 OUT_OF_MEMORY = ("OOMKilled", 247)
@@ -148,24 +146,8 @@ def relaunch(spec: Spec, *, budget: bool) -> Relaunch:
         # Upstream ends a job at this number of failed nodes; here it may still have them.
         budget=max(spec.replicas("worker"), count) - 1 if budget else None,
         pending=_PENDING,
-        stuck=_stuck(spec),
         tolerance=_TOLERANCE[strategy],
     )
-
-
-def _stuck(spec: Spec) -> int | None:
-    """Seconds that a Pod may be silent; None for ever."""
-    given = spec.annotation(dlrover.STUCK)
-    return int(given) if given is not None and _SECONDS.fullmatch(given) else None
-
-
-def stuck_notes(spec: Spec) -> Iterator[Diagnostic]:
-    """What is wrong with how long a Pod may be silent."""
-    given = spec.annotation(dlrover.STUCK)
-    if given is not None and _stuck(spec) is None:
-        place = spec.source.locate(("metadata", "annotations", dlrover.STUCK))
-        facts = {"name": dlrover.STUCK, "expected": "whole seconds, 60 or more", "found": given}
-        yield diagnose(codes.ANNOTATION_VALUE, place, **facts, advice="")
 
 
 def _template(spec: Spec, name: str) -> PodTemplate:

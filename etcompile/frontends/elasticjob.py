@@ -193,7 +193,6 @@ def _text(version: dlrover.Version) -> str:
 
 def _notes(spec: Spec) -> Iterator[Diagnostic]:
     yield from dlrover_roles.dead_notes(spec)
-    yield from dlrover_roles.stuck_notes(spec)
     for name, given in spec.types.items():
         if name != MASTER:
             yield from _template_notes(spec, name, given["template"])

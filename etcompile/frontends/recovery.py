@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
-from etcompile.frontends.annotations import AVOID_NODES, LOST_NODE, OF_EVERY_JOB, PREFLIGHT
+from etcompile.frontends.annotations import AVOID_NODES, LOST_NODE, OF_EVERY_JOB, PREFLIGHT, STUCK
 from etcompile.frontends.kind import Kind, Lowered
 from etcompile.model import Job, Preflight
 
@@ -46,6 +46,7 @@ _READ: Mapping[str, _Annotation] = {
         "lost_node_after", _SHORTEST, 10**9, f"a number of seconds, {_SHORTEST} or more"
     ),
     AVOID_NODES: _Annotation("avoid_nodes_after", 1, 99, "a number of failures, 1 to 99"),
+    STUCK: _Annotation("stuck_after", 60, 10**9, "a number of seconds, 60 or more"),
 }
 
 

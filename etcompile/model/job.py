@@ -262,8 +262,6 @@ class Relaunch(Struct, frozen=True):
         pending: Seconds after which a Pod that is still Pending fails the run.
         tolerance: When such a Pod does: `any` (each does), `minimum` (only with fewer others
             running than the least that the role goes on with) or `never`.
-        stuck: Seconds without a word in its log after which a replica is deleted and followed;
-            None for never.
         memory: Who follows a replica that ran out of memory may have so many times as much;
             None if it gets no more than the one before.
         joint: The replicas train as one: once one of them is done, nobody follows another, for
@@ -276,7 +274,6 @@ class Relaunch(Struct, frozen=True):
     budget: int | None = None
     pending: int | None = None
     tolerance: Literal["any", "minimum", "never"] = "minimum"
-    stuck: int | None = None
     memory: int | None = None
     joint: bool = False
 
@@ -641,6 +638,8 @@ class RunPolicy(Struct, frozen=True):
         in_place: How its commands run again without new Pods; None if a restart makes new ones.
         lost_node_after: Seconds for which a node may not answer until its Pods are deleted by
             force; None for ever.
+        stuck_after: Seconds without a word in the logs after which the run counts as stuck, or
+            where others follow a replica, that one; None for never.
         avoid_nodes_after: How often Pods of the job may fail on a node by its fault until those
             that come instead of others avoid it; None for ever.
     """
@@ -659,6 +658,7 @@ class RunPolicy(Struct, frozen=True):
     in_place: InPlace | None = None
     lost_node_after: int | None = None
     avoid_nodes_after: int | None = None
+    stuck_after: int | None = None
 
 
 class SharedService(Struct, frozen=True):

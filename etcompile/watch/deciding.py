@@ -5,6 +5,7 @@ ones above it in this list, which `lint-imports` checks:
 
 - `placement`: which Pod has the place, and the rank, of which declared replica.
 - `restart_policy`: which losses bring a replica back, and who may follow it.
+- `silence`: a run that says nothing any more; whose log is to be read.
 - `replica_state`: each replica in one word; whose log is to be read.
 - `completion`: whether the run is over, and how; what becomes of its Pods then.
 - `hostfile`: the live host lists.
@@ -42,6 +43,7 @@ from etcompile.watch.rules import (
     lifecycle,
     nodes,
     restart,
+    silence,
     termination,
     timeline,
 )
@@ -105,7 +107,7 @@ def _decision(around: Placement, record: RunRecord, now: float) -> Decision:
     back = lifecycle.resumed(record)
     record = lifecycle.noticed(around, back.record)
     taken = states(around, record)
-    lost_so = [*failures.of_losses(taken, record, now)]
+    lost_so = [*failures.of_losses(taken, record, now), *failures.of_silence(taken, record)]
     # Whether it is over is asked first: nobody is to be replaced for a run that is.
     judged = _judged(taken, record, now)
     actions = [*back.actions, *judged.actions]
@@ -122,6 +124,8 @@ def _decision(around: Placement, record: RunRecord, now: float) -> Decision:
     if losses.record.phase == "Restarting":
         actions += restart.carried_out(taken, losses.record, now)
     actions += logs_to_read(taken, now)
+    actions += silence.launcher_ended(around, losses.record)
+    actions += silence.logs_to_read(around, losses.record, now)
     leaving = Decision(losses.record)
     if not around.view.superseded:
         actions += termination.duplicates(around, losses.record, now)

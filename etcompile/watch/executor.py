@@ -585,11 +585,12 @@ class ActionExecutor:
         def listen() -> None:
             try:
                 line = self._cluster.last_line(action.name, action.container, key[0])
-                at = seconds(line.partition(" ")[0]) if line else 0.0
+                time, _, text = line.partition(" ")
+                at = seconds(time) if line else 0.0
             except (ClusterError, ValueError) as error:
                 _log.warning("%s/%s: cannot read the log of %s: %s", *key, action.name, error)
                 return
-            self._observations.heard(key, action.name, action.uid, LogActivity(asked, at))
+            self._observations.heard(key, action.name, action.uid, LogActivity(asked, at, text))
 
         self._beside.submit(listen)
 

@@ -395,10 +395,12 @@ class LogActivity(Struct, frozen=True, gc=False):
     Args:
         asked: When it was last asked for, in seconds since 1970.
         at: When the last line was written; None if that is not known.
+        line: The last line.
     """
 
     asked: float
     at: float | None = None
+    line: str = ""
 
 
 class Tail(Struct, frozen=True, gc=False):

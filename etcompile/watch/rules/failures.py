@@ -19,6 +19,7 @@ from etcompile.watch.rules.in_place import command_state, epoch_of
 from etcompile.watch.rules.nodes import silent_since
 from etcompile.watch.rules.placement import Placement
 from etcompile.watch.rules.replica_state import Replica, ReplicaStates
+from etcompile.watch.rules.silence import is_stuck, last_to_speak
 from etcompile.watch.state import JobView, PodView, Tail
 
 _LOSSES: Mapping[str, str] = {
@@ -95,6 +96,8 @@ def of_losses(states: ReplicaStates, record: RunRecord, now: float) -> Iterator[
     for loss in states.new_losses(now):
         reason = _LOSSES.get(loss.cause or "", "")
         pod = loss.last
+        if loss.cause == "stuck" and loss.place.role.recovery.relaunch is None:
+            continue  # `of_silence`
         if not reason or (pod is not None and pod.failures):
             continue
         if pod is not None and _is_released(states, loss, pod, now):
@@ -103,6 +106,31 @@ def of_losses(states: ReplicaStates, record: RunRecord, now: float) -> Iterator[
         uid = f"{pod.uid if pod is not None else loss.place.name}.{record.restarts}.{reason}"
         at = loss.since or (pod.asked if pod is not None else 0.0) or now
         yield structs.replace(base, uid=uid, at=at, reason=reason)
+
+
+_SPEAKERS = 8
+"""Pods of a run that is stuck of which the last line is kept."""
+
+
+def of_silence(states: ReplicaStates, record: RunRecord) -> Iterator[Failure]:
+    """The Pods of a run in which nobody says anything any more, each with its last line.
+
+    Args:
+        states: What has become of the replicas, before anything was decided about them.
+        record: The run record from before that.
+    """
+    placement = states.placement
+    if not is_stuck(placement, record):
+        return
+    for pod in last_to_speak(placement, record)[:_SPEAKERS]:
+        heard = placement.view.heard[pod.uid]
+        yield structs.replace(
+            _base(pod, record.restarts),
+            uid=f"{pod.uid}.{record.restarts}.Stuck",
+            at=heard.at or 0.0,
+            reason="Stuck",
+            tail=tail_of(redacted(heard.line)),
+        )
 
 
 def _is_released(states: ReplicaStates, loss: Replica, pod: PodView, now: float) -> bool:

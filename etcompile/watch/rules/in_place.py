@@ -44,6 +44,7 @@ from etcompile.watch.rules.completion import MOST_IN_A_ROW
 from etcompile.watch.rules.placement import Placement
 from etcompile.watch.rules.replica_state import Replica, ReplicaStates
 from etcompile.watch.rules.restart_policy import counts_failures, why
+from etcompile.watch.rules.silence import is_stuck, last_to_speak
 from etcompile.watch.state import PodView, SupervisedContainer
 
 _ANSWERS = 100
@@ -257,6 +258,11 @@ def _cause(
         ):
             message = f"{replica.place.name}: its Pod went while no watcher was running"
             return _Cause(message), None
+    if is_stuck(states.placement, record):
+        [pod, *_] = last_to_speak(states.placement, record)
+        stuck_role = states.placement.job.role(pod.role)
+        message = f"nobody has written anything for {states.placement.job.run.stuck_after} s"
+        return _Cause(message, _blamed(stuck_role) if stuck_role is not None else None), None
     stopped: list[tuple[Role, PodView]] = []
     again: list[float] = []
     for role, pod in there:
@@ -508,6 +514,7 @@ def each(states: ReplicaStates, record: RunRecord, now: float) -> Decision:
     in_place = states.placement.job.run.in_place
     if in_place is None or in_place.mode != "each":
         return Decision(record)
+    stuck = is_stuck(states.placement, record)
     record = _first_epoch(states, record, in_place)
     actions: list[Action] = [*_first_words(states, in_place, record, now)]
     for role, pod in _supervised_roles(states, in_place):
@@ -528,6 +535,12 @@ def each(states: ReplicaStates, record: RunRecord, now: float) -> Decision:
             actions.append(run if now >= fresh else Requeue(fresh))
             continue
         ended = _has_ended_since(pod, role)
+        hangs = stuck and state == "working" and _may_restart(states, record, role)
+        if hangs:
+            why_again = f"nobody has written anything for {states.placement.job.run.stuck_after} s"
+            record, told_of = _again(states, record, role, pod, now, why_again)
+            actions += (told_of, *_due_again(states, record, role, pod, now))
+            continue
         if state != "stopped" and not (ended and state == "down"):
             actions += _reminded([(role, pod)], now, states.placement.view.timeouts.remind)
             continue
@@ -558,7 +571,12 @@ def _may_restart(states: ReplicaStates, record: RunRecord, role: Role) -> bool:
 
 
 def _again(
-    states: ReplicaStates, record: RunRecord, role: Role, pod: PodView, now: float
+    states: ReplicaStates,
+    record: RunRecord,
+    role: Role,
+    pod: PodView,
+    now: float,
+    reason: str = "its command ended",
 ) -> tuple[RunRecord, Action]:
     """The record of a run in which a command is to run again, and word of it."""
     timeouts = states.placement.view.timeouts
@@ -572,7 +590,7 @@ def _again(
         failed=restart.in_a_row(before.failed, lived, timeouts),
         failed_at=now,
     )
-    message = f"{pod.name}: its command ended"
+    message = f"{pod.name}: {reason}"
     whole = states.placement.job.run.restart == "OnFailure"
     record = structs.replace(
         record.with_replicas({key: written}),

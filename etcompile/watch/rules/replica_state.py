@@ -14,7 +14,8 @@ from etcompile.model.run_record import ReplicaRecord, RunRecord
 from etcompile.watch.actions import Action, EndPod, ReadLog, Requeue
 from etcompile.watch.rules.placement import Place, Placement
 from etcompile.watch.rules.restart_policy import Cause, comes_back, counted_restarts, may_follow
-from etcompile.watch.state import JobView, LogActivity, PodView
+from etcompile.watch.rules.silence import AGAIN, blamed
+from etcompile.watch.state import JobView, PodView
 
 State = Literal["there", "awaited", "done", "returning", "left", "lost", "restarting"]
 """`there`: its Pod may be at work, or is on its way out. `awaited`: nobody has created it yet.
@@ -44,6 +45,8 @@ class Replica(Struct, frozen=True):
     @property
     def is_failure(self) -> bool:
         """Whether its loss counts as one: not if its kubelet did not admit the Pod."""
+        if self.cause == "stuck":
+            return self.place.role.recovery.relaunch is None
         return self.cause == "failed" and not (self.last is not None and self.last.refused)
 
     @property
@@ -91,6 +94,7 @@ def states(placement: Placement, record: RunRecord) -> ReplicaStates:
 
 def _replicas(placement: Placement, record: RunRecord) -> Iterator[Replica]:
     pruned = _pruned(placement.view)
+    stuck = blamed(placement, record)
     gang = frozenset(record.gang)
     all_anew = record.phase == "Restarting"
     for place in placement.places:
@@ -103,7 +107,7 @@ def _replicas(placement: Placement, record: RunRecord) -> Iterator[Replica]:
             elif place.pod.uid == written.lost:
                 yield Replica(place, "left" if written.left else "returning")
             else:
-                yield _present(placement, place, place.pod, record)
+                yield _present(placement, place, place.pod, record, stuck)
         elif place.taken:
             yield Replica(place, "there")
         elif written.completed and not all_anew:
@@ -130,7 +134,9 @@ def _is_given_up(place: Place, written: ReplicaRecord) -> bool:
     return last is None or not (last.disrupted or last.phase == "Failed")
 
 
-def _present(placement: Placement, place: Place, pod: PodView, record: RunRecord) -> Replica:
+def _present(
+    placement: Placement, place: Place, pod: PodView, record: RunRecord, stuck: str
+) -> Replica:
     if pod.deleting and pod.due and place.role.recovery.relaunch:
         # Who follows has another name, and need not wait for a node that does not answer.
         since = pod.due + placement.view.timeouts.verdict
@@ -149,7 +155,7 @@ def _present(placement: Placement, place: Place, pod: PodView, record: RunRecord
         return _lost(place, "succeeded", pod, record)
     if pod.phase == "Unknown" and comes_back(place.role, "unknown", pod):
         return _lost(place, "unknown", pod, record)
-    if place.role.recovery.relaunch and _hangs(place.role, pod, placement.view.heard.get(pod.uid)):
+    if pod.uid == stuck or _hangs(placement, place.role, pod):
         return _lost(place, "stuck", pod, record)
     return Replica(place, "there")
 
@@ -218,46 +224,45 @@ def _lost(
 # its log says where.
 
 
-def _hangs(role: Role, pod: PodView, heard: LogActivity | None) -> bool:
+def _hangs(placement: Placement, role: Role, pod: PodView) -> bool:
     """Whether a Pod has been silent for too long, as of when its log was last read."""
-    if heard is None or heard.at is None or not _can_hang(role, pod):
+    heard = placement.view.heard.get(pod.uid)
+    if heard is None or heard.at is None or not _can_hang(placement, role, pod):
         return False
-    return heard.asked >= _silent_at(role, pod, heard)
+    return heard.asked >= _silent_at(placement, pod)
 
 
-def _silent_at(role: Role, pod: PodView, heard: LogActivity | None) -> float:
+def _silent_at(placement: Placement, pod: PodView) -> float:
     """When a Pod will have been silent for too long if it says nothing more."""
+    heard = placement.view.heard.get(pod.uid)
     last = heard.at if heard is not None and heard.at is not None else 0.0
-    limit = role.recovery.relaunch.stuck if role.recovery.relaunch else None
-    return max(last, pod.ready_since or pod.created) + (limit or 0)
+    limit = placement.job.run.stuck_after or 0
+    return max(last, pod.ready_since or pod.created) + limit
 
 
-def _can_hang(role: Role, pod: PodView) -> bool:
+def _can_hang(placement: Placement, role: Role, pod: PodView) -> bool:
     """Whether a Pod is one that is to be ended if it is silent for too long."""
-    limited = role.recovery.relaunch is not None and role.recovery.relaunch.stuck is not None
-    return limited and pod.phase == "Running" and not pod.deleting and not pod.ending
-
-
-_AGAIN = 60.0
-"""Seconds until a log is asked for again that could not be read."""
+    if role.recovery.relaunch is None or placement.job.run.stuck_after is None:
+        return False
+    return pod.phase == "Running" and not pod.deleting and not pod.ending
 
 
 def logs_to_read(states: ReplicaStates, now: float) -> Iterator[Action]:
     """The logs that are to be read, and when to ask again."""
-    heard = states.placement.view.heard
+    placement = states.placement
     for replica in states.those("there"):
         pod, role = replica.place.pod, replica.place.role
-        if pod is None or not _can_hang(role, pod):
+        if pod is None or not _can_hang(placement, role, pod):
             continue
-        known = heard.get(pod.uid)
-        due = _silent_at(role, pod, known)
+        known = placement.view.heard.get(pod.uid)
+        due = _silent_at(placement, pod)
         if known is not None and known.at is None:
-            due = max(due, known.asked + _AGAIN)
+            due = max(due, known.asked + AGAIN)
         if now < due:
             yield Requeue(due)
         else:
             yield ReadLog(pod.name, pod.uid, role.template.main)
-            yield Requeue(now + _AGAIN)
+            yield Requeue(now + AGAIN)
     for replica in states.those("left"):
         pod = replica.place.pod
         if (

@@ -85,7 +85,7 @@ def replaced(states: ReplicaStates, record: RunRecord, now: float) -> Decision:
 def decided(before: ReplicaRecord, loss: Replica, now: float, timeouts: Timeouts) -> ReplicaRecord:
     """What the record is to say of a loss: what was decided, and how many in a row that makes."""
     failed, failed_at = before.failed, before.failed_at
-    if loss.cause == "failed" and loss.returns:  # else it is nobody's fault
+    if _is_its_fault(loss) and loss.returns:
         lived = now - loss.last.created if loss.last else 0.0
         failed, failed_at = in_a_row(failed, lived, timeouts), now
     return structs.replace(
@@ -96,6 +96,11 @@ def decided(before: ReplicaRecord, loss: Replica, now: float, timeouts: Timeouts
         failed_at=failed_at,
         attempt=before.attempt + (loss.returns and bool(loss.place.declared)),
     )
+
+
+def _is_its_fault(loss: Replica) -> bool:
+    """Whether a replica that is lost again and again comes back later and later."""
+    return loss.cause == "failed" or loss.is_failure
 
 
 def _followed(
@@ -211,10 +216,10 @@ def _told(loss: Replica, written: ReplicaRecord, timeouts: Timeouts) -> Action:
         )
         message = f"{what}: {left}{policy}"
         return EmitEvent("PodLost", message, place.name, uid, warning=True)
-    seconds = wait(written.failed, timeouts) if loss.cause == "failed" else 0.0
+    failed = _is_its_fault(loss)
+    seconds = wait(written.failed, timeouts) if failed else 0.0
     later = f" in {seconds:.0f} s" if seconds else ""
     message = f"{what}: {_what_comes(loss.place, written.history)}{later}"
-    failed = loss.cause == "failed"
     return EmitEvent("PodReplaced", message, place.name, uid, warning=failed)
 
 

@@ -19,14 +19,14 @@ Cause = Literal["failed", "succeeded", "unknown", "deleted", "erased", "vanished
 it; somebody deleted it by force; nobody saw how; it runs and does nothing."""
 
 _ANY: frozenset[Cause] = frozenset(
-    {"failed", "succeeded", "unknown", "deleted", "erased", "vanished"}
+    {"failed", "succeeded", "unknown", "deleted", "erased", "vanished", "stuck"}
 )
 _POLICIES: dict[str, frozenset[Cause]] = {
     "Always": _ANY,
     # A kubelet lets a Pod that it is told to stop fail before it goes; one that is deleted by
     # force just is not there any more (reference/et-operator.md 4.1).
-    "OnFailure": frozenset({"failed", "deleted", "vanished"}),
-    "ExitCode": frozenset({"failed", "deleted", "vanished"}),
+    "OnFailure": frozenset({"failed", "deleted", "vanished", "stuck"}),
+    "ExitCode": frozenset({"failed", "deleted", "vanished", "stuck"}),
 }
 _MORE: dict[str, frozenset[Cause]] = {
     "policy": frozenset(),
@@ -96,7 +96,9 @@ def why(role: Role, cause: Cause, pod: PodView | None) -> str:
             "unknown": "its node is unreachable",
             "erased": "deleted by force, or taken out of the job",
             "vanished": "its Pod went while no watcher was running, so how it ended is not known",
-            "stuck": "it has logged nothing new",
+            "stuck": "it has logged nothing new"
+            if role.recovery.relaunch is not None
+            else "no replica has written anything for too long",
         }
         return words.get(cause, cause)
     code = exit_code(role, pod)

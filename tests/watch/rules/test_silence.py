@@ -1,0 +1,188 @@
+"""A run whose Pods are all at work and none of which writes anything any more."""
+
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from etcompile.failures import first_causes
+from etcompile.watch.actions import DeletePod, ReadLog, ReplacePod
+from etcompile.watch.state import PodView
+from specs import kubeflow_job, replicas, training_job
+from watch.rules.gang import Gang
+from world import World, mpi_job
+
+LIMIT = 600
+STUCK = {"etcompile.dev/stuck-after": str(LIMIT)}
+
+
+def torch(workers: int = 2, restart: str = "OnFailure", **annotations: str) -> dict[str, Any]:
+    types = {
+        "Master": {**replicas("PyTorchJob", 1), "restartPolicy": restart},
+        "Worker": {**replicas("PyTorchJob", workers), "restartPolicy": restart},
+    }
+    document = kubeflow_job("PyTorchJob", types)
+    document["metadata"]["annotations"] = {**STUCK, **annotations}
+    return document
+
+
+def speaks(world: World, *names: str, at: float | None = None) -> None:
+    """The last line of these Pods is of now, or of another time."""
+    for name in names or [*world.pods]:
+        world.words[name] = world.now if at is None else at
+
+
+def uids(world: World) -> dict[str, str]:
+    return {name: pod.uid for name, pod in world.pods.items()}
+
+
+def test_nobody_is_asked_before_it_matters_and_then_one_of_them() -> None:
+    world = World(torch(20))
+    world.wait(LIMIT - 10)
+    assert not world.of(ReadLog)
+    speaks(world, "mnist-master-0", at=1e9)
+    world.wait(100)
+    assert [one.name for one in world.of(ReadLog)] == ["mnist-master-0"]
+    assert not world.deleted
+
+
+def test_a_run_in_which_one_rank_speaks_for_all_is_well() -> None:
+    world = World(torch())
+    for _ in range(40):
+        speaks(world, "mnist-master-0")
+        world.wait(LIMIT / 2)
+    assert not world.deleted
+    assert len(world.of(ReadLog)) < 40 * 3
+
+
+def test_when_all_are_silent_one_that_decides_is_replaced_and_the_last_lines_are_kept() -> None:
+    world = World(torch())
+    before = uids(world)
+    speaks(world)
+    speaks(world, "mnist-worker-1", at=world.now - 3)
+    world.wait(LIMIT + 60)
+    after = uids(world)
+    assert after["mnist-master-0"] != before["mnist-master-0"]
+    kept = world.failures
+    assert {one.reason for one in kept} == {"Stuck"}
+    # Who fell silent first comes first.
+    assert first_causes(kept)[0].pod == "mnist-worker-1"
+    [told] = world.told("PodReplaced")
+    assert "no replica has written anything for too long" in told.message
+    # What begins has the same time again.
+    deleted = len(world.deleted)
+    world.wait(LIMIT - 120)
+    assert len(world.deleted) == deleted
+
+
+def test_a_gang_begins_again_as_a_whole() -> None:
+    world = World(torch(**{"etcompile.dev/restart-together": "true"}))
+    before = uids(world)
+    speaks(world)
+    world.wait(LIMIT + 90)
+    assert not set(uids(world).values()) & set(before.values())
+    assert world.record.restarts == 1
+
+
+def test_a_policy_that_never_restarts_fails_the_run() -> None:
+    world = World(torch(restart="Never"))
+    speaks(world)
+    world.wait(LIMIT + 60)
+    assert world.record.phase == "Failed"
+    assert "no replica has written anything for too long" in world.record.message
+
+
+def test_it_counts_against_the_limit_of_the_job() -> None:
+    document = torch()
+    document["spec"]["runPolicy"] = {"backoffLimit": 1}
+    world = World(document)
+    for _ in range(4):
+        speaks(world)
+        world.wait(LIMIT + 90)
+    assert world.record.phase == "Failed"
+    assert world.record.reason == "BackoffLimitExceeded"
+
+
+@pytest.mark.parametrize("unreadable", ["mnist-master-0", "mnist-worker-1"])
+def test_a_log_that_cannot_be_read_says_that_nobody_knows(unreadable: str) -> None:
+    world = World(torch())
+    speaks(world)
+    world.words[unreadable] = None
+    world.wait(20 * LIMIT)
+    assert not world.deleted
+    assert len(world.of(ReadLog)) < 20 * LIMIT / 60 * 3 + 10
+
+
+@pytest.mark.parametrize("facts", [{"deleting": True}, {"phase": "Pending", "ready": False}])
+def test_while_a_pod_is_on_its_way_nothing_counts_as_stuck(facts: dict[str, Any]) -> None:
+    world = World(torch())
+    speaks(world)
+    world.change("mnist-worker-0", **facts)
+    world.wait(5 * LIMIT, ready=False)
+    assert not any(isinstance(one, ReplacePod | DeletePod) for one in world.done)
+
+
+def test_without_the_annotation_no_log_is_read() -> None:
+    document = torch()
+    document["metadata"]["annotations"] = {}
+    world = World(document)
+    world.wait(100 * LIMIT)
+    assert not world.of(ReadLog)
+    assert not world.deleted
+
+
+def test_of_an_mpi_job_it_is_the_launcher_that_is_made_again() -> None:
+    document = mpi_job()
+    document["metadata"]["annotations"] = STUCK
+    for role in document["spec"]["mpiReplicaSpecs"].values():
+        role["restartPolicy"] = "OnFailure"
+    world = World(document)
+    before = uids(world)
+    speaks(world)
+    world.wait(LIMIT + 60)
+    assert {name for name, uid in uids(world).items() if uid != before[name]} == {"mnist-launcher"}
+
+
+def test_a_launcher_that_may_not_restart_fails_the_run() -> None:
+    document = training_job()
+    document["metadata"]["annotations"] = STUCK
+    world = World(document)
+    speaks(world)
+    world.wait(LIMIT + 60)
+    assert (world.record.phase, world.record.reason) == ("Failed", "PodFailed")
+    assert world.record.message.startswith("mnist-launcher: no replica has written anything")
+
+
+def test_a_launcher_that_a_job_of_kubernetes_makes_is_deleted_for_that_to_make_again() -> None:
+    document = mpi_job(version="v2beta1")
+    document["metadata"]["annotations"] = STUCK
+    world = World(document)
+    run = world.pods["mnist-worker-0"].spec_hash
+    launcher = PodView("mnist-launcher-x1", "u-1", "launcher", None, run, created=world.now)
+    world.pods[launcher.name] = structs.replace(launcher, phase="Running", ready=True)
+    world.settle()
+    assert world.record.phase == "Running"
+    speaks(world)
+    world.wait(LIMIT + 1, ready=False)
+    assert [(one.name, one.reason) for one in world.of(DeletePod)] == [
+        ("mnist-launcher-x1", "Stuck")
+    ]
+    [told] = world.told("RunStuck")
+    assert told.message == "nobody has written anything for 600 s: deleted"
+
+
+def test_commands_run_again_in_the_pods_that_are_there() -> None:
+    gang = Gang(3)
+    gang.job = structs.replace(gang.job, run=structs.replace(gang.job.run, stuck_after=LIMIT))
+    gang.pass_time(30)
+    assert gang.record.phase == "Running"
+    before = uids(gang)
+    speaks(gang)
+    gang.pass_time(LIMIT + 120)
+    assert gang.record.epoch == 1
+    assert "nobody has written anything for 600 s" in gang.record.epoch_reason
+    assert uids(gang) == before
+    assert not gang.violations
+    speaks(gang, at=1e9)
+    gang.pass_time(LIMIT + 120)
+    assert gang.record.epoch == 1
