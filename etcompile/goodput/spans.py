@@ -5,7 +5,7 @@ the one before it did. So nobody has to look all the time, and a watcher that wa
 nothing: what the status does not say is not counted.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
@@ -39,34 +39,24 @@ def spans_of(pod: Object) -> tuple[Span, ...]:
     Args:
         pod: The Pod, JSON.
     """
-    return tuple(_spans(pod))
+    containers = pods.containers(pod)
+    return tuple(_spans(pod, containers)) if containers else ()
 
 
-def _spans(pod: Object) -> Iterator[Span]:
+def _spans(pod: Object, containers: Sequence[Object]) -> Iterator[Span]:
     ready = condition(status_of(pod), "Ready")
-    since = seconds(ready.get("lastTransitionTime")) or 0.0
     works = ready.get("status") == "True"
-    begun: float | None = None
-    for container in pods.containers(pod):
+    since = 0.0 if works else seconds(ready.get("lastTransitionTime")) or 0.0
+    begun = _begun(pod)
+    for container in containers:
         name = str(container.get("name"))
-        for how, last in (
-            (pods.terminated_before(container), False),
-            (pods.terminated(container), True),
-        ):
-            begin, end = seconds(how.get("startedAt")), seconds(how.get("finishedAt"))
-            if begin is None or end is None:
-                continue
-            if last:
-                begun = _begun(pod) if begun is None else begun
-                begin = max(begin, begun)
-                # A command that has ended may have been kept in its container for a while.
-                end = min(end, since) if begin < since and not works else end
-            if begin < end:
-                yield Span(name, begin, end)
-        begin = seconds(pods.started_at(container) or None)
+        running = pods.started_at(container)
+        # This is asked of every event of every Pod, and most have never ended.
+        if not running or container.get("lastState"):
+            yield from _ended(container, name, begun, since)
+        begin = seconds(running) if running else None
         if begin is None:
             continue
-        begun = _begun(pod) if begun is None else begun
         begin = max(begin, begun)
         if works:
             yield Span(name, begin)
@@ -74,10 +64,34 @@ def _spans(pod: Object) -> Iterator[Span]:
             yield Span(name, begin, since)
 
 
+def _ended(container: Object, name: str, begun: float, since: float) -> Iterator[Span]:
+    """The spans of a container that have ended, the one before the last first.
+
+    Args:
+        container: Its status.
+        name: What it is called.
+        begun: When its command was told to begin, the last time.
+        since: Since when its Pod is not ready; 0 if it is.
+    """
+    for how, last in (
+        (pods.terminated_before(container), False),
+        (pods.terminated(container), True),
+    ):
+        begin, end = seconds(how.get("startedAt")), seconds(how.get("finishedAt"))
+        if begin is None or end is None:
+            continue
+        if last:
+            begin = max(begin, begun)
+            # A command that has ended may have been kept in its container for a while.
+            end = min(end, since) if begin < since else end
+        if begin < end:
+            yield Span(name, begin, end)
+
+
 def _begun(pod: Object) -> float:
     """When a command was told to begin that restarts in place; 0 if it began with its container."""
     volumes = (pod.get("spec") or {}).get("volumes") or ()
-    if not any(volume.get("name") == RUN_STATE for volume in volumes):
+    if RUN_STATE not in [volume.get("name") for volume in volumes]:
         return 0.0
     annotations = pod["metadata"].get("annotations") or {}
     told = read_command(annotations.get(EPOCH, ""))

@@ -1,5 +1,6 @@
 """Kubernetes objects as values: what YAML or JSON makes of a manifest or of an answer."""
 
+import functools
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -37,9 +38,14 @@ def is_going(value: Object) -> bool:
 def seconds(time: str | None) -> float | None:
     """A time of the API server's, RFC 3339, in seconds since 1970; None if it is none."""
     try:
-        return None if time is None else datetime.fromisoformat(time).timestamp()
+        return None if time is None else _seconds(time)
     except (ValueError, OverflowError, TypeError):
         return None
+
+
+@functools.lru_cache(maxsize=4096)  # each event of a Pod tells its times again
+def _seconds(time: str) -> float:
+    return datetime.fromisoformat(time).timestamp()
 
 
 def timestamp(at: float) -> str:
