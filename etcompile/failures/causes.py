@@ -267,6 +267,20 @@ _STRIKES = frozenset(
     )
     if cause.blame in ("node", "unknown")
 )
+NAMES = frozenset(
+    cause.name
+    for cause in (
+        *_OF_REASONS,
+        _REFUSED,
+        *(cause for _, _, cause in _BY_TEXT),
+        *_CODES.values(),
+        *_SIGNALS.values(),
+        OTHER_NODE_WANTED,
+        PREFLIGHT_FAILED,
+        _SILENT,
+    )
+) | {"Exception", "ExitCode"}
+"""The names of all causes."""
 _LONGEST = 160
 """Characters of a line that tells of an exception."""
 _EXCEPTIONS = ("Error", "Exception", "Interrupt", "Exit")
