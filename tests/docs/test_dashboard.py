@@ -2,20 +2,29 @@
 
 There is no Grafana among what can be installed here. Its own types of a dashboard
 (`grafana-foundation-sdk`) read the file and must lose nothing of it, and a parser of PromQL
-(`promql-parser`) reads every query.
+(`promql-parser`) reads every query. Where there is a Prometheus, it answers them.
 """
 
 import importlib.util
 import json
 import re
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
 from collections.abc import Callable, Iterator
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import Mock, patch
 
 import pytest
 
+from etcompile.goodput import Goodput
 from etcompile.watch.controller import Choices, Watcher
+from etcompile.watch.endpoints import Endpoints
 
 ROOT = Path(__file__).parents[2]
 BOARD = json.loads((ROOT / "docs" / "grafana" / "etcompile.json").read_text("utf-8"))
@@ -183,3 +192,62 @@ def test_the_types_of_grafana_read_all_of_it(installed: Callable[[str], None]) -
     misspelt["panels"][1]["targets"][0]["exp"] = "up"
     lost = [*_lost(misspelt, read(misspelt))]
     assert lost == [".panels[1].targets[0].exp", ".panels[1].gridPosition"]
+
+
+def test_a_real_prometheus_answers_each_query(require: Callable[..., str], tmp_path: Path) -> None:
+    program = require("prometheus", which="prometheus")
+    watcher = Watcher(Mock(), Choices(None), identity="test")
+    metrics = watcher.metrics
+    metrics.leads.set(1)
+
+    def happens() -> None:
+        metrics.replacements.labels("failed").inc()
+        metrics.replacement_seconds.observe(0.1)
+        metrics.epochs.inc()
+        metrics.failures.labels("OOMKilled").inc()
+        metrics.restarts.labels("Pod", "expired").inc()
+        metrics.writes.labels("create", "Pod", "403").inc()
+        metrics.reconciles.labels("done").inc()
+        metrics.reconcile_seconds.observe(0.02)
+
+    jobs = [(("ml", "bert"), Goodput(90.0, 100.0)), (("nlp", "llama"), Goodput(10.0, 100.0))]
+    with (
+        patch.object(watcher._reconciler, "goodputs", lambda: jobs),  # noqa: SLF001
+        Endpoints("127.0.0.1", 0, metrics.text, {}) as endpoints,
+    ):
+        # It gives the names of its own labels to whatever it scrapes, as an operator would.
+        target = {"targets": [f"127.0.0.1:{endpoints.port}"], "labels": {"namespace": "etcompile"}}
+        scrape = {"job_name": "watcher", "static_configs": [target]}
+        config = {"global": {"scrape_interval": "1s"}, "scrape_configs": [scrape]}
+        (tmp_path / "prometheus.yml").write_text(json.dumps(config))
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        line = [program, f"--config.file={tmp_path}/prometheus.yml", "--log.level=error"]
+        line += [f"--storage.tsdb.path={tmp_path}/data", f"--web.listen-address=127.0.0.1:{port}"]
+        with subprocess.Popen(line) as running:
+            try:
+                left = {query.replace("5m", "10s") for _, query, _ in queries()}
+                end = time.monotonic() + 60
+                while left and time.monotonic() < end:
+                    time.sleep(1)
+                    happens()
+                    left = {query for query in left if not _answered(port, query)}
+            finally:
+                running.terminate()
+    assert left == set()
+
+
+def _answered(port: int, query: str) -> bool:
+    """Whether there is at least one series; what is no query is refused."""
+    asked = urllib.parse.urlencode({"query": query})
+    try:
+        url = f"http://127.0.0.1:{port}/api/v1/query?{asked}"
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            found = json.load(answer)
+    except urllib.error.HTTPError as error:
+        if error.code != HTTPStatus.SERVICE_UNAVAILABLE:  # it is still starting
+            raise
+        return False
+    except OSError:
+        return False
+    return bool(found["data"]["result"])
