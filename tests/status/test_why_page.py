@@ -96,6 +96,13 @@ def test_words_of_others_stay_words(open_page: Callable[..., Any]) -> None:
     assert shown == HOSTILE.replace("\u202e", "\ufffd").replace("\x1b", "\ufffd")
 
 
+def test_long_names_and_many_attempts_fit_a_phone(open_page: Callable[..., Any]) -> None:
+    name = "ip-10-0-133-27." + "very-long-name." * 5 + "example.com"
+    why = of_many_ranks(256, 20, tail="x" * 2000, node=name, container="c" * 63)
+    there = open_page(page(why), viewport={"width": 400, "height": 900})
+    assert there.evaluate("document.documentElement.scrollWidth") <= 400
+
+
 def test_it_prints_without_what_scrolls(open_page: Callable[..., Any]) -> None:
     there = open_page(page(of_many_ranks(8, tail="x" * 3000)))
     there.emulate_media(media="print")

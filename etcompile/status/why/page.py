@@ -37,7 +37,7 @@ dd { margin: 0; overflow-wrap: anywhere }
 pre { margin: 8px 0; padding: 10px 12px; overflow: auto; max-height: 60vh; tab-size: 8;
   background: var(--panel); border: 1px solid var(--line); border-radius: 6px;
   font: 12px/1.55 var(--mono) }
-.scroll { overflow-x: auto; margin: 8px 0 }
+.scroll { overflow-x: auto; margin: 8px 0; position: relative }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums }
 th, td { text-align: left; padding: 4px 16px 4px 0; vertical-align: top; font-weight: 400 }
 thead th { color: var(--soft); border-bottom: 1px solid var(--line); white-space: nowrap }
@@ -64,8 +64,9 @@ section > p.ends { max-width: none; margin-top: 2px }
 .swatch.failure { min-width: 4px; background: var(--gone) }
 .grid th, .grid td { padding: 1px 2px; text-align: center; vertical-align: middle }
 .grid thead th:first-child, .grid tbody th { text-align: left; padding-right: 12px;
-  max-width: 34ch; overflow-wrap: anywhere }
-.grid .node { text-align: left; padding-left: 12px; color: var(--soft); white-space: nowrap }
+  min-width: 16ch; max-width: 34ch; overflow-wrap: anywhere }
+.grid thead th:last-child, .grid .node { text-align: left; padding-left: 12px;
+  color: var(--soft); white-space: nowrap }
 .grid .swatch { margin: 0 }
 .o-first { background: var(--gone); color: var(--ground); font-weight: 700 }
 .o-failed { background: var(--change-ground); color: var(--change); box-shadow: inset 0 0 0 1px }
@@ -79,6 +80,7 @@ section > p.ends { max-width: none; margin-top: 2px }
   body { max-width: none; padding: 0; print-color-adjust: exact }
   pre { max-height: none; white-space: pre-wrap; overflow-wrap: anywhere }
   .scroll { overflow: visible }
+  .grid .node { white-space: normal; overflow-wrap: anywhere }
   section { break-inside: avoid-page }
 }
 """
