@@ -2,6 +2,7 @@
 
 import pytest
 
+from etcompile.watch.maps import change
 from etcompile.watch.room import Room
 from etcompile.watch.store import Store
 
@@ -157,3 +158,12 @@ def test_a_pod_is_kept_in_a_few_hundred_bytes(seen):
     used, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert used / count < 1000
+
+
+def test_a_key_of_a_newer_watcher_is_left_as_it_is(seen):
+    seen.saw_map(config_map(1, phase="Pending", invention="of a later version"))
+    known = seen.job(KEY).status
+    wanted = config_map(1, phase="Running", timeline="{}")
+    wanted["metadata"]["annotations"] = {}
+    changed = change(wanted, known)["data"]
+    assert changed == {"phase": "Running", "timeline": "{}"}
