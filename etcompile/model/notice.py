@@ -12,6 +12,8 @@ SAME = 30.0
 """Seconds in which whatever else happens is told by the same notice."""
 REMINDED = 3.0
 """Seconds after which a notice is given once more: nobody answers it, and a kubelet may lose it."""
+REPORT = "REPORT"
+"""In place of a signal: the supervisor is to tell in its log what its processes do."""
 _AGAIN = " (again)"
 
 
@@ -35,6 +37,11 @@ class Notice(Struct, frozen=True):
     def why(self) -> str:
         """Why it was given, in a sentence."""
         return " ".join(self.text.removesuffix(_AGAIN).split(" ")[3:])
+
+    @property
+    def is_report(self) -> bool:
+        """Whether it asks what processes do, and tells of no disturbance."""
+        return self.text.split(" ")[1:2] == [REPORT]
 
     def again(self) -> "Notice":
         """The same, given once more."""

@@ -107,7 +107,7 @@ def _decision(around: Placement, record: RunRecord, now: float) -> Decision:
     back = lifecycle.resumed(record)
     record = lifecycle.noticed(around, back.record)
     taken = states(around, record)
-    lost_so = [*failures.of_losses(taken, record, now), *failures.of_silence(taken, record)]
+    lost_so = [*failures.of_losses(taken, record, now), *failures.of_silence(taken, record, now)]
     # Whether it is over is asked first: nobody is to be replaced for a run that is.
     judged = _judged(taken, record, now)
     actions = [*back.actions, *judged.actions]
@@ -126,6 +126,7 @@ def _decision(around: Placement, record: RunRecord, now: float) -> Decision:
     actions += logs_to_read(taken, now)
     actions += silence.launcher_ended(around, losses.record)
     actions += silence.logs_to_read(around, losses.record, now)
+    actions += silence.reports_to_ask(around, losses.record, now)
     leaving = Decision(losses.record)
     if not around.view.superseded:
         actions += termination.duplicates(around, losses.record, now)

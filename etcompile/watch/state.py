@@ -521,6 +521,7 @@ class Timeouts(Struct, frozen=True):
         stop: Until a Pod is made again whose command should have stopped and has not been seen to,
             beside the time that its processes may take.
         begin: Until a command that was told to run and was not seen to is taken for lost.
+        report: For supervisors to tell what their processes do, and again to read it.
     """
 
     settle: float = 2.0
@@ -537,6 +538,7 @@ class Timeouts(Struct, frozen=True):
     linger: float = 1.0
     stop: float = 20.0
     begin: float = 60.0
+    report: float = 8.0
 
 
 class JobView(Struct, frozen=True):

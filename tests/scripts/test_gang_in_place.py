@@ -20,7 +20,8 @@ from msgspec import Struct, structs
 
 from etcompile.model import InPlace
 from etcompile.model.epochs import Command, command_text
-from etcompile.watch.state import Supervised, SupervisedContainer
+from etcompile.watch.actions import ReadLog, ReadTail, WarnPod
+from etcompile.watch.state import LogActivity, Supervised, SupervisedContainer, Tail
 from specs import kubeflow_job, replicas
 from world import World
 
@@ -267,10 +268,11 @@ class Node(World):
         if not self._is(container.name, container.uid):
             return
         supervised = self.pods[container.name].supervised
-        command = supervised.command if supervised is not None else None
+        if supervised is not None:  # what stands in annotations is no kubelet's to change
+            told = structs.replace(told, command=supervised.command, notice=supervised.notice)
         self.change(
             container.name,
-            supervised=structs.replace(told, command=command),
+            supervised=told,
             ready=told.containers[0].ready,
             phase="Running",
             restarts=told.containers[0].ends,
@@ -321,5 +323,99 @@ def test_no_kill_lets_two_epochs_meet_and_training_goes_on_after_each(
         assert not (place / "violations").exists(), (place / "violations").read_text()
         assert node.record.phase == "Running", node.record
         assert (node.record.epoch or 0) > 0
+    finally:
+        node.clean_up()
+
+
+# One rank hangs, and all others wait for it -------------------------------------------------------
+
+HANGS = int(os.environ.get("ETCOMPILE_HANGS", "8"))
+SILENT = 3
+
+
+class Silent(Node):
+    """A node whose watcher may read logs, and looks whether they grow."""
+
+    def __init__(self, *given: Any) -> None:
+        self.lines: dict[str, list[str]] = {}
+        super().__init__(*given)
+        run = structs.replace(self.job.run, stuck_after=SILENT)
+        self.job = structs.replace(self.job, run=run)
+        self.timeouts = structs.replace(self.timeouts, report=5)
+
+    def act(self, action: Any) -> None:
+        super().act(action)
+        pod = self.pods.get(getattr(action, "name", ""))
+        container = self.containers.get(pod.uid) if pod is not None else None
+        if isinstance(action, ReadLog):
+            # Of all ranks the first speaks for all: with each step it writes a line.
+            written = (self.place / "steps").stat().st_mtime if action.name == self.first else 0.0
+            self.heard[action.uid] = LogActivity(self.now, written, "step")
+        elif isinstance(action, ReadTail):
+            self.tails[action.uid] = Tail(action.of, tuple(self.lines[action.name][-200:]))
+        elif isinstance(action, WarnPod) and container is not None:
+            self._write(container, "notice", action.notice)
+
+    def settle(self, until: Callable[[Any], bool] | None = None) -> float | None:
+        # Each line of a log has the time at which it was written.
+        for name in self.declared:
+            log, known = self.place / f"{name}.log", self.lines.setdefault(name, [])
+            found = log.read_text().splitlines() if log.exists() else []
+            known += [f"{stamp()} {line}" for line in found[len(known) :]]
+        return super().settle(until)
+
+    @property
+    def first(self) -> str:
+        return self.declared[0]
+
+    def stop_process(self, name: str) -> bool:
+        found = [pid for container in self._of(name) for pid in self._processes(container)]
+        for pid in found:
+            os.kill(pid, signal.SIGSTOP)
+        return bool(found)
+
+
+@pytest.mark.programs
+def test_the_rank_that_hangs_is_named_each_time(
+    place: Path, script: Callable[..., str], require: Callable[..., str]
+) -> None:
+    node = Silent(place, script, [require("shells", which="dash")], 5)
+    try:
+        node.trains_on()
+        for hang in range(HANGS):
+            name = node.random.choice(node.declared)
+            before = node.record.epoch or 0
+            node.pass_time(node.random.uniform(0, 1))
+            assert node.stop_process(name), node.story()
+            end = time.time() + 60
+            while (node.record.epoch or 0) == before:
+                assert time.time() < end, f"{hang}: nobody noticed\n{node.story()}"
+                node.pass_time(0.2)
+            assert node.record.epoch_reason.startswith(f"{name}: process "), (
+                hang,
+                name,
+                node.record,
+            )
+            assert "is stopped by a signal" in node.record.epoch_reason
+            node.trains_on()
+            last = [one for one in node.failures if one.reason == "Stuck"][-1]
+            assert (last.pod, last.attempt) == (name, hang)
+        assert node.record.epoch == HANGS
+        assert not (place / "violations").exists(), (place / "violations").read_text()
+    finally:
+        node.clean_up()
+
+
+@pytest.mark.programs
+def test_healthy_steps_are_never_taken_for_a_hang(
+    place: Path, script: Callable[..., str], require: Callable[..., str]
+) -> None:
+    node = Silent(place, script, [require("shells", which="dash")], 6)
+    try:
+        node.trains_on()
+        node.pass_time(float(os.environ.get("ETCOMPILE_HEALTHY", "30")))
+        node.trains_on()
+        assert node.record.epoch == 0, node.record.epoch_reason
+        assert not node.failures
     finally:
         node.clean_up()

@@ -712,6 +712,26 @@ def test_a_container_that_is_started_again_waits_for_a_watcher_for_a_while_only(
 NOTICED = "trap 'echo saving >> out' USR1; " + STAYS
 
 
+@only_init
+def test_a_notice_may_ask_what_each_process_does(container):
+    container.watch()
+    container.begin("(exec -a x sleep 100) 2> /dev/null & sleep 101 & " + STAYS)
+    container.says("up 0")
+    children = Path(f"/proc/{container.pid}/task/{container.pid}/children").read_text().split()
+    command = int(children[0])
+    os.kill(command, signal.SIGSTOP)
+    container.write("notice", "0-1700000000 REPORT 0 nobody has written anything for 60 s\n")
+    container.logs("etcompile: nobody has written anything for 60 s: these processes run\n")
+    container.logs(" T sh\n")
+    container.logs(" S sleep\n")
+    # Nothing else has come of it, and it tells it once.
+    container.write("command", "0 run 0 new")
+    time.sleep(1.5)
+    assert container.log.count("these processes run") == 1
+    assert container.running
+    os.kill(command, signal.SIGCONT)
+
+
 def test_a_notice_reaches_those_who_handle_its_signal_and_no_others(container):
     container.watch()
     # The shell around it would die of the signal, and so would the sleep beside it.

@@ -63,8 +63,8 @@ def warned(placement: Placement, record: RunRecord, now: float) -> Decision:
 
 def _last(given: Notice, pods: Sequence[PodView]) -> float:
     """When Pods were last told to write a checkpoint, by whomever, in seconds since 1970."""
-    told = (pod.supervised.notice.at for pod in pods if pod.supervised is not None)
-    return max(given.at, *told)
+    notices = (pod.supervised.notice for pod in pods if pod.supervised is not None)
+    return max(given.at, *(found.at for found in notices if not found.is_report))
 
 
 def _untold(pods: Sequence[PodView], given: Notice, now: float) -> Iterator[WarnPod | Requeue]:

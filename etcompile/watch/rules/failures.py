@@ -19,7 +19,7 @@ from etcompile.watch.rules.in_place import command_state, epoch_of
 from etcompile.watch.rules.nodes import silent_since
 from etcompile.watch.rules.placement import Placement
 from etcompile.watch.rules.replica_state import Replica, ReplicaStates
-from etcompile.watch.rules.silence import is_stuck, last_to_speak
+from etcompile.watch.rules.silence import hanging, is_settled, last_to_speak
 from etcompile.watch.state import JobView, PodView, Tail
 
 _LOSSES: Mapping[str, str] = {
@@ -109,27 +109,35 @@ def of_losses(states: ReplicaStates, record: RunRecord, now: float) -> Iterator[
 
 
 _SPEAKERS = 8
-"""Pods of a run that is stuck of which the last line is kept."""
+"""Pods of a run that is stuck of which the last lines are kept."""
+_LINES_OF_SILENCE = 20
 
 
-def of_silence(states: ReplicaStates, record: RunRecord) -> Iterator[Failure]:
-    """The Pods of a run in which nobody says anything any more, each with its last line.
+def of_silence(states: ReplicaStates, record: RunRecord, now: float) -> Iterator[Failure]:
+    """The Pods that a run hangs for; if nobody knows, those that spoke last, with their lines.
 
     Args:
         states: What has become of the replicas, before anything was decided about them.
         record: The run record from before that.
+        now: The time, in seconds since 1970.
     """
     placement = states.placement
-    if not is_stuck(placement, record):
+    if not is_settled(placement, record, now):
         return
-    for pod in last_to_speak(placement, record)[:_SPEAKERS]:
+    known = hanging(placement, record)
+    found = known or [(pod, "") for pod in last_to_speak(placement, record)]
+    for pod, what in found[:_SPEAKERS]:
         heard = placement.view.heard[pod.uid]
+        tail = placement.view.tails.get(pod.uid)
+        lines = [line.partition(" ")[2] for line in (tail.lines or ()) if tail] if tail else []
+        own = [line for line in lines if not line.startswith("etcompile: ")] or [heard.line]
         yield structs.replace(
             _base(pod, record.restarts),
             uid=f"{pod.uid}.{record.restarts}.Stuck",
             at=heard.at or 0.0,
             reason="Stuck",
-            tail=tail_of(redacted(heard.line)),
+            message=what,
+            tail=tail_of(redacted("\n".join(own[-_LINES_OF_SILENCE:]))),
         )
 
 

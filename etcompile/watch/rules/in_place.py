@@ -44,7 +44,7 @@ from etcompile.watch.rules.completion import MOST_IN_A_ROW
 from etcompile.watch.rules.placement import Placement
 from etcompile.watch.rules.replica_state import Replica, ReplicaStates
 from etcompile.watch.rules.restart_policy import counts_failures, why
-from etcompile.watch.rules.silence import is_stuck, last_to_speak
+from etcompile.watch.rules.silence import hanging, is_settled, last_to_speak
 from etcompile.watch.state import PodView, SupervisedContainer
 
 _ANSWERS = 100
@@ -258,10 +258,12 @@ def _cause(
         ):
             message = f"{replica.place.name}: its Pod went while no watcher was running"
             return _Cause(message), None
-    if is_stuck(states.placement, record):
+    if is_settled(states.placement, record, now):
         [pod, *_] = last_to_speak(states.placement, record)
-        stuck_role = states.placement.job.role(pod.role)
         message = f"nobody has written anything for {states.placement.job.run.stuck_after} s"
+        for pod, what in hanging(states.placement, record)[:1]:
+            message = f"{pod.name}: {what}, and {message}"
+        stuck_role = states.placement.job.role(pod.role)
         return _Cause(message, _blamed(stuck_role) if stuck_role is not None else None), None
     stopped: list[tuple[Role, PodView]] = []
     again: list[float] = []
@@ -514,7 +516,7 @@ def each(states: ReplicaStates, record: RunRecord, now: float) -> Decision:
     in_place = states.placement.job.run.in_place
     if in_place is None or in_place.mode != "each":
         return Decision(record)
-    stuck = is_stuck(states.placement, record)
+    stuck = is_settled(states.placement, record, now)
     record = _first_epoch(states, record, in_place)
     actions: list[Action] = [*_first_words(states, in_place, record, now)]
     for role, pod in _supervised_roles(states, in_place):

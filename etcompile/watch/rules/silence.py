@@ -9,16 +9,31 @@ log that cannot be read, says that nobody knows.
 Logs are read only when they may have been silent for too long: first that of the Pod that spoke
 last, and if it has not spoken since, all others. What is done then is what is done about a replica
 that fails: by the kind's rules all are restarted, or one is replaced, or commands run again in
-place. Where others follow a replica (ElasticJob) each counts by itself (`replica_state`).
+place. Where commands have supervisors, these are asked first what state their processes are in: one
+that is stopped, or waits for a device, is the one that all others wait for, and is named. Nobody
+else can know. Where others follow a replica (ElasticJob) each counts by itself (`replica_state`).
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 
+from etcompile.k8s.objects import seconds
+from etcompile.model.notice import REPORT, notice
 from etcompile.model.run_record import RunRecord
-from etcompile.watch.actions import Action, DeletePod, EmitEvent, ReadLog, Requeue
+from etcompile.watch.actions import (
+    Action,
+    DeletePod,
+    EmitEvent,
+    ReadLog,
+    ReadTail,
+    Requeue,
+    WarnPod,
+)
 from etcompile.watch.rules.placement import Placement
-from etcompile.watch.state import JobView, PodView
+from etcompile.watch.state import JobView, PodView, Tail
 
+_EVERY = 2.0
+"""Seconds until a log is read again in which a supervisor has yet to tell what its processes do."""
 AGAIN = 60.0
 """Seconds until a log is asked for again that could not be read."""
 
@@ -40,6 +55,118 @@ def is_stuck(placement: Placement, record: RunRecord) -> bool:
         (known := heard.get(pod.uid)) is not None and known.at is not None and known.asked >= due
         for pod in pods
     )
+
+
+def is_settled(placement: Placement, record: RunRecord, now: float) -> bool:
+    """Whether a run is stuck and it is known who is to blame, or that this will not be known.
+
+    Where commands have supervisors these are asked first what their processes do.
+
+    Args:
+        placement: Who is there.
+        record: The run record.
+        now: The time, in seconds since 1970.
+    """
+    if not is_stuck(placement, record):
+        return False
+    if placement.job.run.in_place is None:
+        return True
+    pods = _supervised(placement, record)
+    asked = [at for pod in pods if (at := _asked(placement, record, pod))]
+    if not asked:
+        return not pods
+    if now >= min(asked) + 2 * placement.view.timeouts.report:
+        return True
+    return len(asked) == len(pods) and all(_report(placement, record, pod) for pod in pods)
+
+
+def reports_to_ask(placement: Placement, record: RunRecord, now: float) -> Iterator[Action]:
+    """What supervisors are to be asked in a run that is stuck, and when to look at their answers.
+
+    Args:
+        placement: Who is there.
+        record: The run record.
+        now: The time, in seconds since 1970.
+    """
+    if placement.job.run.in_place is None or not is_stuck(placement, record):
+        return
+    pods = _supervised(placement, record)
+    asked = [at for pod in pods if (at := _asked(placement, record, pod))]
+    first = min(asked, default=now)
+    if now >= first + 2 * placement.view.timeouts.report:
+        return
+    why = f"nobody has written anything for {placement.job.run.stuck_after} s"
+    for pod in pods:
+        role = placement.job.role(pod.role)
+        if not _asked(placement, record, pod):
+            word = notice(record.epoch or 0, first, REPORT, 0, why)
+            yield WarnPod(pod.name, pod.uid, word.text)
+        elif role is not None and not _report(placement, record, pod):
+            of = f"{pod.uid}.report.{first:.0f}.{(now - first) // _EVERY:.0f}"
+            if placement.view.tails.get(pod.uid, Tail("")).of != of:
+                yield ReadTail(pod.name, pod.uid, role.template.main, of)
+    yield Requeue(min(now + _EVERY, first + 2 * placement.view.timeouts.report))
+
+
+def hanging(placement: Placement, record: RunRecord) -> list[tuple[PodView, str]]:
+    """The Pods whose processes are stopped, or else that wait for a device, each with which.
+
+    Args:
+        placement: Who is there.
+        record: The run record; of a run that is stuck.
+    """
+    found: dict[str, list[tuple[PodView, str]]] = {}
+    for pod in _supervised(placement, record):
+        for state, text in _processes(_report(placement, record, pod)):
+            kind = _STATES.get(state)
+            if kind and all(pod is not other for other, _ in found.get(kind, ())):
+                found.setdefault(kind, []).append((pod, f"{text} {kind}"))
+    return next((found[kind] for kind in _STATES.values() if kind in found), [])
+
+
+_HEAD = re.compile(r"etcompile: .*: these processes run$")
+_PROCESS = re.compile(r"etcompile: process (\d{1,9}) (\w) (.{0,64})$")
+_STATES = {
+    "T": "is stopped by a signal",
+    "t": "is stopped by a debugger",
+    "D": "waits for a device or a file system",
+}
+"""What a process does that goes on by itself least of all, the surest first (proc(5), stat)."""
+
+
+def _report(placement: Placement, record: RunRecord, pod: PodView) -> list[str]:
+    """The lines of what its supervisor told when it was asked; none while they are not known."""
+    tail, asked = placement.view.tails.get(pod.uid), _asked(placement, record, pod)
+    if tail is None or not asked:
+        return []
+    told = [line.partition(" ") for line in tail.lines or ()]
+    for n in range(len(told) - 1, -1, -1):
+        time, _, text = told[n]
+        if _HEAD.match(text):
+            # What it told another time says nothing of now.
+            late = (seconds(time) or 0.0) + 1 >= asked
+            return [text for _, _, text in told[n:]] if late else []
+    return []
+
+
+def _processes(report: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The state and the name of each process of a report."""
+    for line in report:
+        if told := _PROCESS.match(line):
+            yield told[2], f"process {told[1]} ({told[3]})"
+
+
+def _supervised(placement: Placement, record: RunRecord) -> list[PodView]:
+    return [pod for pod in _at_work(placement, record) if pod.supervised is not None]
+
+
+def _asked(placement: Placement, record: RunRecord, pod: PodView) -> float:
+    """When its supervisor was asked since the run is stuck, in seconds since 1970; 0 if not."""
+    if pod.supervised is None or not pod.supervised.notice.is_report:
+        return 0.0
+    since = _silent_since(placement.view, _at_work(placement, record), record)
+    at = pod.supervised.notice.at
+    return at if at + 1 > since else 0.0
 
 
 def last_to_speak(placement: Placement, record: RunRecord, within: float = 60.0) -> list[PodView]:
@@ -133,7 +260,13 @@ def _at_work(placement: Placement, record: RunRecord) -> list[PodView]:
 
 
 def _runs(pod: PodView) -> bool:
-    return pod.phase == "Running" and not pod.deleting and not pod.ending
+    if pod.phase != "Running" or pod.deleting or pod.ending:
+        return False
+    if pod.supervised is None:
+        return True
+    # A command that is between two epochs has nothing to say.
+    told = pod.supervised.command
+    return pod.ready and (told is None or told.run)
 
 
 def _spoke(view: JobView, pod: PodView) -> float:

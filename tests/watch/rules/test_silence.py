@@ -6,10 +6,11 @@ import pytest
 from msgspec import structs
 
 from etcompile.failures import first_causes
-from etcompile.watch.actions import DeletePod, ReadLog, ReplacePod
-from etcompile.watch.state import PodView
+from etcompile.model.notice import Notice
+from etcompile.watch.actions import DeletePod, ReadLog, ReadTail, ReplacePod
+from etcompile.watch.state import PodView, Tail
 from specs import kubeflow_job, replicas, training_job
-from watch.rules.gang import Gang
+from watch.rules.gang import Gang, stamp
 from world import World, mpi_job
 
 LIMIT = 600
@@ -186,3 +187,65 @@ def test_commands_run_again_in_the_pods_that_are_there() -> None:
     speaks(gang, at=1e9)
     gang.pass_time(LIMIT + 120)
     assert gang.record.epoch == 1
+
+
+class Asked(Gang):
+    """A gang whose supervisors tell what their processes do, once they have been asked."""
+
+    states: dict[str, str]
+    slow: frozenset[str] = frozenset()
+
+    def act(self, action: Any) -> None:
+        super().act(action)
+        if isinstance(action, ReadTail):
+            pod = self.pods[action.name]
+            lines = [f"{stamp(self.now - 700)} step 7", f"{stamp(self.now - 650)} step 8"]
+            old = "etcompile: of another time: these processes run"
+            lines += [
+                f"{stamp(self.now - 640)} {old}",
+                f"{stamp(self.now - 640)} etcompile: process 9 T sh",
+            ]
+            notice = pod.supervised.notice if pod.supervised is not None else Notice()
+            if notice.is_report and action.name not in self.slow:
+                lines.append(f"{stamp(self.now)} etcompile: {notice.why}: these processes run")
+                state = self.states.get(action.name, "S")
+                lines.append(f"{stamp(self.now)} etcompile: process 17 {state} python3")
+            self.tails[action.uid] = Tail(action.of, tuple(lines))
+
+
+def asked(states: dict[str, str], slow: frozenset[str] = frozenset()) -> Asked:
+    gang = Asked(3)
+    gang.states, gang.slow = states, slow
+    gang.job = structs.replace(gang.job, run=structs.replace(gang.job.run, stuck_after=LIMIT))
+    gang.pass_time(30)
+    speaks(gang)
+    gang.pass_time(LIMIT + 90)
+    assert gang.record.epoch == 1
+    return gang
+
+
+@pytest.mark.parametrize(
+    ("states", "named", "words"),
+    [
+        ({"mnist-worker-1": "T"}, "mnist-worker-1", "process 17 (python3) is stopped by a signal"),
+        ({"mnist-worker-2": "D"}, "mnist-worker-2", "waits for a device or a file system"),
+        ({"mnist-worker-0": "D", "mnist-worker-2": "T"}, "mnist-worker-2", "stopped by a signal"),
+    ],
+)
+def test_the_rank_that_hangs_is_named_with_what_it_does(states, named, words) -> None:
+    gang = asked(states)
+    assert gang.record.epoch_reason.startswith(f"{named}: process 17 (python3)")
+    assert words in gang.record.epoch_reason
+    [kept] = gang.failures
+    assert (kept.pod, kept.reason, kept.tail) == (named, "Stuck", "step 7\nstep 8")
+    assert words in kept.message
+
+
+def test_nobody_is_blamed_whose_processes_only_wait() -> None:
+    gang = asked({})
+    assert gang.record.epoch_reason == "nobody has written anything for 600 s"
+
+
+def test_a_supervisor_that_does_not_answer_does_not_hold_the_others_up() -> None:
+    gang = asked({"mnist-worker-1": "T"}, slow=frozenset({"mnist-worker-2"}))
+    assert gang.record.epoch_reason.startswith("mnist-worker-1: process 17")
