@@ -94,13 +94,16 @@ def objects(job: Job, role: Role, settings: Settings) -> list[dict[str, Any]]:
         indexes = {**pod_labels(role, member), **index_labels(role, member)}
         labels = {**given, **member.labels, **own, **indexes}
         stamped = stamp.spec(spec, member, host if named else None)
+        noted = annotations
+        if role.labels.annotated and role.labels.index in indexes:
+            noted = {**annotations, role.labels.index: indexes[role.labels.index]}
         if role.batch:
-            template = {"metadata": {"labels": labels, "annotations": annotations}, "spec": stamped}
+            template = {"metadata": {"labels": labels, "annotations": noted}, "spec": stamped}
             made.append(_batch_job(job, role.batch, name, template, settings))
             continue
         finalizers = role.template.finalizers
         more = {"finalizers": list(finalizers)} if finalizers else {}
-        pod = metadata(job, name, labels, annotations=annotations, **more)
+        pod = metadata(job, name, labels, annotations=noted, **more)
         made.append({"apiVersion": "v1", "kind": "Pod", "metadata": pod, "spec": stamped})
     return made
 
@@ -161,6 +164,8 @@ def _spec(job: Job, role: Role, settings: Settings) -> dict[str, Any]:
 
 def _shared_name(job: Job, spec: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
     """Makes bare host names resolve under one Service: a search domain for the rest of them."""
+    if job.service and not job.service.searched:
+        return {"subdomain": service_name(job)}
     domain = f"{service_name(job)}.{job.namespace}.svc.{settings.cluster_domain}"
     dns = spec.get("dnsConfig", {})
     return {

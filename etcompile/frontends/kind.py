@@ -41,14 +41,16 @@ class Kind(Struct, frozen=True):
         summary: One line for `etcompile kinds`.
         pod_counts: The fields that are a number of Pods, and so are bounded before anything is
             built; a step `*` is each key of a mapping. Nothing is built from `maxReplicas`.
-        pod_templates: Where its Pod templates stand; a step `*` is each key of a mapping.
+        pod_templates: Where its Pod templates stand; a step `*` is each key of a mapping
+            or each entry of a list.
         volumes: Volumes that the compiled Pods have besides the template's own, so that a
             template may mount them.
         operator: Who runs it elsewhere, for a hand-over; None if nothing is known of that.
         elastic: The field that lets its jobs scale; empty if all of them do, or none.
-        managers: Values of `spec.runPolicy.managedBy` that mean the operator whose work this is;
+        managers: Values of the field `managed_by` that mean the operator whose work this is;
             none for a kind without that field.
         completed: Types whose template may leave out what a Pod needs: the job fills it in.
+        managed_by: The field that names the controller of a job.
     """
 
     api_version: str
@@ -63,6 +65,7 @@ class Kind(Struct, frozen=True):
     elastic: str = ""
     completed: tuple[str, ...] = ()
     managers: tuple[str, ...] = ()
+    managed_by: ValuePath = MANAGED_BY
 
     def other_manager(self, data: Any) -> str | None:
         """The controller that a document gives its job to, if it is another than the operator.
@@ -71,7 +74,7 @@ class Kind(Struct, frozen=True):
             data: The document, JSON; it need not be valid.
         """
         value = data
-        for step in MANAGED_BY:
+        for step in self.managed_by:
             value = value.get(step) if isinstance(value, Mapping) else None
         is_other = isinstance(value, str) and bool(self.managers) and value not in self.managers
         return value if is_other else None
@@ -85,6 +88,16 @@ class Kind(Struct, frozen=True):
         for path in self.pod_templates:
             yield from _paths(path, data)
 
+    def templates_by_role(self, data: Any) -> dict[str, ValuePath]:
+        """The paths of the Pod templates of a document of this kind, by the role in lower case.
+
+        A template stands below the name of its role, or below an entry of a list that has it.
+
+        Args:
+            data: The document, JSON; it need not be valid.
+        """
+        return {_role(path, data).lower(): path for path in self.templates_of(data)}
+
     def counts_of(self, data: Any) -> Iterator[ValuePath]:
         """The paths of the fields of a document of this kind that are a number of Pods.
 
@@ -95,8 +108,18 @@ class Kind(Struct, frozen=True):
             yield from _paths(path, data)
 
 
+def _role(path: ValuePath, data: Any) -> str:
+    place = next((place for place, step in enumerate(path) if isinstance(step, int)), None)
+    if place is None:
+        return str(path[-2])
+    value = data
+    for step in path[: place + 1]:
+        value = value[step]
+    return str(value.get("name") if isinstance(value, Mapping) else path[place])
+
+
 def _paths(path: ValuePath, data: Any) -> Iterator[ValuePath]:
-    """A path for each key of the mapping where it has the step `*`, if it has that step."""
+    """A path for each key of the mapping, or entry of the list, where it has the step `*`."""
     if "*" not in path:
         yield path
         return
@@ -104,5 +127,6 @@ def _paths(path: ValuePath, data: Any) -> Iterator[ValuePath]:
     value = data
     for step in path[:star]:
         value = value.get(step) if isinstance(value, Mapping) else None
-    for key in value if isinstance(value, Mapping) else ():
+    keys = range(len(value)) if isinstance(value, list) else value
+    for key in keys if isinstance(value, list | Mapping) else ():
         yield (*path[:star], key, *path[star + 1 :])

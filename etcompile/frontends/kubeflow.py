@@ -48,9 +48,18 @@ ROLE_LABEL = f"{_PREFIX}/job-role"
 MASTER = {ROLE_LABEL: "master"}
 
 _SIDECAR_ENV = "etcompile.dev/sidecar-env"
-_TOGETHER = "etcompile.dev/restart-together"
-_FLAGS = (_SIDECAR_ENV, _TOGETHER)
+TOGETHER = "etcompile.dev/restart-together"
+"""Annotation: one failed replica restarts all."""
+_FLAGS = (_SIDECAR_ENV, TOGETHER)
 _ANNOTATIONS = (*_FLAGS, *in_place.ANNOTATIONS)
+
+TTL_REASON = "what deletes itself would be created again, and run again"
+TTL_ADVICE = (
+    "remove the job from Git when it is done; where no tool syncs Git, `etcompile watch`"
+    " deletes its Pods after that time"
+)
+TTL_WHEN = ", where a tool syncs Git,"
+"""What is said of `ttlSecondsAfterFinished`, which does something only where nothing syncs Git."""
 
 _LONGEST_DEADLINE = 2**31 - 1
 """Seconds, 68 years: none at all is as good."""
@@ -426,16 +435,16 @@ def flag_errors(source: Source, names: Sequence[str]) -> Iterator[Diagnostic]:
 
 def _contradiction(spec: Spec, described: Described) -> Iterator[Diagnostic]:
     """An error for a job that says of its replicas the opposite of how they restart in place."""
-    given = spec.annotation(_TOGETHER)
+    given = spec.annotation(TOGETHER)
     if described.each is None and given == "false":
-        problem = f"all of its replicas do so together, and {_TOGETHER} says that they do not"
+        problem = f"all of its replicas do so together, and {TOGETHER} says that they do not"
     elif described.each is not None and given == "true":
         who = "each replica" if len(described.each) == len(described.roles) else "only the launcher"
-        problem = f"{who} would do so by itself, and {_TOGETHER} says that all restart"
+        problem = f"{who} would do so by itself, and {TOGETHER} says that all restart"
     else:
         return
-    advice = f"remove one of the two annotations, {_TOGETHER} or {in_place.RESTART}"
-    yield in_place.impossible(spec.source, problem, advice, _TOGETHER)
+    advice = f"remove one of the two annotations, {TOGETHER} or {in_place.RESTART}"
+    yield in_place.impossible(spec.source, problem, advice, TOGETHER)
 
 
 # The job ----------------------------------------------------------------------------------------
@@ -474,7 +483,7 @@ def _run_policy(spec: Spec, success: Success) -> RunPolicy:
         suspended_by=("spec", "runPolicy", "suspend"),
         deadline=policy.get("activeDeadlineSeconds"),
         ttl=policy.get("ttlSecondsAfterFinished"),
-        together=spec.annotation(_TOGETHER) == "true",
+        together=spec.annotation(TOGETHER) == "true",
         limits="failures",
     )
 
@@ -542,10 +551,9 @@ def _policy_notes(source: Source) -> Iterator[Diagnostic]:
     yield from no_effect(
         source,
         (*policy, "ttlSecondsAfterFinished"),
-        "what deletes itself would be created again, and run again",
-        "remove the job from Git when it is done; where no tool syncs Git, `etcompile watch`"
-        " deletes its Pods after that time",
-        when=", where a tool syncs Git,",
+        TTL_REASON,
+        TTL_ADVICE,
+        when=TTL_WHEN,
     )
 
 

@@ -341,6 +341,7 @@ class RoleLabels(Struct, frozen=True):
         objects: Of all its Pods and Services, but nothing is selected by them.
         index: The label that carries the index, if the kind has one.
         index_offset: What is added to the index in that label.
+        annotated: An annotation of the Pods with the name of that label carries the index too.
         rank: The label that carries the rank, if the kind tells it from the index.
         relaunch: The label that says how many replicas of the rank came before.
     """
@@ -351,6 +352,7 @@ class RoleLabels(Struct, frozen=True):
     objects: Labels = field(default_factory=dict)
     index: str | None = None
     index_offset: int = 0
+    annotated: bool = False
     rank: str | None = None
     relaunch: str | None = None
 
@@ -662,9 +664,16 @@ class RunPolicy(Struct, frozen=True):
 
 
 class SharedService(Struct, frozen=True):
-    """The one Service of a kind that has no Service per replica, whatever the settings say."""
+    """The one Service of a kind that has no Service per replica, whatever the settings say.
+
+    Args:
+        name: What it is called, and host names end with.
+        searched: Hosts are called by their bare names, so that Pods search its domain for them;
+            else by names that end with the Service's.
+    """
 
     name: str
+    searched: bool = True
 
 
 class GangOperator(Struct, frozen=True):

@@ -88,6 +88,12 @@ class Edit(Struct, frozen=True, eq=False):
         return words.removeprefix(".")
 
     @property
+    def is_for_templates(self) -> bool:
+        """Whether it is for Pod templates, and leaves what is beside them in a document."""
+        by_role = isinstance(self.change, Patch) and self.target.role is not None
+        return by_role or isinstance(self.change, ImageChange | ResourceChange)
+
+    @property
     def metadata_only(self) -> bool:
         """Whether it leaves everything but labels and annotations as it is."""
         change = self.change
