@@ -12,6 +12,7 @@ from typing import Any
 from etcompile import frontends, overlays
 from etcompile.check.bundled import bundled_schema
 from etcompile.integrations.krm.config import SCHEMAS
+from etcompile.stages.runtimes import RUNTIME_SCHEMA
 
 BASE = "https://etcompile.dev/schemas/"
 """Where they are published."""
@@ -46,6 +47,7 @@ def texts() -> dict[str, str]:
 
 def _paths() -> Iterator[str | Path]:
     yield from (kind.schema for kind in frontends.kinds())
+    yield RUNTIME_SCHEMA
     yield overlays.SCHEMA
     yield from SCHEMAS.values()
     yield from ("diagnostics.json", "plan.json")
@@ -106,8 +108,12 @@ def _is_reference(key: str, value: object) -> bool:
 def _is(schema: dict[str, Any]) -> dict[str, Any]:
     """A schema of documents that are of a schema's kind."""
     names = ("apiVersion", "kind")
-    consts = {name: {"const": schema["properties"][name]["const"]} for name in names}
-    return {"properties": consts, "required": list(names)}
+    values = {
+        name: {word: field[word] for word in ("const", "enum") if word in field}
+        for name in names
+        for field in (schema["properties"][name],)
+    }
+    return {"properties": values, "required": list(names)}
 
 
 def _catalog(schemas: dict[str, dict[str, Any]]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from etcompile.check.fields import table
 from etcompile.cli import completing
 from etcompile.cli.suggestion import did_you_mean
 from etcompile.cli.usage import Command
+from etcompile.stages.runtimes import RUNTIME_KINDS, RUNTIME_SCHEMA, RUNTIME_VERSION
 
 
 @click.command("schema", cls=Command)
@@ -50,6 +51,10 @@ def command(kind: str | None, output: Path | None, *, markdown: bool, every: boo
     if wanted in ("overlay", "etcompile.dev/v1alpha1/overlay"):
         _print(overlays.SCHEMA)
         return
+    for name in RUNTIME_KINDS:
+        if wanted in (name.lower(), f"{RUNTIME_VERSION}/{name}".lower()):
+            _print(RUNTIME_SCHEMA)
+            return
     for name, schema in _configs():
         if wanted in (name.lower(), f"etcompile.dev/v1alpha1/{name}".lower()):
             _print(schema)
@@ -74,6 +79,7 @@ def names() -> list[tuple[str, str]]:
     kinds = [(_shortest(known_kind), known_kind.summary) for known_kind in frontends.kinds()]
     return [
         *kinds,
+        *((name, "what TrainJobs have in common") for name in RUNTIME_KINDS),
         ("Overlay", "what an environment changes"),
         *((name, "configuration of the KRM function") for name, _ in _configs()),
         ("diagnostics", "what --format json writes"),

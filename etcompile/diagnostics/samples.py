@@ -459,6 +459,17 @@ SAMPLES: Mapping[str, Mapping[str, str | int]] = {
         ),
         "advice": "remove hostPID",
     },
+    "ET2138": {
+        "job": "llm",
+        "kind": "ClusterTrainingRuntime",
+        "name": "torch-distribted",
+        "advice": "known are jax-distributed, torch-distributed, xgboost-distributed",
+    },
+    "ET2139": {
+        "where": "spec.initializer",
+        "reason": "nothing here fetches data or models",
+        "advice": "fetch them in the command",
+    },
     "ET3001": {
         "intent": "ScaleOut more",
         "job": "mnits",

@@ -4,7 +4,7 @@ Apart from lowering because everything here holds for any document, of our kinds
 """
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from msgspec import structs
@@ -18,6 +18,7 @@ from etcompile.model import DLROVER_VERSION
 from etcompile.options import Input, Options
 from etcompile.stages.environment import Environment
 from etcompile.stages.neighbours import is_namespaced
+from etcompile.stages.runtimes import with_runtimes
 
 if TYPE_CHECKING:
     from etcompile.diagnostics.suppression import IgnoreComment
@@ -80,7 +81,44 @@ def patched(
     problems += [*more, *job_rules.check_run(options.settings.run, environment.place_of("run"))]
     kinds = overlays.Kinds(_templates, is_namespaced, options.namespace)
     result = overlays.patched_documents(placed, environment.edits, kinds)
-    return result, [*problems, *result.diagnostics, *_twice(result.documents)]
+    problems += [*result.diagnostics, *_twice(result.documents)]
+    whole = with_runtimes(result.documents, result.sources, options.settings.kubernetes_version)
+    problems += whole.diagnostics
+    result = structs.replace(
+        result, documents=whole.documents, sources={**result.sources, **whole.sources}
+    )
+    # Only now the Pod templates of these jobs are there.
+    return _with_template_edits(result, set(whole.sources), environment, kinds, problems)
+
+
+def _with_template_edits(
+    patched_before: overlays.PatchedDocuments,
+    merged: Collection[Document],
+    environment: Environment,
+    kinds: overlays.Kinds,
+    problems: list[Diagnostic],
+) -> tuple[overlays.PatchedDocuments, list[Diagnostic]]:
+    """The documents with the edits of Pod templates in those that were merged with a runtime."""
+    edits = [edit for edit in environment.edits if edit.is_for_templates]
+    if not merged or not edits:
+        return patched_before, problems
+    documents, sources = [], dict(patched_before.sources)
+    matched = patched_before.matched
+    for document in patched_before.documents:
+        if document not in merged:
+            documents.append(document)
+            continue
+        result = overlays.patched_documents([document], edits, kinds)
+        [made] = result.documents
+        before = sources.pop(document)
+        sources[made] = (*dict.fromkeys((*before, *result.sources.get(made, ()))),)
+        matched |= result.matched
+        problems = [*problems, *result.diagnostics]
+        documents.append(made)
+    result = structs.replace(
+        patched_before, documents=tuple(documents), sources=sources, matched=matched
+    )
+    return result, problems
 
 
 def _without_overlays(
@@ -103,10 +141,7 @@ def _without_overlays(
 def _templates(document: Document) -> Mapping[str, ValuePath] | None:
     """The paths of a document's Pod templates by role; None if its kind is not one of ours."""
     kind = frontends.find(document.api_version, document.kind)
-    # A template stands below the name of its role, whatever the kind.
-    return (
-        {str(path[-2]).lower(): path for path in kind.templates_of(document.data)} if kind else None
-    )
+    return kind.templates_by_role(document.data) if kind else None
 
 
 def _in_namespace(

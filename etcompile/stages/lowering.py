@@ -15,7 +15,7 @@ from etcompile.check import kubernetes, metadata
 from etcompile.check.document import Asked, Finding, Rules, Template, findings
 from etcompile.diagnostics import Diagnostic, codes, diagnose, has_errors
 from etcompile.frontends import Kind
-from etcompile.frontends.kind import MANAGED_BY, MULTIKUEUE
+from etcompile.frontends.kind import MULTIKUEUE
 from etcompile.load import Document
 from etcompile.model import Intent, Job
 from etcompile.stages.misplaced import placed
@@ -139,13 +139,13 @@ def _skipped(document: Document, kind: Kind) -> Diagnostic | None:
     if (manager := kind.other_manager(document.data)) != MULTIKUEUE:
         return None
     facts = {"what": document.label, "manager": manager}
-    return diagnose(codes.MANAGED_JOB_SKIPPED, document.locate(MANAGED_BY), **facts)
+    return diagnose(codes.MANAGED_JOB_SKIPPED, document.locate(kind.managed_by), **facts)
 
 
 def _managed(document: Document, kind: Kind) -> Iterator[Diagnostic]:
     """An error for a job that is another controller's (reference 1.2, managedBy)."""
     if (manager := kind.other_manager(document.data)) is not None:
-        place = document.locate(MANAGED_BY)
+        place = document.locate(kind.managed_by)
         yield diagnose(codes.FOREIGN_MANAGER, place, manager=manager, own=kind.managers[0])
 
 
@@ -219,11 +219,11 @@ def _unknown_version(document: Document) -> list[Diagnostic]:
     if known := frontends.served_versions(version, name):
         facts = {"kind": name, "version": version, "advice": f"use {' or '.join(known)}"}
         return [diagnose(codes.UNKNOWN_VERSION, document.locate(("apiVersion",)), **facts)]
+    if (meant := frontends.meant_version(version, name)) and meant != version:
+        facts = {"kind": name, "version": version, "meant": meant}
+        return [diagnose(codes.MISSPELT_GROUP, document.locate(("apiVersion",)), **facts)]
     group = version.partition("/")[0]
     if known := frontends.kinds_of(group):
         facts = {"group": group, "kind": name, "known": ", ".join(known)}
         return [diagnose(codes.UNKNOWN_KIND, document.locate(("kind",)), **facts)]
-    if (meant := frontends.meant_version(version, name)) and meant != version:
-        facts = {"kind": name, "version": version, "meant": meant}
-        return [diagnose(codes.MISSPELT_GROUP, document.locate(("apiVersion",)), **facts)]
     return []

@@ -50,7 +50,7 @@ def test_a_name_of_two_kinds_lists_both(name, names):
 def test_an_unknown_name_lists_all():
     code, printed = run(schema.command, "Widget")
     assert code == 2
-    assert "TFJob, XGBoostJob, MPIJob.v2beta1\n" in printed
+    assert "TFJob, XGBoostJob, MPIJob.v2beta1, TrainJob\n" in printed
 
 
 @pytest.mark.parametrize("one", frontends.kinds(), ids=lambda one: one.schema)

@@ -44,4 +44,4 @@ def test_objects_are_strictly_valid(example: Path, variant: str, version: str) -
             seen.add(key)
             assert faults(value, version) == [], value["metadata"]["name"]
     # Where DLRover's master makes the others, it is the only Pod.
-    assert seen & {"Pod worker", "Pod dlrover-master"}
+    assert seen & {"Pod worker", "Pod node", "Pod dlrover-master"}

@@ -15,6 +15,8 @@ from specs import scale_in, scale_out, training_job
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted({path.parent for path in (ROOT / "examples").glob("*/*/job.yaml")})
+EXAMPLES = [path for path in EXAMPLES if path.parent.name != "trainjob"]
+"""A running TrainJob is not taken over yet, with its JobSet and its Jobs."""
 
 
 def documents(text: str) -> list[dict[str, Any]]:

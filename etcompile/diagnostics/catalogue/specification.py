@@ -821,4 +821,27 @@ RULES = (
         " and its restartPolicy say; where these rule it out, nothing would ever restart in place.",
         "annotations: {etcompile.dev/restart: in-place}   # and: shareProcessNamespace: true",
     ),
+    Rule(
+        codes.NO_SUCH_RUNTIME,
+        "no-such-runtime",
+        _ERROR,
+        "TrainJob '{job}' names the {kind} '{name}', which is not there",
+        "{advice}; put the runtime among the inputs, as a file",
+        "A TrainJob says what it changes of a TrainingRuntime or ClusterTrainingRuntime. Trainer"
+        " reads that from the cluster; etcompile asks no cluster, so that the runtime is a document"
+        " of the same input, or one of those that Trainer ships. A TrainingRuntime is found from"
+        " its own namespace only, and runtimeRef without a kind means a ClusterTrainingRuntime.",
+        "kind: TrainJob\nspec: {runtimeRef: {name: torch-distribted}}   # torch-distributed",
+    ),
+    Rule(
+        codes.NOT_COMPILED,
+        "not-compiled",
+        _ERROR,
+        "{where} cannot be compiled: {reason}",
+        "{advice}",
+        "A field of a TrainJob or of its runtime that would change what runs, and that etcompile"
+        " does nothing with. It is refused, so that no training starts without what its author"
+        " asked for.",
+        "kind: TrainJob\nspec: {initializer: {dataset: {storageUri: hf://a/b}}}",
+    ),
 )

@@ -1,0 +1,159 @@
+"""TrainJobs with the runtimes that they name: two documents to one.
+
+Apart from lowering, where each document stands alone. A runtime is a document of the same input,
+or one of those that Trainer ships; it becomes part of its jobs and is no object of the output.
+"""
+
+import functools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from msgspec import Struct, structs
+
+from etcompile import data
+from etcompile.check import schema
+from etcompile.check.document import Rules, findings
+from etcompile.diagnostics import Diagnostic, codes, diagnose
+from etcompile.load import Document, parse
+
+RUNTIME_VERSION = "trainer.kubeflow.org/v1alpha1"
+_JOB = "TrainJob"
+RUNTIME_KINDS = ("TrainingRuntime", "ClusterTrainingRuntime")
+RUNTIME_SCHEMA = "TrainingRuntime.json"
+_SHIPPED = "trainer/runtimes.yaml"
+_NOT_COMPILED = {
+    **dict.fromkeys(
+        ("deepspeed-distributed", "mlx-distributed"), "it is one of MPI, with a launcher"
+    ),
+    **dict.fromkeys(
+        ("torchtune-llama3.2-1b", "torchtune-llama3.2-3b", "torchtune-qwen2.5-1.5b"),
+        "it fetches data and model in Jobs of their own, and completes the command",
+    ),
+    "torch-distributed-with-cache": "it fetches the data in a Job of its own",
+}
+"""The other runtimes that Trainer v2.3.0 ships, and why they are not compiled."""
+
+
+class WithRuntimes(Struct, frozen=True):
+    """Documents, of which each TrainJob has its runtime.
+
+    Args:
+        documents: All but the runtimes; a job that has none stays as it is.
+        sources: What each merged document depends on besides its own file, by relative names.
+        diagnostics: What is wrong with runtimes, or with a job's reference to one.
+    """
+
+    documents: tuple[Document, ...]
+    sources: Mapping[Document, tuple[str, ...]]
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+def with_runtimes(
+    documents: Sequence[Document],
+    changed_by: Mapping[Document, Sequence[str]],
+    kubernetes_version: str,
+) -> WithRuntimes:
+    """The documents with each TrainJob merged with its runtime.
+
+    Args:
+        documents: The documents, after overlays.
+        changed_by: The overlays that changed a document, by their relative names.
+        kubernetes_version: The version whose schema objects must satisfy.
+    """
+    if not any(document.api_version == RUNTIME_VERSION for document in documents):
+        return WithRuntimes(tuple(documents), {})
+    runtimes = [document for document in documents if _is_runtime(document)]
+    told: list[Diagnostic] = []
+    for runtime in runtimes:
+        rules = Rules(RUNTIME_SCHEMA, kubernetes_version)
+        told += (finding.diagnostic for finding in findings(runtime, (), rules))
+    made: list[Document] = []
+    sources: dict[Document, tuple[str, ...]] = {}
+    for document in documents:
+        if document.api_version != RUNTIME_VERSION or document.kind != _JOB:
+            if not _is_runtime(document):
+                made.append(document)
+            continue
+        found, problems = _found(document, runtimes)
+        told += problems
+        own = {key: value for key, value in document.data.items() if key != "runtime"}
+        result = document if "runtime" not in document.data else structs.replace(document, data=own)
+        if found is not None and not _is_faulty(document, found):
+            result, notes = _merged(document, found)
+            told += notes
+            sources[result] = (*_changes(document, changed_by), *_changes(found, changed_by))
+            if found in runtimes:
+                sources[result] += (found.relative,)
+        made.append(result)
+    return WithRuntimes(tuple(made), sources, tuple(dict.fromkeys(told)))
+
+
+def _is_runtime(document: Document) -> bool:
+    return document.api_version == RUNTIME_VERSION and document.kind in RUNTIME_KINDS
+
+
+def _is_faulty(job: Document, runtime: Document) -> bool:
+    """Whether one of the two cannot be read; what is wrong is told elsewhere."""
+    faults = schema.document_faults(job.data, "TrainJob.json")
+    return (
+        bool(faults or schema.document_faults(runtime.data, RUNTIME_SCHEMA))
+        or "runtime" in job.data
+    )
+
+
+def _changes(document: Document, changed_by: Mapping[Document, Sequence[str]]) -> tuple[str, ...]:
+    return tuple(changed_by.get(document, ()))
+
+
+def _found(job: Document, runtimes: Sequence[Document]) -> tuple[Document | None, list[Diagnostic]]:
+    """The runtime that a job names, and what is wrong if there is none."""
+    if "runtime" in job.data:
+        facts = {"where": "runtime", "advice": "name the runtime in spec.runtimeRef"}
+        reason = "etcompile writes it when it keeps the job"
+        place = job.locate(("runtime",), key=True)
+        return None, [diagnose(codes.NOT_COMPILED, place, reason=reason, **facts)]
+    spec = job.data.get("spec")
+    reference = spec.get("runtimeRef") if isinstance(spec, dict) else None
+    if not isinstance(reference, dict) or not isinstance(name := reference.get("name"), str):
+        return None, []  # its schema says so
+    kind = reference.get("kind") or "ClusterTrainingRuntime"
+    known = [*_in_reach(job, kind, runtimes), *(_shipped() if kind == RUNTIME_KINDS[1] else ())]
+    for runtime in known:
+        if runtime.name == name:
+            return runtime, []
+    if kind not in RUNTIME_KINDS:
+        return None, []
+    place = job.locate(("spec", "runtimeRef", "name"))
+    if kind == RUNTIME_KINDS[1] and name in _NOT_COMPILED:
+        facts = {"where": f"runtime {name}", "reason": _NOT_COMPILED[name], "advice": ""}
+        return None, [diagnose(codes.NOT_COMPILED, place, **facts)]
+    names = sorted({runtime.name or "" for runtime in known})
+    advice = f"known are {', '.join(names)}" if names else "there is none in the input"
+    facts = {"job": job.name or "", "kind": kind, "name": name, "advice": advice}
+    return None, [diagnose(codes.NO_SUCH_RUNTIME, place, **facts)]
+
+
+def _in_reach(job: Document, kind: str, runtimes: Iterable[Document]) -> Iterator[Document]:
+    """The runtimes of that kind that a job may name: a TrainingRuntime is one namespace's."""
+    for runtime in runtimes:
+        apart = kind == RUNTIME_KINDS[0] and (runtime.namespace or job.namespace) != (
+            job.namespace or runtime.namespace
+        )
+        if runtime.kind == kind and not apart:
+            yield runtime
+
+
+@functools.cache
+def _shipped() -> tuple[Document, ...]:
+    """The runtimes that Trainer installs, as far as they are compiled."""
+    file = data.folder("schemas") / _SHIPPED
+    return parse(file.read_text("utf-8"), file="Trainer v2.3.0").documents
+
+
+def _merged(job: Document, runtime: Document) -> tuple[Document, list[Diagnostic]]:
+    from etcompile.frontends import trainer_merge, trainer_refusals  # noqa: PLC0415 - few have one
+
+    if problems := trainer_refusals.refusals(job, runtime):
+        return job, problems
+    made = trainer_merge.merged(job, runtime)
+    told = trainer_refusals.notes(job, runtime)
+    return structs.replace(job, data=made.data, origin=made, path=()), told
