@@ -676,7 +676,7 @@ def _is_kept(metadata: Mapping[str, Any]) -> bool:
 def _part(action: Action) -> str:
     """What may be carried out together."""
     match action:
-        case EmitEvent() | ReadLog() | Requeue():
+        case EmitEvent() | ReadLog() | ReadTail() | Requeue():
             return "telling"
         case WriteHosts() | TouchPod():
             return "lists"

@@ -33,7 +33,7 @@ for process in filter(str.isdecimal, os.listdir("/proc")):
         continue
     if number == "1" if what == "container" else words[:2] == ["python3", "/code/rank.py"]:
         at = time.time()
-        os.kill(int(process), signal.SIGKILL)
+        os.kill(int(process), signal.SIGSTOP if what == "stop" else signal.SIGKILL)
         print(at)
 """
 
@@ -229,7 +229,7 @@ class Gang:
 
         Args:
             name: The rank.
-            what: `process` or `container`.
+            what: `process` or `container`; `stop` for a process that is stopped and not killed.
 
         Returns:
             When, in seconds since 1970; None if there was none to be killed.

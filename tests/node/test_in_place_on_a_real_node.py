@@ -9,6 +9,7 @@ import json
 import os
 import random
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,6 +24,7 @@ from specs import container, launcher, training_job, worker
 pytestmark = pytest.mark.node
 
 KILLS = int(os.environ.get("ETCOMPILE_KILLS", "12"))
+HANGS = int(os.environ.get("ETCOMPILE_HANGS", "3"))
 SEED = int(os.environ.get("ETCOMPILE_KILLS_SEED", "17"))
 IN_PLACE = {"etcompile.dev/restart": "in-place", "etcompile.dev/checkpoint-signal": "USR1"}
 LONGEST = 300.0
@@ -121,6 +123,44 @@ class Storm:
         if now.keys() == self.uids.keys():
             assert all(now[name] != self.uids[name] for name in self.lost)
             self.uids, self.lost = now, set()
+
+
+def test_the_rank_that_hangs_is_named_and_all_go_on(
+    cluster: Cluster,
+    image: Callable[[str], str],
+    watch: Callable[..., Watcher],
+) -> None:
+    silent = {**IN_PLACE, "etcompile.dev/stuck-after": "60"}
+    gang = Gang(cluster, image("TORCH"), silent, MEETS="sockets")
+    gang.apply()
+    watcher = watch(forget=2.0)
+    gang.until_step_of(0.0, LONGEST)
+    gang.until_watched(LONGEST)
+    gang.prepare()
+    before = gang.uids()
+    draws = random.Random(SEED)
+    for number in range(HANGS):
+        name = draws.choice(gang.names)
+        began = gang.kill(name, "stop")
+        assert began is not None
+        found = gang.until_step_of(began, LONGEST)
+        record = json.loads(cluster.get("configmap", "gang-status")["data"]["record"])
+        print(
+            f"{name}: step {found.number} after {found.at - began:.1f} s: {record['epoch_reason']}"
+        )
+        assert record["epoch"] == number + 1, watcher.log.read_text()
+        assert record["epoch_reason"].startswith(f"{name}: process "), watcher.log.read_text()
+        assert "is stopped by a signal" in record["epoch_reason"]
+    assert gang.uids() == before
+    told = subprocess.run(
+        [sys.executable, "-m", "etcompile", "why", "gang", "-n", cluster.namespace],
+        env={**os.environ, "KUBECONFIG": os.environ["ETCOMPILE_E2E_KUBECONFIG"]},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    print(told.stdout)
+    assert f"Last failure: {name}" in told.stdout
 
 
 @pytest.mark.parametrize("meets", ["gloo", "sockets"])
