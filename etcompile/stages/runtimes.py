@@ -6,6 +6,7 @@ or one of those that Trainer ships; it becomes part of its jobs and is no object
 
 import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from msgspec import Struct, structs
 
@@ -84,7 +85,29 @@ def with_runtimes(
             if found in runtimes:
                 sources[result] += (found.relative,)
         made.append(result)
+    told += _unnamed(documents, runtimes)
     return WithRuntimes(tuple(made), sources, tuple(dict.fromkeys(told)))
+
+
+def _unnamed(documents: Iterable[Document], runtimes: Iterable[Document]) -> Iterator[Diagnostic]:
+    """A warning for each runtime that none of the TrainJobs names, if there are any."""
+    jobs = [d for d in documents if (d.api_version, d.kind) == (RUNTIME_VERSION, _JOB)]
+    named = {_reference(job).get("name") for job in jobs}
+    for runtime in runtimes if jobs else ():
+        if runtime.name not in named:
+            facts = {
+                "where": f"{runtime.kind} {runtime.name or ''}".strip(),
+                "reason": "no TrainJob of the input names it",
+                "advice": "name it in spec.runtimeRef, or leave it out",
+            }
+            yield diagnose(codes.NO_EFFECT, runtime.locate(("kind",)), **facts)
+
+
+def _reference(job: Document) -> Mapping[str, Any]:
+    """What a TrainJob says of its runtime; empty if that cannot be read."""
+    spec = job.data.get("spec")
+    found = spec.get("runtimeRef") if isinstance(spec, dict) else None
+    return found if isinstance(found, dict) else {}
 
 
 def _is_runtime(document: Document) -> bool:
@@ -111,9 +134,8 @@ def _found(job: Document, runtimes: Sequence[Document]) -> tuple[Document | None
         reason = "etcompile writes it when it keeps the job"
         place = job.locate(("runtime",), key=True)
         return None, [diagnose(codes.NOT_COMPILED, place, reason=reason, **facts)]
-    spec = job.data.get("spec")
-    reference = spec.get("runtimeRef") if isinstance(spec, dict) else None
-    if not isinstance(reference, dict) or not isinstance(name := reference.get("name"), str):
+    reference = _reference(job)
+    if not isinstance(name := reference.get("name"), str):
         return None, []  # its schema says so
     kind = reference.get("kind") or "ClusterTrainingRuntime"
     known = [*_in_reach(job, kind, runtimes), *(_shipped() if kind == RUNTIME_KINDS[1] else ())]

@@ -198,3 +198,13 @@ def test_what_is_wrong_with_a_merged_value_is_told_where_it_was_written(tmp_path
     [found] = [told for told in compilation.diagnostics if told.code == "ET4002"]
     assert found.location is not None
     assert (found.location.file, found.location.line) == (str(file), 8)
+
+
+def test_a_runtime_that_no_job_names_is_told_of() -> None:
+    other = runtime()
+    other["metadata"]["name"] = "misnamed"
+    made = etcompile.compile([job(), runtime(), other])
+    [told] = [found for found in made.diagnostics if found.code == "ET2041"]
+    assert "TrainingRuntime misnamed" in told.message
+    assert "no TrainJob of the input names it" in told.message
+    assert made.ok
