@@ -254,23 +254,25 @@ def test_a_change_that_pods_refuse_is_caught_against_the_committed_output(
     before = _rendered_to(out, jobs)
     documents = list(yaml.safe_load_all(files["job.yaml"]))
     for container in _containers(documents[0]):
-        container["workingDir"] = "/elsewhere"
+        container["command"] = ["/elsewhere"]
     (jobs / "job.yaml").write_text(yaml.safe_dump_all(documents))
     done = CliRunner().invoke(program, ["render", str(jobs), "-o", str(out)])
     assert done.exit_code == 2, done.output
     assert "error[ET5008]" in done.stderr
-    assert "workingDir" in done.stderr
+    assert "command" in done.stderr
     assert {p.relative_to(out).as_posix(): p.read_bytes() for p in _files(out)} == before
     # A run of its own may change anything.
     _rendered_to(out, jobs, "--run", "two")
 
 
 def _containers(document: Any) -> list[Any]:
-    """All containers of a job's Pod templates."""
+    """What a job says of its containers: in Pod templates, or for those of its runtime."""
     if isinstance(document, list):
         return [one for part in document for one in _containers(part)]
     if not isinstance(document, dict):
         return []
+    if document.get("kind") == "TrainJob":
+        return [document["spec"]["trainer"]]
     own = document.get("containers")
     return own or [one for part in document.values() for one in _containers(part)]
 
