@@ -15,6 +15,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from signal import Signals
 from typing import Any
 
 import msgspec
@@ -50,6 +51,7 @@ _OTHERS = 9
 """Entries of the newest attempt that are kept besides its first, whatever else there is."""
 _LARGEST_MESSAGE = 512
 _SUPERVISOR = re.compile(r"etcompile: (?:epoch \d+ begins|the command ended|waiting for)")
+_SIGNALS = {number.value: number.name for number in Signals}
 _MOST_NODES = 100
 _MOST_ATTEMPTS = 50
 _VERSION = 1
@@ -100,6 +102,32 @@ class Failure(Struct, frozen=True, omit_defaults=True):
         if self.container == PREFLIGHT and self.code:
             return OTHER_NODE_WANTED if self.code == OTHER_NODE else PREFLIGHT_FAILED
         return cause_of(self.reason, self.code, self.signal, f"{self.message}\n{self.tail}")
+
+    @property
+    def how(self) -> str:
+        """How it ended in the words of Kubernetes: `OOMKilled, exit code 137, SIGKILL`."""
+        return ", ".join(self._how())
+
+    @property
+    def in_words(self) -> str:
+        """What became of it, and in parentheses how it ended, but for what that says already.
+
+        `ran out of memory (OOMKilled, exit code 137, SIGKILL)`, `ended with exit code 3`.
+        """
+        text = self.cause.text
+        how = ", ".join(part for part in self._how() if part not in text)
+        return f"{text} ({how})" if how else text
+
+    def _how(self) -> Iterator[str]:
+        if self.reason not in ("", "Error", COMMAND_ENDED):
+            yield self.reason
+        if self.code is None:
+            if self.message:
+                yield self.message
+            return
+        yield f"exit code {self.code}"
+        if number := self.signal or (self.code - 128 if 128 < self.code < 160 else 0):
+            yield _SIGNALS.get(number, f"signal {number}")
 
 
 def failures_of(pod: Object) -> Iterator[Failure]:

@@ -5,13 +5,12 @@ from datetime import UTC, datetime
 
 from etcompile.failures import Failure
 from etcompile.goodput import Timeline
-from etcompile.status.text import age, lasting
+from etcompile.status.text import age, lasting, printable
 from etcompile.status.why.explanation import Explanation
 from etcompile.status.why.replica_grid import Grid, Outcome, Row, replica_grid
 from etcompile.status.why.text import (
     goodput_line,
     headline_parts,
-    how_it_ended,
     of_what,
     restarts_line,
     tail_of,
@@ -157,7 +156,7 @@ def _first(why: Explanation, now: datetime, lines: int) -> Iterator[str]:
     facts = {
         "node": failure.node or "never ran on one",
         "when": _moment(failure, now),
-        "how": how_it_ended(failure),
+        "how": printable(failure.how),
         "container": failure.container,
         "attempt": str(why.last.number + 1),
         "whose fault": _FAULT.get(failure.cause.blame, failure.cause.blame),

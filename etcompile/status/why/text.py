@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from signal import Signals
 
 from etcompile.failures import Failure
 from etcompile.model.protocol import PREFLIGHT
@@ -100,29 +99,7 @@ def told(failure: Failure, now: datetime) -> str:
     """A failure in a line: who, where, when and how."""
     where = f" on node {failure.node}" if failure.node else ""
     when = f", {_when(failure.at, now)}" if failure.at else ""
-    how = f" ({how})" if (how := how_it_ended(failure)) else ""
-    return f"{failure.pod}{where}{when}: it {printable(failure.cause.text)}{how}"
-
-
-def how_it_ended(failure: Failure) -> str:
-    """In the words of Kubernetes: reason, container, exit code and signal."""
-    parts = [failure.reason] if failure.reason not in ("", "Error", "CommandEnded") else []
-    if failure.code is not None:
-        parts.append(f"exit code {failure.code}")
-        if name := _signal(failure):
-            parts.append(name)
-    if failure.message and failure.code is None:
-        parts.append(printable(failure.message))
-    return ", ".join(parts)
-
-
-def _signal(failure: Failure) -> str:
-    code = failure.code or 0
-    number = failure.signal or (code - 128 if 128 < code < 160 else 0)
-    try:
-        return Signals(number).name if number else ""
-    except ValueError:
-        return f"signal {number}"
+    return f"{failure.pod}{where}{when}: it {printable(failure.in_words)}"
 
 
 def tail_of(failure: Failure, lines: int) -> list[str]:

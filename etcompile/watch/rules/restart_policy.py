@@ -90,7 +90,7 @@ def exit_code(role: Role, pod: PodView) -> int | None:
 
 
 def why(role: Role, cause: Cause, pod: PodView | None) -> str:
-    """A loss in a few words: `exit code 137`, `Evicted`, `deleted`."""
+    """A loss in a few words, those of `etcompile why`: `ran out of memory (OOMKilled, …)`."""
     if cause != "failed" or pod is None:
         words = {
             "unknown": "its node is unreachable",
@@ -101,6 +101,9 @@ def why(role: Role, cause: Cause, pod: PodView | None) -> str:
             else "no replica has written anything for too long",
         }
         return words.get(cause, cause)
+    if pod.failures:
+        own = [failure for failure in pod.failures if failure.container == role.template.main]
+        return (own or pod.failures)[-1].in_words
     code = exit_code(role, pod)
     if pod.reason:
         return pod.reason

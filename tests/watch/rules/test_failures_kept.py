@@ -46,6 +46,21 @@ def test_a_failure_is_written_down_before_its_pod_is_deleted() -> None:
     assert world.failures == (kept,)
 
 
+def test_events_and_the_record_say_what_why_says() -> None:
+    document = kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 3})
+    alone, gang = World(document), together()
+    for world in (alone, gang):
+        fails(world, "mnist-worker-1", 137, reason="OOMKilled")
+        world.settle()
+    words = "ran out of memory (OOMKilled, exit code 137, SIGKILL)"
+    assert [one.in_words for one in alone.failures] == [words]
+    assert alone.told("PodReplaced")[0].message.startswith(f"{words}: recreating it")
+    assert gang.record.message.startswith(f"mnist-worker-1: {words}"), gang.record
+    fails(alone, "mnist-worker-2", 3)
+    alone.settle()
+    assert alone.told("PodReplaced")[1].message.startswith("ended with exit code 3: recreating")
+
+
 def test_what_is_told_late_is_of_the_attempt_that_it_ended() -> None:
     world = together()
     fails(world, "mnist-worker-0", tail=LOST)
