@@ -13,6 +13,7 @@ from etcompile.failures.log import (
     read_log,
     tail_of,
 )
+from etcompile.failures.stacks import Frame, Stack, elsewhere, stacks
 
 __all__ = [
     "COMMAND_ENDED",
@@ -22,10 +23,14 @@ __all__ = [
     "Cause",
     "Failure",
     "FailureLog",
+    "Frame",
+    "Stack",
     "avoided_nodes",
+    "elsewhere",
     "failures_of",
     "first_causes",
     "log_text",
     "read_log",
+    "stacks",
     "tail_of",
 ]

@@ -10,14 +10,15 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct, structs
 
 from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
-from etcompile.frontends.annotations import PREFIX, seconds
+from etcompile.frontends.annotations import PREFIX, STUCK, seconds
 from etcompile.model import InPlace, Job
 
 RESTART = f"{PREFIX}restart"
 _HOLD = f"{PREFIX}hold-timeout"
 _STOP = f"{PREFIX}stop-timeout"
 _SIGNAL = f"{PREFIX}checkpoint-signal"
-_SETTINGS = (_HOLD, _STOP, _SIGNAL)
+_STACKS = f"{PREFIX}stack-signal"
+_SETTINGS = (_HOLD, _STOP, _SIGNAL, _STACKS)
 ANNOTATIONS = (RESTART, *_SETTINGS)
 """The annotations that every kind of job reads."""
 
@@ -53,7 +54,14 @@ def by_annotation(source: Source) -> Asked:
         return Asked(None, (*problems, *_idle(source)))
     if given[RESTART] != _IN_PLACE:
         return Asked(None, tuple(problems))
-    asked = structs.replace(_DEFAULT, hold=hold, stop=stop, checkpoint_signal=given.get(_SIGNAL))
+    problems += _stack_problems(source)
+    asked = structs.replace(
+        _DEFAULT,
+        hold=hold,
+        stop=stop,
+        checkpoint_signal=given.get(_SIGNAL),
+        stack_signal=given.get(_STACKS),
+    )
     return Asked(asked, tuple(problems))
 
 
@@ -93,16 +101,34 @@ def impossible(source: Source, problem: str, advice: str, name: str = RESTART) -
 
 def _choice_problems(source: Source) -> Iterator[Diagnostic]:
     """An error for a value that is none of those there are."""
-    for name, values in ((RESTART, (_IN_PLACE,)), (_SIGNAL, _SIGNALS)):
+    for name, values in ((RESTART, (_IN_PLACE,)), (_SIGNAL, _SIGNALS), (_STACKS, _SIGNALS)):
         found = _annotations(source).get(name)
         if found is None or found in values:
             continue
         meant = found.upper().removeprefix("SIG")
-        advice = f"write {meant}" if name == _SIGNAL and meant in values else ""
+        advice = f"write {meant}" if name != RESTART and meant in values else ""
         expected = " or ".join(filter(None, (", ".join(values[:-1]), values[-1])))
         facts = {"name": name, "expected": expected, "found": found, "advice": advice}
         place = source.locate(("metadata", "annotations", name))
         yield diagnose(codes.ANNOTATION_VALUE, place, **facts)
+
+
+def _stack_problems(source: Source) -> Iterator[Diagnostic]:
+    """What is wrong with the signal that asks for stacks, besides its name."""
+    given = _annotations(source)
+    if _STACKS not in given:
+        return
+    if given[_STACKS] == given.get(_SIGNAL):
+        expected = f"another signal than {_SIGNAL} names"
+        facts = {"name": _STACKS, "expected": expected, "found": given[_STACKS], "advice": ""}
+        place = source.locate(("metadata", "annotations", _STACKS))
+        yield diagnose(codes.ANNOTATION_VALUE, place, **facts)
+    if STUCK not in given:
+        reason = "nobody asks for stacks, since no run counts as one that hangs"
+        facts = {"where": f"annotation {_STACKS}", "reason": reason}
+        place = source.locate(("metadata", "annotations", _STACKS), key=True)
+        advice = f"say with {STUCK} when a run counts as one that hangs, or remove it"
+        yield diagnose(codes.NO_EFFECT, place, **facts, advice=advice)
 
 
 def _idle(source: Source) -> Iterator[Diagnostic]:

@@ -600,6 +600,7 @@ class InPlace(Struct, frozen=True):
         stop: Seconds that a command has between the signals TERM and KILL when it is to run again.
         checkpoint_signal: What a command is sent when the run is about to be disturbed, such as
             `USR1`; None for nothing.
+        stack_signal: What makes a command write where each of its threads is; None for nothing.
     """
 
     mode: Literal["together", "each"]
@@ -607,6 +608,7 @@ class InPlace(Struct, frozen=True):
     hold: int = 60
     stop: int = 10
     checkpoint_signal: str | None = None
+    stack_signal: str | None = None
 
 
 class Preflight(Struct, frozen=True):

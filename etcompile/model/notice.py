@@ -12,7 +12,7 @@ SAME = 30.0
 """Seconds in which whatever else happens is told by the same notice."""
 REMINDED = 3.0
 """Seconds after which a notice is given once more: nobody answers it, and a kubelet may lose it."""
-REPORT = "REPORT"
+_REPORT = "REPORT"
 """In place of a signal: the supervisor is to tell in its log what its processes do."""
 _AGAIN = " (again)"
 
@@ -41,7 +41,8 @@ class Notice(Struct, frozen=True):
     @property
     def is_report(self) -> bool:
         """Whether it asks what processes do, and tells of no disturbance."""
-        return self.text.split(" ")[1:2] == [REPORT]
+        word = "".join(self.text.split(" ")[1:2])
+        return word.partition("+")[0] == _REPORT
 
     def again(self) -> "Notice":
         """The same, given once more."""
@@ -60,6 +61,19 @@ def notice(epoch: int, at: float, signal: str, due: float, why: str) -> Notice:
     """
     name = f"{epoch}-{at:.0f}"
     return Notice(name, f"{name} {signal} {due:.0f} {' '.join(why.split())}", float(f"{at:.0f}"))
+
+
+def report_request(epoch: int, at: float, stack_signal: str | None, why: str) -> Notice:
+    """A notice that asks supervisors what their processes do.
+
+    Args:
+        epoch: The epoch of the run.
+        at: The time, in seconds since 1970.
+        stack_signal: What makes a program write where it is, such as `USR1`; None for nothing.
+        why: Why they are asked, in a sentence.
+    """
+    word = _REPORT if stack_signal is None else f"{_REPORT}+{stack_signal}"
+    return notice(epoch, at, word, 0, why)
 
 
 def read_notice(text: str) -> Notice:

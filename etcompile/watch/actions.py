@@ -187,12 +187,14 @@ class ReadTail(Struct, frozen=True):
         uid: Its UID: no other Pod of that name is asked.
         container: The container's.
         of: Which failure they are to explain.
+        most: So many lines at most.
     """
 
     name: str
     uid: str
     container: str
     of: str
+    most: int = 200
 
 
 class EmitEvent(Struct, frozen=True):

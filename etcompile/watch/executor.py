@@ -55,7 +55,6 @@ Outcome = Literal["nothing", "some", "all"]
 
 PodAction = ReplacePod | CreatePod | DeletePod | TouchPod | CommandPod | WarnPod | EndPod
 _log = logging.getLogger("etcompile.watch")
-_LINES = 200
 """Lines of a log that are read: those of the next epoch may be among them."""
 _LIST_AGAIN = 1.0
 """Seconds until a host list is written again, at most: who is gone must not stay listed."""
@@ -602,7 +601,7 @@ class ActionExecutor:
             lines: tuple[str, ...] = ()
             try:
                 lines = tuple(
-                    self._cluster.last_lines(action.name, action.container, _LINES, key[0])
+                    self._cluster.last_lines(action.name, action.container, action.most, key[0])
                 )
             except ClusterError as error:
                 if error.status == 403:

@@ -439,18 +439,38 @@ def test_two_annotations_that_contradict_each_other_are_refused(job, flag, probl
         ("checkpoint-signal", "10", None),
         ("checkpoint-signal", "SIGUSR1", "write USR1"),
         ("checkpoint-signal", "usr2", "write USR2"),
+        ("stack-signal", "SIGUSR2", "write USR2"),
+        ("stack-signal", "QUIT", None),
+        ("stack-signal", "USR1", None),
     ],
 )
 @pytest.mark.parametrize("example", ["jaxjob/all-reduce", "trainingjob/kubexec"])
 def test_a_value_that_there_is_not_is_refused(example, name, value, hint) -> None:
     job = in_place(JOBS[example])
-    job["metadata"]["annotations"][f"etcompile.dev/{name}"] = value
+    job["metadata"]["annotations"] |= {
+        "etcompile.dev/checkpoint-signal": "USR1",
+        "etcompile.dev/stuck-after": "600",
+        f"etcompile.dev/{name}": value,
+    }
     ((code, message, found),) = told(job)
     assert (code, found) == ("ET2050", hint)
     assert f"etcompile.dev/{name} must be" in message
 
 
-@pytest.mark.parametrize("name", ["hold_timeout", "stop_timeout", "checkpoint_signal"])
+def test_stacks_are_asked_for_only_of_a_run_that_may_count_as_one_that_hangs() -> None:
+    job = in_place(JOBS["jaxjob/all-reduce"])
+    job["metadata"]["annotations"]["etcompile.dev/stack-signal"] = "USR1"
+    ((code, message, hint),) = told(job)
+    assert code == "ET2041"
+    assert "etcompile.dev/stack-signal has no effect: nobody asks for stacks" in message
+    assert "etcompile.dev/stuck-after" in hint
+    job["metadata"]["annotations"]["etcompile.dev/stuck-after"] = "600"
+    assert told(job) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["hold_timeout", "stop_timeout", "checkpoint_signal", "stack_signal"]
+)
 @pytest.mark.parametrize(
     "example", ["jaxjob/all-reduce", "elasticjob/all-reduce", "mpijob-v2beta1/pi"]
 )

@@ -339,7 +339,8 @@ class Silent(Node):
     def __init__(self, *given: Any) -> None:
         self.lines: dict[str, list[str]] = {}
         super().__init__(*given)
-        run = structs.replace(self.job.run, stuck_after=SILENT)
+        in_place = structs.replace(self.job.run.in_place, stack_signal="USR1")
+        run = structs.replace(self.job.run, stuck_after=SILENT, in_place=in_place)
         self.job = structs.replace(self.job, run=run)
         self.timeouts = structs.replace(self.timeouts, report=5)
 
@@ -352,7 +353,7 @@ class Silent(Node):
             written = (self.place / "steps").stat().st_mtime if action.name == self.first else 0.0
             self.heard[action.uid] = LogActivity(self.now, written, "step")
         elif isinstance(action, ReadTail):
-            self.tails[action.uid] = Tail(action.of, tuple(self.lines[action.name][-200:]))
+            self.tails[action.uid] = Tail(action.of, tuple(self.lines[action.name][-action.most :]))
         elif isinstance(action, WarnPod) and container is not None:
             self._write(container, "notice", action.notice)
 
@@ -368,16 +369,28 @@ class Silent(Node):
     def first(self) -> str:
         return self.declared[0]
 
-    def stop_process(self, name: str) -> bool:
+    def send(self, name: str, number: signal.Signals) -> bool:
         found = [pid for container in self._of(name) for pid in self._processes(container)]
         for pid in found:
-            os.kill(pid, signal.SIGSTOP)
+            os.kill(pid, number)
         return bool(found)
 
 
 @pytest.mark.programs
+@pytest.mark.parametrize(
+    ("sent", "words"),
+    [
+        (signal.SIGSTOP, "is stopped by a signal"),
+        (signal.SIGUSR2, "is in load_batch (rank.py, line "),
+    ],
+    ids=["stopped", "computes-for-ever"],
+)
 def test_the_rank_that_hangs_is_named_each_time(
-    place: Path, script: Callable[..., str], require: Callable[..., str]
+    sent: signal.Signals,
+    words: str,
+    place: Path,
+    script: Callable[..., str],
+    require: Callable[..., str],
 ) -> None:
     node = Silent(place, script, [require("shells", which="dash")], 5)
     try:
@@ -386,7 +399,7 @@ def test_the_rank_that_hangs_is_named_each_time(
             name = node.random.choice(node.declared)
             before = node.record.epoch or 0
             node.pass_time(node.random.uniform(0, 1))
-            assert node.stop_process(name), node.story()
+            assert node.send(name, sent), node.story()
             end = time.time() + 60
             while (node.record.epoch or 0) == before:
                 assert time.time() < end, f"{hang}: nobody noticed\n{node.story()}"
@@ -396,10 +409,11 @@ def test_the_rank_that_hangs_is_named_each_time(
                 name,
                 node.record,
             )
-            assert "is stopped by a signal" in node.record.epoch_reason
+            assert words in node.record.epoch_reason
             node.trains_on()
             last = [one for one in node.failures if one.reason == "Stuck"][-1]
             assert (last.pod, last.attempt) == (name, hang)
+            assert (sent == signal.SIGUSR2) == ("  load_batch (rank.py, line " in last.tail)
         assert node.record.epoch == HANGS
         assert not (place / "violations").exists(), (place / "violations").read_text()
     finally:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from etcompile.failures import stacks
 from tests.scripts.conftest import ROOT
 
 OWN = "0f3a9c"
@@ -128,7 +129,13 @@ class Container:
         self.until(lambda: text in self.log)
 
     def ends(self):
-        return self.process.wait(60)
+        try:
+            return self.process.wait(60)
+        except subprocess.TimeoutExpired:
+            shown = ("ps", "-e", "--forest", "-o", "pid,ppid,stat,pending,blocked,caught,args")
+            found = subprocess.run(shown, capture_output=True, text=True, check=False).stdout
+            log = (self.place / "log").read_text()
+            pytest.fail(f"does not end: {self.pid}\n{self.said}\n{log}\n{found}")
 
     @property
     def running(self):
@@ -730,6 +737,31 @@ def test_a_notice_may_ask_what_each_process_does(container):
     assert container.log.count("these processes run") == 1
     assert container.running
     os.kill(command, signal.SIGCONT)
+
+
+WRITES_STACK = (
+    "import faulthandler, signal, time\nfaulthandler.register(signal.SIGUSR1)\n"
+    "def load_batch():\n    open('out', 'a').write('up 0\\n')\n    time.sleep(100)\nload_batch()"
+)
+
+
+@only_init
+def test_a_notice_may_ask_for_the_stacks_of_those_that_can_write_them(container):
+    container.watch()
+    container.begin("sleep 100 & exec python3 -S -c " + _quoted(WRITES_STACK))
+    container.says("up 0")
+    container.write("notice", "0-1700000000 REPORT+USR1 0 nobody has written anything\n")
+    container.logs("nobody has written anything: these processes run\n")
+    container.logs(" S sleep\n")
+    text = (container.place / "log").read_text()
+    [found] = stacks(text.splitlines())
+    assert [frame.function for frame in found.frames] == ["load_batch", "<module>"]
+    assert text.index("for its stack") < text.index("in load_batch") < text.index("processes run")
+    # What cannot is left alone, and told of.
+    container.write("notice", "0-1700000001 REPORT+USR2 0 nobody has written anything\n")
+    container.logs("etcompile: no process handles signal USR2, which asks for its stack\n")
+    container.until(lambda: container.log.count("these processes run") == 2)
+    assert container.running
 
 
 def test_a_notice_reaches_those_who_handle_its_signal_and_no_others(container):

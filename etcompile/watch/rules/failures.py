@@ -19,7 +19,14 @@ from etcompile.watch.rules.in_place import command_state, epoch_of
 from etcompile.watch.rules.nodes import silent_since
 from etcompile.watch.rules.placement import Placement
 from etcompile.watch.rules.replica_state import Replica, ReplicaStates
-from etcompile.watch.rules.silence import hanging, is_settled, last_to_speak
+from etcompile.watch.rules.silence import (
+    Suspect,
+    is_settled,
+    last_to_speak,
+    stacks_of,
+    suspects,
+    written_before,
+)
 from etcompile.watch.state import JobView, PodView, Tail
 
 _LOSSES: Mapping[str, str] = {
@@ -111,6 +118,8 @@ def of_losses(states: ReplicaStates, record: RunRecord, now: float) -> Iterator[
 _SPEAKERS = 8
 """Pods of a run that is stuck of which the last lines are kept."""
 _LINES_OF_SILENCE = 20
+_STACKS = 3
+"""Processes of such a Pod of which the stack is kept."""
 
 
 def of_silence(states: ReplicaStates, record: RunRecord, now: float) -> Iterator[Failure]:
@@ -124,20 +133,22 @@ def of_silence(states: ReplicaStates, record: RunRecord, now: float) -> Iterator
     placement = states.placement
     if not is_settled(placement, record, now):
         return
-    known = hanging(placement, record)
-    found = known or [(pod, "") for pod in last_to_speak(placement, record)]
-    for pod, what in found[:_SPEAKERS]:
+    speakers = [Suspect(pod, "", 0) for pod in last_to_speak(placement, record)]
+    for suspect in (suspects(placement, record) or speakers)[:_SPEAKERS]:
+        pod = suspect.pod
         heard = placement.view.heard[pod.uid]
-        tail = placement.view.tails.get(pod.uid)
-        lines = [line.partition(" ")[2] for line in (tail.lines or ()) if tail] if tail else []
-        own = [line for line in lines if not line.startswith("etcompile: ")] or [heard.line]
+        own = written_before(placement, record, pod) or [heard.line]
+        stacks = sorted(
+            stacks_of(placement, record, pod), key=lambda stack: stack.process != suspect.process
+        )
+        places = [line for stack in stacks[:_STACKS] for line in stack.lines]
         yield structs.replace(
             _base(pod, record.restarts),
             uid=f"{pod.uid}.{record.restarts}.Stuck",
             at=heard.at or 0.0,
             reason="Stuck",
-            message=what,
-            tail=tail_of(redacted("\n".join(own[-_LINES_OF_SILENCE:]))),
+            message=suspect.what,
+            tail=tail_of(redacted("\n".join([*own[-_LINES_OF_SILENCE:], *places]))),
         )
 
 

@@ -44,7 +44,7 @@ from etcompile.watch.rules.completion import MOST_IN_A_ROW
 from etcompile.watch.rules.placement import Placement
 from etcompile.watch.rules.replica_state import Replica, ReplicaStates
 from etcompile.watch.rules.restart_policy import counts_failures, why
-from etcompile.watch.rules.silence import hanging, is_settled, last_to_speak
+from etcompile.watch.rules.silence import is_settled, last_to_speak, suspects
 from etcompile.watch.state import PodView, SupervisedContainer
 
 _ANSWERS = 100
@@ -261,8 +261,9 @@ def _cause(
     if is_settled(states.placement, record, now):
         [pod, *_] = last_to_speak(states.placement, record)
         message = f"nobody has written anything for {states.placement.job.run.stuck_after} s"
-        for pod, what in hanging(states.placement, record)[:1]:
-            message = f"{pod.name}: {what}, and {message}"
+        for suspect in suspects(states.placement, record)[:1]:
+            pod = suspect.pod
+            message = f"{pod.name}: {suspect.what}, and {message}"
         stuck_role = states.placement.job.role(pod.role)
         return _Cause(message, _blamed(stuck_role) if stuck_role is not None else None), None
     stopped: list[tuple[Role, PodView]] = []

@@ -9,16 +9,21 @@ log that cannot be read, says that nobody knows.
 Logs are read only when they may have been silent for too long: first that of the Pod that spoke
 last, and if it has not spoken since, all others. What is done then is what is done about a replica
 that fails: by the kind's rules all are restarted, or one is replaced, or commands run again in
-place. Where commands have supervisors, these are asked first what state their processes are in: one
-that is stopped, or waits for a device, is the one that all others wait for, and is named. Nobody
-else can know. Where others follow a replica (ElasticJob) each counts by itself (`replica_state`).
+place. Where commands have supervisors, these are asked first what state their processes are
+in: one that is stopped, or waits for a device, is the one that all others wait for, and is named.
+With `etcompile.dev/stack-signal` they have their processes write where they are, too: one that is
+elsewhere than most is named then. Nobody else can know. Where others follow a replica (ElasticJob)
+each counts by itself (`replica_state`).
 """
 
 import re
 from collections.abc import Iterator, Sequence
 
+from msgspec import Struct
+
+from etcompile.failures import Stack, elsewhere, stacks
 from etcompile.k8s.objects import seconds
-from etcompile.model.notice import REPORT, notice
+from etcompile.model.notice import report_request
 from etcompile.model.run_record import RunRecord
 from etcompile.watch.actions import (
     Action,
@@ -34,6 +39,8 @@ from etcompile.watch.state import JobView, PodView, Tail
 
 _EVERY = 2.0
 """Seconds until a log is read again in which a supervisor has yet to tell what its processes do."""
+_LINES = 2000
+"""Of a log in which processes have written where each of their threads is."""
 AGAIN = 60.0
 """Seconds until a log is asked for again that could not be read."""
 
@@ -99,29 +106,59 @@ def reports_to_ask(placement: Placement, record: RunRecord, now: float) -> Itera
     for pod in pods:
         role = placement.job.role(pod.role)
         if not _asked(placement, record, pod):
-            word = notice(record.epoch or 0, first, REPORT, 0, why)
+            signal = placement.job.run.in_place.stack_signal
+            word = report_request(record.epoch or 0, first, signal, why)
             yield WarnPod(pod.name, pod.uid, word.text)
         elif role is not None and not _report(placement, record, pod):
             of = f"{pod.uid}.report.{first:.0f}.{(now - first) // _EVERY:.0f}"
             if placement.view.tails.get(pod.uid, Tail("")).of != of:
-                yield ReadTail(pod.name, pod.uid, role.template.main, of)
+                yield ReadTail(pod.name, pod.uid, role.template.main, of, _LINES)
     yield Requeue(min(now + _EVERY, first + 2 * placement.view.timeouts.report))
 
 
-def hanging(placement: Placement, record: RunRecord) -> list[tuple[PodView, str]]:
-    """The Pods whose processes are stopped, or else that wait for a device, each with which.
+class Suspect(Struct, frozen=True):
+    """A Pod that all others of its run wait for.
+
+    Args:
+        pod: The Pod, one of those that are there.
+        what: Why it is the one, in the end of a sentence.
+        process: The process that is the reason, by its number in the container.
+    """
+
+    pod: PodView
+    what: str
+    process: int
+
+
+def suspects(placement: Placement, record: RunRecord) -> list[Suspect]:
+    """The Pods that all others wait for, as far as that is known.
+
+    Those whose processes are stopped, or else that wait for a device, or else that are in another
+    place of the program than most.
 
     Args:
         placement: Who is there.
         record: The run record; of a run that is stuck.
     """
-    found: dict[str, list[tuple[PodView, str]]] = {}
-    for pod in _supervised(placement, record):
-        for state, text in _processes(_report(placement, record, pod)):
+    found: dict[str, list[Suspect]] = {}
+    pods = {pod.uid: pod for pod in _supervised(placement, record)}
+    for pod in pods.values():
+        for process, state, name in _processes(_report(placement, record, pod)):
             kind = _STATES.get(state)
-            if kind and all(pod is not other for other, _ in found.get(kind, ())):
-                found.setdefault(kind, []).append((pod, f"{text} {kind}"))
-    return next((found[kind] for kind in _STATES.values() if kind in found), [])
+            if kind and all(pod is not other.pod for other in found.get(kind, ())):
+                what = f"process {process} ({name}) {kind}"
+                found.setdefault(kind, []).append(Suspect(pod, what, process))
+    if sure := next((found[kind] for kind in _STATES.values() if kind in found), []):
+        return sure
+    odd = elsewhere({uid: stacks_of(placement, record, pod) for uid, pod in pods.items()})
+    return [
+        Suspect(
+            pods[uid],
+            f"process {stack.process} is in {stack.frames[0].text}, unlike most others",
+            stack.process,
+        )
+        for uid, stack in odd.items()
+    ]
 
 
 _HEAD = re.compile(r"etcompile: .*: these processes run$")
@@ -136,24 +173,51 @@ _STATES = {
 
 def _report(placement: Placement, record: RunRecord, pod: PodView) -> list[str]:
     """The lines of what its supervisor told when it was asked; none while they are not known."""
+    told = _written_since(placement, record, pod)
+    heads = [n for n, line in enumerate(told) if _HEAD.match(line)]
+    return told[heads[-1] :] if heads else []
+
+
+def stacks_of(placement: Placement, record: RunRecord, pod: PodView) -> list[Stack]:
+    """Where a Pod's processes are, as far as they have said when they were asked.
+
+    Args:
+        placement: Who is there.
+        record: The run record; of a run that is stuck.
+        pod: One of those whose commands have supervisors.
+    """
+    return stacks(_written_since(placement, record, pod))
+
+
+def written_before(placement: Placement, record: RunRecord, pod: PodView) -> list[str]:
+    """What a Pod's main container wrote last before its supervisor was asked.
+
+    Args:
+        placement: Who is there.
+        record: The run record; of a run that is stuck.
+        pod: One of those whose commands have supervisors.
+    """
+    tail, asked = placement.view.tails.get(pod.uid), _asked(placement, record, pod)
+    told = [line.partition(" ") for line in (tail.lines or ()) if tail] if tail else []
+    own = [text for time, _, text in told if not asked or (seconds(time) or 0.0) + 1 < asked]
+    return [text for text in own if not text.startswith("etcompile: ")]
+
+
+def _written_since(placement: Placement, record: RunRecord, pod: PodView) -> list[str]:
+    """The lines of a Pod's log since its supervisor was asked; none while they are not known."""
     tail, asked = placement.view.tails.get(pod.uid), _asked(placement, record, pod)
     if tail is None or not asked:
         return []
-    told = [line.partition(" ") for line in tail.lines or ()]
-    for n in range(len(told) - 1, -1, -1):
-        time, _, text = told[n]
-        if _HEAD.match(text):
-            # What it told another time says nothing of now.
-            late = (seconds(time) or 0.0) + 1 >= asked
-            return [text for _, _, text in told[n:]] if late else []
-    return []
+    told = (line.partition(" ") for line in tail.lines or ())
+    # What it told another time says nothing of now.
+    return [text for time, _, text in told if (seconds(time) or 0.0) + 1 >= asked]
 
 
-def _processes(report: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The state and the name of each process of a report."""
+def _processes(report: Sequence[str]) -> Iterator[tuple[int, str, str]]:
+    """The number, the state and the name of each process of a report."""
     for line in report:
         if told := _PROCESS.match(line):
-            yield told[2], f"process {told[1]} ({told[3]})"
+            yield int(told[1]), told[2], told[3]
 
 
 def _supervised(placement: Placement, record: RunRecord) -> list[PodView]:

@@ -1,0 +1,118 @@
+"""Where the processes of ranks are, by the stacks that they write when they are asked.
+
+A rank that computes for ever, or waits for something that never comes, looks from outside like one
+that waits for it. Their stacks differ: of a run that hangs all ranks but one stand in the same
+collective. Stacks are what Python's `faulthandler.register` writes, which a signal asks for.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import Struct
+
+_ASKED = re.compile(r"etcompile: process (\d{1,9}) is sent (\w{1,8}) for its stack$")
+_THREAD = re.compile(
+    r"(?:(?:Current thread|Thread) 0x[0-9a-f]+.*|Stack) \(most recent call first\):$"
+)
+_FRAME = re.compile(r'  File "(.{0,4096})", line (\d{1,9}) in (.{1,512})$')
+_DEEPEST = 12
+"""Frames of a stack that are kept."""
+_COMPARED = 2
+"""The innermost calls, by which places are compared: ranks come to a collective on ways of their
+own, since one of them may be about to evaluate what all have computed."""
+
+
+class Frame(Struct, frozen=True):
+    """A call.
+
+    Args:
+        file: The path of its source, as Python was given it.
+        line: Where in that file it is, from 1.
+        function: Which function, without its class.
+    """
+
+    file: str
+    line: int
+    function: str
+
+    @property
+    def text(self) -> str:
+        """The call in a few words: `load_batch (data.py, line 41)`."""
+        return f"{self.function} ({self.file.rpartition('/')[2]}, line {self.line})"
+
+
+class Stack(Struct, frozen=True):
+    """Where a process was.
+
+    Args:
+        process: Its number in its container.
+        frames: The calls of its main thread, the innermost first.
+    """
+
+    process: int
+    frames: tuple[Frame, ...]
+
+    @property
+    def place(self) -> tuple[tuple[str, str], ...]:
+        """What it has in common with others that are where it is: not the lines."""
+        return tuple((frame.file, frame.function) for frame in self.frames[:_COMPARED])
+
+    @property
+    def lines(self) -> list[str]:
+        """The stack as lines to keep, the innermost call first."""
+        shown = [f"  {frame.text}" for frame in self.frames[:_DEEPEST]]
+        return [f"process {self.process}, the innermost call first:", *shown]
+
+
+def stacks(lines: Sequence[str]) -> list[Stack]:
+    """The stacks in a log, in the order in which they were asked for.
+
+    Args:
+        lines: The log, without times, from where the first was asked for.
+    """
+    asked = [(n, int(told[1])) for n, line in enumerate(lines) if (told := _ASKED.match(line))]
+    ends = [*(n for n, _ in asked[1:]), len(lines)]
+    found = (
+        Stack(process, _main_thread(lines[begin + 1 : end]))
+        for (begin, process), end in zip(asked, ends, strict=False)
+    )
+    return [stack for stack in found if stack.frames]
+
+
+def _main_thread(lines: Iterable[str]) -> tuple[Frame, ...]:
+    """The calls of the thread that comes last: that is the first one of the process."""
+    frames: list[Frame] = []
+    is_inside = False
+    for line in lines:
+        if _THREAD.match(line):
+            frames, is_inside = [], True
+        elif is_inside and (call := _FRAME.match(line)):
+            frames.append(Frame(call[1], int(call[2]), call[3]))
+        else:
+            is_inside = False
+    return tuple(frames)
+
+
+def elsewhere(by_rank: Mapping[str, Sequence[Stack]]) -> dict[str, Stack]:
+    """The ranks that are not where most of them are, each with the stack that says so.
+
+    Args:
+        by_rank: The stacks of the processes of each rank; a rank without any is not counted.
+
+    Returns:
+        None of them where no place has more than half of the ranks: then nobody can say who of
+        them waits for whom.
+    """
+    known = {rank: found for rank, found in by_rank.items() if found}
+    places = {rank: frozenset(stack.place for stack in found) for rank, found in known.items()}
+    if not places:
+        return {}
+    common, count = Counter(places.values()).most_common(1)[0]
+    if 2 * count <= len(places):
+        return {}
+    return {
+        rank: next(stack for stack in known[rank] if stack.place not in common)
+        for rank, found in places.items()
+        if not found <= common
+    }
