@@ -18,9 +18,6 @@ _THREAD = re.compile(
 _FRAME = re.compile(r'  File "(.{0,4096})", line (\d{1,9}) in (.{1,512})$')
 _DEEPEST = 12
 """Frames of a stack that are kept."""
-_COMPARED = 2
-"""The innermost calls, by which places are compared: ranks come to a collective on ways of their
-own, since one of them may be about to evaluate what all have computed."""
 
 
 class Frame(Struct, frozen=True):
@@ -54,9 +51,13 @@ class Stack(Struct, frozen=True):
     frames: tuple[Frame, ...]
 
     @property
-    def place(self) -> tuple[tuple[str, str], ...]:
-        """What it has in common with others that are where it is: not the lines."""
-        return tuple((frame.file, frame.function) for frame in self.frames[:_COMPARED])
+    def place(self) -> tuple[str, str]:
+        """Where it is: the file and the function of the innermost call.
+
+        Not the calls around it: ranks come to the same collective on ways of their own, since one
+        of them may be about to write down what all have computed.
+        """
+        return self.frames[0].file, self.frames[0].function
 
     @property
     def lines(self) -> list[str]:

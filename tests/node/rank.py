@@ -10,8 +10,11 @@ is in that, too, and so in the last line of every rank.
     PAUSE=SECONDS        between two steps
     LOST=CODE            how it ends when it has lost its peers [1]
     HANGS=1              it does not: it waits for them for ever, as NCCL does, and minds no signal
+
+On USR2 it writes where it is, and on ALRM it hangs in a place of its own.
 """
 
+import faulthandler
 import os
 import signal
 import socket
@@ -50,6 +53,15 @@ def on_signal(number, _frame):
         Told.leaves_at = time.time() + STAYS
 
 
+def load_batch(_number, _frame):
+    """Loads for ever."""
+    while True:
+        sum(range(100_000))
+        time.sleep(0.1)
+
+
+faulthandler.register(signal.SIGUSR2)
+signal.signal(signal.SIGALRM, load_batch)
 HANGS = bool(os.environ.get("HANGS"))
 if not HANGS:
     signal.signal(signal.SIGUSR1, on_signal)

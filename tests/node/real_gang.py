@@ -33,7 +33,8 @@ for process in filter(str.isdecimal, os.listdir("/proc")):
         continue
     if number == "1" if what == "container" else words[:2] == ["python3", "/code/rank.py"]:
         at = time.time()
-        os.kill(int(process), signal.SIGSTOP if what == "stop" else signal.SIGKILL)
+        number = {"stop": signal.SIGSTOP, "loop": signal.SIGALRM}.get(what, signal.SIGKILL)
+        os.kill(int(process), number)
         print(at)
 """
 
@@ -229,7 +230,8 @@ class Gang:
 
         Args:
             name: The rank.
-            what: `process` or `container`; `stop` for a process that is stopped and not killed.
+            what: `process` or `container`; `stop` and `loop` do not kill the process, which is
+                stopped or computes for ever.
 
         Returns:
             When, in seconds since 1970; None if there was none to be killed.

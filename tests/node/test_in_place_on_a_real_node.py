@@ -27,6 +27,13 @@ KILLS = int(os.environ.get("ETCOMPILE_KILLS", "12"))
 HANGS = int(os.environ.get("ETCOMPILE_HANGS", "3"))
 SEED = int(os.environ.get("ETCOMPILE_KILLS_SEED", "17"))
 IN_PLACE = {"etcompile.dev/restart": "in-place", "etcompile.dev/checkpoint-signal": "USR1"}
+SILENT = {
+    **IN_PLACE,
+    "etcompile.dev/stuck-after": "60",
+    "etcompile.dev/stack-signal": "USR2",
+}
+HEALTHY = float(os.environ.get("ETCOMPILE_HEALTHY", "150"))
+"""Seconds of steps in which nobody hangs."""
 LONGEST = 300.0
 """Seconds without a step after which the run hangs: ranks on two busy cores take their time."""
 WAYS = ("process", "container", "deletion", "forced deletion")
@@ -125,13 +132,18 @@ class Storm:
             self.uids, self.lost = now, set()
 
 
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [("stop", "is stopped by a signal"), ("loop", "is in load_batch (rank.py, line ")],
+)
 def test_the_rank_that_hangs_is_named_and_all_go_on(
     cluster: Cluster,
     image: Callable[[str], str],
     watch: Callable[..., Watcher],
+    what: str,
+    words: str,
 ) -> None:
-    silent = {**IN_PLACE, "etcompile.dev/stuck-after": "60"}
-    gang = Gang(cluster, image("TORCH"), silent, MEETS="sockets")
+    gang = Gang(cluster, image("TORCH"), SILENT, MEETS="sockets", PAUSE="0.5")
     gang.apply()
     watcher = watch(forget=2.0)
     gang.until_step_of(0.0, LONGEST)
@@ -141,7 +153,7 @@ def test_the_rank_that_hangs_is_named_and_all_go_on(
     draws = random.Random(SEED)
     for number in range(HANGS):
         name = draws.choice(gang.names)
-        began = gang.kill(name, "stop")
+        began = gang.kill(name, what)
         assert began is not None
         found = gang.until_step_of(began, LONGEST)
         record = json.loads(cluster.get("configmap", "gang-status")["data"]["record"])
@@ -150,7 +162,7 @@ def test_the_rank_that_hangs_is_named_and_all_go_on(
         )
         assert record["epoch"] == number + 1, watcher.log.read_text()
         assert record["epoch_reason"].startswith(f"{name}: process "), watcher.log.read_text()
-        assert "is stopped by a signal" in record["epoch_reason"]
+        assert words in record["epoch_reason"]
     assert gang.uids() == before
     told = subprocess.run(
         [sys.executable, "-m", "etcompile", "why", "gang", "-n", cluster.namespace],
@@ -161,6 +173,25 @@ def test_the_rank_that_hangs_is_named_and_all_go_on(
     )
     print(told.stdout)
     assert f"Last failure: {name}" in told.stdout
+
+
+def test_healthy_steps_are_never_taken_for_a_hang(
+    cluster: Cluster, image: Callable[[str], str], watch: Callable[..., Watcher]
+) -> None:
+    gang = Gang(cluster, image("TORCH"), SILENT, MEETS="sockets", PAUSE="1")
+    gang.apply()
+    watcher = watch()
+    gang.until_step_of(0.0, LONGEST)
+    gang.until_watched(LONGEST)
+    uids = gang.uids()
+    time.sleep(HEALTHY)
+    last = gang.last_step(gang.names[-1])
+    assert last is not None
+    assert last.at > time.time() - 30
+    status = cluster.get("configmap", "gang-status")["data"]
+    assert json.loads(status["record"])["epoch"] == 0, watcher.log.read_text()
+    assert "failures" not in status
+    assert gang.uids() == uids
 
 
 @pytest.mark.parametrize("meets", ["gloo", "sockets"])
