@@ -1,6 +1,6 @@
 """What runs fail of: how Pods tell it, what it means, and what is kept of it when they go."""
 
-from etcompile.failures.causes import OTHER_NODE_WANTED, Blame, Cause
+from etcompile.failures.causes import OTHER_NODE_WANTED, PROBE_FAILED, Blame, Cause
 from etcompile.failures.log import (
     COMMAND_ENDED,
     MOST,
@@ -19,6 +19,7 @@ __all__ = [
     "COMMAND_ENDED",
     "MOST",
     "OTHER_NODE_WANTED",
+    "PROBE_FAILED",
     "Blame",
     "Cause",
     "Failure",

@@ -76,7 +76,15 @@ _OF_REASONS = (
         "raise activeDeadlineSeconds, if it was to take so long",
     ),
     Cause("ContainerCannotRun", "could not be started", "program", _START),
+    Cause(
+        "ProbeFailed",
+        "was ended because a probe of it failed",
+        "program",
+        "a program that trains may be too busy to answer: see livenessProbe and startupProbe",
+    ),
 )
+PROBE_FAILED = "ProbeFailed"
+"""The reason of a container that was ended for its probe; only Events tell."""
 _BY_REASON = {cause.name: cause for cause in _OF_REASONS}
 _BY_REASON |= {
     "StartError": _BY_REASON["ContainerCannotRun"],

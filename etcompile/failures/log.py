@@ -25,6 +25,7 @@ from etcompile.diagnostics.redaction import redacted
 from etcompile.failures.causes import (
     OTHER_NODE_WANTED,
     PREFLIGHT_FAILED,
+    PROBE_FAILED,
     Cause,
     cause_of,
     is_strike,
@@ -128,6 +129,8 @@ class Failure(Struct, frozen=True, omit_defaults=True):
         yield f"exit code {self.code}"
         if number := self.signal or (self.code - 128 if 128 < self.code < 160 else 0):
             yield _SIGNALS.get(number, f"signal {number}")
+        if self.reason == PROBE_FAILED and self.message:
+            yield self.message
 
 
 def failures_of(pod: Object) -> Iterator[Failure]:

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.gitops
 QUIET = 20
 """Seconds in which nothing may change, once all is said and done."""
 
-SIDE_BY_SIDE = 9
+SIDE_BY_SIDE = 10
 
 Object = dict[str, Any]
 
@@ -173,6 +173,40 @@ def a_drained_node_is_left_by_all_and_they_come_back_elsewhere(place: Place) -> 
         assert len(place.made(name, begun)) == 1
 
 
+def a_node_by_whose_fault_two_pods_failed_is_avoided_and_all_stays_synced(place: Place) -> None:
+    document = training_job()
+    document["metadata"]["annotations"] = {"etcompile.dev/avoid-nodes": "2"}
+    place.commit(document)
+    eventually(lambda: place.run(*bert(0, 1, 2)), why=place.phases)
+    place.synced()
+    begun = time.monotonic()
+    bad = place.pods()["bert-worker-1"]["spec"]["nodeName"]
+    for avoided in ([], [bad]):
+        before = place.uids()
+        # Killed, and nobody says by whom.
+        place.nodes.ends(place.namespace, "bert-worker-1", 137)
+        eventually(lambda: other(place, before, "bert-worker-1"))  # noqa: B023
+        assert _avoided(place.pods()["bert-worker-1"]) == avoided
+    ended(place, begun)
+    # What comes back later avoids it too; what has not failed stays as it was.
+    assert _avoided(place.pods()["bert-worker-1"]) == [bad]
+    assert _avoided(place.pods()["bert-worker-0"]) == []
+    assert len(place.made("bert-worker-1", begun)) == 2
+
+
+def _avoided(pod: Object) -> list[str]:
+    """The nodes that a Pod must not go to."""
+    affinity = pod["spec"].get("affinity", {}).get("nodeAffinity", {})
+    terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution", {})
+    return [
+        name
+        for term in terms.get("nodeSelectorTerms", ())
+        for field in term["matchFields"]
+        for name in field["values"]
+        if (field["key"], field["operator"]) == ("metadata.name", "NotIn")
+    ]
+
+
 def a_suspended_job_runs_nothing_until_it_is_resumed(place: Place) -> None:
     document = kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 2})
     names = ["mnist-master-0", "mnist-worker-0", "mnist-worker-1"]
@@ -216,6 +250,7 @@ _OTHERS = (
     a_worker_that_fails_again_and_again_is_replaced_each_time,
     a_worker_deleted_by_hand_comes_back_once,
     a_finished_run_stays_finished,
+    a_node_by_whose_fault_two_pods_failed_is_avoided_and_all_stays_synced,
     a_drained_node_is_left_by_all_and_they_come_back_elsewhere,
 )
 PLACES = {

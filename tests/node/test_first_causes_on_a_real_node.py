@@ -128,6 +128,18 @@ def test_what_keeps_a_pod_from_starting_is_named(
     eventually(told, 90, lambda: json.dumps(why(cluster), indent=1))
 
 
+def test_a_container_that_is_ended_for_its_probe_is_named_with_what_the_probe_said(
+    cluster: Cluster, image: Callable[[str], str], watched: Watcher
+) -> None:
+    probe = {"exec": {"command": ["sh", "-c", "echo too busy; exit 1"]}, "periodSeconds": 1}
+    probe |= {"failureThreshold": 2, "initialDelaySeconds": 3}
+    cluster.apply(job(image("TORCH"), ["sleep", "600"], {"livenessProbe": probe}))
+    eventually(lambda: why(cluster)["first"], 90, lambda: str(why(cluster)))
+    first = why(cluster)["first"]
+    assert first["cause"] == "ProbeFailed"
+    assert "too busy" in first["message"]
+
+
 def test_an_eviction_is_named(
     cluster: Cluster, image: Callable[[str], str], watched: Watcher
 ) -> None:

@@ -1,5 +1,7 @@
 """Why a job is as it is, from its objects: what failed first, and what keeps it from starting."""
 
+import pytest
+
 from etcompile.failures import FailureLog
 from etcompile.goodput import Attempt, Timeline, timeline_text
 from etcompile.status.documents import job_value
@@ -50,6 +52,42 @@ def test_a_report_to_paste_has_nothing_that_markdown_would_act_on() -> None:
     assert "\n````\n```\n# not a heading\n<b>\n````\n" in told
     assert "\\*Odd\\*" in told
     assert "a\\|b" in told
+
+
+@pytest.mark.parametrize(
+    "killing",
+    ["Container pytorch failed liveness probe, will be restarted", "Stopping container pytorch"],
+    ids=["started-again", "not-started-again"],
+)
+def test_a_container_that_was_ended_for_its_probe_is_told_by_its_events(killing: str) -> None:
+    values = objects(kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 2}))
+    ended = {"code": 143, "reason": "Error", "container": "pytorch"}
+    busy, peer = failure(0, AT + 2, **ended), failure(1, AT, **ended)
+    log = FailureLog(run_of(values)).with_failures([busy, peer], (), AT)
+    said = {
+        "Unhealthy": "Liveness probe failed: HTTP probe failed with statuscode: 500",
+        "Killing": killing,
+    }
+    about = {"kind": "Pod", "namespace": "ml", "fieldPath": "spec.containers{pytorch}"}
+    events = [
+        {
+            "kind": "Event",
+            "metadata": {"name": reason, "namespace": "ml"},
+            "involvedObject": {**about, "uid": busy.uid.partition(".")[0]},
+            "reason": reason,
+            "message": message,
+            "lastTimestamp": "2026-11-23T10:00:00Z",
+        }
+        for reason, message in said.items()
+    ]
+    for told, first in ((events, busy), (events[:1], peer)):
+        [found] = explanations([*values, record(values, log, phase="Running")], told)
+        assert found.last is not None
+        assert found.last.first.pod == first.pod
+    [found] = explanations([*values, record(values, log, phase="Running")], events)
+    text = explanation_text(found, NOW)
+    assert "it was ended because a probe of it failed (ProbeFailed, exit code 143, SIGTERM" in text
+    assert "statuscode: 500" in text
 
 
 def test_without_a_watcher_the_pods_that_are_there_tell_what_they_can() -> None:

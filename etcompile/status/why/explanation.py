@@ -6,13 +6,16 @@ has not begun is explained by what it waits for, in the words of whoever keeps i
 watcher there is no log: then the Pods that are still there tell what they can.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import inf
 
 from msgspec import Struct, structs
 
 from etcompile import backend
 from etcompile.failures import (
+    PROBE_FAILED,
     Failure,
     FailureLog,
     avoided_nodes,
@@ -21,7 +24,7 @@ from etcompile.failures import (
     read_log,
 )
 from etcompile.k8s import pods
-from etcompile.k8s.objects import LiveObject
+from etcompile.k8s.objects import LiveObject, seconds
 from etcompile.kubeapi.client import told_at
 from etcompile.model import Job
 from etcompile.model.protocol import JOB_LABEL, PREFLIGHT, SPEC_HASH
@@ -29,6 +32,11 @@ from etcompile.model.run_record import RunRecord, written_record
 from etcompile.status.job_status import RECORD, is_config, statuses, stored_job
 from etcompile.status.values import ENDED, JobStatus, Replica, Told
 
+_CONTAINER = re.compile(r"spec\.containers\{(.+)\}")
+_ENDED_BY_PROBE = re.compile(r"failed (?:liveness|startup) probe")
+_TOGETHER = 2.0
+"""Seconds, at most, between what a probe says and what the kubelet does about it."""
+_ENDED_BY_SIGNAL = ("Killed", "Terminated")
 _CREATES = ("Refused", "FailedCreate", "JobNotStarting", "NameTaken", "UnreadableJob")
 """Reasons of Events that say why Pods were not created."""
 
@@ -154,7 +162,7 @@ def _explained(
     if log is not None and run and log.run != run:
         log = None
     its_pods = [value for value in own if value["kind"] == "Pod" and _is_of(value, run)]
-    attempts = _attempts(log, its_pods)
+    attempts = _attempts(log, its_pods, _probes(events))
     over = status.phase in ENDED
     warnings = _warnings(status, events)
     held = () if over else tuple(_held(status, job, its_pods, warnings))
@@ -192,7 +200,11 @@ def _is_of(pod: LiveObject, run: str) -> bool:
 # What has ended ---------------------------------------------------------------------------------
 
 
-def _attempts(log: FailureLog | None, its_pods: Iterable[LiveObject]) -> tuple[Attempt, ...]:
+def _attempts(
+    log: FailureLog | None,
+    its_pods: Iterable[LiveObject],
+    probes: Mapping[tuple[str, str], str],
+) -> tuple[Attempt, ...]:
     failures = [*log.failures] if log is not None else []
     # What was not written down: no watcher has looked yet, or none is there.
     known = set(log.noted) if log is not None else set()
@@ -202,6 +214,13 @@ def _attempts(log: FailureLog | None, its_pods: Iterable[LiveObject]) -> tuple[A
         for pod in its_pods
         for failure in failures_of(pod)
         if failure.uid not in known
+    ]
+    failures = [
+        structs.replace(failure, reason=PROBE_FAILED, message=probes[whose])
+        if (whose := (failure.uid.partition(".")[0], failure.container)) in probes
+        and failure.cause.name in _ENDED_BY_SIGNAL
+        else failure
+        for failure in failures
     ]
     left_out = log.left_out if log is not None else {}
     found = []
@@ -215,6 +234,33 @@ def _attempts(log: FailureLog | None, its_pods: Iterable[LiveObject]) -> tuple[A
             followed["failed as well"] += more
         found.append(Attempt(number, first, tuple(followed.most_common()), tuple(others)))
     return tuple(found)
+
+
+def _probes(events: Iterable[LiveObject]) -> dict[tuple[str, str], str]:
+    """What a probe said last of a container that was ended for it, by the Pod's UID and its name.
+
+    The Pod itself does not tell: to its status a container that is ended for its probe is one that
+    some signal has ended. Events do, for as long as they are kept, usually an hour: that it is
+    started again because of a probe, or that it was stopped as its probe failed once more.
+    """
+    ended: dict[tuple[str, str], float] = {}
+    said: dict[tuple[str, str], tuple[float, str]] = {}
+    for event in sorted(events, key=told_at):
+        about = event.get("involvedObject") or {}
+        container = _CONTAINER.fullmatch(about.get("fieldPath") or "")
+        if container is None or not about.get("uid"):
+            continue
+        whose, words = (about["uid"], container[1]), " ".join((event.get("message") or "").split())
+        at = seconds(told_at(event)) or 0.0
+        if event.get("reason") == "Killing":
+            ended[whose] = inf if _ENDED_BY_PROBE.search(words) else at
+        elif event.get("reason") == "Unhealthy" and not words.startswith("Readiness"):
+            said[whose] = at, words
+    return {
+        whose: said[whose][1]
+        for whose, at in ended.items()
+        if whose in said and (at == inf or abs(at - said[whose][0]) <= _TOGETHER)
+    }
 
 
 def _nodes(log: FailureLog | None) -> tuple[tuple[str, Mapping[str, int]], ...]:
