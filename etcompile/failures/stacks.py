@@ -16,6 +16,8 @@ _THREAD = re.compile(
     r"(?:(?:Current thread|Thread) 0x[0-9a-f]+.*|Stack) \(most recent call first\):$"
 )
 _FRAME = re.compile(r'  File "(.{0,4096})", line (\d{1,9}) in (.{1,512})$')
+_LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib(?:64)?/python\d|^<frozen ")
+"""The path of a file that nobody who trains has written."""
 _DEEPEST = 12
 """Frames of a stack that are kept."""
 
@@ -58,6 +60,16 @@ class Stack(Struct, frozen=True):
         of them may be about to write down what all have computed.
         """
         return self.frames[0].file, self.frames[0].function
+
+    @property
+    def text(self) -> str:
+        """Where it is in a few words, and where its own code is if that is a library's.
+
+        `load_batch (data.py, line 41)`, `wait (threading.py, line 320), called from …`.
+        """
+        own = next((frame for frame in self.frames if not _LIBRARY.search(frame.file)), None)
+        inner = self.frames[0].text
+        return inner if own in (None, self.frames[0]) else f"{inner}, called from {own.text}"
 
     @property
     def lines(self) -> list[str]:

@@ -15,13 +15,15 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from etcompile.goodput.times import union
+from etcompile.goodput.times import union, without
 from etcompile.model.run_record import DIGITS, LATEST, TIMELINE, RunRecord
 
 MOST_ATTEMPTS = 30
 """Attempts that are kept."""
 MOST_TIMES = 60
 """Times in training that are kept one by one."""
+_MOST_HUNG = 20
+"""Times in which the run hung: of older ones the Pods tell nothing any more."""
 _LONGEST = 120
 _VERSION = 1
 _SUSPENDED = "it was suspended"
@@ -55,6 +57,7 @@ class Timeline(Struct, frozen=True, omit_defaults=True):
         times: When it was in training, in seconds since 1970, the last of them, in order.
         before: Seconds in training before those.
         before_until: When the last of these ended.
+        hung: When its Pods were at work and nobody went on, the last of these times, in order.
     """
 
     run: str
@@ -63,6 +66,7 @@ class Timeline(Struct, frozen=True, omit_defaults=True):
     times: tuple[tuple[float, float], ...] = ()
     before: float = 0.0
     before_until: float = 0.0
+    hung: tuple[tuple[float, float], ...] = ()
 
 
 class Goodput(Struct, frozen=True):
@@ -83,7 +87,11 @@ class Goodput(Struct, frozen=True):
 
 
 def advanced(
-    before: Timeline | None, record: RunRecord, times: Sequence[tuple[float, float]], now: float
+    before: Timeline | None,
+    record: RunRecord,
+    times: Sequence[tuple[float, float]],
+    now: float,
+    hung: tuple[float, float] | None = None,
 ) -> Timeline | None:
     """The timeline, with what is known now. To add the same twice changes nothing.
 
@@ -92,6 +100,7 @@ def advanced(
         record: The run record.
         times: When the run was in training, as its Pods tell.
         now: The time, in seconds since 1970.
+        hung: From when to when it hung, which its Pods do not tell; None if it has not.
 
     Returns:
         None while the run has not begun.
@@ -117,7 +126,9 @@ def advanced(
         known = _closed(known, record.finished or now, record.message)
     since = max(known.began, known.before_until)
     new = [(max(begin, since), end) for begin, end in times if end > since]
-    every = union((*known.times, *new))
+    if hung is not None:
+        known = structs.replace(known, hung=tuple(union((*known.hung, hung))[-_MOST_HUNG:]))
+    every = without(union((*known.times, *new)), known.hung)
     over = every[: max(0, len(every) - MOST_TIMES)]
     return structs.replace(
         known,
@@ -164,12 +175,16 @@ def timeline_text(timeline: Timeline) -> str:
         structs.replace(attempt, began=round(attempt.began, 1), ended=round(attempt.ended, 1))
         for attempt in timeline.attempts
     )
-    times = tuple((round(begin, 1), round(end, 1)) for begin, end in timeline.times)
+    times, hung = (
+        tuple((round(begin, 1), round(end, 1)) for begin, end in found)
+        for found in (timeline.times, timeline.hung)
+    )
     rounded = structs.replace(
         timeline,
         began=round(timeline.began, 1),
         attempts=attempts,
         times=times,
+        hung=hung,
         before=round(timeline.before, 1),
         before_until=round(timeline.before_until, 1),
     )
@@ -201,9 +216,11 @@ def _is_possible(written: _Written) -> bool:
     attempts, times = timeline.attempts, timeline.times
     if not 0 < len(attempts) <= MOST_ATTEMPTS or len(times) > MOST_TIMES:
         return False
+    if len(timeline.hung) > _MOST_HUNG or list(timeline.hung) != union(timeline.hung):
+        return False
     bounds = [timeline.began, timeline.before, timeline.before_until]
     bounds += [at for attempt in attempts for at in (attempt.began, attempt.ended)]
-    bounds += [at for pair in times for at in pair]
+    bounds += [at for pair in (*times, *timeline.hung) for at in pair]
     return (
         all(0 <= at < LATEST for at in bounds)
         and all(0 <= attempt.number < 10**DIGITS for attempt in attempts)

@@ -116,3 +116,16 @@ def union(times: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
         elif begin < end:
             found.append((begin, end))
     return found
+
+
+def without(times: Times, others: Times) -> list[tuple[float, float]]:
+    """The times that are in none of the others."""
+    found = [*times]
+    for begin, end in others:
+        found = [
+            part
+            for since, until in found
+            for part in ((since, min(until, begin)), (max(since, end), until))
+            if part[0] < part[1]
+        ]
+    return found

@@ -94,7 +94,8 @@ def decide(view: JobView, now: float) -> tuple[Action, ...]:
     # What is written down is not decided again. So it is told of at once: the requests after it
     # may fail, and would take an Event that comes after them along.
     told_first = sorted(_in_order(actions), key=lambda action: not isinstance(action, EmitEvent))
-    return (WriteStatus(record, log, timeline.timeline(view, record, now)), *told_first)
+    spent = timeline.timeline(view, record, now, silence.hung(around, begun, now))
+    return (WriteStatus(record, log, spent), *told_first)
 
 
 def _decision(around: Placement, record: RunRecord, now: float) -> Decision:

@@ -13,8 +13,8 @@ Thread 0x00007f48069b86c0 (most recent call first):
   File "/usr/lib/python3.11/threading.py", line 1002 in _bootstrap
 
 Current thread 0x00007f4807800b80 (most recent call first):
-  File "/opt/torch/distributed/distributed_c10d.py", line 2501 in all_reduce
-  File "/opt/torch/distributed/c10d_logger.py", line 81 in wrapper
+  File "/x/site-packages/torch/distributed/distributed_c10d.py", line 2501 in all_reduce
+  File "/x/site-packages/torch/distributed/c10d_logger.py", line 81 in wrapper
   File "/app/train.py", line {} in {}
   File "/app/train.py", line 90 in <module>"""
 LOADS = """\
@@ -23,8 +23,8 @@ Current thread 0x00007f4807800b80 (most recent call first):
   File "/app/train.py", line 60 in main"""
 AGENT = """\
 Stack (most recent call first):
-  File "/opt/torch/elastic/agent.py", line 600 in _monitor_workers
-  File "/opt/torch/run.py", line 900 in main"""
+  File "/x/site-packages/elastic/agent.py", line 600 in _monitor_workers
+  File "/x/site-packages/run.py", line 900 in main"""
 
 
 def log(*texts: str) -> list[str]:
@@ -40,7 +40,9 @@ def test_a_stack_is_that_of_the_first_thread_and_of_the_process_that_was_asked()
     agent, rank = stacks(log(AGENT, waits()))
     assert (agent.process, agent.frames[0].function) == (7, "_monitor_workers")
     assert rank.process == 8
-    assert rank.frames[0].text == "all_reduce (distributed_c10d.py, line 2501)"
+    waiting = "all_reduce (distributed_c10d.py, line 2501)"
+    assert rank.frames[0].text == waiting
+    assert rank.text == f"{waiting}, called from main (train.py, line 60)"
     assert rank.lines[:2] == [
         "process 8, the innermost call first:",
         "  all_reduce (distributed_c10d.py, line 2501)",

@@ -26,6 +26,19 @@ def test_seconds_in_training_are_counted_once_however_often_they_are_seen() -> N
     assert goodput(timeline, 1100.0).ratio == pytest.approx(0.9)
 
 
+def test_the_time_in_which_a_run_hung_was_not_in_training() -> None:
+    timeline = known(RECORD, (1010.0, 1500.0), now=1500.0)
+    again = structs.replace(RECORD, restarts=1, restarted_at=1700.0, epoch=1, epoch_reason="hangs")
+    found = advanced(timeline, again, [(1010.0, 1700.0)], 1700.0, (1100.0, 1700.0))
+    assert found is not None
+    assert found.times == ((1010.0, 1100.0),)
+    # Kubelets tell the same spans for a while, and another watcher reads what this one wrote.
+    read = read_timeline({"timeline": timeline_text(found)})
+    later = advanced(read, again, [(1010.0, 1702.0), (1710.0, 1800.0)], 1800.0)
+    assert later is not None
+    assert later.times == ((1010.0, 1100.0), (1700.0, 1702.0), (1710.0, 1800.0))
+
+
 def test_each_restart_is_an_attempt_with_what_ended_the_one_before() -> None:
     timeline = known(RECORD, (1010.0, 1100.0))
     again = structs.replace(

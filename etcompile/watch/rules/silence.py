@@ -87,6 +87,19 @@ def is_settled(placement: Placement, record: RunRecord, now: float) -> bool:
     return len(asked) == len(pods) and all(_report(placement, record, pod) for pod in pods)
 
 
+def hung(placement: Placement, record: RunRecord, now: float) -> tuple[float, float] | None:
+    """From when to when a run hung that is settled now, in seconds since 1970; None if none is.
+
+    Args:
+        placement: Who is there.
+        record: The run record.
+        now: The time, in seconds since 1970.
+    """
+    if not is_settled(placement, record, now):
+        return None
+    return _silent_since(placement.view, _at_work(placement, record), record), now
+
+
 def reports_to_ask(placement: Placement, record: RunRecord, now: float) -> Iterator[Action]:
     """What supervisors are to be asked in a run that is stuck, and when to look at their answers.
 
@@ -154,7 +167,7 @@ def suspects(placement: Placement, record: RunRecord) -> list[Suspect]:
     return [
         Suspect(
             pods[uid],
-            f"process {stack.process} is in {stack.frames[0].text}, unlike most others",
+            f"process {stack.process} is in {stack.text}, unlike most others",
             stack.process,
         )
         for uid, stack in odd.items()

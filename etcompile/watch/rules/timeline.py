@@ -13,13 +13,16 @@ from etcompile.model.run_record import RunRecord
 from etcompile.watch.state import JobView
 
 
-def timeline(view: JobView, record: RunRecord, now: float) -> Timeline | None:
+def timeline(
+    view: JobView, record: RunRecord, now: float, hung: tuple[float, float] | None = None
+) -> Timeline | None:
     """The timeline as it is now; None before the run has begun.
 
     Args:
         view: What is known of the job.
         record: The run record as it is, or as it is to be.
         now: The time, in seconds since 1970.
+        hung: From when to when it has just hung; None if it has not.
     """
     known = view.timeline if view.own_record is not None else None
     seen = [(pod, 0.0) for pod in view.pods.values()]
@@ -33,7 +36,7 @@ def timeline(view: JobView, record: RunRecord, now: float) -> Timeline | None:
         for pod, at in seen
         if pod.spans and pod.spec_hash == view.spec_hash
     ]
-    return advanced(known, record, in_training(view.job, spans, record, now), now)
+    return advanced(known, record, in_training(view.job, spans, record, now), now, hung)
 
 
 def _until(spans: Iterable[Span], gone: float) -> Iterator[Span]:

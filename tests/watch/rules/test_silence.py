@@ -241,6 +241,14 @@ def test_the_rank_that_hangs_is_named_with_what_it_does(states, named, words) ->
     assert words in kept.message
 
 
+def test_the_time_in_which_all_were_silent_is_not_in_training() -> None:
+    gang = asked({"mnist-worker-1": "T"})
+    timeline = gang.timeline
+    assert timeline is not None
+    [(begin, end)] = timeline.hung
+    assert LIMIT <= end - begin < LIMIT + 90
+
+
 def test_nobody_is_blamed_whose_processes_only_wait() -> None:
     gang = asked({})
     assert gang.record.epoch_reason == "nobody has written anything for 600 s"
