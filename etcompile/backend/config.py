@@ -14,6 +14,7 @@ from etcompile.backend.texts import Texts
 from etcompile.model import DOMAIN, HostList, InPlace, Job, Role, Settings, SshCredentials
 from etcompile.model.protocol import (
     COMMAND_FILE,
+    COMPLETED_FILE,
     DONE_FILE,
     EPOCH_FILE,
     NOTICE_FILE,
@@ -58,8 +59,8 @@ def config_map(job: Job, settings: Settings, texts: Texts, stored: str) -> dict[
     data = {lines.key: _seed(job, lines, suffix) for lines in job.host_lists}
     for file in job.files:
         data[file.key] = texts.render(file.template, **file.values, pods=_pod_stems(job))
-    for key, values in _scripts(job, settings):
-        data[key] = texts.render(key, **values)
+    for key, template, values in _scripts(job, settings):
+        data[key] = texts.render(template, **values)
     if job.preflight is not None:
         data[PREFLIGHT_CHECK] = job.preflight.command + "\n"
     data[STORED_JOB] = stored
@@ -111,6 +112,12 @@ def _suffix(lines: HostList, domain: str) -> str:
     return domain if DOMAIN in lines.line else ""
 
 
+def gate_script(job: Job, role: Role) -> str:
+    """The name of the script of a role's gate: each has its own where several have one."""
+    several = sum(other.additions.gate is not None for other in job.roles) > 1
+    return f"{role.name}-{GATE}" if several else GATE
+
+
 def is_resident(role: Role) -> bool:
     """Whether the role's main container runs our wrapper that serves until the run is done."""
     main = role.template.main_container
@@ -154,22 +161,23 @@ def _pod_stems(job: Job) -> list[tuple[str, str]]:
     return [(role.naming.stem, role.naming.pod_stem) for role in job.roles if role.naming.pod_stem]
 
 
-def _scripts(job: Job, settings: Settings) -> Iterator[tuple[str, dict[str, object]]]:
-    """The scripts that the job's Pods need, with their variables."""
+def _scripts(job: Job, settings: Settings) -> Iterator[tuple[str, str, dict[str, object]]]:
+    """The scripts that the job's Pods need: key, template and the template's variables."""
     marker: dict[str, object] = {"status_done": DONE_FILE, "spec_hash_file": SPEC_HASH_FILE}
     ssh = job.credentials
     for role in job.roles:
         if is_resident(role):
-            yield WORKER, {**marker, **_sshd(role, ssh), "poll_seconds": _STATUS_POLL}
+            yield WORKER, WORKER, {**marker, **_sshd(role, ssh), "poll_seconds": _STATUS_POLL}
         elif wrapper(job, role) == SUPERVISE and job.run.in_place:
-            yield SUPERVISE, {**marker, **_supervision(job, job.run.in_place)}
+            yield SUPERVISE, SUPERVISE, {**marker, **_supervision(job, job.run.in_place)}
         elif wrapper(job, role) == UNTIL_DONE:
-            yield UNTIL_DONE, {**marker, "poll_seconds": _STATUS_POLL}
+            yield UNTIL_DONE, UNTIL_DONE, {**marker, "poll_seconds": _STATUS_POLL}
         elif wrapper(job, role):
-            yield RUN_ONCE, marker
+            yield RUN_ONCE, RUN_ONCE, marker
         if gate := role.additions.gate:
             live, hosts = enough(job, role, settings) or (None, None)
             yield (
+                gate_script(job, role),
                 GATE,
                 {
                     **marker,
@@ -181,13 +189,17 @@ def _scripts(job: Job, settings: Settings) -> Iterator[tuple[str, dict[str, obje
                     "live": live,
                     "enough": hosts,
                     "poll_seconds": _GATE_POLL,
+                    "completed": " ".join(gate.completed),
+                    "itself": gate.itself,
+                    "status_completed": COMPLETED_FILE,
                 },
             )
     if ssh and ssh.copied:
-        yield SSH_KEYS, _key_copy(ssh)
+        yield SSH_KEYS, SSH_KEYS, _key_copy(ssh)
     if job.preflight is not None:
         check = f"{SCRIPTS_PATH}/{PREFLIGHT_CHECK}"
-        yield PREFLIGHT_SCRIPT, {"check_file": check, "timeout_seconds": _PREFLIGHT}
+        values: dict[str, object] = {"check_file": check, "timeout_seconds": _PREFLIGHT}
+        yield PREFLIGHT_SCRIPT, PREFLIGHT_SCRIPT, values
 
 
 def _supervision(job: Job, in_place: InPlace) -> dict[str, object]:

@@ -16,7 +16,7 @@ def waits(job: Job) -> dict[str, tuple[str, ...]]:
         role.pod_name(member): tuple(
             other.pod_name(host)
             for other in job.roles
-            if other.name in role.additions.gate.roles
+            if other.name in role.additions.gate.awaited
             for host in other.members
         )
         for role in job.roles

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import structs
 
-from etcompile.backend import access, config, custom, gang, pods, secrets, services
+from etcompile.backend import access, claims, config, custom, gang, pods, secrets, services
 from etcompile.backend.texts import Texts
 from etcompile.model import Job, Member, Role, Settings
 
@@ -34,6 +34,7 @@ def lower(job: Job, settings: Settings, texts: Texts, stored: str) -> tuple[dict
         *access.objects(job),
         config.config_map(job, settings, texts, stored),
     ]
+    objects += claims.objects(job)
     if not job.run.suspended:
         objects += custom.objects(job)
     if not job.run.suspended or job.service:

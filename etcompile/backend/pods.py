@@ -129,7 +129,7 @@ def _batch_job(
 
 
 def _spec(job: Job, role: Role, settings: Settings) -> dict[str, Any]:
-    ssh = job.credentials
+    ssh = credentials(job, role)
     spec = dict(role.template.spec)
     main = _main(job, role)
     spec["restartPolicy"] = role.recovery.pod_restart
@@ -162,6 +162,12 @@ def _spec(job: Job, role: Role, settings: Settings) -> dict[str, Any]:
     return spec
 
 
+def credentials(job: Job, role: Role) -> SshCredentials | None:
+    """The key pair that the Pods of a role have, if they have one."""
+    ssh = job.credentials
+    return ssh if ssh and ssh.is_for(role.name) else None
+
+
 def _shared_name(job: Job, spec: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
     """Makes bare host names resolve under one Service: a search domain for the rest of them."""
     if job.service and not job.service.searched:
@@ -183,7 +189,7 @@ read logs, and the watcher keeps them when the Pod goes (`etcompile.failures`)."
 
 
 def _main(job: Job, role: Role) -> dict[str, Any]:
-    main, ssh = dict(role.template.main_container), job.credentials
+    main, ssh = dict(role.template.main_container), credentials(job, role)
     mounts = [_mount(mount) for mount in role.additions.mounts]
     if ssh:
         mounts.insert(0 if ssh.volume else len(mounts), _ssh_mount(role, ssh))
@@ -346,7 +352,7 @@ def _gate(job: Job, role: Role, gate: Gate, settings: Settings) -> dict[str, Any
     hosts = [Mount(HOSTS, HOSTS_PATH)] if gates.enough(job, role, settings) else []
     own = (Mount(SCRIPTS, SCRIPTS_PATH), *hosts, Mount(STATUS, STATUS_PATH))
     mounts = [*(_mount(m) for m in gate.mounts), *(_read_only(m) for m in own)]
-    command = ["sh", f"{SCRIPTS_PATH}/{config.GATE}"]
+    command = ["sh", f"{SCRIPTS_PATH}/{config.gate_script(job, role)}"]
     return _init(role, gate.name, command, mounts, _PROBES, requests=_SMALL)
 
 
@@ -400,7 +406,7 @@ _READABLE_KEY_MODE = 0o444
 
 def _volumes(job: Job, role: Role) -> list[dict[str, Any]]:
     volumes = [_volume(job, volume) for volume in role.additions.volumes]
-    if ssh := job.credentials:
+    if ssh := credentials(job, role):
         # A kind with a name for it has it first.
         volumes.insert(0 if ssh.volume else len(volumes), _secret_volume(role, ssh))
         if ssh.copied:
@@ -436,10 +442,10 @@ def _role_scripts(job: Job, role: Role) -> list[str]:
     return [
         *([config.WORKER] if config.is_resident(role) else []),
         *([wrapper] if wrapper and not config.is_resident(role) else []),
-        *([config.GATE] if role.additions.gate else []),
+        *([config.gate_script(job, role)] if role.additions.gate else []),
         *([role.additions.gate.file] if role.additions.gate and role.additions.gate.file else []),
         *role.additions.scripts,
-        *([config.SSH_KEYS] if job.credentials and job.credentials.copied else []),
+        *([config.SSH_KEYS] if (ssh := credentials(job, role)) and ssh.copied else []),
         *(_PREFLIGHT if job.preflight and role.name in job.preflight.roles else []),
     ]
 
@@ -475,9 +481,16 @@ def _secret_volume(role: Role, ssh: SshCredentials) -> dict[str, Any]:
         "secret": {
             "secretName": ssh.secret,
             **({"defaultMode": mode} if mode is not None else {}),
-            "items": [{"key": key, "path": f"{folder}{file}"} for key, file in ssh.files],
+            "items": [
+                {"key": key, **_own_mode(ssh, file), "path": f"{folder}{file}"}
+                for key, file in ssh.files
+            ],
         },
     }
+
+
+def _own_mode(ssh: SshCredentials, file: str) -> dict[str, int]:
+    return {"mode": ssh.modes[file]} if file in ssh.modes and not ssh.copied else {}
 
 
 def _ssh_volume(role: Role, ssh: SshCredentials) -> str:

@@ -198,7 +198,7 @@ def _reserved(job: Job, role: Role) -> Iterator[Diagnostic]:
     spec, origin = role.template.spec, role.template.origin
     added = {volume.name for volume in role.additions.volumes} | set(_OWN_VOLUMES)
     paths = {mount.path for mount in role.additions.mounts}
-    if ssh := job.credentials:
+    if (ssh := job.credentials) and ssh.is_for(role.name):
         paths |= {ssh.mount_path.rstrip("/")}
         added |= {ssh.volume} if ssh.volume else set()
     for index, volume in enumerate(spec.get("volumes", ())):

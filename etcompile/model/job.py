@@ -212,8 +212,9 @@ class Gate(Struct, frozen=True):
     """What a role waits for before its main container starts.
 
     Args:
-        roles: The roles that it waits for.
-        hosts: The list of their hosts inside the gate's container: lines that begin with a name.
+        roles: The roles whose hosts it waits for.
+        hosts: The list of their hosts inside the gate's container: lines that begin with a name;
+            empty if it waits for none.
         mounts: The volumes that the gate needs to see it.
         ssh: Wait until each host's ssh port accepts; else until a command can be run there, or
             until its name resolves.
@@ -222,6 +223,8 @@ class Gate(Struct, frozen=True):
         name: The init container's name.
         file: The key of the host list, where it is to be put among the scripts.
         port: Wait until each host accepts on this port.
+        completed: Roles that must have succeeded before; the watcher says when.
+        itself: Its Pod is among the hosts: of that, wait until its name resolves.
     """
 
     roles: tuple[str, ...]
@@ -233,6 +236,13 @@ class Gate(Struct, frozen=True):
     name: str = "wait-for-workers"
     file: str | None = None
     port: int | None = None
+    completed: tuple[str, ...] = ()
+    itself: bool = False
+
+    @property
+    def awaited(self) -> tuple[str, ...]:
+        """All roles that it waits for, in one way or the other."""
+        return (*self.completed, *(role for role in self.roles if role not in self.completed))
 
 
 class BatchJob(Struct, frozen=True):
@@ -403,6 +413,8 @@ class Recovery(Struct, frozen=True):
         deadline: Seconds after which its Pods fail; None for never.
         serves: What the main container runs never ends: end it when the run is done.
         relaunch: How a failed replica is followed by another; None if the same is made again.
+        failures: How many failures of its replicas an attempt at the run survives; None if only
+            the run's own limit counts.
     """
 
     restart: str = "Never"
@@ -412,6 +424,7 @@ class Recovery(Struct, frozen=True):
     deadline: int | None = None
     serves: bool = False
     relaunch: Relaunch | None = None
+    failures: int | None = None
 
     @property
     def permanent(self) -> Literal["all", "exit-code"] | None:
@@ -522,6 +535,8 @@ class SshCredentials(Struct, frozen=True):
         volume: The volume's name, if the kind has one; else the Secret's.
         whole: The volume is mounted as a whole, not a folder of it.
         mode: The mode of its files; None for Kubernetes' own default.
+        modes: The modes of single files, by their names.
+        roles: The roles whose Pods have it; all if there are none.
         provider_class: The SecretProviderClass by which a CSI driver mounts them, where there is
             no Secret; the files it mounts are named as the keys of one.
     """
@@ -540,6 +555,12 @@ class SshCredentials(Struct, frozen=True):
     whole: bool = False
     mode: int | None = 0o600
     provider_class: str | None = None
+    modes: Mapping[str, int] = field(default_factory=dict)
+    roles: tuple[str, ...] = ()
+
+    def is_for(self, role: str) -> bool:
+        """Whether the Pods of a role have it."""
+        return not self.roles or role in self.roles
 
 
 class ClusterAccess(Struct, frozen=True):
@@ -572,6 +593,20 @@ class CustomResource(Struct, frozen=True):
     name: str
     spec: Mapping[str, Any]
     labels: Labels = field(default_factory=dict)
+
+
+class Claim(Struct, frozen=True):
+    """A volume that Pods of the job share, and that keeps its data when they are gone.
+
+    Args:
+        name: The PersistentVolumeClaim's name.
+        spec: Its spec, JSON.
+    """
+
+    name: str
+    spec: Mapping[str, Any]
+    labels: Labels = field(default_factory=dict)
+    annotations: Labels = field(default_factory=dict)
 
 
 class Success(Struct, frozen=True):
@@ -759,6 +794,7 @@ class Job(Struct, frozen=True):
         run_id: Which run of the job this is; None for the one without an ID.
         app: What it says in `app.kubernetes.io/name`, if not its kind.
         custom: Objects of kinds of somebody else's that its own programs read.
+        claims: Volumes that its Pods share.
         keeps_plans: One of its programs reads ScalePlans from the cluster, so they stay objects.
         fixed: Why its replicas cannot be scaled, if there is more to say than that.
         preflight: What is asked on a node before a Pod trains there; None for nothing.
@@ -787,6 +823,7 @@ class Job(Struct, frozen=True):
     run_id: str | None = None
     app: str | None = None
     custom: tuple[CustomResource, ...] = ()
+    claims: tuple[Claim, ...] = ()
     keeps_plans: bool = False
     fixed: str | None = None
     preflight: Preflight | None = None

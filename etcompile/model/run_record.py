@@ -18,6 +18,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct, field, structs
 
+from etcompile.model.protocol import COMPLETED
 from etcompile.model.scaling import MOST_PODS
 
 VERSION = 3
@@ -228,7 +229,7 @@ FAILURES = "failures"
 """Key of `J-status`: what the run has failed of (`etcompile.failures`)."""
 TIMELINE = "timeline"
 """Key of `J-status`: when the run was in training (`etcompile.goodput`)."""
-KEYS = frozenset({_RECORD, _DONE, _PHASE, _EPOCH, RUN, FAILURES, TIMELINE})
+KEYS = frozenset({_RECORD, _DONE, _PHASE, _EPOCH, RUN, FAILURES, TIMELINE, COMPLETED})
 """All that `J-status` holds."""
 
 

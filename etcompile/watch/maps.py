@@ -12,8 +12,9 @@ from etcompile.backend.identity import job_labels
 from etcompile.failures import log_text
 from etcompile.goodput import timeline_text
 from etcompile.k8s.objects import Object
-from etcompile.model.protocol import JOB_LABEL, hosts_name, status_name
-from etcompile.model.run_record import FAILURES, KEYS, RUN, TIMELINE, record_data
+from etcompile.model import Job
+from etcompile.model.protocol import COMPLETED, JOB_LABEL, hosts_name, status_name
+from etcompile.model.run_record import FAILURES, KEYS, RUN, TIMELINE, RunRecord, record_data
 from etcompile.watch.actions import WriteHosts, WriteStatus
 from etcompile.watch.run_pods import StoredRun
 from etcompile.watch.state import (
@@ -34,6 +35,8 @@ def written(action: WriteStatus | WriteHosts, run: StoredRun, config: SeenMap | 
     """The ConfigMap that an action wants."""
     if isinstance(action, WriteStatus):
         data = record_data(action.record)
+        if (roles := completed(run.job, action.record)) is not None:
+            data[COMPLETED] = roles
         if action.failures is not None:
             data[FAILURES] = log_text(action.failures)
         if action.timeline is not None:
@@ -43,6 +46,25 @@ def written(action: WriteStatus | WriteHosts, run: StoredRun, config: SeenMap | 
         return _config_map(run, status_name(run.job), data, _QUIET)
     notes = {**_QUIET, **hosts_annotations(action.hosts)}
     return owned(_config_map(run, hosts_name(run.job), action.hosts.data, notes), config)
+
+
+def completed(job: Job, record: RunRecord) -> str | None:
+    """What gates read that wait for roles to succeed; None if none of the job's does.
+
+    Returns:
+        The spec hash of the run, and each of these roles that has succeeded, a line each.
+    """
+    gates = [role.additions.gate for role in job.roles if role.additions.gate]
+    awaited = dict.fromkeys(name for gate in gates for name in gate.completed)
+    if not awaited:
+        return None
+    done = [
+        role.name
+        for role in job.roles
+        if role.name in awaited
+        and all(record.replica((role.name, member.place or 0)).completed for member in role.members)
+    ]
+    return "".join(f"{line}\n" for line in (record.run, *done))
 
 
 def change(body: Object, known: SeenMap) -> dict[str, Any]:

@@ -38,13 +38,22 @@ def image(place, require):
 def gate(shell, script, place, port):
     """`gate(HOST...)`: the command line of the gate for these hosts."""
 
-    def write(*hosts, timeout_seconds=60, ssh=True, kubexec=None, known=True, enough=None):
+    def write(
+        *hosts,
+        timeout_seconds=60,
+        ssh=True,
+        kubexec=None,
+        known=True,
+        enough=None,
+        completed="",
+        itself=False,
+    ):
         (place / "hostfile").write_text("".join(f"{host}:1\n" for host in hosts))
         path = script(
             "wait-for-workers.sh",
             ssh=ssh,
             port=port if ssh and known else None,
-            hostfile=str(place / "hostfile"),
+            hostfile=str(place / "hostfile") if hosts else "",
             timeout_seconds=timeout_seconds,
             kubexec=kubexec,
             live=str(place / "live"),
@@ -52,6 +61,9 @@ def gate(shell, script, place, port):
             poll_seconds=0.1,
             status_done=str(place / "done"),
             spec_hash_file=str(place / "spec-hash"),
+            completed=completed,
+            status_completed=str(place / "completed"),
+            itself=itself,
         )
         return [*shell, path]
 
@@ -295,3 +307,38 @@ def test_a_gang_begins_with_fewer_hosts_once_the_live_list_has_enough_of_them(
     assert process.wait(20) == 0
     said = (place / "log").read_text().splitlines()[-1]
     assert said == "etcompile: 2 hosts are there, enough to begin; 3 are missing"
+
+
+def test_it_waits_until_the_watcher_says_that_others_have_succeeded(gate, start, until, place):
+    (place / "spec-hash").write_text("0123456789ab")
+    (place / "completed").write_text("aaaaaaaaaaaa\ndata\nmodel\n")  # of another run
+    process = start(*gate(completed="data model"))
+    until(lambda: "waiting until data has succeeded" in (place / "log").read_text())
+    for lines in ("data\n", "database\nmodels\n", "data\nmodel\n"):
+        assert process.poll() is None
+        (place / "next").write_text(f"0123456789ab\n{lines}")
+        (place / "next").rename(place / "completed")
+    assert process.wait(20) == 0
+
+
+def test_then_it_waits_for_hosts(gate, sshd, run, place):
+    (place / "spec-hash").write_text("0123456789ab")
+    (place / "completed").write_text("0123456789ab\ndata\n")
+    sshd()
+    assert run(*gate("127.0.0.1", completed="data")).returncode == 0
+    found = run(*gate("127.0.0.2", completed="data", timeout_seconds=0))
+    assert (found.returncode, "1 hosts still missing" in found.stderr) == (1, True)
+
+
+def test_a_run_that_is_done_waits_for_nobody_to_succeed(gate, run, place):
+    (place / "spec-hash").write_text("0123456789ab")
+    (place / "done").write_text("0123456789ab")
+    found = run(*gate(completed="data"))
+    assert found.returncode == 0
+    assert "run 0123456789ab is done, not waiting for data" in found.stderr
+
+
+def test_of_its_own_name_it_only_wants_that_it_resolves(gate, run):
+    itself = Path("/etc/hostname").read_text().strip()
+    assert run(*gate(itself, itself=True, timeout_seconds=0)).returncode == 0
+    assert run(*gate(itself, timeout_seconds=0)).returncode == 1

@@ -121,6 +121,10 @@ def _end(states: ReplicaStates, record: RunRecord, now: float) -> End | None:
     if failed is not None:
         what = why(failed.place.role, failed.cause or "failed", failed.last)
         return End("PodFailed", f"{failed.place.name}: {what}", loss=failed)
+    if (worn := _exhausted(states, record, states.new_returns(now))) is not None:
+        limit, many = worn.recovery.failures, f"replicas of {worn.name} failed more than"
+        message = f"{many} {limit} times" if limit else f"a replica of {worn.name} failed"
+        return End("BackoffLimitExceeded", message)
     if _is_exceeded(states, record, states.new_returns(now)):
         limit = states.placement.job.run.backoff_limit
         return End("BackoffLimitExceeded", f"replicas failed more than {limit} times")
@@ -270,6 +274,8 @@ def _may_return(states: ReplicaStates, record: RunRecord, loss: Replica) -> bool
     """
     run = states.placement.job.run
     role = loss.place.role
+    if role.recovery.failures is not None:
+        return True  # that is its limit
     counts = loss.is_failure and role.name in run.success.roles
     if run.limits != "restarts" or not counts:
         return True
@@ -288,6 +294,25 @@ def _is_exceeded(states: ReplicaStates, record: RunRecord, losses: Sequence[Repl
     failures = sum(record.replaced.get(role, 0) for role in roles)
     failures += min(len(new), 1) if states.placement.job.run.together else len(new)
     in_place = record.lost_restarts + sum(replica.restarts for replica in states.replicas)
+    return _is_more(failures, in_place, limit)
+
+
+def _exhausted(states: ReplicaStates, record: RunRecord, losses: Sequence[Replica]) -> Role | None:
+    """A role whose replicas have failed more often than it may in an attempt, if there is one."""
+    for role in states.placement.job.roles:
+        if role.recovery.failures is None:
+            continue
+        new = [loss for loss in losses if loss.is_failure and loss.place.role.name == role.name]
+        failures = record.replaced.get(role.name, 0)
+        failures += min(len(new), 1) if states.placement.job.run.together else len(new)
+        own = (other for other in states.replicas if other.place.role.name == role.name)
+        if _is_more(failures, sum(other.restarts for other in own), role.recovery.failures):
+            return role
+    return None
+
+
+def _is_more(failures: int, in_place: int, limit: int) -> bool:
+    """Whether Pods failed, and containers were started again, more often than a limit allows."""
     # Restarts in place: as many as the limit, but for a limit of 0 (reference 5.4, a). Pods that
     # failed: more than the limit (b).
     return in_place >= max(limit, 1) or (failures > 0 and in_place + failures > limit)

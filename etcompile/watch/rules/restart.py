@@ -70,9 +70,12 @@ def replaced(states: ReplicaStates, record: RunRecord, now: float) -> Decision:
         told.append(_told(loss, written, timeouts))
         if not loss.returns:
             continue
-        lost_restarts += counted_restarts(role, loss.last)
-        if loss.is_failure:
-            counted[role.name] = counted.get(role.name, 0) + 1
+        again = counted_restarts(role, loss.last)
+        if role.recovery.failures is None:
+            lost_restarts += again
+            again = 0
+        if new := again + loss.is_failure:
+            counted[role.name] = counted.get(role.name, 0) + new
         done += brought_back(loss, written, now, timeouts)
     for replica in states.those("returning"):
         done += brought_back(replica, record.replica(replica.place.key), now, timeouts)
@@ -256,8 +259,19 @@ def restarted(
         replica.place.pod.uid for replica in states.replicas if replica.place.pod is not None
     )
     lived = now - record.restarted_at
-    role = loss.place.role.name if loss is not None and loss.is_failure else None
-    replaced = {**record.replaced, role: record.replaced.get(role, 0) + 1} if role else None
+    replaced = dict(record.replaced)
+    if loss is not None and loss.is_failure:
+        role = loss.place.role.name
+        replaced[role] = replaced.get(role, 0) + 1
+    lost_restarts = record.lost_restarts
+    for replica in states.replicas:
+        role = replica.place.role.name
+        if replica.place.role.recovery.failures is None:
+            lost_restarts += replica.restarts
+        elif anew:
+            replaced.pop(role, None)  # its limit is each attempt's
+        elif replica.restarts:
+            replaced[role] = replaced.get(role, 0) + replica.restarts
     written = {
         key: structs.replace(replica_record, completed=False, host_form=0)
         for key, replica_record in record.every_replica()
@@ -273,8 +287,8 @@ def restarted(
         started=None if anew else record.started,
         restarts=record.restarts + 1,
         restarted_at=now,
-        replaced=replaced or record.replaced,
-        lost_restarts=record.lost_restarts + sum(replica.restarts for replica in states.replicas),
+        replaced=replaced,
+        lost_restarts=lost_restarts,
         restarts_in_a_row=in_a_row(record.restarts_in_a_row, lived, timeouts),
         gang=uids,
         launcher="",
