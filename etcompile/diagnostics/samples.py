@@ -470,6 +470,7 @@ SAMPLES: Mapping[str, Mapping[str, str | int]] = {
         "reason": "nothing here fetches data or models",
         "advice": "fetch them in the command",
     },
+    "ET2140": {"waiting": "node", "awaited": "dataset-initializer"},
     "ET3001": {
         "intent": "ScaleOut more",
         "job": "mnits",

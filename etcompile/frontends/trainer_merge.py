@@ -1,44 +1,34 @@
 """A TrainJob and its runtime to one document: what Trainer sends to JobSet, and who wrote what.
 
 reference/trainer-v2.md 4 and 5. The result is the TrainJob with the runtime under `runtime`, into
-whose Pod template everything is merged that the job changes. So the Pod template that is held
-against Kubernetes' rules is the one that Pods are made of, and the job that is stored with its
+whose Pod templates everything is merged that the job changes. So the Pod templates that are held
+against Kubernetes' rules are those that Pods are made of, and the job that is stored with its
 objects needs no runtime any more. Each value still has the place where somebody wrote it.
 """
 
 import copy
-import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from etcompile.diagnostics import Location, Source, ValuePath
+from etcompile.frontends import torchtune, trainer_claims, trainer_policies
+from etcompile.frontends.trainer_policies import INDEX, LAUNCHER, MAIN, NODE, Told
 from etcompile.model import Origin
-from etcompile.model.quantity import number
 
 RUNTIME = "runtime"
 """The field of a merged document that holds its runtime."""
 JOB_SET: ValuePath = (RUNTIME, "spec", "template", "spec")
 STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
 """The label of a Job template that says what the Job does in the training."""
-MAIN = "node"
-"""The container that trains."""
-INDEX = "batch.kubernetes.io/job-completion-index"
-PORT = 29500
-RESERVED: Mapping[str, tuple[str, ...]] = {
-    "torch": (
-        "PET_NNODES",
-        "PET_NPROC_PER_NODE",
-        "PET_NODE_RANK",
-        "PET_MASTER_ADDR",
-        "PET_MASTER_PORT",
-    ),
-    "xgboost": ("DMLC_TRACKER_URI", "DMLC_TRACKER_PORT", "DMLC_TASK_ID", "DMLC_NUM_WORKER"),
+TRAINER = "trainer"
+INITIALIZERS: Mapping[str, str] = {
+    "dataset": "dataset-initializer",
+    "model": "model-initializer",
 }
-"""Variables that a policy sets and a TrainJob must not (reference 5.1, 5.4)."""
+"""Fields of `spec.initializer`, and the step and container that each is for."""
 
-_RANK = {"fieldRef": {"fieldPath": f"metadata.annotations['{INDEX}']"}}
 _INDEX_VARIABLE = {
     "name": "JOB_COMPLETION_INDEX",
     "valueFrom": {"fieldRef": {"fieldPath": f"metadata.labels['{INDEX}']"}},
@@ -70,190 +60,301 @@ def merged(job: Source, runtime: Source) -> Merged:
 
     Args:
         job: The TrainJob, valid by its schema.
-        runtime: The runtime that it names, valid by its schema, with one Job that is the trainer.
+        runtime: The runtime that it names, valid by its schema, of which nothing is refused.
     """
-    spec = copy.deepcopy(runtime.data["spec"])
-    [trained] = spec["template"]["spec"]["replicatedJobs"]
-    head = {"apiVersion": runtime.data["apiVersion"], "kind": runtime.data["kind"]}
-    named = {**head, "metadata": {"name": runtime.data["metadata"]["name"]}, "spec": spec}
-    places: dict[ValuePath, Origin] = {(): Origin(job), (RUNTIME,): Origin(runtime)}
-    path = (*JOB_SET, "replicatedJobs", 0, "template", "spec")
-    nodes, written = _nodes(job, runtime)
-    for field in ("parallelism", "completions"):
-        trained["template"]["spec"][field] = nodes
-        places[(*path, field)] = written
-    pod = trained["template"]["spec"]["template"]["spec"]
-    pod_path = (*path, "template", "spec")
-    for place, container in enumerate(pod["containers"]):
-        if container["name"] == MAIN:
-            there = (*pod_path, "containers", place)
-            _override(job, runtime, container, there, places)
-            entries = _variables(job, spec, container, Origin(runtime, there[1:]), nodes, trained)
-            container["env"] = []
-            for number_of, (entry, origin) in enumerate(entries):
-                container["env"].append(entry)
-                places[(*there, "env", number_of)] = origin
-            if _policy(spec) in ("torch", "jax", "xgboost"):
-                _open_port(container)
-    for field in ("initContainers", "containers"):
-        for container in pod.get(field, ()):
-            _tell_index(container)
-    return Merged({**job.data, RUNTIME: named}, places)
+    return _Merge(job, runtime).result()
 
 
-def _policy(spec: Mapping[str, Any]) -> str | None:
-    """The framework that a runtime tells its nodes of each other for, if it does."""
-    policy = spec.get("mlPolicy", {})
-    return next((name for name in ("torch", "jax", "xgboost") if name in policy), None)
+def step_of(replicated: Mapping[str, Any]) -> str | None:
+    """What a replicatedJob of a runtime does in the training, if it says so."""
+    labels = replicated["template"].get("metadata", {}).get("labels", {})
+    found: str | None = labels.get(STEP)
+    return found
 
 
-def _nodes(job: Source, runtime: Source) -> tuple[int, Origin]:
-    """How many nodes there are, and who says so (reference 4, steps 4 and 6)."""
-    if (given := job.data["spec"].get("trainer", {}).get("numNodes")) is not None:
-        return given, Origin(job, ("spec", "trainer", "numNodes"))
-    spec = runtime.data["spec"]
-    if "mlPolicy" in spec:
-        given = spec["mlPolicy"].get("numNodes")
-        return (1 if given is None else given), Origin(runtime, ("spec", "mlPolicy", "numNodes"))
-    path = ("spec", "template", "spec", "replicatedJobs", 0, "template", "spec", "parallelism")
-    given = spec["template"]["spec"]["replicatedJobs"][0]["template"]["spec"].get("parallelism")
-    return (1 if given is None else given), Origin(runtime, path)
+def trainers(jobs: Sequence[Mapping[str, Any]]) -> list[int]:
+    """Which replicatedJobs are the trainer: the first of them is told of the others."""
+    return [place for place, replicated in enumerate(jobs) if step_of(replicated) == TRAINER]
 
 
-def _override(
-    job: Source,
-    runtime: Source,
-    container: dict[str, Any],
-    path: ValuePath,
-    places: dict[ValuePath, Origin],
-) -> None:
-    """Image, command, arguments and resources of the job (reference 4.1)."""
-    trainer = job.data["spec"].get("trainer", {})
-    for field in ("image", "command", "args"):
-        if trainer.get(field):
-            container[field] = trainer[field]
-            places[(*path, field)] = Origin(job, ("spec", "trainer", field))
-    if "mlPolicy" not in runtime.data["spec"]:
-        return
-    for field, amounts in trainer.get("resourcesPerNode", {}).items():
-        own = container.setdefault("resources", {})
-        own[field] = {**own.get(field, {}), **amounts}
-        for name in amounts:
-            origin = Origin(job, ("spec", "trainer", "resourcesPerNode", field, name))
-            places[(*path, "resources", field, name)] = origin
+def node_counts(job: Mapping[str, Any], spec: Mapping[str, Any]) -> list[tuple[int, ValuePath]]:
+    """How many Pods each replicatedJob has (reference 4, steps 4, 6 and 7; 5.6).
+
+    Args:
+        job: The TrainJob, JSON.
+        spec: The spec of its runtime, JSON.
+
+    Returns:
+        The number, and the path of what says so: `spec.trainer.numNodes` of the job, else one in
+        the runtime.
+    """
+    jobs = spec["template"]["spec"]["replicatedJobs"]
+    asked = job["spec"].get("trainer", {}).get("numNodes")
+    mpi = trainer_policies.mpi(spec)
+    policy = spec.get("mlPolicy")
+    general = (policy or {}).get("numNodes") or 1
+    by_job, by_policy = ("spec", "trainer", "numNodes"), ("spec", "mlPolicy", "numNodes")
+    first = next(iter(trainers(jobs)), None)
+    found: list[tuple[int, ValuePath]] = []
+    for place, replicated in enumerate(jobs):
+        own = replicated["template"]["spec"].get("parallelism") or 1
+        path: ValuePath = ("spec", "template", "spec", "replicatedJobs", place)
+        counted = own, (*path, "template", "spec", "parallelism")
+        if mpi is not None and replicated["name"] == NODE:
+            # The launcher is one of them: alone it needs no other (defect T3).
+            less = int(trainer_policies.launcher_is_node(spec))
+            if asked is not None:
+                counted = asked - less, by_job
+            elif general > 1:
+                # Trainer would make so many launchers.
+                counted = general - less, by_policy
+        elif mpi is not None and replicated["name"] == LAUNCHER:
+            counted = 1, path
+        elif place == first and asked is not None:
+            counted = asked, by_job
+        elif step_of(replicated) == TRAINER and policy is not None:
+            counted = general, by_policy
+        found.append(counted)
+    return found
+
+
+def with_resources(
+    container: Mapping[str, Any], trainer: Mapping[str, Any], spec: Mapping[str, Any]
+) -> dict[str, Any]:
+    """A container with what a job asks for; without mlPolicy, with its own (reference 4, step 5).
+
+    Args:
+        container: The container, JSON.
+        trainer: `spec.trainer` of the job, JSON.
+        spec: The spec of its runtime, JSON.
+    """
+    asked = trainer.get("resourcesPerNode", {}) if "mlPolicy" in spec else {}
+    own = container.get("resources", {})
+    amounts = {field: {**own.get(field, {}), **more} for field, more in asked.items()}
+    return {**container, "resources": {**own, **amounts}} if amounts else dict(container)
 
 
 Entries = list[tuple[Mapping[str, Any], Origin]]
 
 
-def _variables(
-    job: Source,
-    spec: Mapping[str, Any],
-    container: Mapping[str, Any],
-    origin: Origin,
-    nodes: int,
-    trained: Mapping[str, Any],
-) -> Entries:
-    """The variables of the main container: one of a name takes the place of the one before.
+class _Merge:
+    """The merge of one job: its document as far as it is made, and who wrote what of it."""
 
-    The policy's come last, but for jax, where the job's do (reference 4.2): a job may replace them.
-    """
-    found: Entries = [
-        (entry, origin.at("env", place)) for place, entry in enumerate(container.get("env", ()))
-    ]
-    trainer = job.data["spec"].get("trainer", {})
-    own: Entries = [
-        (
-            entry if "valueFrom" in entry else {**entry, "value": entry.get("value") or ""},
-            Origin(job, ("spec", "trainer", "env", place)),
+    def __init__(self, job: Source, runtime: Source) -> None:
+        self._job = job
+        self._runtime = runtime
+        self._trainer: Mapping[str, Any] = job.data["spec"].get("trainer", {})
+        self._spec = copy.deepcopy(runtime.data["spec"])
+        self._places: dict[ValuePath, Origin] = {(): Origin(job), (RUNTIME,): Origin(runtime)}
+        self._jobs: list[dict[str, Any]] = self._spec["template"]["spec"]["replicatedJobs"]
+
+    def result(self) -> Merged:
+        """The TrainJob with the runtime that it has changed."""
+        self._count()
+        trained = trainers(self._jobs)
+        mpi = trainer_policies.mpi(self._spec)
+        for place, replicated in enumerate(self._jobs):
+            takes = place in trained
+            # Nodes of MPI run the same processes as the launcher, if that is one of them.
+            alike = (
+                mpi is not None
+                and replicated["name"] == NODE
+                and trainer_policies.launcher_is_node(self._spec)
+            )
+            for there, container in self._containers(place, MAIN):
+                if takes:
+                    self._override(there, container, first=trained[0] == place)
+                elif mpi is not None and replicated["name"] == NODE:
+                    self._same_image(there, container)
+                if takes or alike:
+                    self._resources(there, container)
+                if not takes and alike:
+                    self._add(there, container, self._own())
+        for place in range(len(self._jobs)):
+            self._tell(place, trained[:1])
+        for field, step in INITIALIZERS.items():
+            self._initialize(field, step)
+        trainer_claims.mount(self._job.data, self._spec)
+        for replicated in self._jobs:
+            pod = replicated["template"]["spec"]["template"]["spec"]
+            for field in ("initContainers", "containers"):
+                for container in pod.get(field, ()):
+                    _tell_index(container)
+        head = {field: self._runtime.data[field] for field in ("apiVersion", "kind")}
+        named = {"name": self._runtime.data["metadata"]["name"]}
+        runtime = {**head, "metadata": named, "spec": self._spec}
+        return Merged({**self._job.data, RUNTIME: runtime}, self._places)
+
+    def _count(self) -> None:
+        """Numbers of Pods, as Trainer writes them into the Jobs (reference 4, step 7)."""
+        counts = node_counts(self._job.data, self._spec)
+        for place, (count, path) in enumerate(counts):
+            source = self._job if path[:2] == ("spec", "trainer") else self._runtime
+            for field in ("parallelism", "completions"):
+                self._jobs[place]["template"]["spec"][field] = count
+                there = (*JOB_SET, "replicatedJobs", place, "template", "spec", field)
+                self._places[there] = Origin(source, path)
+
+    def _containers(
+        self, place: int, *names: str, first: bool = True
+    ) -> Iterator[tuple[ValuePath, dict[str, Any]]]:
+        """The containers of some names of a Pod template, or all, with their paths."""
+        pod = self._jobs[place]["template"]["spec"]["template"]["spec"]
+        path = (*JOB_SET, "replicatedJobs", place, "template", "spec", "template", "spec")
+        for field in ("containers",) if first else ("initContainers", "containers"):
+            for number, container in enumerate(pod.get(field, ())):
+                if not names or container["name"] in names:
+                    yield (*path, field, number), container
+
+    def _override(self, path: ValuePath, container: dict[str, Any], *, first: bool) -> None:
+        """Image, command and arguments of the job (reference 4.1), and its variables."""
+        for field in ("image", "command", "args"):
+            if self._trainer.get(field):
+                container[field] = self._trainer[field]
+                self._places[(*path, field)] = Origin(self._job, ("spec", "trainer", field))
+        if not first:
+            self._add(path, container, self._own())
+
+    def _same_image(self, path: ValuePath, container: dict[str, Any]) -> None:
+        """The image of the job for nodes of MPI that run the launcher's (defect T4)."""
+        launcher = next((job for job in self._jobs if job["name"] == LAUNCHER), None)
+        before = self._runtime_image(LAUNCHER) if launcher is not None else None
+        if self._trainer.get("image") and before == container.get("image"):
+            container["image"] = self._trainer["image"]
+            self._places[(*path, "image")] = Origin(self._job, ("spec", "trainer", "image"))
+
+    def _runtime_image(self, name: str) -> str | None:
+        """The image of the main container of a replicatedJob, as the runtime has it."""
+        for replicated in self._runtime.data["spec"]["template"]["spec"]["replicatedJobs"]:
+            if replicated["name"] == name:
+                for container in replicated["template"]["spec"]["template"]["spec"]["containers"]:
+                    if container["name"] == MAIN:
+                        image: str | None = container.get("image")
+                        return image
+        return None
+
+    def _resources(self, path: ValuePath, container: dict[str, Any]) -> None:
+        """What the job asks for, amount by amount."""
+        container |= with_resources(container, self._trainer, self._spec)
+        for field, amounts in self._trainer.get("resourcesPerNode", {}).items():
+            for name in amounts:
+                origin = Origin(self._job, ("spec", "trainer", "resourcesPerNode", field, name))
+                self._places[(*path, "resources", field, name)] = origin
+
+    def _tell(self, place: int, trained: Sequence[int]) -> None:
+        """What the policy tells the nodes of each other (reference 5.1, 5.3, 5.4, 5.6).
+
+        Also without `spec.trainer` (defect T1). The policy's variables come last, but for jax and
+        mpi, where the job's do (reference 4.2): a job may replace them.
+        """
+        leads = place in trained
+        policy = trainer_policies.policy(self._spec)
+        for there, container in self._containers(place, MAIN):
+            told: Sequence[dict[str, Any]] = ()
+            if leads and policy in ("torch", "jax", "xgboost"):
+                told = [*trainer_policies.told(self._told(place, container))]
+                if policy == "torch":
+                    told = self._completed_command(container, place, told)
+                trainer_policies.open_port(container)
+            elif policy == "mpi" and self._jobs[place]["name"] == LAUNCHER:
+                given = {entry["name"] for entry in container.get("env", ())}
+                slots = trainer_policies.slots(self._job.data, self._spec, container)
+                told = [*trainer_policies.launcher_variables(slots, given)]
+            ours: Entries = [(entry, Origin(self._job, ("spec", "runtimeRef"))) for entry in told]
+            own = self._own() if leads else []
+            for more in (ours, own) if policy in ("jax", "mpi") else (own, ours):
+                self._add(there, container, more)
+
+    def _told(self, place: int, container: Mapping[str, Any]) -> Told:
+        nodes = self._jobs[place]["template"]["spec"]["parallelism"]
+        name = self._job.data["metadata"]["name"]
+        return Told(
+            self._job.data, self._spec, container, nodes, f"{name}-{self._jobs[place]['name']}-0-0"
         )
-        for place, entry in enumerate(trainer.get("env", ()))
-    ]
-    told = _told(job, spec, container, nodes, trained)
-    ours: Entries = [(entry, Origin(job, ("spec", "runtimeRef"))) for entry in told]
-    for more in (ours, own) if _policy(spec) == "jax" else (own, ours):
-        found = _upserted(found, more)
-    return found
 
+    def _completed_command(
+        self,
+        container: dict[str, Any],
+        place: int,
+        told: Sequence[dict[str, Any]],
+    ) -> Sequence[dict[str, Any]]:
+        """The variables of a node, and its command where that is torchtune's (reference 5.2)."""
+        if self._trainer.get("command") != torchtune.COMMAND:
+            return told
+        facts = self._told(place, container)
+        before = self._runtime.data["spec"]["template"]["spec"]["replicatedJobs"][place]
+        words = next(
+            main.get("command", ())
+            for main in before["template"]["spec"]["template"]["spec"]["containers"]
+            if main["name"] == MAIN
+        )
+        name = self._runtime.data["metadata"]["name"]
+        container["command"] = torchtune.command(facts, name, words, self._trainer.get("args", ()))
+        return [entry for entry in told if not entry["name"].startswith("PET_MASTER_")]
 
-def _upserted(found: Entries, more: Entries) -> Entries:
-    new = {entry["name"]: (entry, origin) for entry, origin in more}
-    return [*(new.pop(entry["name"], (entry, origin)) for entry, origin in found), *new.values()]
+    def _own(self) -> Entries:
+        """The variables of the job."""
+        return [
+            (
+                entry if "valueFrom" in entry else {**entry, "value": entry.get("value") or ""},
+                Origin(self._job, ("spec", "trainer", "env", place)),
+            )
+            for place, entry in enumerate(self._trainer.get("env", ()))
+        ]
 
+    def _add(self, path: ValuePath, container: dict[str, Any], more: Entries) -> None:
+        """Variables: one of a name takes the place of the one before, new ones follow."""
+        new = {entry["name"]: (entry, origin) for entry, origin in more}
+        if not new:
+            return
+        before: Entries = [
+            (entry, self._written((*path, "env", place)))
+            for place, entry in enumerate(container.get("env", ()))
+        ]
+        found = [*(new.pop(entry["name"], (entry, origin)) for entry, origin in before)]
+        container["env"] = []
+        for place, (entry, origin) in enumerate([*found, *new.values()]):
+            container["env"].append(entry)
+            self._places[(*path, "env", place)] = origin
 
-def _told(
-    job: Source,
-    spec: Mapping[str, Any],
-    container: Mapping[str, Any],
-    nodes: int,
-    trained: Mapping[str, Any],
-) -> Iterator[dict[str, Any]]:
-    """What the nodes are told of each other (reference 5.1, 5.3, 5.4).
+    def _written(self, path: ValuePath) -> Origin:
+        """Where a value was written."""
+        length = max(n for n in range(len(path) + 1) if path[:n] in self._places)
+        return self._places[path[:length]].at(*path[length:])
 
-    Also without `spec.trainer` (defect T1); host names are those that there are (T11).
-    """
-    name = job.data["metadata"]["name"]
-    domain = spec["template"]["spec"].get("network", {}).get("subdomain") or name
-    first = f"{name}-{trained['name']}-0-0.{domain}"
-    values: dict[str, Any]
-    match _policy(spec):
-        case "torch":
-            processes = _processes(job.data["spec"].get("trainer", {}), container)
-            addresses = (str(nodes), processes, _RANK, first, str(PORT))
-            values = dict(zip(RESERVED["torch"], addresses, strict=True))
-        case "jax":
-            values = {
-                "JAX_NUM_PROCESSES": str(nodes),
-                "JAX_PROCESS_ID": _RANK,
-                "JAX_COORDINATOR_ADDRESS": f"{first}:{PORT}",
-            }
-        case "xgboost":
-            workers = str(nodes * max(_gpus(container) or 0, 1))
-            values = dict(zip(RESERVED["xgboost"], (first, str(PORT), _RANK, workers), strict=True))
-        case _:
-            values = {}
-    for variable, value in values.items():
-        yield {"name": variable, "value" if isinstance(value, str) else "valueFrom": value}
-
-
-def _processes(trainer: Mapping[str, Any], container: Mapping[str, Any]) -> str:
-    """Processes per node: of all resources that the node has, not only of the job's own (T5)."""
-    if (given := trainer.get("numProcPerNode")) is not None:
-        return str(given)
-    if _gpus(container) is not None:
-        return "auto"
-    for field in ("requests", "limits"):
-        amount = container.get("resources", {}).get(field, {}).get("cpu")
-        if amount is not None and (processors := number(amount)) is not None:
-            return str(max(math.ceil(processors), 1))
-    return "1"
-
-
-def _gpus(container: Mapping[str, Any]) -> int | None:
-    """How many GPUs a container has, as Trainer counts them: by "gpu" in the resource's name."""
-    for field in ("requests", "limits"):
-        for name, amount in container.get("resources", {}).get(field, {}).items():
-            if "gpu" in name.lower() and (count := number(amount)) is not None:
-                return int(count)
-    return None
-
-
-def _open_port(container: dict[str, Any]) -> None:
-    """Adds the port of the rendezvous; other ports stay, with or without a name (defect T6)."""
-    ports = container.get("ports", [])
-    if not _has(ports, PORT):
-        container["ports"] = [*ports, {"containerPort": PORT}]
-
-
-def _has(ports: Iterable[Mapping[str, Any]], wanted: int) -> bool:
-    return any(
-        port.get("containerPort") == wanted and (port.get("protocol") or "TCP") == "TCP"
-        for port in ports
-    )
+    def _initialize(self, field: str, step: str) -> None:
+        """What the job says of where data or model come from (reference 4.1)."""
+        asked = self._job.data["spec"].get("initializer", {}).get(field)
+        if asked is None:
+            return
+        origin = Origin(self._job, ("spec", "initializer", field))
+        for place, replicated in enumerate(self._jobs):
+            if step_of(replicated) != step:
+                continue
+            for there, container in self._containers(place, step):
+                more: Entries = []
+                if asked.get("storageUri"):
+                    entry = {"name": "STORAGE_URI", "value": asked["storageUri"]}
+                    more.append((entry, origin.at("storageUri")))
+                self._add(there, container, more)
+                given: Entries = [
+                    (
+                        entry
+                        if "valueFrom" in entry
+                        else {**entry, "value": entry.get("value") or ""},
+                        origin.at("env", number),
+                    )
+                    for number, entry in enumerate(asked.get("env", ()))
+                ]
+                self._add(there, container, given)
+                if secret := asked.get("secretRef"):
+                    sources = container.get("envFrom", [])
+                    container["envFrom"] = [*sources, {"secretRef": dict(secret)}]
+                    self._places[(*there, "envFrom", len(sources))] = origin
 
 
 def _tell_index(container: dict[str, Any]) -> None:
     """Adds the variable of its index that each container of an Indexed Job has (reference 7.4)."""
     given = container.get("env") or []
     if not any(entry.get("name") == _INDEX_VARIABLE["name"] for entry in given):
-        container["env"] = [*given, dict(_INDEX_VARIABLE)]
+        container["env"] = [*given, copy.deepcopy(_INDEX_VARIABLE)]

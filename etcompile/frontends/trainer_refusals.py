@@ -1,6 +1,6 @@
 """What a TrainJob and its runtime ask that is not compiled, field by field, and what does nothing.
 
-Apart from the merge, which can then rely on one Job that trains. A field that is refused here is
+Apart from the merge, which can then rely on Jobs that fit together. A field that is refused here is
 `refused` in the schemas, so that the pages say so too.
 """
 
@@ -8,16 +8,27 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
+from etcompile.frontends import torchtune, trainer_claims, trainer_policies
 from etcompile.frontends.kubeflow import TTL_ADVICE, TTL_REASON, TTL_WHEN, no_effect
-from etcompile.frontends.trainer_merge import JOB_SET, MAIN, RESERVED, STEP
+from etcompile.frontends.trainer_merge import (
+    INITIALIZERS,
+    JOB_SET,
+    STEP,
+    TRAINER,
+    node_counts,
+    step_of,
+    trainers,
+    with_resources,
+)
+from etcompile.frontends.trainer_policies import LAUNCHER, MAIN, NODE, RESERVED, Told
 from etcompile.k8s.fieldpath import dotted
 from etcompile.model import Origin
 
 _TEMPLATE: ValuePath = JOB_SET[1:]
 _TOPOLOGY = "alpha.jobset.sigs.k8s.io/exclusive-topology"
+_MOST_AWAITED = 5
 
 _JOB: Sequence[tuple[ValuePath, str, str]] = (
-    (("spec", "initializer"), "nothing here fetches data or models", "fetch them in the command"),
     (("spec", "runtimePatches"), "patches are not merged", "write them into the runtime"),
     (("spec", "podTemplateOverrides"), "patches are not merged", "write them into the runtime"),
     (
@@ -27,7 +38,6 @@ _JOB: Sequence[tuple[ValuePath, str, str]] = (
     ),
 )
 _RUNTIME: Sequence[tuple[ValuePath, str, str]] = (
-    (("spec", "mlPolicy", "mpi"), "launchers are not made for TrainJob", "write an MPIJob"),
     (("spec", "mlPolicy", "flux"), "Flux is not set up", ""),
     (
         ("spec", "mlPolicy", "torch", "envInjection"),
@@ -47,7 +57,6 @@ _RUNTIME: Sequence[tuple[ValuePath, str, str]] = (
     ),
     ((*_TEMPLATE, "coordinator"), "no Pod is told of it", ""),
     ((*_TEMPLATE, "managedBy"), "there is no JobSet", ""),
-    ((*_TEMPLATE, "volumeClaimPolicies"), "no claims are made", "make the claim beside the job"),
 )
 _JOB_SPEC = (
     "podFailurePolicy",
@@ -72,6 +81,9 @@ def refusals(job: Source, runtime: Source) -> list[Diagnostic]:
     return [
         *(p for path, why, advice in _JOB for p in _refused(job, path, why, advice)),
         *_of_runtime(runtime),
+        *_initializers(job, runtime),
+        *_trained(job, runtime),
+        *_mpi(job, runtime),
         *_reserved(job, runtime),
         *_torchtune(job, runtime),
     ]
@@ -95,10 +107,11 @@ def notes(job: Source, runtime: Source) -> list[Diagnostic]:
     for field in ("labels", "annotations"):
         reason = "it is the JobSet's, and there is none"
         told += no_effect(runtime, ("spec", "template", "metadata", field), reason)
-    for field in ("startupPolicy", "suspend"):
-        reason = (
-            "there is one Job" if field == "startupPolicy" else "suspend of the TrainJob counts"
-        )
+    reasons = {
+        "startupPolicy": "Pods are made at once; dependsOn says who waits for whom",
+        "suspend": "suspend of the TrainJob counts",
+    }
+    for field, reason in reasons.items():
         told += no_effect(runtime, (*_TEMPLATE, field), reason)
     told += no_effect(
         runtime,
@@ -107,21 +120,54 @@ def notes(job: Source, runtime: Source) -> list[Diagnostic]:
         TTL_ADVICE,
         when=TTL_WHEN,
     )
-    origin = Origin(runtime, (*_TEMPLATE, "replicatedJobs", 0, "template"))
-    [trained] = _jobs(runtime)
-    metadata = trained["template"].get("metadata", {})
-    for field in ("labels", "annotations"):
-        for name in metadata.get(field, {}):
-            if name != STEP:
-                facts = {"reason": "it is the Job's, and there is none", "advice": "remove it"}
-                place = origin.locate("metadata", field, name, key=True)
-                where = f"{field[:-1]} {name}"
-                told.append(diagnose(codes.NO_EFFECT, place, where=where, **facts))
-    if "suspend" in trained["template"]["spec"]:
-        facts = {"reason": "suspend of the TrainJob counts", "advice": "remove it"}
-        place = origin.locate("spec", "suspend", key=True)
-        told.append(diagnose(codes.NO_EFFECT, place, where="spec.suspend of the Job", **facts))
+    told += _deletions(runtime)
+    told += _counts(job, runtime)
+    for place_of, replicated in enumerate(_jobs(runtime)):
+        told += _notes_of(Origin(runtime, (*_TEMPLATE, "replicatedJobs", place_of)), replicated)
     return told
+
+
+def _deletions(runtime: Source) -> Iterator[Diagnostic]:
+    """Retention of claims: what they hold is never deleted without being asked."""
+    policies = runtime.data["spec"]["template"]["spec"].get("volumeClaimPolicies", ())
+    for place_of, policy in enumerate(policies):
+        if policy.get("retentionPolicy", {}).get("whenDeleted") == "Delete":
+            path = (*_TEMPLATE, "volumeClaimPolicies", place_of, "retentionPolicy", "whenDeleted")
+            reason = "no claim is deleted with its job, because it holds data"
+            advice = "delete the claim by its name when its data is not needed any more"
+            yield _unused(runtime.locate(path), "retentionPolicy.whenDeleted", reason, advice)
+
+
+def _counts(job: Source, runtime: Source) -> Iterator[Diagnostic]:
+    """Numbers of Pods in a Job template that another number overrides (reference 4, step 7)."""
+    counts = node_counts(job.data, runtime.data["spec"])
+    for place_of, ((count, path), replicated) in enumerate(
+        zip(counts, _jobs(runtime), strict=True)
+    ):
+        for field in ("parallelism", "completions"):
+            given = replicated["template"]["spec"].get(field)
+            if given is None or given == count:
+                continue
+            below = ("replicatedJobs", place_of, "template", "spec", field)
+            where = f"{field} of the Job '{replicated['name']}'"
+            reason = f"{path[-1]} says that there are {count} Pods"
+            yield _unused(runtime.locate((*_TEMPLATE, *below)), where, reason, "remove it")
+
+
+def _notes_of(origin: Origin, replicated: Mapping[str, Any]) -> Iterator[Diagnostic]:
+    """Warnings for a replicatedJob."""
+    template = replicated["template"]
+    for field in ("labels", "annotations"):
+        for name in template.get("metadata", {}).get(field, {}):
+            if name != STEP:
+                place = origin.locate("template", "metadata", field, name, key=True)
+                where = f"{field[:-1]} {name}"
+                yield _unused(place, where, "it is the Job's, and there is none", "remove it")
+    spec = template["spec"]
+    if "suspend" in spec:
+        place = origin.locate("template", "spec", "suspend", key=True)
+        reason = "suspend of the TrainJob counts"
+        yield _unused(place, "spec.suspend of the Job", reason, "remove it")
 
 
 def _of_runtime(runtime: Source) -> Iterator[Diagnostic]:
@@ -135,40 +181,34 @@ def _of_runtime(runtime: Source) -> Iterator[Diagnostic]:
         yield _problem(place, f"spec.mlPolicy.{named[1]}", why, "remove the others")
     jobs = _jobs(runtime)
     names = [replicated["name"] for replicated in jobs]
-    for target in (
-        runtime.data["spec"]["template"]["spec"]
-        .get("successPolicy", {})
-        .get("targetReplicatedJobs", ())
-    ):
+    success = runtime.data["spec"]["template"]["spec"].get("successPolicy", {})
+    targets = success.get("targetReplicatedJobs", ())
+    for target in targets:
         if target not in names:
             place = runtime.locate((*_TEMPLATE, "successPolicy", "targetReplicatedJobs"))
             why = f"the runtime has no replicatedJob '{target}', only {', '.join(names)}"
             where = "successPolicy.targetReplicatedJobs"
             yield _problem(place, where, why, "name one of these")
     for place_of, replicated in enumerate(jobs):
-        yield from _of_replicated_job(runtime, place_of, replicated, alone=len(jobs) == 1)
+        yield from _of_replicated_job(runtime, place_of, replicated)
 
 
 def _of_replicated_job(
-    runtime: Source, place_of: int, replicated: Mapping[str, Any], *, alone: bool
+    runtime: Source, place_of: int, replicated: Mapping[str, Any]
 ) -> Iterator[Diagnostic]:
     origin = Origin(runtime, (*_TEMPLATE, "replicatedJobs", place_of))
     name = replicated["name"]
+    names = [other["name"] for other in _jobs(runtime)]
+    if name in names[:place_of]:
+        why = "another one has this name"
+        yield _problem(origin.locate("name"), f"replicatedJob '{name}'", why, "rename one of them")
     metadata = replicated["template"].get("metadata", {})
-    step = metadata.get("labels", {}).get(STEP)
-    if not alone and step != "trainer":
-        why = "only runtimes of one replicatedJob are compiled, the one that trains"
-        yield _problem(origin.locate("name"), f"replicatedJob '{name}'", why, "")
-    elif step != "trainer":
-        why = f"it has not the label {STEP}: trainer, so that the TrainJob would not change it"
-        advice = f"give its template the label {STEP}: trainer"
-        yield _problem(origin.locate("name"), f"replicatedJob '{name}'", why, advice)
-    elif not alone and place_of > 0:
-        why = "only one replicatedJob may be the trainer"
-        yield _problem(origin.locate("name"), f"replicatedJob '{name}'", why, "")
-    if "dependsOn" in replicated:
-        why = "its Pods would wait for other Jobs, of which there are none"
-        yield _problem(origin.locate("dependsOn", key=True), "dependsOn", why, "remove it")
+    step = step_of(replicated)
+    needed = {TRAINER: MAIN, **{known: known for known in INITIALIZERS.values()}}.get(step or "")
+    if needed and (replicated.get("replicas") or 1) != 1:
+        why = f"what is labelled as {step} is one Job"
+        yield _problem(origin.locate("replicas"), f"replicas of '{name}'", why, "write 1")
+    yield from _depends_on(origin, replicated, names[:place_of])
     if _TOPOLOGY in metadata.get("annotations", {}):
         place = origin.locate("template", "metadata", "annotations", _TOPOLOGY, key=True)
         yield _problem(place, f"annotation {_TOPOLOGY}", "Pods are not kept apart by it", "")
@@ -178,10 +218,10 @@ def _of_replicated_job(
             place = origin.locate("template", "spec", field, key=True)
             yield _problem(place, f"{field} of the Job", "there is no Job", "remove it")
     pod = spec["template"]["spec"]
-    names = [container["name"] for container in pod["containers"]]
-    if step == "trainer" and MAIN not in names:
+    containers = [container["name"] for container in pod["containers"]]
+    if needed and needed not in containers:
         place = origin.locate("template", "spec", "template", "spec", "containers")
-        facts = {"kind": "TrainJob", "container": MAIN, "names": ", ".join(names)}
+        facts = {"kind": "TrainJob", "container": needed, "names": ", ".join(containers)}
         yield diagnose(codes.NO_SUCH_CONTAINER, place, **facts)
     if pod.get("restartPolicy") not in (None, "OnFailure", "Never"):
         place = origin.locate("template", "spec", "template", "spec", "restartPolicy")
@@ -189,8 +229,96 @@ def _of_replicated_job(
         yield _problem(place, f"restartPolicy {pod['restartPolicy']}", why, "write OnFailure")
 
 
+def _depends_on(
+    origin: Origin, replicated: Mapping[str, Any], before: Sequence[str]
+) -> Iterator[Diagnostic]:
+    """What JobSet's webhook says of dependsOn (reference 7.1)."""
+    awaited = replicated.get("dependsOn", ())
+    if len(awaited) > _MOST_AWAITED:
+        why = f"JobSet lets a Job wait for at most {_MOST_AWAITED} others"
+        yield _problem(origin.locate("dependsOn", key=True), "dependsOn", why, "name fewer")
+    for number, entry in enumerate(awaited):
+        if entry["name"] not in before:
+            known = f"only for {', '.join(before)}" if before else "and this is the first one"
+            why = f"a Job waits only for ones in front of it, {known}"
+            place = origin.locate("dependsOn", number, "name")
+            yield _problem(place, f"dependsOn '{entry['name']}'", why, "change their order")
+
+
+def _initializers(job: Source, runtime: Source) -> Iterator[Diagnostic]:
+    """Initializers that the job asks for, and whether what they fetch arrives (T8, T9, T10)."""
+    asked = job.data["spec"].get("initializer", {})
+    jobs = _jobs(runtime)
+    users = {
+        volume
+        for replicated in jobs
+        if step_of(replicated) not in INITIALIZERS.values()
+        for volume in _shared(replicated, runtime)
+    }
+    for field, step in INITIALIZERS.items():
+        if field not in asked:
+            continue
+        place = job.locate(("spec", "initializer", field), key=True)
+        where = f"spec.initializer.{field}"
+        made = next((other for other in jobs if step_of(other) == step), None)
+        uri = str(asked[field].get("storageUri") or "")
+        if made is None:
+            why = f"the runtime {runtime.data['metadata']['name']} has no replicatedJob for it"
+            advice = f"give it one whose template has the label {STEP}: {step}"
+            yield _problem(place, where, why, advice)
+        elif uri.startswith("cache://"):
+            why = "the cache asks Trainer's own API, and starts a LeaderWorkerSet"
+            yield _problem(job.locate(("spec", "initializer", field, "storageUri")), where, why, "")
+        elif not users & {*_shared(made, runtime)}:
+            why = "what it fetches would reach nobody: no other Job mounts a claim that it mounts"
+            advice = "add volumeClaimPolicies to the runtime, and mount the claim in both"
+            yield _problem(place, where, why, advice)
+
+
+def _shared(replicated: Mapping[str, Any], runtime: Source) -> Iterator[str]:
+    """The volumes of a Pod template that other Pods may see, too, by what they hold."""
+    pod = replicated["template"]["spec"]["template"]["spec"]
+    own = {
+        template["metadata"]["name"]: f"claim {template['metadata']['name']}"
+        for template in trainer_claims.templates(runtime.data["spec"])
+    }
+    for volume in pod.get("volumes", ()):
+        for kind in ("persistentVolumeClaim", "nfs", "csi", "hostPath", "cephfs", "azureFile"):
+            if kind in volume:
+                own.setdefault(volume["name"], f"{kind} {sorted(volume[kind].items())}")
+    for container in (*pod.get("initContainers", ()), *pod["containers"]):
+        for mount in container.get("volumeMounts", ()):
+            if mount["name"] in own:
+                yield own[mount["name"]]
+
+
+def _trained(job: Source, runtime: Source) -> Iterator[Diagnostic]:
+    """A runtime that has nothing for the job to change."""
+    if trainers(_jobs(runtime)) or not job.data["spec"].get("trainer"):
+        return
+    why = f"no Job of the runtime has the label {STEP}: {TRAINER}, so that it would change nothing"
+    advice = "give the template of one of its replicatedJobs that label"
+    place = job.locate(("spec", "trainer"), key=True)
+    yield _problem(place, "spec.trainer", why, advice)
+
+
+def _mpi(job: Source, runtime: Source) -> Iterator[Diagnostic]:
+    """A runtime of MPI whose launcher takes part has both Jobs that the policy knows."""
+    mpi = trainer_policies.mpi(runtime.data["spec"])
+    if mpi is None or not mpi.get("runLauncherAsNode"):
+        return
+    names = [replicated["name"] for replicated in _jobs(runtime)]
+    nodes = job.data["spec"].get("trainer", {}).get("numNodes") or 1
+    for needed in (NODE, LAUNCHER):
+        if needed not in names and nodes > 1:
+            place = runtime.locate(("spec", "mlPolicy", "mpi", "runLauncherAsNode"), key=True)
+            where = f"runLauncherAsNode with {nodes} nodes"
+            why = f"the runtime has no replicatedJob '{needed}'"
+            yield _problem(place, where, why, "add one, or leave runLauncherAsNode out")
+
+
 def _reserved(job: Source, runtime: Source) -> Iterator[Diagnostic]:
-    """Variables that the runtime's policy sets itself (reference 5.1, 5.4)."""
+    """Variables that the runtime's policy sets itself (reference 5.1, 5.4, 5.6)."""
     policy = runtime.data["spec"].get("mlPolicy", {})
     reserved = {
         name for framework in RESERVED if framework in policy for name in RESERVED[framework]
@@ -203,13 +331,21 @@ def _reserved(job: Source, runtime: Source) -> Iterator[Diagnostic]:
 
 
 def _torchtune(job: Source, runtime: Source) -> Iterator[Diagnostic]:
-    """A command that Trainer writes anew, from the runtime's name and arguments (reference 5.2)."""
-    if "torch" in runtime.data["spec"].get("mlPolicy", {}) and job.data["spec"].get(
-        "trainer", {}
-    ).get("command") == ["tune", "run"]:
-        place = job.locate(("spec", "trainer", "command"))
-        why = "Trainer completes the command of torchtune, which is not done here"
-        yield _problem(place, "command tune run", why, "write the whole command")
+    """Why a command of torchtune cannot be completed (reference 5.2)."""
+    spec, trainer = runtime.data["spec"], job.data["spec"].get("trainer", {})
+    if "torch" not in spec.get("mlPolicy", {}) or trainer.get("command") != torchtune.COMMAND:
+        return
+    counts, jobs = node_counts(job.data, spec), _jobs(runtime)
+    for place_of in trainers(jobs)[:1]:
+        for container in jobs[place_of]["template"]["spec"]["template"]["spec"]["containers"]:
+            if container["name"] == MAIN:
+                made = with_resources(container, trainer, spec)
+                facts = Told(job.data, spec, made, counts[place_of][0], "")
+                name, args = runtime.data["metadata"]["name"], trainer.get("args", ())
+                for field, why in torchtune.problems(facts, name, args):
+                    place = job.locate(("spec", "trainer", field))
+                    advice = "write the whole command to decide yourself"
+                    yield _problem(place, f"{field} of tune run", why, advice)
 
 
 def _refused(source: Source, path: ValuePath, why: str, advice: str) -> Iterator[Diagnostic]:
@@ -222,6 +358,10 @@ def _refused(source: Source, path: ValuePath, why: str, advice: str) -> Iterator
 
 def _problem(place: Any, where: str, why: str, advice: str) -> Diagnostic:
     return diagnose(codes.NOT_COMPILED, place, where=where, reason=why, advice=advice)
+
+
+def _unused(place: Any, where: str, reason: str, advice: str) -> Diagnostic:
+    return diagnose(codes.NO_EFFECT, place, where=where, reason=reason, advice=advice)
 
 
 def _jobs(runtime: Source) -> Sequence[Mapping[str, Any]]:

@@ -5,18 +5,24 @@ TrainJob and its runtime. What Trainer leaves to JobSet and to the Job controlle
 do it: one headless Service, names of Pods that are their host names, their labels and annotations.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from etcompile.diagnostics import Diagnostic, Source
-from etcompile.frontends import gang
-from etcompile.frontends.annotations import unknown_annotations
+from msgspec import Struct, structs
+
+from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
+from etcompile.frontends import gang, trainer_claims, trainer_mpi, trainer_policies
+from etcompile.frontends.annotations import GATE_TIMEOUT, gate_timeout, unknown_annotations
 from etcompile.frontends.documents import clean_document
 from etcompile.frontends.kind import Kind, Lowered
 from etcompile.frontends.kubeflow import TOGETHER, flag_errors
-from etcompile.frontends.podtemplates import template_notes
-from etcompile.frontends.trainer_merge import INDEX, JOB_SET, MAIN, RUNTIME
+from etcompile.frontends.podtemplates import main_container, template_notes
+from etcompile.frontends.sshports import SSH_PORT
+from etcompile.frontends.trainer_merge import JOB_SET, RUNTIME, step_of
+from etcompile.frontends.trainer_policies import INDEX, MAIN
 from etcompile.model import (
+    Gate,
+    HostList,
     Job,
     Member,
     Naming,
@@ -30,14 +36,41 @@ from etcompile.model import (
     SharedService,
     Success,
 )
-from etcompile.model.protocol import config_name
+from etcompile.model.protocol import SCRIPTS_PATH, config_name
 
 API_VERSION = "trainer.kubeflow.org/v1alpha1"
 _JOB_SET_LABEL = "jobset.sigs.k8s.io"
-_ANNOTATIONS = (TOGETHER, *gang.ANNOTATIONS)
+_ANNOTATIONS = (TOGETHER, SSH_PORT, GATE_TIMEOUT, *gang.ANNOTATIONS)
 _BACKOFF_LIMIT = 6
 """That of a Job without one."""
-_TRAINED = (*JOB_SET, "replicatedJobs", 0)
+
+
+class _Part(Struct, frozen=True):
+    """A Job of the JobSet that Trainer would make.
+
+    Args:
+        replicated: Its replicatedJob, JSON.
+        place: Which of the replicatedJobs that is.
+        number: Its number among the Jobs of that.
+        numbers: Its numbers, and how many there are, as JobSet's labels tell them.
+    """
+
+    replicated: Mapping[str, Any]
+    place: int
+    number: int
+    numbers: Mapping[str, str]
+
+    @property
+    def role(self) -> str:
+        """The name of the role that it becomes."""
+        name: str = self.replicated["name"]
+        return f"{name}-{self.number}" if (self.replicated.get("replicas") or 1) > 1 else name
+
+    @property
+    def spec(self) -> Mapping[str, Any]:
+        """The spec of the Job."""
+        found: Mapping[str, Any] = self.replicated["template"]["spec"]
+        return found
 
 
 def lower(source: Source) -> Lowered:
@@ -46,65 +79,139 @@ def lower(source: Source) -> Lowered:
         return Lowered(None)
     notes = [*unknown_annotations(source, _ANNOTATIONS), *flag_errors(source, (TOGETHER,))]
     asked = gang.by_annotation(source)
-    notes += asked.diagnostics
+    timeout, problems = gate_timeout(source)
+    notes += (*asked.diagnostics, *problems)
     data, name = source.data, source.data["metadata"]["name"]
-    job_set = data[RUNTIME]["spec"]["template"]["spec"]
-    [trained] = job_set["replicatedJobs"]
-    role, problems = _role(source, name, trained)
-    notes += problems
-    document = {**clean_document(source, _ANNOTATIONS), RUNTIME: data[RUNTIME]}
-    subdomain = job_set.get("network", {}).get("subdomain") or name
+    runtime = data[RUNTIME]["spec"]
+    job_set = runtime["template"]["spec"]
+    parts = _parts(job_set["replicatedJobs"])
+    subdomain = trainer_policies.subdomain(data, runtime)
+    success = _success(job_set, parts)
+    ends = {*success.roles, *_awaited(parts)}
+    made = [_role(source, name, part, ends=part.role in ends) for part in parts]
+    roles = tuple(role for role, _ in made)
+    for _, told in made:
+        notes += told
+    lists: tuple[HostList, ...] = ()
+    credentials = None
+    if trainer_policies.mpi(runtime) is not None:
+        mpi = trainer_mpi.described(source, runtime, roles, subdomain)
+        roles, lists, credentials = mpi.roles, mpi.host_lists, mpi.credentials
+        notes += mpi.diagnostics
+    roles, more = _gated(parts, roles, subdomain, timeout, runtime)
+    notes += _watched(source, roles)
     annotations = data["metadata"].get("annotations", {})
     job = Job(
         name=name,
         namespace=data["metadata"].get("namespace"),
         kind="TrainJob",
         api_version=API_VERSION,
-        roles=(role,),
+        roles=roles,
         selector={f"{_JOB_SET_LABEL}/jobset-name": name},
         run=RunPolicy(
             restart="Never",
-            backoff_limit=_limit(trained["template"]["spec"]),
+            backoff_limit=0,
             # JobSet deletes what still runs and leaves what has ended.
             clean_pods="Running",
-            success=Success((role.name,)),
+            success=success,
             suspended=bool(data["spec"].get("suspend")),
             suspended_by=("spec", "suspend"),
             deadline=data["spec"].get("activeDeadlineSeconds"),
             ttl=job_set.get("ttlSecondsAfterFinished"),
             together=annotations.get(TOGETHER) == "true",
-            limits="failures",
         ),
         config_name=config_name(name),
-        document=document,
-        identity=_identity(name, role, subdomain, trained),
+        document={**clean_document(source, _ANNOTATIONS), RUNTIME: data[RUNTIME]},
+        identity=_identity(name, roles, subdomain, parts),
         origin=Origin(source),
         # Host names are written with the Service's name, so that they need no search domain.
         service=SharedService(subdomain, searched=False),
+        host_lists=(*lists, *more),
+        credentials=credentials,
+        slots=trainer_mpi.slots_of(data, runtime),
+        claims=trainer_claims.claims(data, runtime),
         gang=asked.gang,
         fixed="every node is told how many there are",
     )
     return Lowered(job, tuple(notes))
 
 
-def _role(source: Source, job: str, trained: Mapping[str, Any]) -> tuple[Role, list[Diagnostic]]:
-    """The nodes: the Pods of an Indexed Job of a JobSet (reference 7.4)."""
-    origin = Origin(source, (*_TRAINED, "template", "spec", "template"))
-    spec = trained["template"]["spec"]
-    template, name = spec["template"], trained["name"]
+def _parts(jobs: Sequence[Mapping[str, Any]]) -> list[_Part]:
+    """The Jobs that JobSet makes, but those without Pods (reference 7.4)."""
+    count = [replicated.get("replicas") or 1 for replicated in jobs]
+    groups = [str(replicated.get("groupName") or "default") for replicated in jobs]
+    of_group: dict[str, int] = {}
+    for group, replicas in zip(groups, count, strict=True):
+        of_group[group] = of_group.get(group, 0) + replicas
+    seen: dict[str, int] = {}
+    parts = []
+    for place, replicated in enumerate(jobs):
+        group = groups[place]
+        for number in range(count[place]):
+            numbers = {
+                "restart-attempt": 0,
+                "replicatedjob-replicas": count[place],
+                "global-replicas": sum(count),
+                "job-index": number,
+                "job-global-index": sum(count[:place]) + number,
+                "group-name": group,
+                "group-replicas": of_group[group],
+                "job-group-index": seen.get(group, 0),
+            }
+            seen[group] = seen.get(group, 0) + 1
+            if replicated["template"]["spec"]["parallelism"]:
+                labels = {f"{_JOB_SET_LABEL}/{key}": str(value) for key, value in numbers.items()}
+                parts.append(_Part(replicated, place, number, labels))
+    return parts
+
+
+def _success(job_set: Mapping[str, Any], parts: Sequence[_Part]) -> Success:
+    """Which Jobs decide that the run has succeeded (reference 7.5)."""
+    policy = job_set.get("successPolicy", {})
+    targets = policy.get("targetReplicatedJobs") or ()
+    roles = [part.role for part in parts if not targets or part.replicated["name"] in targets]
+    any_of = policy.get("operator") == "Any" and len(roles) > 1
+    return Success(tuple(roles), "any" if any_of else "all")
+
+
+def _awaited(parts: Sequence[_Part]) -> Iterator[str]:
+    """The roles that others wait for until they have succeeded."""
+    named = {
+        entry["name"]
+        for part in parts
+        for entry in part.replicated.get("dependsOn", ())
+        if entry["status"] == "Complete"
+    }
+    return (part.role for part in parts if part.replicated["name"] in named)
+
+
+def _role(source: Source, job: str, part: _Part, *, ends: bool) -> tuple[Role, list[Diagnostic]]:
+    """The Pods of a Job of a JobSet, which is an Indexed one (reference 7.4).
+
+    Args:
+        source: The merged document.
+        job: The name of the TrainJob.
+        part: The Job.
+        ends: The run ends with it; else others decide, and it may serve them for ever.
+    """
+    path = (*JOB_SET, "replicatedJobs", part.place, "template", "spec", "template")
+    origin = Origin(source, path)
+    spec, name = part.spec, part.replicated["name"]
+    template = spec["template"]
     restart = template["spec"].get("restartPolicy") or "OnFailure"
     metadata = template.get("metadata", {})
-    own = _job_set_keys(trained)
+    main, problems = _main(origin, template, part)
+    stem = f"{job}-{name}-{part.number}"
     made = PodTemplate(
         labels=metadata.get("labels", {}),
         annotations={
             **metadata.get("annotations", {}),
             f"{_JOB_SET_LABEL}/jobset-name": job,
             f"{_JOB_SET_LABEL}/replicatedjob-name": name,
-            **own,
+            **part.numbers,
         },
         spec=template["spec"],
-        main=MAIN,
+        main=main,
         origin=origin,
     )
     deadlines = [
@@ -115,47 +222,119 @@ def _role(source: Source, job: str, trained: Mapping[str, Any]) -> tuple[Role, l
         )
         if seconds is not None
     ]
+    # Of several Jobs of a replicatedJob each finds its own Pods.
+    several = {f"{_JOB_SET_LABEL}/job-index": part.numbers[f"{_JOB_SET_LABEL}/job-index"]}
     role = Role(
-        name=name,
-        naming=Naming(stem=f"{job}-{name}-0"),
+        name=part.role,
+        naming=Naming(stem=stem),
         labels=RoleLabels(
-            common={f"{_JOB_SET_LABEL}/replicatedjob-name": name},
-            pods={
-                **own,
-                "batch.kubernetes.io/job-name": f"{job}-{name}-0",
-                "job-name": f"{job}-{name}-0",
+            common={
+                f"{_JOB_SET_LABEL}/replicatedjob-name": name,
+                **(several if part.role != name else {}),
             },
+            pods={**part.numbers, "batch.kubernetes.io/job-name": stem, "job-name": stem},
             index=INDEX,
             annotated=True,
         ),
         members=tuple(Member(index) for index in range(spec["parallelism"])),
         template=made,
         origin=origin,
-        additions=PodAdditions(run_once=True),
+        additions=PodAdditions(run_once=ends),
         recovery=Recovery(
             restart="OnFailure",
             pod_restart=restart,
             # The Job controller makes a Pod again that is gone.
             comes_back="when-gone",
             deadline=min(deadlines, default=None),
+            serves=not ends,
+            failures=_limit(spec),
         ),
     )
-    return role, template_notes(origin, template, restart_policy=restart)
+    return role, [*problems, *template_notes(origin, template, restart_policy=restart)]
 
 
-def _job_set_keys(trained: Mapping[str, Any]) -> dict[str, str]:
-    """Labels, and annotations too, that JobSet gives the Pods of a JobSet of one Job."""
-    values = {
-        "restart-attempt": "0",
-        "replicatedjob-replicas": "1",
-        "global-replicas": "1",
-        "job-index": "0",
-        "job-global-index": "0",
-        "group-name": str(trained.get("groupName") or "default"),
-        "group-replicas": "1",
-        "job-group-index": "0",
-    }
-    return {f"{_JOB_SET_LABEL}/{key}": value for key, value in values.items()}
+def _main(origin: Origin, template: Mapping[str, Any], part: _Part) -> tuple[str, list[Diagnostic]]:
+    """The container that does the work: the one that Trainer knows by its name, if it is there."""
+    names = [container["name"] for container in template["spec"]["containers"]]
+    for known in (MAIN, step_of(part.replicated)):
+        if known is not None and known in names:
+            return known, []
+    named, problems = main_container(origin, template)
+    return named or names[0], problems
+
+
+def _gated(
+    parts: Sequence[_Part],
+    roles: Sequence[Role],
+    subdomain: str,
+    timeout: int,
+    runtime: Mapping[str, Any],
+) -> tuple[tuple[Role, ...], list[HostList]]:
+    """The roles with what they wait for, and the lists of hosts that they look at (`dependsOn`)."""
+    made, lists = [], []
+    by_role = {role.name: role for role in roles}
+    for part, role in zip(parts, roles, strict=True):
+        status = {entry["name"]: entry["status"] for entry in part.replicated.get("dependsOn", ())}
+        of: dict[str, list[Role]] = {"Ready": [], "Complete": []}
+        for other in parts:
+            if (waits := status.get(other.replicated["name"])) is not None:
+                of[waits].append(by_role[other.role])
+        ready, complete = of["Ready"], of["Complete"]
+        if not ready and not complete:
+            made.append(role)
+            continue
+        # A launcher that is a host of its own must be known by its name too (defect T18).
+        itself = bool(ready) and trainer_mpi.is_own_host(runtime, role.name)
+        key = f"hosts-of-{role.name}" if ready else ""
+        names = [other.name for other in ready]
+        if ready:
+            listed = (*names, role.name) if itself else tuple(names)
+            lists.append(HostList(key, listed, f"{{host}}.{subdomain}", live=False))
+        ssh = trainer_mpi.is_reached_by_ssh(runtime, names)
+        gate = Gate(
+            roles=tuple(names),
+            hosts=f"{SCRIPTS_PATH}/{key}" if ready else "",
+            mounts=(),
+            ssh=ssh,
+            timeout=timeout,
+            name="wait-for-workers" if ready else "wait-for-jobs",
+            file=key or None,
+            port=None if ssh else _ready_port(ready),
+            completed=tuple(other.name for other in complete),
+            itself=itself,
+        )
+        additions = structs.replace(role.additions, gate=gate)
+        made.append(structs.replace(role, additions=additions))
+    return tuple(made), lists
+
+
+def _watched(source: Source, roles: Sequence[Role]) -> Iterator[Diagnostic]:
+    """A warning for a job of which Pods wait for others to succeed."""
+    waiting = [role for role in roles if role.additions.gate and role.additions.gate.completed]
+    if not waiting:
+        return
+    # The runtime may be one that Trainer ships, and not be in any file.
+    place = source.locate(("spec", "runtimeRef", "name"))
+    gates = [role.additions.gate for role in waiting if role.additions.gate]
+    awaited = dict.fromkeys(name for gate in gates for name in gate.completed)
+    facts = {"waiting": ", ".join(role.name for role in waiting)}
+    yield diagnose(codes.NEEDS_WATCHER, place, **facts, awaited=" and ".join(awaited))
+
+
+def _ready_port(roles: Sequence[Role]) -> int | None:
+    """The port that says of Pods that they are ready: the one that their probe tries."""
+    return next((port for role in roles for port in _probed(role)), None)
+
+
+def _probed(role: Role) -> Iterator[int]:
+    for container in role.template.spec["containers"]:
+        named = {port.get("name"): port["containerPort"] for port in container.get("ports", ())}
+        probe = container.get("readinessProbe", {})
+        for kind in ("tcpSocket", "httpGet", "grpc"):
+            port = probe.get(kind, {}).get("port")
+            port = named.get(port, port)
+            if isinstance(port, int):
+                yield port
 
 
 def _limit(spec: Mapping[str, Any]) -> int:
@@ -163,15 +342,23 @@ def _limit(spec: Mapping[str, Any]) -> int:
     return _BACKOFF_LIMIT if given is None else int(given)
 
 
-def _identity(name: str, role: Role, subdomain: str, trained: Mapping[str, Any]) -> dict[str, Any]:
+def _identity(
+    name: str, roles: Sequence[Role], subdomain: str, parts: Sequence[_Part]
+) -> dict[str, Any]:
     """What the job's Pods are made of, without what only a watcher reads."""
     return {
         "kind": "TrainJob",
         "name": name,
         "subdomain": subdomain,
-        "replicatedJob": trained["name"],
-        "nodes": len(role.members),
-        "template": {"spec": role.template.spec},
+        "jobs": [
+            {
+                "name": role.naming.stem,
+                "nodes": len(role.members),
+                "template": {"spec": role.template.spec},
+                "dependsOn": part.replicated.get("dependsOn", []),
+            }
+            for part, role in zip(parts, roles, strict=True)
+        ],
     }
 
 
@@ -181,9 +368,10 @@ KINDS = (
         name="TrainJob",
         schema="TrainJob.json",
         lower=lower,
-        summary="Kubeflow Trainer v2: torch, JAX, XGBoost and plain jobs of one kind of node",
+        summary="Kubeflow Trainer v2: torch, JAX, XGBoost, MPI and plain jobs, with their runtimes",
         pod_counts=(("spec", "trainer", "numNodes"),),
         pod_templates=((*JOB_SET, "replicatedJobs", "*", "template", "spec", "template"),),
+        volumes=(trainer_mpi.KEYS, trainer_mpi.HOSTS.volume),
         managed_by=("spec", "managedBy"),
         managers=("trainer.kubeflow.org/trainjob-controller",),
     ),

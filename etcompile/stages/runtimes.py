@@ -22,14 +22,7 @@ RUNTIME_KINDS = ("TrainingRuntime", "ClusterTrainingRuntime")
 RUNTIME_SCHEMA = "TrainingRuntime.json"
 _SHIPPED = "trainer/runtimes.yaml"
 _NOT_COMPILED = {
-    **dict.fromkeys(
-        ("deepspeed-distributed", "mlx-distributed"), "it is one of MPI, with a launcher"
-    ),
-    **dict.fromkeys(
-        ("torchtune-llama3.2-1b", "torchtune-llama3.2-3b", "torchtune-qwen2.5-1.5b"),
-        "it fetches data and model in Jobs of their own, and completes the command",
-    ),
-    "torch-distributed-with-cache": "it fetches the data in a Job of its own",
+    "torch-distributed-with-cache": "its cache asks Trainer's API, and starts a LeaderWorkerSet",
 }
 """The other runtimes that Trainer v2.3.0 ships, and why they are not compiled."""
 

@@ -21,6 +21,8 @@ def defaulted(value: dict[str, Any]) -> dict[str, Any]:
         _pod_spec(value["spec"])
     if value["kind"] == "Service":
         _service_spec(value["spec"])
+    if value["kind"] == "PersistentVolumeClaim":
+        value["spec"].setdefault("volumeMode", "Filesystem")
     if value["kind"] == "Job":
         _job_spec(value["spec"])
     return value

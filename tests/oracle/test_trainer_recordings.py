@@ -6,7 +6,6 @@ the Job controller creates, Pods, and JobSet's Service, with the objects.
 
 import functools
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,9 @@ import pytest
 import etcompile
 import recordings
 from differences import Difference, rows
-from etcompile import Options
+from etcompile import Options, Settings, backend
 from etcompile.diagnostics import has_errors
+from etcompile.stages.stored import read_text
 from recordings import DIFFERENCES, identity, unlisted
 
 OPERATOR = "trainer-v2"
@@ -25,6 +25,7 @@ CASES = recordings.recordings(OPERATOR)
 NOT_COMPILED = frozenset({"ET2007", "ET2139"})
 """What says that a field, or a runtime, is not compiled."""
 REFUSED = {
+    "claim-name-taken": {"ET4005"},
     "invalid-initializer-missing": {"ET2139"},
     "invalid-name": {"ET2020"},
     "invalid-reserved-env": {"ET2139"},
@@ -55,24 +56,51 @@ def names(cases: list[Path]) -> Any:
     return pytest.mark.parametrize("recording", cases, ids=lambda path: path.name)
 
 
-def start(recording: Path) -> Iterator[Any]:
-    """The requests of the start; later ones come of edits, failures and restarts."""
-    last = int((recording / "initial").read_text())
-    return (request for request in recordings.requests(recording)[:last])
+KINDS = ("Pod", "Service", "PersistentVolumeClaim")
+"""What three controllers made in the end."""
+JOB = "jobset.sigs.k8s.io/jobset-name"
+
+
+def is_beside_its_launcher(recording: Path, name: str) -> bool:
+    """Whether a Pod is a node that Trainer makes for a job of one node, the launcher (T3)."""
+    alone = (
+        document["metadata"]["name"]
+        for document in recordings.documents(recording)
+        if document["kind"] == "TrainJob"
+        and document["spec"].get("trainer", {}).get("numNodes") == 1
+    )
+    ours = {value["metadata"]["name"] for value in compiled(recording).objects}
+    return any(
+        name == f"{job}-node-0-0" and f"{job}-launcher-0-0" in ours and name not in ours
+        for job in alone
+    )
 
 
 def created(recording: Path) -> dict[recordings.Identity, Any]:
-    """Pods and Services as they were created at the start, Pods by the names of their hosts."""
-    found = {}
-    for request in start(recording):
+    """Pods, Services and claims as they were first created, Pods by the names of their hosts.
+
+    Later ones of the same name come of failures and restarts, and those of other jobs of edits.
+    """
+    jobs = {
+        document["metadata"]["name"]
+        for document in recordings.documents(recording)
+        if document["kind"] == "TrainJob" and not document["spec"].get("suspend")
+    }
+    found: dict[recordings.Identity, Any] = {}
+    for request in recordings.requests(recording):
         if request["verb"] == "create" and request["code"] == 201:
             body = request["body"]
             if body["kind"] == "Pod":
                 body = {**body, "metadata": {**body["metadata"], "name": body["spec"]["hostname"]}}
-            if body["kind"] in ("Pod", "Service"):
+            if body["kind"] in KINDS:
                 body = {key: value for key, value in body.items() if key != "status"}
                 body["metadata"] = {"namespace": request["namespace"], **body["metadata"]}
-                found[identity(body)] = body
+                if body["kind"] == "Pod" and (
+                    body["metadata"]["labels"][JOB] not in jobs
+                    or is_beside_its_launcher(recording, body["metadata"]["name"])
+                ):
+                    continue
+                found.setdefault(identity(body), body)
     return found
 
 
@@ -81,8 +109,7 @@ def differences_of(recording: Path) -> tuple[Difference, ...]:
     rendered = [
         dict(value)
         for value in compiled(recording).objects
-        if value["kind"] in ("Pod", "Service")
-        and "etcompile.dev/job" in value["metadata"].get("labels", {})
+        if value["kind"] in KINDS and "etcompile.dev/job" in value["metadata"].get("labels", {})
     ]
     found = []
     for one in recordings.compared(created(recording), rendered):
@@ -91,6 +118,48 @@ def differences_of(recording: Path) -> tuple[Difference, ...]:
             assert one.upstream[1:-1] in one.ours, "the command itself is the same"
         found.append(Difference(kind, one.path, one.upstream, one.ours))
     return tuple(found)
+
+
+def test_hostfiles_are_the_same() -> None:
+    found = 0
+    for recording in COMPILED:
+        ours = {
+            value["metadata"]["name"]: value.get("data", {})
+            for value in compiled(recording).objects
+        }
+        for request in recordings.requests(recording):
+            name = request["body"].get("metadata", {}).get("name", "")
+            job = name.removesuffix("-mpi-hostfile")
+            if name == job or request["verb"] != "apply" or f"{job}-config" not in ours:
+                continue
+            lines = [
+                line
+                for line in request["body"]["data"]["hostfile"].splitlines()
+                if not is_beside_its_launcher(recording, line.partition(".")[0])
+            ]
+            assert ours[f"{job}-config"]["hostfile"].splitlines() == lines
+            found += 1
+    assert found or not CASES
+
+
+def test_key_pairs_are_in_the_same_secrets() -> None:
+    found = 0
+    for recording in COMPILED:
+        ours = {
+            value["metadata"]["name"]: value
+            for value in compiled(recording).objects
+            if value["kind"] == "ConfigMap" and "job.yaml" in value["data"]
+            for value in backend.generated(
+                read_text(value["data"]["job.yaml"]).job, Settings().secret
+            )
+        }
+        for request in recordings.requests(recording):
+            body = request["body"]
+            if request["verb"] == "apply" and body["metadata"]["name"] in ours:
+                made = ours[body["metadata"]["name"]]
+                assert (made["type"], made["immutable"]) == (body["type"], body["immutable"])
+                found += 1
+    assert found or not CASES
 
 
 def test_there_are_recordings() -> None:

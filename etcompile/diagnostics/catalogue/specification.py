@@ -844,4 +844,15 @@ RULES = (
         " asked for.",
         "kind: TrainJob\nspec: {initializer: {dataset: {storageUri: hf://a/b}}}",
     ),
+    Rule(
+        codes.NEEDS_WATCHER,
+        "needs-watcher",
+        _WARNING,
+        "{waiting} waits until {awaited} has succeeded, which only a watcher says",
+        "run etcompile watch in the cluster",
+        "Pods are created all at once, and one that must wait for the end of others reads in"
+        " J-status that they have succeeded. The watcher writes that; without one the Pod waits"
+        " for ever.",
+        "dependsOn: [{name: dataset-initializer, status: Complete}]",
+    ),
 )

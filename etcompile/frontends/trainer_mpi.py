@@ -1,0 +1,145 @@
+"""The policy mpi of a TrainJob's runtime: keys, hostfile, and who is reached by ssh.
+
+reference/trainer-v2.md 5.6. Apart from the lowering, because only this policy has any of it. The
+variables of the launcher are merged into its template (`trainer_policies`).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct, structs
+
+from etcompile.diagnostics import Diagnostic, Source
+from etcompile.frontends import kubeflow, mpi, trainer_policies
+from etcompile.frontends.sshports import ssh_port
+from etcompile.frontends.trainer_policies import LAUNCHER, MAIN, NODE, SSH_HOME
+from etcompile.model import HostList, Mount, Role, SshCredentials
+
+KEYS = "mpi-ssh-auth"
+"""The volume of the keys."""
+HOSTS = Mount("mpi-hostfile", mpi.CONFIG.path)
+_HOSTFILE = "hostfile"
+_REACHED = (NODE, LAUNCHER)
+
+
+class Described(Struct, frozen=True):
+    """What the policy adds to a job.
+
+    Args:
+        roles: All roles, those of the policy with what it adds to them.
+        host_lists: The hostfile.
+        credentials: The keys, if anybody has them.
+        diagnostics: What is to be said about the port of ssh.
+    """
+
+    roles: tuple[Role, ...]
+    host_lists: tuple[HostList, ...]
+    credentials: SshCredentials | None
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+def described(
+    source: Source, runtime: Mapping[str, Any], roles: Sequence[Role], subdomain: str
+) -> Described:
+    """The roles, keys and hostfile of a job whose runtime has the policy.
+
+    Args:
+        source: The merged document.
+        runtime: The spec of its runtime, JSON.
+        roles: The roles of the TrainJob, before the policy adds to them.
+        subdomain: The Service that host names end with.
+    """
+    named = {role.name: role for role in roles}
+    launcher, node = named.get(LAUNCHER), named.get(NODE)
+    hosts = [role for role in roles if role.name in hosts_of(runtime)]
+    holders = tuple(role.name for role in roles if role.name in _REACHED and _has_main(role))
+    made = tuple(
+        _launcher(role) if role is launcher and _has_main(role) else role for role in roles
+    )
+    line = f"{{host}}.{subdomain} slots={{slots}}"
+    lists = (HostList(_HOSTFILE, tuple(role.name for role in hosts), line, live=False),)
+    if not holders:
+        return Described(made, lists, None)
+    port: int | None = None
+    told: list[Diagnostic] = []
+    if launcher is not None:
+        template = node.template if node is not None else None
+        port, told = ssh_port(source, launcher.template, template, serves=False)
+    name = source.data["metadata"]["name"]
+    return Described(made, lists, _credentials(runtime, name, port, holders), tuple(told))
+
+
+def hosts_of(runtime: Mapping[str, Any]) -> tuple[str, ...]:
+    """The replicatedJobs whose Pods are in the hostfile."""
+    return _REACHED if trainer_policies.launcher_is_node(runtime) else (NODE,)
+
+
+def is_own_host(runtime: Mapping[str, Any], role: str) -> bool:
+    """Whether a role starts processes on its own host, too, by the name in the hostfile."""
+    if trainer_policies.mpi(runtime) is None:
+        return False
+    return role == LAUNCHER and trainer_policies.launcher_is_node(runtime)
+
+
+def is_reached_by_ssh(runtime: Mapping[str, Any], roles: Sequence[str]) -> bool:
+    """Whether roles that somebody waits for are reached by ssh."""
+    return trainer_policies.mpi(runtime) is not None and NODE in roles
+
+
+def slots_of(job: Mapping[str, Any], runtime: Mapping[str, Any]) -> int:
+    """Processes on each host; 1 without the policy.
+
+    Args:
+        job: The TrainJob, JSON.
+        runtime: The spec of its runtime, into which the job is merged, JSON.
+    """
+    if trainer_policies.mpi(runtime) is None:
+        return 1
+    for replicated in runtime["template"]["spec"]["replicatedJobs"]:
+        if replicated["name"] == LAUNCHER:
+            for container in replicated["template"]["spec"]["template"]["spec"]["containers"]:
+                if container["name"] == MAIN:
+                    return trainer_policies.slots(job, runtime, container)
+    return trainer_policies.slots(job, runtime, {})
+
+
+def _has_main(role: Role) -> bool:
+    return role.template.main == MAIN
+
+
+def _launcher(role: Role) -> Role:
+    additions = structs.replace(
+        role.additions,
+        volumes=(kubeflow.config_files(HOSTS.volume, (_HOSTFILE, 0o444)),),
+        mounts=(HOSTS,),
+    )
+    return structs.replace(role, additions=additions)
+
+
+def _credentials(
+    runtime: Mapping[str, Any], job: str, port: int | None, holders: tuple[str, ...]
+) -> SshCredentials:
+    path = str((trainer_policies.mpi(runtime) or {}).get("sshAuthMountPath") or SSH_HOME)
+    # Root's ssh refuses a private key that its group may read.
+    private = 0o600 if path.rstrip("/") == SSH_HOME else 0o640
+    return SshCredentials(
+        secret=f"{job}-mpi-ssh-auth",
+        files=(
+            ("ssh-privatekey", "id_rsa"),
+            ("ssh-publickey", "id_rsa.pub"),
+            ("ssh-publickey", "authorized_keys"),
+        ),
+        mount_path=path,
+        port=port,
+        owned=True,
+        copied=False,
+        config=None,
+        secret_type="kubernetes.io/ssh-auth",  # noqa: S106 - a type of Secret
+        private_key="ssh-privatekey",
+        public_key="ssh-publickey",
+        volume=KEYS,
+        whole=True,
+        mode=0o400,
+        modes={"id_rsa": private, "id_rsa.pub": 0o644, "authorized_keys": 0o644},
+        roles=holders,
+    )

@@ -1,0 +1,184 @@
+"""What the policy of a runtime tells the nodes of a TrainJob: variables, ports, processes, slots.
+
+reference/trainer-v2.md 5.1, 5.3, 5.4, 5.6. Apart from the merge, which knows where they go.
+"""
+
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from etcompile.frontends.mpi import HOSTFILE
+from etcompile.model.quantity import number
+
+MAIN = "node"
+"""The container that trains."""
+NODE = "node"
+LAUNCHER = "launcher"
+"""The replicatedJobs that the policy mpi knows by their names."""
+INDEX = "batch.kubernetes.io/job-completion-index"
+PORT = 29500
+SSH_HOME = "/root/.ssh"
+_RETRIES = "-o ConnectionAttempts=10"
+_OPEN_MPI = (
+    "OMPI_MCA_orte_default_hostfile",
+    "OMPI_MCA_orte_keep_fqdn_hostnames",
+    "OMPI_MCA_orte_set_default_slots",
+    "OMPI_MCA_plm_rsh_args",
+)
+_OPEN_MPI_5 = (
+    "PRTE_MCA_prte_default_hostfile",
+    "PRTE_MCA_prte_keep_fqdn_hostnames",
+    "PRTE_MCA_prte_set_default_slots",
+    "PRTE_MCA_plm_ssh_args",
+)
+RESERVED: Mapping[str, tuple[str, ...]] = {
+    "torch": (
+        "PET_NNODES",
+        "PET_NPROC_PER_NODE",
+        "PET_NODE_RANK",
+        "PET_MASTER_ADDR",
+        "PET_MASTER_PORT",
+    ),
+    "xgboost": ("DMLC_TRACKER_URI", "DMLC_TRACKER_PORT", "DMLC_TASK_ID", "DMLC_NUM_WORKER"),
+    "mpi": _OPEN_MPI,
+}
+"""Variables that a policy sets and a TrainJob must not (reference 5.1, 5.4, 5.6)."""
+
+_RANK = {"fieldRef": {"fieldPath": f"metadata.annotations['{INDEX}']"}}
+
+
+class Told(Struct, frozen=True):
+    """What the nodes of a job are to be told.
+
+    Args:
+        job: The TrainJob, JSON.
+        spec: The spec of its runtime, JSON.
+        container: The container that trains, with all its resources, JSON.
+        nodes: How many nodes there are.
+        leader: The bare host name of the first.
+    """
+
+    job: Mapping[str, Any]
+    spec: Mapping[str, Any]
+    container: Mapping[str, Any]
+    nodes: int
+    leader: str
+
+    @property
+    def address(self) -> str:
+        """The host name of the first node."""
+        return f"{self.leader}.{subdomain(self.job, self.spec)}"
+
+    @property
+    def processes(self) -> str:
+        """Processes per node: of all resources that it has, not only of the job's own (T5)."""
+        if (given := self.job["spec"].get("trainer", {}).get("numProcPerNode")) is not None:
+            return str(given)
+        if gpus(self.container) is not None:
+            return "auto"
+        for field in ("requests", "limits"):
+            amount = self.container.get("resources", {}).get(field, {}).get("cpu")
+            if amount is not None and (processors := number(amount)) is not None:
+                return str(max(math.ceil(processors), 1))
+        return "1"
+
+
+def subdomain(job: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
+    """The headless Service that host names end with (defect T11)."""
+    network = spec["template"]["spec"].get("network", {})
+    return str(network.get("subdomain") or job["metadata"]["name"])
+
+
+def policy(spec: Mapping[str, Any]) -> str | None:
+    """The framework that a runtime tells its nodes of each other for, if it does."""
+    found = spec.get("mlPolicy", {})
+    return next((name for name in ("torch", "jax", "xgboost", "mpi") if name in found), None)
+
+
+def mpi(spec: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The policy of MPI, if the runtime has it."""
+    found: Mapping[str, Any] | None = spec.get("mlPolicy", {}).get("mpi")
+    return found
+
+
+def launcher_is_node(spec: Mapping[str, Any]) -> bool:
+    """Whether the launcher of a runtime of MPI is one of the nodes."""
+    names = {replicated["name"] for replicated in spec["template"]["spec"]["replicatedJobs"]}
+    return bool((mpi(spec) or {}).get("runLauncherAsNode")) and LAUNCHER in names
+
+
+def slots(job: Mapping[str, Any], spec: Mapping[str, Any], container: Mapping[str, Any]) -> int:
+    """Processes that MPI starts on a host (reference 5.6).
+
+    Args:
+        job: The TrainJob, JSON.
+        spec: The spec of its runtime, JSON.
+        container: The main container of the launcher, with all its resources, JSON.
+    """
+    if (given := job["spec"].get("trainer", {}).get("numProcPerNode")) is not None:
+        return int(given)
+    own = (mpi(spec) or {}).get("numProcPerNode") or 1
+    return max(gpus(container) or 1, 1) if own == 1 else int(own)
+
+
+def told(facts: Told) -> Iterator[dict[str, Any]]:
+    """The variables by which nodes find each other (reference 5.1, 5.3, 5.4)."""
+    values: dict[str, Any]
+    nodes, first = facts.nodes, facts.address
+    match policy(facts.spec):
+        case "torch":
+            addresses = (str(nodes), facts.processes, _RANK, first, str(PORT))
+            values = dict(zip(RESERVED["torch"], addresses, strict=True))
+        case "jax":
+            values = {
+                "JAX_NUM_PROCESSES": str(nodes),
+                "JAX_PROCESS_ID": _RANK,
+                "JAX_COORDINATOR_ADDRESS": f"{first}:{PORT}",
+            }
+        case "xgboost":
+            workers = str(nodes * max(gpus(facts.container) or 0, 1))
+            values = dict(zip(RESERVED["xgboost"], (first, str(PORT), _RANK, workers), strict=True))
+        case _:
+            values = {}
+    for variable, value in values.items():
+        yield {"name": variable, "value" if isinstance(value, str) else "valueFrom": value}
+
+
+def launcher_variables(slots: int, given: Collection[str]) -> Iterator[dict[str, Any]]:
+    """What Open MPI is told on the launcher, version 5 under the names that it reads (T2).
+
+    Args:
+        slots: Processes on a host.
+        given: The names of variables that the runtime sets; ours for version 5 give way.
+    """
+    values = (HOSTFILE, "true", str(slots), _RETRIES)
+    for name, value in zip(_OPEN_MPI, values, strict=True):
+        yield {"name": name, "value": value}
+    for name, value in zip(_OPEN_MPI_5, values, strict=True):
+        if name not in given:
+            yield {"name": name, "value": value}
+
+
+def gpus(container: Mapping[str, Any]) -> int | None:
+    """How many GPUs a container has, as Trainer counts them: by "gpu" in the resource's name."""
+    for field in ("requests", "limits"):
+        for name, amount in container.get("resources", {}).get(field, {}).items():
+            if "gpu" in name.lower() and (count := number(amount)) is not None:
+                return int(count)
+    return None
+
+
+def open_port(container: dict[str, Any]) -> None:
+    """Adds the port of the rendezvous; other ports stay, with or without a name (defect T6)."""
+    ports = container.get("ports", [])
+    if not _has(ports, PORT):
+        container["ports"] = [*ports, {"containerPort": PORT}]
+
+
+def _has(ports: Iterable[Mapping[str, Any]], wanted: int) -> bool:
+    return any(
+        port.get("containerPort") == wanted and (port.get("protocol") or "TCP") == "TCP"
+        for port in ports
+    )

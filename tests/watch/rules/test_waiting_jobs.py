@@ -1,0 +1,87 @@
+"""Roles that wait until others have succeeded, each with a limit of failures of its own."""
+
+from typing import Any
+
+import pytest
+
+from defects.test_trainer import job, mpi, of_parts, part, with_data
+from etcompile.watch.maps import completed
+from world import World
+
+
+def said(world: World) -> list[str]:
+    """What gates read: the roles that have succeeded in this run."""
+    text = completed(world.job, world.record)
+    assert text is not None
+    run, *roles = text.splitlines()
+    assert run == world.spec_hash
+    return roles
+
+
+def test_who_waits_is_told_once_all_of_a_role_have_succeeded() -> None:
+    given = with_data()
+    data = given["spec"]["template"]["spec"]["replicatedJobs"][0]
+    data["template"]["spec"]["parallelism"] = 2
+    world = World(given, job())
+    assert said(world) == []
+    world.succeed("t-dataset-initializer-0-0")
+    world.settle()
+    assert said(world) == []
+    world.succeed("t-dataset-initializer-0-1")
+    world.settle()
+    assert said(world) == ["dataset-initializer"]
+    world.vanish("t-dataset-initializer-0-0")
+    world.wait(600)
+    assert said(world) == ["dataset-initializer"]
+    assert "t-dataset-initializer-0-0" not in world.pods  # what is fetched is not fetched again
+
+
+def test_where_nobody_waits_nothing_is_told() -> None:
+    world = World(mpi(), job(trainer={"numNodes": 2}))
+    assert completed(world.job, world.record) is None
+
+
+def test_the_launcher_decides_and_the_nodes_go() -> None:
+    world = World(mpi(), job(trainer={"numNodes": 3}))
+    world.succeed("t-launcher-0-0")
+    world.wait(60)
+    assert world.record.phase == "Succeeded"
+    assert [*world.pods] == ["t-launcher-0-0"]
+
+
+def test_a_node_of_mpi_that_is_gone_comes_back_by_the_same_name() -> None:
+    world = World(mpi(), job(trainer={"numNodes": 3}))
+    world.delete("t-node-0-1")
+    world.wait(60)
+    assert world.pods["t-node-0-1"].phase == "Running"
+    assert world.record.phase == "Running"
+
+
+def of_limits(**limits: int) -> dict[str, Any]:
+    parts = [part("node", "trainer", command=["a"]), part("other", command=["b"])]
+    for one in parts:
+        one["template"]["spec"]["template"]["spec"]["restartPolicy"] = "Never"
+        if (limit := limits.get(one["name"])) is not None:
+            one["template"]["spec"]["backoffLimit"] = limit
+    return of_parts({}, *parts)
+
+
+@pytest.mark.parametrize(("name", "survives"), [("t-node-0-0", 0), ("t-other-0-0", 2)])
+def test_each_job_has_its_own_backoff_limit(name: str, survives: int) -> None:
+    world = World(of_limits(node=0, other=2), job())
+    for _ in range(survives):
+        world.fail(name)
+        world.wait(600)
+        assert world.record.phase == "Running"
+    world.fail(name)
+    world.wait(600)
+    assert (world.record.phase, world.record.reason) == ("Failed", "BackoffLimitExceeded")
+
+
+def test_one_of_several_is_enough_where_the_policy_says_so() -> None:
+    given = of_limits()
+    given["spec"]["template"]["spec"]["successPolicy"] = {"operator": "Any"}
+    world = World(given, job())
+    world.succeed("t-other-0-0")
+    world.wait(60)
+    assert world.record.phase == "Succeeded"
