@@ -88,14 +88,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+def pytest_xdist_auto_num_workers() -> int:
     """How many processes `-n auto` is.
 
     More than processors: tests wait for processes that they have started, those of the default
     layer for a third of their time, those that talk to an API server for most of it.
     """
-    processors = os.cpu_count() or 1
-    return processors + (1 if "not cluster" in config.option.markexpr else 2)
+    return (os.cpu_count() or 1) + 2
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -47,6 +47,12 @@ def place() -> Iterator[Path]:
     directory = Path(tempfile.mkdtemp(prefix="etcompile-z-"))
     directory.chmod(0o755)
     yield directory
+    # Daemons that a test has told to end may still write here.
+    for _ in range(50):
+        with contextlib.suppress(OSError):
+            shutil.rmtree(directory)
+            return
+        time.sleep(0.1)
     shutil.rmtree(directory)
 
 
