@@ -39,8 +39,10 @@ from etcompile.watch.state import JobView, PodView, Tail
 
 _EVERY = 2.0
 """Seconds until a log is read again in which a supervisor has yet to tell what its processes do."""
-_LINES = 2000
-"""Of a log in which processes have written where each of their threads is."""
+_LINES_OF_ALL = 100_000
+"""Of the logs of all Pods together, in which processes have written where each thread is."""
+_LINES = (2000, 200, 50)
+"""Of one log, by turns: of one that is too long as text, the API server leaves out the end."""
 AGAIN = 60.0
 """Seconds until a log is asked for again that could not be read."""
 
@@ -123,9 +125,11 @@ def reports_to_ask(placement: Placement, record: RunRecord, now: float) -> Itera
             word = report_request(record.epoch or 0, first, signal, why)
             yield WarnPod(pod.name, pod.uid, word.text)
         elif role is not None and not _report(placement, record, pod):
-            of = f"{pod.uid}.report.{first:.0f}.{(now - first) // _EVERY:.0f}"
+            turn = int((now - first) // _EVERY)
+            of = f"{pod.uid}.report.{first:.0f}.{turn}"
             if placement.view.tails.get(pod.uid, Tail("")).of != of:
-                yield ReadTail(pod.name, pod.uid, role.template.main, of, _LINES)
+                most = min(_LINES[turn % len(_LINES)], max(200, _LINES_OF_ALL // len(pods)))
+                yield ReadTail(pod.name, pod.uid, role.template.main, of, most)
     yield Requeue(min(now + _EVERY, first + 2 * placement.view.timeouts.report))
 
 

@@ -241,6 +241,17 @@ def test_the_rank_that_hangs_is_named_with_what_it_does(states, named, words) ->
     assert words in kept.message
 
 
+def test_a_log_whose_lines_are_too_long_is_asked_for_fewer_of_them() -> None:
+    gang = Asked(3)
+    gang.states, gang.slow = {"mnist-worker-1": "T"}, frozenset({"mnist-worker-2"})
+    gang.job = structs.replace(gang.job, run=structs.replace(gang.job.run, stuck_after=LIMIT))
+    gang.pass_time(30)
+    speaks(gang)
+    gang.pass_time(LIMIT + 90)
+    asked_for = [one.most for one in gang.of(ReadTail) if one.name == "mnist-worker-2"]
+    assert asked_for[:4] == [2000, 200, 50, 2000]
+
+
 def test_the_time_in_which_all_were_silent_is_not_in_training() -> None:
     gang = asked({"mnist-worker-1": "T"})
     timeline = gang.timeline
