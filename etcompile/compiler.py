@@ -91,41 +91,46 @@ def compile(  # noqa: A001 - it is what it does
     loaded = stages.loaded(inputs, options, stdin)
     documents = (*loaded.documents, *loaded.partial)
     environment = stages.environment(options)
+    library = stages.library(options)
     told = [*stages.ignored_problems(options.ignore), *loaded.diagnostics]
-    told += environment.diagnostics
-    told += stages.credential_notes((*documents, *environment.documents))
+    told += [*environment.diagnostics, *library.diagnostics]
+    told += stages.credential_notes((*documents, *environment.documents, *library.documents))
     groups: list[JobObjects] = []
     skipped: tuple[Document, ...] = ()
     texts, notes = stages.texts_of(options)
     keys = stages.KeySource()
     told += notes
     # What could not be read may have been the job that an intent or an overlay is for.
-    broken = has_errors(loaded.diagnostics)
+    broken = has_errors((*loaded.diagnostics, *library.diagnostics))
     if not has_errors(environment.diagnostics):
         options = structs.replace(options, settings=environment.settings)
         keys = stages.key_source(options, environment.place_of("secret"))
         told += keys.diagnostics
         groups, skipped, problems = _compiled(
-            documents, options, environment, texts, keys, broken=broken
+            documents, options, environment, library.documents, texts, keys, broken=broken
         )
         told += problems
     else:
         from etcompile.stages.repairs import common  # noqa: PLC0415 - only what is faulty needs it
 
         ways = (
-            _repaired(documents, options, repair, texts, broken=broken)
+            _repaired(documents, options, repair, library.documents, texts, broken=broken)
             for repair in environment.repairs
         )
         told += common(ways)
-    files = tuple(dict.fromkeys((*(document.file for document in documents), *environment.files)))
+    named = [document.file for document in (*documents, *library.documents)]
+    files = tuple(dict.fromkeys((*named, *environment.files)))
     failed = has_errors(told)
-    comments = [*loaded.comments, *environment.comments]
+    comments = [*loaded.comments, *environment.comments, *library.comments]
+    # What jobs take nothing from may change as it likes.
+    taken = {source for group in groups for source in group.sources}
+    runtimes = [runtime for runtime in library.documents if runtime.relative in taken]
     heard, silenced = stages.divided(told, comments, options.ignore, whole=not failed)
     return Compilation(
         groups=() if failed else tuple(groups),
         diagnostics=stages.in_order(heard, files, environment.files),
         files=files,
-        inputs=_digests((*loaded.documents, *environment.documents), texts, keys),
+        inputs=_digests((*loaded.documents, *environment.documents, *runtimes), texts, keys),
         settings=options.settings,
         suppressed=stages.in_order(silenced, files, environment.files),
         skipped=skipped,
@@ -136,6 +141,7 @@ def _repaired(
     documents: Sequence[Document],
     options: Options,
     environment: stages.Environment,
+    library: Sequence[Document],
     texts: backend.Texts,
     *,
     broken: bool,
@@ -143,7 +149,9 @@ def _repaired(
     """What is wrong with the documents and the settings of a repaired environment."""
     options = structs.replace(options, settings=environment.settings)
     keys = stages.key_source(options, environment.place_of("secret"))
-    problems = _compiled(documents, options, environment, texts, keys, broken=broken, draft=True)[2]
+    problems = _compiled(
+        documents, options, environment, library, texts, keys, broken=broken, draft=True
+    )[2]
     return [*keys.diagnostics, *problems]
 
 
@@ -164,6 +172,7 @@ def _compiled(
     documents: Sequence[Document],
     options: Options,
     environment: stages.Environment,
+    library: Sequence[Document],
     texts: backend.Texts,
     keys: stages.KeySource,
     *,
@@ -176,12 +185,13 @@ def _compiled(
         documents: The documents of the input.
         options: How to compile.
         environment: What overlays come to.
+        library: The runtimes of `--runtimes`.
         texts: The templates of scripts.
         keys: What fills objects with what only the outside has.
         broken: Something could not be read: what seems to be absent may stand there.
         draft: Only what is wrong is asked for.
     """
-    patched, told = stages.patched(documents, options, environment)
+    patched, told = stages.patched(documents, options, environment, library)
     lowered = stages.lowered(
         patched.documents, options.settings.kubernetes_version, options.managed
     )

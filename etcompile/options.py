@@ -29,6 +29,8 @@ class Options(Struct, frozen=True):
         settings: What ends up in the objects.
         overlays: What an environment changes, in order: a file, a folder with an `overlay.yaml`,
             the name of an overlay that ships with etcompile, or a document.
+        runtimes: The TrainingRuntimes and ClusterTrainingRuntimes that TrainJobs may name besides
+            those of the input and those that Trainer ships: files, folders and globs, or documents.
         explicit: The names of settings that no overlay changes; those that differ from their
             defaults if None.
         templates: A folder whose Jinja2 templates replace those of the same name.
@@ -51,6 +53,7 @@ class Options(Struct, frozen=True):
     namespace: str | None = None
     settings: Settings = field(default_factory=Settings)
     overlays: tuple[OverlayInput, ...] = ()
+    runtimes: tuple[Input, ...] = ()
     explicit: frozenset[str] | None = None
     templates: Path | None = None
     allow_plain_secrets: bool = False

@@ -40,7 +40,8 @@ def named_files(command: click.Command, args: Sequence[str]) -> list[str]:
     context = click.Context(command, resilient_parsing=True)
     click.Command.parse_args(command, context, list(args))
     given = context.params
-    found = [*(given.get("paths") or ()), *(given.get("overlays") or ())]
+    names = ("paths", "overlays", "runtimes")
+    found = [file for name in names for file in given.get(name) or ()]
     if templates := given.get("templates"):
         found.append(str(templates))
     try:

@@ -117,6 +117,15 @@ _COMPILE = (
         help="Apply an overlay: a file, or dev, prod, resilient or spot. May be repeated; the order"
         " counts.",
     ),
+    click.option(
+        "--runtimes",
+        metavar="PATH",
+        multiple=True,
+        shell_complete=completing.files,
+        help="File or folder of TrainingRuntimes and ClusterTrainingRuntimes that TrainJobs may"
+        " name. May be repeated. Those of the input count before them, the ones that Trainer ships"
+        " after them.",
+    ),
     kubernetes_version_option(),
     click.option(
         "--secret",
@@ -271,6 +280,7 @@ class SettingOptions(TalkOptions, frozen=True, kw_only=True):
 
     namespace: str | None
     overlays: tuple[str, ...]
+    runtimes: tuple[str, ...]
     kubernetes_version: str
     secret: str
     services: Services
@@ -321,6 +331,7 @@ def options(given: SettingOptions) -> Options:
             gang_scheduler=given.gang_scheduler or None,
         ),
         overlays=given.overlays,
+        runtimes=given.runtimes,
         explicit=explicit(),
         templates=given.templates,
         allow_plain_secrets=given.allow_plain_secrets,

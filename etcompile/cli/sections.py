@@ -11,7 +11,15 @@ import click
 from etcompile.cli.usage import Command
 
 _SECTIONS = {
-    "Input": ("--namespace", "--overlay", "--templates", "--set", "--beside", "--job"),
+    "Input": (
+        "--namespace",
+        "--overlay",
+        "--runtimes",
+        "--templates",
+        "--set",
+        "--beside",
+        "--job",
+    ),
     "Output": (
         *("--output", "--oci-layout", "--plan", "--split", "--layout", "--check"),
         *("--run", "--source", "--revision", "--previous"),

@@ -130,6 +130,9 @@ def _revision(against: str, paths: Sequence[str], options: Options, folder: Path
         overlays=tuple(
             overlay for overlay in map(_at(of, folder), options.overlays) if overlay is not None
         ),
+        runtimes=tuple(
+            given for given in map(_at(of, folder), options.runtimes) if given is not None
+        ),
         templates=_templates(of, options.templates, folder),
     )
     inputs = [str(folder / path) for path in there]
@@ -145,7 +148,7 @@ def _inside(of: Revision, path: str) -> str:
 
 
 def _at(of: Revision, folder: Path) -> Callable[[Any], Any]:
-    """An overlay as it was: None if there was none; what is not of the repository as it is."""
+    """A file or folder as it was: None if it was not there; outside of the repository as it is."""
 
     def was(given: Any) -> Any:
         if not isinstance(given, str | os.PathLike):

@@ -10,6 +10,7 @@ from etcompile.stages.encryption import KeySource, key_source
 from etcompile.stages.environment import Environment, environment
 from etcompile.stages.inputs import loaded, patched
 from etcompile.stages.jobs import JobObjects, job_objects, neighbour_objects, texts_of
+from etcompile.stages.library import library
 from etcompile.stages.lowering import LoweredDocuments, lowered
 from etcompile.stages.reporting import credential_notes, divided, ignored_problems, in_order
 
@@ -26,6 +27,7 @@ __all__ = [
     "in_order",
     "job_objects",
     "key_source",
+    "library",
     "loaded",
     "lowered",
     "neighbour_objects",

@@ -17,6 +17,7 @@ from etcompile.load import Document, Loaded, from_values, load
 from etcompile.model import DLROVER_VERSION
 from etcompile.options import Input, Options
 from etcompile.stages.environment import Environment
+from etcompile.stages.library import wanted, without_library
 from etcompile.stages.neighbours import is_namespaced
 from etcompile.stages.runtimes import with_runtimes
 
@@ -60,7 +61,10 @@ def loaded(inputs: Input | Iterable[Input], options: Options, stdin: BinaryIO | 
 
 
 def patched(
-    documents: Sequence[Document], options: Options, environment: Environment
+    documents: Sequence[Document],
+    options: Options,
+    environment: Environment,
+    runtimes: Sequence[Document] = (),
 ) -> tuple[overlays.PatchedDocuments, list[Diagnostic]]:
     """The documents in their namespace, as the environment's overlays leave them.
 
@@ -68,11 +72,12 @@ def patched(
         documents: The documents of the input.
         options: How to compile.
         environment: What the overlays come to.
+        runtimes: The runtimes of `--runtimes`; the overlays change those that jobs name.
 
     Returns:
         The documents and which overlays touched them, and what is wrong.
     """
-    kept, problems = _without_overlays(documents, options)
+    kept, problems = _without_overlays(without_library(documents, runtimes), options)
     placed, more = _in_namespace(kept, options.namespace)
     if (default := options.default_namespace) is not None:
         placed = [_placed(document, default) for document in placed]
@@ -82,10 +87,18 @@ def patched(
     kinds = overlays.Kinds(_templates, is_namespaced, options.namespace)
     result = overlays.patched_documents(placed, environment.edits, kinds)
     problems += [*result.diagnostics, *_twice(result.documents)]
-    whole = with_runtimes(result.documents, result.sources, options.settings.kubernetes_version)
+    named = wanted(result.documents, runtimes)
+    library = overlays.patched_documents(named, environment.edits, kinds)
+    problems += [*library.diagnostics, *_twice(library.documents)]
+    sources = {**result.sources, **library.sources}
+    version = options.settings.kubernetes_version
+    whole = with_runtimes(result.documents, sources, version, library.documents)
     problems += whole.diagnostics
     result = structs.replace(
-        result, documents=whole.documents, sources={**result.sources, **whole.sources}
+        result,
+        documents=whole.documents,
+        sources={**result.sources, **whole.sources},
+        matched=result.matched | library.matched,
     )
     # Only now the Pod templates of these jobs are there.
     return _with_template_edits(result, set(whole.sources), environment, kinds, problems)

@@ -1,7 +1,8 @@
 """TrainJobs with the runtimes that they name: two documents to one.
 
 Apart from lowering, where each document stands alone. A runtime is a document of the same input,
-or one of those that Trainer ships; it becomes part of its jobs and is no object of the output.
+one of `--runtimes`, or one of those that Trainer ships; it becomes part of its jobs and is no
+object of the output.
 """
 
 import functools
@@ -45,6 +46,7 @@ def with_runtimes(
     documents: Sequence[Document],
     changed_by: Mapping[Document, Sequence[str]],
     kubernetes_version: str,
+    library: Sequence[Document] = (),
 ) -> WithRuntimes:
     """The documents with each TrainJob merged with its runtime.
 
@@ -52,10 +54,13 @@ def with_runtimes(
         documents: The documents, after overlays.
         changed_by: The overlays that changed a document, by their relative names.
         kubernetes_version: The version whose schema objects must satisfy.
+        library: Runtimes of `--runtimes` that jobs name, after overlays. One of the documents
+            counts before them.
     """
     if not any(document.api_version == RUNTIME_VERSION for document in documents):
         return WithRuntimes(tuple(documents), {})
-    runtimes = [document for document in documents if _is_runtime(document)]
+    given = [document for document in documents if is_runtime(document)]
+    runtimes = [*given, *library]
     told: list[Diagnostic] = []
     for runtime in runtimes:
         rules = Rules(RUNTIME_SCHEMA, kubernetes_version)
@@ -64,7 +69,7 @@ def with_runtimes(
     sources: dict[Document, tuple[str, ...]] = {}
     for document in documents:
         if document.api_version != RUNTIME_VERSION or document.kind != _JOB:
-            if not _is_runtime(document):
+            if not is_runtime(document):
                 made.append(document)
             continue
         found, problems = _found(document, runtimes)
@@ -78,15 +83,14 @@ def with_runtimes(
             if found in runtimes:
                 sources[result] += (found.relative,)
         made.append(result)
-    told += _unnamed(documents, runtimes)
+    told += _unnamed(documents, given)
     return WithRuntimes(tuple(made), sources, tuple(dict.fromkeys(told)))
 
 
 def _unnamed(documents: Iterable[Document], runtimes: Iterable[Document]) -> Iterator[Diagnostic]:
     """A warning for each runtime that none of the TrainJobs names, if there are any."""
-    jobs = [d for d in documents if (d.api_version, d.kind) == (RUNTIME_VERSION, _JOB)]
-    named = {_reference(job).get("name") for job in jobs}
-    for runtime in runtimes if jobs else ():
+    named = named_runtimes(documents)
+    for runtime in runtimes if named else ():
         if runtime.name not in named:
             facts = {
                 "where": f"{runtime.kind} {runtime.name or ''}".strip(),
@@ -103,7 +107,22 @@ def _reference(job: Document) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _is_runtime(document: Document) -> bool:
+def named_runtimes(documents: Iterable[Document]) -> frozenset[str | None]:
+    """The names that the TrainJobs among the documents give as their runtime's.
+
+    Args:
+        documents: Documents of any kind.
+
+    Returns:
+        The names, with None for a job whose reference cannot be read.
+    """
+    jobs = (d for d in documents if (d.api_version, d.kind) == (RUNTIME_VERSION, _JOB))
+    found = (_reference(job).get("name") for job in jobs)
+    return frozenset(name if isinstance(name, str) else None for name in found)
+
+
+def is_runtime(document: Document) -> bool:
+    """Whether a document is a TrainingRuntime or a ClusterTrainingRuntime."""
     return document.api_version == RUNTIME_VERSION and document.kind in RUNTIME_KINDS
 
 

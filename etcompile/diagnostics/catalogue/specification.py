@@ -826,11 +826,12 @@ RULES = (
         "no-such-runtime",
         _ERROR,
         "TrainJob '{job}' names the {kind} '{name}', which is not there",
-        "{advice}; put the runtime among the inputs, as a file",
+        "{advice}; put the runtime among the inputs, or name its file or folder with --runtimes",
         "A TrainJob says what it changes of a TrainingRuntime or ClusterTrainingRuntime. Trainer"
         " reads that from the cluster; etcompile asks no cluster, so that the runtime is a document"
-        " of the same input, or one of those that Trainer ships. A TrainingRuntime is found from"
-        " its own namespace only, and runtimeRef without a kind means a ClusterTrainingRuntime.",
+        " of the same input, one of --runtimes, or one of those that Trainer ships. A"
+        " TrainingRuntime is found from its own namespace only, and runtimeRef without a kind means"
+        " a ClusterTrainingRuntime.",
         "kind: TrainJob\nspec: {runtimeRef: {name: torch-distribted}}   # torch-distributed",
     ),
     Rule(

@@ -15,6 +15,7 @@ from etcompile.diagnostics import Diagnostic
 from etcompile.integrations.argocd.asked import repository
 from etcompile.load import Boundary, access
 from etcompile.load.sources import sources
+from etcompile.stages.runtimes import RUNTIME_KINDS
 
 _GLANCE = 1024 * 1024
 """Bytes of a file that are looked at."""
@@ -53,6 +54,10 @@ def choices(folder: Path, environment: Mapping[str, str]) -> dict[str, list[str]
         "overlay": sorted(
             os.path.relpath(path, folder)
             for path, _ in _files_of({"Overlay"}, [str(top)], boundary)
+        ),
+        "runtimes": sorted(
+            os.path.relpath(path, folder)
+            for path, _ in _files_of(RUNTIME_KINDS, [str(top)], boundary)
         ),
     }
     return {name: _first(names) for name, names in found.items()}

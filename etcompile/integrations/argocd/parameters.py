@@ -56,6 +56,15 @@ PARAMETERS: tuple[Parameter, ...] = (
         names_files=True,
     ),
     Parameter(
+        "runtimes",
+        "Runtimes",
+        "Files and folders of TrainingRuntimes and ClusterTrainingRuntimes that TrainJobs may name,"
+        " seen from the source's path.",
+        form="array",
+        option="--runtimes",
+        names_files=True,
+    ),
+    Parameter(
         "profile",
         "Profiles",
         f"GitOps tools that the objects are annotated for: {', '.join(PROFILES)}.",

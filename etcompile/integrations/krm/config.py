@@ -79,6 +79,7 @@ def _options(source: Document, spec: Mapping[str, Any], given: Options) -> Optio
         namespace=given.namespace or spec.get("namespace"),
         # The settings last: they stand in the one file that is about this very run.
         overlays=(*spec.get("overlays", ()), *_settings(source, spec), *given.overlays),
+        runtimes=(*spec.get("runtimes", ()), *given.runtimes),
         templates=given.templates or (Path(templates) if templates else None),
         ignore_managed_by=given.ignore_managed_by or bool(spec.get("ignoreManagedBy")),
         skip_managed_by=given.skip_managed_by or bool(spec.get("skipManagedBy")),
