@@ -62,6 +62,12 @@ def _overlays() -> Values:
     return [(name, "ships with etcompile") for name in shipped()]
 
 
+def _runtimes() -> Values:
+    from etcompile.stages.runtimes import shipped
+
+    return [(document.name or "", "") for document in shipped()]
+
+
 def _versions() -> Values:
     from etcompile.check import kubernetes
 
@@ -83,6 +89,7 @@ codes = _offering(_codes)
 warnings = _offering(_warnings)
 kinds = _offering(_schemas)
 overlays = _offering(_overlays, files=True)
+runtimes = _offering(_runtimes)
 versions = _offering(_versions)
 secrets = _offering(_secrets)
 files = _offering(tuple, files=True)

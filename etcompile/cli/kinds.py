@@ -1,14 +1,39 @@
-"""`etcompile kinds`: what can be compiled, by API group."""
+"""`etcompile kinds`: what can be compiled, by API group, and the runtimes that need no file."""
 
 import click
 
-from etcompile import frontends
+from etcompile import emit, frontends
+from etcompile.cli import completing
+from etcompile.cli.suggestion import did_you_mean
 from etcompile.cli.usage import Command
 
 
 @click.command("kinds", cls=Command)
-def command() -> None:
-    """List the kinds that can be compiled."""
+@click.option(
+    "--runtime",
+    "runtime",
+    metavar="NAME",
+    shell_complete=completing.runtimes,
+    help="Print a runtime that Trainer ships instead, as YAML: to copy and edit it.",
+)
+def command(runtime: str | None) -> None:
+    """List the kinds that can be compiled, and the runtimes that TrainJobs find without a file."""
+    from etcompile.stages.runtimes import TRAINER_VERSION, not_compiled, shipped
+
+    if runtime is not None:
+        found = {document.name or "": document for document in shipped()}
+        if runtime in not_compiled():
+            problem = f"'{runtime}' is not compiled: {not_compiled()[runtime]}"
+            raise click.BadParameter(problem, param_hint="--runtime")
+        if runtime not in found:
+            near = did_you_mean(runtime, [*found])
+            problem = f"Trainer {TRAINER_VERSION} ships no runtime '{runtime}'.{near}"
+            known = f" It ships {', '.join(found)}" if not near else ""
+            raise click.BadParameter(f"{problem}{known}", param_hint="--runtime")
+        click.echo(f"# As Kubeflow Trainer {TRAINER_VERSION} ships it. A file of the input, or of")
+        click.echo("# --runtimes, counts before the shipped one of its name.")
+        click.echo(emit.to_yaml(found[runtime].data), nl=False)
+        return
     group = None
     width = max(len(kind.name) for kind in frontends.kinds())
     for kind in frontends.kinds():
@@ -16,4 +41,9 @@ def command() -> None:
             group = kind.api_version
             click.echo(group)
         click.echo(f"  {kind.name:<{width}}  {kind.summary}")
+    click.echo(f"Runtimes that TrainJobs may name without a file, as of Trainer {TRAINER_VERSION}:")
+    for document in shipped():
+        click.echo(f"  {document.name}")
+    for name, reason in not_compiled().items():
+        click.echo(f"  {name}, refused: {reason}")
     click.echo("Every other Kubernetes object among the inputs passes through, checked.")

@@ -53,6 +53,9 @@ def command(kind: str | None, output: Path | None, *, markdown: bool, every: boo
         return
     for name in RUNTIME_KINDS:
         if wanted in (name.lower(), f"{RUNTIME_VERSION}/{name}".lower()):
+            if markdown:
+                click.echo(table(RUNTIME_SCHEMA), nl=False)
+                return
             _print(RUNTIME_SCHEMA)
             return
     for name, schema in _configs():

@@ -21,6 +21,8 @@ RUNTIME_VERSION = "trainer.kubeflow.org/v1alpha1"
 _JOB = "TrainJob"
 RUNTIME_KINDS = ("TrainingRuntime", "ClusterTrainingRuntime")
 RUNTIME_SCHEMA = "TrainingRuntime.json"
+TRAINER_VERSION = "2.3.0"
+"""The version of Trainer whose runtimes are known without a file."""
 _SHIPPED = "trainer/runtimes.yaml"
 _NOT_COMPILED = {
     "torch-distributed-with-cache": "its cache asks Trainer's API, and starts a LeaderWorkerSet",
@@ -150,7 +152,7 @@ def _found(job: Document, runtimes: Sequence[Document]) -> tuple[Document | None
     if not isinstance(name := reference.get("name"), str):
         return None, []  # its schema says so
     kind = reference.get("kind") or "ClusterTrainingRuntime"
-    known = [*_in_reach(job, kind, runtimes), *(_shipped() if kind == RUNTIME_KINDS[1] else ())]
+    known = [*_in_reach(job, kind, runtimes), *(shipped() if kind == RUNTIME_KINDS[1] else ())]
     for runtime in known:
         if runtime.name == name:
             return runtime, []
@@ -177,10 +179,15 @@ def _in_reach(job: Document, kind: str, runtimes: Iterable[Document]) -> Iterato
 
 
 @functools.cache
-def _shipped() -> tuple[Document, ...]:
+def shipped() -> tuple[Document, ...]:
     """The runtimes that Trainer installs, as far as they are compiled."""
     file = data.folder("schemas") / _SHIPPED
-    return parse(file.read_text("utf-8"), file="Trainer v2.3.0").documents
+    return parse(file.read_text("utf-8"), file=f"Trainer v{TRAINER_VERSION}").documents
+
+
+def not_compiled() -> Mapping[str, str]:
+    """The names of the other runtimes that Trainer installs, each with why it is not compiled."""
+    return _NOT_COMPILED
 
 
 def _merged(job: Document, runtime: Document) -> tuple[Document, list[Diagnostic]]:

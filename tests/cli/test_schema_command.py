@@ -6,6 +6,7 @@ import jsonschema
 import pytest
 from click.testing import CliRunner
 
+import etcompile
 from etcompile import frontends
 from etcompile.cli import kinds, schema
 
@@ -51,6 +52,45 @@ def test_an_unknown_name_lists_all():
     code, printed = run(schema.command, "Widget")
     assert code == 2
     assert "TFJob, XGBoostJob, MPIJob.v2beta1, TrainJob\n" in printed
+
+
+def test_kinds_lists_the_shipped_runtimes_with_the_version_and_what_is_refused_of_them():
+    code, printed = run(kinds.command)
+    assert code == 0
+    assert "as of Trainer 2.3.0:\n  torch-distributed\n  jax-distributed\n" in printed
+    assert "  torch-distributed-with-cache, refused: " in printed
+
+
+def test_a_shipped_runtime_can_be_printed_copied_and_edited(tmp_path):
+    code, printed = run(kinds.command, "--runtime", "torch-distributed")
+    assert code == 0
+    (tmp_path / "mine.yaml").write_text(printed.replace("torch-distributed", "mine"))
+    reference = {"runtimeRef": {"name": "mine"}, "trainer": {"command": ["torchrun", "a.py"]}}
+    job = {"metadata": {"name": "mn"}, "spec": reference, "kind": "TrainJob"}
+    job |= {"apiVersion": "trainer.kubeflow.org/v1alpha1"}
+    options = etcompile.Options(runtimes=(tmp_path,))
+    compilation = etcompile.compile(job, options)
+    assert not compilation.diagnostics
+    assert compilation.ok
+
+
+def test_a_runtime_that_is_not_there_is_told_with_those_that_are():
+    code, printed = run(kinds.command, "--runtime", "torch-distribted")
+    assert code == 2
+    assert "Did you mean 'torch-distributed'?" in printed
+    code, printed = run(kinds.command, "--runtime", "torch-distributed-with-cache")
+    assert code == 2
+    assert "is not compiled: " in printed
+
+
+@pytest.mark.parametrize("name", ["TrainingRuntime", "clustertrainingruntime"])
+def test_a_runtime_has_a_schema_and_a_table_of_fields(name):
+    code, printed = run(schema.command, name)
+    assert code == 0
+    assert "TrainingRuntime" in str(json.loads(printed)["properties"]["kind"])
+    code, printed = run(schema.command, name, "--markdown")
+    assert code == 0
+    assert "| `spec.mlPolicy.torch` |" in printed
 
 
 @pytest.mark.parametrize("one", frontends.kinds(), ids=lambda one: one.schema)
