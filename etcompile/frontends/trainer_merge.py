@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from etcompile.diagnostics import Location, Source, ValuePath
 from etcompile.frontends import torchtune, trainer_claims, trainer_policies
+from etcompile.frontends.trainer_patches import written
 from etcompile.frontends.trainer_policies import INDEX, LAUNCHER, MAIN, NODE, Told
 from etcompile.model import Origin
 
@@ -49,10 +50,7 @@ class Merged(Struct, frozen=True):
 
     def locate(self, path: ValuePath, *, key: bool = False) -> Location:
         """The place of a value, in the file of the job or of the runtime."""
-        for length in range(len(path), -1, -1):
-            if origin := self.places.get(path[:length]):
-                return origin.locate(*path[length:], key=key)
-        return Location("")
+        return written(self.places, path).locate(key=key)
 
 
 def merged(job: Source, runtime: Source) -> Merged:
@@ -319,8 +317,7 @@ class _Merge:
 
     def _written(self, path: ValuePath) -> Origin:
         """Where a value was written."""
-        length = max(n for n in range(len(path) + 1) if path[:n] in self._places)
-        return self._places[path[:length]].at(*path[length:])
+        return written(self._places, path)
 
     def _initialize(self, field: str, step: str) -> None:
         """What the job says of where data or model come from (reference 4.1)."""

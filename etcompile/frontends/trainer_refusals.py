@@ -29,8 +29,11 @@ _TOPOLOGY = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 _MOST_AWAITED = 5
 
 _JOB: Sequence[tuple[ValuePath, str, str]] = (
-    (("spec", "runtimePatches"), "patches are not merged", "write them into the runtime"),
-    (("spec", "podTemplateOverrides"), "patches are not merged", "write them into the runtime"),
+    (
+        ("spec", "podTemplateOverrides"),
+        "Trainer has runtimePatches in its place since 2.2",
+        "write it as a patch of spec.runtimePatches",
+    ),
     (
         ("spec", "trainer", "resourcesPerNode", "claims"),
         "Trainer loses them, too",

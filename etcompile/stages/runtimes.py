@@ -191,10 +191,18 @@ def not_compiled() -> Mapping[str, str]:
 
 
 def _merged(job: Document, runtime: Document) -> tuple[Document, list[Diagnostic]]:
-    from etcompile.frontends import trainer_merge, trainer_refusals  # noqa: PLC0415 - few have one
+    # Few inputs have one.
+    from etcompile.frontends import (  # noqa: PLC0415
+        trainer_merge,
+        trainer_patches,
+        trainer_refusals,
+    )
 
-    if problems := trainer_refusals.refusals(job, runtime):
+    if problems := [*trainer_patches.problems(job, runtime)]:
         return job, problems
-    made = trainer_merge.merged(job, runtime)
-    told = trainer_refusals.notes(job, runtime)
+    patched = trainer_patches.patched(job, runtime)
+    if problems := trainer_refusals.refusals(job, patched):
+        return job, problems
+    made = trainer_merge.merged(job, patched)
+    told = [*trainer_patches.notes(job), *trainer_refusals.notes(job, patched)]
     return structs.replace(job, data=made.data, origin=made, path=()), told

@@ -404,15 +404,88 @@ def test_what_torchtune_cannot_do_is_refused(trainer: Any, field: str) -> None:
     assert errors(asked) == {("ET2139", f"{field} of tune run")}
 
 
+def patch(name: str = "node", manager: str = "example.com/a", **pod: Any) -> dict[str, Any]:
+    """A patch of a Pod template."""
+    spec = {"template": {"spec": pod}}
+    jobs = {"replicatedJobs": [{"name": name, "template": {"spec": spec}}]}
+    return {"manager": manager, "trainingRuntimeSpec": {"template": {"spec": jobs}}}
+
+
+def test_patches_are_merged_in_the_order_of_their_list() -> None:
+    given = runtime()
+    pod = replicated(given)["template"]["spec"]["template"]["spec"]
+    pod["volumes"] = [{"name": "a", "emptyDir": {}}, {"name": "b", "emptyDir": {}}]
+    pod["tolerations"] = [{"key": "old", "operator": "Exists"}]
+    first = patch(
+        volumes=[{"name": "c", "emptyDir": {}}, {"name": "b", "emptyDir": {"sizeLimit": "1Gi"}}],
+        nodeSelector={"pool": "a", "zone": "x"},
+        tolerations=[{"key": "new", "operator": "Exists"}],
+    )
+    second = patch(manager="example.com/b", nodeSelector={"pool": "b"})
+    made, _ = pods(given, job(runtimePatches=[first, second]))
+    names = [volume["name"] for volume in made["spec"]["volumes"]]
+    assert names[:3] == ["c", "a", "b"]
+    assert made["spec"]["volumes"][2]["emptyDir"] == {"sizeLimit": "1Gi"}
+    assert made["spec"]["nodeSelector"] == {"pool": "b", "zone": "x"}
+    assert [one["key"] for one in made["spec"]["tolerations"]][:1] == ["new"]
+
+
+def test_trainer_14_31_a_patch_comes_and_goes_as_any_other_text() -> None:
+    plain = pods(runtime(), job())
+    assert pods(runtime(), job(runtimePatches=[patch(nodeSelector={"a": "b"})])) != plain
+    assert pods(runtime(), job(runtimePatches=[])) == plain
+
+
+def test_trainer_21_a_volume_has_one_type() -> None:
+    given = runtime()
+    pod = replicated(given)["template"]["spec"]["template"]["spec"]
+    pod["volumes"] = [{"name": "data", "emptyDir": {}}]
+    change = patch(volumes=[{"name": "data", "configMap": {"name": "m"}}])
+    where = "configMap of volume 'data' in a patch"
+    assert errors(given, job(runtimePatches=[change])) == {("ET2139", where)}
+
+
 @pytest.mark.parametrize(
-    ("field", "value"),
+    ("change", "where"),
     [
-        ("runtimePatches", [{"manager": "example.com/a"}]),  # T14, T21, T22, T31
-        ("podTemplateOverrides", []),
+        (patch("other", nodeSelector={}), "patch of replicatedJob 'other'"),
+        (patch(containers=[{"name": "ghost"}]), "patch of container 'ghost'"),
+        (patch(initContainers=[{"name": "ghost"}]), "patch of init container 'ghost'"),
     ],
 )
-def test_trainer_14_21_22_31_what_is_not_compiled_is_refused(field: str, value: Any) -> None:
-    assert errors(runtime(), job(**{field: value})) == {("ET2139", f"spec.{field}")}
+def test_trainer_22_a_patch_is_of_something_that_is_there(change: Any, where: str) -> None:
+    assert errors(runtime(), job(runtimePatches=[change])) == {("ET2139", where)}
+
+
+def test_a_patch_sets_no_variables_of_the_training() -> None:
+    change = patch(containers=[{"name": "node", "env": [{"name": "A", "value": "b"}]}])
+    where = "env of container 'node' in a patch"
+    assert errors(runtime(), job(runtimePatches=[change])) == {("ET2139", where)}
+
+
+def test_what_is_wrong_in_a_patch_is_told_where_it_was_written(tmp_path: Any) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(
+        "apiVersion: trainer.kubeflow.org/v1alpha1\n"
+        "kind: TrainJob\n"
+        "metadata: {name: t, namespace: ml}\n"
+        "spec:\n"
+        "  runtimeRef: {name: torch-distributed}\n"
+        "  runtimePatches:\n"
+        "  - manager: example.com/a\n"
+        "    trainingRuntimeSpec: {template: {spec: {replicatedJobs: [{name: node, template: {spec:\n"
+        "      {template: {spec: {volumes: [{name: a, emptyDir: {}},\n"
+        "        {name: b, nonsense: {}}]}}}}}]}}}\n",
+    )
+    compilation = etcompile.compile(str(file))
+    [found] = [told for told in compilation.diagnostics if told.code == "ET4001"]
+    assert found.location is not None
+    assert (found.location.file, found.location.line) == (str(file), 10)
+
+
+def test_the_former_name_of_patches_is_refused() -> None:
+    given = job(podTemplateOverrides=[{"targetJobs": [{"name": "node"}]}])
+    assert errors(runtime(), given) == {("ET2139", "spec.podTemplateOverrides")}
 
 
 @pytest.mark.parametrize("policy", ["flux"])
