@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
+from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
 from etcompile.model import Gang, GangOperator, Origin
 from etcompile.model.quantity import number
 
@@ -55,6 +55,13 @@ MPI_OPERATOR = GangOperator(replaces_scheduler=True)
 NO_OPERATOR = GangOperator()
 
 
+_COSCHEDULING_TIMEOUT = 60
+_TOPOLOGY = {"mode": "hard", "highestTierAllowed": 1}
+"""What Trainer's CRD fills in."""
+VOLCANO_QUEUE = "scheduling.volcano.sh/queue-name"
+"""The annotation of a JobSet that names its queue."""
+
+
 class Asked(Struct, frozen=True):
     """What a document asks of a gang scheduler, and what is wrong with how it does."""
 
@@ -87,6 +94,43 @@ def by_annotation(source: Source, names: tuple[str, ...] = ANNOTATIONS) -> Asked
         names: Those that count.
     """
     values, origins, problems = _annotated(source, names)
+    return Asked(_gang(source, values, origins, NO_OPERATOR), tuple(problems))
+
+
+def by_runtime(source: Source, path: ValuePath) -> Asked:
+    """What the runtime of a TrainJob asks, and the job's annotations, which count before it.
+
+    reference/trainer-v2.md 6. All Pods are there from the start, so that all of them make up the
+    gang, and those that wait for others keep nobody from starting (defect T7).
+
+    Args:
+        source: The document that the runtime is merged into.
+        path: Where the runtime's spec stands in it.
+    """
+    values, origins, problems = _annotated(source, ANNOTATIONS)
+    runtime: Any = source.data
+    for step in path:
+        runtime = runtime[step]
+    policy = runtime.get("podGroupPolicy") or {}
+    asked: dict[str, tuple[Any, ValuePath]] = {}
+    for scheduler, fields in policy.items():
+        origins.setdefault("scheduler", Origin(source, (*path, "podGroupPolicy", scheduler)))
+        if scheduler == "coscheduling":
+            seconds = (fields or {}).get("scheduleTimeoutSeconds")
+            at: ValuePath = ("podGroupPolicy", scheduler, "scheduleTimeoutSeconds")
+            # What their CRD fills in is not what somebody asked for, and is no origin.
+            asked["timeout"] = seconds or _COSCHEDULING_TIMEOUT, at if seconds else ()
+        elif topology := (fields or {}).get("networkTopology"):
+            filled = {**_TOPOLOGY, **topology}
+            asked["topology"] = filled, ("podGroupPolicy", scheduler, "networkTopology")
+    annotations = runtime["template"].get("metadata", {}).get("annotations", {})
+    if policy and (queue := annotations.get(VOLCANO_QUEUE)):
+        asked["queue"] = queue, ("template", "metadata", "annotations", VOLCANO_QUEUE)
+    for field, (value, below) in asked.items():
+        if field not in values:
+            values[field] = value
+            if below:
+                origins[field] = Origin(source, (*path, *below))
     return Asked(_gang(source, values, origins, NO_OPERATOR), tuple(problems))
 
 

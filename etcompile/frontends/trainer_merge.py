@@ -194,12 +194,12 @@ class _Merge:
                 self._places[there] = Origin(source, path)
 
     def _containers(
-        self, place: int, *names: str, first: bool = True
+        self, place: int, *names: str, inits: bool = False
     ) -> Iterator[tuple[ValuePath, dict[str, Any]]]:
         """The containers of some names of a Pod template, or all, with their paths."""
         pod = self._jobs[place]["template"]["spec"]["template"]["spec"]
         path = (*JOB_SET, "replicatedJobs", place, "template", "spec", "template", "spec")
-        for field in ("containers",) if first else ("initContainers", "containers"):
+        for field in ("initContainers", "containers") if inits else ("containers",):
             for number, container in enumerate(pod.get(field, ())):
                 if not names or container["name"] in names:
                     yield (*path, field, number), container
@@ -252,6 +252,7 @@ class _Merge:
             if leads and policy in ("torch", "jax", "xgboost"):
                 told = [*trainer_policies.told(self._told(place, container))]
                 if policy == "torch":
+                    self._inject(told)
                     told = self._completed_command(container, place, told)
                 trainer_policies.open_port(container)
             elif policy == "mpi" and self._jobs[place]["name"] == LAUNCHER:
@@ -262,6 +263,16 @@ class _Merge:
             own = self._own() if leads else []
             for more in (ours, own) if policy in ("jax", "mpi") else (own, ours):
                 self._add(there, container, more)
+
+    def _inject(self, told: Sequence[dict[str, Any]]) -> None:
+        """Gives the variables of torch to other containers that are to have them."""
+        ours: Entries = [(entry, Origin(self._job, ("spec", "runtimeRef"))) for entry in told]
+        for target in trainer_policies.injections(self._spec):
+            for place, replicated in enumerate(self._jobs):
+                if replicated["name"] == target["jobName"]:
+                    names = target["containerNames"]
+                    for there, container in self._containers(place, *names, inits=True):
+                        self._add(there, container, ours)
 
     def _told(self, place: int, container: Mapping[str, Any]) -> Told:
         nodes = self._jobs[place]["template"]["spec"]["parallelism"]

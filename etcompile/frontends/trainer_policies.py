@@ -4,7 +4,7 @@ reference/trainer-v2.md 5.1, 5.3, 5.4, 5.6. Apart from the merge, which knows wh
 """
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -95,6 +95,13 @@ def policy(spec: Mapping[str, Any]) -> str | None:
     """The framework that a runtime tells its nodes of each other for, if it does."""
     found = spec.get("mlPolicy", {})
     return next((name for name in ("torch", "jax", "xgboost", "mpi") if name in found), None)
+
+
+def injections(spec: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """The targets of `envInjection`: containers that are told of the nodes, too."""
+    torch = spec.get("mlPolicy", {}).get("torch") or {}
+    found: Sequence[Mapping[str, Any]] = torch.get("envInjection", {}).get("targets") or ()
+    return found
 
 
 def mpi(spec: Mapping[str, Any]) -> Mapping[str, Any] | None:

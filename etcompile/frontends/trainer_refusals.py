@@ -9,6 +9,7 @@ from typing import Any
 
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
 from etcompile.frontends import torchtune, trainer_claims, trainer_policies
+from etcompile.frontends.gang import VOLCANO_QUEUE
 from etcompile.frontends.kubeflow import TTL_ADVICE, TTL_REASON, TTL_WHEN, no_effect
 from etcompile.frontends.trainer_merge import (
     INITIALIZERS,
@@ -42,12 +43,6 @@ _JOB: Sequence[tuple[ValuePath, str, str]] = (
 )
 _RUNTIME: Sequence[tuple[ValuePath, str, str]] = (
     (("spec", "mlPolicy", "flux"), "Flux is not set up", ""),
-    (
-        ("spec", "mlPolicy", "torch", "envInjection"),
-        "only container 'node' gets the variables",
-        "",
-    ),
-    (("spec", "podGroupPolicy"), "--gang says which scheduler starts all Pods or none", ""),
     (
         ("spec", "template", "metadata", "annotations", _TOPOLOGY),
         "Pods are not kept apart by it",
@@ -84,6 +79,7 @@ def refusals(job: Source, runtime: Source) -> list[Diagnostic]:
     return [
         *(p for path, why, advice in _JOB for p in _refused(job, path, why, advice)),
         *_of_runtime(runtime),
+        *_injection(runtime),
         *_initializers(job, runtime),
         *_trained(job, runtime),
         *_mpi(job, runtime),
@@ -107,9 +103,7 @@ def notes(job: Source, runtime: Source) -> list[Diagnostic]:
     if not {"torch", "mpi"} & runtime.data["spec"].get("mlPolicy", {}).keys():
         reason = "only the policies torch and mpi tell nodes of it"
         told += no_effect(job, ("spec", "trainer", "numProcPerNode"), reason)
-    for field in ("labels", "annotations"):
-        reason = "it is the JobSet's, and there is none"
-        told += no_effect(runtime, ("spec", "template", "metadata", field), reason)
+    told += _of_job_set(runtime)
     reasons = {
         "startupPolicy": "Pods are made at once; dependsOn says who waits for whom",
         "suspend": "suspend of the TrainJob counts",
@@ -128,6 +122,16 @@ def notes(job: Source, runtime: Source) -> list[Diagnostic]:
     for place_of, replicated in enumerate(_jobs(runtime)):
         told += _notes_of(Origin(runtime, (*_TEMPLATE, "replicatedJobs", place_of)), replicated)
     return told
+
+
+def _of_job_set(runtime: Source) -> Iterator[Diagnostic]:
+    """Labels and annotations of the JobSet, but the queue of Volcano."""
+    read = {VOLCANO_QUEUE} if "podGroupPolicy" in runtime.data["spec"] else set()
+    metadata = runtime.data["spec"]["template"].get("metadata", {})
+    for field in ("labels", "annotations"):
+        if metadata.get(field, {}).keys() - read:
+            reason = "it is the JobSet's, and there is none"
+            yield from no_effect(runtime, ("spec", "template", "metadata", field), reason)
 
 
 def _deletions(runtime: Source) -> Iterator[Diagnostic]:
@@ -246,6 +250,33 @@ def _depends_on(
             why = f"a Job waits only for ones in front of it, {known}"
             place = origin.locate("dependsOn", number, "name")
             yield _problem(place, f"dependsOn '{entry['name']}'", why, "change their order")
+
+
+def _injection(runtime: Source) -> Iterator[Diagnostic]:
+    """Containers that are to have the variables of torch, and are not there (reference 5.1)."""
+    pods = {
+        replicated["name"]: replicated["template"]["spec"]["template"]["spec"]
+        for replicated in _jobs(runtime)
+    }
+    for place_of, target in enumerate(trainer_policies.injections(runtime.data["spec"])):
+        path = ("spec", "mlPolicy", "torch", "envInjection", "targets", place_of)
+        pod = pods.get(target["jobName"])
+        if pod is None:
+            why = f"the runtime has no replicatedJob of this name, only {', '.join(pods)}"
+            place = runtime.locate((*path, "jobName"))
+            where = f"envInjection of '{target['jobName']}'"
+            yield _problem(place, where, why, "name one of these")
+            continue
+        known = [c["name"] for f in ("initContainers", "containers") for c in pod.get(f, ())]
+        for number, name in enumerate(target["containerNames"]):
+            place = runtime.locate((*path, "containerNames", number))
+            where = f"envInjection of container '{name}'"
+            if name == MAIN:
+                why = "it has the variables anyway"
+                yield _problem(place, where, why, "remove it")
+            elif name not in known:
+                why = f"replicatedJob '{target['jobName']}' has only {', '.join(known)}"
+                yield _problem(place, where, why, "name one of these")
 
 
 def _initializers(job: Source, runtime: Source) -> Iterator[Diagnostic]:

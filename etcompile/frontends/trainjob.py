@@ -78,7 +78,7 @@ def lower(source: Source) -> Lowered:
     if RUNTIME not in source.data:
         return Lowered(None)
     notes = [*unknown_annotations(source, _ANNOTATIONS), *flag_errors(source, (TOGETHER,))]
-    asked = gang.by_annotation(source)
+    asked = gang.by_runtime(source, (RUNTIME, "spec"))
     timeout, problems = gate_timeout(source)
     notes += (*asked.diagnostics, *problems)
     data, name = source.data, source.data["metadata"]["name"]

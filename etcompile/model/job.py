@@ -745,6 +745,7 @@ class Gang(Struct, frozen=True):
             up the Pods'.
         timeout: Seconds it may wait.
         on_timeout: What happens then: the Pods fail, or start as they fit.
+        topology: How far apart its Pods may be in the network, in Volcano's own words.
         queue_priority: Its priority in the queue, where that is another class than its Pods'.
         extra_queue_priority: The same of Pods beyond the minimum.
         labels: The labels of the job, of which a scheduler may read its own.
@@ -759,6 +760,7 @@ class Gang(Struct, frozen=True):
     min_resources: Mapping[str, str | int] | None = None
     timeout: int | None = None
     on_timeout: Literal["fail", "best-effort"] | None = None
+    topology: Mapping[str, Any] | None = None
     queue_priority: str | None = None
     extra_queue_priority: str | None = None
     labels: Labels = field(default_factory=dict)

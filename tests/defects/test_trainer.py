@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import etcompile
+from etcompile import Options, Settings
 
 RUNTIME: dict[str, Any] = {
     "apiVersion": "trainer.kubeflow.org/v1alpha1",
@@ -473,8 +474,8 @@ def test_what_is_wrong_in_a_patch_is_told_where_it_was_written(tmp_path: Any) ->
         "  runtimeRef: {name: torch-distributed}\n"
         "  runtimePatches:\n"
         "  - manager: example.com/a\n"
-        "    trainingRuntimeSpec: {template: {spec: {replicatedJobs: [{name: node, template: {spec:\n"
-        "      {template: {spec: {volumes: [{name: a, emptyDir: {}},\n"
+        "    trainingRuntimeSpec: {template: {spec: {replicatedJobs: [{name: node,\n"
+        "      template: {spec: {template: {spec: {volumes: [{name: a, emptyDir: {}},\n"
         "        {name: b, nonsense: {}}]}}}}}]}}}\n",
     )
     compilation = etcompile.compile(str(file))
@@ -486,6 +487,54 @@ def test_what_is_wrong_in_a_patch_is_told_where_it_was_written(tmp_path: Any) ->
 def test_the_former_name_of_patches_is_refused() -> None:
     given = job(podTemplateOverrides=[{"targetJobs": [{"name": "node"}]}])
     assert errors(runtime(), given) == {("ET2139", "spec.podTemplateOverrides")}
+
+
+def in_gang(gang: str, **policy: Any) -> tuple[list[Any], set[str]]:
+    """The objects of a job whose runtime has a podGroupPolicy, and the codes that it is told."""
+    given = with_data()
+    given["spec"]["podGroupPolicy"] = policy
+    queue = {"scheduling.volcano.sh/queue-name": "research"}
+    given["spec"]["template"]["metadata"] = {"annotations": queue}
+    options = Options(settings=Settings(gang=gang))
+    made = etcompile.compile([given, job(trainer={"numNodes": 3})], options)
+    assert made.ok, made.diagnostics
+    return [*made.objects], {told.code for told in made.diagnostics}
+
+
+def test_trainer_07_a_gang_has_its_scheduler_and_all_pods_that_there_are() -> None:
+    topology = {"networkTopology": {"mode": "soft"}}
+    found, _ = in_gang("volcano", volcano=topology)
+    [group] = [value for value in found if value["kind"] == "PodGroup"]
+    made = [value for value in found if value["kind"] == "Pod"]
+    assert group["spec"]["minMember"] == len(made) == 4
+    assert group["spec"]["queue"] == "research"
+    assert group["spec"]["networkTopology"] == {"mode": "soft", "highestTierAllowed": 1}
+    assert {pod["spec"]["schedulerName"] for pod in made} == {"volcano"}
+
+
+def test_a_gang_of_coscheduling_waits_for_as_long_as_its_runtime_says() -> None:
+    for policy, seconds in (({}, 60), ({"scheduleTimeoutSeconds": 90}, 90)):
+        found, _ = in_gang("coscheduling", coscheduling=policy)
+        [group] = [value for value in found if value["kind"] == "PodGroup"]
+        assert group["spec"]["scheduleTimeoutSeconds"] == seconds
+
+
+def test_a_gang_without_its_scheduler_is_told_of() -> None:
+    assert "ET2041" in in_gang("none", volcano={})[1]
+
+
+def test_the_variables_of_torch_go_to_other_containers_too() -> None:
+    given = runtime()
+    pod = replicated(given)["template"]["spec"]["template"]["spec"]
+    pod["initContainers"] = [{"name": "check", "image": "example.com/a:1"}]
+    targets = [{"jobName": "node", "containerNames": ["check"]}]
+    given["spec"]["mlPolicy"]["torch"] = {"envInjection": {"targets": targets}}
+    made = pods(given, job(trainer={"env": [{"name": "A", "value": "b"}]}))[0]
+    names = [entry["name"] for entry in made["spec"]["initContainers"][0]["env"]]
+    assert names[:2] == ["PET_NNODES", "PET_NPROC_PER_NODE"]
+    assert "A" not in names
+    targets[0]["containerNames"] = ["ghost"]
+    assert errors(given, job()) == {("ET2139", "envInjection of container 'ghost'")}
 
 
 @pytest.mark.parametrize("policy", ["flux"])

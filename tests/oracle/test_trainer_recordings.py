@@ -46,7 +46,16 @@ REFUSED = {
 
 @functools.cache
 def compiled(recording: Path) -> etcompile.Compilation:
-    return etcompile.compile(recordings.documents(recording), Options(namespace=recording.name))
+    options = Options(namespace=recording.name, settings=Settings(gang=scheduler(recording)))
+    return etcompile.compile(recordings.documents(recording), options)
+
+
+def scheduler(recording: Path) -> Any:
+    """The gang scheduler that a runtime of the input names; `none` if none does."""
+    for document in recordings.documents(recording):
+        for name in document.get("spec", {}).get("podGroupPolicy", {}):
+            return name
+    return "none"
 
 
 COMPILED = [case for case in CASES if compiled(case).ok]
@@ -61,7 +70,7 @@ def names(cases: list[Path]) -> Any:
     return pytest.mark.parametrize("recording", cases, ids=lambda path: path.name)
 
 
-KINDS = ("Pod", "Service", "PersistentVolumeClaim")
+KINDS = ("Pod", "Service", "PersistentVolumeClaim", "PodGroup")
 """What three controllers made in the end."""
 JOB = "jobset.sigs.k8s.io/jobset-name"
 
@@ -93,8 +102,10 @@ def created(recording: Path) -> dict[recordings.Identity, Any]:
     }
     found: dict[recordings.Identity, Any] = {}
     for request in recordings.requests(recording):
-        if request["verb"] == "create" and request["code"] == 201:
-            body = request["body"]
+        body = request["body"]
+        # The trainer applies PodGroups; the others create what they make.
+        made = request["verb"] == "create" or body.get("kind") == "PodGroup"
+        if made and request["code"] in (200, 201):
             if body["kind"] == "Pod":
                 body = {**body, "metadata": {**body["metadata"], "name": body["spec"]["hostname"]}}
             if body["kind"] in KINDS:

@@ -5,7 +5,7 @@ from typing import Any
 
 from etcompile.backend.gang.group import Group, Place
 from etcompile.backend.gang.podgroup import group_metadata
-from etcompile.backend.gang.scheduler import NOT_QUEUED, Membership, Scheduler
+from etcompile.backend.gang.scheduler import NO_TOPOLOGY, NOT_QUEUED, Membership, Scheduler
 from etcompile.model.schedulers import SCHEDULER_NAMES
 
 
@@ -42,6 +42,7 @@ SCHEDULER = Scheduler(
     scheduler_name=SCHEDULER_NAMES["coscheduling"],
     unused={
         **NOT_QUEUED,
+        **NO_TOPOLOGY,
         "queue": "it has no queues",
         "on_timeout": "it lets the Pods go and tries again",
     },

@@ -5,7 +5,7 @@ from typing import Any
 
 from etcompile.backend.gang.group import Group, Place, pod_specs
 from etcompile.backend.gang.podgroup import group_metadata
-from etcompile.backend.gang.scheduler import NOT_QUEUED, Membership, Scheduler
+from etcompile.backend.gang.scheduler import NO_TOPOLOGY, NOT_QUEUED, Membership, Scheduler
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.k8s.objects import Object
 from etcompile.model.schedulers import SCHEDULER_NAMES
@@ -141,6 +141,7 @@ SCHEDULER = Scheduler(
     default_queue="default-queue",
     unused={
         **NOT_QUEUED,
+        **NO_TOPOLOGY,
         "min_resources": "it adds up what the Pods ask for",
         "timeout": "it waits for ever",
         "on_timeout": "it waits for ever",

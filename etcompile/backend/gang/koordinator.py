@@ -8,7 +8,7 @@ from typing import Any
 
 from etcompile.backend.gang.group import Group, Place
 from etcompile.backend.gang.podgroup import group_metadata
-from etcompile.backend.gang.scheduler import NOT_QUEUED, Membership, Scheduler
+from etcompile.backend.gang.scheduler import NO_TOPOLOGY, NOT_QUEUED, Membership, Scheduler
 from etcompile.k8s.names import is_label_value
 from etcompile.model.schedulers import SCHEDULER_NAMES
 
@@ -57,6 +57,6 @@ SCHEDULER = Scheduler(
     scheduler_name=SCHEDULER_NAMES["koordinator"],
     default_queue="default",
     queue_form=(_is_quota, "the value of a label"),
-    unused={**NOT_QUEUED, "on_timeout": "it lets the Pods go and tries again"},
+    unused={**NOT_QUEUED, **NO_TOPOLOGY, "on_timeout": "it lets the Pods go and tries again"},
     minimum_at=("spec", "minMember"),
 )

@@ -8,7 +8,7 @@ run's Pods need names of their own (4.5).
 from collections.abc import Iterator, Sequence
 
 from etcompile.backend.gang.group import Group, Place, pod_specs
-from etcompile.backend.gang.scheduler import Membership, Scheduler
+from etcompile.backend.gang.scheduler import NO_TOPOLOGY, Membership, Scheduler
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.k8s.names import is_label
 from etcompile.k8s.objects import Object
@@ -120,6 +120,7 @@ SCHEDULER = Scheduler(
     # Longer names of queues do not fit into a label.
     queue_form=(is_label, "a DNS label"),
     unused={
+        **NO_TOPOLOGY,
         "min_resources": "it adds up what the Pods ask for",
         "timeout": "it queues without an end",
         "on_timeout": "it queues without an end",

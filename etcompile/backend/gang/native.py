@@ -9,7 +9,7 @@ from typing import Any
 
 from etcompile.backend.gang.group import Group, Place, pod_specs
 from etcompile.backend.gang.podgroup import group_metadata
-from etcompile.backend.gang.scheduler import NOT_QUEUED, Membership, Scheduler
+from etcompile.backend.gang.scheduler import NO_TOPOLOGY, NOT_QUEUED, Membership, Scheduler
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.k8s.objects import Object
 
@@ -96,6 +96,7 @@ SCHEDULER = Scheduler(
     usual_name="default-scheduler",
     unused={
         **NOT_QUEUED,
+        **NO_TOPOLOGY,
         "queue": "it has no queues",
         "min_resources": "it adds up what the Pods ask for",
         "timeout": "its waiting time is fixed",

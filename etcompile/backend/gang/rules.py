@@ -33,6 +33,7 @@ _TITLES = {
     "priority_class": "priority class",
     "min_resources": "minResources",
     "timeout": "timeout",
+    "topology": "network topology",
     "on_timeout": "on-timeout",
     "queue_priority": "queue-priority",
     "extra_queue_priority": "extra-queue-priority",

@@ -22,6 +22,10 @@ NOT_QUEUED = {
 """Why these fields of `Gang` say nothing to others than Kueue."""
 
 
+NO_TOPOLOGY = {"topology": "only Volcano keeps Pods within a tier of its network"}
+"""Why this field of `Gang` says nothing to others than Volcano."""
+
+
 class Membership(Struct, frozen=True):
     """What makes a Pod one of a gang.
 

@@ -31,7 +31,7 @@ def _membership(group: Group, place: Place) -> Membership:
 
 def _objects(group: Group) -> list[dict[str, Any]]:
     minima = {share.role.name: share.minimum for share in group.shares if share.minimum}
-    timeout = group.asked.timeout
+    timeout, topology = group.asked.timeout, group.asked.topology
     waiting = {_WAITING[0]: f"{timeout}s"} if timeout and not _waiting(group) else {}
     everything = group.asked.operator.copies_annotations
     return [
@@ -44,6 +44,7 @@ def _objects(group: Group) -> list[dict[str, Any]]:
                 "minTaskMember": minima,
                 **({"minResources": group.resources} if group.resources else {}),
                 "queue": group.queue,
+                **({"networkTopology": dict(topology)} if topology else {}),
                 **({"priorityClassName": group.priority_class} if group.priority_class else {}),
             },
         }

@@ -12,7 +12,7 @@ from typing import Any
 
 from etcompile.backend.gang.group import Group, Place, pod_specs
 from etcompile.backend.gang.requests import requested, written
-from etcompile.backend.gang.scheduler import NOT_QUEUED, Membership, Scheduler
+from etcompile.backend.gang.scheduler import NO_TOPOLOGY, NOT_QUEUED, Membership, Scheduler
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.k8s.objects import Object
 from etcompile.model import quantity
@@ -133,7 +133,11 @@ SCHEDULER = Scheduler(
     scheduler_name=SCHEDULER_NAMES["yunikorn"],
     default_queue="root.default",
     queue_form=(_is_queue, "a full path such as root.research, of 63 characters at most"),
-    unused={**NOT_QUEUED, "min_resources": "its placeholders ask for what each Pod asks for"},
+    unused={
+        **NOT_QUEUED,
+        **NO_TOPOLOGY,
+        "min_resources": "its placeholders ask for what each Pod asks for",
+    },
     roles=True,
     alike=True,
     starts_early=True,
