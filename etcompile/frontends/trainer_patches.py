@@ -79,7 +79,7 @@ def patched(job: Source, runtime: Source) -> Source:
             template["metadata"], found = _merged(before, metadata, origin.at("metadata"))
             _put(places, path, found)
         for place, entry in enumerate(_jobs(change)):
-            index = next(i for i, one in enumerate(jobs) if one["name"] == entry["name"])
+            index = [replicated["name"] for replicated in jobs].index(entry["name"])
             path = (*_TEMPLATE, "spec", "replicatedJobs", index, "template")
             there = origin.at("spec", "replicatedJobs", place, "template")
             before = jobs[index]["template"], _below(places, path)
@@ -190,7 +190,7 @@ def _merged(
 
     Args:
         before: The mapping, and where its parts were written.
-        patch: The patch.
+        patch: What changes it, JSON.
         origin: Where that stands.
     """
     value, places = before

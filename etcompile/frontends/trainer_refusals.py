@@ -22,11 +22,11 @@ from etcompile.frontends.trainer_merge import (
     with_resources,
 )
 from etcompile.frontends.trainer_policies import LAUNCHER, MAIN, NODE, RESERVED, Told
+from etcompile.frontends.trainer_topology import TOPOLOGY
 from etcompile.k8s.fieldpath import dotted
 from etcompile.model import Origin
 
 _TEMPLATE: ValuePath = JOB_SET[1:]
-_TOPOLOGY = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 _MOST_AWAITED = 5
 
 _JOB: Sequence[tuple[ValuePath, str, str]] = (
@@ -42,18 +42,16 @@ _JOB: Sequence[tuple[ValuePath, str, str]] = (
     ),
 )
 _RUNTIME: Sequence[tuple[ValuePath, str, str]] = (
-    (("spec", "mlPolicy", "flux"), "Flux is not set up", ""),
     (
-        ("spec", "template", "metadata", "annotations", _TOPOLOGY),
-        "Pods are not kept apart by it",
-        "write affinities into the Pod template",
+        ("spec", "mlPolicy", "flux"),
+        "Flux, which starts the processes, is not installed into the Pods",
+        "use a runtime with mpi",
     ),
     (
-        (*_TEMPLATE, "failurePolicy"),
-        "a restart of all Pods is asked for in another way here",
-        'annotate the TrainJob with etcompile.dev/restart-together: "true"',
+        (*_TEMPLATE, "failurePolicy", "rules"),
+        "a Job has no reasons of its failure here by which rules could choose",
+        "leave the rules out: any Job that fails restarts all, as often as maxRestarts",
     ),
-    ((*_TEMPLATE, "coordinator"), "no Pod is told of it", ""),
     ((*_TEMPLATE, "managedBy"), "there is no JobSet", ""),
 )
 _JOB_SPEC = (
@@ -126,7 +124,7 @@ def notes(job: Source, runtime: Source) -> list[Diagnostic]:
 
 def _of_job_set(runtime: Source) -> Iterator[Diagnostic]:
     """Labels and annotations of the JobSet, but the queue of Volcano."""
-    read = {VOLCANO_QUEUE} if "podGroupPolicy" in runtime.data["spec"] else set()
+    read = {TOPOLOGY, *([VOLCANO_QUEUE] if "podGroupPolicy" in runtime.data["spec"] else [])}
     metadata = runtime.data["spec"]["template"].get("metadata", {})
     for field in ("labels", "annotations"):
         if metadata.get(field, {}).keys() - read:
@@ -166,7 +164,7 @@ def _notes_of(origin: Origin, replicated: Mapping[str, Any]) -> Iterator[Diagnos
     template = replicated["template"]
     for field in ("labels", "annotations"):
         for name in template.get("metadata", {}).get(field, {}):
-            if name != STEP:
+            if name not in (STEP, TOPOLOGY):
                 place = origin.locate("template", "metadata", field, name, key=True)
                 where = f"{field[:-1]} {name}"
                 yield _unused(place, where, "it is the Job's, and there is none", "remove it")
@@ -196,8 +194,26 @@ def _of_runtime(runtime: Source) -> Iterator[Diagnostic]:
             why = f"the runtime has no replicatedJob '{target}', only {', '.join(names)}"
             where = "successPolicy.targetReplicatedJobs"
             yield _problem(place, where, why, "name one of these")
+    yield from _coordinator(runtime)
     for place_of, replicated in enumerate(jobs):
         yield from _of_replicated_job(runtime, place_of, replicated)
+
+
+def _coordinator(runtime: Source) -> Iterator[Diagnostic]:
+    """A Pod that all others are told of, and that must be there."""
+    job_set = runtime.data["spec"]["template"]["spec"]
+    if (named := job_set.get("coordinator")) is None:
+        return
+    known = {replicated["name"]: replicated.get("replicas") or 1 for replicated in _jobs(runtime)}
+    if named["replicatedJob"] not in known:
+        why = f"the runtime has no replicatedJob '{named['replicatedJob']}'"
+        place = runtime.locate((*_TEMPLATE, "coordinator", "replicatedJob"))
+        yield _problem(place, "coordinator", why, f"name one of {', '.join(known)}")
+    elif (named.get("jobIndex") or 0) >= known[named["replicatedJob"]]:
+        why = f"'{named['replicatedJob']}' has not so many Jobs"
+        yield _problem(
+            runtime.locate((*_TEMPLATE, "coordinator", "jobIndex")), "coordinator", why, ""
+        )
 
 
 def _of_replicated_job(
@@ -209,16 +225,12 @@ def _of_replicated_job(
     if name in names[:place_of]:
         why = "another one has this name"
         yield _problem(origin.locate("name"), f"replicatedJob '{name}'", why, "rename one of them")
-    metadata = replicated["template"].get("metadata", {})
     step = step_of(replicated)
     needed = {TRAINER: MAIN, **{known: known for known in INITIALIZERS.values()}}.get(step or "")
     if needed and (replicated.get("replicas") or 1) != 1:
         why = f"what is labelled as {step} is one Job"
         yield _problem(origin.locate("replicas"), f"replicas of '{name}'", why, "write 1")
     yield from _depends_on(origin, replicated, names[:place_of])
-    if _TOPOLOGY in metadata.get("annotations", {}):
-        place = origin.locate("template", "metadata", "annotations", _TOPOLOGY, key=True)
-        yield _problem(place, f"annotation {_TOPOLOGY}", "Pods are not kept apart by it", "")
     spec = replicated["template"]["spec"]
     for field in _JOB_SPEC:
         if spec.get(field) is not None:

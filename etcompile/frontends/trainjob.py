@@ -11,7 +11,13 @@ from typing import Any
 from msgspec import Struct, structs
 
 from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
-from etcompile.frontends import gang, trainer_claims, trainer_mpi, trainer_policies
+from etcompile.frontends import (
+    gang,
+    trainer_claims,
+    trainer_mpi,
+    trainer_policies,
+    trainer_topology,
+)
 from etcompile.frontends.annotations import GATE_TIMEOUT, gate_timeout, unknown_annotations
 from etcompile.frontends.documents import clean_document
 from etcompile.frontends.kind import Kind, Lowered
@@ -43,6 +49,9 @@ _JOB_SET_LABEL = "jobset.sigs.k8s.io"
 _ANNOTATIONS = (TOGETHER, SSH_PORT, GATE_TIMEOUT, *gang.ANNOTATIONS)
 _BACKOFF_LIMIT = 6
 """That of a Job without one."""
+
+
+_APART = "exclusive topology tells Jobs of one name apart by it"
 
 
 class _Part(Struct, frozen=True):
@@ -84,8 +93,9 @@ def lower(source: Source) -> Lowered:
     data, name = source.data, source.data["metadata"]["name"]
     runtime = data[RUNTIME]["spec"]
     job_set = runtime["template"]["spec"]
-    parts = _parts(job_set["replicatedJobs"])
     subdomain = trainer_policies.subdomain(data, runtime)
+    parts = _parts(job_set, name, subdomain)
+    restarts = (job_set.get("failurePolicy") or {}).get("maxRestarts") or 0
     success = _success(job_set, parts)
     ends = {*success.roles, *_awaited(parts)}
     made = [_role(source, name, part, ends=part.role in ends) for part in parts]
@@ -109,8 +119,9 @@ def lower(source: Source) -> Lowered:
         roles=roles,
         selector={f"{_JOB_SET_LABEL}/jobset-name": name},
         run=RunPolicy(
-            restart="Never",
-            backoff_limit=0,
+            restart="OnFailure" if restarts else "Never",
+            backoff_limit=restarts,
+            keeps_clock=True,
             # JobSet deletes what still runs and leaves what has ended.
             clean_pods="Running",
             success=success,
@@ -131,13 +142,19 @@ def lower(source: Source) -> Lowered:
         slots=trainer_mpi.slots_of(data, runtime),
         claims=trainer_claims.claims(data, runtime),
         gang=asked.gang,
+        names_namespace=_APART if any(map(_has_key, roles)) else None,
         fixed="every node is told how many there are",
     )
     return Lowered(job, tuple(notes))
 
 
-def _parts(jobs: Sequence[Mapping[str, Any]]) -> list[_Part]:
+def _parts(job_set: Mapping[str, Any], job: str, subdomain: str) -> list[_Part]:
     """The Jobs that JobSet makes, but those without Pods (reference 7.4)."""
+    jobs: Sequence[Mapping[str, Any]] = job_set["replicatedJobs"]
+    more = {}
+    if named := job_set.get("coordinator"):
+        pod = (named["replicatedJob"], named.get("jobIndex") or 0, named.get("podIndex") or 0)
+        more["coordinator"] = f"{job}-{'-'.join(map(str, pod))}.{subdomain}"
     count = [replicated.get("replicas") or 1 for replicated in jobs]
     groups = [str(replicated.get("groupName") or "default") for replicated in jobs]
     of_group: dict[str, int] = {}
@@ -157,6 +174,7 @@ def _parts(jobs: Sequence[Mapping[str, Any]]) -> list[_Part]:
                 "group-name": group,
                 "group-replicas": of_group[group],
                 "job-group-index": seen.get(group, 0),
+                **more,
             }
             seen[group] = seen.get(group, 0) + 1
             if replicated["template"]["spec"]["parallelism"]:
@@ -202,15 +220,23 @@ def _role(source: Source, job: str, part: _Part, *, ends: bool) -> tuple[Role, l
     metadata = template.get("metadata", {})
     main, problems = _main(origin, template, part)
     stem = f"{job}-{name}-{part.number}"
+    pod_spec, numbers = template["spec"], part.numbers
+    topology = trainer_topology.topology_of(source.data[RUNTIME]["spec"], part.replicated)
+    if topology is not None:
+        key = trainer_topology.job_key(source.data["metadata"].get("namespace"), stem)
+        pod_spec = trainer_topology.kept_apart(pod_spec, topology, key)
+        numbers = {**numbers, trainer_topology.JOB_KEY: key}
+    noted = {trainer_topology.TOPOLOGY: topology} if topology is not None else {}
     made = PodTemplate(
         labels=metadata.get("labels", {}),
         annotations={
             **metadata.get("annotations", {}),
+            **noted,
             f"{_JOB_SET_LABEL}/jobset-name": job,
             f"{_JOB_SET_LABEL}/replicatedjob-name": name,
-            **part.numbers,
+            **numbers,
         },
-        spec=template["spec"],
+        spec=pod_spec,
         main=main,
         origin=origin,
     )
@@ -232,7 +258,7 @@ def _role(source: Source, job: str, part: _Part, *, ends: bool) -> tuple[Role, l
                 f"{_JOB_SET_LABEL}/replicatedjob-name": name,
                 **(several if part.role != name else {}),
             },
-            pods={**part.numbers, "batch.kubernetes.io/job-name": stem, "job-name": stem},
+            pods={**numbers, "batch.kubernetes.io/job-name": stem, "job-name": stem},
             index=INDEX,
             annotated=True,
         ),
@@ -335,6 +361,10 @@ def _probed(role: Role) -> Iterator[int]:
             port = named.get(port, port)
             if isinstance(port, int):
                 yield port
+
+
+def _has_key(role: Role) -> bool:
+    return trainer_topology.JOB_KEY in role.labels.pods
 
 
 def _limit(spec: Mapping[str, Any]) -> int:

@@ -673,6 +673,7 @@ class RunPolicy(Struct, frozen=True):
         ttl: Seconds after its end when what is left of it may go; None for never.
         together: One failed replica restarts all, because its peers cannot go on without it.
         limits: What `backoff_limit` limits: restarts of the whole job, or `failures` of replicas.
+        keeps_clock: A restart of the whole job does not begin its deadline anew.
         keeps: Roles whose Pods stay when others are removed at the end.
         in_place: How its commands run again without new Pods; None if a restart makes new ones.
         lost_node_after: Seconds for which a node may not answer until its Pods are deleted by
@@ -693,6 +694,7 @@ class RunPolicy(Struct, frozen=True):
     ttl: int | None = None
     together: bool = False
     limits: Literal["restarts", "failures"] = "restarts"
+    keeps_clock: bool = False
     keeps: tuple[str, ...] = ()
     in_place: InPlace | None = None
     lost_node_after: int | None = None

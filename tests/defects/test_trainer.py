@@ -4,6 +4,7 @@ Those of fields that are refused by name have one test, which names them.
 """
 
 import copy
+import hashlib
 from typing import Any
 
 import pytest
@@ -544,11 +545,43 @@ def test_other_policies_are_refused(policy: str) -> None:
     assert errors(given, job()) == {("ET2139", f"spec.mlPolicy.{policy}")}
 
 
-@pytest.mark.parametrize("field", ["failurePolicy", "coordinator"])
-def test_other_parts_of_a_job_set_are_refused(field: str) -> None:
+def test_rules_of_a_failure_policy_are_refused() -> None:
     given = runtime()
-    given["spec"]["template"]["spec"][field] = {}
-    assert errors(given, job()) == {("ET2139", f"spec.template.spec.{field}")}
+    rules = [{"name": "a", "action": "FailJobSet"}]
+    given["spec"]["template"]["spec"]["failurePolicy"] = {"maxRestarts": 1, "rules": rules}
+    assert errors(given, job()) == {("ET2139", "spec.template.spec.failurePolicy.rules")}
+
+
+def test_all_pods_are_told_of_a_coordinator() -> None:
+    given = runtime()
+    named = {"replicatedJob": "node", "podIndex": 1}
+    given["spec"]["template"]["spec"]["coordinator"] = named
+    for pod in pods(given, job()):
+        for field in ("labels", "annotations"):
+            assert pod["metadata"][field]["jobset.sigs.k8s.io/coordinator"] == "t-node-0-1.t"
+    named["replicatedJob"] = "other"
+    assert errors(given, job()) == {("ET2139", "coordinator")}
+
+
+def test_exclusive_topology_keeps_jobs_apart() -> None:
+    given = runtime()
+    zone = "topology.kubernetes.io/zone"
+    annotation = {"alpha.jobset.sigs.k8s.io/exclusive-topology": zone}
+    given["spec"]["template"]["metadata"] = {"annotations": annotation}
+    # reference/trainer-v2.md 13: sha1 of NAMESPACE/JOB
+    key = hashlib.sha1(b"ml/t-node-0", usedforsecurity=False).hexdigest()
+    for pod in pods(given, job()):
+        assert pod["metadata"]["labels"]["jobset.sigs.k8s.io/job-key"] == key
+        affinity = pod["spec"]["affinity"]
+        for field in ("podAffinity", "podAntiAffinity"):
+            [term] = affinity[field]["requiredDuringSchedulingIgnoredDuringExecution"]
+            assert term["topologyKey"] == zone
+    nowhere = job()
+    del nowhere["metadata"]["namespace"]
+    del given["metadata"]["namespace"]
+    assert "ET2043" in {code for code, _ in warnings(given, nowhere)}
+    key = hashlib.sha1(b"default/t-node-0", usedforsecurity=False).hexdigest()
+    assert pods(given, nowhere)[0]["metadata"]["labels"]["jobset.sigs.k8s.io/job-key"] == key
 
 
 def test_a_job_cannot_bring_its_merged_runtime_along() -> None:

@@ -284,7 +284,7 @@ def restarted(
         phase="Restarting",
         reason="Restarting",
         message=message,
-        started=None if anew else record.started,
+        started=None if anew and not placement.job.run.keeps_clock else record.started,
         restarts=record.restarts + 1,
         restarted_at=now,
         replaced=replaced,

@@ -85,3 +85,43 @@ def test_one_of_several_is_enough_where_the_policy_says_so() -> None:
     world.succeed("t-other-0-0")
     world.wait(60)
     assert world.record.phase == "Succeeded"
+
+
+def restarting(**limits: int) -> World:
+    given = of_limits(**limits)
+    given["spec"]["template"]["spec"]["failurePolicy"] = {"maxRestarts": 1}
+    parts = given["spec"]["template"]["spec"]["replicatedJobs"]
+    parts[1]["dependsOn"] = [{"name": "node", "status": "Complete"}]
+    return World(given, job(activeDeadlineSeconds=3600))
+
+
+def test_trainer_15_a_failure_policy_restarts_all_as_often_as_it_says() -> None:
+    world = restarting(node=0, other=0)
+    began = world.record.started
+    world.succeed("t-node-0-0")
+    world.settle()
+    assert said(world) == ["node"]
+    before = {pod.uid for pod in world.pods.values()}
+    world.fail("t-other-0-0")
+    world.wait(120)
+    assert world.record.restarts == 1
+    assert before.isdisjoint(pod.uid for pod in world.pods.values())
+    assert said(world) == []  # what had succeeded is done again
+    assert world.record.started == began  # and the deadline is the job's
+    world.fail("t-node-0-0")
+    world.wait(120)
+    assert (world.record.phase, world.record.reason) == ("Failed", "BackoffLimitExceeded")
+
+
+def test_a_restart_gives_each_job_its_failures_back() -> None:
+    world = restarting(node=1, other=1)
+    for _ in range(2):
+        world.fail("t-other-0-0")
+        world.wait(600)
+    assert (world.record.phase, world.record.restarts) == ("Running", 1)
+    world.fail("t-other-0-0")
+    world.wait(600)
+    assert (world.record.phase, world.record.restarts) == ("Running", 1)
+    world.fail("t-other-0-0")
+    world.wait(600)
+    assert world.record.phase == "Failed"
