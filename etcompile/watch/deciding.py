@@ -38,6 +38,7 @@ from etcompile.watch.rules import (
     completion,
     disruption,
     failures,
+    gates,
     hostfile,
     in_place,
     lifecycle,
@@ -133,6 +134,7 @@ def _decision(around: Placement, record: RunRecord, now: float) -> Decision:
         actions += termination.duplicates(around, losses.record, now)
         leaving = termination.scaled_in(around, losses.record, now)
     actions += leaving.actions
+    actions += gates.opened(around, leaving.record)
     # The lists come after all that takes hosts away: no host is listed that is about to go.
     actions += hostfile.listed(taken, leaving.record, now)
     # Last what is only told: it needs to know what became of everybody.

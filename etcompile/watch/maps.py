@@ -16,6 +16,7 @@ from etcompile.model import Job
 from etcompile.model.protocol import COMPLETED, JOB_LABEL, hosts_name, status_name
 from etcompile.model.run_record import FAILURES, KEYS, RUN, TIMELINE, RunRecord, record_data
 from etcompile.watch.actions import WriteHosts, WriteStatus
+from etcompile.watch.rules.gates import succeeded
 from etcompile.watch.run_pods import StoredRun
 from etcompile.watch.state import (
     ANCHOR,
@@ -54,17 +55,8 @@ def completed(job: Job, record: RunRecord) -> str | None:
     Returns:
         The spec hash of the run, and each of these roles that has succeeded, a line each.
     """
-    gates = [role.additions.gate for role in job.roles if role.additions.gate]
-    awaited = dict.fromkeys(name for gate in gates for name in gate.completed)
-    if not awaited:
-        return None
-    done = [
-        role.name
-        for role in job.roles
-        if role.name in awaited
-        and all(record.replica((role.name, member.place or 0)).completed for member in role.members)
-    ]
-    return "".join(f"{line}\n" for line in (record.run, *done))
+    done = succeeded(job, record)
+    return "".join(f"{line}\n" for line in (record.run, *done)) if done is not None else None
 
 
 def change(body: Object, known: SeenMap) -> dict[str, Any]:

@@ -123,7 +123,7 @@ class PodView(Struct, frozen=True, gc=False):
         init_restarts: The same of its init containers.
         created: When it was created, in seconds since 1970.
         ready_since: When it became Ready.
-        touched: Which host lists its kubelet was last told to fetch.
+        touched: What its kubelet was last told to fetch: host lists, or who has succeeded.
         ending: It was given a deadline of a second.
         rank: Its rank, where its role tells ranks from indexes.
         due: By when one that was asked to go should have gone; 0 while that is not known.

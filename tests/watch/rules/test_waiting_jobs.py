@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from defects.test_trainer import job, mpi, of_parts, part, with_data
+from etcompile.watch.actions import TouchPod
 from etcompile.watch.maps import completed
 from world import World
 
@@ -34,6 +35,21 @@ def test_who_waits_is_told_once_all_of_a_role_have_succeeded() -> None:
     world.wait(600)
     assert said(world) == ["dataset-initializer"]
     assert "t-dataset-initializer-0-0" not in world.pods  # what is fetched is not fetched again
+
+
+def test_the_kubelets_of_those_who_wait_are_told_to_look_at_once() -> None:
+    world = World(with_data(), job())
+    for name in ("t-node-0-0", "t-node-0-1"):
+        if name in world.pods:
+            world.change(name, phase="Pending", ready=False)
+    waiting = [name for name in world.pods if "node" in name]
+    world.wait(60, ready=False)
+    assert not world.of(TouchPod)
+    world.succeed("t-dataset-initializer-0-0")
+    world.settle()
+    assert [touch.name for touch in world.of(TouchPod)] == waiting
+    world.wait(600, ready=False)
+    assert len(world.of(TouchPod)) == len(waiting)
 
 
 def test_where_nobody_waits_nothing_is_told() -> None:
