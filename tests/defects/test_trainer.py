@@ -490,6 +490,13 @@ def test_the_former_name_of_patches_is_refused() -> None:
     assert errors(runtime(), given) == {("ET2139", "spec.podTemplateOverrides")}
 
 
+def test_a_gang_without_a_scheduler_is_told_by_its_field_in_the_runtime() -> None:
+    given = runtime()
+    given["spec"]["podGroupPolicy"] = {"volcano": {}}
+    [told] = etcompile.compile([given, job()]).diagnostics
+    assert told.message == "spec.podGroupPolicy.volcano has no effect: no gang scheduler is chosen"
+
+
 def in_gang(gang: str, **policy: Any) -> tuple[list[Any], set[str]]:
     """The objects of a job whose runtime has a podGroupPolicy, and the codes that it is told."""
     given = with_data()

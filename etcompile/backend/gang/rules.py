@@ -44,10 +44,13 @@ def unused_without_scheduler(job: Job) -> list[Diagnostic]:
     """A warning for a job that asks a gang scheduler for something, where none is chosen."""
     origin = next(iter(job.gang.origins.values()))
     path = origin.path
-    where = f"annotation {path[-1]}"
-    if path[0] == "spec":
+    if path[-2:-1] == ("annotations",):
+        where = f"annotation {path[-1]}"
+    elif path[0] == "spec":
         path = path[:-1]
         where = dotted(path)
+    else:
+        where = dotted(path[1:])  # of the runtime of a TrainJob, whose file the place names
     advice = "choose the cluster's with --gang, or in an overlay"
     reason = "no gang scheduler is chosen"
     place = origin.source.locate(path, key=True)
