@@ -15,8 +15,8 @@ AT = datetime(2026, 11, 23, 10, 0, tzinfo=UTC).timestamp()
 LOST = "ConnectionResetError: Connection reset by peer"
 
 
-def objects(document: dict[str, Any]) -> list[dict[str, Any]]:
-    compilation = etcompile.compile([document], etcompile.Options(namespace="ml"))
+def objects(*documents: dict[str, Any]) -> list[dict[str, Any]]:
+    compilation = etcompile.compile([*documents], etcompile.Options(namespace="ml"))
     assert compilation.ok, compilation.diagnostics
     return [dict(value) for value in compilation.objects]
 

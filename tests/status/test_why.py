@@ -1,7 +1,10 @@
 """Why a job is as it is, from its objects: what failed first, and what keeps it from starting."""
 
 import pytest
+from msgspec import structs
 
+from defects.test_trainer import job as any_trainjob
+from defects.test_trainer import with_data
 from etcompile.failures import FailureLog
 from etcompile.goodput import Attempt, Timeline, timeline_text
 from etcompile.status.documents import job_value
@@ -26,6 +29,16 @@ def test_the_first_cause_is_told_when_all_pods_are_gone() -> None:
     assert "The watcher has restarted the run once" in told
     assert "  - raise resources.limits.memory" in told
     assert "  - then run it again: etcompile restart mnist -n ml\n" in told
+
+
+def test_a_replica_that_fails_again_and_again_is_not_told_as_others_that_followed() -> None:
+    values = objects(kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 2}))
+    times = [failure(1, AT + 60 * n, 0, code=3) for n in range(4)]
+    times = [structs.replace(one, uid=f"uid-1-{n}.main.0") for n, one in enumerate(times)]
+    log = FailureLog(run_of(values)).with_failures([*times, failure(0, AT + 1)], (), AT)
+    [found] = explanations([*values, record(values, log, phase="Running")])
+    told = explanation_text(found, NOW)
+    assert "What followed: it failed again 3 times; 1 more ended within" in told
 
 
 def test_as_many_lines_are_shown_as_are_asked_for() -> None:
@@ -126,6 +139,20 @@ def test_what_has_not_started_is_told_in_the_words_of_the_scheduler() -> None:
     gate = "waits for 2 Pods that are not ready: mnist-worker-0 (Unschedulable), mnist-worker-1"
     assert gate in told
     assert "make room, ask for less" in told
+
+
+def test_who_waits_for_others_to_succeed_says_for_whom() -> None:
+    values = objects(with_data(), any_trainjob())
+    for value in values:
+        if value["kind"] == "Pod":
+            value["spec"]["nodeName"] = "node-0"
+            value["status"] = {"phase": "Running"}
+            if "-node-" in value["metadata"]["name"]:
+                waits = {"name": "wait-for-jobs", "state": {"running": {}}}
+                value["status"] = {"phase": "Pending", "initContainerStatuses": [waits]}
+    [found] = explanations(values)
+    [held] = [held for held in found.held if "t-node-0-0" in held.names]
+    assert held.message.startswith("waits for 1 Pod that has not succeeded: t-dataset-initializer-")
 
 
 def test_a_healthy_job_says_that_nothing_has_failed() -> None:

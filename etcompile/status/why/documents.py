@@ -69,6 +69,7 @@ def _attempt(attempt: Attempt) -> dict[str, Any]:
         "attempt": attempt.number + 1,
         "first": _failure(attempt.first),
         "followed": dict(attempt.followed),
+        "failedAgain": attempt.again,
         "others": [_failure(failure) for failure in attempt.others],
     }
 

@@ -49,17 +49,14 @@ class Attempt(Struct, frozen=True):
         first: What failed first.
         followed: What followed from it, each with how often: `lost the connection to another rank`.
         others: The failures that are known besides.
+        again: How often the replica failed again that had failed first, and came back.
     """
 
     number: int
     first: Failure
     followed: tuple[tuple[str, int], ...] = ()
     others: tuple[Failure, ...] = ()
-
-    @property
-    def count(self) -> int:
-        """How many failed."""
-        return 1 + sum(count for _, count in self.followed)
+    again: int = 0
 
 
 class Held(Struct, frozen=True):
@@ -229,10 +226,11 @@ def _attempts(
             failure for failure in failures if failure.attempt == number and failure is not first
         ]
         others.sort(key=lambda failure: failure.at)
-        followed = Counter(failure.cause.text for failure in others)
+        own = [other for other in others if (other.role, other.index) == (first.role, first.index)]
+        followed = Counter(other.cause.text for other in others if other not in own)
         if more := left_out.get(str(number), 0):
             followed["failed as well"] += more
-        found.append(Attempt(number, first, tuple(followed.most_common()), tuple(others)))
+        found.append(Attempt(number, first, tuple(followed.most_common()), tuple(others), len(own)))
     return tuple(found)
 
 
@@ -323,16 +321,32 @@ def _gate(replica: Replica, status: JobStatus, job: Job | None, pod: LiveObject 
         container.get("name") == gate.name and pods.is_running(container)
         for container in pods.init_containers(pod)
     )
+    if not waits:
+        return ""
+    ends = [
+        other
+        for other in status.replicas
+        if other.role in gate.completed and other.state != "Succeeded"
+    ]
     missing = [
         other
         for other in status.replicas
         if other.role in gate.roles and other.state not in ("Ready", "Succeeded")
     ]
-    if not waits or not missing:
-        return ""
-    told = ", ".join(f"{other.name} ({other.reason or other.state})" for other in missing[:4])
-    more = f" and {len(missing) - 4} more" if len(missing) > 4 else ""
-    return f"waits for {len(missing)} Pods that are not ready: {told}{more}"
+    words = (
+        (ends, "1 Pod that has not succeeded", "{} Pods that have not succeeded"),
+        (missing, "1 Pod that is not ready", "{} Pods that are not ready"),
+    )
+    return "; ".join(
+        f"waits for {single if len(others) == 1 else many.format(len(others))}: {_names(others)}"
+        for others, single, many in words
+        if others
+    )
+
+
+def _names(replicas: Sequence[Replica]) -> str:
+    told = ", ".join(f"{other.name} ({other.reason or other.state})" for other in replicas[:4])
+    return f"{told} and {len(replicas) - 4} more" if len(replicas) > 4 else told
 
 
 # What to do -------------------------------------------------------------------------------------

@@ -109,14 +109,18 @@ def tail_of(failure: Failure, lines: int) -> list[str]:
 
 
 def what_followed(attempt: Attempt) -> str:
-    """What the others of an attempt ended of; empty if nothing else did."""
-    count = sum(number for _, number in attempt.followed)
-    if not count:
-        return ""
-    each = ", ".join(f"{number} {printable(text)}" for text, number in attempt.followed)
-    last = max(failure.at for failure in attempt.others) if attempt.others else 0.0
-    within = f" within {max(1.0, last - attempt.first.at):.0f} s" if last else ""
-    return f"{count} more ended{within}: {each}"
+    """What the others of an attempt ended of, and how often the first failed again; or empty."""
+    told = []
+    if attempt.again:
+        told.append(f"it failed again {'once' if attempt.again == 1 else f'{attempt.again} times'}")
+    if count := sum(number for _, number in attempt.followed):
+        each = ", ".join(f"{number} {printable(text)}" for text, number in attempt.followed)
+        same = attempt.first.role, attempt.first.index
+        ends = [other.at for other in attempt.others if (other.role, other.index) != same]
+        last = max(ends, default=0.0)
+        within = f" within {max(1.0, last - attempt.first.at):.0f} s" if last else ""
+        told.append(f"{count} more ended{within}: {each}")
+    return "; ".join(told)
 
 
 def node_lines(why: Explanation) -> list[str]:
