@@ -24,6 +24,10 @@ class Operator(Struct, frozen=True):
         stored: Values that its CRD's defaults put into a resource, by their place.
         workers: Where the status lists the workers that run, by name; none if the spec says it.
         scalers: Kinds of its API group that scale a job and are left over when the job goes.
+        makes: What it makes of a job besides Pods, Services, ConfigMaps, Jobs, rights and
+            autoscalers: API versions and kinds.
+        generates_names: Its Pods have names that end at random: none can become what is rendered,
+            so that a run ends where it is, and another begins.
         lost: What nobody does any more for a run that goes on without it, besides its policies.
     """
 
@@ -34,6 +38,8 @@ class Operator(Struct, frozen=True):
     stored: Mapping[ValuePath, Any] = field(default_factory=dict)
     workers: ValuePath = ()
     scalers: tuple[str, ...] = ()
+    makes: tuple[tuple[str, str], ...] = ()
+    generates_names: bool = False
     lost: tuple[str, ...] = ()
 
 
@@ -83,4 +89,18 @@ DLROVER = Operator(
     lost=(
         "nothing follows a worker that fails: its master makes no Pods without the custom resource",
     ),
+)
+
+TRAINER = Operator(
+    name="Kubeflow Trainer",
+    namespace="kubeflow-system",
+    deployment="kubeflow-trainer-controller-manager",
+    stored={
+        ("spec", "managedBy"): "trainer.kubeflow.org/trainjob-controller",
+        ("spec", "suspend"): False,
+        ("spec", "runtimeRef", "apiGroup"): "trainer.kubeflow.org",
+        ("spec", "runtimeRef", "kind"): "ClusterTrainingRuntime",
+    },
+    makes=(("jobset.x-k8s.io/v1alpha2", "JobSet"), ("v1", "PersistentVolumeClaim")),
+    generates_names=True,  # reference/trainer-v2.md 7.4
 )

@@ -22,6 +22,7 @@ from etcompile.frontends.annotations import GATE_TIMEOUT, gate_timeout, unknown_
 from etcompile.frontends.documents import clean_document
 from etcompile.frontends.kind import Kind, Lowered
 from etcompile.frontends.kubeflow import TOGETHER, flag_errors
+from etcompile.frontends.operators import TRAINER
 from etcompile.frontends.podtemplates import main_container, template_notes
 from etcompile.frontends.sshports import SSH_PORT
 from etcompile.frontends.trainer_merge import JOB_SET, RUNTIME, step_of
@@ -404,5 +405,6 @@ KINDS = (
         volumes=(trainer_mpi.KEYS, trainer_mpi.HOSTS.volume),
         managed_by=("spec", "managedBy"),
         managers=("trainer.kubeflow.org/trainjob-controller",),
+        operator=TRAINER,
     ),
 )

@@ -34,7 +34,7 @@ def dumped(document: Mapping[str, Any], *, noted: bool = False, **status: Any) -
         "uid": UID,
     }
     kind = frontends.find(made["apiVersion"], made["kind"])
-    for path in kind.templates_of(made):
+    for path in kind.templates_of(made) if kind else ():
         template: Any = made
         for step in path:
             template = template.get(step) if isinstance(template, dict) else None

@@ -19,7 +19,16 @@ from etcompile.plan.rights import Rights
 from etcompile.plan.step import ObjectRef, Step, reference
 
 Outcome = Literal[
-    "same", "any time", "at the end", "runs on", "new", "kept", "left over", "useless"
+    "same",
+    "any time",
+    "at the end",
+    "runs on",
+    "new",
+    "kept",
+    "left over",
+    "useless",
+    "again",
+    "gone",
 ]
 """What becomes of an object.
 
@@ -27,7 +36,7 @@ Outcome = Literal[
 run it is taken over, because Pods would notice. `runs on`: it cannot become what it is to be, and
 goes when it has ended. `new` is made by the first apply. `kept`: not rendered, and needed.
 `left over` is not rendered and goes with the run. `useless` is not rendered and acts on a resource
-that is gone.
+that is gone. `again` and `gone`: it is deleted with the custom resource, and made anew or not.
 """
 
 _UNNOTICED = ("spec.publishNotReadyAddresses",)
@@ -55,7 +64,12 @@ def is_pod(value: Object) -> bool:
 
 
 def fates(
-    rendered: Iterable[Object], live: Sequence[Object], owner: Document, job: Job
+    rendered: Iterable[Object],
+    live: Sequence[Object],
+    owner: Document,
+    job: Job,
+    *,
+    all_go: bool = False,
 ) -> tuple[Fate, ...]:
     """What becomes of each object of a job.
 
@@ -64,6 +78,7 @@ def fates(
         live: Objects of the cluster: those of the job are found among them.
         owner: The custom resource they are owned by.
         job: The job that they are rendered from.
+        all_go: What the custom resource owns is deleted with it.
 
     Returns:
         Rendered objects first, in their order, then live ones that are not rendered.
@@ -71,16 +86,21 @@ def fates(
     namespace = job.namespace or owner.namespace or "default"
     there = {reference(value).key_in(namespace): value for value in live}
     pods = [value for value in live if is_pod(value) and not has_ended(value)]
+    mine = list(owned(live, owner.kind or "", owner.name or ""))
     found = []
     for value in rendered:
         standing = there.pop(reference(value).key_in(namespace), None)
         if standing is None:
             found.append(Fate(reference(value), "new"))
+        elif all_go and any(standing is other for other in mine):
+            lost = "what is on it is lost" if value["kind"] == "PersistentVolumeClaim" else ""
+            found.append(Fate(reference(value), "again", lost))
         else:
             found.append(_matched(value, standing, owner, pods))
-    mine = list(owned(live, owner.kind or "", owner.name or ""))
     secret = job.credentials.secret if job.credentials else None
     left = [value for value in mine if any(value is other for other in there.values())]
+    if all_go:
+        return (*found, *(Fate(reference(value), "gone") for value in left))
     if secret is not None:
         of_job = (v for v in there.values() if v["kind"] == "Secret" and _name(v) == secret)
         left += [v for v in of_job if not any(v is known for known in left)]

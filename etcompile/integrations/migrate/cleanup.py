@@ -54,10 +54,10 @@ def cleaned(document: Document, kind: Kind) -> Document:
     metadata = metadata if isinstance(metadata, Mapping) else {}
     written = _last_applied(metadata)
     made = {key: value for key, value in data.items() if key != "status"}
-    made["metadata"] = _metadata(metadata)
+    made["metadata"] = plain_metadata(metadata)
     for path in kind.templates_of(made):
         made = _changed(
-            made, path, lambda template, path=path: _template(template, _at(written, path))
+            made, path, lambda template, path=path: plain_template(template, _at(written, path))
         )
     for path, usual in (kind.operator.stored if kind.operator else {}).items():
         if _at(made, path) == usual and written is not None and _at(written, path) is None:
@@ -76,7 +76,12 @@ def _last_applied(metadata: Mapping[str, Any]) -> Any:
     return found if isinstance(found, Mapping) else None
 
 
-def _metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
+def plain_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Metadata without what a server or a tool that syncs has added.
+
+    Args:
+        metadata: The metadata of an object, JSON.
+    """
     made: dict[str, Any] = {name: metadata[name] for name in _KEPT if name in metadata}
     if "name" not in made and "generateName" in metadata:
         made["generateName"] = metadata["generateName"]
@@ -94,8 +99,13 @@ def _metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
 # Templates --------------------------------------------------------------------------------------
 
 
-def _template(template: Any, written: Any) -> Any:
-    """A Pod template without defaults of the API server."""
+def plain_template(template: Any, written: Any = None) -> Any:
+    """A Pod template without defaults of the API server.
+
+    Args:
+        template: The template, JSON.
+        written: The same as somebody wrote it, whose defaults stay; None if that is not known.
+    """
     if not isinstance(template, Mapping):
         return template
     made = {key: value for key, value in template.items() if key != "status"}

@@ -10,8 +10,24 @@ from collections.abc import Iterator, Sequence
 
 from etcompile.integrations.migrate.adoption import Outcome, seamless
 from etcompile.integrations.migrate.state import State, state
-from etcompile.integrations.migrate.steps import clear, deploy, later, look, meanwhile, take
-from etcompile.integrations.migrate.subject import Handover, code, dump, operator, shortened
+from etcompile.integrations.migrate.steps import (
+    clear,
+    deploy,
+    later,
+    look,
+    meanwhile,
+    number_of_deploy,
+    remove,
+    take,
+)
+from etcompile.integrations.migrate.subject import (
+    Handover,
+    begins_anew,
+    code,
+    dump,
+    operator,
+    shortened,
+)
 from etcompile.plan import claims
 
 _MEANING: dict[Outcome, str] = {
@@ -23,6 +39,8 @@ _MEANING: dict[Outcome, str] = {
     "kept": "stays: it is not rendered, and the next run needs it",
     "left over": "is not rendered: delete it when the run has ended",
     "useless": "is not rendered: delete it with the custom resource",
+    "again": "is deleted with the custom resource, and made anew",
+    "gone": "is deleted with the custom resource",
 }
 _AFTERWARDS: dict[Outcome, str] = {
     **_MEANING,
@@ -59,11 +77,12 @@ def _job(handover: Handover, *, overlay: bool) -> Iterator[str]:
     yield "\n## Steps\n"
     # Where Pods are what is rendered, there is nothing to wait for and nothing to clear away.
     waits = now == "running" and not seamless(handover.fates)
+    anew = begins_anew(handover)
     steps = [
         look(handover, now, overlay=overlay),
-        take(handover, now),
-        *([meanwhile(handover)] if waits else []),
-        *([clear(handover, now)] if waits or now != "running" else []),
+        remove(handover, now) if anew else take(handover, now),
+        *([meanwhile(handover)] if waits and not anew else []),
+        *([clear(handover, now)] if not anew and (waits or now != "running") else []),
         deploy(handover, now, overlay=overlay),
         later(handover, overlay=overlay),
     ]
@@ -79,6 +98,14 @@ def _summary(handover: Handover, now: State) -> Iterator[str]:
                 f"It runs now, by the {name}. **Nothing restarts**: its Pods are what etcompile"
                 " renders but for labels, so that all objects can be taken over while it runs."
             )
+        case "running" if begins_anew(handover):
+            yield (
+                f"It runs now, by the {name}. **The run cannot be taken over**: its Pods belong to"
+                " Jobs and have names that end at random, and what etcompile renders are Pods with"
+                " names that stay, which no Pod that exists can become. So wait until the run has"
+                " ended, or end it: what is rendered is the *next* run, and begins where the"
+                " program finds its last checkpoint."
+            )
         case "running":
             yield (
                 f"It runs now, by the {name}. The run can go on to its end without a restart: its"
@@ -89,7 +116,8 @@ def _summary(handover: Handover, now: State) -> Iterator[str]:
         case "ended":
             yield (
                 f"Its run by the {name} has ended, so nothing restarts. **Applying what is"
-                " rendered runs it again**: if that is not wanted, stop after step 3."
+                " rendered runs it again**: if that is not wanted, stop before step"
+                f" {number_of_deploy(handover, now)}."
             )
         case "suspended":
             yield (

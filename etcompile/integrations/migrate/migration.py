@@ -16,6 +16,7 @@ from etcompile.diagnostics import Diagnostic, codes, diagnose, has_errors
 from etcompile.emit import to_yaml
 from etcompile.frontends import Kind
 from etcompile.frontends.conversion import NotConvertibleError
+from etcompile.integrations.migrate import runtimes
 from etcompile.integrations.migrate.adoption import fates, is_pod
 from etcompile.integrations.migrate.cleanup import cleaned
 from etcompile.integrations.migrate.files import marked
@@ -27,6 +28,7 @@ from etcompile.load import Document
 from etcompile.model import Intent, Job
 from etcompile.stages import JobObjects, former
 from etcompile.stages.misplaced import Placed
+from etcompile.stages.runtimes import is_runtime
 
 OVERLAY = "overlay.yaml"
 HANDOVER = "HANDOVER.md"
@@ -53,6 +55,7 @@ class _Taken(Struct, frozen=True):
         patch: The overlay's patch of its document.
         notes: What is worth knowing.
         scalers: Its scale intents in the cluster.
+        runtime: Its runtime, for a kind that has one.
     """
 
     live: Document
@@ -62,6 +65,7 @@ class _Taken(Struct, frozen=True):
     patch: Mapping[str, Any] | None
     notes: tuple[str, ...]
     scalers: tuple[str, ...]
+    runtime: Document | None = None
 
 
 def migrated(documents: Iterable[Document], options: Options | None = None) -> Migrated:
@@ -96,6 +100,8 @@ def migrated(documents: Iterable[Document], options: Options | None = None) -> M
         for document, kind in known
         if kind is None and document.api_version and document.kind
     ]
+    noted = made
+    made = [document for document in made if not is_runtime(document)]
     version = options.settings.kubernetes_version
     if problems := tuple(_odd(made, version)):
         return Migrated({}, problems)
@@ -103,7 +109,11 @@ def migrated(documents: Iterable[Document], options: Options | None = None) -> M
     if not jobs:
         return Migrated({}, (diagnose(codes.NOTHING_TO_MIGRATE, None, example="trainingjob"),))
     done = {name: history(found) for name, found in _by_job(scalers).items()}
-    specs = [cleaned(document, kind) for document, kind in jobs]
+    cleaner = [cleaned(document, kind) for document, kind in jobs]
+    joined = runtimes.merged(cleaner, noted, version)
+    if has_errors(joined.diagnostics):
+        return Migrated({}, (*told, *joined.diagnostics))
+    specs = joined.whole
     wanted = (document for found in done.values() for document in found.documents)
     lowered = stages.lowered((*specs, *wanted), version)
     if has_errors(lowered.diagnostics):
@@ -111,11 +121,14 @@ def migrated(documents: Iterable[Document], options: Options | None = None) -> M
     selected = intents.by_job(lowered.jobs, lowered.intents)
     if has_errors(selected.diagnostics):
         return Migrated({}, (*told, *lowered.diagnostics, *selected.diagnostics))
-    origins = dict(zip((id(spec) for spec in specs), jobs, strict=True))
+    rows = zip(jobs, joined.specs, joined.runtimes, joined.notes, strict=True)
+    origins = dict(zip(map(id, specs), rows, strict=True))
     taken = []
     for job, wishes in selected.pairs:
-        now, kind = origins[id(job.origin.source)]
-        taken.append(_taken(job, wishes, (*lives[id(now)], kind), done))
+        (now, kind), spec, runtime, notes = origins[id(job.origin.source)]
+        live_now, more = lives[id(now)]
+        found = _taken(job, wishes, (live_now, (*more, *notes), kind), done, spec)
+        taken.append(structs.replace(found, runtime=runtime))
     written = _files(taken, _overlay(taken, others), others, options)
     return structs.replace(written, diagnostics=(*told, *written.diagnostics))
 
@@ -164,6 +177,7 @@ def _taken(
     wishes: Sequence[Intent],
     origin: tuple[Document, tuple[str, ...], Kind],
     histories: Mapping[_Name, History],
+    spec: Document,
 ) -> _Taken:
     live, changes, kind = origin
     done = histories.get((job.namespace or "default", job.name), History((), ()))
@@ -173,7 +187,6 @@ def _taken(
     kept.sort(
         key=lambda manifest: int(manifest.data["metadata"]["annotations"]["etcompile.dev/sequence"])
     )
-    spec: Any = job.origin.source
     notes = (*changes, *done.notes, *found.notes)
     return _Taken(live, kind, job, (spec, *kept), found.patch, notes, done.resources)
 
@@ -229,16 +242,19 @@ def _files(
     others: Sequence[Mapping[str, Any]],
     options: Options,
 ) -> Migrated:
+    names = _names(taken)
+    runtime_files = dict(runtimes.written((each.runtime for each in taken), names))
     documents = [document for taken_job in taken for document in taken_job.documents]
+    documents += runtime_files.values()
     overlays = (*options.overlays, *([overlay] if overlay else []))
     compilation = compile(documents, structs.replace(options, overlays=overlays))
     if not compilation.ok:
         return Migrated({}, compilation.diagnostics)
-    names = _names(taken)
     files = {
         name: marked(name, _spec_text(taken_job))
         for name, taken_job in zip(names, taken, strict=True)
     }
+    files |= {name: marked(name, _runtime_text(runtime)) for name, runtime in runtime_files.items()}
     if overlay is not None:
         files[OVERLAY] = marked(OVERLAY, _overlay_text(overlay))
     handovers = [
@@ -248,10 +264,18 @@ def _files(
             job=taken_job.job,
             file=name,
             fates=fates(
-                _objects(compilation, taken_job.job), others, taken_job.live, taken_job.job
+                _objects(compilation, taken_job.job),
+                others,
+                taken_job.live,
+                taken_job.job,
+                all_go=taken_job.kind.operator is not None
+                and taken_job.kind.operator.generates_names,
             ),
             notes=taken_job.notes,
             scalers=taken_job.scalers,
+            beside=tuple(
+                file for file, runtime in runtime_files.items() if runtime is taken_job.runtime
+            ),
         )
         for name, taken_job in zip(names, taken, strict=True)
     ]
@@ -288,6 +312,10 @@ def _spec_text(taken_job: _Taken) -> str:
     if len(taken_job.documents) > 1:
         made.append("# The scale intents are those that were done, in that order.\n")
     return "".join(made) + "---\n".join(to_yaml(document.data) for document in taken_job.documents)
+
+
+def _runtime_text(runtime: Document) -> str:
+    return f"# The {runtime.kind} that the job runs with.\n" + to_yaml(runtime.data)
 
 
 def _overlay_text(overlay: Mapping[str, Any]) -> str:

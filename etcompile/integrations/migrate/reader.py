@@ -80,7 +80,10 @@ def _intents(cluster: Cluster, job: str) -> list[dict[str, Any]]:
 
 
 def _owned(cluster: Cluster, kind: Kind, name: str) -> list[dict[str, Any]]:
-    values = [value for version, made in _MADE for value in _listed(cluster, version, made)]
+    own = kind.operator.makes if kind.operator else ()
+    values = [
+        value for version, made in (*_MADE, *own) for value in _listed(cluster, version, made)
+    ]
     return [dict(value) for value in owned(values, kind.name, name)]
 
 

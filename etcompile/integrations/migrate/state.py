@@ -12,7 +12,7 @@ from etcompile.model import Job
 
 State = Literal["running", "ended", "suspended", "pending"]
 
-_ENDED = frozenset({"Succeeded", "Failed"})
+_ENDED = frozenset({"Succeeded", "Failed", "Complete"})
 
 
 def state(document: Document, job: Job) -> State:

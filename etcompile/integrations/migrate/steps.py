@@ -11,7 +11,9 @@ from etcompile.integrations.migrate.adoption import seamless
 from etcompile.integrations.migrate.state import State
 from etcompile.integrations.migrate.subject import (
     Handover,
+    begins_anew,
     code,
+    files,
     indented,
     named,
     namespace,
@@ -35,18 +37,24 @@ _KEEPING = {
 
 def look(handover: Handover, now: State, *, overlay: bool) -> str:
     """The step that renders and reads."""
-    files = f"{handover.file} overlay.yaml" if overlay else handover.file
-    commands = code(f"{render(handover, overlay=overlay)} -o out/", f"git add {files} out/")
+    names = f"{files(handover)} overlay.yaml" if overlay else files(handover)
+    commands = code(f"{render(handover, overlay=overlay)} -o out/", f"git add {names} out/")
+    stays = "hosts and Pods keep the names that they have now"
+    if begins_anew(handover):
+        stays = "hosts keep the names that they have now, and Pods are called as their hosts"
+    until = number_of_deploy(handover, now)
     return (
         "Read what will be rendered, and commit it\n\nIn this folder; nothing is applied yet."
-        " `--run` is not needed: hosts and Pods keep the names that they have now.\n\n"
-        f"{commands}\n\nKeep `out/` away from Argo CD and Flux until step {_last(handover, now)}:"
+        f" `--run` is not needed: {stays}.\n\n"
+        f"{commands}\n\nKeep `out/` away from Argo CD and Flux until step {until}:"
         " in another branch, or in a folder that no Application or Kustomization names.\n"
     )
 
 
-def _last(handover: Handover, now: State) -> int:
-    """The step that deploys."""
+def number_of_deploy(handover: Handover, now: State) -> int:
+    """The number of the step that deploys."""
+    if begins_anew(handover):
+        return 3
     if now != "running":
         return 4
     return 3 if seamless(handover.fates) else 5
@@ -139,6 +147,45 @@ def _useless(handover: Handover) -> Iterator[str]:
         yield f"kubectl{namespace(handover)} delete {' '.join(names)}"
 
 
+def remove(handover: Handover, now: State) -> str:
+    """The step that deletes the job with all that its operator made of it.
+
+    Where no Pod can be taken over, nothing is gained by keeping the rest. In the background: under
+    foreground deletion Trainer makes again what the garbage collector takes
+    (reference/trainer-v2.md, T29).
+    """
+    lines = ["Remove the job, with what its operator made of it\n"]
+    if now == "running":
+        lines.append(
+            "\nWait until the run has ended, or do it now: **this ends the run**. First save logs"
+            " that you want to keep, and have the program write a checkpoint if it can.\n"
+        )
+    claims_lost = [fate.ref.name for fate in handover.fates if fate.why and fate.outcome == "again"]
+    if claims_lost:
+        lines.append(
+            f"\nThe claims that the job owns go, too ({', '.join(claims_lost)}): copy what is on"
+            " them and is not fetched again.\n"
+        )
+    if (keeping := claims.tracker(handover.live.data)) is not None:
+        lines.append(
+            f"\n{keeping} looks after the custom resource: remove it from Git, and let that sync,"
+            " instead of the command.\n"
+        )
+    at = namespace(handover)
+    made_anew = [named(fate) for fate in handover.fates if fate.outcome == "again"]
+    lines.append(
+        "\nIn the background, as kubectl does by itself. Under `--cascade=foreground` the"
+        f" {operator(handover)} makes again what is being deleted.\n\n"
+        + code(
+            f"kubectl{at} delete {resource(handover)} --cascade=background",
+            f"kubectl{at} wait --for=delete pods -l {selector(handover)} --timeout=5m",
+            *(f"kubectl{at} wait --for=delete {name}" for name in made_anew),
+        )
+        + "\n"
+    )
+    return "".join(lines)
+
+
 def meanwhile(handover: Handover) -> str:
     """What holds while the run goes on unattended."""
     lines = [
@@ -228,7 +275,7 @@ def deploy(handover: Handover, now: State, *, overlay: bool) -> str:
     there = any(f.outcome in ("same", "any time", "at the end") for f in handover.fates)
     adopted = "What is still there is taken over by its name.\n" if there else "\n"
     apply = "kubectl apply --server-side --force-conflicts --field-manager=etcompile -k out/"
-    own = f"{handover.file}{' --overlay overlay.yaml' if overlay else ''}"
+    own = f"{files(handover)}{' --overlay overlay.yaml' if overlay else ''}"
     own += " --adopt --take-ownership '*'" if there else ""
     parts = (
         f"Deploy what is rendered\n\n{again}{adopted}\n{_ETCOMPILE}\n",

@@ -19,6 +19,7 @@ class Handover(Struct, frozen=True):
     Args:
         live: Its custom resource.
         file: The file of its spec.
+        beside: The files that it needs besides, such as its runtime's.
         fates: What becomes of its objects.
         notes: What else is worth knowing about it.
         scalers: Its scale intents in the cluster, as kubectl names them.
@@ -31,6 +32,17 @@ class Handover(Struct, frozen=True):
     fates: tuple[Fate, ...]
     notes: tuple[str, ...] = ()
     scalers: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
+
+
+def begins_anew(handover: Handover) -> bool:
+    """Whether none of its Pods can be taken over, since their names end at random."""
+    return handover.kind.operator is not None and handover.kind.operator.generates_names
+
+
+def files(handover: Handover) -> str:
+    """Its files, as words of a command."""
+    return " ".join((handover.file, *handover.beside))
 
 
 def operator(handover: Handover) -> str:
@@ -66,7 +78,7 @@ def named(fate: Fate) -> str:
 
 def render(handover: Handover, *, overlay: bool) -> str:
     """The command that renders it."""
-    return f"etcompile render {handover.file}{' --overlay overlay.yaml' if overlay else ''}"
+    return f"etcompile render {files(handover)}{' --overlay overlay.yaml' if overlay else ''}"
 
 
 _MADE = "pods,services,configmaps,serviceaccounts,roles,rolebindings,jobs"
@@ -75,12 +87,20 @@ _MADE = "pods,services,configmaps,serviceaccounts,roles,rolebindings,jobs"
 def dump(handover: Handover) -> tuple[str, ...]:
     """Commands that read it with its objects."""
     at = namespace(handover)
+    own = handover.kind.operator.makes if handover.kind.operator else ()
+    more = [f"{kind.lower()}s{_group(version)}" for version, kind in own]
+    made = ",".join((_MADE, *more))
     return (
         f"kubectl{at} get {resource(handover)} -o yaml > live.yaml",
         "echo --- >> live.yaml",
-        f"kubectl{at} get {_MADE} -o yaml >> live.yaml",
+        f"kubectl{at} get {made} -o yaml >> live.yaml",
         "etcompile migrate live.yaml -o DIR",
     )
+
+
+def _group(api_version: str) -> str:
+    group = api_version.rpartition("/")[0]
+    return f".{group}" if group else ""
 
 
 def code(*lines: str) -> str:

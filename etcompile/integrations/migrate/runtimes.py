@@ -1,0 +1,180 @@
+"""The runtimes of TrainJobs that run: those that Trainer noted when each job began.
+
+Trainer copies the runtime into a ConfigMap at the first reconcile and looks at nothing else from
+then on (reference/trainer-v2.md 4, step 1), so that this is what runs, whatever has become of the
+runtime since. Apart from the rest, since no other kind of job is two documents.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct, structs
+
+from etcompile.diagnostics import Diagnostic
+from etcompile.integrations.migrate.cleanup import plain_metadata, plain_template
+from etcompile.load import Document, parse
+from etcompile.stages.runtimes import RUNTIME_VERSION, TRAINER_VERSION, is_runtime, with_runtimes
+
+_SNAPSHOT = "{}-runtime-snapshot"
+_KEY = "runtime"
+_UNKNOWN = "ConfigMap {}, in which Trainer noted what the job runs with, was not in the input"
+_DEFAULTS = {"replicas": 1, "groupName": "default"}
+"""Of a replicatedJob, by the runtime's CRD."""
+_EMPTY = ("metadata", "resources", "securityContext", "status")
+"""Fields that hold nothing where nobody wrote them."""
+
+
+class Merged(Struct, frozen=True):
+    """Jobs with their runtimes.
+
+    Args:
+        specs: The documents to write, in the order given.
+        whole: The same as they are compiled: each TrainJob with its runtime.
+        runtimes: The runtime of each to be written, None for none.
+        notes: What is worth knowing of each.
+        diagnostics: What is wrong with runtimes.
+    """
+
+    specs: tuple[Document, ...]
+    whole: tuple[Document, ...]
+    runtimes: tuple[Document | None, ...]
+    notes: tuple[tuple[str, ...], ...]
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+def merged(specs: Sequence[Document], others: Sequence[Document], version: str) -> Merged:
+    """Jobs with the runtimes that they run with.
+
+    Args:
+        specs: The documents of jobs, of any kinds, without what a cluster adds.
+        others: Everything else of the input: ConfigMaps in which Trainer noted a runtime, and
+            runtimes themselves, which count where there is no note.
+        version: The version of Kubernetes whose schema objects must satisfy.
+    """
+    told: list[Diagnostic] = []
+    there = [_cleaned(document) for document in others if is_runtime(document)]
+    kept: dict[tuple[str, str, str], Document] = {}
+    made: list[Document] = []
+    found: list[Document | None] = []
+    notes: list[tuple[str, ...]] = []
+    for given in specs:
+        spec, note = given, ""
+        runtime, problems = _noted(spec, others)
+        told += problems
+        if runtime is not None:
+            spec, runtime, note = _renamed(spec, runtime, kept)
+        elif _is_train_job(spec):
+            runtime = next((r for r in there if r.name == _reference(spec).get("name")), None)
+            source = "the one of the input" if runtime else f"as Trainer {TRAINER_VERSION} ships it"
+            note = f"{_UNKNOWN.format(_SNAPSHOT.format(spec.name))}: its runtime is {source}"
+        if runtime is not None:
+            runtime = kept.setdefault(_key(runtime), runtime)
+        made.append(spec)
+        found.append(runtime)
+        notes.append((note,) if note else ())
+    result = with_runtimes([*made, *kept.values()], {}, version)
+    return Merged(
+        tuple(made),
+        result.documents[: len(made)],
+        tuple(found),
+        tuple(notes),
+        (*told, *result.diagnostics),
+    )
+
+
+def _is_train_job(document: Document) -> bool:
+    return (document.api_version, document.kind) == (RUNTIME_VERSION, "TrainJob")
+
+
+def _reference(job: Document) -> Mapping[str, Any]:
+    spec = job.data.get("spec")
+    found = spec.get("runtimeRef") if isinstance(spec, Mapping) else None
+    return found if isinstance(found, Mapping) else {}
+
+
+def _noted(
+    job: Document, others: Iterable[Document]
+) -> tuple[Document | None, tuple[Diagnostic, ...]]:
+    """The runtime that Trainer noted for a job; None if there is no note."""
+    if not _is_train_job(job):
+        return None, ()
+    for document in others:
+        here = (document.namespace or "default") == (job.namespace or "default")
+        if document.kind != "ConfigMap" or document.name != _SNAPSHOT.format(job.name) or not here:
+            continue
+        data = document.data.get("data")
+        text = data.get(_KEY) if isinstance(data, Mapping) else None
+        if isinstance(text, str):
+            read = parse(text, file=f"{document.file}, ConfigMap {document.name}")
+            runtimes = (found for found in read.documents if is_runtime(found))
+            runtime = next(runtimes, None)
+            return (runtime and _cleaned(runtime)), read.diagnostics
+    return None, ()
+
+
+def _cleaned(runtime: Document) -> Document:
+    """A runtime without what only a cluster has written."""
+    metadata = runtime.data.get("metadata")
+    data = {key: value for key, value in runtime.data.items() if key != "status"}
+    data["metadata"] = plain_metadata(metadata if isinstance(metadata, Mapping) else {})
+    data["spec"] = _without_defaults(data.get("spec"))
+    return structs.replace(runtime, data=data)
+
+
+def _without_defaults(value: Any, around: str = "") -> Any:
+    if isinstance(value, list):
+        return [_without_defaults(item, around) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    made = {}
+    for key, below in value.items():
+        if key in _EMPTY and below == {}:
+            continue
+        if around == "replicatedJobs" and _DEFAULTS.get(key) == below:
+            continue
+        is_pod = key == "template" and isinstance(below, Mapping) and _has_containers(below)
+        made[key] = plain_template(below) if is_pod else _without_defaults(below, key)
+    return made
+
+
+def _has_containers(template: Mapping[str, Any]) -> bool:
+    spec = template.get("spec")
+    return isinstance(spec, Mapping) and "containers" in spec
+
+
+def _key(runtime: Document) -> tuple[str, str, str]:
+    return runtime.kind or "", runtime.namespace or "", runtime.name or ""
+
+
+def _renamed(
+    job: Document, runtime: Document, kept: Mapping[tuple[str, str, str], Document]
+) -> tuple[Document, Document, str]:
+    """The two, with another name of the runtime if another job has another of its name; a note."""
+    known = kept.get(_key(runtime))
+    if known is None or known.data == runtime.data:
+        return job, runtime, ""
+    name = f"{runtime.name}-of-{job.name}"
+    metadata = {**runtime.data["metadata"], "name": name}
+    spec = {**job.data["spec"], "runtimeRef": {**_reference(job), "name": name}}
+    note = (
+        f"its runtime {runtime.name} is called {name}: another job runs with an older or newer one"
+    )
+    return (
+        structs.replace(job, data={**job.data, "spec": spec}),
+        structs.replace(runtime, data={**runtime.data, "metadata": metadata}),
+        note,
+    )
+
+
+def written(runtimes: Iterable[Document | None], names: Iterable[str]) -> Iterator[tuple[str, Any]]:
+    """The file of each runtime that is written, once, and the runtime.
+
+    Args:
+        runtimes: The runtime of each job; None for a job without.
+        names: The name of each job's file.
+    """
+    seen = set()
+    for runtime, name in zip(runtimes, names, strict=True):
+        if runtime is not None and id(runtime) not in seen:
+            seen.add(id(runtime))
+            yield f"{name.removesuffix('.yaml')}-runtime.yaml", runtime

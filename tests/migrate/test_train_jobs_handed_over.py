@@ -1,0 +1,227 @@
+"""Hand-overs of TrainJobs: with the runtime that Trainer noted, and as a run that begins anew."""
+
+import copy
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from dumps import dumped, migration
+
+import etcompile
+from etcompile import stages
+from etcompile.compiler import Options
+from etcompile.integrations.migrate import Migrated, migrated
+from etcompile.kubeapi import connect
+
+ROOT = Path(__file__).parents[2]
+SHARED = Path(os.environ.get("ETCOMPILE_RECORDINGS", ROOT.parent / "shared" / "oracle"))
+CASES = [
+    path
+    for path in sorted((SHARED / "trainer-v2").glob("*/objects*.yaml"))
+    if "\nkind: TrainJob\n" in path.read_text() and not [*path.parent.glob("edit-*.yaml")]
+]
+RUNNING = SHARED / "trainer-v2" / "torch-multi-node" / "objects-running.yaml"
+recorded = pytest.mark.skipif(not RUNNING.exists(), reason="needs the recordings of Trainer")
+
+
+def documents(text: str) -> list[dict[str, Any]]:
+    return [one for one in yaml.safe_load_all(text) if one]
+
+
+def handed_over(path: Path) -> Migrated:
+    return migrated(stages.loaded([str(path)], Options(), None).documents)
+
+
+def written(result: Migrated, folder: Path) -> Path:
+    for file, text in result.files.items():
+        (folder / file).write_text(text)
+    return folder
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_what_stands_in_a_cluster_migrates_to_what_its_files_compile_to(path, tmp_path):
+    result = handed_over(path)
+    lives = documents(path.read_text())
+    namespace = next(one["metadata"]["namespace"] for one in lives if one["kind"] == "TrainJob")
+    given = documents((path.parent / "input.yaml").read_text())
+    ours = [one for one in given if one["apiVersion"].startswith("trainer.")]
+    shipped = SHARED / "trainer-v2" / "runtimes"
+    # What the cluster had, with all its labels.
+    there = tuple(str(one) for one in sorted(shipped.rglob("*.yaml")))
+    expected = etcompile.compile(ours, Options(default_namespace=namespace, runtimes=there))
+    if not expected.ok:
+        assert not result.files
+        return
+    assert result.files, [one.message for one in result.diagnostics]
+    again = etcompile.compile([str(written(result, tmp_path))])
+    assert again.ok
+    assert sorted(map(_named, again.objects)) == sorted(map(_named, expected.objects))
+    assert _pods(again) == _pods(expected)
+
+
+def _named(value: Any) -> tuple[str, str]:
+    return value["kind"], value["metadata"]["name"]
+
+
+def _pods(compilation: etcompile.Compilation) -> dict[str, Any]:
+    pods = [one for one in compilation.objects if _is_pod(one)]
+    return {one["metadata"]["name"]: _amounts_as_texts(one["spec"]) for one in pods}
+
+
+def _amounts_as_texts(spec: Any) -> Any:
+    """A Pod's spec with quantities as the API server stores them: 4 is "4"."""
+    made = copy.deepcopy(spec)
+    for one in (*made["containers"], *made.get("initContainers", ())):
+        for part in ("limits", "requests"):
+            found = one.get("resources", {}).get(part)
+            if found:
+                one["resources"][part] = {key: str(value) for key, value in found.items()}
+    return made
+
+
+def _is_pod(value: Any) -> bool:
+    return bool(value["kind"] == "Pod")
+
+
+@recorded
+def test_the_runtime_that_trainer_noted_is_written_and_not_the_one_of_today():
+    lives = documents(RUNNING.read_text())
+    for one in lives:
+        if one["metadata"]["name"].endswith("-runtime-snapshot"):
+            noted = one["data"]["runtime"]
+            one["data"]["runtime"] = noted.replace(
+                "pytorch/pytorch:2.13.0", "pytorch/pytorch:2.9.0"
+            )
+    files = migration(*lives).files
+    assert [*files] == [
+        "multi-node-example.yaml",
+        "multi-node-example-runtime.yaml",
+        "HANDOVER.md",
+    ]
+    runtime = documents(files["multi-node-example-runtime.yaml"])[0]
+    assert [*runtime["metadata"]] == ["labels", "name"]
+    [part] = runtime["spec"]["template"]["spec"]["replicatedJobs"]
+    assert sorted(part) == ["name", "template"]
+    image = "pytorch/pytorch:2.9.0-cuda13.0-cudnn9-runtime"
+    pod = part["template"]["spec"]["template"]["spec"]
+    assert pod == {"containers": [{"image": image, "name": "node"}]}
+
+
+@recorded
+def test_two_jobs_with_another_runtime_of_one_name_have_one_each(tmp_path):
+    lives = documents(RUNNING.read_text())
+    others = copy.deepcopy(lives)
+    for one in others:
+        metadata = one["metadata"]
+        metadata["name"] = metadata["name"].replace("multi-node-example", "second")
+        for owner in metadata.get("ownerReferences", ()):
+            owner["name"] = owner["name"].replace("multi-node-example", "second")
+        if "runtime" in one.get("data", {}):
+            noted = one["data"]["runtime"]
+            one["data"]["runtime"] = noted.replace(
+                "pytorch/pytorch:2.13.0", "pytorch/pytorch:2.9.0"
+            )
+    same = migration(*lives)
+    assert same.files
+    result = migration(*lives, *others)
+    assert "runtimeRef" in result.files["second.yaml"]
+    assert "torch-distributed-of-second" in result.files["second.yaml"]
+    assert "is called torch-distributed-of-second" in result.files["HANDOVER.md"]
+    compilation = etcompile.compile([str(written(result, tmp_path))])
+    assert {
+        one["spec"]["containers"][0]["image"] for one in compilation.objects if _is_pod(one)
+    } == {
+        "pytorch/pytorch:2.13.0-cuda13.0-cudnn9-runtime",
+        "pytorch/pytorch:2.9.0-cuda13.0-cudnn9-runtime",
+    }
+
+
+def job(**spec: Any) -> dict[str, Any]:
+    reference = {"runtimeRef": {"name": "torch-distributed"}}
+    trainer = {"trainer": {"command": ["torchrun", "a.py"]}}
+    head = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob"}
+    return {**head, "metadata": {"name": "mn"}, "spec": {**reference, **trainer, **spec}}
+
+
+def test_without_the_note_it_is_said_which_runtime_was_taken():
+    text = migration(dumped(job(), jobsStatus=[])).files["HANDOVER.md"]
+    assert "ConfigMap mn-runtime-snapshot" in text
+    assert "as Trainer 2.3.0 ships it" in text
+    assert "jobsets.jobset.x-k8s.io,persistentvolumeclaims" in text
+
+
+@recorded
+def test_a_running_job_is_ended_by_background_deletion_and_never_adopted():
+    text = handed_over(RUNNING).files["HANDOVER.md"]
+    assert "**The run cannot be taken over**" in text
+    assert "**this ends the run**" in text
+    assert "delete trainjob.v1alpha1.trainer.kubeflow.org/multi-node-example --cascade=back" in text
+    assert "--cascade=orphan" not in text
+    assert "--adopt" not in text
+    assert "wait --for=delete service/multi-node-example" in text
+    lines = [line for line in text.splitlines() if line.startswith("| ")]
+    [service] = [line for line in lines if line.startswith("| Service ")]
+    assert "is deleted with the custom resource, and made anew" in service
+    for kind in ("JobSet", "Job", "ConfigMap multi-node-example-runtime-snapshot"):
+        [line] = [line for line in lines if line.startswith(f"| {kind} ")]
+        assert line.endswith("| is deleted with the custom resource |")
+
+
+@recorded
+def test_a_claim_of_the_job_goes_and_that_is_said():
+    path = SHARED / "trainer-v2" / "torchtune-llama" / "objects-training.yaml"
+    text = handed_over(path).files["HANDOVER.md"]
+    [line] = [one for one in text.splitlines() if one.startswith("| PersistentVolumeClaim ")]
+    assert "made anew (what is on it is lost)" in line
+    assert "The claims that the job owns go, too" in text
+
+
+def test_a_job_that_has_ended_is_not_said_to_run():
+    done = [{"type": "Complete", "status": "True", "reason": "AllJobsCompleted"}]
+    text = migration(dumped(job(), conditions=done)).files["HANDOVER.md"]
+    assert "Its run by the Kubeflow Trainer has ended" in text
+    assert "stop before step 3" in text
+
+
+# A real API server ------------------------------------------------------------------------------
+
+
+@recorded
+def test_the_api_server_takes_what_is_rendered_when_the_job_has_been_removed(
+    control_plane, namespace, tmp_path
+):
+    """Live objects stand beside none of the rendered Pods; the rest is free once it is deleted."""
+    lives = [
+        one for one in documents(RUNNING.read_text()) if one["kind"] in ("Service", "ConfigMap")
+    ]
+    result = handed_over(RUNNING)
+    values = [
+        one
+        for file, text in result.files.items()
+        if file.endswith(".yaml")
+        for one in documents(text)
+    ]
+    for value in values:
+        value["metadata"].pop("namespace", None)
+    compilation = etcompile.compile(values, Options(namespace=namespace))
+    assert compilation.ok
+    kubeconfig = control_plane.kubeconfig(
+        user="migrator", groups=["system:masters"], namespace=namespace
+    )
+    with connect(kubeconfig=kubeconfig) as cluster:
+        for one in lives:
+            metadata = {"name": one["metadata"]["name"], "namespace": namespace}
+            made = {key: value for key, value in one.items() if key != "status"}
+            made["metadata"] = metadata
+            cluster.create(made, field_manager="jobset", field_validation="Ignore")
+        for one in lives:
+            resource = cluster.resource(one["apiVersion"], one["kind"])
+            cluster.delete(resource, one["metadata"]["name"])
+        for one in compilation.objects:
+            cluster.server_side_apply(dict(one), force=False)
+        pods = cluster.list(cluster.resource("v1", "Pod")).items
+    assert {one["metadata"]["name"] for one in pods} == {
+        f"multi-node-example-node-0-{index}" for index in range(3)
+    }
