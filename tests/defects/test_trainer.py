@@ -1,6 +1,6 @@
-"""The numbered defects of Kubeflow Trainer v2 (reference/trainer-v2.md 11), as far as they are met.
+"""The numbered defects of Kubeflow Trainer v2 (reference/trainer-v2.md 11), and its other rules.
 
-Those of fields that are refused by name have one test, which names them.
+T15 and T24 are in tests/watch/rules/test_waiting_jobs.py, with what else a watcher decides.
 """
 
 import copy
@@ -130,10 +130,34 @@ def test_trainer_13_a_name_is_refused_when_it_is_compiled_or_fits() -> None:
     assert [code for code, _ in errors(runtime(), long)] == ["ET2021"]
 
 
+def test_trainer_12_another_number_of_nodes_is_another_run() -> None:
+    def run(nodes: int) -> tuple[str, str | None]:
+        first = pods(runtime(), job(trainer={"numNodes": nodes}))[0]
+        note = first["metadata"]["annotations"]["etcompile.dev/spec-hash"]
+        return note, variables(first)["PET_NNODES"]
+
+    assert [run(2)[1], run(3)[1]] == ["2", "3"]
+    assert run(2)[0] != run(3)[0]
+
+
 @pytest.mark.parametrize(("nodes", "defect"), [(0, "T16"), (-1, "T30")])
 def test_trainer_16_30_a_job_has_a_node_at_least(nodes: int, defect: str) -> None:
     found = errors(runtime(), job(trainer={"numNodes": nodes}))
     assert [code for code, _ in found] == ["ET2008"], defect
+
+
+def test_trainer_17_variables_have_one_order() -> None:
+    given = runtime()
+    given["spec"]["mlPolicy"] = {"xgboost": {}}
+    main(given)["env"] = [{"name": "FIRST", "value": "a"}]
+    found = variables(pods(given, job(trainer={"env": [{"name": "LR", "value": "1"}]}))[0])
+    assert [*found][:3] == ["FIRST", "LR", "DMLC_TRACKER_URI"]
+
+
+def test_trainer_19_a_kind_of_runtime_that_there_is_not_is_refused() -> None:
+    given = job()
+    given["spec"]["runtimeRef"] = {"kind": "OtherRuntime", "name": "own"}
+    assert "ET2007" in {code for code, _ in errors(runtime(), given)}
 
 
 def test_trainer_20_a_replicated_job_has_one_replica() -> None:
@@ -146,6 +170,22 @@ def test_trainer_23_a_field_of_an_older_version_is_refused() -> None:
     given = runtime()
     given["spec"]["mlPolicy"]["torch"] = {"numProcPerNode": "auto"}
     assert [code for code, _ in errors(given, job())] == ["ET2001"]
+
+
+def test_trainer_25_an_object_that_has_the_name_already_is_told_of() -> None:
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "t", "namespace": "ml"}}
+    service["spec"] = {"ports": [{"port": 80}]}
+    assert "ET4005" in {code for code, _ in errors(runtime(), job(), service)}
+
+
+def test_trainer_26_a_field_that_is_added_later_changes_the_pods() -> None:
+    for later in ({"activeDeadlineSeconds": 60}, {"trainer": {"image": "example.com/b:1"}}):
+        assert pods(runtime(), job(**later)) != pods(runtime(), job())
+
+
+def test_trainer_29_nothing_that_is_deleted_is_made_again_for_its_owner() -> None:
+    for value in etcompile.compile([with_data(), job()]).objects:
+        assert not {"ownerReferences", "finalizers"} & value["metadata"].keys()
 
 
 def test_trainer_28_a_boolean_is_no_value_of_a_variable() -> None:
@@ -498,7 +538,7 @@ def test_a_gang_without_a_scheduler_is_told_by_its_field_in_the_runtime() -> Non
 
 
 def in_gang(gang: str, **policy: Any) -> tuple[list[Any], set[str]]:
-    """The objects of a job whose runtime has a podGroupPolicy, and the codes that it is told."""
+    """The objects of a job whose runtime has a podGroupPolicy, and what it is told."""
     given = with_data()
     given["spec"]["podGroupPolicy"] = policy
     queue = {"scheduling.volcano.sh/queue-name": "research"}
@@ -506,7 +546,7 @@ def in_gang(gang: str, **policy: Any) -> tuple[list[Any], set[str]]:
     options = Options(settings=Settings(gang=gang))
     made = etcompile.compile([given, job(trainer={"numNodes": 3})], options)
     assert made.ok, made.diagnostics
-    return [*made.objects], {told.code for told in made.diagnostics}
+    return [*made.objects], {told.message for told in made.diagnostics}
 
 
 def test_trainer_07_a_gang_has_its_scheduler_and_all_pods_that_there_are() -> None:
@@ -528,7 +568,8 @@ def test_a_gang_of_coscheduling_waits_for_as_long_as_its_runtime_says() -> None:
 
 
 def test_a_gang_without_its_scheduler_is_told_of() -> None:
-    assert "ET2041" in in_gang("none", volcano={})[1]
+    told = "spec.podGroupPolicy.volcano has no effect: no gang scheduler is chosen"
+    assert told in in_gang("none", volcano={})[1]
 
 
 def test_the_variables_of_torch_go_to_other_containers_too() -> None:

@@ -141,3 +141,13 @@ def test_a_restart_gives_each_job_its_failures_back() -> None:
     world.fail("t-other-0-0")
     world.wait(600)
     assert world.record.phase == "Failed"
+
+
+def test_trainer_24_a_run_that_has_failed_is_not_run_again() -> None:
+    world = World(of_limits(node=0, other=0), job())
+    world.fail("t-node-0-0")
+    world.wait(60)
+    for name in [*world.pods]:
+        world.vanish(name)
+    world.wait(3600)
+    assert (world.record.phase, world.pods) == ("Failed", {})
