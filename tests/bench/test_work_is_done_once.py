@@ -92,9 +92,9 @@ def test_no_place_is_looked_up_where_there_is_nothing_to_report(monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(Origin, "locate", _counted(asked, example.name))
             compilation = etcompile.compile([str(example)])
-        if compilation.diagnostics:
+        if compilation.findings:
             asked.clear()
-        clean += not compilation.diagnostics
+        clean += not compilation.findings
         assert asked == []
     assert clean > len(EXAMPLES) // 2
 
