@@ -151,6 +151,33 @@ def test_an_eviction_is_named(
     assert (first["pod"], first["cause"]) == ("train-worker-1", "Evicted")
 
 
+@pytest.fixture
+def priority(cluster: Cluster) -> Iterator[str]:
+    """The name of a priority above that of all others."""
+    made = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": 1000000}
+    made["metadata"] = {"name": cluster.namespace}
+    cluster.kubectl("apply", "-f", "-", given=json.dumps(made))
+    yield cluster.namespace
+    cluster.kubectl("delete", "priorityclass", cluster.namespace)
+
+
+def test_a_pod_that_made_room_for_another_is_named(
+    cluster: Cluster, image: Callable[[str], str], watched: Watcher, priority: str
+) -> None:
+    """Needs a cluster with nothing else on its nodes."""
+    nodes = cluster.get("nodes")["items"]
+    [cpus] = {node["status"]["allocatable"]["cpu"] for node in nodes[:1]}
+    half = {"resources": {"requests": {"cpu": f"{int(cpus) * 400}m"}}}
+    cluster.apply(job(image("TORCH"), ["sleep", "600"], half))
+    cluster.until(lambda phases: set(phases.values()) == {"Running"} and len(phases) == 3)
+    urgent = {"name": "urgent", "image": image("TORCH"), "command": ["sleep", "60"], **half}
+    spec = {"priorityClassName": priority, "containers": [urgent]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "urgent"}, "spec": spec}
+    cluster.kubectl("apply", "-f", "-", given=json.dumps(pod))
+    eventually(lambda: why(cluster)["first"], 60, lambda: str(why(cluster)))
+    assert why(cluster)["first"]["cause"] == "Preempted"
+
+
 @pytest.mark.parametrize("rank", ["gang-master-0", "gang-worker-3"])
 def test_of_eight_ranks_the_one_that_was_killed_is_named(
     cluster: Cluster, image: Callable[[str], str], watched: Watcher, rank: str
