@@ -9,6 +9,7 @@ from etcompile.cli import completing
 from etcompile.cli.cluster_options import Connection, connection_options_of
 from etcompile.cli.options import TalkOptions, refuses, talk_options, talks, tell, write
 from etcompile.cli.structs import takes
+from etcompile.cli.suggestion import Choice
 from etcompile.cli.usage import Command
 from etcompile.exitcodes import REFUSED
 
@@ -21,6 +22,7 @@ class MigrateOptions(TalkOptions, frozen=True, kw_only=True):
     named: str | None
     namespace: str | None
     connection: Connection
+    to: str | None
 
 
 @click.command("migrate", cls=Command)
@@ -39,6 +41,12 @@ class MigrateOptions(TalkOptions, frozen=True, kw_only=True):
     help="Read the job, its scale intents and its objects from the cluster.",
 )
 @click.option("-n", "--namespace", metavar="NS", help="Namespace of the job.")
+@click.option(
+    "--to",
+    type=Choice(["trainjob"]),
+    help="Go the other way: write a PyTorchJob or JAXJob as a TrainJob and its TrainingRuntime, and"
+    " tell what does not carry over.",
+)
 @connection_options_of("--from-cluster")
 @talk_options
 @takes(MigrateOptions)
@@ -48,6 +56,9 @@ def command(ctx: click.Context, given: MigrateOptions) -> None:
     PATH is what `kubectl get ... -o yaml` printed, or - for standard input: the custom resource
     with its status, its ScaleOuts and ScaleIns, and the objects that were made of it, as far as
     they are to be compared. Nothing in the cluster is changed.
+
+    With --to trainjob nothing is taken over: PATH is a file of a repository, and what is written
+    is for Kubeflow Trainer, or for etcompile.
 
     Without -o the spec goes to standard output and the instructions to standard error.
     """
@@ -71,7 +82,12 @@ def command(ctx: click.Context, given: MigrateOptions) -> None:
     if refuses(loaded.diagnostics, given):
         tell(loaded.diagnostics, given)
         ctx.exit(REFUSED)
-    result = migrated(loaded.documents, options)
+    if given.to is not None:
+        from etcompile.integrations.migrate.to_trainjob import to_trainjobs
+
+        result = to_trainjobs(loaded.documents, options)
+    else:
+        result = migrated(loaded.documents, options)
     problems = [*loaded.diagnostics, *result.diagnostics]
     if result.files and output is not None:
         problems += written(output, result.files)
@@ -81,9 +97,11 @@ def command(ctx: click.Context, given: MigrateOptions) -> None:
     if output is None:
         specs = [text for name, text in result.files.items() if name.endswith(".yaml")]
         write("---\n".join(specs))
-        click.echo(result.files["HANDOVER.md"], err=True)
+        if "HANDOVER.md" in result.files:
+            click.echo(result.files["HANDOVER.md"], err=True)
     elif talks(given):
-        click.echo(f"{output}: {', '.join(result.files)}; read HANDOVER.md", err=True)
+        read = "; read HANDOVER.md" if "HANDOVER.md" in result.files else ""
+        click.echo(f"{output}: {', '.join(result.files)}{read}", err=True)
 
 
 def _from_cluster(given: MigrateOptions, named: str) -> tuple[list[Any], list[Any]]:

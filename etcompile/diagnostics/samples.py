@@ -471,6 +471,20 @@ SAMPLES: Mapping[str, Mapping[str, str | int]] = {
         "advice": "fetch them in the command",
     },
     "ET2140": {"waiting": "node", "awaited": "dataset-initializer"},
+    "ET2141": {
+        "where": "spec.runPolicy.cleanPodPolicy",
+        "reason": "JobSet deletes what still runs at the end and leaves what has ended",
+        "advice": "remove it",
+    },
+    "ET2142": {
+        "where": "spec.pytorchReplicaSpecs.Worker.template.spec.containers[0].resources",
+        "reason": "all nodes are made of the master's template",
+    },
+    "ET2143": {
+        "kind": "TFJob",
+        "reason": "Trainer has no policy for TensorFlow, whose TF_CONFIG names hosts of several"
+        " roles",
+    },
     "ET3001": {
         "intent": "ScaleOut more",
         "job": "mnits",

@@ -47,7 +47,7 @@ from etcompile.model.protocol import SCRIPTS_PATH, config_name
 
 API_VERSION = "trainer.kubeflow.org/v1alpha1"
 _JOB_SET_LABEL = "jobset.sigs.k8s.io"
-_ANNOTATIONS = (TOGETHER, SSH_PORT, GATE_TIMEOUT, *gang.ANNOTATIONS)
+ANNOTATIONS = (TOGETHER, SSH_PORT, GATE_TIMEOUT, *gang.ANNOTATIONS)
 _BACKOFF_LIMIT = 6
 """That of a Job without one."""
 
@@ -87,7 +87,7 @@ def lower(source: Source) -> Lowered:
     """The job of a TrainJob that its runtime is merged into; none of one without a runtime."""
     if RUNTIME not in source.data:
         return Lowered(None)
-    notes = [*unknown_annotations(source, _ANNOTATIONS), *flag_errors(source, (TOGETHER,))]
+    notes = [*unknown_annotations(source, ANNOTATIONS), *flag_errors(source, (TOGETHER,))]
     asked = gang.by_runtime(source, (RUNTIME, "spec"))
     timeout, problems = gate_timeout(source)
     notes += (*asked.diagnostics, *problems)
@@ -133,7 +133,7 @@ def lower(source: Source) -> Lowered:
             together=annotations.get(TOGETHER) == "true",
         ),
         config_name=config_name(name),
-        document={**clean_document(source, _ANNOTATIONS), RUNTIME: data[RUNTIME]},
+        document={**clean_document(source, ANNOTATIONS), RUNTIME: data[RUNTIME]},
         identity=_identity(name, roles, subdomain, parts),
         origin=Origin(source),
         # Host names are written with the Service's name, so that they need no search domain.

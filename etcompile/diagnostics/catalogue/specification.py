@@ -856,4 +856,34 @@ RULES = (
         " for ever.",
         "dependsOn: [{name: dataset-initializer, status: Complete}]",
     ),
+    Rule(
+        codes.NOT_CARRIED_OVER,
+        "not-carried-over",
+        _WARNING,
+        "{where} does not carry over: {reason}",
+        "{advice}",
+        "A TrainJob has no counterpart for it. What `etcompile migrate --to trainjob` writes runs"
+        " without it.",
+        "kind: PyTorchJob\nspec: {runPolicy: {cleanPodPolicy: All}}",
+    ),
+    Rule(
+        codes.DIFFERENT_NODES,
+        "different-nodes",
+        _ERROR,
+        "{where} differs from the master's: {reason}",
+        "make the two templates equal, and have the program look at RANK instead",
+        "Trainer makes all nodes of a runtime for torch from one Pod template. A TrainJob with"
+        " the master's alone would run something else on the workers.",
+        "pytorchReplicaSpecs: a Master with 8 GPUs, and a Worker with 4",
+    ),
+    Rule(
+        codes.NO_TRAINJOB,
+        "no-trainjob",
+        _ERROR,
+        "a {kind} is not made into a TrainJob: {reason}",
+        "leave it as it is: etcompile compiles it without its operator",
+        "`etcompile migrate --to trainjob` converts what Trainer runs in the same way. A job of"
+        " another shape would be told other things of its hosts, and fail or train otherwise.",
+        "etcompile migrate --to trainjob tfjob.yaml",
+    ),
 )

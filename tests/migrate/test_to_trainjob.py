@@ -1,0 +1,220 @@
+"""`etcompile migrate --to trainjob`: what a PyTorchJob or JAXJob becomes, and what is told."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import etcompile
+from commandline import etcompile as run
+from etcompile import stages
+from etcompile.compiler import Options
+from etcompile.integrations.migrate import Migrated
+from etcompile.integrations.migrate.to_trainjob import to_trainjobs
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = sorted(
+    path
+    for kind in ("pytorchjob", "jaxjob")
+    for path in (ROOT / "examples" / kind).glob("*/job.yaml")
+)
+HOSTS = {
+    *("MASTER_ADDR", "MASTER_PORT", "PET_MASTER_ADDR", "PET_MASTER_PORT"),
+    *("COORDINATOR_ADDRESS", "COORDINATOR_PORT", "JAX_COORDINATOR_ADDRESS"),
+}
+"""Variables whose values name a host and a port: Trainer's are called otherwise."""
+TRAINERS = {"JOB_COMPLETION_INDEX"}
+"""A variable that Kubernetes' Jobs add."""
+RENDEZVOUS = {"PET_RDZV_ENDPOINT", "PET_RDZV_BACKEND", "PET_MAX_RESTARTS", "PET_NNODES"}
+"""What an elastic job is told, and Trainer has nothing for: a warning each."""
+PLACES = {"RANK", "PET_NODE_RANK", "PROCESS_ID", "JAX_PROCESS_ID"}
+"""Variables that Trainer takes from an annotation of the Pod."""
+
+
+def pytorch_job(**spec: Any) -> dict[str, Any]:
+    container = {"name": "pytorch", "image": "example.com/t:1", "command": ["torchrun", "a.py"]}
+    template = {"spec": {"containers": [container]}}
+    types = {
+        "Master": {"replicas": 1, "template": template},
+        "Worker": {"replicas": 2, "template": copy.deepcopy(template)},
+    }
+    return {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": "mn", "namespace": "ml", "labels": {"team": "nlp"}},
+        "spec": {"pytorchReplicaSpecs": types, **spec},
+    }
+
+
+def converted(*values: Any) -> Migrated:
+    return to_trainjobs(stages.loaded(list(values), Options(), None).documents)
+
+
+def documents(result: Migrated) -> dict[str, dict[str, Any]]:
+    return {name: yaml.safe_load(text) for name, text in result.files.items()}
+
+
+def told(result: Migrated, code: str) -> list[str]:
+    return [one.message for one in result.diagnostics if one.code == code]
+
+
+def pods(compilation: etcompile.Compilation) -> list[dict[str, Any]]:
+    found = [one for one in compilation.objects if one["kind"] == "Pod"]
+    return sorted(found, key=lambda pod: int(rank(pod)))
+
+
+def rank(pod: dict[str, Any]) -> str:
+    """The number of a node among all."""
+    env = variables(pod)
+    for name in ("RANK", "PROCESS_ID"):
+        if (value := env.get(name)) is not None:
+            return str(value)
+    return str(pod["metadata"]["name"].rpartition("-")[2])
+
+
+def main(pod: dict[str, Any]) -> dict[str, Any]:
+    names = ("pytorch", "jax", "node")
+    [found] = [one for one in pod["spec"]["containers"] if one["name"] in names]
+    return found
+
+
+def variables(pod: dict[str, Any]) -> dict[str, Any]:
+    """The variables of the container that trains, those of fields with what they come to."""
+    found = {}
+    for one in main(pod).get("env", ()):
+        path = one.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath", "")
+        if path.startswith("metadata.annotations["):
+            found[one["name"]] = pod["metadata"]["annotations"][path.split("'")[1]]
+        else:
+            found[one["name"]] = one.get("value", one.get("valueFrom"))
+    return found
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: f"{path.parts[-3]}-{path.parts[-2]}")
+def test_what_the_program_sees_is_the_same_but_for_what_is_listed(path, tmp_path):
+    jobs = [one for one in yaml.safe_load_all(path.read_text()) if one]
+    jobs = [one for one in jobs if one["kind"] in ("PyTorchJob", "JAXJob")]
+    result = converted(*jobs)
+    assert result.files, [one.message for one in result.diagnostics]
+    before = etcompile.compile(jobs)
+    after = etcompile.compile(list(documents(result).values()))
+    assert before.ok
+    assert after.ok
+    assert len(pods(before)) == len(pods(after)) > 0
+    for was, now in zip(pods(before), pods(after), strict=True):
+        one, other = main(was), main(now)
+        if "in-place" in path.parts:  # an annotation of ours, which is told, wraps the command
+            assert any("annotation etcompile.dev/" in words for words in told(result, "ET2141"))
+            other = {**other, "command": one["command"]}
+        for field in ("image", "command", "args", "resources", "workingDir", "securityContext"):
+            assert one.get(field) == other.get(field), field
+        assert own_mounts(one) == own_mounts(other)
+        assert own_volumes(was) == own_volumes(now)
+        had, has = variables(was), variables(now)
+        assert {*had} - {*has} <= RENDEZVOUS
+        assert {*has} - {*had} <= TRAINERS | HOSTS | RENDEZVOUS | PLACES | {"WORLD_SIZE"}
+        for name in {*had} & {*has} - HOSTS - RENDEZVOUS - {"PET_NPROC_PER_NODE"}:
+            assert had[name] == has[name], name
+
+
+def own_mounts(container: dict[str, Any]) -> list[Any]:
+    found = container.get("volumeMounts", ())
+    return [one for one in found if not one["name"].startswith("etcompile-")]
+
+
+def own_volumes(pod: dict[str, Any]) -> list[Any]:
+    found = pod["spec"].get("volumes", ())
+    return [one for one in found if not one["name"].startswith("etcompile-")]
+
+
+def test_a_job_becomes_a_trainjob_and_a_runtime_of_its_own():
+    policy = {"activeDeadlineSeconds": 60, "ttlSecondsAfterFinished": 5, "suspend": True}
+    result = converted(pytorch_job(nprocPerNode="4", runPolicy={**policy, "backoffLimit": 3}))
+    files = documents(result)
+    assert [*files] == ["mn.yaml", "mn-runtime.yaml"]
+    assert files["mn.yaml"]["metadata"] == {
+        "name": "mn",
+        "namespace": "ml",
+        "labels": {"team": "nlp"},
+    }
+    assert files["mn.yaml"]["spec"] == {
+        "runtimeRef": {"kind": "TrainingRuntime", "name": "mn"},
+        "trainer": {"numNodes": 3, "numProcPerNode": 4},
+        "suspend": True,
+        "activeDeadlineSeconds": 60,
+    }
+    job_set = files["mn-runtime.yaml"]["spec"]["template"]["spec"]
+    assert job_set["ttlSecondsAfterFinished"] == 5
+    spec = job_set["replicatedJobs"][0]["template"]["spec"]
+    assert spec["backoffLimit"] == 3
+    assert spec["template"]["spec"]["restartPolicy"] == "OnFailure"
+    env = {
+        one["name"]: one.get("value") for one in spec["template"]["spec"]["containers"][0]["env"]
+    }
+    assert env["WORLD_SIZE"] == "12"
+    assert env["MASTER_ADDR"] == "mn-node-0-0.mn"
+
+
+def test_each_field_that_does_not_carry_over_is_told():
+    job = pytorch_job(
+        runPolicy={"cleanPodPolicy": "All", "schedulingPolicy": {"queue": "q", "minAvailable": 3}},
+        elasticPolicy={"minReplicas": 1, "maxReplicas": 4},
+        nprocPerNode="gpu",
+    )
+    types = job["spec"]["pytorchReplicaSpecs"]
+    types["Master"]["restartPolicy"] = types["Worker"]["restartPolicy"] = "ExitCode"
+    for replica in types.values():
+        env = [{"name": "PET_NNODES", "value": "9"}]
+        replica["template"]["spec"]["containers"][0]["env"] = env
+    result = converted(job)
+    words = "\n".join(told(result, "ET2141"))
+    for field in (
+        "spec.runPolicy.cleanPodPolicy ",
+        "spec.runPolicy.schedulingPolicy.queue ",
+        "spec.runPolicy.schedulingPolicy.minAvailable ",
+        "spec.elasticPolicy.minReplicas ",
+        "spec.elasticPolicy.maxReplicas ",
+        "spec.nprocPerNode ",
+        "spec.pytorchReplicaSpecs.Master.restartPolicy ",
+        "spec.pytorchReplicaSpecs.Worker.restartPolicy ",
+        "env PET_NNODES ",
+        "the master's success ",
+    ):
+        assert field in words
+    assert "PET_NNODES" not in result.files["mn-runtime.yaml"]
+    # For ever would go on with what ExitCode calls a failure for good.
+    assert "backoffLimit: 6" in result.files["mn-runtime.yaml"]
+
+
+def test_templates_that_differ_are_refused_field_by_field(tmp_path):
+    job = pytorch_job()
+    worker = job["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]
+    worker["containers"][0]["image"] = "example.com/other:1"
+    worker["nodeSelector"] = {"gpu": "a100"}
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(job))
+    done = run("migrate", "--to", "trainjob", tmp_path / "job.yaml")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.count("error[ET2142]") == 2
+    assert "Worker.template.spec.containers[0].image differs from the master's" in done.stderr
+    assert "Worker.template.spec.nodeSelector differs from the master's" in done.stderr
+    assert "job.yaml:" in done.stderr
+
+
+@pytest.mark.parametrize("kind", ["tfjob", "paddlejob", "mxjob", "mpijob", "xgboostjob"])
+def test_kinds_that_trainer_runs_otherwise_are_refused_with_the_reason(kind):
+    path = min((ROOT / "examples" / kind).glob("*/job.yaml"))
+    done = run("migrate", "--to", "trainjob", path)
+    assert done.returncode == 2
+    assert "error[ET2143]" in done.stderr
+    assert "is not made into a TrainJob: " in done.stderr
+
+
+def test_the_files_are_written_and_compile(tmp_path):
+    path = ROOT / "examples" / "pytorchjob" / "torchrun" / "job.yaml"
+    done = run("migrate", "--to", "trainjob", path, "-o", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert "HANDOVER" not in done.stderr
+    assert run("render", tmp_path / "out").returncode == 0
