@@ -104,6 +104,22 @@ def injections(spec: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     return found
 
 
+def ready_port(pod: Mapping[str, Any]) -> int | None:
+    """The port by which a Pod is known to be ready: the one that a readiness probe tries.
+
+    Args:
+        pod: Its spec, JSON.
+    """
+    for container in pod["containers"]:
+        named = {port.get("name"): port["containerPort"] for port in container.get("ports", ())}
+        for kind in ("tcpSocket", "httpGet", "grpc"):
+            port = container.get("readinessProbe", {}).get(kind, {}).get("port")
+            port = named.get(port, port)
+            if isinstance(port, int):
+                return port
+    return None
+
+
 def mpi(spec: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The policy of MPI, if the runtime has it."""
     found: Mapping[str, Any] | None = spec.get("mlPolicy", {}).get("mpi")

@@ -80,6 +80,7 @@ def refusals(job: Source, runtime: Source) -> list[Diagnostic]:
         *_injection(runtime),
         *_initializers(job, runtime),
         *_trained(job, runtime),
+        *_succeeds(job, runtime),
         *_mpi(job, runtime),
         *_reserved(job, runtime),
         *_torchtune(job, runtime),
@@ -231,6 +232,7 @@ def _of_replicated_job(
         why = f"what is labelled as {step} is one Job"
         yield _problem(origin.locate("replicas"), f"replicas of '{name}'", why, "write 1")
     yield from _depends_on(origin, replicated, names[:place_of])
+    yield from _ready(origin, replicated, runtime)
     spec = replicated["template"]["spec"]
     for field in _JOB_SPEC:
         if spec.get(field) is not None:
@@ -262,6 +264,26 @@ def _depends_on(
             why = f"a Job waits only for ones in front of it, {known}"
             place = origin.locate("dependsOn", number, "name")
             yield _problem(place, f"dependsOn '{entry['name']}'", why, "change their order")
+
+
+def _ready(origin: Origin, replicated: Mapping[str, Any], runtime: Source) -> Iterator[Diagnostic]:
+    """Jobs that are waited for until they are ready: their hosts are asked on one port."""
+    is_mpi = trainer_policies.mpi(runtime.data["spec"]) is not None
+    awaited = {
+        entry["name"] for entry in replicated.get("dependsOn", ()) if entry["status"] == "Ready"
+    }
+    ports = {
+        "ssh"
+        if is_mpi and other["name"] == NODE
+        else trainer_policies.ready_port(other["template"]["spec"]["template"]["spec"])
+        for other in _jobs(runtime)
+        if other["name"] in awaited
+    }
+    if len(ports) > 1:
+        told = " and ".join(sorted("none" if port is None else str(port) for port in ports))
+        why = f"the Jobs that are waited for until they are Ready answer on other ports: {told}"
+        advice = "give their readiness probes one port"
+        yield _problem(origin.locate("dependsOn", key=True), "dependsOn", why, advice)
 
 
 def _injection(runtime: Source) -> Iterator[Diagnostic]:
@@ -346,6 +368,29 @@ def _trained(job: Source, runtime: Source) -> Iterator[Diagnostic]:
     advice = "give the template of one of its replicatedJobs that label"
     place = job.locate(("spec", "trainer"), key=True)
     yield _problem(place, "spec.trainer", why, advice)
+
+
+def _succeeds(job: Source, runtime: Source) -> Iterator[Diagnostic]:
+    """A run that ends with any of several Jobs: Pods are told apart here, not Jobs."""
+    spec = runtime.data["spec"]
+    policy = spec["template"]["spec"].get("successPolicy", {})
+    if policy.get("operator") != "Any":
+        return
+    targets = policy.get("targetReplicatedJobs") or ()
+    decide = [
+        (replicated, count)
+        for replicated, (count, _) in zip(_jobs(runtime), node_counts(job.data, spec), strict=True)
+        if count and (not targets or replicated["name"] in targets)
+    ]
+    several = sum(replicated.get("replicas") or 1 for replicated, _ in decide) > 1
+    for replicated, count in decide:
+        if several and count > 1:
+            place = runtime.locate((*_TEMPLATE, "successPolicy", "operator"))
+            why = (
+                f"'{replicated['name']}' has {count} Pods, and the first of them would end the run"
+            )
+            advice = "name one Job in targetReplicatedJobs, or all with the operator All"
+            yield _problem(place, "successPolicy.operator Any", why, advice)
 
 
 def _mpi(job: Source, runtime: Source) -> Iterator[Diagnostic]:

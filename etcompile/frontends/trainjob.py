@@ -349,19 +349,9 @@ def _watched(source: Source, roles: Sequence[Role]) -> Iterator[Diagnostic]:
 
 
 def _ready_port(roles: Sequence[Role]) -> int | None:
-    """The port that says of Pods that they are ready: the one that their probe tries."""
-    return next((port for role in roles for port in _probed(role)), None)
-
-
-def _probed(role: Role) -> Iterator[int]:
-    for container in role.template.spec["containers"]:
-        named = {port.get("name"): port["containerPort"] for port in container.get("ports", ())}
-        probe = container.get("readinessProbe", {})
-        for kind in ("tcpSocket", "httpGet", "grpc"):
-            port = probe.get(kind, {}).get("port")
-            port = named.get(port, port)
-            if isinstance(port, int):
-                yield port
+    """The port that says of Pods that they are ready; the same for all of them."""
+    ports = (trainer_policies.ready_port(role.template.spec) for role in roles)
+    return next((port for port in ports if port is not None), None)
 
 
 def _has_key(role: Role) -> bool:

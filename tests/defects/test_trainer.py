@@ -611,6 +611,27 @@ def test_all_pods_are_told_of_a_coordinator() -> None:
     assert errors(given, job()) == {("ET2139", "coordinator")}
 
 
+def test_who_is_waited_for_until_ready_answers_on_one_port() -> None:
+    def asked(first: int, second: int) -> dict[str, Any]:
+        probes = [{"readinessProbe": {"tcpSocket": {"port": port}}} for port in (first, second)]
+        node = part("node", "trainer")
+        node["dependsOn"] = [{"name": name, "status": "Ready"} for name in ("a", "b")]
+        return of_parts({"torch": {}}, part("a", **probes[0]), part("b", **probes[1]), node)
+
+    assert pods(asked(80, 80), job())
+    assert errors(asked(80, 81), job()) == {("ET2139", "dependsOn")}
+
+
+def test_any_of_several_jobs_is_refused_where_one_has_several_pods() -> None:
+    given = of_parts({"torch": {}}, part("node", "trainer"), part("other"))
+    given["spec"]["template"]["spec"]["successPolicy"] = {"operator": "Any"}
+    assert pods(given, job())
+    where = "successPolicy.operator Any"
+    assert errors(given, job(trainer={"numNodes": 2})) == {("ET2139", where)}
+    given["spec"]["template"]["spec"]["successPolicy"]["targetReplicatedJobs"] = ["node"]
+    assert pods(given, job(trainer={"numNodes": 2}))
+
+
 def test_exclusive_topology_keeps_jobs_apart() -> None:
     given = runtime()
     zone = "topology.kubernetes.io/zone"
