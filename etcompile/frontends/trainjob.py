@@ -85,7 +85,7 @@ class _Part(Struct, frozen=True):
 
 def lower(source: Source) -> Lowered:
     """The job of a TrainJob that its runtime is merged into; none of one without a runtime."""
-    if RUNTIME not in source.data:
+    if RUNTIME not in source.data or not _is_whole(source.data[RUNTIME]["spec"]):
         return Lowered(None)
     notes = [*unknown_annotations(source, ANNOTATIONS), *flag_errors(source, (TOGETHER,))]
     asked = gang.by_runtime(source, (RUNTIME, "spec"))
@@ -147,6 +147,13 @@ def lower(source: Source) -> Lowered:
         fixed="every node is told how many there are",
     )
     return Lowered(job, tuple(notes))
+
+
+def _is_whole(runtime: Mapping[str, Any]) -> bool:
+    """Whether all Pod templates have containers: one that was faulty may be cut off."""
+    jobs = runtime["template"]["spec"]["replicatedJobs"]
+    templates = (replicated["template"]["spec"]["template"] for replicated in jobs)
+    return all(template.get("spec", {}).get("containers") for template in templates)
 
 
 def _parts(job_set: Mapping[str, Any], job: str, subdomain: str) -> list[_Part]:
