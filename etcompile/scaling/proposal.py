@@ -79,7 +79,7 @@ def proposal(
     texts, notes = stages.texts_of(options)
     if has_errors(notes):
         return None, [*notes]
-    now, problems = _standing(found.documents, options, environment, texts)
+    now, problems = _standing((*found.runtimes, *found.documents), options, environment, texts)
     if now is None:
         return None, problems
     if now.folded.scaled_role is None:
@@ -100,7 +100,9 @@ def proposal(
     )
     text = f"# Written by `{said}`.\n{emit.to_yaml(value)}"
     new = parse(text, file=str(where.path)).documents
-    then, problems = _standing((*found.documents, *new), options, environment, texts)
+    then, problems = _standing(
+        (*found.runtimes, *found.documents, *new), options, environment, texts
+    )
     if then is None:
         return None, problems
     standing, future = _pods(now.group), _pods(then.group)
@@ -139,7 +141,9 @@ def _standing(
 ) -> tuple[_Current | None, list[Diagnostic]]:
     """The job of the documents with its intents, and what speaks against it."""
     options = structs.replace(options, settings=environment.settings)
-    patched, told = stages.patched(documents, options, environment)
+    library = stages.library(options)
+    patched, told = stages.patched(documents, options, environment, library.documents)
+    told += library.diagnostics
     lowered = stages.lowered(patched.documents, environment.settings.kubernetes_version)
     told += lowered.diagnostics
     selected = intents.by_job(lowered.jobs, lowered.intents)
@@ -172,7 +176,7 @@ def _not_elastic(job: Job, document: Document) -> Diagnostic:
     kind = frontends.find(job.api_version, job.kind)
     told = "each of its replicas is told how many there are, and that cannot change in a Pod"
     reason = job.fixed or told
-    if job.role("worker") is None:
+    if job.role("worker") is None and not job.fixed:
         reason = "it has no workers"
     anew = "change its replicas, and render it with --run auto: a new gang of Pods"
     field = kind.elastic if kind else ""

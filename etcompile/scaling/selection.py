@@ -14,6 +14,7 @@ from etcompile.diagnostics import Diagnostic, Severity, codes, diagnose, has_err
 from etcompile.diagnostics.spelling import probably
 from etcompile.load import Document, access
 from etcompile.options import Options
+from etcompile.stages.runtimes import is_runtime, named_runtimes
 
 _LISTED = 8
 
@@ -26,12 +27,14 @@ class Chosen(Struct, frozen=True):
         documents: It and its intents, in the order of the input.
         names: The names of all scale intents of the input, with their namespaces.
         versioned: Another version of its kind has a job of its name, too.
+        runtimes: The runtimes of the input that it names, if it is a TrainJob.
     """
 
     job: Document
     documents: tuple[Document, ...]
     names: frozenset[tuple[str, str]]
     versioned: bool = False
+    runtimes: tuple[Document, ...] = ()
 
 
 def chosen(
@@ -67,7 +70,13 @@ def chosen(
     documents = sorted((job, *own), key=lambda document: order[id(document)])
     names = frozenset((intent.namespace or "default", intent.name or "") for intent in intents)
     twins = [document for document in named if document is not job and document.kind == job.kind]
-    return Chosen(job, tuple(documents), names, bool(twins)), []
+    named_by_job = named_runtimes([job])
+    runtimes = [
+        document
+        for document in loaded.documents
+        if is_runtime(document) and document.name in named_by_job
+    ]
+    return Chosen(job, tuple(documents), names, bool(twins), tuple(runtimes)), []
 
 
 def _matters(problem: Diagnostic, name: str) -> bool:

@@ -76,6 +76,18 @@ def test_every_command_that_compiles_takes_runtimes(tree, command):
     assert done.returncode == 0, done.stderr
 
 
+def test_scale_knows_the_runtimes_of_the_input_and_of_the_library(tree):
+    """Every node is told how many there are, so that scale says what to do instead."""
+    done = etcompile("scale", "mn", "--to", "4", "jobs", "--runtimes", "platform")
+    assert "error[ET3015]" in done.stderr
+    assert "every node is told how many there are" in done.stderr
+    assert "--run auto" in done.stderr
+    shutil.move(tree / "platform", tree / "jobs" / "platform")
+    done = etcompile("scale", "mn", "--to", "4", "jobs")
+    assert "error[ET3015]" in done.stderr
+    assert "ET2138" not in done.stderr
+
+
 def test_several_folders_and_files_may_be_named(tree):
     write(tree / "more" / "jax.yaml", runtime("elsewhere", "example.com/elsewhere:1"))
     write(tree / "jobs" / "job.yaml", job("elsewhere"))
