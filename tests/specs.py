@@ -1,6 +1,7 @@
 """Documents for tests: the smallest that are valid, to be changed where a test looks."""
 
 import copy
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,9 +27,7 @@ def copy_example(example: Path, folder: Path, namespace: str) -> None:
     """Copies the files of an example into a new folder, with its jobs in another namespace."""
     folder.mkdir()
     for file in example.glob("*.yaml"):
-        text = file.read_text()
-        for usual in ("ml", "nlp"):
-            text = text.replace(f"namespace: {usual}", f"namespace: {namespace}")
+        text = re.sub(r"(?m)^(  namespace: ).+$", rf"\g<1>{namespace}", file.read_text())
         (folder / file.name).write_text(text)
 
 
