@@ -250,8 +250,10 @@ class Decision(Struct, frozen=True):
         record: The run record, with what the rule adds to it.
         actions: What is to be done, in this order, after the record is written.
         failures: What the rule has seen to fail.
+        ending: What seems to have failed, and is yet to be made sure of.
     """
 
     record: RunRecord
     actions: Sequence[Action] = ()
     failures: Sequence[Failure] = ()
+    ending: Sequence[Failure] = ()

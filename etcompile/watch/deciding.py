@@ -69,6 +69,9 @@ def decide(view: JobView, now: float) -> tuple[Action, ...]:
     decision = _decision(around, begun, now)
     seen = [*failures.of_pods(around, begun), *decision.failures]
     log = failures.noted(view, seen, now)
+    # The log of a command that seems to have ended is read before that is sure, so that what it
+    # says is written down with the epoch that begins then, and not in a write of its own.
+    expected = failures.noted(view, [*seen, *decision.ending], now) if decision.ending else log
     decision = Decision(decision.record, (*decision.actions, *lifecycle.orphaned(view)))
     decision = lifecycle.superseded(view, decision, now)
     record = decision.record
@@ -80,8 +83,8 @@ def decide(view: JobView, now: float) -> tuple[Action, ...]:
     stale = view.record is not None and not view.copied and not record.ended
     quiet = lifecycle.quiet_from(around)
     worth_writing = stale or lifecycle.worth_writing(view.record, record, quiet=now >= quiet)
-    if log is not None:
-        actions += failures.unread(log, around)
+    if expected is not None:
+        actions += failures.unread(expected, around)
     if log != view.failures and not worth_writing:
         due = failures.due_at(view.failures)
         worth_writing = now >= due
@@ -123,6 +126,7 @@ def _decision(around: Placement, record: RunRecord, now: float) -> Decision:
     # From here on replicas are asked about as they are with what has just been decided.
     if losses.record != record:
         taken = states(around, losses.record)
+    ending = failures.ending(taken, losses.record) if losses.record.epoch == record.epoch else ()
     if losses.record.phase == "Restarting":
         actions += restart.carried_out(taken, losses.record, now)
     actions += logs_to_read(taken, now)
@@ -141,7 +145,7 @@ def _decision(around: Placement, record: RunRecord, now: float) -> Decision:
     waits = lifecycle.held_up(taken, leaving.record, now)
     lost = termination.unreachable(around, waits.record, now)
     told = in_place.commanded(taken, lost.record, (*actions, *waits.actions, *lost.actions))
-    return Decision(lost.record, told, lost_so)
+    return Decision(lost.record, told, lost_so, ending)
 
 
 def _judged(taken: ReplicaStates, record: RunRecord, now: float) -> Decision:

@@ -13,7 +13,7 @@ from msgspec import structs
 from etcompile.diagnostics.redaction import redacted
 from etcompile.failures import COMMAND_ENDED, Failure, FailureLog, tail_of
 from etcompile.k8s.objects import seconds
-from etcompile.model.run_record import RunRecord
+from etcompile.model.run_record import ReplicaKey, RunRecord
 from etcompile.watch.actions import ReadTail
 from etcompile.watch.rules.in_place import command_state, epoch_of
 from etcompile.watch.rules.nodes import silent_since
@@ -59,12 +59,11 @@ def noted(view: JobView, seen: Sequence[Failure], now: float) -> FailureLog | No
         log = FailureLog(view.spec_hash) if seen else None
     if log is None:
         return None
-    log = read(log, view.tails)
-    if not seen:
-        return log
-    visible = {pod.uid for pod in view.pods.values()}
-    visible |= {gone.pod.uid for gone in view.gone.values()}
-    return log.with_failures(seen, visible, now)
+    if seen:
+        visible = {pod.uid for pod in view.pods.values()}
+        visible |= {gone.pod.uid for gone in view.gone.values()}
+        log = log.with_failures(seen, visible, now)
+    return read(log, view.tails)
 
 
 def due_at(log: FailureLog | None) -> float:
@@ -175,24 +174,42 @@ def of_commands(states: ReplicaStates, before: RunRecord, after: RunRecord) -> I
     if before.epoch is None or after.epoch is None or after.epoch == before.epoch:
         return
     in_place = states.placement.job.run.in_place
-    for pod in states.placement.of_this_run:
+    alone = in_place is not None and in_place.mode == "each"
+    for key, failure in _ended_commands(states, before):
+        if not alone or before.replica(key).epoch != after.replica(key).epoch:
+            yield failure
+
+
+def ending(states: ReplicaStates, record: RunRecord) -> list[Failure]:
+    """The commands that seem to have ended, before it is sure and an epoch begins.
+
+    Args:
+        states: What has become of the replicas.
+        record: The run record; nothing has been decided about these commands.
+    """
+    return [failure for _, failure in _ended_commands(states, record)]
+
+
+def _ended_commands(
+    states: ReplicaStates, record: RunRecord
+) -> Iterator[tuple[ReplicaKey, Failure]]:
+    """The commands that have ended in the epoch that they were last told to run."""
+    in_place = states.placement.job.run.in_place
+    for pod in states.placement.of_this_run if record.epoch is not None else ():
         role = states.placement.job.role(pod.role)
         if in_place is None or role is None or pod.supervised is None or pod.deleting:
             continue
-        key = role.name, pod.index or 0
-        alone = in_place.mode == "each"
-        if alone and before.replica(key).epoch == after.replica(key).epoch:
-            continue
-        if not alone and epoch_of(pod) != before.epoch:
+        if in_place.mode == "together" and epoch_of(pod) != record.epoch:
             continue
         if command_state(pod, role.template.main) == "stopped":
-            yield structs.replace(
-                _base(pod, before.restarts),
+            failure = structs.replace(
+                _base(pod, record.restarts),
                 uid=f"{pod.uid}.epoch-{epoch_of(pod)}",
                 at=seconds(pod.supervised.since) or 0.0,
                 container=role.template.main,
                 reason=COMMAND_ENDED,
             )
+            yield (role.name, pod.index or 0), failure
 
 
 def unread(log: FailureLog, placement: Placement) -> Iterator[ReadTail]:
@@ -204,9 +221,14 @@ def unread(log: FailureLog, placement: Placement) -> Iterator[ReadTail]:
     }
     there = {pod.uid for pod in placement.view.pods.values()} if last else set()
     for uid, failure in last.items():
-        asked = placement.view.tails.get(uid, Tail("")).of == failure.uid
+        asked = placement.view.tails.get(uid, Tail("")).of == _end(failure)
         if uid in there and failure.is_unread and not asked:
-            yield ReadTail(failure.pod, uid, failure.container, failure.uid)
+            yield ReadTail(failure.pod, uid, failure.container, _end(failure))
+
+
+def _end(failure: Failure) -> str:
+    """One end of a command: what seemed to be one a moment before may have been none."""
+    return f"{failure.uid}.{failure.at:.0f}"
 
 
 def read(log: FailureLog, tails: Mapping[str, Tail]) -> FailureLog:
@@ -216,9 +238,9 @@ def read(log: FailureLog, tails: Mapping[str, Tail]) -> FailureLog:
         return log
     return log.with_read(
         {
-            failure.uid: _with_tail(failure, lines[failure.uid])
+            failure.uid: _with_tail(failure, lines[_end(failure)])
             for failure in log.failures
-            if failure.uid in lines and failure.is_unread
+            if failure.is_unread and _end(failure) in lines
         }
     )
 
