@@ -18,6 +18,7 @@ from etcompile.model import DLROVER_VERSION
 from etcompile.options import Input, Options
 from etcompile.stages.environment import Environment
 from etcompile.stages.library import wanted, without_library
+from etcompile.stages.lowering import is_skipped
 from etcompile.stages.neighbours import is_namespaced
 from etcompile.stages.runtimes import with_runtimes
 
@@ -92,7 +93,8 @@ def patched(
     problems += [*library.diagnostics, *_twice(library.documents)]
     sources = {**result.sources, **library.sources}
     version = options.settings.kubernetes_version
-    whole = with_runtimes(result.documents, sources, version, library.documents)
+    is_left = is_skipped if options.managed == "skip" else lambda _: False
+    whole = with_runtimes(result.documents, sources, version, library.documents, is_left=is_left)
     problems += whole.diagnostics
     result = structs.replace(
         result,

@@ -134,11 +134,17 @@ def _together(
     )
 
 
+def is_skipped(document: Document) -> bool:
+    """Whether a document is a job that is left to MultiKueue where such jobs are skipped."""
+    kind = frontends.find(document.api_version, document.kind)
+    return kind is not None and kind.other_manager(document.data) == MULTIKUEUE
+
+
 def _skipped(document: Document, kind: Kind) -> Diagnostic | None:
     """A warning for a job that is left to MultiKueue; None for one that is compiled."""
-    if (manager := kind.other_manager(document.data)) != MULTIKUEUE:
+    if not is_skipped(document):
         return None
-    facts = {"what": document.label, "manager": manager}
+    facts = {"what": document.label, "manager": MULTIKUEUE}
     return diagnose(codes.MANAGED_JOB_SKIPPED, document.locate(kind.managed_by), **facts)
 
 

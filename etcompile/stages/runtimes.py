@@ -6,7 +6,7 @@ object of the output.
 """
 
 import functools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, structs
@@ -49,6 +49,8 @@ def with_runtimes(
     changed_by: Mapping[Document, Sequence[str]],
     kubernetes_version: str,
     library: Sequence[Document] = (),
+    *,
+    is_left: Callable[[Document], bool] = lambda _: False,
 ) -> WithRuntimes:
     """The documents with each TrainJob merged with its runtime.
 
@@ -58,6 +60,7 @@ def with_runtimes(
         kubernetes_version: The version whose schema objects must satisfy.
         library: Runtimes of `--runtimes` that jobs name, after overlays. One of the documents
             counts before them.
+        is_left: Whether a job is left to another controller, which finds its runtime itself.
     """
     if not any(document.api_version == RUNTIME_VERSION for document in documents):
         return WithRuntimes(tuple(documents), {})
@@ -73,6 +76,9 @@ def with_runtimes(
         if document.api_version != RUNTIME_VERSION or document.kind != _JOB:
             if not is_runtime(document):
                 made.append(document)
+            continue
+        if is_left(document):
+            made.append(document)
             continue
         found, problems = _found(document, runtimes)
         told += problems

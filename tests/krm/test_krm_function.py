@@ -2,6 +2,7 @@
 
 import copy
 import json
+from pathlib import Path
 
 import pytest
 import yaml
@@ -13,6 +14,7 @@ from etcompile import Options
 from etcompile.integrations.krm import answer
 from specs import scale_out, training_job
 
+ROOT = Path(__file__).parents[2]
 V1, V1BETA1 = "config.kubernetes.io/v1", "config.kubernetes.io/v1beta1"
 CONFIG_MAP = {
     "apiVersion": "v1",
@@ -253,3 +255,49 @@ def test_whatever_others_hold_comes_back(values):
     found = answer(block, Options())
     if not found.refused:  # PyYAML writes control characters that nobody else reads
         assert yaml.safe_load("".join(found.texts()))["items"] == items
+
+
+RUNTIME, TRAIN_JOB = yaml.safe_load_all(
+    (ROOT / "examples" / "trainjob" / "with-runtime" / "job.yaml").read_text("utf-8")
+)
+OTHER_RUNTIME = {**RUNTIME, "metadata": {"name": "other", "namespace": "ml"}}
+LOCAL = {"config.kubernetes.io/local-config": "true"}
+
+
+def test_a_runtime_becomes_part_of_the_job_that_names_it():
+    found, _ = run(listed(RUNTIME, TRAIN_JOB))
+    assert found["items"] == list(etcompile.compile([RUNTIME, TRAIN_JOB]).objects)
+    assert "results" not in found
+
+
+def test_a_runtime_that_no_job_names_is_for_somebody_else():
+    found, _ = run(listed(OTHER_RUNTIME, RUNTIME, TRAIN_JOB))
+    assert found["items"][0] == OTHER_RUNTIME
+    assert "results" not in found
+    found, _ = run(listed(RUNTIME, CONFIG_MAP))
+    assert found["items"] == [RUNTIME, CONFIG_MAP]
+
+
+def test_a_runtime_of_the_pipeline_alone_is_read_and_stays():
+    local = annotated(RUNTIME, **LOCAL)
+    found, _ = run(listed(local, TRAIN_JOB))
+    assert found["items"] == [local, *etcompile.compile([RUNTIME, TRAIN_JOB]).objects]
+
+
+def test_a_runtime_stays_that_a_job_names_which_is_not_compiled():
+    skipped = copy.deepcopy(TRAIN_JOB)
+    skipped["metadata"]["name"] = "other"
+    skipped["spec"]["managedBy"] = "kueue.x-k8s.io/multikueue"
+    found, _ = run(listed(RUNTIME, skipped, TRAIN_JOB), skip_managed_by=True)
+    assert found["items"][:2] == [RUNTIME, skipped]
+    found, refused = run(listed(skipped), skip_managed_by=True)
+    assert found["items"] == [skipped]
+    assert not refused, found["results"]
+
+
+def test_the_jobs_of_a_folder_find_a_runtime_among_the_items(tmp_path):
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(TRAIN_JOB), "utf-8")
+    config = {**transformer(inputs=[str(tmp_path / "job.yaml")]), "kind": "EtcompileGenerator"}
+    found, refused = run(listed(RUNTIME, config=config))
+    assert not refused, found["results"]
+    assert found["items"] == list(etcompile.compile([RUNTIME, TRAIN_JOB]).objects)

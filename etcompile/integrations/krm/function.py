@@ -18,6 +18,7 @@ from etcompile.integrations.krm.results import results
 from etcompile.k8s.objects import Object
 from etcompile.load import Document
 from etcompile.options import Options
+from etcompile.stages.runtimes import is_runtime, named_runtimes
 
 _LOCAL = "config.kubernetes.io/local-config"
 _FILES = (*PATHS, "internal.config.kubernetes.io/package-path")
@@ -54,10 +55,17 @@ def answer(data: bytes, options: Options, *, strict: bool = False) -> Answer:
         for number, item in enumerate(given.items)
         if _is_ours(item)
     }
+    runtimes = {
+        number: read
+        for number, item in enumerate(given.items)
+        if is_runtime(read := structs.replace(document(item.value), relative=f"items[{number}]"))
+    }
     told: tuple[Diagnostic, ...] = todo.diagnostics
     compilation = Compilation((), ())
     if not has_errors(told) and (todo.inputs or sources):
-        compilation = compile((*sources.values(), *todo.inputs), todo.options)
+        known = (*runtimes.values(), *todo.options.runtimes)
+        how = structs.replace(todo.options, runtimes=known)
+        compilation = compile((*sources.values(), *todo.inputs), how)
         # A list of nothing but skipped jobs goes on as it came.
         skips = bool(compilation.skipped)
         told += tuple(
@@ -66,7 +74,7 @@ def answer(data: bytes, options: Options, *, strict: bool = False) -> Answer:
     refused = has_errors(told) or ((strict or todo.strict) and bool(told))
 
     def texts() -> Iterator[str]:
-        items = given.items if refused else _items(given, sources, compilation)
+        items = given.items if refused else _items(given, sources, runtimes, compilation)
         return written(given.version, items, given.config, results(told))
 
     return Answer(texts, told, refused=refused)
@@ -74,14 +82,24 @@ def answer(data: bytes, options: Options, *, strict: bool = False) -> Answer:
 
 def _is_ours(item: Item) -> bool:
     value = item.value
-    local = annotations(value).get(_LOCAL) == "true"
-    return not local and frontends.find(value["apiVersion"], value["kind"]) is not None
+    return not _is_local(item) and frontends.find(value["apiVersion"], value["kind"]) is not None
+
+
+def _is_local(item: Item) -> bool:
+    return annotations(item.value).get(_LOCAL) == "true"
 
 
 def _items(
-    given: ResourceList, sources: Mapping[int, Document], compilation: Compilation
+    given: ResourceList,
+    sources: Mapping[int, Document],
+    runtimes: Mapping[int, Document],
+    compilation: Compilation,
 ) -> Iterator[Item | Object]:
-    """The items of the answer: each job's objects in its place, those of no item at the end."""
+    """The items of the answer: each job's objects in its place, those of no item at the end.
+
+    A runtime has become part of the jobs that name it, and is no object of its own any more. One
+    that nobody names, or a job that stays as it is, is somebody else's and stays, too.
+    """
     places = {source.relative: number for number, source in sources.items()}
     made: dict[int | None, list[emit.Packed]] = {}
     for group in compilation.groups:
@@ -90,7 +108,18 @@ def _items(
     left = {
         places[skipped.relative] for skipped in compilation.skipped if skipped.relative in places
     }
+    merged = {name for group in compilation.groups for name in group.sources}
+    needed = named_runtimes(compilation.skipped)
+    taken = {
+        number
+        for number, runtime in runtimes.items()
+        if runtime.relative in merged
+        and runtime.name not in needed
+        and not _is_local(given.items[number])
+    }
     for number, item in enumerate(given.items):
+        if number in taken:
+            continue
         if number in sources and number not in left:
             for objects in made.get(number, ()):
                 yield from (_noted(value, item.value) for value in objects)
@@ -105,7 +134,7 @@ def _is_echo(item: Item, given: ResourceList) -> bool:
     A generator has no other items. Elsewhere, an item of that name is a file of somebody's.
     """
     config = given.config
-    if config is None or len(given.items) > 1 or annotations(item.value).get(_LOCAL) != "true":
+    if config is None or len(given.items) > 1 or not _is_local(item):
         return False
     return all(
         item.value.get(field) == config.get(field) for field in ("apiVersion", "kind")
