@@ -10,11 +10,12 @@ any case.
 """
 
 import functools
-import re
 import signal as signals
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
+
+from etcompile.k8s import pods
 
 Blame = Literal["program", "node", "platform", "peer", "unknown"]
 """Whose fault it is. `platform`: somebody needed the room, or has stopped it. `peer`: another
@@ -91,10 +92,11 @@ _BY_REASON |= {
     "Shutdown": _BY_REASON["NodeShutdown"],
 }
 _REFUSED = Cause(
-    "Refused",
-    "was not admitted by its node, which had less room than the scheduler thought",
-    "node",
-    "nothing of it ran; it comes back by itself",
+    "Refused", "was not admitted by its node", "node", "nothing of it ran; it comes back by itself"
+)
+_NO_ROOM = structs.replace(
+    _REFUSED,
+    text="was not admitted by its node, which had less room than the scheduler thought",
 )
 
 _HARDWARE = (
@@ -293,7 +295,6 @@ _LONGEST = 160
 """Characters of a line that tells of an exception."""
 _EXCEPTIONS = ("Error", "Exception", "Interrupt", "Exit")
 _TRACEBACK = "traceback (most recent call last)"
-_REFUSALS = re.compile(r"OutOf\w+|UnexpectedAdmissionError|NodeAffinity|Topology\w+|\w+Forbidden")
 
 
 def is_strike(name: str) -> bool:
@@ -323,8 +324,8 @@ def cause_of(reason: str, code: int | None, signal: int, text: str) -> Cause:
         # What prepares a container's devices fails before its program is looked for.
         broken = reason in _NOT_STARTED and any(word in text.lower() for word in _HARDWARE)
         return _BY_DEVICE if broken else _BY_REASON[reason]
-    if _REFUSALS.fullmatch(reason) and code is None:
-        return _REFUSED
+    if code is None and pods.is_refusal(reason):
+        return _NO_ROOM if reason.startswith("OutOf") else _REFUSED
     signal = signal or (code - 128 if code is not None and 128 < code < 160 else 0)
     found, is_sure = _by_text(text.lower())
     # What a shell cannot run ends with a code of its own, whatever it says of it.

@@ -117,12 +117,12 @@ def unscheduled(pod: Object) -> Mapping[str, Any] | None:
 
 def is_refused(pod: Object) -> bool:
     """Whether its kubelet did not admit it: it has failed, and never ran."""
-    return phase(pod) == "Failed" and _is_refusal(status_of(pod).get("reason") or "")
+    return phase(pod) == "Failed" and is_refusal(status_of(pod).get("reason") or "")
 
 
 def is_disrupted(pod: Object) -> bool:
     """Whether somebody ends it before its time, or did not let it begin: not the training."""
-    return disruption(pod) is not None or _is_refusal(status_of(pod).get("reason") or "")
+    return disruption(pod) is not None or is_refusal(status_of(pod).get("reason") or "")
 
 
 def disruption(pod: Object) -> tuple[str, str, str] | None:
@@ -141,7 +141,8 @@ def disruption(pod: Object) -> tuple[str, str, str] | None:
     return word, explanation, told.get("message") or ""
 
 
-def _is_refusal(reason: str) -> bool:
+def is_refusal(reason: str) -> bool:
+    """Whether the reason of a Pod that has failed says that its kubelet did not admit it."""
     return reason in _REFUSALS or reason.startswith("OutOf")
 
 

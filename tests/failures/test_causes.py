@@ -13,6 +13,8 @@ TRACE = 'Traceback (most recent call last):\n  File "train.py", line 3, in <modu
         ("OOMKilled", 137, 0, "", "OOMKilled"),
         ("Evicted", None, 0, "The node was low on resource: memory.", "Evicted"),
         ("OutOfcpu", None, 0, "Node didn't have enough resource: cpu", "Refused"),
+        ("OutOfnvidia.com/gpu", None, 0, "", "Refused"),
+        ("TaintToleration", None, 0, "Node doesn't tolerate the Pod", "Refused"),
         ("UnexpectedAdmissionError", None, 0, "Allocate failed", "Refused"),
         ("StartError", 128, 0, 'exec: "trian": executable file not found', "ContainerCannotRun"),
         ("Error", 139, 0, "", "Segfault"),

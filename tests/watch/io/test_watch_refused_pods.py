@@ -31,7 +31,10 @@ def test_a_pod_that_its_kubelet_refuses_is_made_again_and_counts_for_nothing(
     record = place.record("mnist")
     assert (record["phase"], record.get("replaced", {})) == ("Running", {})
     told = [one["message"] for one in place.events() if one["reason"] == "PodReplaced"]
-    assert any(one.startswith("OutOfcpu: recreating it") for one in told)
+    for reason in REASONS:
+        [own] = [one for one in told if f"({reason}): recreating it" in one]
+        assert own.startswith("was not admitted by its node")
+        assert ("less room" in own) == reason.startswith("OutOf")
 
 
 def test_a_launcher_that_its_kubelet_refuses_spends_no_restart_of_the_job(place, watching):
