@@ -764,6 +764,23 @@ def test_a_notice_may_ask_for_the_stacks_of_those_that_can_write_them(container)
     assert container.running
 
 
+WAITS = (
+    "import ctypes, os, time\nopen('out', 'a').write('up 0\\n')\n"
+    "if ctypes.CDLL(None).vfork() == 0:\n    time.sleep(100)\n    os._exit(0)"
+)
+"""Its parent waits in the kernel for a child that does not begin a program, in state D."""
+
+
+@only_init
+def test_a_process_that_the_kernel_makes_wait_is_told_of(container):
+    container.watch()
+    container.begin(f"exec python3 -S -c {_quoted(WAITS)}")
+    container.says("up 0")
+    container.write("notice", "0-1700000000 REPORT 0 nobody has written anything\n")
+    container.logs(" D python3\n")
+    assert container.running
+
+
 def test_a_notice_reaches_those_who_handle_its_signal_and_no_others(container):
     container.watch()
     # The shell around it would die of the signal, and so would the sleep beside it.
