@@ -95,7 +95,7 @@ class _Token(Struct, frozen=True):
 
 def file_name(path: str) -> str:
     """The last part of a program's path."""
-    return PurePosixPath(path).name
+    return path if path.isalnum() else PurePosixPath(path).name
 
 
 def given_words(container: Mapping[str, Any]) -> list[str]:
