@@ -92,7 +92,8 @@ def compile(  # noqa: A001 - it is what it does
     documents = (*loaded.documents, *loaded.partial)
     environment = stages.environment(options)
     library = stages.library(options)
-    told = [*stages.ignored_problems(options.ignore), *loaded.diagnostics]
+    told = [*stages.ignored_problems(options.ignore), *stages.selected_problems(options.select)]
+    told += loaded.diagnostics
     told += [*environment.diagnostics, *library.diagnostics]
     told += stages.credential_notes((*documents, *environment.documents, *library.documents))
     groups: list[JobObjects] = []
@@ -125,7 +126,10 @@ def compile(  # noqa: A001 - it is what it does
     # What jobs take nothing from may change as it likes.
     taken = {source for group in groups for source in group.sources}
     runtimes = [runtime for runtime in library.documents if runtime.relative in taken]
-    heard, silenced = stages.divided(told, comments, options.ignore, whole=not failed)
+    unheard = stages.unheard(options) if comments and not failed else frozenset()
+    heard, silenced = stages.divided(
+        told, comments, options.ignore, whole=not failed, unheard=unheard
+    )
     return Compilation(
         groups=() if failed else tuple(groups),
         diagnostics=stages.in_order(heard, files, environment.files),
@@ -228,12 +232,14 @@ def _built(
     absent = given.broken or lowered.lost
     told: list[Diagnostic] = [] if absent else [*selected.diagnostics]
 
+    advice = stages.advice(options, lowered.others) if options.lint and not given.draft else None
     groups: list[JobObjects] = []
     matched = environment.matched | patched.matched
     for job, wishes in selected.pairs:
         group, edits, problems = stages.job_objects(
             *(job, wishes, given.texts, environment, patched.sources, given.keys),
             draft=given.draft,
+            advice=advice,
         )
         groups.append(group)
         matched |= edits

@@ -40,6 +40,8 @@ class Options(Struct, frozen=True):
             `ignore_managed_by` compiles is not left out.
         dlrover_version: The version of DLRover that ElasticJobs run which do not say it themselves.
         ignore: The codes of warnings that are not told, such as `["ET2040"]`.
+        lint: Give advice about training too, as `check` does: the warnings ET9xxx.
+        select: The codes of advice that is given only where it is asked for, such as `["ET9034"]`.
         limits: Bounds on what is read.
         output: The folder that the result goes to, so that it is not read as input. Encrypted key
             pairs that stand in it are kept.
@@ -61,6 +63,8 @@ class Options(Struct, frozen=True):
     skip_managed_by: bool = False
     dlrover_version: str | None = None
     ignore: Collection[str] = ()
+    lint: bool = False
+    select: Collection[str] = ()
     limits: Limits = field(default_factory=Limits)
     output: Path | None = None
     previous: Path | None = None

@@ -1,11 +1,13 @@
-"""`etcompile check`: everything render would refuse or warn about, and nothing else."""
+"""`etcompile check`: everything render would refuse or warn about, and advice about training."""
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import click
 from msgspec.structs import replace
 
+from etcompile.cli import completing
 from etcompile.cli.options import (
     CompileOptions,
     compile_options,
@@ -25,6 +27,20 @@ class CheckOptions(CompileOptions, frozen=True, kw_only=True):
     """The options of `etcompile check`."""
 
     beside: bool
+    select: tuple[str, ...]
+
+
+def _selected(_ctx: click.Context, _param: click.Parameter, given: tuple[str, ...]) -> Any:
+    """The codes of `--select`; only those that are not reported anyhow can be selected."""
+    if not given:
+        return ()
+    from etcompile.diagnostics.selection import problem
+    from etcompile.diagnostics.suppression import codes_of
+
+    codes = codes_of(given)
+    if found := [f"{code}: {why[0]}; {why[1]}" for code in codes if (why := problem(code))]:
+        raise click.BadParameter("; ".join(found))
+    return codes
 
 
 @click.command("check", cls=SectionedCommand)
@@ -34,14 +50,24 @@ class CheckOptions(CompileOptions, frozen=True, kw_only=True):
     is_flag=True,
     help="Also read the other files in the folder of each PATH, such as the job of a ScaleOut.",
 )
+@click.option(
+    "--select",
+    metavar="CODE",
+    multiple=True,
+    callback=_selected,
+    shell_complete=completing.selectable,
+    help="Also report this advice, which is not reported by default, such as ET9034, or several,"
+    " separated by commas. May be repeated.",
+)
 @takes(CheckOptions)
 def command(ctx: click.Context, given: CheckOptions) -> None:
     """Report the errors and warnings of job files, and write nothing.
 
-    PATH is as for render.
+    These are those of render, and advice about training: ET9xxx. PATH is as for render.
     """
     paths = _beside(given.paths) if given.beside else given.paths
-    compilation = compile(paths, replace(options(given), without_keys=True))
+    asked = replace(options(given), without_keys=True, lint=True, select=given.select)
+    compilation = compile(paths, asked)
     tell(compilation.findings, given, are_data=True)
     if refuses(compilation.diagnostics, given):
         ctx.exit(REFUSED)

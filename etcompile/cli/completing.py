@@ -50,6 +50,13 @@ def _warnings() -> Values:
     return [(code, name) for code, name in _codes() if RULES[code].severity is Severity.WARNING]
 
 
+def _selectable() -> Values:
+    from etcompile.diagnostics.selection import selectable
+
+    known = selectable()
+    return [(code, name) for code, name in _codes() if code in known]
+
+
 def _schemas() -> Values:
     from etcompile.cli.schema import names
 
@@ -87,6 +94,7 @@ def _secrets() -> Values:
 
 codes = _offering(_codes)
 warnings = _offering(_warnings)
+selectable = _offering(_selectable)
 kinds = _offering(_schemas)
 overlays = _offering(_overlays, files=True)
 runtimes = _offering(_runtimes)

@@ -40,7 +40,10 @@ _SECTIONS = {
     "Secrets": ("--secret", "--allow-plain-secrets"),
     "GitOps": ("--profile",),
     "Operators": ("--ignore-managed-by", "--skip-managed-by", "--dlrover-version"),
-    "Diagnostics": ("--strict", "--ignore", "--format", "--color", "--quiet", "--verbose"),
+    "Diagnostics": (
+        *("--strict", "--ignore", "--select"),
+        *("--format", "--color", "--quiet", "--verbose"),
+    ),
 }
 """The options by section, both in the order in which they are shown."""
 

@@ -21,6 +21,7 @@ _STAGES = {
     "6": "Overlays",
     "7": "Plans",
     "8": "Clusters",
+    "9": "Advice about training",
 }
 """What the first digit of a code stands for."""
 
@@ -52,6 +53,10 @@ def as_text(rule: Rule) -> str:
     ]
     if told.hint:
         parts.append(f"What to do: {told.hint}")
+    if rule.source:
+        parts.append(f"Source: {rule.source}")
+    if rule.opt_in:
+        parts.append(f"Reported only with: etcompile check --select {rule.code}")
     return "\n\n".join(parts)
 
 
@@ -66,6 +71,10 @@ def as_markdown(rule: Rule) -> str:
     ]
     if told.hint:
         parts.append(f"What to do: {_prose(told.hint)}")
+    if rule.source:
+        parts.append(f"Source: {_link(rule.source)}")
+    if rule.opt_in:
+        parts.append(f"Reported only with `etcompile check --select {rule.code}`.")
     return "\n\n".join(parts)
 
 
@@ -114,6 +123,14 @@ def _label(rule: Rule) -> str:
 def _code(words: str) -> str:
     fence = "``" if "`" in words else "`"
     return f"{fence}{words}{fence}"
+
+
+def _link(source: str) -> str:
+    """A source for readers of the page: a URL that is one, or a page of `docs/reference/`."""
+    if source.startswith("https://"):
+        return f"[{source.split('/')[2]}]({source})"
+    page, _, section = source.partition(" ")
+    return f"[{page}]({page}) {section}".rstrip()
 
 
 def _prose(words: str) -> str:

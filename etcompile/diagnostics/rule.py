@@ -28,6 +28,9 @@ class Rule(Struct, frozen=True):
         hint: What to do; facts in braces; empty when the message says it all.
         why: The long form: what is behind the rule, for `etcompile explain`.
         example: A small input that provokes it, and what to write instead.
+        source: Where the fact behind the rule is written: a URL, or a reference page and section;
+            empty where the rule is ours.
+        opt_in: It is told only where somebody selects it, because it is right in few clusters.
     """
 
     code: str
@@ -37,3 +40,5 @@ class Rule(Struct, frozen=True):
     hint: str
     why: str
     example: str
+    source: str = ""
+    opt_in: bool = False

@@ -877,5 +877,105 @@ SAMPLES: Mapping[str, Mapping[str, str | int]] = {
         "problem": "does not exist",
         "advice": "kubectl create namespace team-nlp",
     },
+    "ET9001": {
+        "role": "worker",
+        "needed": "the data loaders of a training on a GPU",
+    },
+    "ET9002": {
+        "volume": "shm",
+        "size": "8Gi",
+        "container": "pytorch",
+        "limit": "8Gi",
+    },
+    "ET9003": {
+        "said": "--checkpoint-dir /checkpoints",
+        "volume": "ckpt",
+    },
+    "ET9004": {
+        "said": "volume ckpt at /checkpoints",
+        "path": "/mnt/ckpt",
+    },
+    "ET9005": {
+        "role": "worker",
+        "said": "--checkpoint-dir /checkpoints",
+    },
+    "ET9006": {
+        "pods": 2,
+        "claim": "data",
+        "mode": "ReadWriteOnce",
+        "where": "one node",
+    },
+    "ET9010": {
+        "container": "pytorch",
+        "count": 1,
+        "device": "nvidia.com/gpu",
+    },
+    "ET9011": {
+        "role": "worker",
+        "said": "--nproc-per-node 8",
+        "gpus": "4 GPUs",
+    },
+    "ET9012": {
+        "role": "worker",
+        "option": "--backend nccl",
+    },
+    "ET9013": {
+        "container": "pytorch",
+        "limit": "4",
+        "threads": 16,
+        "said": "OMP_NUM_THREADS 16",
+    },
+    "ET9014": {
+        "container": "pytorch",
+        "device": "rdma/hca",
+    },
+    "ET9020": {
+        "role": "worker",
+        "policy": "ClusterFirst",
+    },
+    "ET9021": {
+        "count": 2,
+        "role": "worker",
+        "port": 22,
+    },
+    "ET9022": {
+        "variable": "NCCL_SOCKET_IFNAME",
+        "value": "ens5",
+        "problem": "a Pod outside the network of its node has eth0 and lo only",
+    },
+    "ET9030": {
+        "limit": 3,
+        "problem": "restartPolicy Never lets nothing be tried again, so that nothing is counted",
+    },
+    "ET9031": {
+        "role": "worker",
+        "grace": 10,
+        "problem": (
+            "half of it is left for the checkpoint, 5 s, and etcompile.dev/stop-timeout says that"
+            " the command needs 10 s to end"
+        ),
+    },
+    "ET9032": {
+        "role": "worker",
+        "label": "karpenter.sh/capacity-type",
+    },
+    "ET9033": {
+        "what": "etcompile.dev/gate-timeout",
+        "seconds": 1800,
+        "deadline": 600,
+    },
+    "ET9034": {
+        "job": "bert",
+        "roles": "worker",
+    },
+    "ET9040": {
+        "job": "bert",
+        "scheduler": "Kueue",
+        "queue": "default",
+        "label": "kueue.x-k8s.io/queue-name",
+    },
+    "ET9041": {
+        "role": "worker",
+    },
 }
 """By the code: a value for each fact that the message and the hint of its rule name."""

@@ -94,6 +94,7 @@ def suppressed(
     ignored: str | Iterable[str] = (),
     *,
     whole: bool,
+    unheard: Collection[str] = (),
 ) -> Suppressed:
     """The diagnostics of a run, divided into those that are told and those that are not.
 
@@ -102,12 +103,15 @@ def suppressed(
         comments: The comments of the files that were read.
         ignored: The codes of `--ignore`.
         whole: Whether every stage ran, so that a comment that silenced nothing is unused.
+        unheard: Codes that the run did not ask about, so that a comment about one may be of use.
     """
     wishes = {_key(comment, code) for comment in comments for code in comment.codes}
     used: set[_Key] = set()
     marked = [_by_comment(diagnostic, wishes, used) for diagnostic in diagnostics]
     more = [
-        complaint for comment in comments for complaint in _problems(comment, used, whole=whole)
+        complaint
+        for comment in comments
+        for complaint in _problems(comment, {*used, *_assumed(comment, unheard)}, whole=whole)
     ]
     marked += [_by_comment(complaint, wishes, used) for complaint in more]
     marked = list(by_option(marked, ignored))
@@ -123,6 +127,11 @@ _Key = tuple[str, int | None, str]
 
 def _key(comment: IgnoreComment, code: str) -> _Key:
     return comment.location.file, comment.line, code.upper()
+
+
+def _assumed(comment: IgnoreComment, unheard: Collection[str]) -> Iterator[_Key]:
+    """What nobody can say of a comment, whether it is used, is taken for a yes."""
+    return (_key(comment, code) for code in comment.codes if code.upper() in unheard)
 
 
 def _by_comment(diagnostic: Diagnostic, wishes: Collection[_Key], used: set[_Key]) -> Diagnostic:

@@ -20,6 +20,7 @@ from etcompile.model import Intent, Job, Origin, Settings
 from etcompile.model.sizes import STORED_LIMIT
 from etcompile.options import Options
 from etcompile.stages import run
+from etcompile.stages.advice import Advice
 from etcompile.stages.encryption import KeySource, filled
 from etcompile.stages.environment import Environment
 from etcompile.stages.neighbours import declared, may_have_namespace
@@ -66,6 +67,7 @@ def job_objects(
     keys: KeySource | None = None,
     *,
     draft: bool = False,
+    advice: Advice | None = None,
 ) -> tuple[JobObjects, frozenset[overlays.Edit], list[Diagnostic]]:
     """The objects of a job and its intents.
 
@@ -77,6 +79,7 @@ def job_objects(
         changed_by: The overlays that changed a document, by their relative names.
         keys: What fills objects with what only the outside has; they stay as they are if None.
         draft: Only what is wrong is asked for: of a large job, a few objects are made.
+        advice: What is to be said of a job in which nothing is wrong; None for nothing.
 
     Returns:
         The objects, the edits that applied to them, and what is wrong.
@@ -124,6 +127,7 @@ def job_objects(
         own = Location(error.file, error.line) if error.file else None
         problems.append(diagnose(codes.TEMPLATE, own, **facts))
     problems += too_large
+    problems += advice(job, settings, made) if advice and not has_errors(problems) else ()
     problems += (
         diagnostic
         for diagnostic in objects.check_compiled(job, made)

@@ -65,6 +65,7 @@ def divided(
     ignored: str | Iterable[str],
     *,
     whole: bool,
+    unheard: Collection[str] = (),
 ) -> tuple[Sequence[Diagnostic], Sequence[Diagnostic]]:
     """The diagnostics that are told, and those that somebody asked not to be told.
 
@@ -73,12 +74,13 @@ def divided(
         comments: The comments of the files that were read.
         ignored: The codes of `--ignore`.
         whole: Whether every stage ran.
+        unheard: Codes that the run did not ask about.
     """
     if not ignored and not comments:
         return diagnostics, ()
     from etcompile.diagnostics.suppression import suppressed  # noqa: PLC0415 - few runs need it
 
-    found = suppressed(diagnostics, comments, ignored, whole=whole)
+    found = suppressed(diagnostics, comments, ignored, whole=whole, unheard=unheard)
     return found.told, found.silenced
 
 
@@ -89,6 +91,15 @@ def ignored_problems(ignored: str | Iterable[str]) -> list[Diagnostic]:
     from etcompile.diagnostics.suppression import option_problems  # noqa: PLC0415
 
     return option_problems(ignored)
+
+
+def selected_problems(selected: Collection[str]) -> list[Diagnostic]:
+    """An error for each code of `--select` that cannot be selected."""
+    if not selected:
+        return []
+    from etcompile.diagnostics.selection import option_problems  # noqa: PLC0415 - few runs need it
+
+    return option_problems(selected)
 
 
 def credential_notes(documents: Sequence[Document]) -> list[Diagnostic]:

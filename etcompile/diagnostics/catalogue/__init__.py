@@ -6,6 +6,7 @@ their facts in braces; `explain` prints the rest.
 
 from etcompile.diagnostics.catalogue import (
     cluster,
+    lint,
     loading,
     objects,
     output,
@@ -16,7 +17,7 @@ from etcompile.diagnostics.catalogue import (
 )
 from etcompile.diagnostics.rule import Rule
 
-_STAGES = (loading, specification, scaling, objects, output, overlays, plan, cluster)
+_STAGES = (loading, specification, scaling, objects, output, overlays, plan, cluster, lint)
 
 RULES: dict[str, Rule] = {rule.code: rule for stage in _STAGES for rule in stage.RULES}
 """The catalogue, by code."""

@@ -1,0 +1,54 @@
+"""Which advice a run asks for beyond the usual, because an option says so.
+
+The counterpart of `suppression`: a rule that is right in few clusters is silent until somebody
+selects it, as with ruff.
+"""
+
+from collections.abc import Collection, Iterable
+
+from etcompile.diagnostics import codes
+from etcompile.diagnostics.catalogue import RULES, lint
+from etcompile.diagnostics.diagnostic import Diagnostic, diagnose
+from etcompile.diagnostics.spelling import probable_code
+from etcompile.diagnostics.suppression import codes_of
+
+
+def selectable() -> tuple[str, ...]:
+    """The codes that may be selected, in order."""
+    return tuple(sorted(code for code, rule in RULES.items() if rule.opt_in))
+
+
+def unheard(*, linted: bool, selected: Collection[str]) -> frozenset[str]:
+    """The codes of advice that a run does not ask for, so that nobody can tell what they say.
+
+    Args:
+        linted: Whether the run asks for advice at all.
+        selected: The codes that it asks for beyond the usual.
+    """
+    return frozenset(
+        rule.code
+        for rule in lint.RULES
+        if not linted or (rule.opt_in and rule.code not in selected)
+    )
+
+
+def problem(code: str) -> tuple[str, str] | None:
+    """Why a code cannot be selected, and what to do; None if it can."""
+    known = selectable()
+    if code.upper() in known:
+        return None
+    if code.upper() in RULES:
+        return "it is always reported", "leave it out"
+    near = probable_code(code, RULES)
+    advice = f"did you mean {near}?" if near else f"choose among {', '.join(known)}"
+    return "there is no diagnostic with this code", advice
+
+
+def option_problems(given: str | Iterable[str]) -> list[Diagnostic]:
+    """An error for each code of an option that cannot be selected."""
+    found = ((code, problem(code)) for code in codes_of(given))
+    return [
+        diagnose(codes.OPTION, None, option=f"--select '{code}'", problem=why[0], advice=why[1])
+        for code, why in found
+        if why is not None
+    ]

@@ -1,0 +1,198 @@
+"""Advice about training: each rule by an input that shows it, and by one that nearly does."""
+
+import json
+import re
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import etcompile
+from etcompile import Diagnostic, Options, Settings
+from etcompile.cli import check, explain, render
+from etcompile.diagnostics import RULES
+from etcompile.diagnostics.catalogue import lint as catalogue
+from etcompile.lint.rules import modules_of_rules, rules
+from lint.advice_cases import CASES, Case, job, text
+
+OPT_IN = [rule.code for rule in catalogue.RULES if rule.opt_in]
+EACH = [
+    pytest.param(code, case, id=f"{code}-{number}")
+    for code, cases in sorted(CASES.items())
+    for number, case in enumerate(cases)
+]
+
+
+def advice(text: str, **options: Any) -> list[Diagnostic]:
+    """What is said of a file beyond what `render` says."""
+    found = etcompile.compile("-", Options(lint=True, **options), stdin=BytesIO(text.encode()))
+    assert found.ok, found.diagnostics
+    return [one for one in found.diagnostics if one.code.startswith("ET9")]
+
+
+def selected(code: str) -> list[str]:
+    return [code] if code in OPT_IN else []
+
+
+def test_each_rule_has_a_module_an_entry_and_a_case() -> None:
+    codes = [rule.code for rule in rules()]
+    assert codes == [rule.code for rule in catalogue.RULES] == sorted(CASES)
+    names = [RULES[code].name.replace("-", "_") for code in codes]
+    assert sorted(names) == modules_of_rules()
+
+
+@pytest.mark.parametrize("rule", catalogue.RULES, ids=lambda rule: rule.code)
+def test_each_rule_says_where_its_fact_is_written(rule: Any) -> None:
+    pages = Path(__file__).parents[2] / "docs"
+    assert rule.source.startswith("https://") or (pages / rule.source.split()[0]).is_file()
+    assert f"Source: {rule.source}" in CliRunner().invoke(explain.command, [rule.code]).output
+
+
+@pytest.mark.parametrize(("code", "case"), EACH)
+def test_an_input_shows_the_rule_and_no_other(code: str, case: Case) -> None:
+    file = text(case.shown)
+    [found] = advice(file, settings=case.settings, select=selected(code))
+    assert found.code == code
+    assert case.says in found.message
+    assert found.hint
+    assert found.location is not None
+    assert found.location.line is not None
+    assert case.at in file.splitlines()[found.location.line - 1]
+
+
+@pytest.mark.parametrize(("code", "case"), EACH)
+def test_nothing_is_said_of_what_nearly_shows_it(code: str, case: Case) -> None:
+    assert advice(text(case.near), settings=case.settings, select=selected(code)) == []
+
+
+def shown(code: str) -> str:
+    return text(CASES[code][0].shown)
+
+
+def checked(file: Path, words: str, *arguments: str) -> Any:
+    file.write_text(words)
+    return CliRunner().invoke(check.command, [str(file), *arguments])
+
+
+def test_render_gives_no_advice_and_check_changes_no_output(tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    assert "ET9012" in checked(file, shown("ET9012")).output
+    rendered = CliRunner().invoke(render.command, [str(file)])
+    assert "ET9" not in rendered.output
+    with_advice = etcompile.compile(file, Options(lint=True))
+    assert with_advice.objects == etcompile.compile(file).objects
+
+
+def test_advice_is_refused_under_strict_only(tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    assert checked(file, shown("ET9012")).exit_code == 0
+    assert checked(file, shown("ET9012"), "--strict").exit_code == 2
+    assert checked(file, shown("ET9012"), "--strict", "--ignore", "ET9012").exit_code == 0
+
+
+def test_a_comment_silences_advice_and_is_used_wherever_no_advice_is_given(tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    words = shown("ET9012").replace("- --backend", "- --backend  # etcompile: ignore[ET9012]")
+    done = checked(file, words, "--strict")
+    assert (done.exit_code, "ignored" in done.output) == (0, True)
+    assert "ET1040" not in CliRunner().invoke(render.command, [str(file), "--strict"]).output
+    unused = words.replace("nccl", "gloo")
+    assert "ET1040" in checked(file, unused).output
+
+
+def test_what_must_be_selected_is_told_only_then(tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    assert "ET9034" not in checked(file, shown("ET9034")).output
+    assert "ET9034" in checked(file, shown("ET9034"), "--select", "ET9034").output
+    comment = f"# etcompile: ignore-file[ET9034]\n{shown('ET9034')}"
+    assert "ET1040" not in checked(file, comment).output
+    done = checked(file, comment, "--select", "ET9034")
+    assert (done.exit_code, "1 warning ignored" in done.output) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("ET9001", "ET9001: it is always reported; leave it out"),
+        ("ET2040", "ET2040: it is always reported; leave it out"),
+        ("ET9999", "ET9999: there is no diagnostic with this code"),
+    ],
+)
+def test_what_cannot_be_selected_is_told(code: str, words: str, tmp_path: Path) -> None:
+    done = checked(tmp_path / "job.yaml", shown("ET9034"), "--select", code)
+    assert (done.exit_code, words in done.output) == (2, True)
+    made = etcompile.compile("-", Options(select=[code]), stdin=BytesIO(shown("ET9034").encode()))
+    assert [one.code for one in made.diagnostics] == ["ET5005"]
+
+
+@pytest.mark.parametrize("form", ["json", "sarif", "github"])
+def test_machines_are_given_advice_as_any_warning(form: str, tmp_path: Path) -> None:
+    done = checked(tmp_path / "job.yaml", shown("ET9012"), "--format", form)
+    assert "ET9012" in done.stdout
+    if form == "sarif":
+        [result] = json.loads(done.stdout)["runs"][0]["results"]
+        assert (result["ruleId"], result["level"]) == ("ET9012", "warning")
+
+
+def test_an_overlay_that_mends_a_pod_silences_the_advice(tmp_path: Path) -> None:
+    change = {"spec": {"dnsPolicy": "ClusterFirstWithHostNet"}}
+    overlay = {
+        "apiVersion": "etcompile.dev/v1alpha1",
+        "kind": "Overlay",
+        "patches": [{"target": {"kind": "Pod"}, "patch": change}],
+    }
+    assert advice(shown("ET9020"))
+    assert advice(shown("ET9020"), overlays=[overlay]) == []
+
+
+def test_a_template_that_two_roles_share_is_told_of_once() -> None:
+    file = """\
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {name: bert, namespace: ml}
+spec:
+  pytorchReplicaSpecs:
+    Master: &role
+      replicas: 1
+      template:
+        spec:
+          containers:
+            - {name: pytorch, image: "example.com/trainer:1", args: [--backend, nccl]}
+    Worker: *role
+"""
+    assert [one.code for one in advice(file)] == ["ET9012"]
+
+
+def test_nothing_is_advised_of_a_file_that_is_refused() -> None:
+    broken = [*job({"args": ["--backend", "nccl"]}), {"apiVersion": "v1", "kind": "Pod"}]
+    made = etcompile.compile("-", Options(lint=True), stdin=BytesIO(text(broken).encode()))
+    assert not made.ok
+    assert not [one for one in made.diagnostics if one.code.startswith("ET9")]
+
+
+def test_the_deadline_is_held_against_the_gangs_timeout_too() -> None:
+    documents = job(
+        {"resources": {"limits": {"cpu": "1"}}},
+        runPolicy={
+            "activeDeadlineSeconds": 600,
+            "schedulingPolicy": {"scheduleTimeoutSeconds": 600},
+        },
+    )
+    [found] = advice(text(documents), settings=Settings(gang="coscheduling"))
+    assert (found.code, "the gang's timeout of 600 s" in found.message) == ("ET9033", True)
+    assert advice(text(documents)) == []
+
+
+def test_the_page_has_each_rule_with_how_often_it_speaks_up() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "lint.md").read_text("utf-8")
+    rows = re.findall(
+        r"^\| \[(ET\d{4})\]\(diagnostics\.md#(et\d{4})\) \|.*\| (\d+) \|$", page, re.MULTILINE
+    )
+    assert [code for code, _, _ in rows] == [rule.code for rule in catalogue.RULES]
+    assert all(code.lower() == anchor for code, anchor, _ in rows)
+    found = re.search(r"in how many of (\d+) files", page)
+    assert found
+    often = {code for code, _, count in rows if int(count) > int(found[1]) / 3}
+    assert often == set(OPT_IN)

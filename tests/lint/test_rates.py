@@ -1,0 +1,50 @@
+"""How often advice is given: a rule that speaks up in many real files must be selected."""
+
+import collections
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import etcompile
+from etcompile import Options
+from etcompile.diagnostics.catalogue import lint
+
+ROOT = Path(__file__).parents[2]
+INPUTS = Path(os.environ.get("ETCOMPILE_INPUTS", ROOT.parent / "shared" / "inputs"))
+OPT_IN = [rule.code for rule in lint.RULES if rule.opt_in]
+
+
+def jobs(files: list[Path]) -> Iterator[frozenset[str]]:
+    """The advice about each file that holds a job which is accepted."""
+    for file in files:
+        made = etcompile.compile(file, Options(lint=True, select=OPT_IN))
+        if made.ok and any(group.name for group in made.groups):
+            yield frozenset(one.code for one in made.diagnostics if one.code.startswith("ET9"))
+
+
+def shares(files: list[Path]) -> tuple[int, dict[str, float]]:
+    """How many files have a job, and in which share of them each rule speaks up."""
+    found = list(jobs(files))
+    counts = collections.Counter(code for codes in found for code in codes)
+    return len(found), {rule.code: counts[rule.code] / len(found) for rule in lint.RULES}
+
+
+def test_only_what_must_be_selected_speaks_up_in_more_than_a_third_of_upstreams_files() -> None:
+    if not INPUTS.is_dir():
+        pytest.skip("needs upstream's example files: a folder shared beside the checkout")
+    count, found = shares(sorted(INPUTS.rglob("*.y*ml")))
+    assert count > 60
+    assert {code for code, share in found.items() if share > 1 / 3} <= set(OPT_IN)
+
+
+def test_the_same_holds_of_our_examples() -> None:
+    count, found = shares(sorted(ROOT.glob("examples/*/*")))
+    assert count > 30
+    assert {code for code, share in found.items() if share > 1 / 3} <= set(OPT_IN)
+
+
+def test_what_must_be_selected_speaks_up_often() -> None:
+    _, found = shares(sorted(ROOT.glob("examples/*/*")))
+    assert all(found[code] > 1 / 3 for code in OPT_IN)
