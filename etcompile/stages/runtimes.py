@@ -13,7 +13,8 @@ from msgspec import Struct, structs
 
 from etcompile import data
 from etcompile.check import schema
-from etcompile.check.document import Rules, findings
+from etcompile.check.document import Rules, Template, findings
+from etcompile.check.explain import value_at
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.load import Document, parse
 
@@ -67,10 +68,9 @@ def with_runtimes(
     given = [document for document in documents if is_runtime(document)]
     runtimes = [*given, *library]
     told: list[Diagnostic] = []
-    for runtime in runtimes:
-        rules = Rules(RUNTIME_SCHEMA, kubernetes_version)
-        told += (finding.diagnostic for finding in findings(runtime, (), rules))
     made: list[Document] = []
+    # Of what is part of a job, the Pod templates are looked at there.
+    looked_at: set[Document] = set()
     sources: dict[Document, tuple[str, ...]] = {}
     for document in documents:
         if document.api_version != RUNTIME_VERSION or document.kind != _JOB:
@@ -87,12 +87,44 @@ def with_runtimes(
         if found is not None and not _is_faulty(document, found):
             result, notes = _merged(document, found)
             told += notes
+            if result is not document:
+                looked_at.add(found)
             sources[result] = (*_changes(document, changed_by), *_changes(found, changed_by))
             if found in runtimes:
                 sources[result] += (found.relative,)
         made.append(result)
+    named = named_runtimes(document for document in documents if not is_left(document))
+    for runtime in runtimes:
+        apart = runtime.name in named and runtime not in looked_at
+        templates = _templates(runtime) if apart else ()
+        rules = Rules(RUNTIME_SCHEMA, kubernetes_version, volumes=_claims(runtime))
+        told += (finding.diagnostic for finding in findings(runtime, templates, rules))
     told += _unnamed(documents, given)
     return WithRuntimes(tuple(made), sources, tuple(dict.fromkeys(told)))
+
+
+def _templates(runtime: Document) -> list[Template]:
+    """The Pod templates of a runtime that could not be merged with any job."""
+    above = ("spec", "template", "spec", "replicatedJobs")
+    jobs = value_at(runtime.data, above)
+    below = ("template", "spec", "template")
+    return [
+        Template((*above, number, *below), partial=True)
+        for number, job in enumerate(jobs if isinstance(jobs, list) else ())
+        if isinstance(value_at(job, below), dict)
+    ]
+
+
+def _claims(runtime: Document) -> tuple[str, ...]:
+    """The volumes that Pods of a runtime have by its claims."""
+    policies = value_at(runtime.data, ("spec", "template", "spec", "volumeClaimPolicies"))
+    templates = [
+        template
+        for policy in (policies if isinstance(policies, list) else ())
+        for template in value_at(policy, ("templates",)) or ()
+    ]
+    names = (value_at(template, ("metadata", "name")) for template in templates)
+    return tuple(name for name in names if isinstance(name, str))
 
 
 def _unnamed(documents: Iterable[Document], runtimes: Iterable[Document]) -> Iterator[Diagnostic]:
