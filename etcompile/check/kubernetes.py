@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from etcompile import data
+from etcompile.check.corrections import with_fix
 from etcompile.check.explain import Fault, Problem, faults, value_at
 from etcompile.check.validator import Validator
 from etcompile.diagnostics import Diagnostic, Location, Source, ValuePath, codes, diagnose
@@ -166,6 +167,13 @@ def _faults(
 
 def diagnostic(source: Source | None, fault: Fault, version: str) -> Diagnostic:
     """The error that a fault of a Pod template or an object is."""
+    told = _told(source, fault, version)
+    if fault.problem == "unknown" and _elsewhen(fault.definition or "", fault.facts["field"]):
+        return told  # it is spelt as it should be
+    return with_fix(told, fault, source)
+
+
+def _told(source: Source | None, fault: Fault, version: str) -> Diagnostic:
     path, at_key = fault.place
     place = _place(source, path, at_key=at_key)
     facts = dict(fault.facts)

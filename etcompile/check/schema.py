@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from etcompile.check.bundled import bundled_schema
+from etcompile.check.corrections import with_fix
 from etcompile.check.explain import Fault, Problem, faults
 from etcompile.check.validator import Validator
 from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
@@ -83,4 +84,5 @@ def _name(value: object) -> str:
 def diagnostic(source: Source, fault: Fault) -> Diagnostic:
     """The error that a fault of a document is."""
     path, at_key = fault.place
-    return diagnose(_CODES[fault.problem], source.locate(path, key=at_key), **fault.facts)
+    told = diagnose(_CODES[fault.problem], source.locate(path, key=at_key), **fault.facts)
+    return with_fix(told, fault, source)

@@ -1,5 +1,7 @@
 """`etcompile check`: everything render would refuse or warn about, and advice about training."""
 
+import io
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,8 @@ from etcompile.cli.options import (
 from etcompile.cli.sections import SectionedCommand
 from etcompile.cli.structs import takes
 from etcompile.compiler import Compilation, compile  # noqa: A004
-from etcompile.exitcodes import REFUSED
+from etcompile.diagnostics import Diagnostic
+from etcompile.exitcodes import DIFFERENT, REFUSED
 
 
 class CheckOptions(CompileOptions, frozen=True, kw_only=True):
@@ -28,6 +31,9 @@ class CheckOptions(CompileOptions, frozen=True, kw_only=True):
 
     beside: bool
     select: tuple[str, ...]
+    fix: bool
+    unsafe_fixes: bool
+    diff: bool
 
 
 def _selected(_ctx: click.Context, _param: click.Parameter, given: tuple[str, ...]) -> Any:
@@ -59,24 +65,77 @@ def _selected(_ctx: click.Context, _param: click.Parameter, given: tuple[str, ..
     help="Also report this advice, which is not reported by default, such as ET9034, or several,"
     " separated by commas. May be repeated.",
 )
+@click.option(
+    "--fix",
+    is_flag=True,
+    help="Correct in the files what can only have been meant one way, such as the spelling of a"
+    " field, and report the rest. Comments and layout stay as they are.",
+)
+@click.option(
+    "--unsafe-fixes",
+    is_flag=True,
+    help="With --fix or --diff: also correct what was probably meant. Look at the result.",
+)
+@click.option(
+    "--diff",
+    is_flag=True,
+    help="Write what --fix would change to standard output, and change nothing.",
+)
 @takes(CheckOptions)
 def command(ctx: click.Context, given: CheckOptions) -> None:
-    """Report the errors and warnings of job files, and write nothing.
+    """Report the errors and warnings of job files, and write nothing unless told to --fix them.
 
-    These are those of render, and advice about training: ET9xxx. PATH is as for render.
+    These are those of render, and advice about training: ET9xxx. PATH is as for render. Ends with
+    2 if something is refused, and with 1 if --diff shows changes.
     """
+    if given.fix and given.diff:
+        raise click.UsageError("--diff changes nothing, and --fix does: name one of them.")
+    if given.unsafe_fixes and not (given.fix or given.diff):
+        raise click.UsageError("--unsafe-fixes needs --fix or --diff.")
     paths = _beside(given.paths) if given.beside else given.paths
     asked = replace(options(given), without_keys=True, lint=True, select=given.select)
-    compilation = compile(paths, asked)
-    tell(compilation.findings, given, are_data=True)
+    # It is read more than once.
+    piped = sys.stdin.buffer.read() if "-" in paths and (given.fix or given.diff) else None
+
+    def compiled() -> Compilation:
+        stdin = None if piped is None else io.BytesIO(piped)
+        return compile(paths, asked, stdin=stdin)
+
+    differs = False
+    if given.fix or given.diff:
+        from etcompile.cli.corrections import correct
+
+        compilation, differs = correct(compiled, given, unsafe=given.unsafe_fixes, diff=given.diff)
+    else:
+        compilation = compiled()
+    findings = compilation.findings
+    if any(finding.fix for finding in findings):
+        from etcompile.fixes import with_edits
+
+        findings = tuple(with_edits(findings))
+    tell(findings, given, are_data=not given.diff)
+    if talks(given) and any(finding.fix for finding in findings):
+        click.echo(_fixable(findings), err=True)
     if refuses(compilation.diagnostics, given):
         ctx.exit(REFUSED)
+    if differs:
+        ctx.exit(DIFFERENT)
     if not talks(given):
         return
     if not compilation.diagnostics:
         click.echo(f"ok: {_counted(compilation)}", err=True)
     for need, jobs in _needs(compilation).items():
         click.echo(f"needs in the cluster: {need} (for {', '.join(jobs)})", err=True)
+
+
+def _fixable(findings: Iterable[Diagnostic]) -> str:
+    """How many of the findings can be corrected, and how."""
+    safe = sum(finding.fix.is_safe for finding in findings if finding.fix)
+    unsafe = sum(not finding.fix.is_safe for finding in findings if finding.fix)
+    if not safe:
+        return f"{unsafe} can be corrected with --fix --unsafe-fixes, which guess what was meant"
+    more = f", {unsafe} more with --unsafe-fixes" if unsafe else ""
+    return f"{safe} can be corrected with --fix{more}"
 
 
 def _counted(compilation: Compilation) -> str:

@@ -30,6 +30,7 @@ _SECTIONS = {
         *("--replace-data", "--adopt", "--ignore-differences", "--target", "--yes"),
         *("--take-ownership", "--to", "--add", "--remove", "--pods", "--kind", "--apply"),
     ),
+    "Corrections": ("--fix", "--unsafe-fixes", "--diff"),
     "Waiting": ("--wait", "--timeout", "--drain"),
     "Cluster": ("--context", "--kubeconfig", "--concurrency"),
     "Kubernetes": (

@@ -9,12 +9,12 @@ from typing import Any
 
 from etcompile.diagnostics.diagnostic import (
     Diagnostic,
-    Location,
     Source,
     ValuePath,
     diagnose,
     has_errors,
 )
+from etcompile.diagnostics.location import Location
 from etcompile.diagnostics.rule import Rule, Severity
 
 __all__ = [

@@ -10,6 +10,8 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
+from etcompile.diagnostics.fix import Fix
+from etcompile.diagnostics.location import Location
 from etcompile.diagnostics.rule import Severity
 
 Suppression = Literal["inSource", "external"]
@@ -19,34 +21,6 @@ _LONG_WORD = r"[A-Za-z0-9+/=]{24,}"
 
 ValuePath = tuple[str | int, ...]
 """A place inside a document: mapping keys and list indexes, outermost first."""
-
-
-class Location(Struct, frozen=True):
-    """A place in an input file.
-
-    Args:
-        file: The file as the user named it (`-` for standard input).
-        line: Line number, from 1; None when the whole file is meant.
-        column: Column in characters, from 1; None when the whole line or file is meant.
-        text: That source line without its line break, when there is one to show.
-        width: How many characters the caret underlines, at least 1.
-        hidden: The line holds a private key or a credential and is not shown.
-    """
-
-    file: str
-    line: int | None = None
-    column: int | None = None
-    text: str | None = None
-    width: int = 1
-    hidden: bool = False
-
-    @property
-    def end_column(self) -> int | None:
-        """The column after the last character that is underlined; None if there is no column."""
-        return None if self.column is None else self.column + self.width
-
-    def __str__(self) -> str:
-        return ":".join(str(part) for part in (self.file, self.line, self.column) if part)
 
 
 class Source(Protocol):
@@ -80,6 +54,7 @@ class Diagnostic(Struct, frozen=True):
         suppressed: What silenced it; None if it is told.
         where: The field that it is about, as the message names it: `spec.containers[0].image`;
             empty if it names none.
+        fix: What puts it right in the file, where that can be told.
     """
 
     code: str
@@ -89,6 +64,7 @@ class Diagnostic(Struct, frozen=True):
     hint: str | None
     suppressed: Suppression | None = None
     where: str = ""
+    fix: Fix | None = None
 
 
 def diagnose(code: str, location: Location | None, **facts: object) -> Diagnostic:

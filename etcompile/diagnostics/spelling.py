@@ -4,12 +4,19 @@ import re
 from collections.abc import Collection, Iterable
 from itertools import takewhile
 
+_FILLING = re.compile(r"[_\-\s]")
+
 
 def probably(name: str, known: Collection[str]) -> str | None:
     """The known name nearest to a name; None if none is near."""
     import difflib  # noqa: PLC0415 - only a complaint needs it
 
     return next(iter(difflib.get_close_matches(name, known, n=1)), None)
+
+
+def bare(name: str) -> str:
+    """A name without what differs between ways of spelling it: case, hyphens, underscores."""
+    return _FILLING.sub("", name).lower()
 
 
 def probable_code(written: str, codes: Iterable[str]) -> str | None:

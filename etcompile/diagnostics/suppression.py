@@ -13,7 +13,8 @@ from msgspec import Struct, structs
 
 from etcompile.diagnostics import codes
 from etcompile.diagnostics.catalogue import RULES
-from etcompile.diagnostics.diagnostic import Diagnostic, Location, diagnose
+from etcompile.diagnostics.diagnostic import Diagnostic, diagnose
+from etcompile.diagnostics.location import Location
 from etcompile.diagnostics.rule import Severity
 from etcompile.diagnostics.spelling import probable_code
 

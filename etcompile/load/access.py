@@ -9,11 +9,14 @@ own (`tests/load/test_access.py` lists each with its reason).
 
 import errno
 import functools
+import io
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import PurePath
+from types import MappingProxyType
 from typing import BinaryIO
 
 from msgspec import Struct
@@ -93,6 +96,28 @@ def status(path: str, boundary: Boundary | None = None) -> os.stat_result:
     return os.stat(resolved(path, boundary))  # noqa: PTH116
 
 
+_NOTHING: Mapping[str, bytes] = MappingProxyType({})
+_INSTEAD: ContextVar[Mapping[str, bytes]] = ContextVar("instead", default=_NOTHING)
+
+
+@contextmanager
+def instead_of(files: Mapping[str, bytes]) -> Iterator[None]:
+    """Within the context, whoever reads one of these files reads something else.
+
+    That is what an editor holds that nobody has saved, or what a fix would write. The files are
+    there, and are found as always.
+
+    Args:
+        files: What is read instead, by the path of the file.
+    """
+    given = {os.path.realpath(path): text for path, text in files.items()}
+    token = _INSTEAD.set({**_INSTEAD.get(), **given})
+    try:
+        yield
+    finally:
+        _INSTEAD.reset(token)
+
+
 @contextmanager
 def opened(path: str, boundary: Boundary | None = None) -> Iterator[BinaryIO]:
     """A regular file, open for reading.
@@ -107,6 +132,9 @@ def opened(path: str, boundary: Boundary | None = None) -> Iterator[BinaryIO]:
         OSError: the system refuses.
     """
     real = resolved(path, boundary)
+    if (held := _INSTEAD.get()) and (content := held.get(os.path.realpath(real))) is not None:
+        yield io.BytesIO(content)
+        return
     # Opening some devices does something; whoever swaps the file now is caught below.
     _check_regular(os.stat(real))  # noqa: PTH116
     descriptor = _descriptor(real, boundary, _READ)

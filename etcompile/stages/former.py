@@ -4,8 +4,11 @@ Apart from lowering, which only says how such a document would read, because a h
 into a file.
 """
 
+from msgspec import structs
+
 from etcompile import frontends
 from etcompile.diagnostics import Diagnostic, codes, diagnose
+from etcompile.diagnostics.fix import Fix, Replace
 from etcompile.load import Document
 from etcompile.load.relocated import relocated
 from etcompile.stages.misplaced import Placed, placed
@@ -54,6 +57,7 @@ def former_version(document: Document) -> list[Diagnostic]:
     from etcompile.frontends import conversion  # noqa: PLC0415
 
     version, name = document.api_version or "", document.kind or ""
+    fix = None
     if not conversion.is_former(version, name):
         return []
     try:
@@ -64,6 +68,11 @@ def former_version(document: Document) -> list[Diagnostic]:
     else:
         changes = now.changes[1:]
         more = f", with these changes: {'; '.join(changes)}" if changes else ""
-        advice = f"write apiVersion: {now.document.api_version}{more}. {_MIGRATE}"
+        today = now.document.api_version or ""
+        advice = f"write apiVersion: {today}{more}. {_MIGRATE}"
+        if conversion.converted(document.data).data == {**document.data, "apiVersion": today}:
+            change = Replace(document.locate(("apiVersion",)), today)
+            fix = Fix(f"write apiVersion: {today}", (change,), is_safe=True)
     place = document.locate(("apiVersion",))
-    return [diagnose(codes.UNKNOWN_VERSION, place, kind=name, version=version, advice=advice)]
+    told = diagnose(codes.UNKNOWN_VERSION, place, kind=name, version=version, advice=advice)
+    return [structs.replace(told, fix=fix)]

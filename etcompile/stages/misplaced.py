@@ -10,10 +10,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from etcompile.check.schema import rules
 from etcompile.diagnostics import Diagnostic, ValuePath, codes, diagnose
+from etcompile.diagnostics.fix import Fix, Move
+from etcompile.diagnostics.spelling import bare
 from etcompile.frontends import Kind
 from etcompile.k8s.fieldpath import dotted
 from etcompile.load import Document
@@ -160,17 +162,25 @@ def _at(value: Any, path: ValuePath) -> Any:
 
 
 def _is_open(data: Mapping[str, Any], home: ValuePath) -> bool:
-    """Whether a field can be put there: what is there is a mapping, or nothing."""
-    return all(
-        isinstance(_at(data, home[:length]), Mapping | None) for length in range(1, len(home) + 1)
-    )
+    """Whether a field can be put there: what is there is a mapping, or nothing.
+
+    A mapping that is there under a misspelt name is not made a second time.
+    """
+    for length in range(1, len(home) + 1):
+        value = _at(data, home[:length])
+        if not isinstance(value, Mapping | None):
+            return False
+        if value is None:
+            beside = _at(data, home[: length - 1]) or {}
+            return all(bare(name) != bare(str(home[length - 1])) for name in beside)
+    return True
 
 
 def _warning(document: Document, kind: Kind, moves: list[_Move]) -> Diagnostic:
     operator = kind.operator.name if kind.operator else "operator"
     fields = [dotted(move.before) for move in moves]
     verb = "stands" if len(fields) == 1 else "stand"
-    return diagnose(
+    told = diagnose(
         codes.MISPLACED_POLICY,
         document.locate(moves[0].before, key=True),
         fields=_listed(fields),
@@ -179,6 +189,23 @@ def _warning(document: Document, kind: Kind, moves: list[_Move]) -> Diagnostic:
         them="it" if len(fields) == 1 else "them",
         advice="; ".join(_advice(moves)),
     )
+    return structs.replace(told, fix=_fix(document, moves))
+
+
+def _fix(document: Document, moves: list[_Move]) -> Fix | None:
+    """The moves. What is left out stays: it is its author's to look at it, and to remove it."""
+    changes: list[Move] = []
+    for move in moves:
+        if move.after is None or move.is_taken:
+            continue
+        shared = 0
+        while move.before[shared] == move.after[shared] and shared < len(move.before) - 1:
+            shared += 1
+        down = tuple(str(step) for step in move.after[shared:])
+        place = document.locate(move.before, key=True)
+        changes.append(Move(place, len(move.before) - shared, down))
+    title = "move " + _listed([dotted(move.before) for move in moves if move.after])
+    return Fix(title, tuple(changes), is_safe=True) if changes else None
 
 
 def _advice(moves: list[_Move]) -> Iterator[str]:

@@ -89,6 +89,7 @@ def test_a_script_reads_what_a_person_reads():
         "line": 7,
         "column": 5,
         "endColumn": 9,
+        "fix": None,
     }
     assert document["counts"] == {"error": 1, "warning": 1}
 

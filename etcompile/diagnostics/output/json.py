@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from etcompile.diagnostics.catalogue import RULES
-from etcompile.diagnostics.diagnostic import Diagnostic, Location
+from etcompile.diagnostics.diagnostic import Diagnostic
+from etcompile.diagnostics.location import Location
 from etcompile.diagnostics.output.audience import Audience
 from etcompile.diagnostics.output.characters import well_formed
 from etcompile.diagnostics.rule import Severity
@@ -42,7 +43,26 @@ def _entry(diagnostic: Diagnostic) -> dict[str, Any]:
         "message": well_formed(diagnostic.message),
         "hint": None if diagnostic.hint is None else well_formed(diagnostic.hint),
         **_place(diagnostic.location),
+        "fix": _fix(diagnostic),
     }
+
+
+def _fix(diagnostic: Diagnostic) -> dict[str, Any] | None:
+    fix = diagnostic.fix
+    if fix is None or not fix.edits:
+        return None
+    edits = [
+        {
+            "line": edit.line,
+            "column": edit.column,
+            "endLine": edit.end_line,
+            "endColumn": edit.end_column,
+            "text": well_formed(edit.text),
+        }
+        for edit in fix.edits
+    ]
+    file = well_formed(fix.file or "")
+    return {"title": well_formed(fix.title), "safe": fix.is_safe, "file": file, "edits": edits}
 
 
 def _place(location: Location | None) -> dict[str, str | int | None]:

@@ -16,7 +16,8 @@ from urllib.parse import quote
 from etcompile._version import __version__
 from etcompile.diagnostics import explanation
 from etcompile.diagnostics.catalogue import RULES
-from etcompile.diagnostics.diagnostic import Diagnostic, Location, has_errors
+from etcompile.diagnostics.diagnostic import Diagnostic, has_errors
+from etcompile.diagnostics.location import Location
 from etcompile.diagnostics.output.audience import Audience
 from etcompile.diagnostics.output.characters import well_formed
 from etcompile.diagnostics.rule import Rule
@@ -116,7 +117,31 @@ def _results(
             # The same words twice in a file are told apart by their order.
             "partialFingerprints": {_FINGERPRINT: f"{digest}:{seen[digest]}"},
             **by,
+            **_fixes(diagnostic, audience),
         }
+
+
+def _fixes(diagnostic: Diagnostic, audience: Audience) -> dict[str, Any]:
+    """What puts a result right (SARIF 2.1.0, 3.27.30, 3.55), if that is known."""
+    fix = diagnostic.fix
+    if fix is None or not fix.edits:
+        return {}
+    replacements = [
+        {
+            "deletedRegion": {
+                "startLine": edit.line,
+                "startColumn": edit.column,
+                "endLine": edit.end_line,
+                "endColumn": edit.end_column,
+            },
+            "insertedContent": {"text": well_formed(edit.text)},
+        }
+        for edit in fix.edits
+    ]
+    artifact = _artifact(audience.name(fix.file or ""))
+    change = {"artifactLocation": artifact, "replacements": replacements}
+    title = well_formed(fix.title) + ("" if fix.is_safe else " (a guess)")
+    return {"fixes": [{"description": {"text": title}, "artifactChanges": [change]}]}
 
 
 def _artifact(name: str) -> dict[str, str]:

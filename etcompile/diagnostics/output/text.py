@@ -10,7 +10,8 @@ error[ET2003]: worker.replicas 12 is above maxReplicas 9
 
 from collections.abc import Sequence
 
-from etcompile.diagnostics.diagnostic import Diagnostic, Location
+from etcompile.diagnostics.diagnostic import Diagnostic
+from etcompile.diagnostics.location import Location
 from etcompile.diagnostics.output.audience import Audience
 from etcompile.diagnostics.output.characters import printable
 from etcompile.diagnostics.rule import Severity

@@ -1,0 +1,9 @@
+"""Problems that are put right in the files: `etcompile check --fix`, and quick fixes of editors.
+
+A diagnostic says what would put it right (`etcompile.diagnostics.fix`); here it is done, in the
+text, at its place, and read again.
+"""
+
+from etcompile.fixes.files import FixedFile, fixed_files, text_edits, with_edits, with_fix
+
+__all__ = ["FixedFile", "fixed_files", "text_edits", "with_edits", "with_fix"]

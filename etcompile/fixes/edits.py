@@ -1,0 +1,328 @@
+"""One change of a YAML text, and not a character besides.
+
+A text is edited where the entry stands, by its position; nothing is parsed and printed again, so
+that comments, order, quotes, blank lines and line breaks are left as they are. Whatever is edited
+is read again and compared with what was meant: an edit that says anything else is not made.
+"""
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from msgspec import Struct
+from yaml.nodes import MappingNode, Node, ScalarNode
+
+from etcompile.diagnostics import Location
+from etcompile.diagnostics.fix import Change, Move, Quote, Rename, Replace
+from etcompile.fixes.nodes import Entry, Path, composed, end_of, entry_at, entry_of, plain
+
+_PLAIN = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./+-]*")
+_BREAK = re.compile(r"\r\n|\n|\r")
+_INDENT = "  "
+
+
+class Step(Struct, frozen=True):
+    """A change whose place was found in the text as it was read.
+
+    Args:
+        change: What to do.
+        path: The entry that it is about.
+    """
+
+    change: Change
+    path: Path
+
+
+def steps(content: str, changes: Sequence[Change]) -> list[Step] | None:
+    """Where changes are to be made; None if one of their places is not there.
+
+    Args:
+        content: The text for which they were made.
+        changes: What is to be done, in any order.
+    """
+    documents = composed(content)
+    if documents is None:
+        return None
+    starts = [0, *(found.end() for found in _BREAK.finditer(content))]
+    found: list[Step] = []
+    for change in changes:
+        offset = _offset(change.at, starts)
+        at_key = isinstance(change, Rename | Move)
+        entry = None if offset is None else entry_of(documents, offset, key=at_key)
+        if entry is None:
+            return None
+        found.append(Step(change, entry.path))
+    # What stands inside comes before what is around it, whose name may change.
+    return sorted(found, key=lambda step: -len(step.path))
+
+
+def edited(content: str, todo: Sequence[Step]) -> str | None:
+    """The text with all of these changes; None if it cannot be had.
+
+    Args:
+        content: The text.
+        todo: The changes, what is inside before what is around it.
+    """
+    for step in todo:
+        made = _edited(content, step)
+        if made is None:
+            return None
+        content = made
+    return content
+
+
+def _edited(content: str, step: Step) -> str | None:
+    documents = composed(content)
+    entry = entry_at(documents, step.path) if documents is not None else None
+    if documents is None or entry is None:
+        return None
+    match step.change:
+        case Rename(name=name):
+            made, meant = _renamed(content, entry, name)
+        case Quote():
+            made, meant = _quoted(content, entry)
+        case Replace(value=value):
+            made, meant = _replaced(content, entry, value)
+        case Move():
+            made, meant = _moved(content, documents, entry, step.change)
+    if made is None:
+        return None
+    expected = [plain(document) for document in documents]
+    meant(expected)
+    again = composed(made)
+    if again is None or [plain(document) for document in again] != expected:
+        return None
+    return made
+
+
+_Made = tuple[str | None, Callable[[Any], None]]
+"""The text, and what the change does to the values of its documents."""
+_NOTHING: _Made = (None, lambda _: None)
+
+
+def _offset(place: Location, starts: Sequence[int]) -> int | None:
+    if place.line is None or place.column is None or place.line > len(starts):
+        return None
+    return starts[place.line - 1] + place.column - 1
+
+
+# Scalars ------------------------------------------------------------------------------------------
+
+
+def _renamed(content: str, entry: Entry, name: str) -> _Made:
+    key = entry.key
+    if key is None or content[key.start_mark.index] in "&!*?":
+        return _NOTHING
+
+    def meant(documents: Any) -> None:
+        holder = _at(documents, entry.path[:-1])
+        value = holder.pop(entry.path[-1])
+        holder[name] = value
+
+    span = key.start_mark.index, key.end_mark.index
+    if any(part == name for part in _keys(entry.holder)):
+        return _NOTHING
+    return _spliced(content, span, _written(name, key.style)), meant
+
+
+def _keys(node: Node | None) -> list[str]:
+    return [key.value for key, _ in node.value] if isinstance(node, MappingNode) else []
+
+
+def _quoted(content: str, entry: Entry) -> _Made:
+    node = entry.value
+    span = node.start_mark.index, node.end_mark.index
+    text = content[slice(*span)]
+    if not isinstance(node, ScalarNode) or node.style or not text or text[0] in "&!*":
+        return _NOTHING
+    if _BREAK.search(text):
+        return _NOTHING
+
+    def meant(documents: Any) -> None:
+        _at(documents, entry.path[:-1])[entry.path[-1]] = ("tag:yaml.org,2002:str", text)
+
+    return _spliced(content, span, json.dumps(text, ensure_ascii=False)), meant
+
+
+def _replaced(content: str, entry: Entry, value: str | float) -> _Made:
+    node = entry.value
+    span = node.start_mark.index, node.end_mark.index
+    old = content[slice(*span)]
+    if not isinstance(node, ScalarNode) or not old or old[0] in "&!*|>" or _BREAK.search(old):
+        return _NOTHING
+    text = _written(value, node.style) if isinstance(value, str) else json.dumps(value)
+    scalar = _scalar(text)
+    if scalar is None:
+        return _NOTHING
+
+    def meant(documents: Any) -> None:
+        _at(documents, entry.path[:-1])[entry.path[-1]] = (scalar.tag, scalar.value)
+
+    return _spliced(content, span, text), meant
+
+
+def _scalar(text: str) -> ScalarNode | None:
+    """What a text is read as by itself, if that is a scalar."""
+    found = composed(text) or []
+    return found[0] if len(found) == 1 and isinstance(found[0], ScalarNode) else None
+
+
+def _written(text: str, style: str | None) -> str:
+    """A text as a scalar, in the quotes that stood there before."""
+    if style == "'":
+        return "'" + text.replace("'", "''") + "'"
+    if style != '"' and _PLAIN.fullmatch(text):
+        node = _scalar(text)
+        if node is not None and node.tag == "tag:yaml.org,2002:str":
+            return text
+    return json.dumps(text, ensure_ascii=False)
+
+
+# Whole fields -------------------------------------------------------------------------------------
+
+
+class _Lines(Struct, frozen=True):
+    """The lines of a field, and of the comments that stand right above it.
+
+    Args:
+        start: Offset of their first character.
+        end: Offset after the break of their last line, if it has one.
+        column: How far the field is indented.
+    """
+
+    start: int
+    end: int
+    column: int
+
+
+def _lines(content: str, entry: Entry) -> _Lines | None:
+    """The lines that a field has for itself; None if it shares one."""
+    key = entry.key
+    if key is None or not isinstance(entry.holder, MappingNode) or entry.holder.flow_style:
+        return None
+    start = content.rfind("\n", 0, key.start_mark.index) + 1
+    if content[start : key.start_mark.index].strip(" "):
+        return None  # the first field of an item stands after the dash
+    column = key.start_mark.index - start
+    while start > 0:
+        above = content.rfind("\n", 0, start - 1) + 1
+        line = content[above:start]
+        if not re.match(rf" {{{column}}}#", line):
+            break
+        start = above
+    end = max(end_of(entry.value), key.end_mark.index + 1)
+    end = len(content[:end].rstrip())
+    line_end = content.find("\n", end)
+    return _Lines(start, len(content) if line_end < 0 else line_end + 1, column)
+
+
+def _moved(content: str, documents: Sequence[Node], entry: Entry, move: Move) -> _Made:
+    target: Path = (*entry.path[: -move.up], *move.down)
+    lines = _lines(content, entry)
+    if lines is None or move.up >= len(entry.path) or entry_at(documents, target) is not None:
+        return _NOTHING
+    # The innermost mapping on the way that is there, and the keys of those that are not.
+    depth = len(target) - 1
+    while (home := entry_at(documents, target[:depth])) is None:
+        depth -= 1
+    missing = [str(key) for key in target[depth:-1]]
+    block = content[lines.start : lines.end]
+    rest = _without(content, documents, entry, lines)
+    if rest is None:
+        return _NOTHING
+    text, gone = rest
+    room = _room(content, home, entry, lines)
+    if room is None:
+        return _NOTHING
+    at, column = room
+    newline = "\r\n" if "\r\n" in content else "\n"
+    inner = column + len(_INDENT) * len(missing)
+    made = _indented(block, lines.column, inner)
+    if made is None:
+        return _NOTHING
+    heads = (f"{' ' * (column + len(_INDENT) * n)}{key}:" for n, key in enumerate(missing))
+    inserted = "".join(f"{head}{newline}" for head in heads)
+    inserted += made if made.endswith("\n") else f"{made}{newline}"
+    if at > lines.start:
+        at -= len(content) - len(text)
+    if at > 0 and text[at - 1] != "\n":
+        inserted = newline + inserted.removesuffix(newline)
+
+    def meant(documents: Any) -> None:
+        value = _at(documents, entry.path[:-1]).pop(entry.path[-1])
+        for path in gone:
+            _at(documents, path[:-1]).pop(path[-1])
+        holder = _at(documents, target[:depth])
+        if not isinstance(holder, dict):
+            _at(documents, target[: depth - 1])[target[depth - 1]] = holder = {}
+        for key in missing:
+            holder[key] = holder = {}
+        holder[target[-1]] = value
+
+    return f"{text[:at]}{inserted}{text[at:]}", meant
+
+
+def _without(
+    content: str, documents: Sequence[Node], entry: Entry, lines: _Lines
+) -> tuple[str, list[Path]] | None:
+    """The text without a field, and without the mappings that are left empty by that."""
+    gone: list[Path] = []
+    span = lines.start, lines.end
+    path = entry.path
+    while True:
+        holder = entry_at(documents, path[:-1])
+        if holder is None or not isinstance(holder.value, MappingNode):
+            return None
+        if len(holder.value.value) > 1:
+            return _spliced(content, span, ""), gone
+        outer = _lines(content, holder)
+        if outer is None:
+            return None
+        if content[outer.start : span[0]].count("\n") > 1 or content[span[1] : outer.end].strip():
+            return None  # comments stand between
+        gone.append(holder.path)
+        span, path = (outer.start, outer.end), holder.path
+
+
+def _room(content: str, home: Entry, entry: Entry, lines: _Lines) -> tuple[int, int] | None:
+    """Where the lines of another field of a mapping go, and how far they are indented."""
+    node = home.value
+    if isinstance(node, MappingNode) and not node.flow_style and node.value:
+        if node is entry.holder:
+            return lines.start, lines.column  # it gets a mapping around it where it stands
+        last_key, last = node.value[-1]
+        begin = int(node.value[0][0].start_mark.index)
+        column = begin - (content.rfind("\n", 0, begin) + 1)
+        end = max(end_of(last), int(last_key.end_mark.index) + 1)
+        line_end = content.find("\n", len(content[:end].rstrip()))
+        return (len(content) if line_end < 0 else line_end + 1), column
+    written = content[node.start_mark.index : node.end_mark.index]
+    own = _lines(content, home)
+    if own is None or written or not isinstance(node, ScalarNode):
+        return None
+    return own.end, own.column + len(_INDENT)
+
+
+def _indented(block: str, before: int, after: int) -> str | None:
+    """Lines that were indented so far, indented otherwise; None if one stands further left."""
+    made = []
+    for line in block.splitlines(keepends=True):
+        if not line.strip():
+            made.append(line)
+        elif line.startswith(" " * before):
+            made.append(" " * after + line[before:])
+        else:
+            return None
+    return "".join(made)
+
+
+def _spliced(content: str, span: tuple[int, int], text: str) -> str:
+    return f"{content[: span[0]]}{text}{content[span[1] :]}"
+
+
+def _at(documents: Any, path: Path) -> Any:
+    value = documents
+    for step in path:
+        value = value[step]
+    return value

@@ -1,0 +1,197 @@
+"""The fixes of all diagnostics of a run, carried out: texts before and after, and nothing written.
+
+A fix may bring another problem to light, as what stands below a misspelt field is not looked at.
+So the run is made again on the changed texts, which nobody has saved yet, until nothing is left to
+fix.
+"""
+
+import difflib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from msgspec import Struct, structs
+
+from etcompile.diagnostics import Diagnostic
+from etcompile.diagnostics.fix import Fix, TextEdit
+from etcompile.fixes.edits import edited, steps
+from etcompile.load import access
+
+_ROUNDS = 20
+_MARK = "\ufeff"
+
+
+class FixedFile(Struct, frozen=True):
+    """A file with the fixes of its problems.
+
+    Args:
+        file: Its path, as diagnostics name it.
+        before: Its content.
+        after: The content that it is to have.
+        fixed: What is put right in it, in the order in which that was found.
+    """
+
+    file: str
+    before: bytes
+    after: bytes
+    fixed: tuple[Diagnostic, ...]
+
+
+def fixed_files(
+    check: Callable[[], Sequence[Diagnostic]], *, unsafe: bool = False
+) -> tuple[FixedFile, ...]:
+    """What the files of a run look like with the fixes of its diagnostics.
+
+    Args:
+        check: Makes the run, and reads its files as it always does.
+        unsafe: Carry out unsafe fixes, too.
+
+    Returns:
+        The files that change, by their names.
+    """
+    before: dict[str, bytes] = {}
+    after: dict[str, bytes] = {}
+    done: dict[str, list[Diagnostic]] = {}
+    never_again: set[tuple[str, str, str]] = set()
+    for _ in range(_ROUNDS):
+        with access.instead_of(after):
+            found = check()
+        todo = [
+            d for d in found if _is_wanted(d, unsafe=unsafe) and _identity(d) not in never_again
+        ]
+        changed = False
+        for file, own in _by_file(todo).items():
+            if (content := after.get(file) or _content(file)) is None:
+                continue
+            made, carried_out = _with_fixes(content, own)
+            never_again |= {_identity(diagnostic) for diagnostic in carried_out}
+            if carried_out:
+                before.setdefault(file, content)
+                after[file] = made
+                done.setdefault(file, []).extend(carried_out)
+                changed = True
+        if not changed:
+            break
+    return tuple(
+        FixedFile(file, before[file], after[file], tuple(done[file])) for file in sorted(after)
+    )
+
+
+def with_edits(found: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """Diagnostics whose fixes say which text they change; without those that cannot be done.
+
+    Args:
+        found: Diagnostics of a run.
+    """
+    told = list(found)
+    texts: dict[str, str | None] = {}
+    for number, diagnostic in enumerate(told):
+        if (fix := diagnostic.fix) is None:
+            continue
+        file = fix.file
+        if file is not None and file not in texts:
+            content = _content(file)
+            texts[file] = None if content is None else _text(content)
+        text = texts[file] if file is not None else None
+        made = None if text is None else with_fix(text, fix)
+        able = None
+        if text is not None and made is not None:
+            able = structs.replace(fix, edits=tuple(text_edits(text, made)))
+        told[number] = structs.replace(diagnostic, fix=able)
+    return told
+
+
+def text_edits(before: str, after: str) -> Iterator[TextEdit]:
+    """What of a text is to be replaced so that it becomes another one, from its start to its end.
+
+    Args:
+        before: A text.
+        after: What it is to become.
+    """
+    old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    for tag, first, last, new_first, new_last in matcher.get_opcodes():
+        if tag == "equal":
+            continue
+        part, wanted = "".join(old[first:last]), "".join(new[new_first:new_last])
+        # Of a line that changes, only the part that does.
+        alone = last == first + 1
+        same = _common(part, wanted) if alone else 0
+        rest = _common(part[same:][::-1], wanted[same:][::-1]) if alone else 0
+        end = last + 1, 1
+        if last and (alone or (last == len(old) and not before.endswith("\n"))):
+            end = last, len(old[last - 1]) - rest + 1
+        yield TextEdit(first + 1, same + 1, *end, wanted[same : len(wanted) - rest])
+
+
+def _common(one: str, other: str) -> int:
+    """How many characters two texts begin with alike."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def with_fix(content: str, fix: Fix) -> str | None:
+    """A text with one fix; None if it cannot be carried out there.
+
+    Args:
+        content: The text for which the fix was made, without a byte order mark.
+        fix: One whose changes are all in this text.
+    """
+    found = steps(content, fix.changes)
+    return None if found is None else edited(content, found)
+
+
+def _is_wanted(diagnostic: Diagnostic, *, unsafe: bool) -> bool:
+    fix = diagnostic.fix
+    return fix is not None and diagnostic.suppressed is None and (fix.is_safe or unsafe)
+
+
+def _identity(diagnostic: Diagnostic) -> tuple[str, str, str]:
+    return diagnostic.code, diagnostic.message, str(diagnostic.location)
+
+
+def _by_file(found: Iterable[Diagnostic]) -> dict[str, list[Diagnostic]]:
+    """Diagnostics by the one file that their fixes change."""
+    files: dict[str, list[Diagnostic]] = {}
+    for diagnostic in found:
+        if diagnostic.fix is not None and (file := diagnostic.fix.file) is not None:
+            files.setdefault(file, []).append(diagnostic)
+    return files
+
+
+def _content(file: str) -> bytes | None:
+    try:
+        return access.content(file)
+    except OSError:
+        return None
+
+
+def _text(content: bytes) -> str | None:
+    try:
+        return content.decode().removeprefix(_MARK)
+    except UnicodeDecodeError:
+        return None
+
+
+def _with_fixes(content: bytes, found: Sequence[Diagnostic]) -> tuple[bytes, list[Diagnostic]]:
+    """A file with as many of the fixes as can be carried out together, and which those are.
+
+    What another one has changed already is for the next round, as its place may be another one.
+    """
+    text = _text(content)
+    if text is None:
+        return content, []
+    known = [(d, steps(text, d.fix.changes) or []) for d in found if d.fix is not None]
+    # What stands inside comes first: the names around it may change.
+    known.sort(key=lambda pair: -max((len(step.path) for step in pair[1]), default=0))
+    carried_out: list[Diagnostic] = []
+    taken: set[object] = set()
+    for diagnostic, todo in known:
+        places = {step.path for step in todo}
+        made = edited(text, todo) if todo and places.isdisjoint(taken) else None
+        if made is not None:
+            text = made
+            taken |= places
+            carried_out.append(diagnostic)
+    mark = _MARK if content.startswith(_MARK.encode()) else ""
+    order = {id(diagnostic): number for number, diagnostic in enumerate(found)}
+    carried_out.sort(key=lambda diagnostic: order[id(diagnostic)])
+    return f"{mark}{text}".encode(), carried_out

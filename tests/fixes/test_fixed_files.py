@@ -1,0 +1,397 @@
+"""`check --fix` puts right what it says, in the lines it names, and leaves the rest as it is."""
+
+import json
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+import etcompile
+from etcompile.diagnostics.fix import Fix
+from etcompile.fixes import fixed_files, text_edits, with_edits
+
+ROOT = Path(__file__).parents[2]
+
+EIGHT = (ROOT / "docs" / "fixes" / "before.yaml").read_text("utf-8")
+"""The file of docs/fixes.md."""
+
+
+def check(*paths, **options):
+    return etcompile.compile([*paths], etcompile.Options(without_keys=True, **options))
+
+
+def fixed(text, tmp_path, *, unsafe=False, newline=""):
+    """A text with its fixes, and what was fixed."""
+    file = tmp_path / "job.yaml"
+    file.write_text(text, "utf-8", newline=newline)
+    files = fixed_files(lambda: check(file).findings, unsafe=unsafe)
+    if not files:
+        return text, []
+    [one] = files
+    return one.after.decode(), [diagnostic.code for diagnostic in one.fixed]
+
+
+def job(policy="", extra="", template=""):
+    """A PyTorchJob as text."""
+    return f"""\
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata:
+  name: llama
+  namespace: ml
+spec:
+{policy}  pytorchReplicaSpecs:
+    Worker:
+      replicas: 2
+      restartPolicy: OnFailure
+{extra}      template:
+        spec:
+          containers:
+            - name: pytorch
+              image: ghcr.io/example/llama:2.4
+              command: [python, train.py]
+{template}"""
+
+
+def etcompile_check(*arguments, cwd, **options):
+    return subprocess.run(
+        [sys.executable, "-m", "etcompile", "check", *map(str, arguments)],
+        capture_output=True,
+        check=False,
+        cwd=cwd,
+        **options,
+    )
+
+
+QUEUE = "  schedulingPolicy:\n    minAvailable: 2\n    # the queue\n    queue: a\n"
+THREE_TIMES = "  runPolicy:\n    # three times\n    backoffLimit: 3\n"
+CASES = {
+    "a field in another case": (
+        job(extra="      # why two\n      Restart_policy: OnFailure  # here\n").replace(
+            "      restartPolicy: OnFailure\n", ""
+        ),
+        ("      Restart_policy: OnFailure  # here", "      restartPolicy: OnFailure  # here"),
+    ),
+    "a choice in another case": (
+        job().replace("OnFailure", "'onfailure'"),
+        ("'onfailure'", "'OnFailure'"),
+    ),
+    "a number in quotes": (job().replace("replicas: 2", 'replicas: "2" # two'), ('"2"', "2")),
+    "a number where text is wanted": (
+        job(template="              env: [{name: A, value: 010}, {name: B, value: x}]\n"),
+        ("value: 010", 'value: "010"'),
+    ),
+    "a boolean where text is wanted": (
+        job(template="              env:\n              - name: A\n                value: yes\n"),
+        ("value: yes", 'value: "yes"'),
+    ),
+    "an annotation that is a number": (
+        job().replace("  namespace: ml", "  namespace: ml\n  annotations: {a/b: 1.10}"),
+        ("a/b: 1.10", 'a/b: "1.10"'),
+    ),
+    "a policy beside runPolicy": (
+        job(policy="  runPolicy:\n    backoffLimit: 3\n  # all of them\n  cleanPodPolicy: All\n"),
+        (
+            "    backoffLimit: 3\n  # all of them\n  cleanPodPolicy: All\n",
+            "    backoffLimit: 3\n    # all of them\n    cleanPodPolicy: All\n",
+        ),
+    ),
+    "a policy without runPolicy": (
+        job(policy="  cleanPodPolicy: All # x\n\n"),
+        ("  cleanPodPolicy: All # x\n", "  runPolicy:\n    cleanPodPolicy: All # x\n"),
+    ),
+    "a policy as the last line": (
+        job(policy="  runPolicy:\n    backoffLimit: 3\n") + "  ttlSecondsAfterFinished: 3",
+        (
+            "    backoffLimit: 3\n",
+            "    backoffLimit: 3\n    ttlSecondsAfterFinished: 3\n",
+        ),
+    ),
+    "a policy with lines of its own": (
+        job(policy=f"{QUEUE}{THREE_TIMES}"),
+        (
+            f"{QUEUE}{THREE_TIMES}",
+            f"{THREE_TIMES}{textwrap.indent(QUEUE, '  ')}",
+        ),
+    ),
+    "a former version": (
+        job().replace("kubeflow.org/v1", "kubeflow.org/v1beta2"),
+        ("kubeflow.org/v1beta2", "kubeflow.org/v1"),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("newline", ["\n", "\r\n"], ids=["LF", "CRLF"])
+def test_only_what_is_wrong_changes(case, newline, tmp_path):
+    text, (wrong, right) = CASES[case]
+    assert text.count(wrong) == 1
+    made, codes = fixed(text, tmp_path, newline=newline)
+    wanted = text.replace(wrong, right)
+    if "last line" in case:
+        wanted = wanted.removesuffix("  ttlSecondsAfterFinished: 3")
+    assert made == wanted.replace("\n", newline)
+    assert codes
+    (tmp_path / "job.yaml").write_bytes(made.encode())
+    assert not set(codes) & {d.code for d in check(tmp_path / "job.yaml").diagnostics}
+    assert fixed(made, tmp_path, newline="")[1] == []
+
+
+GUESSES = {
+    "a typing error in a field": (
+        "imagePullPolcy",
+        "imagePullPolicy",
+        "              imagePullPolcy: Always\n",
+    ),
+    "a typing error in a choice": (
+        "IfNotPresnt",
+        "IfNotPresent",
+        "              imagePullPolicy: IfNotPresnt\n",
+    ),
+    "a unit that Kubernetes has not": (
+        "2GB",
+        "2Gi",
+        "              resources: {limits: {memory: 2GB}}\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", GUESSES)
+def test_what_is_likely_meant_is_corrected_when_asked(case, tmp_path):
+    wrong, right, lines = GUESSES[case]
+    text = job(template=lines)
+    assert fixed(text, tmp_path) == (text, [])
+    made, _ = fixed(text, tmp_path, unsafe=True)
+    assert made == text.replace(wrong, right)
+    assert not check(tmp_path / "job.yaml").ok
+    (tmp_path / "job.yaml").write_text(made, "utf-8")
+    assert check(tmp_path / "job.yaml").ok
+
+
+LEFT = {
+    "both spellings are there": job(extra="      RestartPolicy: Never\n"),
+    "two fields resemble one": job(
+        extra="      restart_policy: Never\n      RestartPolicy: x\n"
+    ).replace("      restartPolicy: OnFailure\n", ""),
+    "another version of Kubernetes has it": job(template="              restartPolicyRules: []\n"),
+    "there is another value where it belongs": job(
+        policy="  runPolicy: {cleanPodPolicy: None}\n  cleanPodPolicy: All\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("case", LEFT)
+def test_what_may_mean_two_things_is_left_to_its_author(case, tmp_path):
+    text = LEFT[case]
+    assert fixed(text, tmp_path) == (text, [])
+
+
+def test_documents_of_a_file_are_corrected_each_in_its_place(tmp_path):
+    good = job().replace("llama", "good")
+    bad = job().replace("OnFailure", "onFailure")
+    text = f"# first\n---\n{good}---\n# second\n{bad}...\n---\n{good.replace('good', 'last')}"
+    made, codes = fixed(text, tmp_path)
+    assert made == text.replace("onFailure", "OnFailure")
+    assert len(codes) == 1
+
+
+def test_an_anchor_is_corrected_where_it_stands_for_all_who_use_it(tmp_path):
+    text = (
+        job()
+        .replace(
+            "    Worker:\n",
+            "    Master: &one\n      replicas: 1\n      restartPolicy: onFailure\n"
+            "      template:\n        spec:\n          containers:\n"
+            "            - {name: pytorch, image: a:1}\n    Worker:\n      <<: *one\n",
+        )
+        .replace("      restartPolicy: OnFailure\n      template", "      template")
+    )
+    made, codes = fixed(text, tmp_path)
+    assert made == text.replace("onFailure", "OnFailure")
+    assert codes
+
+
+def test_a_byte_order_mark_stays(tmp_path):
+    text = "\ufeff" + job().replace("OnFailure", "onFailure")
+    assert fixed(text, tmp_path)[0] == text.replace("onFailure", "OnFailure")
+
+
+def test_json_is_corrected_as_json(tmp_path):
+    value = etcompile.compile(ROOT / "examples/pytorchjob/elastic/job.yaml")
+    assert value.ok
+    text = json.dumps(
+        {
+            "apiVersion": "kubeflow.org/v1",
+            "kind": "PyTorchJob",
+            "metadata": {"name": "a"},
+            "spec": {
+                "PyTorchReplicaSpecs": {
+                    "Worker": {
+                        "replicas": "1",
+                        "template": {"spec": {"containers": [{"name": "pytorch", "image": "a:1"}]}},
+                    }
+                }
+            },
+        },
+        indent=2,
+    )
+    made, _ = fixed(text, tmp_path)
+    assert json.loads(made) == json.loads(
+        text.replace("PyTorchReplicaSpecs", "pytorchReplicaSpecs").replace('"1"', "1")
+    )
+    assert made == text.replace("PyTorchReplicaSpecs", "pytorchReplicaSpecs").replace('"1"', "1")
+
+
+def test_a_silenced_warning_is_left_alone(tmp_path):
+    text = job(policy="  cleanPodPolicy: All  # etcompile: ignore[ET2110]\n")
+    assert fixed(text, tmp_path) == (text, [])
+
+
+def test_an_overlay_is_corrected_where_it_is_written(tmp_path):
+    (tmp_path / "job.yaml").write_text(job(), "utf-8")
+    folder = tmp_path / "overlays" / "prod"
+    folder.mkdir(parents=True)
+    overlay = (
+        "apiVersion: etcompile.dev/v1alpha1\nkind: Overlay\nmetadata: {name: prod}\n"
+        "patches:\n  - target: {kind: PyTorchJob}\n    patch:\n"
+        "      spec: {runPolicy: {cleanPodPolicy: all}}  # of production\n"
+    )
+    (folder / "overlay.yaml").write_text(overlay, "utf-8")
+    found = fixed_files(lambda: check(tmp_path / "job.yaml", overlays=(str(folder),)).findings)
+    assert [(Path(one.file).name, one.after.decode()) for one in found] == [
+        ("overlay.yaml", overlay.replace("all}", "All}"))
+    ]
+
+
+def test_edits_of_the_text_say_the_same_as_the_fixed_text(tmp_path):
+    file = tmp_path / "job.yaml"
+    file.write_text(EIGHT, "utf-8")
+    told = with_edits(check(file).findings)
+    assert sum(finding.fix is not None for finding in told) >= 8
+    for finding in told:
+        if finding.fix is None:
+            continue
+        lines = EIGHT.splitlines(keepends=True)
+        for edit in reversed(finding.fix.edits):
+            start = sum(map(len, lines[: edit.line - 1])) + edit.column - 1
+            end = sum(map(len, lines[: edit.end_line - 1])) + edit.end_column - 1
+            whole = "".join(lines)
+            lines = [whole[:start] + edit.text + whole[end:]]
+            assert edit == finding.fix.edits[0] or len(finding.fix.edits) > 1
+            lines = lines[0].splitlines(keepends=True)
+        own = structs.replace(finding, fix=structs.replace(finding.fix, edits=()))
+        assert isinstance(own.fix, Fix)
+        [made] = fixed_files(lambda own=own: [own], unsafe=True)
+        assert "".join(lines) == made.after.decode()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("a\nb\nc", "a\nb\nd"), ("a\n", "b\na\n"), ("a\nb", "a"), ("a\nb\n", "a\nb\nc"), ("", "x\n")],
+)
+def test_edits_lead_from_a_text_to_another(before, after):
+    text = before
+    for edit in reversed(list(text_edits(before, after))):
+        lines = text.splitlines(keepends=True)
+        start = sum(map(len, lines[: edit.line - 1])) + edit.column - 1
+        end = sum(map(len, lines[: edit.end_line - 1])) + edit.end_column - 1
+        text = text[:start] + edit.text + text[end:]
+    assert text == after
+
+
+# On the command line ------------------------------------------------------------------------------
+
+
+def test_the_page_shows_what_the_command_does(tmp_path):
+    (tmp_path / "job.yaml").write_text(EIGHT, "utf-8")
+    shown = etcompile_check("job.yaml", "--diff", "--unsafe-fixes", cwd=tmp_path)
+    assert shown.returncode == 1
+    assert (tmp_path / "job.yaml").read_text("utf-8") == EIGHT
+    done = etcompile_check("job.yaml", "--fix", "--unsafe-fixes", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    after = (tmp_path / "job.yaml").read_text("utf-8")
+    assert after == (ROOT / "docs" / "fixes" / "after.yaml").read_text("utf-8")
+    page = (ROOT / "docs" / "fixes.md").read_text("utf-8")
+    assert EIGHT in page
+    assert after in page
+    assert "8 corrections" in done.stderr.decode()
+    again = etcompile_check("job.yaml", "--fix", "--unsafe-fixes", cwd=tmp_path)
+    assert (again.returncode, again.stderr.decode().splitlines()[0][:3]) == (0, "ok:")
+
+
+def test_a_diff_can_be_applied_as_a_patch(tmp_path):
+    (tmp_path / "job.yaml").write_text(EIGHT, "utf-8")
+    shown = etcompile_check("job.yaml", "--diff", "--unsafe-fixes", cwd=tmp_path)
+    subprocess.run(["git", "apply", "-p0", "-"], input=shown.stdout, cwd=tmp_path, check=True)
+    after = (tmp_path / "job.yaml").read_text("utf-8")
+    assert after == (ROOT / "docs" / "fixes" / "after.yaml").read_text("utf-8")
+
+
+def test_what_could_be_corrected_is_told_and_the_file_left_alone(tmp_path):
+    (tmp_path / "job.yaml").write_text(EIGHT, "utf-8")
+    told = etcompile_check("job.yaml", cwd=tmp_path)
+    assert told.returncode == 2
+    assert "can be corrected with --fix" in told.stderr.decode()
+    assert (tmp_path / "job.yaml").read_text("utf-8") == EIGHT
+
+
+def test_the_mode_of_a_file_stays_and_a_link_is_not_followed(tmp_path):
+    file = tmp_path / "job.yaml"
+    file.write_text(job().replace("OnFailure", "onFailure"), "utf-8")
+    file.chmod(0o640)
+    (tmp_path / "link.yaml").symlink_to("job.yaml")
+    through = etcompile_check("link.yaml", "--fix", cwd=tmp_path)
+    assert through.returncode == 2
+    assert b"ET5023" in through.stderr
+    assert (tmp_path / "link.yaml").is_symlink()
+    done = etcompile_check("job.yaml", "--fix", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert file.stat().st_mode & 0o777 == 0o640
+
+
+def test_standard_input_can_be_checked_and_not_corrected(tmp_path):
+    text = job().replace("OnFailure", "onFailure").encode()
+    done = etcompile_check("-", "--fix", cwd=tmp_path, input=text)
+    assert done.returncode == 2
+    assert b"must be one of" in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["--fix", "--diff"], ["--unsafe-fixes"]])
+def test_options_that_contradict_each_other_are_refused(arguments, tmp_path):
+    (tmp_path / "job.yaml").write_text(job(), "utf-8")
+    done = etcompile_check("job.yaml", *arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert b"Usage:" in done.stderr
+
+
+@pytest.mark.parametrize("form", ["json", "sarif"])
+def test_forms_for_machines_carry_the_fixes(form, tmp_path):
+    (tmp_path / "job.yaml").write_text(job().replace("OnFailure", "onFailure"), "utf-8")
+    told = json.loads(etcompile_check("job.yaml", "--format", form, cwd=tmp_path).stdout)
+    if form == "json":
+        [found] = told["diagnostics"]
+        assert found["fix"] == {
+            "title": "write OnFailure",
+            "safe": True,
+            "file": "job.yaml",
+            "edits": [{"line": 10, "column": 22, "endLine": 10, "endColumn": 23, "text": "O"}],
+        }
+    else:
+        [result] = told["runs"][0]["results"]
+        [fix] = result["fixes"]
+        [change] = fix["artifactChanges"]
+        assert change["artifactLocation"]["uri"].endswith("job.yaml")
+        assert change["replacements"] == [
+            {
+                "deletedRegion": {
+                    "startLine": 10,
+                    "startColumn": 22,
+                    "endLine": 10,
+                    "endColumn": 23,
+                },
+                "insertedContent": {"text": "O"},
+            }
+        ]

@@ -1,0 +1,219 @@
+"""Mistakes made in real files, with comments everywhere, and corrected again.
+
+A file that compiles gets one to four mistakes of the sorts that `--fix` knows. What comes of
+correcting it must say what the file said before, keep every comment, and change no other line.
+"""
+
+import collections
+import functools
+import random
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+import etcompile
+from etcompile.fixes import fixed_files, with_edits
+from etcompile.fixes.nodes import composed, entries
+from etcompile.load import access
+
+ROOT = Path(__file__).parents[2]
+_MOVED = ("cleanPodPolicy", "backoffLimit", "ttlSecondsAfterFinished", "activeDeadlineSeconds")
+_CHOICES = ("restartPolicy", "cleanPodPolicy", "imagePullPolicy", "dnsPolicy", "mpiImplementation")
+_SHARD = 100
+
+
+@functools.cache
+def files():
+    """Texts that compile, each with comments wherever one can stand."""
+    found = [*(ROOT / "examples").rglob("*.yaml"), *(ROOT / "tests" / "oracle").rglob("input.yaml")]
+    texts = []
+    for path in sorted(found):
+        text = path.read_text("utf-8")
+        compilation = etcompile.compile(path, etcompile.Options(without_keys=True))
+        if compilation.ok and "kind: Secret" not in text and len(text) < 20_000:
+            texts.append(commented(text))
+    assert len(texts) > 60
+    return texts
+
+
+def commented(text):
+    """A text with a comment at the end of each line, and some above."""
+    lines = text.splitlines()
+    closed = set()
+    for entry in entries(composed(text)):
+        node = entry.value
+        first, last = node.start_mark.line, node.end_mark.line
+        is_long = node.id == "scalar" or node.flow_style
+        if is_long and last > first:
+            closed |= {*range(first, last + 1)}
+        if node.id == "scalar" and node.style in ("|", ">"):
+            closed |= {first, last}
+    made = []
+    for number, line in enumerate(lines):
+        words = line.strip()
+        if not words or number in closed or words.startswith(("#", "---", "...", "%")):
+            made.append(line)
+            continue
+        if number % 7 == 3 and number - 1 not in closed:
+            indent = len(line) - len(line.lstrip(" "))
+            made.append(f"{' ' * indent}# above {number}")
+        made.append(line if " #" in line else f"{line}   # note {number}")
+    result = "\n".join(made) + "\n"
+    assert [*yaml.safe_load_all(result)] == [*yaml.safe_load_all(text)]
+    return result
+
+
+def spliced(text, start, end, new):
+    return text[:start] + new + text[end:]
+
+
+def mistaken(text, rng):
+    """The text with one more mistake; itself if this sort of mistake finds no place in it."""
+    sort = rng.choice((misnamed, misnamed, miscased, quoted, unquoted, misplaced))
+    found = [entry for entry in entries(composed(text)) if entry.key is not None]
+    rng.shuffle(found)
+    return next((made for entry in found if (made := sort(text, entry, rng))), text)
+
+
+def misnamed(text, entry, rng):
+    name = entry.key.value
+    # Names of the author's own are nobody's to correct, and these say what the document is.
+    free = {"labels", "annotations", "data", "limits", "requests", "nodeSelector", "matchLabels"}
+    if free & {*entry.path} or name in ("apiVersion", "kind", "metadata", "name", "spec", "<<"):
+        return None
+    # It may be misplaced as well: in `spec` nothing resembles it.
+    if name in _MOVED:
+        return None
+    if not re.fullmatch(r"[a-z]+[A-Z][A-Za-z]+", name):
+        return None
+    hump = re.search("[A-Z]", name).start()
+    wrong = rng.choice(
+        (
+            name[0].upper() + name[1:],
+            f"{name[:hump]}_{name[hump].lower()}{name[hump + 1 :]}",
+            f"{name[:hump]}-{name[hump:]}",
+            name.lower(),
+        )
+    )
+    return spliced(text, entry.key.start_mark.index, entry.key.end_mark.index, wrong)
+
+
+def miscased(text, entry, rng):
+    node = entry.value
+    if entry.key.value not in _CHOICES or node.id != "scalar":
+        return None
+    wrong = rng.choice((node.value.lower(), node.value.upper(), node.value.swapcase()))
+    return spliced(text, node.start_mark.index, node.end_mark.index, f'"{wrong}"')
+
+
+def quoted(text, entry, rng):
+    node = entry.value
+    names = ("replicas", "backoffLimit", "containerPort", "slotsPerWorker", "hostNetwork")
+    if entry.key.value not in names or node.id != "scalar" or node.style:
+        return None
+    mark = rng.choice("'\"")
+    return spliced(text, node.start_mark.index, node.end_mark.index, f"{mark}{node.value}{mark}")
+
+
+def unquoted(text, entry, _rng):
+    node = entry.value
+    if entry.key.value != "value" or node.id != "scalar" or node.style not in ('"', "'"):
+        return None
+    if not re.fullmatch(r"\d+|true|false|yes|no|\d+\.\d+", node.value):
+        return None
+    return spliced(text, node.start_mark.index, node.end_mark.index, node.value)
+
+
+def misplaced(text, entry, _rng):
+    """A field of the run policy, on a line of its own, before the policy that it belongs to."""
+    if entry.key.value not in _MOVED or entry.path[1:-1] != ("spec", "runPolicy"):
+        return None
+    lines = text.splitlines(keepends=True)
+    number = entry.key.start_mark.line
+    above = number
+    while lines[above - 1].strip().startswith("#"):
+        above -= 1
+    column = entry.key.start_mark.column
+    rest = [line for line in lines[number + 1 :] if line.strip()]
+    if entry.value.end_mark.line != number or column != 4 or lines[number].strip()[0] == "-":
+        return None
+    alone = len(entry.holder.value) == 1
+    if entry.holder.flow_style or alone or not rest:
+        return None
+    taken = [line.removeprefix("  ") for line in lines[above : number + 1]]
+    if any(not line.startswith("  ") for line in taken):
+        return None
+    kept = lines[:above] + lines[number + 1 :]
+    policy = next((n for n, line in enumerate(kept) if re.match(r"  runPolicy:", line)), None)
+    if policy is None or "---" in "".join(kept):
+        return None
+    return "".join([*kept[:policy], *taken, *kept[policy:]])
+
+
+def values(text):
+    return [*yaml.safe_load_all(text)]
+
+
+def comments(text):
+    return collections.Counter(re.findall(r"# (?:note|above) \d+", text))
+
+
+def corrected(file):
+    options = etcompile.Options(without_keys=True)
+
+    def check():
+        return etcompile.compile(file, options).findings
+
+    return fixed_files(check), check
+
+
+def one(seed, folder):
+    """Makes mistakes in a file and has them corrected; how many corrections that were."""
+    rng = random.Random(seed)
+    original = rng.choice(files())
+    text = original
+    for _ in range(rng.randint(1, 4)):
+        text = mistaken(text, rng)
+    if values(text) == values(original):
+        return 0
+    newline = rng.choice(("\n", "\n", "\r\n"))
+    file = folder / f"{seed}.yaml"
+    file.write_text(text, "utf-8", newline=newline)
+    changed, check = corrected(file)
+    assert changed, f"seed {seed}: nothing is corrected\n{text}"
+    [made] = changed
+    after = made.after.decode()
+    assert after.count("\r\n") == (after.count("\n") if newline == "\r\n" else 0)
+    after = after.replace("\r\n", "\n")
+    assert values(after) == values(original), f"seed {seed}"
+    assert comments(after) == comments(original), f"seed {seed}"
+    moved = any(d.code == "ET2110" for d in made.fixed)
+    if not moved:
+        before, now = text.splitlines(), after.splitlines()
+        assert len(before) == len(now)
+        differ = {n for n, pair in enumerate(zip(before, now, strict=True), 1) if len({*pair}) > 1}
+        assert differ <= {d.location.line for d in made.fixed}, f"seed {seed}"
+    else:
+        stripped = collections.Counter(line.strip() for line in text.splitlines())
+        now = collections.Counter(line.strip() for line in after.splitlines())
+        assert (now - stripped).total() <= len(made.fixed) + 1, f"seed {seed}"
+    with access.instead_of({str(file): made.after}):
+        left = check()
+        assert not {d.code for d in left} & {d.code for d in made.fixed if d.code != "ET2044"}
+        assert not any(d.fix for d in with_edits(left))
+        assert fixed_files(check) == ()
+    return len(made.fixed)
+
+
+def test_mistakes_in_real_files_are_corrected(tmp_path):
+    found = [one(seed, tmp_path) for seed in range(_SHARD)]
+    assert sum(count > 0 for count in found) > _SHARD * 0.7
+
+
+@pytest.mark.programs
+@pytest.mark.parametrize("shard", range(1, 23))
+def test_mistakes_in_two_thousand_real_files_are_corrected(shard, tmp_path):
+    found = [one(shard * _SHARD + seed, tmp_path) for seed in range(_SHARD)]
+    assert sum(count > 0 for count in found) > _SHARD * 0.7
