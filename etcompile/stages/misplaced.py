@@ -204,8 +204,10 @@ def _fix(document: Document, moves: list[_Move]) -> Fix | None:
         down = tuple(str(step) for step in move.after[shared:])
         place = document.locate(move.before, key=True)
         changes.append(Move(place, len(move.before) - shared, down))
-    title = "move " + _listed([dotted(move.before) for move in moves if move.after])
-    return Fix(title, tuple(changes), is_safe=True) if changes else None
+    if not changes:
+        return None
+    names = [dotted(move.before) for move in moves if move.after and not move.is_taken]
+    return Fix(f"move {_listed(names)}", tuple(changes), is_safe=True)
 
 
 def _advice(moves: list[_Move]) -> Iterator[str]:
