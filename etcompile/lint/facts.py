@@ -62,6 +62,16 @@ def variables(container: _Value) -> dict[str, str]:
     return {env["name"]: env["value"] for env in container.get("env", ()) if "value" in env}
 
 
+def passed(pods: RolePods) -> dict[str, tuple[str, Given]]:
+    """The variables that mpirun gives the processes (`-x NAME=VALUE`), and by which option."""
+    found = {}
+    for given in pods.options:
+        if given.written == "-x" and given.value and "=" in given.value:
+            name, _, value = given.value.partition("=")
+            found[name] = (value, given)
+    return found
+
+
 def accelerators(container: _Value) -> dict[str, int]:
     """The devices that a container asks for: resource to number."""
     return _devices(container, _ACCELERATORS)

@@ -69,7 +69,8 @@ def job(
 
 def mpi(worker: Mapping[str, Any], container: Mapping[str, Any] | None = None) -> list[Value]:
     """An MPIJob v2beta1 of two workers, whose Pods serve ssh."""
-    main = {"name": "main", "image": "example.com/mpi:1", **(container or {})}
+    launcher = {"name": "main", "image": "example.com/mpi:1"}
+    main = {**launcher, **(container or {})}
     command = ["mpirun", "-n", "2", "./train"]
     return [
         {
@@ -80,7 +81,7 @@ def mpi(worker: Mapping[str, Any], container: Mapping[str, Any] | None = None) -
                 "mpiReplicaSpecs": {
                     "Launcher": {
                         "replicas": 1,
-                        "template": {"spec": {"containers": [{**main, "command": command}]}},
+                        "template": {"spec": {"containers": [{**launcher, "command": command}]}},
                     },
                     "Worker": {
                         "replicas": 2,
@@ -90,6 +91,16 @@ def mpi(worker: Mapping[str, Any], container: Mapping[str, Any] | None = None) -
             },
         }
     ]
+
+
+def launching(
+    command: list[str], worker: Mapping[str, Any], container: Mapping[str, Any] | None = None
+) -> list[Value]:
+    """An MPIJob v2beta1 whose launcher runs this."""
+    made = mpi(worker, container)
+    launcher = made[0]["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]
+    launcher["containers"][0]["command"] = command
+    return made
 
 
 def claim(mode: str, namespace: str = "ml") -> Value:
@@ -242,6 +253,16 @@ CASES: dict[str, list[Case]] = {
             "--checkpoint_dir",
         ),
         Case(
+            launching(["mpirun", "./train", "--checkpoint-dir=/ckpt"], {}),
+            launching(
+                ["mpirun", "./train", "--checkpoint-dir=/ckpt"],
+                {"volumes": [{"name": "files", **CLAIM}]},
+                {"volumeMounts": [{"name": "files", "mountPath": "/ckpt"}]},
+            ),
+            "--checkpoint-dir",
+            "no volume of worker holds",
+        ),
+        Case(
             job(env(CHECKPOINT_PATH="/out/ckpt")),
             job(env(INIT_CHECKPOINT="/out/ckpt")),
             "/out/ckpt",
@@ -303,6 +324,12 @@ CASES: dict[str, list[Case]] = {
             "cpu: 3500m",
             "--nproc-per-node 4",
         ),
+        Case(
+            launching(["mpirun", "-x", "OMP_NUM_THREADS=8", "./train"], {}, limits(cpu="4")),
+            launching(["mpirun", "-x", "OMP_NUM_THREADS=8", "./train"], {}, limits(cpu="8")),
+            "cpu:",
+            "4 CPUs for 8 threads",
+        ),
     ],
     "ET9014": [
         Case(
@@ -341,6 +368,14 @@ CASES: dict[str, list[Case]] = {
             job(env(GLOO_SOCKET_IFNAME="ib0,ens5")),
             job(env(GLOO_SOCKET_IFNAME="ib0"), HOST),
             "ib0,ens5",
+        ),
+        Case(
+            launching(["mpirun", "-x", "NCCL_SOCKET_IFNAME=ens5", "./train"], {}),
+            launching(
+                ["mpirun", "-x", "NCCL_SOCKET_IFNAME=ens5", "./train"],
+                {**HOST, **APART},
+            ),
+            "NCCL_SOCKET_IFNAME=ens5",
         ),
         Case(
             job(env(NCCL_SOCKET_IFNAME="=lo")),

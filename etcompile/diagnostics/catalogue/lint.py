@@ -174,9 +174,10 @@ RULES = (
         _WARNING,
         "{variable} is '{value}': {problem}",
         "remove it, name eth0, or set hostNetwork: true",
-        "NCCL and Gloo talk through the interfaces that these variables name, and fail without"
-        " them. A Pod has a network of its own, whose interface is called eth0 whatever those of"
-        " the node are called; more come from an annotation for Multus only.",
+        "NCCL and Gloo talk through the interfaces that these variables name, in a container or by"
+        " mpirun -x, and fail without them. A Pod has a network of its own, whose interface is"
+        " called eth0 whatever those of the node are called; more come from an annotation for"
+        " Multus only.",
         "env: [{name: NCCL_SOCKET_IFNAME, value: ens5}]   # without hostNetwork",
         source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
     ),
@@ -224,7 +225,7 @@ RULES = (
         "{what} of {seconds} s never ends the wait: the run fails after {deadline} s",
         "make it shorter than activeDeadlineSeconds",
         "The deadline of a run counts from its start, the wait for its Pods included. Where it"
-        " comes first, the run fails with DeadlineExceeded, and nobody says which Pod was missing.",
+        " comes first, the run fails for its deadline, and nobody says which Pod was missing.",
         "annotations: {etcompile.dev/gate-timeout: '1800'}\n…\n"
         "runPolicy: {activeDeadlineSeconds: 600}",
         source="reference/training-operator.md 5.5",

@@ -34,6 +34,8 @@ def _is_marked(pods: RolePods) -> bool:
 
 def _selects(budget: Mapping[str, Any], pods: RolePods) -> bool:
     """Whether a budget may select the Pods: expressions are not held against their labels."""
-    wanted = (budget.get("selector") or {}).get("matchLabels") or {}
+    if budget.get("selector") is None:
+        return False
+    wanted = budget["selector"].get("matchLabels") or {}
     labels = pods.metadata.get("labels", {})
     return all(labels.get(name) == value for name, value in wanted.items())

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from etcompile.diagnostics import Diagnostic, codes, diagnose
-from etcompile.lint.facts import limit, processes, variables
+from etcompile.lint.facts import limit, passed, processes, variables
 from etcompile.lint.subject import LintedJob
 from etcompile.model.quantity import whole_number
 
@@ -18,7 +18,8 @@ def findings(job: LintedJob) -> Iterator[Diagnostic]:
         if most is None:
             continue
         running = processes(job, pods)
-        given = variables(pods.main).get(_THREADS)
+        by_option, _ = passed(pods).get(_THREADS, (None, None))
+        given = by_option or variables(pods.main).get(_THREADS)
         threads = whole_number(given) if given else None
         # Without the variable torchrun gives each of several processes one thread.
         count = (running.count if running else 1) * (threads or 1)

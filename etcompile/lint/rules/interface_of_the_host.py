@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from etcompile.diagnostics import Diagnostic, codes, diagnose
-from etcompile.lint.facts import variables
+from etcompile.lint.commands import place_of
+from etcompile.lint.facts import passed, variables
 from etcompile.lint.subject import LintedJob, RolePods
 
 CODE = codes.INTERFACE_OF_THE_HOST
@@ -16,12 +17,15 @@ _MORE_NETWORKS = "k8s.v1.cni.cncf.io/networks"
 def findings(job: LintedJob) -> Iterator[Diagnostic]:
     """A warning for each variable that names no interface by which the peers can be reached."""
     for pods in job.pods:
-        given = variables(pods.main)
+        given, by_option = variables(pods.main), passed(pods)
         for name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"):
-            if (value := given.get(name)) and (problem := _problem(job, pods, name, value)):
+            value, option = by_option.get(name) or (given.get(name), None)
+            if value and (problem := _problem(job, pods, name, value)):
                 names = [env["name"] for env in pods.role.template.main_container.get("env", ())]
                 where = ("env", names.index(name), "value") if name in names else ("env",)
-                place = pods.place_in(pods.main, *where)
+                # The option may stand there for several variables.
+                said = f"{name}={value}"
+                place = place_of(option.by, said) if option else pods.place_in(pods.main, *where)
                 yield diagnose(CODE, place, variable=name, value=value, problem=problem)
 
 

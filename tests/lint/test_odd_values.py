@@ -1,0 +1,26 @@
+"""Advice is asked about any job that is accepted, also one with fields that have no value."""
+
+import copy
+
+import pytest
+
+import etcompile
+from etcompile import Options
+from etcompile.diagnostics.catalogue import lint
+from lint.advice_cases import CASES
+from mutations.odd import paths, put
+
+OPT_IN = [rule.code for rule in lint.RULES if rule.opt_in]
+
+
+@pytest.mark.parametrize("code", sorted(CASES))
+def test_a_field_without_a_value_ends_in_no_traceback(code: str) -> None:
+    case = CASES[code][0]
+    accepted = 0
+    for path in list(paths(case.shown)):
+        changed = copy.deepcopy(case.shown)
+        put(changed, path, None)
+        options = Options(lint=True, select=OPT_IN, settings=case.settings)
+        documents = [document for document in changed if document]
+        accepted += etcompile.compile(documents, options).ok
+    assert accepted
