@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
-RUN = {"apply", "dependencies", "epochs", "failing", "recovery", "render", "watch"}
+RUN = {"apply", "dependencies", "epochs", "failing", "lint", "recovery", "render", "watch"}
 """The benchmarks that tests of this module run; `failing` is a part of `watch`."""
 
 Load = Callable[[str], ModuleType]
@@ -59,6 +59,16 @@ def test_dependencies(
     monkeypatch.setattr(benchmark, "ROUNDS", 1)
     benchmark.main()
     assert len(capsys.readouterr().out.splitlines()) == 2 + len(benchmark.pairs())
+
+
+def test_lint(
+    load: Load, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["lint.py", "--runs", "1", "--files", "5"])
+    load("lint").main()
+    said = capsys.readouterr().out
+    assert "5 files, 1 pairs of runs" in said
+    assert "ratio: " in said
 
 
 def test_apply(
