@@ -8,7 +8,7 @@ opened only when one of them appears. What no schema can say about a Pod is in `
 import functools
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from etcompile import data
@@ -218,6 +218,28 @@ def _elsewhen(definition: str, field: str) -> str:
     if known[-1] == versions()[-1]:
         return f"Kubernetes has it since {known[0]}: pass --kubernetes-version {known[0]} or later"
     return f"only Kubernetes {known[0]} to {known[-1]} have it; remove it"
+
+
+def pod_template_schema(version: str) -> Mapping[str, Any]:
+    """The JSON Schema of a Pod template; not to be changed.
+
+    Args:
+        version: One of `versions()`.
+
+    Raises:
+        ValueError: the version is unknown.
+    """
+    return _validator(version, _POD_TEMPLATE).rules
+
+
+def object_schema(api_version: str, kind: str, version: str) -> Mapping[str, Any] | None:
+    """The JSON Schema of a built-in kind; None if this version has none.
+
+    Raises:
+        ValueError: the version is unknown.
+    """
+    definition = _definition(version, api_version, kind)
+    return None if definition is None else _validator(version, definition).rules
 
 
 # The bundle -----------------------------------------------------------------------------------

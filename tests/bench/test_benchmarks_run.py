@@ -1,7 +1,9 @@
 """Every benchmark still runs, at its smallest size: its figures mean nothing here."""
 
+import asyncio
 import importlib.util
 import os
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +13,10 @@ from typing import Any
 import pytest
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
-RUN = {"apply", "dependencies", "epochs", "failing", "lint", "recovery", "render", "watch"}
+RUN = {
+    *("apply", "dependencies", "editor", "epochs", "failing", "lint", "recovery", "render"),
+    "watch",
+}
 """The benchmarks that tests of this module run; `failing` is a part of `watch`."""
 
 Load = Callable[[str], ModuleType]
@@ -99,6 +104,15 @@ def test_watch(load: Load, monkeypatch: pytest.MonkeyPatch, control_plane: Any) 
     assert titles == ["one at a time", "bare, 2 at once", "2 at once, told by 2 kubelets"]
     text = benchmark.page(benchmark.table([found], [found], found), [0.1], 1, 0.5)
     assert all(title in text for title in (titles[0], titles[2]))
+
+
+def test_an_editor_is_told_of_each_keystroke(
+    load: Load, capsys: pytest.CaptureFixture[str]
+) -> None:
+    benchmark = load("editor")
+    asyncio.run(benchmark.measured(60, 3))
+    told = capsys.readouterr().out
+    assert re.search(r"median \d+, slowest \d+; \d+ MB at most", told)
 
 
 def test_an_epoch_is_one_record_and_one_touch_of_each_pod(

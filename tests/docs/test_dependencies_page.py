@@ -14,9 +14,12 @@ def names(requirements: list[str]) -> set[str]:
 
 
 def test_every_library_has_a_row_with_its_reason() -> None:
-    table = PAGE.partition("## At run time")[2].partition("## For tests")[0]
+    table = PAGE.partition("## At run time")[2].partition("## Of an extra")[0]
     rows = set(re.findall(r"^\| \[([\w-]+)\]", table, re.MULTILINE))
     assert {one.lower() for one in rows} == names(PROJECT["dependencies"])
+    extras = PAGE.partition("## Of an extra")[2].partition("## For tests")[0]
+    named = {one.lower() for one in re.findall(r"^\[([\w-]+)\]", extras, re.MULTILINE)}
+    assert named == names(PROJECT["optional-dependencies"]["lsp"])
 
 
 def test_the_oracles_are_installed_for_tests() -> None:

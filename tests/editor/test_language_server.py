@@ -1,0 +1,399 @@
+"""A real client of the Language Server Protocol talks to `etcompile lsp` over standard streams."""
+
+import asyncio
+import contextlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from lsprotocol import types as lsp
+from pygls.lsp.client import LanguageClient
+
+from etcompile.integrations.editor import outline
+
+ROOT = Path(__file__).parents[2]
+MISTAKES = (ROOT / "docs" / "fixes" / "before.yaml").read_text("utf-8")
+CORRECT = (ROOT / "docs" / "fixes" / "after.yaml").read_text("utf-8")
+
+
+class Editor:
+    """An editor with a folder."""
+
+    def __init__(self, folder, client):
+        self.folder = folder
+        self.client = client
+        self.texts = {}
+        self.versions = {}
+        self.told = {}
+        self.news = asyncio.Condition()
+
+    def uri(self, name):
+        return (self.folder / name).as_uri()
+
+    async def hear(self, params):
+        async with self.news:
+            self.told[params.uri] = params
+            self.news.notify_all()
+
+    async def shows(self, name, version=None):
+        """The diagnostics of a version of a file, once they are there."""
+        uri = self.uri(name)
+        wanted = self.versions[uri] if version is None else version
+
+        def is_there():
+            return uri in self.told and self.told[uri].version == wanted
+
+        async with self.news:
+            await asyncio.wait_for(self.news.wait_for(is_there), 20)
+        return self.told[uri].diagnostics
+
+    async def opens(self, name, text):
+        uri = self.uri(name)
+        (self.folder / name).write_text(text, "utf-8")
+        self.texts[uri], self.versions[uri] = text, 1
+        item = lsp.TextDocumentItem(uri=uri, language_id="yaml", version=1, text=text)
+        self.client.text_document_did_open(lsp.DidOpenTextDocumentParams(item))
+        return await self.shows(name)
+
+    async def types(self, name, text):
+        uri = self.uri(name)
+        self.texts[uri] = text
+        self.versions[uri] += 1
+        about = lsp.VersionedTextDocumentIdentifier(version=self.versions[uri], uri=uri)
+        change = lsp.TextDocumentContentChangeWholeDocument(text)
+        params = lsp.DidChangeTextDocumentParams(about, [change])
+        self.client.text_document_did_change(params)
+        return await self.shows(name)
+
+    def about(self, name):
+        return lsp.TextDocumentIdentifier(self.uri(name))
+
+    async def actions(self, name, line, only=None):
+        span = lsp.Range(lsp.Position(line, 0), lsp.Position(line, 0))
+        context = lsp.CodeActionContext([], only=only)
+        params = lsp.CodeActionParams(self.about(name), span, context)
+        return await self.client.text_document_code_action_async(params)
+
+    async def completes(self, name, line, column):
+        params = lsp.CompletionParams(self.about(name), lsp.Position(line, column))
+        return await self.client.text_document_completion_async(params)
+
+    async def hovers(self, name, line, column):
+        params = lsp.HoverParams(self.about(name), lsp.Position(line, column))
+        found = await self.client.text_document_hover_async(params)
+        return found.contents.value if found else None
+
+
+def changed(text, edit, uri):
+    """A text with the edits of an action, as an editor makes them: columns count UTF-16 units."""
+    for change in sorted(edit.changes[uri], key=lambda e: e.range.start.line, reverse=True):
+        lines = text.splitlines(keepends=True)
+        starts = [sum(map(len, lines[:n])) for n in range(len(lines) + 1)]
+        first, last = (
+            starts[place.line] + len(_units(lines, place))
+            for place in (change.range.start, change.range.end)
+        )
+        text = text[:first] + change.new_text + text[last:]
+    return text
+
+
+def _units(lines, place):
+    if place.line >= len(lines):
+        return ""
+    units = lines[place.line].encode("utf-16-le")[: place.character * 2]
+    return units.decode("utf-16-le")
+
+
+def with_editor(tmp_path, scenario, *options):
+    """Plays a scenario in an editor that has started the server."""
+
+    async def play():
+        client = LanguageClient("test", "1")
+        editor = Editor(tmp_path, client)
+        client.feature(lsp.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)(
+            lambda params: asyncio.ensure_future(editor.hear(params))
+        )
+        await client.start_io(sys.executable, "-m", "etcompile", "lsp", *options)
+        root = tmp_path.as_uri()
+        capabilities = lsp.ClientCapabilities()
+        await client.initialize_async(lsp.InitializeParams(capabilities, root_uri=root))
+        client.initialized(lsp.InitializedParams())
+        try:
+            return await scenario(editor)
+        finally:
+            await client.shutdown_async(None)
+            client.exit(None)
+            with contextlib.suppress(Exception):
+                await asyncio.wait_for(client.stop(), 5)
+
+    return asyncio.run(asyncio.wait_for(play(), 60))
+
+
+def numbered(text, words):
+    """The line, from 0, that holds these words."""
+    [line] = [n for n, line in enumerate(text.splitlines()) if words in line]
+    return line
+
+
+def test_what_check_says_is_shown_as_it_is_typed(tmp_path):
+    async def scenario(editor):
+        found = await editor.opens("job.yaml", MISTAKES)
+        after = await editor.types("job.yaml", CORRECT)
+        broken = await editor.types("job.yaml", CORRECT.replace("spec:", "spec: [", 1))
+        return found, after, broken
+
+    found, after, broken = with_editor(tmp_path, scenario)
+    told = subprocess.run(
+        [sys.executable, "-m", "etcompile", "check", tmp_path / "job.yaml", "--format", "json"],
+        capture_output=True,
+        check=False,
+    )
+    wanted = yaml.safe_load(told.stdout)["diagnostics"]
+    assert [(d.code, d.range.start.line + 1, d.range.start.character + 1) for d in found] == [
+        (d["code"], d["line"], d["column"]) for d in wanted
+    ]
+    assert [d.code for d in after] == ["ET9001"]
+    assert after[0].severity == lsp.DiagnosticSeverity.Warning
+    assert [d.severity for d in broken] == [lsp.DiagnosticSeverity.Error]
+
+
+def test_a_quick_fix_is_the_correction_of_check(tmp_path):
+    async def scenario(editor):
+        await editor.opens("job.yaml", MISTAKES)
+        line = numbered(MISTAKES, "comand")
+        one = await editor.actions("job.yaml", line, [lsp.CodeActionKind.QuickFix])
+        every = await editor.actions("job.yaml", 0, [lsp.CodeActionKind.SourceFixAll])
+        return line, one, every, editor.uri("job.yaml")
+
+    line, [one], [every], uri = with_editor(tmp_path, scenario)
+    assert one.title == "Rename 'comand' to 'command'"
+    assert one.is_preferred is False
+    assert one.diagnostics[0].range.start.line == line
+    assert changed(MISTAKES, one.edit, uri) == MISTAKES.replace("comand", "command")
+    guessed = CORRECT.replace("command:", "comand:").replace("256Gi", "256GB")
+    assert changed(MISTAKES, every.edit, uri) == guessed
+
+
+def test_places_count_as_the_editor_counts(tmp_path):
+    text = CORRECT.replace("name: llama", 'name: llama, annotations: {"a": "🎈🎈", "b": 7}')
+    text = text.replace("  name: llama", "  {name: llama").replace('"b": 7}', '"b": 7}}')
+    text = text.replace("metadata:\n", "metadata:\n").replace("  namespace: ml\n", "")
+
+    async def scenario(editor):
+        found = await editor.opens("job.yaml", text)
+        actions = await editor.actions("job.yaml", 4)
+        return found, actions, editor.uri("job.yaml")
+
+    found, actions, uri = with_editor(tmp_path, scenario)
+    line = text.splitlines()[4]
+    [own] = [d for d in found if d.code == "ET2006" or "text" in d.message]
+    assert own.range.start.character == len(line[: line.index("7")].encode("utf-16-le")) // 2
+    quick = next(a for a in actions if a.kind == lsp.CodeActionKind.QuickFix)
+    assert changed(text, quick.edit, uri) == text.replace('"b": 7', '"b": "7"')
+
+
+POD = """\
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata:
+  name: a
+spec:
+  runPolicy:
+    cleanPodPolicy:
+  pytorchReplicaSpecs:
+    Worker:
+      rep
+      template:
+        spec:
+          containers:
+          - name: pytorch
+            image: a:1
+            imagePullPolicy: IfNo
+            res
+          volumes:
+          - name: shm
+            emptyDir:
+              med
+---
+apiVersion: kai.alibabacloud.com/v1alpha1
+kind: ScaleOut
+metadata:
+  name: more
+spec:
+  selector:
+    name: bert
+  toAdd:
+    c
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "offered", "absent"),
+    [
+        ("      rep", {"replicas", "restartPolicy"}, {"template"}),
+        ("            res", {"resources", "command", "volumeMounts"}, {"name", "image"}),
+        ("              med", {"medium", "sizeLimit"}, {"name"}),
+        ("    cleanPodPolicy:", {"None", "Running", "All"}, set()),
+        ("            imagePullPolicy: IfNo", {"Always", "IfNotPresent", "Never"}, set()),
+        ("    c", {"count"}, {"name"}),
+    ],
+)
+def test_completion_knows_every_field_down_into_the_pod(tmp_path, words, offered, absent):
+    line = next(n for n, text in enumerate(POD.splitlines()) if text == words)
+
+    async def scenario(editor):
+        await editor.opens("job.yaml", POD)
+        return await editor.completes("job.yaml", line, len(words))
+
+    found = {item.label: item for item in with_editor(tmp_path, scenario)}
+    assert offered <= found.keys()
+    assert not absent & found.keys()
+    if "rep" in words:
+        item = found["replicas"]
+        lines = POD.splitlines()
+        edit = item.text_edit
+        made = lines[line][: edit.range.start.character] + edit.new_text
+        assert made == "      replicas: "
+        assert item.documentation
+
+
+def test_hover_explains_a_diagnostic_and_a_field(tmp_path):
+    async def scenario(editor):
+        await editor.opens("job.yaml", MISTAKES)
+        wrong = await editor.hovers("job.yaml", numbered(MISTAKES, "onFailure"), 24)
+        await editor.types("job.yaml", CORRECT)
+        field = await editor.hovers("job.yaml", numbered(CORRECT, "cleanPodPolicy"), 6)
+        nothing = await editor.hovers("job.yaml", 0, 3)
+        return wrong, field, nothing
+
+    wrong, field, nothing = with_editor(tmp_path, scenario)
+    assert "not-allowed" in wrong
+    assert "Pods" in field
+    assert nothing is None
+
+
+def test_a_scale_intent_leads_to_its_job_in_another_file(tmp_path):
+    example = ROOT / "examples" / "trainingjob" / "elastic-mnist"
+    job = (example / "job.yaml").read_text("utf-8")
+    intent = (example / "scale-1-out.yaml").read_text("utf-8")
+    (tmp_path / "unrelated.yaml").write_text(CORRECT, "utf-8")
+
+    async def scenario(editor):
+        (tmp_path / "job.yaml").write_text(job, "utf-8")
+        found = await editor.opens("scale.yaml", intent)
+        lines = intent.splitlines()
+        line = numbered(intent, "selector")
+        at = lsp.Position(line, lines[line].index("name:") + 8)
+        params = lsp.DefinitionParams(editor.about("scale.yaml"), at)
+        return found, await editor.client.text_document_definition_async(params)
+
+    found, target = with_editor(tmp_path, scenario)
+    assert [d.message for d in found if d.severity == lsp.DiagnosticSeverity.Error] == []
+    assert target.uri == (tmp_path / "job.yaml").as_uri()
+    line = job.splitlines()[target.range.start.line]
+    name = yaml.safe_load(job)["metadata"]["name"]
+    assert line[target.range.start.character : target.range.end.character] == name
+
+
+def test_a_change_that_nobody_saved_counts_for_the_files_beside(tmp_path):
+    example = ROOT / "examples" / "trainingjob" / "elastic-mnist"
+    job = (example / "job.yaml").read_text("utf-8")
+    intent = (example / "scale-1-out.yaml").read_text("utf-8")
+
+    async def scenario(editor):
+        await editor.opens("job.yaml", job)
+        before = await editor.opens("scale.yaml", intent)
+        name = yaml.safe_load(job)["metadata"]["name"]
+        await editor.types("job.yaml", job.replace(f"name: {name}\n", "name: other\n"))
+        after = await editor.types("scale.yaml", intent + "\n")
+        return before, after
+
+    before, after = with_editor(tmp_path, scenario)
+    errors = [d for d in after if d.severity == lsp.DiagnosticSeverity.Error]
+    assert not [d for d in before if d.severity == lsp.DiagnosticSeverity.Error]
+    assert errors
+    assert (tmp_path / "job.yaml").read_text("utf-8") == job
+
+
+def test_a_lens_tells_what_a_job_compiles_to_and_a_command_shows_it(tmp_path):
+    async def scenario(editor):
+        await editor.opens("job.yaml", CORRECT)
+        lenses = await editor.client.text_document_code_lens_async(
+            lsp.CodeLensParams(editor.about("job.yaml"))
+        )
+        params = lsp.ExecuteCommandParams("etcompile.render", arguments=[editor.uri("job.yaml")])
+        return lenses, await editor.client.workspace_execute_command_async(params)
+
+    [lens], text = with_editor(tmp_path, scenario)
+    assert lens.range.start.line == numbered(CORRECT, "kind: PyTorchJob")
+    assert "2 Pods" in lens.command.title
+    kinds = [value["kind"] for value in yaml.safe_load_all(text)]
+    assert kinds.count("Pod") == 2
+
+
+def test_files_of_others_are_left_alone(tmp_path):
+    async def scenario(editor):
+        other = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec: 3\n"
+        return await editor.opens("deployment.yaml", other), await editor.opens(
+            "notes.yaml", "a: ["
+        )
+
+    assert [list(found) for found in with_editor(tmp_path, scenario)] == [[], []]
+
+
+def test_options_of_the_command_line_count(tmp_path):
+    async def scenario(editor):
+        return await editor.opens("job.yaml", CORRECT)
+
+    assert [*with_editor(tmp_path, scenario, "--ignore", "ET9001")] == []
+
+
+def test_without_the_extra_the_command_says_what_to_install(tmp_path):
+    program = "import sys; sys.modules['pygls'] = None; from etcompile.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program, "lsp"], capture_output=True, check=False, text=True
+    )
+    assert done.returncode == 1
+    assert "pip install 'etcompile[lsp]'" in done.stderr
+
+
+# The text under the cursor ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("example", sorted((ROOT / "examples").rglob("*.yaml")), ids=str)
+def test_the_outline_of_a_text_is_that_of_its_values(example):
+    """Every field outside of brackets has the path that a parser gives it."""
+    text = example.read_text("utf-8")
+    lines = text.splitlines()
+    wanted = {
+        (path, mark.line, mark.column)
+        for node in yaml.compose_all(text)
+        if node is not None
+        for path, mark in paths(node, (), set())
+    }
+    found = set()
+    start = 0
+    while start < len(lines):
+        first, end = outline.document_at(lines, start)
+        own = {(f.path, first + f.line, f.start) for f in outline.fields(lines[first:end])}
+        found |= {(path, line, column) for path, line, column in own}
+        start = end + 1
+    assert found == wanted
+
+
+def paths(node, above, seen):
+    """The paths of the fields that stand on lines of their own, and where their keys begin."""
+    if node.flow_style or id(node) in seen:
+        return
+    seen.add(id(node))  # an alias has no fields of its own
+    if node.id == "mapping":
+        for key, value in node.value:
+            yield (*above, key.value), key.start_mark
+            if value.id != "scalar":
+                yield from paths(value, (*above, key.value), seen)
+    elif node.id == "sequence":
+        for index, value in enumerate(node.value):
+            if value.id != "scalar":
+                yield from paths(value, (*above, index), seen)
