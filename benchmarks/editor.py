@@ -4,8 +4,8 @@
 
 A real client of the protocol opens a job of so many lines, types into it, and measures the time
 from each keystroke to the diagnostics of that version of the text; the server waits 30 ms for
-another keystroke first. Printed are the first answer, the median and the slowest of the others, and the
-server's memory.
+another keystroke first. Printed are the first answer, the median and the slowest of the others,
+and the server's memory.
 """
 
 import argparse
