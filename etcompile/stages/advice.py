@@ -6,6 +6,8 @@ A stage of its own, as no output depends on it: `render` never comes here.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from msgspec import structs
+
 from etcompile.diagnostics import Diagnostic
 from etcompile.load import Document
 from etcompile.model import Job, Settings
@@ -30,9 +32,20 @@ def advice(options: Options, neighbours: Sequence[Document]) -> Advice:
     def problems(
         job: Job, settings: Settings, objects: Sequence[Mapping[str, Any]]
     ) -> list[Diagnostic]:
-        return lint.problems(lint.linted_job(job, settings, objects, neighbours), selected)
+        found = lint.problems(lint.linted_job(job, settings, objects, neighbours), selected)
+        return [_in_files_of_the_user(problem, job) for problem in found]
 
     return problems
+
+
+def _in_files_of_the_user(problem: Diagnostic, job: Job) -> Diagnostic:
+    """The problem; one of a runtime that Trainer ships is told where the job names that."""
+    from etcompile.stages.runtimes import SHIPPED_FILE  # noqa: PLC0415 - few jobs have a runtime
+
+    if problem.location is None or problem.location.file != SHIPPED_FILE:
+        return problem
+    place = job.origin.locate("spec", "runtimeRef", "name")
+    return structs.replace(problem, location=place)
 
 
 def unheard(options: Options) -> frozenset[str]:

@@ -25,6 +25,8 @@ RUNTIME_SCHEMA = "TrainingRuntime.json"
 TRAINER_VERSION = "2.3.0"
 """The version of Trainer whose runtimes are known without a file."""
 _SHIPPED = "trainer/runtimes.yaml"
+SHIPPED_FILE = f"Trainer v{TRAINER_VERSION}"
+"""What messages call the file of the runtimes that Trainer ships, which nobody can change."""
 _NOT_COMPILED = {
     "torch-distributed-with-cache": "its cache asks Trainer's API, and starts a LeaderWorkerSet",
 }
@@ -220,7 +222,7 @@ def _in_reach(job: Document, kind: str, runtimes: Iterable[Document]) -> Iterato
 def shipped() -> tuple[Document, ...]:
     """The runtimes that Trainer installs, as far as they are compiled."""
     file = data.folder("schemas") / _SHIPPED
-    return parse(file.read_text("utf-8"), file=f"Trainer v{TRAINER_VERSION}").documents
+    return parse(file.read_text("utf-8"), file=SHIPPED_FILE).documents
 
 
 def not_compiled() -> Mapping[str, str]:

@@ -132,7 +132,9 @@ def test_machines_are_given_advice_as_any_warning(form: str, tmp_path: Path) -> 
     done = checked(tmp_path / "job.yaml", shown("ET9012"), "--format", form)
     assert "ET9012" in done.stdout
     if form == "sarif":
-        [result] = json.loads(done.stdout)["runs"][0]["results"]
+        run = json.loads(done.stdout)["runs"][0]
+        [result], [rule] = run["results"], run["tool"]["driver"]["rules"]
+        assert rule["helpUri"] == RULES["ET9012"].source
         assert (result["ruleId"], result["level"]) == ("ET9012", "warning")
 
 
@@ -196,3 +198,25 @@ def test_the_page_has_each_rule_with_how_often_it_speaks_up() -> None:
     assert found
     often = {code for code, _, count in rows if int(count) > int(found[1]) / 3}
     assert often == set(OPT_IN)
+
+
+def test_what_a_shipped_runtime_lacks_is_told_where_the_job_names_it() -> None:
+    file = """\
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {name: bert, namespace: ml}
+spec:
+  runtimeRef:
+    name: torch-distributed
+  trainer:
+    image: example.com/trainer:1
+    command: [torchrun, train.py]
+    resourcesPerNode: {limits: {nvidia.com/gpu: 1, memory: 8Gi}}
+"""
+    [found] = advice(file)
+    assert found.code == "ET9001"
+    assert found.location is not None
+    assert found.location.text is not None
+    assert "torch-distributed" in found.location.text
+    silenced = file.replace("torch-distributed", "torch-distributed # etcompile: ignore[ET9001]")
+    assert advice(silenced) == []

@@ -87,7 +87,7 @@ RULES = (
         "gpu-without-memory",
         _WARNING,
         "container '{container}' asks for {count} {device} and for no memory",
-        "set resources.requests.memory, and the same as a limit",
+        "set resources.limits.memory, which is its request too",
         "Without a request the scheduler puts the Pod on a node whose memory others have already"
         " asked for. When memory runs short there, Pods that use more than they asked for are"
         " evicted first, and with them a GPU and the run.",

@@ -68,6 +68,8 @@ def render(diagnostics: Sequence[Diagnostic], audience: Audience) -> str:
 
 
 def _rule(rule: Rule) -> dict[str, Any]:
+    # SARIF 2.1.0, 3.49.12: where more is written about it.
+    page = {"helpUri": rule.source} if rule.source.startswith("https://") else {}
     return {
         "id": rule.code,
         "name": rule.name,
@@ -75,6 +77,7 @@ def _rule(rule: Rule) -> dict[str, Any]:
         "fullDescription": {"text": rule.why},
         "help": {"text": explanation.as_text(rule), "markdown": explanation.as_markdown(rule)},
         "defaultConfiguration": {"level": rule.severity.value},
+        **page,
     }
 
 
