@@ -50,6 +50,13 @@ class Checkpoints(Struct, frozen=True):
 
 def checkpoints(pods: RolePods) -> Iterator[Checkpoints]:
     """The places to which the main container of a role writes checkpoints."""
+    for found in _named(pods):
+        # From what it may not write to, it begins.
+        if found.held is None or not found.held.mount.get("readOnly"):
+            yield found
+
+
+def _named(pods: RolePods) -> Iterator[Checkpoints]:
     for given in pods.options:
         named = _NAMED.search(given.name) and not _READ_ONLY.search(given.name)
         if named and given.value and given.value.startswith("/"):
@@ -63,7 +70,7 @@ def checkpoints(pods: RolePods) -> Iterator[Checkpoints]:
             yield Checkpoints(f"{name}={value}", value, mounted_at(pods, value), variable=index)
     for index, mount in enumerate(pods.role.template.main_container.get("volumeMounts", ())):
         path = str(mount["mountPath"])
-        if mount.get("readOnly") or not (_NAMED.search(path) or _NAMED.search(mount["name"])):
+        if not (_NAMED.search(path) or _NAMED.search(mount["name"])):
             continue
         if held := mounted_at(pods, path):
             said = f"volume {mount['name']} at {path}"

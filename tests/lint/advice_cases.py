@@ -14,6 +14,7 @@ Value = dict[str, Any]
 SHM = {"name": "shm", "emptyDir": {"medium": "Memory"}}
 AT_SHM = {"name": "shm", "mountPath": "/dev/shm"}
 MEMORY = {"memory": "8Gi"}
+HOST_LABEL = "kubernetes.io/hostname"
 
 
 @dataclass(frozen=True)
@@ -175,7 +176,7 @@ APART = {
         "podAntiAffinity": {
             "requiredDuringSchedulingIgnoredDuringExecution": [
                 {
-                    "topologyKey": "kubernetes.io/hostname",
+                    "topologyKey": HOST_LABEL,
                     "labelSelector": {"matchLabels": {"training.kubeflow.org/job-name": "bert"}},
                 }
             ]
@@ -464,6 +465,168 @@ CASES: dict[str, list[Case]] = {
         ),
     ],
 }
+
+
+def training_job(worker: Mapping[str, Any], **spec: Any) -> list[Value]:
+    """A TrainingJob, whose workers come and go, with a PodSpec of the workers."""
+    main = {"name": "main", "image": "example.com/trainer:1"}
+    launcher = {**main, "command": ["horovodrun", "-np", "2", "python", "train.py"]}
+    return [
+        {
+            "apiVersion": "kai.alibabacloud.com/v1alpha1",
+            "kind": "TrainingJob",
+            "metadata": {"name": "bert", "namespace": "ml"},
+            "spec": {
+                **spec,
+                "etReplicaSpecs": {
+                    "launcher": {"template": {"spec": {"containers": [launcher]}}},
+                    "worker": {
+                        "replicas": 2,
+                        "template": {"spec": {"containers": [main], **worker}},
+                    },
+                },
+            },
+        }
+    ]
+
+
+HERE = {"nodeSelector": {"kubernetes.io/hostname": "dgx-1"}}
+SPREAD = {
+    "topologySpreadConstraints": [
+        {
+            "maxSkew": 1,
+            "topologyKey": HOST_LABEL,
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"app": "bert"}},
+        }
+    ]
+}
+
+
+def annotated(annotations: Mapping[str, str], container: Mapping[str, Any]) -> list[Value]:
+    """A job whose Pods have annotations."""
+    made = job(container)
+    template = made[0]["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]
+    template["metadata"] = {"annotations": dict(annotations)}
+    return made
+
+
+def on_host(path: str, pod: Mapping[str, Any], **mount: Any) -> list[Value]:
+    """A job with a folder of the node at /checkpoints."""
+    return job(
+        {"volumeMounts": [{"name": "files", "mountPath": "/checkpoints", **mount}]},
+        {"volumes": [{"name": "files", "hostPath": {"path": path}}], **pod},
+    )
+
+
+QUIET: dict[str, tuple[str, list[Value], Settings]] = {
+    "a claim of one node, and all Pods on it": (
+        "ET9006",
+        [
+            *job(
+                {"volumeMounts": [{"name": "files", "mountPath": "/data"}]},
+                {"volumes": [{"name": "files", **CLAIM}], **HERE},
+            ),
+            claim("ReadWriteOnce"),
+        ],
+        Settings(),
+    ),
+    "a claim of one node, and one Pod": (
+        "ET9006",
+        [
+            *job(
+                {"volumeMounts": [{"name": "files", "mountPath": "/data"}]},
+                {"volumes": [{"name": "files", **CLAIM}]},
+                replicas=1,
+            ),
+            claim("ReadWriteOnce"),
+        ],
+        Settings(),
+    ),
+    "checkpoints on the node that is named": ("ET9004", on_host("/mnt", HERE), Settings()),
+    "checkpoints that are only read": ("ET9004", on_host("/mnt", {}, readOnly=True), Settings()),
+    "an option for checkpoints that are only read": (
+        "ET9003",
+        job(
+            {
+                "command": ["python", "train.py", "--checkpoint=/base/ckpt.pt"],
+                "volumeMounts": [{"name": "files", "mountPath": "/base", "readOnly": True}],
+            },
+            {"volumes": [{"name": "files", "emptyDir": {}}]},
+        ),
+        Settings(),
+    ),
+    "workers that come and go on spot nodes": ("ET9032", training_job(SPOT), Settings()),
+    "the backoffLimit that the API server fills in": (
+        "ET9030",
+        training_job({}, backoffLimit=6, restartPolicy="Never"),
+        Settings(),
+    ),
+    "restarts of all replicas together": (
+        "ET9030",
+        job(
+            role={"restartPolicy": "Never"},
+            metadata={"annotations": {"etcompile.dev/restart-together": "true"}},
+            runPolicy={"backoffLimit": 3},
+        ),
+        Settings(),
+    ),
+    "a Job that makes another Pod of its launcher": (
+        "ET9030",
+        [
+            {
+                **mpi({})[0],
+                "spec": {**mpi({})[0]["spec"], "runPolicy": {"backoffLimit": 3}},
+            }
+        ],
+        Settings(),
+    ),
+    "an interface that Multus brings": (
+        "ET9022",
+        annotated({"k8s.v1.cni.cncf.io/networks": "rdma"}, env(NCCL_SOCKET_IFNAME="net1")),
+        Settings(),
+    ),
+    "an interface that a variable names": (
+        "ET9022",
+        job(env(NCCL_SOCKET_IFNAME="$(INTERFACE)")),
+        Settings(),
+    ),
+    "GPUs by a claim of devices": (
+        "ET9012",
+        job(
+            {"args": ["--backend", "nccl"], "resources": {"claims": [{"name": "gpus"}]}},
+            {"resourceClaims": [{"name": "gpus", "resourceClaimName": "gpus"}]},
+        ),
+        Settings(),
+    ),
+    "memory of the whole Pod": (
+        "ET9010",
+        job({**limits(gpu=1), **ROOMY}, {**SHARED, "resources": {"requests": MEMORY}}),
+        Settings(),
+    ),
+    "Pods that are marked": (
+        "ET9034",
+        annotated({"karpenter.sh/do-not-disrupt": "true"}, {}),
+        Settings(),
+    ),
+    "replicas that are spread over nodes": ("ET9021", mpi({**HOST, **SPREAD}), Settings()),
+    "a queue that the policy names": (
+        "ET9040",
+        job(limits(cpu="1", memory="1Gi"), runPolicy={"schedulingPolicy": {"queue": "research"}}),
+        Settings(gang="kueue", run="lr2"),
+    ),
+    "processes of MPI that share a GPU": (
+        "ET9011",
+        [
+            {
+                **(made := launching(["mpirun", "./train"], {}, limits(gpu=1, memory="8Gi")))[0],
+                "spec": {**made[0]["spec"], "slotsPerWorker": 2},
+            }
+        ],
+        Settings(),
+    ),
+}
+"""Inputs in which a rule, which is named, finds nothing: why, in words."""
 
 
 def text(documents: list[Value]) -> str:

@@ -15,7 +15,7 @@ from etcompile.cli import check, explain, render
 from etcompile.diagnostics import RULES
 from etcompile.diagnostics.catalogue import lint as catalogue
 from etcompile.lint.rules import modules_of_rules, rules
-from lint.advice_cases import CASES, Case, job, text
+from lint.advice_cases import CASES, QUIET, Case, job, text
 
 OPT_IN = [rule.code for rule in catalogue.RULES if rule.opt_in]
 EACH = [
@@ -65,6 +65,12 @@ def test_an_input_shows_the_rule_and_no_other(code: str, case: Case) -> None:
 @pytest.mark.parametrize(("code", "case"), EACH)
 def test_nothing_is_said_of_what_nearly_shows_it(code: str, case: Case) -> None:
     assert advice(text(case.near), settings=case.settings, select=selected(code)) == []
+
+
+@pytest.mark.parametrize("why", QUIET)
+def test_what_is_meant_as_it_is_gets_no_advice(why: str) -> None:
+    code, documents, settings = QUIET[why]
+    assert advice(text(documents), settings=settings, select=selected(code)) == []
 
 
 def shown(code: str) -> str:
