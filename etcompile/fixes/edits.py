@@ -1,10 +1,12 @@
 """One change of a YAML text, and not a character besides.
 
 A text is edited where the entry stands, by its position; nothing is parsed and printed again, so
-that comments, order, quotes, blank lines and line breaks are left as they are. Whatever is edited
-is read again and compared with what was meant: an edit that says anything else is not made.
+that comments, order, quotes, blank lines and line breaks are left as they are. A scalar is replaced
+by one that means the same wherever it stands. Whatever moves lines is read again and compared with
+what was meant: an edit that says anything else is not made.
 """
 
+import itertools
 import json
 import re
 from collections.abc import Callable, Sequence
@@ -64,28 +66,49 @@ def edited(content: str, todo: Sequence[Step]) -> str | None:
         content: The text.
         todo: The changes, what is inside before what is around it.
     """
+    scalars = [step for step in todo if not isinstance(step.change, Move)]
+    made = _with_scalars(content, scalars) if scalars else content
     for step in todo:
-        made = _edited(content, step)
+        if made is not None and isinstance(step.change, Move):
+            made = _with_move(made, step)
+    return made
+
+
+def _with_scalars(content: str, todo: Sequence[Step]) -> str | None:
+    """The text with other keys and scalars, each written so that it stands for itself anywhere."""
+    documents = composed(content)
+    if documents is None:
+        return None
+    spans: list[tuple[int, int, str]] = []
+    for step in todo:
+        entry = entry_at(documents, step.path)
+        match step.change:
+            case Rename(name=name):
+                made = _renamed(content, entry, name) if entry is not None else None
+            case Quote():
+                made = _quoted(content, entry) if entry is not None else None
+            case Replace(value=value):
+                made = _replaced(content, entry, value) if entry is not None else None
+            case _:
+                made = None
         if made is None:
             return None
-        content = made
+        spans.append(made)
+    spans.sort(reverse=True)
+    if any(later[0] < earlier[1] for later, earlier in itertools.pairwise(spans)):
+        return None  # two changes of one scalar
+    for start, end, text in spans:
+        content = f"{content[:start]}{text}{content[end:]}"
     return content
 
 
-def _edited(content: str, step: Step) -> str | None:
+def _with_move(content: str, step: Step) -> str | None:
+    """The text with a field elsewhere, read again and compared with what was meant."""
     documents = composed(content)
     entry = entry_at(documents, step.path) if documents is not None else None
-    if documents is None or entry is None:
+    if documents is None or entry is None or not isinstance(step.change, Move):
         return None
-    match step.change:
-        case Rename(name=name):
-            made, meant = _renamed(content, entry, name)
-        case Quote():
-            made, meant = _quoted(content, entry)
-        case Replace(value=value):
-            made, meant = _replaced(content, entry, value)
-        case Move():
-            made, meant = _moved(content, documents, entry, step.change)
+    made, meant = _moved(content, documents, entry, step.change)
     if made is None:
         return None
     expected = [plain(document) for document in documents]
@@ -110,56 +133,37 @@ def _offset(place: Location, starts: Sequence[int]) -> int | None:
 # Scalars ------------------------------------------------------------------------------------------
 
 
-def _renamed(content: str, entry: Entry, name: str) -> _Made:
+_Splice = tuple[int, int, str]
+"""The first character of a part, the one after its last, and what is to stand there."""
+
+
+def _renamed(content: str, entry: Entry, name: str) -> _Splice | None:
     key = entry.key
-    if key is None or content[key.start_mark.index] in "&!*?":
-        return _NOTHING
-
-    def meant(documents: Any) -> None:
-        holder = _at(documents, entry.path[:-1])
-        value = holder.pop(entry.path[-1])
-        holder[name] = value
-
-    span = key.start_mark.index, key.end_mark.index
-    if any(part == name for part in _keys(entry.holder)):
-        return _NOTHING
-    return _spliced(content, span, _written(name, key.style)), meant
+    if key is None or content[key.start_mark.index] in "&!*?" or name in _keys(entry.holder):
+        return None
+    return key.start_mark.index, key.end_mark.index, _written(name, key.style)
 
 
 def _keys(node: Node | None) -> list[str]:
     return [key.value for key, _ in node.value] if isinstance(node, MappingNode) else []
 
 
-def _quoted(content: str, entry: Entry) -> _Made:
+def _quoted(content: str, entry: Entry) -> _Splice | None:
     node = entry.value
-    span = node.start_mark.index, node.end_mark.index
-    text = content[slice(*span)]
+    start, end = node.start_mark.index, node.end_mark.index
+    text = content[start:end]
     if not isinstance(node, ScalarNode) or node.style or not text or text[0] in "&!*":
-        return _NOTHING
-    if _BREAK.search(text):
-        return _NOTHING
-
-    def meant(documents: Any) -> None:
-        _at(documents, entry.path[:-1])[entry.path[-1]] = ("tag:yaml.org,2002:str", text)
-
-    return _spliced(content, span, json.dumps(text, ensure_ascii=False)), meant
+        return None
+    return None if _BREAK.search(text) else (start, end, json.dumps(text, ensure_ascii=False))
 
 
-def _replaced(content: str, entry: Entry, value: str | float) -> _Made:
+def _replaced(content: str, entry: Entry, value: str | float) -> _Splice | None:
     node = entry.value
-    span = node.start_mark.index, node.end_mark.index
-    old = content[slice(*span)]
+    start, end = node.start_mark.index, node.end_mark.index
+    old = content[start:end]
     if not isinstance(node, ScalarNode) or not old or old[0] in "&!*|>" or _BREAK.search(old):
-        return _NOTHING
-    text = _written(value, node.style) if isinstance(value, str) else json.dumps(value)
-    scalar = _scalar(text)
-    if scalar is None:
-        return _NOTHING
-
-    def meant(documents: Any) -> None:
-        _at(documents, entry.path[:-1])[entry.path[-1]] = (scalar.tag, scalar.value)
-
-    return _spliced(content, span, text), meant
+        return None
+    return start, end, _written(value, node.style) if isinstance(value, str) else json.dumps(value)
 
 
 def _scalar(text: str) -> ScalarNode | None:

@@ -6,17 +6,20 @@ fix.
 """
 
 import difflib
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from msgspec import Struct, structs
 
 from etcompile.diagnostics import Diagnostic
 from etcompile.diagnostics.fix import Fix, TextEdit
-from etcompile.fixes.edits import edited, steps
+from etcompile.fixes.edits import Step, edited, steps
 from etcompile.load import access
 
 _ROUNDS = 20
 _MARK = "\ufeff"
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+"""A line as YAML and editors count them; Python breaks lines at other characters as well."""
 
 
 class FixedFile(Struct, frozen=True):
@@ -106,11 +109,17 @@ def text_edits(before: str, after: str) -> Iterator[TextEdit]:
         before: A text.
         after: What it is to become.
     """
-    old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
-    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
-    for tag, first, last, new_first, new_last in matcher.get_opcodes():
+    old, new = _LINE.findall(before), _LINE.findall(after)
+    # Most of a long text is the same, and nothing need be looked for there.
+    head = _common(old, new)
+    tail = _common(old[head:][::-1], new[head:][::-1])
+    matcher = difflib.SequenceMatcher(
+        None, old[head : len(old) - tail], new[head : len(new) - tail], autojunk=False
+    )
+    for tag, *within in matcher.get_opcodes():
         if tag == "equal":
             continue
+        first, last, new_first, new_last = (head + number for number in within)
         part, wanted = "".join(old[first:last]), "".join(new[new_first:new_last])
         # Of a line that changes, only the part that does.
         alone = last == first + 1
@@ -122,8 +131,8 @@ def text_edits(before: str, after: str) -> Iterator[TextEdit]:
         yield TextEdit(first + 1, same + 1, *end, wanted[same : len(wanted) - rest])
 
 
-def _common(one: str, other: str) -> int:
-    """How many characters two texts begin with alike."""
+def _common(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many characters two texts, or lines two lists, begin with alike."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
 
@@ -183,14 +192,21 @@ def _with_fixes(content: bytes, found: Sequence[Diagnostic]) -> tuple[bytes, lis
     # What stands inside comes first: the names around it may change.
     known.sort(key=lambda pair: -max((len(step.path) for step in pair[1]), default=0))
     carried_out: list[Diagnostic] = []
+    waiting: list[tuple[Diagnostic, list[Step]]] = []
     taken: set[object] = set()
     for diagnostic, todo in known:
         places = {step.path for step in todo}
-        made = edited(text, todo) if todo and places.isdisjoint(taken) else None
-        if made is not None:
-            text = made
+        if todo and places.isdisjoint(taken):
             taken |= places
-            carried_out.append(diagnostic)
+            waiting.append((diagnostic, todo))
+    together = [step for _, todo in waiting for step in todo]
+    if together and (made := edited(text, together)) is not None:
+        text, carried_out = made, [diagnostic for diagnostic, _ in waiting]
+    else:
+        for diagnostic, todo in waiting:
+            if (made := edited(text, todo)) is not None:
+                text = made
+                carried_out.append(diagnostic)
     mark = _MARK if content.startswith(_MARK.encode()) else ""
     order = {id(diagnostic): number for number, diagnostic in enumerate(found)}
     carried_out.sort(key=lambda diagnostic: order[id(diagnostic)])

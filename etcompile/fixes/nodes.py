@@ -4,12 +4,16 @@ Apart from the loader, which keeps values and forgets how they are written: whoe
 needs the end of every entry, and which lines are its own.
 """
 
+import functools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import yaml
 from msgspec import Struct
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""libyaml's where there is one, ten times as fast; it tells the same places."""
 
 Path = tuple[str | int, ...]
 """The number of the document, then keys and indexes."""
@@ -31,14 +35,18 @@ class Entry(Struct, frozen=True, eq=False):
     value: Node
 
 
+@functools.lru_cache(maxsize=4)
 def composed(content: str) -> list[Node] | None:
     """The documents of a text; None if it is no YAML.
 
     Args:
         content: A whole file, without a byte order mark.
+
+    Returns:
+        The same list for the same text: not to be changed.
     """
     try:
-        return [node for node in yaml.compose_all(content, yaml.SafeLoader) if node is not None]
+        return [node for node in yaml.compose_all(content, _Loader) if node is not None]
     except (yaml.YAMLError, RecursionError):
         return None
 

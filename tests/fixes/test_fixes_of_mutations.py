@@ -59,7 +59,7 @@ def commented(text):
         if number % 7 == 3 and number - 1 not in closed:
             indent = len(line) - len(line.lstrip(" "))
             made.append(f"{' ' * indent}# above {number}")
-        made.append(line if " #" in line else f"{line}   # note {number}")
+        made.append(line if " #" in line else f"{line}   # note {number} é🎈")
     result = "\n".join(made) + "\n"
     assert [*yaml.safe_load_all(result)] == [*yaml.safe_load_all(text)]
     return result
