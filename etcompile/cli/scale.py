@@ -40,6 +40,7 @@ class ScaleOptions(CompileOptions, frozen=True, kw_only=True):
     remove: int | None
     pods: str | None
     kind: str | None
+    in_place: bool
     dry_run: bool
     applies: bool
     connection: Connection
@@ -70,6 +71,11 @@ class ScaleOptions(CompileOptions, frozen=True, kw_only=True):
 @click.option(
     "--kind", metavar="KIND", help="Kind of the job, if jobs of several kinds have this name."
 )
+@click.option(
+    "--in-place",
+    is_flag=True,
+    help="Change the number in the job's own file, and nothing else of it. No file is added.",
+)
 @click.option("--dry-run", is_flag=True, help="Print the file instead of writing it.")
 @click.option(
     "--apply", "applies", is_flag=True, help="Apply the job afterwards, as etcompile apply does."
@@ -84,10 +90,11 @@ def command(ctx: click.Context, given: ScaleOptions) -> None:
     """Change the number of workers of a job, by a new ScaleOut or ScaleIn file beside it.
 
     JOB is looked for in PATHs, here if none is given. One file is added, which counts after all
-    other intents of the job; files that are there are left as they are. What render would refuse
-    is refused before anything is written.
+    other intents of the job; files that are there are left as they are, but with --in-place, which
+    changes the number in the job's file. What render would refuse is refused before anything is
+    written.
     """
-    from etcompile.scaling import chosen, proposal, written
+    from etcompile.scaling import chosen, in_place, proposal, written
 
     wish = _wish(given)
     _check(given)
@@ -97,6 +104,9 @@ def command(ctx: click.Context, given: ScaleOptions) -> None:
     made = None
     if found is not None:
         made, problems = proposal(found, wish, wanted, said=_said(given))
+        if made is not None and given.in_place:
+            made, more = in_place(found, made)
+            problems += more
     if made is None or refuses(problems, given):
         tell(problems, given)
         if talks(given):
@@ -158,6 +168,8 @@ def _wish(given: ScaleOptions) -> "Wish":
 def _check(given: ScaleOptions) -> None:
     if "-" in given.paths:
         raise click.UsageError("a file is written beside the job: name its folder, not -")
+    if given.in_place and given.pods is not None:
+        raise click.UsageError("--in-place changes a number, and --pods names Pods: use --remove N")
     if given.applies and given.dry_run:
         raise click.UsageError("--dry-run writes nothing: leave out --apply")
     if not given.applies:
@@ -188,7 +200,8 @@ def _summary(job: str, made: "Proposal", *, dry_run: bool) -> "list[str]":
 
 def _rollout(ctx: click.Context, made: "Proposal") -> click.Context:
     """`etcompile apply` of the job's files, with the same options."""
-    files = [*made.files, *([str(made.path)] if made.path else [])]
+    new = [str(made.path)] if made.path and not made.replaces else []
+    files = [*made.files, *new]
     from etcompile.cli.apply import command as target
 
     known = {param.name: param for param in target.params}

@@ -28,7 +28,16 @@ _SECTIONS = {
     "Changes": (
         *("--against", "--dry-run", "--force", "--prune", "--replace"),
         *("--replace-data", "--adopt", "--ignore-differences", "--target", "--yes"),
-        *("--take-ownership", "--to", "--add", "--remove", "--pods", "--kind", "--apply"),
+        *(
+            "--take-ownership",
+            "--to",
+            "--add",
+            "--remove",
+            "--pods",
+            "--kind",
+            "--in-place",
+            "--apply",
+        ),
     ),
     "Corrections": ("--fix", "--unsafe-fixes", "--diff"),
     "Waiting": ("--wait", "--timeout", "--drain"),

@@ -573,6 +573,11 @@ SAMPLES: Mapping[str, Mapping[str, str | int]] = {
     "ET3018": {
         "label": "elasticjob.dlrover/name",
     },
+    "ET3019": {
+        "job": "bert",
+        "reason": "it has scale intents, which count from the number in its file",
+        "advice": "leave out --in-place, or fold the intents into it",
+    },
     "ET4001": {
         "where": "spec.etReplicaSpecs.worker.template.spec.containers[0]",
         "field": "imag",

@@ -29,6 +29,8 @@ class Proposal(Struct, frozen=True):
         come: The Pods that come.
         go: The Pods that go.
         files: The files of the job and its intents, in order, without the new one.
+        role: The role whose replicas they are.
+        replaces: The file is there, and this is what it is to hold.
     """
 
     path: Path | None
@@ -39,6 +41,8 @@ class Proposal(Struct, frozen=True):
     come: tuple[str, ...]
     go: tuple[str, ...]
     files: tuple[str, ...]
+    role: str = ""
+    replaces: bool = False
 
 
 class _Current(Struct, frozen=True):
@@ -116,6 +120,7 @@ def proposal(
             come=tuple(pod for pod in future if pod not in standing),
             go=tuple(pod for pod in standing if pod not in future),
             files=files,
+            role=now.folded.scaled_role.name,
         ),
         [diagnostic for diagnostic in then.diagnostics if diagnostic not in now.diagnostics],
     )
@@ -125,12 +130,14 @@ def written(made: Proposal, places: Sequence[str]) -> list[Diagnostic]:
     """Writes the file; what is wrong if it cannot be.
 
     Args:
-        made: A proposal that has a file. What is there already is never overwritten.
+        made: A proposal that has a file. What is there already is only overwritten by one that
+            says so.
         places: Where the user told to look for the job: nothing is written elsewhere.
     """
     if made.path is None:
         return []
-    return outside(made.path, places) or write_file(made.path, made.text.encode(), only_new=True)
+    content, only_new = made.text.encode(), not made.replaces
+    return outside(made.path, places) or write_file(made.path, content, only_new=only_new)
 
 
 def _standing(

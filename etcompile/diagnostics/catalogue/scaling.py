@@ -186,4 +186,15 @@ RULES = (
         " `elasticjob-name`, which no master has ever looked at.",
         "labels: {elasticjob-name: mnist}",
     ),
+    Rule(
+        codes.NUMBER_NOT_WRITTEN,
+        "number-not-written",
+        _ERROR,
+        "the number of workers of '{job}' cannot be changed in its file: {reason}",
+        "{advice}",
+        "`etcompile scale --in-place` changes one number in the job's own file, and nothing else of"
+        " it. Where there is no such number, or scale intents count from it, that would not do what"
+        " was asked for; without --in-place an intent is written beside the job.",
+        "etcompile scale bert --to 4 --in-place   # beside the job there is a ScaleOut",
+    ),
 )

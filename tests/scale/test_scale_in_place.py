@@ -1,0 +1,108 @@
+"""`etcompile scale --in-place`: another number in the job's own file, and nothing else of it."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+import commandline
+import etcompile
+from specs import pods
+
+ROOT = Path(__file__).parents[2]
+
+
+def scale(*arguments, cwd):
+    return commandline.etcompile("scale", *arguments, cwd=cwd)
+
+
+def elastic_examples():
+    """The examples of elastic jobs, each with its file and its job's name."""
+    for path in sorted((ROOT / "examples").rglob("job.yaml")):
+        documents = [*yaml.safe_load_all(path.read_text("utf-8"))]
+        job = documents[-1]
+        compilation = etcompile.compile(path, etcompile.Options(without_keys=True))
+        if compilation.ok and len(compilation.groups) >= 1:
+            yield path, job["metadata"]["name"]
+
+
+@pytest.mark.parametrize(
+    ("example", "name"), [*elastic_examples()], ids=lambda value: str(value).split("examples/")[-1]
+)
+def test_one_number_changes_or_it_is_refused_for_what_scale_refuses(example, name, tmp_path):
+    file = tmp_path / "job.yaml"
+    shutil.copy(example, file)
+    beside = scale(name, "--add", 1, "--dry-run", cwd=tmp_path)
+    done = scale(name, "--add", 1, "--in-place", cwd=tmp_path)
+    before, after = example.read_text("utf-8"), file.read_text("utf-8")
+    if beside.returncode != 0:
+        assert done.returncode != 0
+        assert after == before
+        return
+    if done.returncode != 0:
+        assert "ET3019" in done.stderr
+        assert after == before
+        return
+    changed = [
+        pair
+        for pair in zip(before.splitlines(), after.splitlines(), strict=True)
+        if len({*pair}) > 1
+    ]
+    assert len(changed) == 1
+    made = etcompile.compile(file)
+    assert made.ok, made.diagnostics
+    (tmp_path / "other").mkdir()
+    shutil.copy(example, tmp_path / "other" / "job.yaml")
+    assert scale(name, "--add", 1, cwd=tmp_path / "other").returncode == 0
+    assert pods(made) == pods(etcompile.compile(tmp_path / "other"))
+
+
+@pytest.fixture
+def tree(tmp_path):
+    shutil.copy(ROOT / "examples" / "pytorchjob" / "elastic" / "job.yaml", tmp_path / "job.yaml")
+    return tmp_path
+
+
+def test_fewer_and_a_number_in_all(tree):
+    assert scale("elastic", "--to", 4, "--in-place", cwd=tree).returncode == 0
+    done = scale("elastic", "--remove", 1, "--in-place", cwd=tree)
+    assert "4 -> 3" in done.stderr
+    document = yaml.safe_load((tree / "job.yaml").read_text("utf-8"))
+    assert document["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"] == 3
+    before = (tree / "job.yaml").read_bytes()
+    assert scale("elastic", "--to", 3, "--in-place", cwd=tree).returncode == 0
+    assert scale("elastic", "--to", 400, "--in-place", cwd=tree).returncode == 2
+    assert (tree / "job.yaml").read_bytes() == before
+    assert sorted(path.name for path in tree.iterdir()) == ["job.yaml"]
+
+
+def test_a_dry_run_prints_the_file_and_leaves_it(tree):
+    before = (tree / "job.yaml").read_text("utf-8")
+    done = scale("elastic", "--to", 4, "--in-place", "--dry-run", cwd=tree)
+    assert done.stdout == before.replace("replicas: 2", "replicas: 4")
+    assert (tree / "job.yaml").read_text("utf-8") == before
+
+
+def test_a_job_with_intents_keeps_its_number(tree):
+    assert scale("elastic", "--to", 4, cwd=tree).returncode == 0
+    done = scale("elastic", "--to", 3, "--in-place", cwd=tree)
+    assert done.returncode == 2
+    assert "ET3019" in done.stderr
+    assert "scale intents" in done.stderr
+
+
+def test_a_number_that_nobody_has_written_is_told(tree):
+    text = (tree / "job.yaml").read_text("utf-8")
+    (tree / "job.yaml").write_text(
+        text.replace("      replicas: 2\n", "").replace("minReplicas: 2", "minReplicas: 1"), "utf-8"
+    )
+    done = scale("elastic", "--to", 3, "--in-place", cwd=tree)
+    assert done.returncode == 2
+    assert "spec.pytorchReplicaSpecs.Worker.replicas" in done.stderr
+
+
+def test_pods_are_not_a_number(tree):
+    done = scale("elastic", "--pods", "elastic-worker-1", "--in-place", cwd=tree)
+    assert done.returncode == 2
+    assert "--remove N" in done.stderr
