@@ -44,8 +44,8 @@ class MigrateOptions(TalkOptions, frozen=True, kw_only=True):
 @click.option(
     "--to",
     type=Choice(["trainjob"]),
-    help="Go the other way: write a PyTorchJob or JAXJob as a TrainJob and its TrainingRuntime, and"
-    " tell what does not carry over.",
+    help="Go the other way: write a PyTorchJob, JAXJob or XGBoostJob as a TrainJob and its"
+    " TrainingRuntime, and tell what does not carry over.",
 )
 @connection_options_of("--from-cluster")
 @talk_options

@@ -1,4 +1,4 @@
-"""`etcompile migrate --to trainjob`: what a PyTorchJob or JAXJob becomes, and what is told."""
+"""`etcompile migrate --to trainjob`: what jobs become, and what is told."""
 
 import copy
 from pathlib import Path
@@ -17,19 +17,20 @@ from etcompile.integrations.migrate.to_trainjob import to_trainjobs
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(
     path
-    for kind in ("pytorchjob", "jaxjob")
+    for kind in ("pytorchjob", "jaxjob", "xgboostjob")
     for path in (ROOT / "examples" / kind).glob("*/job.yaml")
 )
 HOSTS = {
     *("MASTER_ADDR", "MASTER_PORT", "PET_MASTER_ADDR", "PET_MASTER_PORT"),
     *("COORDINATOR_ADDRESS", "COORDINATOR_PORT", "JAX_COORDINATOR_ADDRESS"),
+    *("WORKER_ADDRS", "WORKER_PORT", "DMLC_TRACKER_URI", "DMLC_TRACKER_PORT"),
 }
 """Variables whose values name a host and a port: Trainer's are called otherwise."""
 TRAINERS = {"JOB_COMPLETION_INDEX"}
 """A variable that Kubernetes' Jobs add."""
 RENDEZVOUS = {"PET_RDZV_ENDPOINT", "PET_RDZV_BACKEND", "PET_MAX_RESTARTS", "PET_NNODES"}
 """What an elastic job is told, and Trainer has nothing for: a warning each."""
-PLACES = {"RANK", "PET_NODE_RANK", "PROCESS_ID", "JAX_PROCESS_ID"}
+PLACES = {"RANK", "PET_NODE_RANK", "PROCESS_ID", "JAX_PROCESS_ID", "DMLC_TASK_ID"}
 """Variables that Trainer takes from an annotation of the Pod."""
 
 
@@ -75,7 +76,7 @@ def rank(pod: dict[str, Any]) -> str:
 
 
 def main(pod: dict[str, Any]) -> dict[str, Any]:
-    names = ("pytorch", "jax", "node")
+    names = ("pytorch", "jax", "xgboost", "node")
     [found] = [one for one in pod["spec"]["containers"] if one["name"] in names]
     return found
 
@@ -95,7 +96,7 @@ def variables(pod: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: f"{path.parts[-3]}-{path.parts[-2]}")
 def test_what_the_program_sees_is_the_same_but_for_what_is_listed(path, tmp_path):
     jobs = [one for one in yaml.safe_load_all(path.read_text()) if one]
-    jobs = [one for one in jobs if one["kind"] in ("PyTorchJob", "JAXJob")]
+    jobs = [one for one in jobs if one["kind"] in ("PyTorchJob", "JAXJob", "XGBoostJob")]
     result = converted(*jobs)
     assert result.files, [one.message for one in result.diagnostics]
     before = etcompile.compile(jobs)
@@ -114,7 +115,10 @@ def test_what_the_program_sees_is_the_same_but_for_what_is_listed(path, tmp_path
         assert own_volumes(was) == own_volumes(now)
         had, has = variables(was), variables(now)
         assert {*had} - {*has} <= RENDEZVOUS
-        assert {*has} - {*had} <= TRAINERS | HOSTS | RENDEZVOUS | PLACES | {"WORLD_SIZE"}
+        assert {*has} - {*had} <= TRAINERS | HOSTS | RENDEZVOUS | PLACES | {
+            "WORLD_SIZE",
+            "DMLC_NUM_WORKER",
+        }
         for name in {*had} & {*has} - HOSTS - RENDEZVOUS - {"PET_NPROC_PER_NODE"}:
             assert had[name] == has[name], name
 
@@ -188,6 +192,25 @@ def test_each_field_that_does_not_carry_over_is_told():
     assert "backoffLimit: 6" in result.files["mn-runtime.yaml"]
 
 
+def test_an_xgboostjob_finds_its_tracker_and_its_machines_where_the_nodes_are():
+    path = ROOT / "examples" / "xgboostjob" / "iris" / "job.yaml"
+    result = converted(yaml.safe_load(path.read_text()))
+    made = documents(result)
+    assert made["iris.yaml"]["spec"]["trainer"] == {"numNodes": 3}
+    assert made["iris-runtime.yaml"]["spec"]["mlPolicy"] == {"xgboost": {}}
+    found = pods(etcompile.compile(list(made.values())))
+    for index, pod in enumerate(found):
+        env = variables(pod)
+        assert env["WORLD_SIZE"] == env["DMLC_NUM_WORKER"] == "3"
+        assert env["RANK"] == env["DMLC_TASK_ID"] == str(index)
+        assert env["MASTER_ADDR"] == env["DMLC_TRACKER_URI"] == "iris-node-0-0.iris"
+        assert env["MASTER_PORT"] == env["DMLC_TRACKER_PORT"] == env["WORKER_PORT"] == "29500"
+        assert env["WORKER_ADDRS"] == "iris-node-0-1.iris,iris-node-0-2.iris"
+    words = told(result, "ET2141")
+    assert any("xgbReplicaSpecs.Worker.restartPolicy" in one for one in words)
+    assert any("the master's success" in one for one in words)
+
+
 def test_templates_that_differ_are_refused_field_by_field(tmp_path):
     job = pytorch_job()
     worker = job["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]
@@ -203,7 +226,7 @@ def test_templates_that_differ_are_refused_field_by_field(tmp_path):
     assert "job.yaml:" in done.stderr
 
 
-@pytest.mark.parametrize("kind", ["tfjob", "paddlejob", "mxjob", "mpijob", "xgboostjob"])
+@pytest.mark.parametrize("kind", ["tfjob", "paddlejob", "mxjob", "mpijob"])
 def test_kinds_that_trainer_runs_otherwise_are_refused_with_the_reason(kind):
     path = min((ROOT / "examples" / kind).glob("*/job.yaml"))
     done = run("migrate", "--to", "trainjob", path)

@@ -872,8 +872,8 @@ RULES = (
         _ERROR,
         "{where} differs from the master's: {reason}",
         "make the two templates equal, and have the program look at RANK instead",
-        "Trainer makes all nodes of a runtime for torch from one Pod template. A TrainJob with"
-        " the master's alone would run something else on the workers.",
+        "Trainer makes all nodes of a runtime for torch, jax or xgboost from one Pod template. A"
+        " TrainJob with the master's alone would run something else on the workers.",
         "pytorchReplicaSpecs: a Master with 8 GPUs, and a Worker with 4",
     ),
     Rule(

@@ -1,4 +1,4 @@
-"""A PyTorchJob or JAXJob to a TrainJob and a TrainingRuntime of its own, for Kubeflow Trainer v2.
+"""A PyTorchJob, JAXJob or XGBoostJob to a TrainJob and its TrainingRuntime, for Trainer v2.
 
 The way out for those whose clusters change to Trainer. The Pod template goes into the runtime,
 because a TrainJob has none (reference/trainer-v2.md 2); what the Training Operator told each
@@ -28,7 +28,6 @@ _REFUSED: Mapping[str, str] = {
     "TFJob": "Trainer has no policy for TensorFlow, whose TF_CONFIG names hosts of several roles",
     "PaddleJob": "Trainer has no policy for Paddle, whose nodes are told of each other",
     "MXJob": "Trainer has no policy for MXNet, whose nodes have roles",
-    "XGBoostJob": "its program reads MASTER_ADDR and RANK where Trainer's tracker is DMLC_*",
     "MPIJob": "Trainer's launcher and nodes have other hosts, images and keys than its own",
 }
 """Kinds that are not converted, and why."""
@@ -60,6 +59,7 @@ class _Framework(Struct, frozen=True):
 _FRAMEWORKS = {
     "PyTorchJob": _Framework("pytorchReplicaSpecs", "torch", "pytorch", "OnFailure"),
     "JAXJob": _Framework("jaxReplicaSpecs", "jax", "jax", "Never"),
+    "XGBoostJob": _Framework("xgbReplicaSpecs", "xgboost", "xgboost", "Never"),
 }
 
 
@@ -222,6 +222,11 @@ def _variables(document: Document, framework: _Framework, nodes: int) -> Iterato
     name = str(document.name)
     leader = f"{name}-{MAIN}-0-0.{name}"
     yield {"name": "PYTHONUNBUFFERED", "value": "1"}
+    if framework.policy == "xgboost" and nodes > 1:
+        # The machines of LightGBM: reference/training-operator-xgboostjob.md 1.
+        hosts = ",".join(f"{name}-{MAIN}-0-{index}.{name}" for index in range(1, nodes))
+        yield {"name": "WORKER_PORT", "value": str(PORT)}
+        yield {"name": "WORKER_ADDRS", "value": hosts}
     if framework.policy == "jax":
         yield {"name": "COORDINATOR_PORT", "value": str(PORT)}
         yield {"name": "COORDINATOR_ADDRESS", "value": leader}
