@@ -47,7 +47,9 @@ def with_settings(job: Job, settings: Settings) -> Job:
 def _used(job: Job, settings: Settings) -> Iterator[tuple[str, object]]:
     """The settings that the job's Pods depend on."""
     if job.is_behind_one_service(settings.services):
-        yield "clusterDomain", settings.cluster_domain
+        # Pods without a search domain are the same in any: `_shared_name` in backend/pods.py.
+        if job.service is None or job.service.searched:
+            yield "clusterDomain", settings.cluster_domain
         if job.service is None:
             yield "services", settings.services
     secret = settings.secret.stored
