@@ -22,9 +22,10 @@ LAUNCHERS = {"MPIJob", "TrainingJob"}
 EXAMPLES = {
     name: {**job, "metadata": {"namespace": "ml", **job["metadata"]}}
     for name, job in JOBS.items()
-    if job["kind"] != "ElasticJob" and RESTART not in job["metadata"].get("annotations", {})
+    if job["kind"] not in ("ElasticJob", "TrainJob")
+    and RESTART not in job["metadata"].get("annotations", {})
 }
-"""The jobs of the examples that may restart in place and do not."""
+"""The jobs of the examples that may restart in place and do not: a TrainJob may not."""
 
 
 def annotated(job: dict[str, Any], **annotations: str) -> dict[str, Any]:

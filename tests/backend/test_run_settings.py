@@ -6,8 +6,7 @@ import pytest
 
 from etcompile import Settings
 from etcompile.model import SecretMode
-from fidelity.every_job import JOBS, pod_templates
-from specs import compiled
+from fidelity.every_job import JOBS, compiled, pod_templates
 
 HASH = "etcompile.dev/spec-hash"
 CHANGES: dict[str, dict[str, Any]] = {

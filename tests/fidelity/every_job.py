@@ -7,18 +7,29 @@ from typing import Any
 
 import yaml
 
-from etcompile import frontends
+import specs
+from etcompile import Compilation, Options, frontends, stages
+from etcompile.stages.runtimes import with_runtimes
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def _documents() -> Iterator[tuple[str, dict[str, Any]]]:
     for path in sorted(EXAMPLES.glob("*/*/*.yaml")):
-        for document in yaml.safe_load_all(path.read_text()):
-            kind = document and frontends.find(document["apiVersion"], document["kind"])
-            # A TrainJob has its Pod template in another document: tests/fidelity/test_trainjob.py.
+        given = [document for document in yaml.safe_load_all(path.read_text()) if document]
+        if any(document["kind"] == "TrainJob" for document in given):
+            given = _with_runtimes(path.parent)
+        for document in given:
+            kind = frontends.find(document["apiVersion"], document["kind"])
             if kind and [*kind.templates_of(document)]:
                 yield "/".join(path.parts[-3:-1]), document
+
+
+def _with_runtimes(folder: Path) -> list[dict[str, Any]]:
+    """The TrainJobs of a folder, each with the runtime that has its Pod templates."""
+    loaded = stages.loaded([folder], Options(), None)
+    found = with_runtimes(loaded.documents, {}, "1.34")
+    return [copy.deepcopy(dict(document.data)) for document in found.documents]
 
 
 JOBS = dict(_documents())
@@ -31,6 +42,12 @@ def changed(job: dict[str, Any], change: Callable[[dict[str, Any]], object]) -> 
     for template in templates(made):
         change(template)
     return made
+
+
+def compiled(job: dict[str, Any], **options: Any) -> Compilation:
+    """The compilation of a job that must be accepted, whose runtime is a document of its own."""
+    given = {key: value for key, value in job.items() if key != "runtime"}
+    return specs.compiled(*(one for one in (given, job.get("runtime")) if one), **options)
 
 
 def templates(job: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -8,10 +8,10 @@ import json
 from typing import Any
 
 import pytest
-from every_job import JOBS, changed, pod_templates
+from every_job import JOBS, changed, compiled, pod_templates
 
 from etcompile import Settings
-from specs import compiled, elastic_job, kubeflow_job, replicas, training_job, warnings
+from specs import elastic_job, kubeflow_job, replicas, training_job, warnings
 
 RECOMMENDED = {
     "app.kubernetes.io/name": "chat-llm",

@@ -9,12 +9,12 @@ from typing import Any
 
 import hypothesis.strategies as st
 import pytest
-from every_job import JOBS, changed, pod_templates
+from every_job import JOBS, changed, compiled, pod_templates
 from hypothesis import HealthCheck, Phase, given, settings
 
 from etcompile.backend.variables import merged_variables
 from kubelet_rule import environment, expanded
-from specs import compiled, kubeflow_job, launcher, replicas, training_job
+from specs import kubeflow_job, launcher, replicas, training_job
 
 NAMES = ("A", "B", "C", "D", "E")
 SECRET = {"secretKeyRef": {"name": "s", "key": "k"}}
@@ -99,7 +99,12 @@ def names_of(pod: dict[str, Any]) -> list[str]:
     return [e["name"] for c in pod["spec"]["containers"] for e in c.get("env", ())]
 
 
-@pytest.mark.parametrize("job", JOBS.values(), ids=JOBS)
+# Trainer replaces a variable of its runtime where it stands and appends none twice, which its
+# recordings show (reference/trainer-v2.md 4.1): there is no appended list to compare with.
+APPENDED = {name: job for name, job in JOBS.items() if job["kind"] != "TrainJob"}
+
+
+@pytest.mark.parametrize("job", APPENDED.values(), ids=APPENDED)
 @settings(
     max_examples=6,
     deadline=None,
