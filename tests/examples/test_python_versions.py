@@ -197,4 +197,7 @@ def _works(python: Path, version: str) -> bool:
 
 def _run(*command: object) -> "subprocess.CompletedProcess[bytes]":
     words = [str(part) for part in command]
-    return subprocess.run(words, capture_output=True, cwd=Path(words[0]).parent, check=False)
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return subprocess.run(
+        words, capture_output=True, cwd=Path(words[0]).parent, env=env, check=False
+    )

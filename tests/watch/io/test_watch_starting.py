@@ -53,6 +53,12 @@ def cannot_pull(place, name: str, reason: str) -> None:
     place.cluster.patch(pods(place), name, change, place.namespace, subresource="status")
 
 
+def not_running(place) -> list[str]:
+    """What is told of a run of which no Pod runs; on a slow machine some are missing before."""
+    messages = told(place, "JobNotStarting")
+    return [message for message in messages if message.startswith("no Pod is running: bert-")]
+
+
 def test_a_job_whose_images_cannot_be_pulled_is_not_running_and_says_why(place, watching):
     watching(timeouts=PATIENCE)
     place.submit(training_job(workers=2))
@@ -60,14 +66,13 @@ def test_a_job_whose_images_cannot_be_pulled_is_not_running_and_says_why(place, 
         for reason in ("ErrImagePull", "ImagePullBackOff"):
             for name in place.pods():
                 cannot_pull(place, name, reason)
-    [message] = eventually(lambda: told(place, "JobNotStarting"))
-    assert message.startswith("no Pod is running: bert-")
+    [message] = eventually(lambda: not_running(place))
     assert ": ImagePullBackOff: Back-off" in message
     eventually(lambda: phase(place) == "Pending")
     assert "ImagePullBackOff" in status(place)
     time.sleep(1.5)
     assert phase(place) == "Pending"
-    assert len(told(place, "JobNotStarting")) == 1
+    assert len(not_running(place)) == 1
     place.kubelets()
     eventually(lambda: phase(place) == "Running")
     assert not place.record().get("reason")
