@@ -213,17 +213,29 @@ def _ended_commands(
 
 
 def unread(log: FailureLog, placement: Placement) -> Iterator[ReadTail]:
-    """The logs that tell how commands ended whose containers stay; of each Pod the last end."""
+    """The logs that tell how commands ended whose containers stay; of each Pod the last end.
+
+    One that was read before the end was sure, and did not tell it yet, is read once more.
+    """
     last = {
         failure.uid.partition(".")[0]: failure
         for failure in log.failures
         if failure.reason == COMMAND_ENDED
     }
     there = {pod.uid for pod in placement.view.pods.values()} if last else set()
+    known = placement.view.failures
+    written = {failure.uid for failure in known.failures} if known is not None else set()
     for uid, failure in last.items():
-        asked = placement.view.tails.get(uid, Tail("")).of == _end(failure)
-        if uid in there and failure.is_unread and not asked:
-            yield ReadTail(failure.pod, uid, failure.container, _end(failure))
+        if uid not in there or not failure.is_unread:
+            continue
+        end, tail = _end(failure), placement.view.tails.get(uid, Tail(""))
+        if tail.of not in (end, end + _AGAIN):
+            yield ReadTail(failure.pod, uid, failure.container, end)
+        elif tail.of == end and tail.lines is not None and failure.uid in written:
+            yield ReadTail(failure.pod, uid, failure.container, end + _AGAIN)
+
+
+_AGAIN = " again"
 
 
 def _end(failure: Failure) -> str:
@@ -236,22 +248,26 @@ def read(log: FailureLog, tails: Mapping[str, Tail]) -> FailureLog:
     lines = {tail.of: tail.lines for tail in tails.values() if tail.lines is not None}
     if not lines:
         return log
-    return log.with_read(
-        {
-            failure.uid: _with_tail(failure, lines[_end(failure)])
-            for failure in log.failures
-            if failure.is_unread and _end(failure) in lines
-        }
-    )
+    found: dict[str, Failure] = {}
+    for failure in log.failures:
+        for of in (_end(failure), _end(failure) + _AGAIN) if failure.is_unread else ():
+            if of in lines and (told := _with_tail(failure, lines[of])) is not None:
+                found[failure.uid] = told
+            elif of in lines and of.endswith(_AGAIN):
+                found[failure.uid] = structs.replace(failure, message=_UNREAD)
+    return log.with_read(found)
 
 
-def _with_tail(failure: Failure, lines: Sequence[str]) -> Failure:
+def _with_tail(failure: Failure, lines: Sequence[str]) -> Failure | None:
     """A command's end as its supervisor has told it in the log, and the lines before that.
 
     Args:
         failure: One whose lines were not known.
         lines: The last lines of the log, each after the time at which it was written. Those of the
             next epoch may be among them.
+
+    Returns:
+        The failure; None if they do not tell of it.
     """
     parts = [line.partition(" ") for line in lines]
     told = [(seconds(time) or 0.0, text) for time, _, text in parts]
@@ -269,4 +285,4 @@ def _with_tail(failure: Failure, lines: Sequence[str]) -> Failure:
                 signal=code - 128 if 128 < code < 160 else 0,
                 tail=tail_of(redacted("\n".join(own[began + 1 :]))),
             )
-    return structs.replace(failure, message=_UNREAD)
+    return None

@@ -164,6 +164,27 @@ def test_what_a_command_said_last_is_written_down_with_the_epoch_that_it_ends(se
     assert (told.code, told.signal, told.tail) == (139, 11, "step 7")
 
 
+def test_a_log_that_did_not_tell_yet_is_read_once_more_and_then_given_up() -> None:
+    gang = Gang(0, 1)
+    gang.pass_time(20)
+    gang.kill_process("mnist-worker-0", 139)
+    while gang.record.epoch == 0:
+        for ask in gang.of(ReadTail):
+            gang.tails[ask.uid] = Tail(ask.of, (f"{stamp(gang.now)} step 7",))
+        gang.pass_time(1)
+    [began] = {one.at for one in gang.failures if one.pod == "mnist-worker-0"}
+    asked = [one for one in gang.of(ReadTail) if one.name == "mnist-worker-0"]
+    assert len(asked) == 2
+    gang.tails[asked[1].uid] = Tail(asked[1].of, ended_lines(stamp(began), 139))
+    other = next(one for one in reversed(gang.of(ReadTail)) if one.name == "mnist-master-0")
+    gang.tails[other.uid] = Tail(other.of, ())
+    gang.pass_time(10)
+    told = {one.pod: one for one in gang.failures}
+    assert told["mnist-worker-0"].code == 139
+    assert told["mnist-master-0"].message == "its log could not be read"
+    assert len([one for one in gang.of(ReadTail) if one.name == "mnist-master-0"]) <= 2
+
+
 def test_a_log_read_too_early_is_read_again_when_the_command_really_ends() -> None:
     gang = Gang(1)
     gang.pass_time(20)
