@@ -241,3 +241,116 @@ def test_the_files_are_written_and_compile(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "HANDOVER" not in done.stderr
     assert run("render", tmp_path / "out").returncode == 0
+
+
+def mpi_job(**spec: Any) -> dict[str, Any]:
+    launcher = {"name": "run", "image": "example.com/mpi:1", "command": ["mpirun", "/a.out"]}
+    worker = {"name": "serve", "image": "example.com/mpi:1"}
+    types = {
+        "Launcher": {"template": {"spec": {"containers": [launcher]}}},
+        "Worker": {"replicas": 2, "template": {"spec": {"containers": [worker]}}},
+    }
+    return {
+        "apiVersion": "kubeflow.org/v2beta1",
+        "kind": "MPIJob",
+        "metadata": {"name": "mp", "namespace": "ml"},
+        "spec": {"mpiReplicaSpecs": types, **spec},
+    }
+
+
+MPI_EXAMPLES = [
+    path
+    for path in sorted((ROOT / "examples" / "mpijob-v2beta1").glob("*/job.yaml"))
+    if "Intel" not in path.read_text()
+]
+WRAPS = {"in-place", "elastic-horovod"}
+"""Examples whose commands or variables etcompile changes by what is told as lost."""
+
+
+def of_type(compilation: etcompile.Compilation, name: str) -> list[dict[str, Any]]:
+    """The Pod specs of launchers or workers, whatever they are made as."""
+    found = []
+    for one in compilation.objects:
+        spec = one["spec"]["template"]["spec"] if one["kind"] == "Job" else one.get("spec", {})
+        if one["kind"] in ("Pod", "Job") and f"-{name}" in one["metadata"]["name"]:
+            found.append(spec)
+    return found
+
+
+@pytest.mark.parametrize("path", MPI_EXAMPLES, ids=lambda path: path.parts[-2])
+def test_an_mpijob_is_run_by_the_same_commands_on_as_many_hosts(path):
+    [job] = [one for one in yaml.safe_load_all(path.read_text()) if one]
+    result = converted(job)
+    assert result.files, [one.message for one in result.diagnostics]
+    before = etcompile.compile([job])
+    after = etcompile.compile(list(documents(result).values()))
+    assert before.ok
+    assert after.ok, [one.message for one in after.diagnostics]
+    for was, now in (("launcher", "launcher"), ("worker", "node")):
+        old, new = of_type(before, was), of_type(after, now)
+        assert len(old) == len(new) > 0
+        for one, other in zip(old, new, strict=True):
+            first, second = one["containers"][0], other["containers"][0]
+            for field in ("image", "resources", "workingDir", "securityContext"):
+                assert first.get(field) == second.get(field), field
+            if path.parts[-2] not in WRAPS:
+                assert first.get("command") == second.get("command")
+                assert first.get("args") == second.get("args")
+            assert one.get("restartPolicy") == other.get("restartPolicy")
+
+
+def test_what_an_mpijob_leaves_out_is_written_out_for_trainer():
+    files = documents(converted(mpi_job(slotsPerWorker=4, sshAuthMountPath="/home/u/.ssh")))
+    assert files["mp.yaml"]["spec"]["trainer"] == {"numNodes": 2, "numProcPerNode": 4}
+    spec = files["mp-runtime.yaml"]["spec"]
+    assert spec["mlPolicy"]["mpi"]["sshAuthMountPath"] == "/home/u/.ssh"
+    node, launcher = spec["template"]["spec"]["replicatedJobs"]
+    assert (node["name"], launcher["name"]) == ("node", "launcher")
+    assert launcher["dependsOn"] == [{"name": "node", "status": "Ready"}]
+    [container] = node["template"]["spec"]["template"]["spec"]["containers"]
+    assert container["name"] == "node"
+    assert container["command"] == ["/usr/sbin/sshd", "-De"]
+    assert container["env"] == [{"name": "K_MPI_JOB_ROLE", "value": "worker"}]
+    # A key that only root and a group may read.
+    for part in (node, launcher):
+        pod = part["template"]["spec"]["template"]["spec"]
+        assert pod["securityContext"] == {"fsGroup": 1000}
+    [container] = launcher["template"]["spec"]["template"]["spec"]["containers"]
+    env = {one["name"]: one["value"] for one in container["env"]}
+    assert env == {
+        "K_MPI_JOB_ROLE": "launcher",
+        "NVIDIA_VISIBLE_DEVICES": "",
+        "NVIDIA_DRIVER_CAPABILITIES": "",
+    }
+
+
+def test_a_launcher_that_takes_part_is_a_node_and_is_told_to_be_the_last():
+    result = converted(mpi_job(runLauncherAsWorker=True))
+    files = documents(result)
+    assert files["mp.yaml"]["spec"]["trainer"] == {"numNodes": 3, "numProcPerNode": 1}
+    after = etcompile.compile(list(files.values()))
+    [hosts] = [one for one in after.objects if "hostfile" in one.get("data", {})]
+    assert hosts["data"]["hostfile"].split() == [
+        *("mp-node-0-0.mp", "slots=1"),
+        *("mp-node-0-1.mp", "slots=1"),
+        *("mp-launcher-0-0.mp", "slots=1"),
+    ]
+    words = told(result, "ET2141")
+    assert any("spec.runLauncherAsWorker" in one for one in words)
+    assert any("spec.sshAuthMountPath" in one for one in words)  # root's ssh refuses the key
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"mpiImplementation": "MPICH"}, "Trainer runs Open MPI only"),
+        ({"mpiReplicaSpecs": None}, "Trainer has at least one node beside the launcher"),
+    ],
+)
+def test_an_mpijob_that_trainer_cannot_run_is_refused(change, reason):
+    job = mpi_job(**{name: value for name, value in change.items() if value})
+    if "mpiReplicaSpecs" in change:
+        del job["spec"]["mpiReplicaSpecs"]["Worker"]
+    result = converted(job)
+    assert not result.files
+    assert told(result, "ET2143") == [f"this MPIJob is not made into a TrainJob: {reason}"]

@@ -880,7 +880,7 @@ RULES = (
         codes.NO_TRAINJOB,
         "no-trainjob",
         _ERROR,
-        "a {kind} is not made into a TrainJob: {reason}",
+        "this {kind} is not made into a TrainJob: {reason}",
         "leave it as it is: etcompile compiles it without its operator",
         "`etcompile migrate --to trainjob` converts what Trainer runs in the same way. A job of"
         " another shape would be told other things of its hosts, and fail or train otherwise.",

@@ -1,4 +1,4 @@
-"""A PyTorchJob, JAXJob or XGBoostJob to a TrainJob and its TrainingRuntime, for Trainer v2.
+"""A job of the Training Operator or MPI Operator to a TrainJob and its TrainingRuntime.
 
 The way out for those whose clusters change to Trainer. The Pod template goes into the runtime,
 because a TrainJob has none (reference/trainer-v2.md 2); what the Training Operator told each
@@ -6,7 +6,8 @@ container goes there too, as variables, so that a program that reads RANK or MAS
 finds them, which Trainer does not set (5.1). What has no counterpart is told with its place.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
@@ -16,28 +17,24 @@ from etcompile.diagnostics import Diagnostic, ValuePath, codes, diagnose, has_er
 from etcompile.emit import to_yaml
 from etcompile.frontends.conversion import NotConvertibleError
 from etcompile.frontends.trainer_policies import INDEX, MAIN, PORT, RESERVED, gpus
-from etcompile.frontends.trainjob import ANNOTATIONS
+from etcompile.integrations.migrate import carried, mpijob_to_trainjob
 from etcompile.integrations.migrate.files import marked
 from etcompile.integrations.migrate.migration import Migrated
 from etcompile.load import Document
 from etcompile.stages import former
-from etcompile.stages.runtimes import RUNTIME_KINDS, RUNTIME_VERSION
 
 _V1 = "kubeflow.org/v1"
 _REFUSED: Mapping[str, str] = {
     "TFJob": "Trainer has no policy for TensorFlow, whose TF_CONFIG names hosts of several roles",
     "PaddleJob": "Trainer has no policy for Paddle, whose nodes are told of each other",
     "MXJob": "Trainer has no policy for MXNet, whose nodes have roles",
-    "MPIJob": "Trainer's launcher and nodes have other hosts, images and keys than its own",
+    "MPIJob": "its launcher reaches workers by kubectl exec, and Trainer's by ssh; make it a job"
+    " of kubeflow.org/v2beta1 first",
 }
 """Kinds that are not converted, and why."""
-_RESTARTS = 2**31 - 1
-"""The backoffLimit of what restarts for ever."""
 _OF_A_JOB = 6
 """The backoffLimit of a Job that says none."""
 _RANK = {"fieldRef": {"fieldPath": f"metadata.annotations['{INDEX}']"}}
-_OURS = "etcompile.dev/"
-_MANAGER = "kubeflow.org/training-operator"
 
 
 class _Framework(Struct, frozen=True):
@@ -64,10 +61,10 @@ _FRAMEWORKS = {
 
 
 def to_trainjobs(documents: Sequence[Document], options: Options | None = None) -> Migrated:
-    """The files of TrainJobs that do what jobs of the Training Operator do.
+    """The files of TrainJobs that do what jobs of the former operators do.
 
     Args:
-        documents: Jobs of `kubeflow.org/v1`, or of a former version.
+        documents: Jobs of `kubeflow.org/v1` or `v2beta1`, or of a former version.
         options: How to compile what is made, to find what is wrong with it.
 
     Returns:
@@ -85,16 +82,19 @@ def to_trainjobs(documents: Sequence[Document], options: Options | None = None) 
             continue
         told += now.diagnostics
         document = now.document
-        framework = _FRAMEWORKS.get(document.kind or "")
-        if framework is None or document.api_version != _V1:
+        way = _WAYS.get((document.api_version or "", document.kind or ""))
+        if way is None:
             told.append(_refused(document))
             continue
         before = compile([document], options)
         if not before.ok:
             told += before.diagnostics
             continue
-        told += _not_carried(document, framework)
-        job, runtime = _converted(document, framework)
+        if refusals := [*way.refused(document)]:
+            told += refusals
+            continue
+        told += way.not_carried(document)
+        job, runtime = way.converted(document)
         after = compile([job, runtime], options)
         told += (made for made in after.diagnostics if made.severity.value == "error")
         name = str(document.name)
@@ -109,8 +109,9 @@ def to_trainjobs(documents: Sequence[Document], options: Options | None = None) 
 
 def _refused(document: Document) -> Diagnostic:
     kind = document.kind or ""
-    known = ", ".join(_FRAMEWORKS)
-    reason = _REFUSED.get(kind, f"only {known} of {_V1} are converted")
+    known = [name for version, name in _WAYS if version == _V1]
+    only = f"only {', '.join(known)} of {_V1} and MPIJob of {mpijob_to_trainjob.API_VERSION} are"
+    reason = _REFUSED.get(kind, f"{only} converted")
     return diagnose(codes.NO_TRAINJOB, document.locate(("kind",)), kind=kind, reason=reason)
 
 
@@ -131,85 +132,43 @@ def _nodes(replicas: Mapping[str, Mapping[str, Any]]) -> int:
 
 def _converted(document: Document, framework: _Framework) -> tuple[dict[str, Any], dict[str, Any]]:
     """The TrainJob and its TrainingRuntime."""
-    spec, name = document.data["spec"], str(document.name)
+    spec = document.data["spec"]
     replicas = _replicas(document, framework)
     first = next(iter(replicas.values()))
     policy = spec.get("runPolicy") or {}
     restart = first.get("restartPolicy") or framework.restart
-    template = _template(document, framework, first["template"], _nodes(replicas))
-    stays = restart in ("OnFailure", "Always")
-    template["spec"]["restartPolicy"] = "OnFailure" if stays else "Never"
     limit = policy.get("backoffLimit")
     if limit is None:
         # With ExitCode some failures end the job: for ever would be wrong, so it is a Job's own 6.
-        limit = {"Never": 0, "ExitCode": _OF_A_JOB}.get(restart, _RESTARTS)
-    place = {"namespace": document.namespace} if document.namespace else {}
-    marker = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
+        limit = {"Never": 0, "ExitCode": _OF_A_JOB}.get(restart, carried.FOR_EVER)
+    template = _template(document, framework, first["template"], restart, _nodes(replicas))
     job_spec = {"backoffLimit": limit, "template": template}
-    part = {"name": MAIN, "template": {"metadata": marker, "spec": job_spec}}
-    job_set: dict[str, Any] = {"replicatedJobs": [part]}
-    if (ttl := policy.get("ttlSecondsAfterFinished")) is not None:
-        job_set["ttlSecondsAfterFinished"] = ttl
-    head = {"apiVersion": RUNTIME_VERSION}
-    runtime = {
-        **head,
-        "kind": RUNTIME_KINDS[0],
-        "metadata": {"name": name, **place},
-        "spec": {"mlPolicy": {framework.policy: {}}, "template": {"spec": job_set}},
-    }
+    part = {"name": MAIN, "template": {"metadata": carried.TRAINER, "spec": job_spec}}
     trainer: dict[str, Any] = {"numNodes": _nodes(replicas)}
     processes = str(spec.get("nprocPerNode") or "auto")
     if framework.policy == "torch" and processes.isdecimal():
         trainer["numProcPerNode"] = int(processes)
-    made: dict[str, Any] = {
-        "runtimeRef": {"kind": RUNTIME_KINDS[0], "name": name},
-        "trainer": trainer,
-    }
-    if policy.get("suspend"):
-        made["suspend"] = True
-    if (deadline := policy.get("activeDeadlineSeconds")) is not None:
-        made["activeDeadlineSeconds"] = deadline
-    if (manager := policy.get("managedBy")) not in (None, _MANAGER):
-        made["managedBy"] = manager
-    metadata = document.data["metadata"]
-    kept = {"labels": metadata.get("labels"), "annotations": _annotations(metadata)}
-    job = {
-        **head,
-        "kind": "TrainJob",
-        "metadata": {"name": name, **place, **{key: value for key, value in kept.items() if value}},
-        "spec": made,
-    }
-    return job, runtime
-
-
-def _annotations(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Those that mean something for a TrainJob, or are not ours."""
-    given = metadata.get("annotations") or {}
-    return {
-        name: value
-        for name, value in given.items()
-        if not name.startswith(_OURS) or name in ANNOTATIONS
-    }
+    runtime = carried.runtime(document, {framework.policy: {}}, [part])
+    return carried.job(document, trainer), runtime
 
 
 def _template(
-    document: Document, framework: _Framework, template: Mapping[str, Any], nodes: int
+    document: Document,
+    framework: _Framework,
+    template: Mapping[str, Any],
+    restart: str,
+    nodes: int,
 ) -> dict[str, Any]:
     """The Pod template, whose container has Trainer's name and the operator's variables."""
-    containers = []
-    for container in template["spec"]["containers"]:
-        if container["name"] == framework.container:
-            own = [
-                entry
-                for entry in container.get("env", ())
-                if entry["name"] not in _reserved(framework)
-            ]
-            names = {entry["name"] for entry in own}
-            told = _variables(document, framework, nodes)
-            env = [*own, *(entry for entry in told if entry["name"] not in names)]
-            container = {**container, "name": MAIN, "env": env}  # noqa: PLW2901 - as it is now
-        containers.append(container)
-    return {**template, "spec": {**template["spec"], "containers": containers}}
+    trains = _trains(template, framework)
+    told = _variables(document, framework, nodes)
+    env = carried.variables(trains, told, _reserved(framework))
+    return carried.template(template, framework.container, restart, {**trains, "env": env})
+
+
+def _trains(template: Mapping[str, Any], framework: _Framework) -> Mapping[str, Any]:
+    containers = template["spec"]["containers"]
+    return next((each for each in containers if each["name"] == framework.container), {})
 
 
 def _reserved(framework: _Framework) -> tuple[str, ...]:
@@ -247,87 +206,39 @@ def _variables(document: Document, framework: _Framework, nodes: int) -> Iterato
 def _not_carried(document: Document, framework: _Framework) -> Iterator[Diagnostic]:
     """What does not carry over, each field with its place."""
     spec = document.data["spec"]
-    for name in document.data["metadata"].get("annotations") or {}:
-        if name.startswith(_OURS) and name not in ANNOTATIONS:
-            yield _lost(
-                document,
-                ("metadata", "annotations", name),
-                "it has no meaning for a TrainJob",
-                "docs/annotations.md has those of TrainJobs",
-                name=f"annotation {name}",
-            )
-    yield from _of_policy(document)
+    yield from carried.not_of_the_job(document)
     if (elastic := spec.get("elasticPolicy")) is not None:
         for field in elastic:
-            yield _lost(
+            yield carried.lost(
                 document,
                 ("spec", "elasticPolicy", field),
                 "Trainer starts a number of nodes that stays, with a static rendezvous",
                 "set numNodes in NAME.yaml to the number that you want",
             )
     replicas = _replicas(document, framework)
-    first = next(iter(replicas.values()))["template"]["spec"]["containers"]
-    trains: Mapping[str, Any] = next(
-        (each for each in first if each["name"] == framework.container), {}
-    )
+    whole = next(iter(replicas.values()))
+    trains = _trains(whole["template"], framework)
     processes = str(spec.get("nprocPerNode") or "auto")
     # With a GPU, what Trainer says without a number is auto, too.
     same = processes.isdecimal() or (processes != "cpu" and gpus(trains) is not None)
     if framework.policy == "torch" and not same:
-        yield _lost(
+        yield carried.lost(
             document,
             ("spec", "nprocPerNode") if "nprocPerNode" in spec else ("spec",),
             f"'{processes}' becomes as many as the container has processors, or auto with a GPU",
             "write a number",
             name="spec.nprocPerNode",
         )
-    whole = next(iter(replicas.values()))
     for name, replica in replicas.items():
         at: ValuePath = ("spec", framework.types, name)
-        restart = replica.get("restartPolicy")
-        if restart in ("Always", "ExitCode") and restart == whole.get("restartPolicy"):
-            becomes = "OnFailure" if restart == "Always" else "Never"
-            why = {
-                "Always": "a container that has succeeded is not started again",
-                "ExitCode": "each failure of a Pod counts, whatever its exit code",
-            }
-            yield _lost(
-                document,
-                (*at, "restartPolicy"),
-                f"it becomes {becomes}: {why[restart]}",
-                "see backoffLimit in NAME-runtime.yaml",
-            )
+        if (policy := replica.get("restartPolicy")) == whole.get("restartPolicy"):
+            yield from carried.restart(document, at, policy)
         for index, container in enumerate(replica["template"]["spec"]["containers"]):
-            for number, entry in enumerate(container.get("env", ())):
-                ours = container["name"] == framework.container
-                if ours and entry["name"] in _reserved(framework):
-                    yield _lost(
-                        document,
-                        (*at, "template", "spec", "containers", index, "env", number),
-                        "Trainer sets this variable itself",
-                        "remove it",
-                        name=f"env {entry['name']}",
-                    )
+            if container["name"] == framework.container:
+                path = (*at, "template", "spec", "containers", index)
+                yield from carried.reserved(document, path, container, _reserved(framework))
     if len(replicas) == 2:
         yield from _apart(document, framework, replicas)
-
-
-def _of_policy(document: Document) -> Iterator[Diagnostic]:
-    policy = document.data["spec"].get("runPolicy") or {}
-    if policy.get("cleanPodPolicy") not in (None, "Running"):
-        yield _lost(
-            document,
-            ("spec", "runPolicy", "cleanPodPolicy"),
-            "JobSet deletes what still runs at the end and leaves what has ended",
-            "remove it",
-        )
-    for field in policy.get("schedulingPolicy") or {}:
-        yield _lost(
-            document,
-            ("spec", "runPolicy", "schedulingPolicy", field),
-            "Trainer makes a PodGroup by podGroupPolicy of the runtime, of all Pods",
-            "write podGroupPolicy into NAME-runtime.yaml, or pass --gang to etcompile",
-        )
 
 
 def _apart(
@@ -336,7 +247,7 @@ def _apart(
     """What differs between master and workers, of which Trainer makes Pods of one template."""
     (master, first), (worker, second) = replicas.items()
     at: ValuePath = ("spec", framework.types, worker)
-    yield _lost(
+    yield carried.lost(
         document,
         ("spec", framework.types, master),
         "the run has succeeded when all nodes have, not when the master has",
@@ -345,7 +256,7 @@ def _apart(
     )
     policies = [replica.get("restartPolicy") or framework.restart for replica in (first, second)]
     if policies[0] != policies[1]:
-        yield _lost(
+        yield carried.lost(
             document,
             (*at, "restartPolicy"),
             f"all nodes have the master's, {policies[0]}",
@@ -353,7 +264,10 @@ def _apart(
         )
     for path in _differences(first["template"], second["template"]):
         where = (*at, "template", *path)
-        facts = {"where": _dotted(where), "reason": "all nodes are made of the master's template"}
+        facts = {
+            "where": carried.dotted(where),
+            "reason": "all nodes are made of the master's template",
+        }
         place = document.locate(where)
         yield diagnose(codes.DIFFERENT_NODES, place, **facts)
 
@@ -370,17 +284,34 @@ def _differences(one: Any, other: Any, path: ValuePath = ()) -> Iterator[ValuePa
         yield path
 
 
-def _dotted(path: ValuePath) -> str:
-    text = ""
-    for step in path:
-        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else str(step)
-    return text
+# Choosing ---------------------------------------------------------------------------------------
 
 
-def _lost(
-    document: Document, path: ValuePath, reason: str, advice: str, name: str | None = None
-) -> Diagnostic:
-    where = name or _dotted(path)
-    advice = advice.replace("NAME", str(document.name))
-    place = document.locate(path, key=True)
-    return diagnose(codes.NOT_CARRIED_OVER, place, where=where, reason=reason, advice=advice)
+class _Way(Struct, frozen=True):
+    """How jobs of a kind are converted; each is given a job that compiles.
+
+    Args:
+        refused: Why it is not.
+        not_carried: What does not carry over.
+        converted: The TrainJob and its TrainingRuntime, JSON.
+    """
+
+    refused: Callable[[Document], Iterator[Diagnostic]]
+    not_carried: Callable[[Document], Iterator[Diagnostic]]
+    converted: Callable[[Document], tuple[dict[str, Any], dict[str, Any]]]
+
+
+def _all_alike(framework: _Framework) -> _Way:
+    return _Way(
+        lambda _: iter(()),
+        partial(_not_carried, framework=framework),
+        partial(_converted, framework=framework),
+    )
+
+
+_WAYS: Mapping[tuple[str, str], _Way] = {
+    **{(_V1, kind): _all_alike(framework) for kind, framework in _FRAMEWORKS.items()},
+    (mpijob_to_trainjob.API_VERSION, mpijob_to_trainjob.KIND): _Way(
+        mpijob_to_trainjob.refused, mpijob_to_trainjob.not_carried, mpijob_to_trainjob.converted
+    ),
+}
