@@ -485,6 +485,7 @@ SAMPLES: Mapping[str, Mapping[str, str | int]] = {
         "reason": "Trainer has no policy for TensorFlow, whose TF_CONFIG names hosts of several"
         " roles",
     },
+    "ET2144": {"kind": "ClusterTrainingRuntime", "name": "torch-2023"},
     "ET3001": {
         "intent": "ScaleOut more",
         "job": "mnits",

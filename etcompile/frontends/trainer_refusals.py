@@ -87,6 +87,15 @@ def refusals(job: Source, runtime: Source) -> list[Diagnostic]:
     ]
 
 
+def _deprecated(job: Source, runtime: Source) -> Iterator[Diagnostic]:
+    """A warning for a runtime that its label calls deprecated (reference 3)."""
+    metadata = runtime.data["metadata"]
+    if (metadata.get("labels") or {}).get("trainer.kubeflow.org/support") == "deprecated":
+        facts = {"kind": runtime.data["kind"], "name": metadata["name"]}
+        place = job.locate(("spec", "runtimeRef", "name"))
+        yield diagnose(codes.DEPRECATED_RUNTIME, place, **facts)
+
+
 def notes(job: Source, runtime: Source) -> list[Diagnostic]:
     """Warnings for what a job and its runtime say without effect.
 
@@ -94,7 +103,7 @@ def notes(job: Source, runtime: Source) -> list[Diagnostic]:
         job: The TrainJob, valid by its schema.
         runtime: The runtime that it names, for which nothing is refused.
     """
-    told: list[Diagnostic] = []
+    told: list[Diagnostic] = [*_deprecated(job, runtime)]
     if "mlPolicy" not in runtime.data["spec"]:
         reason = "the runtime has no mlPolicy: Trainer ignores it there"
         path = ("spec", "trainer", "resourcesPerNode")

@@ -684,3 +684,12 @@ def test_a_runtime_that_no_job_names_is_told_of() -> None:
     assert "TrainingRuntime misnamed" in told.message
     assert "no TrainJob of the input names it" in told.message
     assert made.ok
+
+
+def test_a_runtime_that_is_deprecated_is_told_where_a_job_names_it():
+    old = runtime()
+    old["metadata"]["labels"] = {"trainer.kubeflow.org/support": "deprecated"}
+    words = "the TrainingRuntime own is deprecated: its label trainer.kubeflow.org/support says so"
+    assert ("ET2144", words) in warnings(old, job())
+    old["metadata"]["labels"] = {"trainer.kubeflow.org/support": "community"}
+    assert not any(code == "ET2144" for code, _ in warnings(old, job()))

@@ -886,4 +886,14 @@ RULES = (
         " another shape would be told other things of its hosts, and fail or train otherwise.",
         "etcompile migrate --to trainjob tfjob.yaml",
     ),
+    Rule(
+        codes.DEPRECATED_RUNTIME,
+        "deprecated-runtime",
+        _WARNING,
+        "the {kind} {name} is deprecated: its label trainer.kubeflow.org/support says so",
+        "name another runtime in spec.runtimeRef",
+        "Who keeps the runtimes means to remove this one. Trainer warns of it whenever a TrainJob"
+        " that names it is applied.",
+        "metadata: {labels: {trainer.kubeflow.org/support: deprecated}}",
+    ),
 )
