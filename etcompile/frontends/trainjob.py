@@ -144,7 +144,9 @@ def lower(source: Source) -> Lowered:
         claims=trainer_claims.claims(data, runtime),
         gang=asked.gang,
         names_namespace=_APART if any(map(_has_key, roles)) else None,
-        fixed="every node is told how many there are",
+        fixed="every node is told how many there are"
+        if trainer_policies.mpi(runtime) is None
+        else "the hostfile is written once",
     )
     return Lowered(job, tuple(notes))
 

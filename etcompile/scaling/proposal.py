@@ -9,6 +9,7 @@ from etcompile import backend, emit, frontends, intents, stages
 from etcompile.diagnostics import Diagnostic, codes, diagnose, has_errors
 from etcompile.emit.files import outside, write_file
 from etcompile.intents.wishes import Change, Wish, change, intent_document, intent_name
+from etcompile.k8s.fieldpath import dotted
 from etcompile.load import Document, parse
 from etcompile.model import Intent, Job
 from etcompile.options import Options
@@ -185,7 +186,9 @@ def _not_elastic(job: Job, document: Document) -> Diagnostic:
     reason = job.fixed or told
     if job.role("worker") is None and not job.fixed:
         reason = "it has no workers"
-    anew = "change its replicas, and render it with --run auto: a new gang of Pods"
+    counts = [*kind.counts_of(document.data)] if kind else []
+    number = dotted(counts[0]) if len(counts) == 1 else "its replicas"
+    anew = f"change {number}, and render it with --run auto: a new gang of Pods"
     field = kind.elastic if kind else ""
     advice = f"set {field} and start it anew; or {anew}" if field else anew
     facts = {"kind": job.kind, "job": job.name, "reason": reason, "advice": advice}

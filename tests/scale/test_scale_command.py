@@ -188,6 +188,8 @@ def test_a_job_of_another_kind_gets_an_intent_of_etcompiles_own(tmp_path):
         ("xgboostjob/iris", "iris", "--run auto"),
         ("pytorchjob/all-reduce", "all-reduce", "spec.elasticPolicy"),
         ("tfjob/multi-worker", "multi-worker", "spec.enableDynamicWorker"),
+        ("trainjob/torch", "mnist", "change spec.trainer.numNodes, and render it with --run auto"),
+        ("trainjob/mpi", "t5", "change spec.trainer.numNodes, and render it with --run auto"),
     ],
 )
 def test_a_job_that_cannot_scale_says_why_and_what_to_do(folder, job, how):
