@@ -215,7 +215,8 @@ def _ended_commands(
 def unread(log: FailureLog, placement: Placement) -> Iterator[ReadTail]:
     """The logs that tell how commands ended whose containers stay; of each Pod the last end.
 
-    One that was read before the end was sure, and did not tell it yet, is read once more.
+    One that was read before the end was sure, and did not tell it yet, is read once more; not one
+    of which there was nothing to read.
     """
     last = {
         failure.uid.partition(".")[0]: failure
@@ -231,7 +232,7 @@ def unread(log: FailureLog, placement: Placement) -> Iterator[ReadTail]:
         end, tail = _end(failure), placement.view.tails.get(uid, Tail(""))
         if tail.of not in (end, end + _AGAIN):
             yield ReadTail(failure.pod, uid, failure.container, end)
-        elif tail.of == end and tail.lines is not None and failure.uid in written:
+        elif tail.of == end and tail.lines and failure.uid in written:
             yield ReadTail(failure.pod, uid, failure.container, end + _AGAIN)
 
 
@@ -253,7 +254,7 @@ def read(log: FailureLog, tails: Mapping[str, Tail]) -> FailureLog:
         for of in (_end(failure), _end(failure) + _AGAIN) if failure.is_unread else ():
             if of in lines and (told := _with_tail(failure, lines[of])) is not None:
                 found[failure.uid] = told
-            elif of in lines and of.endswith(_AGAIN):
+            elif of in lines and (not lines[of] or of.endswith(_AGAIN)):
                 found[failure.uid] = structs.replace(failure, message=_UNREAD)
     return log.with_read(found)
 

@@ -185,6 +185,21 @@ def test_a_log_that_did_not_tell_yet_is_read_once_more_and_then_given_up() -> No
     assert len([one for one in gang.of(ReadTail) if one.name == "mnist-master-0"]) <= 2
 
 
+def test_a_log_that_cannot_be_read_is_given_up_at_once_with_the_epoch() -> None:
+    gang = Gang(0, 1)
+    gang.pass_time(20)
+    writes = len(gang.of(WriteStatus))
+    gang.kill_process("mnist-worker-0", 139)
+    while gang.record.epoch == 0:
+        for ask in gang.of(ReadTail):
+            gang.tails[ask.uid] = Tail(ask.of, ())
+        gang.pass_time(1)
+    gang.pass_time(5)
+    assert len(gang.of(WriteStatus)) == writes + 1
+    assert {one.message for one in gang.failures} == {"its log could not be read"}
+    assert len([one for one in gang.of(ReadTail) if one.name == "mnist-worker-0"]) == 1
+
+
 def test_a_log_read_too_early_is_read_again_when_the_command_really_ends() -> None:
     gang = Gang(1)
     gang.pass_time(20)
