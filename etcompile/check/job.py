@@ -182,15 +182,19 @@ def _bounds(role: Role) -> Iterator[Diagnostic]:
         return
     replicas, low, high = len(role.members), role.bounds.minimum, role.bounds.maximum
     least, most = role.bounds.names
-    facts = {"where": role.name, "replicas": replicas, "minimum": low, "maximum": high}
+    own = f"{role.name}.replicas", role.origin.at("replicas")
+    count, written = role.bounds.count or own
+    facts = {"where": count, "replicas": replicas, "minimum": low, "maximum": high}
     facts |= {"least": least, "most": most}
     limits = role.bounds.origin or role.origin
     if high is not None and low > high:
-        yield diagnose(codes.MIN_ABOVE_MAX, limits.locate("minReplicas"), **facts)
+        yield diagnose(
+            codes.MIN_ABOVE_MAX, limits.locate("minReplicas"), **{**facts, "where": role.name}
+        )
     elif high is not None and replicas > high:
-        yield diagnose(codes.REPLICAS_ABOVE_MAX, role.origin.locate("replicas"), **facts)
+        yield diagnose(codes.REPLICAS_ABOVE_MAX, written.locate(), **facts)
     elif replicas < low:
-        yield diagnose(codes.REPLICAS_BELOW_MIN, role.origin.locate("replicas"), **facts)
+        yield diagnose(codes.REPLICAS_BELOW_MIN, written.locate(), **facts)
 
 
 def _reserved(job: Job, role: Role) -> Iterator[Diagnostic]:

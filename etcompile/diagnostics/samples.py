@@ -105,13 +105,13 @@ SAMPLES: Mapping[str, Mapping[str, str | int]] = {
         "field": "replicas",
     },
     "ET2003": {
-        "where": "worker",
+        "where": "worker.replicas",
         "replicas": 12,
         "maximum": 9,
         "most": "maxReplicas",
     },
     "ET2004": {
-        "where": "worker",
+        "where": "worker.replicas",
         "replicas": 1,
         "minimum": 2,
         "least": "minReplicas",

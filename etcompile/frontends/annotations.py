@@ -12,6 +12,7 @@ LOST_NODE = "etcompile.dev/lost-node-after"
 AVOID_NODES = "etcompile.dev/avoid-nodes"
 PREFLIGHT = "etcompile.dev/preflight"
 STUCK = "etcompile.dev/stuck-after"
+NNODES = "etcompile.dev/nnodes"
 OF_EVERY_JOB = (LOST_NODE, AVOID_NODES, STUCK, PREFLIGHT)
 """The annotations that are read of jobs of all kinds (`etcompile.frontends.recovery`)."""
 

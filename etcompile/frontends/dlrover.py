@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
 from etcompile.digest import sha256
+from etcompile.frontends.annotations import NNODES
 from etcompile.model import DLROVER_NEWEST, DLROVER_VERSION, Origin
 
 API_VERSION = "elastic.iml.github.io/v1alpha1"
@@ -32,7 +33,6 @@ _DIGEST = 8
 ALLREDUCE = "AllreduceStrategy"
 
 PARAMETER_SERVERS = "etcompile.dev/parameter-servers"
-NNODES = "etcompile.dev/nnodes"
 ANNOTATIONS = (DLROVER_VERSION, PARAMETER_SERVERS, NNODES)
 """Annotations of our prefix that an ElasticJob may have."""
 

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from etcompile.diagnostics import Diagnostic, ValuePath, codes, diagnose
 from etcompile.frontends import dlrover, dlrover_master, dlrover_roles, peers
-from etcompile.frontends.annotations import DEFAULT_GATE_TIMEOUT
+from etcompile.frontends.annotations import DEFAULT_GATE_TIMEOUT, NNODES
 from etcompile.frontends.dlrover import MASTER, MASTER_PORT, Spec
 from etcompile.frontends.rendezvous import Rendezvous, parsed, rendezvous, runs_agent
 from etcompile.model import Bounds, ConfigFile, Origin, Role, Success
@@ -50,7 +50,7 @@ def meeting(spec: Spec) -> Rendezvous | None:
     """How many nodes meet at the master: by the annotation, else by the workers' command."""
     workers = spec.replicas("worker")
     read = rendezvous(spec.main("worker"), workers)
-    given = spec.annotation(dlrover.NNODES)
+    given = spec.annotation(NNODES)
     sizes = parsed(given, workers) if given is not None else None
     if sizes is None:
         return read
@@ -125,8 +125,8 @@ def _worker(spec: Spec, met: Rendezvous | None) -> Role:
 
 
 def _command_path(spec: Spec) -> ValuePath:
-    if spec.annotation(dlrover.NNODES) is not None:
-        return ("metadata", "annotations", dlrover.NNODES)
+    if spec.annotation(NNODES) is not None:
+        return ("metadata", "annotations", NNODES)
     containers = spec.types["worker"]["template"]["spec"]["containers"]
     place = next(
         i for i, container in enumerate(containers) if container["name"] == spec.mains["worker"]
@@ -138,17 +138,17 @@ def _command_path(spec: Spec) -> ValuePath:
 
 def notes(spec: Spec) -> Iterator[Diagnostic]:
     """What is wrong with the job, and what of it changes nothing."""
-    given = spec.annotation(dlrover.NNODES)
+    given = spec.annotation(NNODES)
     if given is not None and parsed(given, 1) is None:
-        place = spec.source.locate(("metadata", "annotations", dlrover.NNODES))
-        facts = {"name": dlrover.NNODES, "expected": "like 4 or 3:4", "found": given}
+        place = spec.source.locate(("metadata", "annotations", NNODES))
+        facts = {"name": NNODES, "expected": "like 4 or 3:4", "found": given}
         yield diagnose(codes.ANNOTATION_VALUE, place, **facts, advice="")
     elif (met := meeting(spec)) is None:
         place = spec.source.locate(_command_path(spec))
         seen = "runs no dlrover-run that can be seen"
         if runs_agent(spec.main("worker")):
             seen = "takes --nnodes or --node_unit from a variable"
-        yield diagnose(codes.RENDEZVOUS_UNKNOWN, place, seen=seen, name=dlrover.NNODES)
+        yield diagnose(codes.RENDEZVOUS_UNKNOWN, place, seen=seen, name=NNODES)
     else:
         yield from _misfits(spec, met)
     yield from _unused(spec)

@@ -15,6 +15,7 @@ from msgspec import structs
 
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.frontends import dlrover, dlrover_master, dlrover_roles
+from etcompile.frontends.annotations import NNODES
 from etcompile.frontends.dlrover import MASTER, MASTER_PORT, Spec
 from etcompile.model import (
     DOMAIN,
@@ -254,9 +255,9 @@ def notes(spec: Spec) -> Iterator[Diagnostic]:
         yield from _static_notes(spec)
     else:
         yield from _master_notes(spec)
-    if spec.annotation(dlrover.NNODES) is not None:
-        place = spec.source.locate(("metadata", "annotations", dlrover.NNODES), key=True)
-        where = f"annotation {dlrover.NNODES}"
+    if spec.annotation(NNODES) is not None:
+        place = spec.source.locate(("metadata", "annotations", NNODES), key=True)
+        where = f"annotation {NNODES}"
         reason = "parameter servers have no rendezvous"
         yield diagnose(codes.NO_EFFECT, place, where=where, reason=reason, advice="remove it")
 

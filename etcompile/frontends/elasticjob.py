@@ -19,7 +19,7 @@ from etcompile.frontends import (
     gang,
     in_place,
 )
-from etcompile.frontends.annotations import unknown_annotations
+from etcompile.frontends.annotations import NNODES, unknown_annotations
 from etcompile.frontends.dlrover import MASTER, Spec
 from etcompile.frontends.documents import clean_document
 from etcompile.frontends.kind import Kind, Lowered
@@ -173,7 +173,7 @@ def _identity(spec: Spec) -> dict[str, Any]:
         for name, given in spec.types.items()
     }
     fields = {k: v for k, v in spec.fields.items() if k != "suspend"}
-    annotations = (dlrover.PARAMETER_SERVERS, dlrover.NNODES, *dlrover_master.ANNOTATIONS)
+    annotations = (dlrover.PARAMETER_SERVERS, NNODES, *dlrover_master.ANNOTATIONS)
     told: Mapping[str, str] = spec.source.data["metadata"].get("annotations", {})
     return {
         "kind": "ElasticJob",

@@ -46,7 +46,7 @@ class Rendezvous(Struct, frozen=True):
 
 def runs_agent(container: Mapping[str, Any]) -> bool:
     """Whether the container's command is seen to start DLRover's agent."""
-    return _arguments(container) is not None
+    return arguments(container, _PROGRAM, _MODULE) is not None
 
 
 def rendezvous(container: Mapping[str, Any], workers: int) -> Rendezvous | None:
@@ -59,20 +59,20 @@ def rendezvous(container: Mapping[str, Any], workers: int) -> Rendezvous | None:
     Returns:
         The rendezvous; None if it cannot be read with certainty.
     """
-    words = _arguments(container)
+    words = arguments(container, _PROGRAM, _MODULE)
     if words is None:
         return None
-    options = dict(_options(words))
-    given = options.get("nnodes") or _variable(container, "PET_NNODES")
-    if "auto_config" in options:
+    flags = dict(options(words))
+    given = flags.get("nnodes") or _variable(container, "PET_NNODES")
+    if "auto_config" in flags:
         given = "$NODE_NUM"
     sizes = parsed(given or "1:1", workers)
-    unit = options.get("node_unit") or _variable(container, "PET_NODE_UNIT") or "1"
+    unit = flags.get("node_unit") or _variable(container, "PET_NODE_UNIT") or "1"
     multiple = whole_number(unit)
     if sizes is None or not multiple:
         return None
     settings = dict(
-        pair.split("=", 1) for pair in options.get("rdzv_conf", "").split(",") if "=" in pair
+        pair.split("=", 1) for pair in flags.get("rdzv_conf", "").split(",") if "=" in pair
     )
     return Rendezvous(
         *sizes,
@@ -93,23 +93,38 @@ def parsed(text: str, workers: int) -> tuple[int, int] | None:
     def count(match: re.Match[str]) -> str:
         return str(workers) if _COUNTS & {*match.groups()} else match[0]
 
-    found = _RANGE.fullmatch(_COUNT.sub(count, text.strip()))
+    return node_range(_COUNT.sub(count, text.strip()))
+
+
+def node_range(text: str) -> tuple[int, int] | None:
+    """The fewest and the most nodes of `4` or `3:4`; None if it is neither."""
+    found = _RANGE.fullmatch(text)
     if found is None:
         return None
     low = int(found["low"])
     return low, int(found["high"] or low)
 
 
-def _arguments(container: Mapping[str, Any]) -> Sequence[str] | None:
+def arguments(container: Mapping[str, Any], *programs: str) -> Sequence[str] | None:
+    """The words behind the program that a container runs; None if it runs none of these.
+
+    Args:
+        container: The container, JSON.
+        programs: Names of programs, and of modules of Python.
+    """
     words = command_words(container)
     for place, word in enumerate(words):
-        if PurePosixPath(word).name == _PROGRAM or word == _MODULE:
+        if PurePosixPath(word).name in programs:
             return words[place + 1 :]
     return None
 
 
-def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The flags with their values, names as with underscores."""
+def options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The flags before the script with their values, names as with underscores.
+
+    Args:
+        words: The words behind the program.
+    """
     for word, following in zip_longest(words, words[1:], fillvalue=""):
         if word.endswith(".py") or word in ("&&", "||", ";", "|"):
             return  # what follows is the script's

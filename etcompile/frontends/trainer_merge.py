@@ -277,9 +277,9 @@ class _Merge:
     def _told(self, place: int, container: Mapping[str, Any]) -> Told:
         nodes = self._jobs[place]["template"]["spec"]["parallelism"]
         name = self._job.data["metadata"]["name"]
-        return Told(
-            self._job.data, self._spec, container, nodes, f"{name}-{self._jobs[place]['name']}-0-0"
-        )
+        leader = f"{name}-{self._jobs[place]['name']}-0-0"
+        elastic = trainer_policies.elastic(self._job.data)
+        return Told(self._job.data, self._spec, container, nodes, leader, elastic)
 
     def _completed_command(
         self,

@@ -9,7 +9,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from etcompile.frontends.annotations import NNODES
 from etcompile.frontends.mpi import HOSTFILE
+from etcompile.frontends.rendezvous import node_range
 from etcompile.model.quantity import number
 
 MAIN = "node"
@@ -46,6 +48,9 @@ RESERVED: Mapping[str, tuple[str, ...]] = {
 }
 """Variables that a policy sets and a TrainJob must not (reference 5.1, 5.4, 5.6)."""
 
+RENDEZVOUS = ("PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT")
+"""Variables that tell torchrun where nodes meet that come and go."""
+
 _RANK = {"fieldRef": {"fieldPath": f"metadata.annotations['{INDEX}']"}}
 
 
@@ -58,6 +63,7 @@ class Told(Struct, frozen=True):
         container: The container that trains, with all its resources, JSON.
         nodes: How many nodes there are.
         leader: The bare host name of the first.
+        elastic: The fewest and the most nodes there may be; None if their number stays.
     """
 
     job: Mapping[str, Any]
@@ -65,6 +71,7 @@ class Told(Struct, frozen=True):
     container: Mapping[str, Any]
     nodes: int
     leader: str
+    elastic: tuple[int, int] | None = None
 
     @property
     def address(self) -> str:
@@ -95,6 +102,19 @@ def policy(spec: Mapping[str, Any]) -> str | None:
     """The framework that a runtime tells its nodes of each other for, if it does."""
     found = spec.get("mlPolicy", {})
     return next((name for name in ("torch", "jax", "xgboost", "mpi") if name in found), None)
+
+
+def elastic(job: Mapping[str, Any]) -> tuple[int, int] | None:
+    """The fewest and the most nodes that a job asks for, where their number may change.
+
+    Args:
+        job: The TrainJob, JSON.
+
+    Returns:
+        The two; None if it asks for nothing that can be read.
+    """
+    given = (job["metadata"].get("annotations") or {}).get(NNODES)
+    return node_range(given) if isinstance(given, str) else None
 
 
 def injections(spec: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
@@ -147,13 +167,23 @@ def slots(job: Mapping[str, Any], spec: Mapping[str, Any], container: Mapping[st
 
 
 def told(facts: Told) -> Iterator[dict[str, Any]]:
-    """The variables by which nodes find each other (reference 5.1, 5.3, 5.4)."""
+    """The variables by which nodes find each other (reference 5.1, 5.3, 5.4).
+
+    Nodes that come and go meet at the first one, unless the runtime or the job names another
+    place; torchrun does not read the address of a master then.
+    """
     values: dict[str, Any]
     nodes, first = facts.nodes, facts.address
     match policy(facts.spec):
         case "torch":
-            addresses = (str(nodes), facts.processes, _RANK, first, str(PORT))
+            count = ":".join(map(str, facts.elastic or (nodes,)))
+            addresses = (count, facts.processes, _RANK, first, str(PORT))
             values = dict(zip(RESERVED["torch"], addresses, strict=True))
+            if facts.elastic:
+                own = (facts.container, facts.job["spec"].get("trainer", {}))
+                given = {entry["name"] for owner in own for entry in owner.get("env", ())}
+                meets = zip(RENDEZVOUS, ("c10d", f"{first}:{PORT}"), strict=True)
+                values |= {name: value for name, value in meets if name not in given}
         case "jax":
             values = {
                 "JAX_NUM_PROCESSES": str(nodes),

@@ -14,11 +14,17 @@ from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
 from etcompile.frontends import (
     gang,
     trainer_claims,
+    trainer_elastic,
     trainer_mpi,
     trainer_policies,
     trainer_topology,
 )
-from etcompile.frontends.annotations import GATE_TIMEOUT, gate_timeout, unknown_annotations
+from etcompile.frontends.annotations import (
+    GATE_TIMEOUT,
+    NNODES,
+    gate_timeout,
+    unknown_annotations,
+)
 from etcompile.frontends.documents import clean_document
 from etcompile.frontends.kind import Kind, Lowered
 from etcompile.frontends.kubeflow import TOGETHER, flag_errors
@@ -47,7 +53,7 @@ from etcompile.model.protocol import SCRIPTS_PATH, config_name
 
 API_VERSION = "trainer.kubeflow.org/v1alpha1"
 _JOB_SET_LABEL = "jobset.sigs.k8s.io"
-ANNOTATIONS = (TOGETHER, SSH_PORT, GATE_TIMEOUT, *gang.ANNOTATIONS)
+ANNOTATIONS = (TOGETHER, SSH_PORT, GATE_TIMEOUT, NNODES, *gang.ANNOTATIONS)
 _BACKOFF_LIMIT = 6
 """That of a Job without one."""
 
@@ -109,6 +115,9 @@ def lower(source: Source) -> Lowered:
         mpi = trainer_mpi.described(source, runtime, roles, subdomain)
         roles, lists, credentials = mpi.roles, mpi.host_lists, mpi.credentials
         notes += mpi.diagnostics
+    elastic = trainer_elastic.described(source, runtime, roles, success, {*_awaited(parts)})
+    roles, success = elastic.roles, elastic.success
+    notes += elastic.diagnostics
     roles, more = _gated(parts, roles, subdomain, timeout, runtime)
     notes += _watched(source, roles)
     annotations = data["metadata"].get("annotations", {})
@@ -144,9 +153,7 @@ def lower(source: Source) -> Lowered:
         claims=trainer_claims.claims(data, runtime),
         gang=asked.gang,
         names_namespace=_APART if any(map(_has_key, roles)) else None,
-        fixed="every node is told how many there are"
-        if trainer_policies.mpi(runtime) is None
-        else "the hostfile is written once",
+        fixed=elastic.fixed,
     )
     return Lowered(job, tuple(notes))
 
@@ -375,7 +382,10 @@ def _limit(spec: Mapping[str, Any]) -> int:
 def _identity(
     name: str, roles: Sequence[Role], subdomain: str, parts: Sequence[_Part]
 ) -> dict[str, Any]:
-    """What the job's Pods are made of, without what only a watcher reads."""
+    """What the job's Pods are made of, without what only a watcher reads.
+
+    Nor how many nodes a role has that scales: its Pods do not know.
+    """
     return {
         "kind": "TrainJob",
         "name": name,
@@ -383,7 +393,7 @@ def _identity(
         "jobs": [
             {
                 "name": role.naming.stem,
-                "nodes": len(role.members),
+                **({} if role.bounds else {"nodes": len(role.members)}),
                 "template": {"spec": role.template.spec},
                 "dependsOn": part.replicated.get("dependsOn", []),
             }

@@ -46,6 +46,8 @@ class Bounds(Struct, frozen=True):
         names: What the kind calls the two.
         quorum: How many a run needs before it can begin; None for the minimum. Where the author
             named no minimum, they are all that the document declares.
+        count: What the kind calls the number of replicas, and where it stands; None for
+            `replicas` of the role.
     """
 
     minimum: int = 1
@@ -53,6 +55,7 @@ class Bounds(Struct, frozen=True):
     origin: Origin | None = None
     names: tuple[str, str] = ("minReplicas", "maxReplicas")
     quorum: int | None = None
+    count: tuple[str, Origin] | None = None
 
 
 class Member(Struct, frozen=True):

@@ -9,6 +9,7 @@ import yaml
 from watched import eventually
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "trainjob" / "torch" / "job.yaml"
+ELASTIC = EXAMPLE.parents[1] / "elastic" / "job.yaml"
 NODES = ["mnist-node-0-0", "mnist-node-0-1"]
 
 
@@ -52,3 +53,46 @@ def test_a_node_that_fails_is_replaced_alone_and_why_names_it(place, watching, n
         place.becomes(name, "Succeeded", 0)
     eventually(lambda: place.data("mnist-status").get("phase") == "Succeeded")
     assert "Succeeded" in told("status")
+
+
+def test_elastic_nodes_come_and_go_and_those_that_stay_are_left_alone(
+    place, watching, namespace, tmp_path
+):
+    watching()
+    place.kubelets()
+    file = tmp_path / "job.yaml"
+    file.write_text(ELASTIC.read_text().replace("namespace: ml", f"namespace: {namespace}"))
+    kubeconfig = str(place.plane.kubeconfig(namespace=namespace))
+
+    def etcompile(*words: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "etcompile", *words],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    def nodes(count: int) -> dict[str, str]:
+        names = [f"bert-node-0-{number}" for number in range(count)]
+        etcompile("apply", str(file), "--prune", "--kubeconfig", kubeconfig)
+        eventually(lambda: place.ready("node") == names and [*place.pods()] == names)
+        # What is applied is what is there.
+        etcompile("diff", str(file), "--kubeconfig", kubeconfig)
+        return {name: place.uid(name) for name in names}
+
+    two = nodes(2)
+    etcompile("scale", "bert", "--to", "4", "--in-place", str(file))
+    assert "numNodes: 4" in file.read_text()
+    four = nodes(4)
+    assert two.items() <= four.items()
+    place.fails("bert-node-0-2", 3)
+    eventually(lambda: place.uid("bert-node-0-2") not in ("", four["bert-node-0-2"]))
+    etcompile("scale", "bert", "--to", "3", "--in-place", str(file))
+    three = nodes(3)
+    assert two.items() <= three.items()
+    # Of nodes that meet anew whenever one comes or goes, the first that is done ends the run.
+    place.becomes("bert-node-0-1", "Succeeded", 0)
+    eventually(lambda: place.data("bert-status").get("phase") == "Succeeded")

@@ -1,0 +1,249 @@
+"""TrainJobs whose number of nodes may change: the annotation nnodes, and nodes without numbers.
+
+Trainer's numNodes is immutable and torchrun is told one number (reference/trainer-v2.md 11, T12).
+"""
+
+from typing import Any
+
+import pytest
+import yaml
+
+import etcompile
+from defects.test_trainer import (
+    errors,
+    job,
+    main,
+    mpi,
+    of_parts,
+    part,
+    pods,
+    runtime,
+    variables,
+    with_data,
+)
+
+NNODES = "etcompile.dev/nnodes"
+
+
+def elastic(given: str = "2:4", **spec: Any) -> dict[str, Any]:
+    made = job(**spec)
+    made["metadata"]["annotations"] = {NNODES: given}
+    return made
+
+
+def wish(kind: str, **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "etcompile.dev/v1alpha1",
+        "kind": kind,
+        "metadata": {"name": kind.lower(), "namespace": "ml"},
+        "spec": {"selector": {"kind": "TrainJob", "name": "t"}, **spec},
+    }
+
+
+def names(*inputs: dict[str, Any]) -> list[str]:
+    return [pod["metadata"]["name"] for pod in pods(*inputs)]
+
+
+def test_torchrun_is_told_a_range_and_that_nodes_meet_at_the_first() -> None:
+    first, second = pods(runtime(), elastic())
+    for pod in (first, second):
+        told = variables(pod)
+        assert told["PET_NNODES"] == "2:4"
+        assert told["PET_RDZV_BACKEND"] == "c10d"
+        assert told["PET_RDZV_ENDPOINT"] == "t-node-0-0.t:29500"
+    # torchrun finds its own name, without the Service's, in no such endpoint.
+    assert variables(first)["PET_RDZV_CONF"] == "is_host=1"
+    assert "PET_RDZV_CONF" not in variables(second)
+
+
+def test_without_the_annotation_nodes_are_told_what_trainer_tells_them() -> None:
+    told = variables(pods(runtime(), job())[0])
+    assert told["PET_NNODES"] == "2"
+    assert not [name for name in told if "RDZV" in name]
+
+
+def test_no_pod_changes_when_others_come_or_go() -> None:
+    by_number = {count: pods(runtime(), elastic(trainer={"numNodes": count})) for count in (2, 4)}
+    assert by_number[4][:2] == by_number[2]
+    more = pods(runtime(), elastic(), wish("ScaleOut", toAdd={"count": 2}))
+    assert more[:2] == by_number[2]
+    assert [pod["metadata"]["name"] for pod in more] == [f"t-node-0-{n}" for n in range(4)]
+
+
+def test_any_node_but_the_first_may_go() -> None:
+    given = elastic(trainer={"numNodes": 4})
+    gone = wish("ScaleIn", toDelete={"podNames": ["t-node-0-1"]})
+    assert names(runtime(), given, gone) == ["t-node-0-0", "t-node-0-2", "t-node-0-3"]
+    gone = wish("ScaleIn", toDelete={"podNames": ["t-node-0-0"]})
+    found = etcompile.compile([runtime(), given, gone]).diagnostics
+    assert [one.code for one in found] == ["ET3012"]
+
+
+@pytest.mark.parametrize(
+    ("trainer", "code", "message"),
+    [
+        ({"numNodes": 5}, "ET2003", f"spec.trainer.numNodes 5 is above the maximum of {NNODES} 4"),
+        ({"numNodes": 1}, "ET2004", f"spec.trainer.numNodes 1 is below the minimum of {NNODES} 2"),
+    ],
+)
+def test_a_number_out_of_the_range_is_refused_where_it_stands(
+    trainer: Any, code: str, message: str, tmp_path: Any
+) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text(yaml.safe_dump_all([runtime(), elastic(trainer=trainer)]))
+    [found] = etcompile.compile([path]).diagnostics
+    assert (found.code, found.message) == (code, message)
+    assert found.location is not None
+    line = path.read_text().splitlines()[(found.location.line or 0) - 1]
+    assert line.strip() == f"numNodes: {trainer['numNodes']}"
+
+
+def test_a_number_of_the_runtime_counts_too() -> None:
+    assert [code for code, _ in errors(runtime(), elastic("3:4"))] == ["ET2004"]
+
+
+@pytest.mark.parametrize("given", ["many", "0:2", "2-4", ""])
+def test_a_range_that_is_none_is_refused(given: str) -> None:
+    assert [code for code, _ in errors(runtime(), elastic(given))] == ["ET2050"]
+
+
+def test_a_range_upside_down_is_refused() -> None:
+    assert [code for code, _ in errors(runtime(), elastic("4:2"))] == ["ET2005"]
+
+
+@pytest.mark.parametrize("policy", ["jax", "xgboost"])
+def test_who_is_told_one_number_cannot_be_elastic(policy: str) -> None:
+    given = runtime()
+    given["spec"]["mlPolicy"] = {policy: {}, "numNodes": 2}
+    assert errors(given, elastic()) == {("ET2139", f"annotation {NNODES}")}
+
+
+def test_tune_run_is_completed_by_a_number_of_nodes() -> None:
+    shipped = {"name": "torchtune-llama3.2-1b"}
+    given = elastic("1:2", runtimeRef=shipped, trainer={"command": ["tune", "run"]})
+    assert ("ET2139", f"annotation {NNODES}") in errors(given)
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--nnodes=2"],
+        ["--nnodes", "1:4"],
+        ["--standalone"],
+        ["--rdzv-backend=static"],
+        ["--rdzv_endpoint", "other:29400"],
+        ["--rdzv-conf=timeout=5"],
+    ],
+)
+def test_flags_that_count_before_the_annotation_are_refused(flags: list[str]) -> None:
+    [(code, where)] = errors(runtime(), elastic(trainer={"command": ["torchrun", *flags, "t.py"]}))
+    assert code == "ET2139"
+    assert where.endswith("of torchrun")
+
+
+def test_flags_that_say_the_same_or_belong_to_the_script_are_left() -> None:
+    for words in (
+        ["--nnodes=$PET_NNODES", "t.py"],
+        ["--nnodes=2:4", "t.py"],
+        ["t.py", "--nnodes=2"],
+    ):
+        assert len(pods(runtime(), elastic(trainer={"command": ["torchrun", *words]}))) == 2
+
+
+def test_a_rendezvous_elsewhere_is_kept_and_then_the_first_node_may_go() -> None:
+    given = runtime()
+    main(given)["env"] = [
+        {"name": "PET_RDZV_BACKEND", "value": "etcd-v2"},
+        {"name": "PET_RDZV_ENDPOINT", "value": "etcd.infra:2379"},
+    ]
+    three = elastic(trainer={"numNodes": 3})
+    told = variables(pods(given, three)[0])
+    assert (told["PET_RDZV_BACKEND"], told["PET_RDZV_ENDPOINT"]) == ("etcd-v2", "etcd.infra:2379")
+    assert "PET_RDZV_CONF" not in told
+    gone = wish("ScaleIn", toDelete={"podNames": ["t-node-0-0"]})
+    assert names(given, three, gone) == ["t-node-0-1", "t-node-0-2"]
+
+
+@pytest.mark.parametrize("backend", ["etcd", "static"])
+def test_a_rendezvous_that_nobody_serves_is_refused(backend: str) -> None:
+    env = [{"name": "PET_RDZV_BACKEND", "value": backend}]
+    assert errors(runtime(), elastic(trainer={"env": env})) == {
+        ("ET2139", f"variable PET_RDZV_BACKEND {backend}")
+    }
+
+
+def test_settings_of_the_rendezvous_are_kept() -> None:
+    env = [{"name": "PET_RDZV_CONF", "value": "join_timeout=300"}]
+    first, second = pods(runtime(), elastic(trainer={"env": env}))
+    assert variables(first)["PET_RDZV_CONF"] == "join_timeout=300,is_host=1"
+    assert variables(second)["PET_RDZV_CONF"] == "join_timeout=300"
+
+
+def plain(**job_set: Any) -> dict[str, Any]:
+    return of_parts({"numNodes": 2}, part("node", "trainer", command=["train"]), **job_set)
+
+
+def test_nodes_that_nobody_tells_their_number_scale_as_they_are() -> None:
+    more = pods(plain(), job(), wish("ScaleOut", toAdd={"count": 1}))
+    assert more[:2] == pods(plain(), job())
+    assert names(plain(), job(), wish("ScaleIn", toDelete={"podNames": ["t-node-0-0"]})) == [
+        "t-node-0-1"
+    ]
+    found = etcompile.compile([plain(), elastic("2:2"), wish("ScaleOut", toAdd={"count": 1})])
+    assert [one.code for one in found.diagnostics] == ["ET3004"]
+
+
+def test_a_job_that_any_pod_ends_has_one_of_each() -> None:
+    given = of_parts(
+        {"numNodes": 1},
+        part("other", command=["serve"]),
+        part("node", "trainer", command=["train"]),
+        successPolicy={"operator": "Any"},
+    )
+    assert errors(given, elastic("1:2")) == {("ET2139", f"annotation {NNODES}")}
+    found = etcompile.compile([given, job(), wish("ScaleOut", toAdd={"count": 1})])
+    assert [one.code for one in found.diagnostics] == ["ET3006"]
+
+
+def test_who_fetches_data_stays_when_nodes_come() -> None:
+    given = elastic(trainer={"numNodes": 2})
+    before = names(with_data(), given)
+    after = names(with_data(), given, wish("ScaleOut", toAdd={"count": 1}))
+    assert after == [*before, "t-node-0-2"]
+    assert "t-dataset-initializer-0-0" in before
+
+
+def test_a_patch_of_the_runtime_reaches_nodes_that_come() -> None:
+    tree = {
+        "name": "node",
+        "template": {"spec": {"template": {"spec": {"nodeSelector": {"a": "b"}}}}},
+    }
+    patch = {
+        "manager": "example.com/a",
+        "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": [tree]}}},
+    }
+    given = elastic(runtimePatches=[patch])
+    found = pods(runtime(), given, wish("ScaleOut", toAdd={"count": 1}))
+    assert [pod["spec"]["nodeSelector"] for pod in found] == [{"a": "b"}] * 3
+
+
+def test_a_job_that_is_suspended_scales_too() -> None:
+    given = elastic(suspend=True)
+    made = etcompile.compile([runtime(), given, wish("ScaleOut", toAdd={"count": 1})])
+    assert made.ok
+    assert not [value for value in made.objects if value["kind"] == "Pod"]
+
+
+def test_of_a_gang_so_many_begin_as_are_needed() -> None:
+    settings = etcompile.Settings(gang="coscheduling")
+    made = etcompile.compile(
+        [runtime(), elastic(trainer={"numNodes": 3})], etcompile.Options(settings=settings)
+    )
+    [group] = [value for value in made.objects if value["kind"] == "PodGroup"]
+    assert group["spec"]["minMember"] == 2
+
+
+def test_the_hostfile_of_mpi_is_written_once() -> None:
+    assert errors(mpi(), elastic("2:4", trainer={"numNodes": 2})) == {
+        ("ET2139", f"annotation {NNODES}")
+    }
