@@ -5,15 +5,17 @@ restart and whether they do so together, which a kind says itself. What a Pod te
 then is checked where the whole job is known (`etcompile.check.in_place`).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct, structs
 
 from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
 from etcompile.frontends.annotations import PREFIX, STUCK, seconds
-from etcompile.model import InPlace, Job
+from etcompile.model import InPlace, Job, Role
 
 RESTART = f"{PREFIX}restart"
+TOGETHER = f"{PREFIX}restart-together"
+"""The annotation by which one replica that fails restarts all, in new Pods."""
 _HOLD = f"{PREFIX}hold-timeout"
 _STOP = f"{PREFIX}stop-timeout"
 _SIGNAL = f"{PREFIX}checkpoint-signal"
@@ -83,6 +85,29 @@ def restarted(job: Job, asked: InPlace | None, each: tuple[str, ...] | None = No
     run = structs.replace(job.run, in_place=in_place, together=mode == "together")
     commands = {role.name: role.recovery.permanent or "none" for role in roles}
     return structs.replace(job, run=run, identity={**job.identity, "inPlace": commands})
+
+
+def contradiction(
+    source: Source, roles: Sequence[Role], each: tuple[str, ...] | None
+) -> Iterator[Diagnostic]:
+    """An error for a job that says of its replicas the opposite of how they restart in place.
+
+    Args:
+        source: The document.
+        roles: The roles of its job.
+        each: The roles whose replicas restart each by itself; None if all restart together.
+    """
+    given = _annotations(source).get(TOGETHER)
+    if each is None and given == "false":
+        problem = f"all of its replicas do so together, and {TOGETHER} says that they do not"
+    elif each is not None and given == "true":
+        who = "each replica" if len(each) == len(roles) else f"each {' and '.join(each)}"
+        who = "only the launcher" if each == ("launcher",) else who
+        problem = f"{who} would do so by itself, and {TOGETHER} says that all restart"
+    else:
+        return
+    advice = f"remove one of the two annotations, {TOGETHER} or {RESTART}"
+    yield impossible(source, problem, advice, TOGETHER)
 
 
 def impossible(source: Source, problem: str, advice: str, name: str = RESTART) -> Diagnostic:

@@ -14,6 +14,7 @@ from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
 from etcompile.frontends import gang, in_place
 from etcompile.frontends.annotations import unknown_annotations
 from etcompile.frontends.documents import clean_document
+from etcompile.frontends.in_place import TOGETHER
 from etcompile.frontends.kind import Kind, Lowered
 from etcompile.frontends.operators import TRAINING_OPERATOR, Operator
 from etcompile.frontends.podtemplates import main_container, template_notes
@@ -48,7 +49,6 @@ ROLE_LABEL = f"{_PREFIX}/job-role"
 MASTER = {ROLE_LABEL: "master"}
 
 _SIDECAR_ENV = "etcompile.dev/sidecar-env"
-TOGETHER = "etcompile.dev/restart-together"
 """Annotation: one failed replica restarts all."""
 _FLAGS = (_SIDECAR_ENV, TOGETHER)
 _ANNOTATIONS = (*_FLAGS, *in_place.ANNOTATIONS)
@@ -243,7 +243,7 @@ def _lowered(
     restarts = in_place.by_annotation(source)
     notes += [*asked.diagnostics, *restarts.diagnostics]
     if restarts.in_place:
-        notes += _contradiction(spec, described)
+        notes += in_place.contradiction(spec.source, described.roles, described.each)
     job = in_place.restarted(_job(spec, described, asked.gang), restarts.in_place, described.each)
     return Lowered(job, tuple(notes))
 
@@ -431,20 +431,6 @@ def flag_errors(source: Source, names: Sequence[str]) -> Iterator[Diagnostic]:
             place = source.locate(("metadata", "annotations", name))
             facts = {"name": name, "expected": '"true" or "false"', "found": given[name]}
             yield diagnose(codes.ANNOTATION_VALUE, place, **facts, advice="")
-
-
-def _contradiction(spec: Spec, described: Described) -> Iterator[Diagnostic]:
-    """An error for a job that says of its replicas the opposite of how they restart in place."""
-    given = spec.annotation(TOGETHER)
-    if described.each is None and given == "false":
-        problem = f"all of its replicas do so together, and {TOGETHER} says that they do not"
-    elif described.each is not None and given == "true":
-        who = "each replica" if len(described.each) == len(described.roles) else "only the launcher"
-        problem = f"{who} would do so by itself, and {TOGETHER} says that all restart"
-    else:
-        return
-    advice = f"remove one of the two annotations, {TOGETHER} or {in_place.RESTART}"
-    yield in_place.impossible(spec.source, problem, advice, TOGETHER)
 
 
 # The job ----------------------------------------------------------------------------------------

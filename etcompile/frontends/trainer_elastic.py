@@ -15,7 +15,7 @@ from etcompile.frontends import torchtune, trainer_policies
 from etcompile.frontends.annotations import NNODES
 from etcompile.frontends.rendezvous import arguments, node_range, options
 from etcompile.frontends.trainer_merge import JOB_SET, trainers
-from etcompile.frontends.trainer_policies import PORT, RENDEZVOUS
+from etcompile.frontends.trainer_policies import LAUNCHER, PORT, RENDEZVOUS
 from etcompile.model import Bounds, Env, Origin, Role, Success
 
 _ANNOTATION: ValuePath = ("metadata", "annotations", NNODES)
@@ -93,6 +93,24 @@ def described(
         if {*success.roles} - {*awaited} == {role.name}:
             success = Success((role.name,), "any")
     return Described(_with(roles, made), success, None, problems)
+
+
+def restarting_alone(runtime: Mapping[str, Any], roles: Sequence[Role]) -> tuple[str, ...] | None:
+    """The roles whose commands may run again each by itself, in the Pods that are there.
+
+    Args:
+        runtime: The spec of a runtime, into which a job is merged, JSON.
+        roles: The roles of the job, as they scale.
+
+    Returns:
+        The names of the roles; None if nodes go on only once all of them have begun anew.
+    """
+    policy = trainer_policies.policy(runtime)
+    if policy == "mpi":  # nodes only serve it
+        return tuple(role.name for role in roles if role.name == LAUNCHER)
+    if scaled := tuple(role.name for role in roles if role.bounds):
+        return scaled
+    return tuple(role.name for role in roles) if policy is None else None
 
 
 def _fixed(source: Source, policy: str | None, role: Role | None, success: Success) -> str | None:

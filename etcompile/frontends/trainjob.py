@@ -13,6 +13,7 @@ from msgspec import Struct, structs
 from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
 from etcompile.frontends import (
     gang,
+    in_place,
     trainer_claims,
     trainer_elastic,
     trainer_mpi,
@@ -26,8 +27,9 @@ from etcompile.frontends.annotations import (
     unknown_annotations,
 )
 from etcompile.frontends.documents import clean_document
+from etcompile.frontends.in_place import TOGETHER
 from etcompile.frontends.kind import Kind, Lowered
-from etcompile.frontends.kubeflow import TOGETHER, flag_errors
+from etcompile.frontends.kubeflow import flag_errors
 from etcompile.frontends.operators import TRAINER
 from etcompile.frontends.podtemplates import main_container, template_notes
 from etcompile.frontends.sshports import SSH_PORT
@@ -53,7 +55,14 @@ from etcompile.model.protocol import SCRIPTS_PATH, config_name
 
 API_VERSION = "trainer.kubeflow.org/v1alpha1"
 _JOB_SET_LABEL = "jobset.sigs.k8s.io"
-ANNOTATIONS = (TOGETHER, SSH_PORT, GATE_TIMEOUT, NNODES, *gang.ANNOTATIONS)
+ANNOTATIONS = (
+    TOGETHER,
+    SSH_PORT,
+    GATE_TIMEOUT,
+    NNODES,
+    *gang.ANNOTATIONS,
+    *in_place.ANNOTATIONS,
+)
 _BACKOFF_LIMIT = 6
 """That of a Job without one."""
 
@@ -155,7 +164,28 @@ def lower(source: Source) -> Lowered:
         names_namespace=_APART if any(map(_has_key, roles)) else None,
         fixed=elastic.fixed,
     )
-    return Lowered(job, tuple(notes))
+    restarts = in_place.by_annotation(source)
+    notes += restarts.diagnostics
+    if restarts.in_place is None:
+        return Lowered(job, tuple(notes))
+    each = trainer_elastic.restarting_alone(runtime, roles)
+    notes += in_place.contradiction(source, roles, each)
+    notes += _not_in_place(source, roles, each)
+    return Lowered(in_place.restarted(job, restarts.in_place, each), tuple(notes))
+
+
+def _not_in_place(
+    source: Source, roles: Sequence[Role], each: tuple[str, ...] | None
+) -> Iterator[Diagnostic]:
+    """Why the commands of a job cannot run again as its kind has it."""
+    if each is None and len(roles) > 1:
+        names = " and ".join(role.name for role in roles)
+        problem = f"{names} would all run again together, also what has succeeded by then"
+        advice = f"remove it, or let each node restart by itself: {NNODES} for torch"
+        yield in_place.impossible(source, problem, advice)
+    elif each == ():
+        problem = "its runtime has no launcher, and the nodes of MPI only serve one"
+        yield in_place.impossible(source, problem, "remove it")
 
 
 def _is_whole(runtime: Mapping[str, Any]) -> bool:

@@ -12,8 +12,8 @@ from etcompile import Options, Settings
 from etcompile.model import InPlace
 from etcompile.stages import run as stage
 from etcompile.stages.stored import read_patches, read_stored
-from fidelity.every_job import JOBS, changed, pod_templates
-from specs import by_name, compiled, errors, kubeflow_job, replicas, training_job, warnings
+from fidelity.every_job import JOBS, changed, compiled, pod_templates
+from specs import by_name, errors, kubeflow_job, replicas, training_job, warnings
 
 RESTART = "etcompile.dev/restart"
 HASH = "etcompile.dev/spec-hash"
@@ -22,10 +22,22 @@ LAUNCHERS = {"MPIJob", "TrainingJob"}
 EXAMPLES = {
     name: {**job, "metadata": {"namespace": "ml", **job["metadata"]}}
     for name, job in JOBS.items()
-    if job["kind"] not in ("ElasticJob", "TrainJob")
+    if job["kind"] != "ElasticJob"
+    and name != "trainjob/initializer"
     and RESTART not in job["metadata"].get("annotations", {})
 }
-"""The jobs of the examples that may restart in place and do not: a TrainJob may not."""
+"""The jobs of the examples that may restart in place and do not."""
+
+
+def launches(job: dict[str, Any]) -> bool:
+    """Whether a job has a launcher, for which all others are there."""
+    policy = job.get("runtime", {}).get("spec", {}).get("mlPolicy", {})
+    return job["kind"] in LAUNCHERS or "mpi" in policy
+
+
+def is_elastic(job: dict[str, Any]) -> bool:
+    nnodes = "etcompile.dev/nnodes" in job["metadata"].get("annotations", {})
+    return nnodes or "elasticPolicy" in job["spec"]
 
 
 def annotated(job: dict[str, Any], **annotations: str) -> dict[str, Any]:
@@ -85,7 +97,7 @@ def test_the_roles_of_the_kind_are_supervised_and_no_others(example: str) -> Non
     job = EXAMPLES[example]
     objects = compiled(in_place(job)).objects
     supervised = {role_of(pod): is_supervised(pod) for pod in pod_templates(objects)}
-    wanted = {role: role == "launcher" or job["kind"] not in LAUNCHERS for role in supervised}
+    wanted = {role: role == "launcher" or not launches(job) for role in supervised}
     assert supervised == wanted
 
 
@@ -240,7 +252,7 @@ def test_the_watcher_reads_which_roles_restart_and_whether_together(example: str
     job = EXAMPLES[example]
     run = model(in_place(job))
     pods = pod_templates(compiled(in_place(job)).objects)
-    each = job["kind"] in LAUNCHERS or "elasticPolicy" in job["spec"]
+    each = launches(job) or is_elastic(job)
     assert run.in_place.mode == ("each" if each else "together")
     assert run.together == (not each)
     assert set(run.in_place.roles) == {role_of(pod) for pod in pods if is_supervised(pod)}
@@ -306,7 +318,9 @@ def _run(job: dict[str, Any]) -> str:
 
 
 def told(job: dict[str, Any]) -> list[tuple[str, str, str | None]]:
-    result = etcompile.compile([job], Options(namespace="ml"))
+    given = {key: value for key, value in job.items() if key != "runtime"}
+    documents = [one for one in (given, job.get("runtime")) if one]
+    result = etcompile.compile(documents, Options(namespace="ml"))
     return [(one.code, one.message, one.hint) for one in result.diagnostics]
 
 
@@ -343,7 +357,7 @@ IN_THE_WAY = {
         *("jaxjob/all-reduce", "mpijob/elastic-horovod", "mpijob-v2beta1/pi"),
         *("mxjob/dist-mnist", "paddlejob/collective", "pytorchjob/all-reduce"),
         *("pytorchjob/elastic", "tfjob/multi-worker", "trainingjob/elastic-mnist"),
-        "xgboostjob/iris",
+        *("trainjob/with-runtime", "xgboostjob/iris"),
     ],
 )
 def test_what_keeps_a_job_of_any_kind_from_restarting_is_an_error(example, problem) -> None:
@@ -407,6 +421,14 @@ def test_dlrover_jobs_are_refused_with_the_reason() -> None:
         assert reason in found[1]
 
 
+def test_what_has_succeeded_by_then_is_no_part_of_a_job_that_restarts_together() -> None:
+    (found,) = (one for one in told(in_place(JOBS["trainjob/initializer"])) if one[0] == "ET2137")
+    assert "dataset-initializer and node would all run again together" in found[1]
+    elastic = annotated(JOBS["trainjob/initializer"], nnodes="1:4")
+    run = model(in_place(elastic))
+    assert (run.in_place.mode, run.in_place.roles) == ("each", ("node",))
+
+
 @pytest.mark.parametrize(
     ("job", "flag", "problem"),
     [
@@ -416,6 +438,9 @@ def test_dlrover_jobs_are_refused_with_the_reason() -> None:
             "all of its replicas do so together, and",
         ),
         (JOBS["pytorchjob/elastic"], "true", "each replica would do so by itself, and"),
+        (JOBS["trainjob/torch"], "false", "all of its replicas do so together, and"),
+        (JOBS["trainjob/elastic"], "true", "each replica would do so by itself, and"),
+        (JOBS["trainjob/mpi"], "true", "only the launcher would do so by itself, and"),
         (JOBS["mpijob/elastic-horovod"], "true", "only the launcher would do so by itself, and"),
     ],
 )
@@ -511,5 +536,7 @@ def test_an_overlay_does_not_change_it_in_compiled_pods(change) -> None:
 
 def test_the_overlay_asks_for_it() -> None:
     for example, job in EXAMPLES.items():
+        if job["kind"] == "TrainJob":
+            continue  # one that fetches its data first cannot
         made = compiled(job, overlays=("resilient",)).objects
         assert any(map(is_supervised, pod_templates(made))), example

@@ -5,7 +5,7 @@ error[ET2003]: worker.replicas 12 is above maxReplicas 9
    |
 14 |       replicas: 12
    |                 ^^
-   = hint: raise maxReplicas or lower replicas
+   = hint: raise maxReplicas or lower worker.replicas
 """
 
 from collections.abc import Sequence

@@ -15,6 +15,7 @@ from msgspec import Struct
 from etcompile.compiler import Options, compile  # noqa: A004
 from etcompile.diagnostics import Diagnostic, ValuePath, codes, diagnose, has_errors
 from etcompile.emit import to_yaml
+from etcompile.frontends.annotations import NNODES
 from etcompile.frontends.conversion import NotConvertibleError
 from etcompile.frontends.trainer_policies import INDEX, MAIN, PORT, RESERVED, gpus
 from etcompile.integrations.migrate import carried, mpijob_to_trainjob
@@ -213,7 +214,8 @@ def _not_carried(document: Document, framework: _Framework) -> Iterator[Diagnost
                 document,
                 ("spec", "elasticPolicy", field),
                 "Trainer starts a number of nodes that stays, with a static rendezvous",
-                "set numNodes in NAME.yaml to the number that you want",
+                "set numNodes in NAME.yaml to the number that you want; where etcompile compiles"
+                f" it, {NNODES} says how many there may be",
             )
     replicas = _replicas(document, framework)
     whole = next(iter(replicas.values()))

@@ -566,6 +566,8 @@ def _may_restart(states: ReplicaStates, record: RunRecord, role: Role) -> bool:
     if role.batch is not None:
         limit = 6 if role.batch.backoff_limit is None else role.batch.backoff_limit
         return record.replaced.get(role.name, 0) < limit
+    if role.recovery.failures is not None:
+        return record.replaced.get(role.name, 0) < role.recovery.failures
     if run.limits != "restarts" or run.backoff_limit is None:
         return True
     if run.restart == "OnFailure":
@@ -594,7 +596,8 @@ def _again(
         failed_at=now,
     )
     message = f"{pod.name}: {reason}"
-    whole = states.placement.job.run.restart == "OnFailure"
+    # A role with a limit of its own leaves the restarts of the job for when that is reached.
+    whole = states.placement.job.run.restart == "OnFailure" and role.recovery.failures is None
     record = structs.replace(
         record.with_replicas({key: written}),
         epoch=epoch,

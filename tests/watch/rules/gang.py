@@ -94,16 +94,25 @@ class Container(Struct):
 
 
 class Gang(World):
-    """A PyTorchJob that restarts in place.
+    """A PyTorchJob that restarts in place, or another job that does.
 
     Args:
         seed: Of all that is random.
         workers: How many replicas there are beside the master.
+        documents: Another job that restarts in place, with what belongs to it.
         loses: How many of the commands for Pods that run never get into them, of one.
         options: More of what the job says of restarts in place (`InPlace`).
     """
 
-    def __init__(self, seed: int, workers: int = 3, *, loses: float = 0.0, **options: Any) -> None:
+    def __init__(
+        self,
+        seed: int,
+        workers: int = 3,
+        *,
+        loses: float = 0.0,
+        documents: tuple[dict[str, Any], ...] = (),
+        **options: Any,
+    ) -> None:
         self.random = random.Random(seed)
         self.loses = loses
         self.containers: dict[str, Container] = {}
@@ -118,10 +127,12 @@ class Gang(World):
         }
         for replica in types.values():
             replica["template"]["spec"]["terminationGracePeriodSeconds"] = GRACE
-        super().__init__(kubeflow_job("PyTorchJob", types), start=False)
+        super().__init__(*(documents or (kubeflow_job("PyTorchJob", types),)), start=False)
         roles = tuple(role.name for role in self.job.roles)
-        in_place = InPlace("together", roles, **{"hold": 20, "stop": 2, **options})
-        run = structs.replace(self.job.run, in_place=in_place, together=True)
+        self.main = self.job.roles[0].template.main
+        asked = self.job.run.in_place or InPlace("together", roles)
+        in_place = structs.replace(asked, **{"hold": 20, "stop": 2, **options})
+        run = structs.replace(self.job.run, in_place=in_place, together=in_place.mode == "together")
         self.job = structs.replace(self.job, run=run)
         self.sync()
 
@@ -132,7 +143,7 @@ class Gang(World):
     ) -> None:
         super().create(name, role, follower, here=here)
         uid = self.pods[name].uid
-        self.change(name, supervised=Supervised((SupervisedContainer("pytorch"),)))
+        self.change(name, supervised=Supervised((SupervisedContainer(self.main),)))
         starts = self.now + self.random.choice((0.25, 1.0, 2.0, 5.0))
         self.containers[uid] = Container(name, uid, starts, told=[], reports=[])
 
@@ -310,7 +321,7 @@ class Gang(World):
         if pod is None or pod.uid != container.uid or pod.supervised is None:
             return
         found = SupervisedContainer(
-            "pytorch",
+            self.main,
             ready=container.ready and container.up,
             ends=container.ends,
             started=container.started if container.up else "",
@@ -342,5 +353,5 @@ class Gang(World):
     def _goes(self, container: Container) -> None:
         if self._is(container.name, container.uid):
             if self.random.random() < 0.7:  # else nobody sees that it has ended
-                self.change(container.name, phase="Failed", ready=False, exits=(("pytorch", 143),))
+                self.change(container.name, phase="Failed", ready=False, exits=((self.main, 143),))
             self.vanish(container.name)
