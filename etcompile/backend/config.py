@@ -75,7 +75,7 @@ def config_map(job: Job, settings: Settings, texts: Texts, stored: str) -> dict[
 def _seed(job: Job, lines: HostList, suffix: str) -> str:
     listed = (role for name in lines.roles if (role := job.role(name)))
     hosts = [role.host_name(member) for role in listed for member in role.members]
-    return "".join(host_line(job, lines, host + _suffix(lines, suffix)) for host in hosts)
+    return "".join(host_line(job, lines, host + _suffix(job, lines, suffix)) for host in hosts)
 
 
 def host_line(job: Job, lines: HostList, name: str) -> str:
@@ -104,12 +104,21 @@ def host_names(job: Job, lines: HostList, settings: Settings, host: str) -> tupl
     parts = short.split(".")[1:]
     longer = [f".{'.'.join(parts[:count])}" for count in range(1, len(parts) + 1)]
     whole = f"{short}.{settings.cluster_domain}"
-    forms = (_suffix(lines, short), "", *longer, whole, f"{whole}.")
+    bare = ("",) if _is_searched(job) else ()
+    forms = (_suffix(job, lines, short), *bare, *longer, whole, f"{whole}.")
     return tuple(dict.fromkeys(host + form for form in forms))
 
 
-def _suffix(lines: HostList, domain: str) -> str:
-    return domain if DOMAIN in lines.line else ""
+def _suffix(job: Job, lines: HostList, domain: str) -> str:
+    """What follows the bare name of a host in a list from Git."""
+    if DOMAIN in lines.line:
+        return domain
+    return f".{job.service.name}" if job.service and not job.service.searched else ""
+
+
+def _is_searched(job: Job) -> bool:
+    """Whether Pods search the domain of their Service, so that bare names resolve."""
+    return job.service is None or job.service.searched
 
 
 def gate_script(job: Job, role: Role) -> str:

@@ -180,7 +180,9 @@ def _unguarded(job: Job) -> Iterator[Diagnostic]:
 def _bounds(role: Role) -> Iterator[Diagnostic]:
     if role.bounds is None:
         return
-    replicas, low, high = len(role.members), role.bounds.minimum, role.bounds.maximum
+    beside = role.bounds.beside
+    replicas, low = len(role.members) + beside, role.bounds.minimum + beside
+    high = None if role.bounds.maximum is None else role.bounds.maximum + beside
     least, most = role.bounds.names
     own = f"{role.name}.replicas", role.origin.at("replicas")
     count, written = role.bounds.count or own

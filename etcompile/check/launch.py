@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
-from etcompile.model import Job, Origin, Role
+from etcompile.model import Bounds, Job, Origin, Role
 from etcompile.model.launchers import Launch, launches
 from etcompile.model.shell import given_words
 
@@ -51,7 +51,7 @@ class _Command(Struct, frozen=True):
 def check_launch(job: Job) -> list[Diagnostic]:
     """Warnings about a launcher that asks for more, or fewer, processes than there are."""
     workers = job.scaled_role
-    if workers is None:
+    if workers is None or not any(lines.live for lines in job.host_lists):
         return []
     problems: list[Diagnostic] = []
     for role in job.roles:
@@ -124,6 +124,8 @@ def _fits(command: _Command, role: Role, job: Job, workers: Role) -> Iterator[Di
     capacity = (count + others) * slots
     ceiling = workers.bounds.maximum if workers.bounds else None
     most = (ceiling + others) * slots if ceiling else None
+    bounds = workers.bounds or Bounds()
+    least_name, most_name = bounds.names
     launch = command.launch
     np = _processes(launch)
     low, high = (next(launch.numbers(*names), None) for names in (_LEAST, _MOST))
@@ -141,7 +143,7 @@ def _fits(command: _Command, role: Role, job: Job, workers: Role) -> Iterator[Di
         yield misfit(
             np,
             f"the job starts with {available}, {capacity} in all",
-            "lower it, or start with more workers or slotsPerWorker",
+            "lower it, or start with more workers, or more slots for each",
         )
     if launch.program != "horovodrun":
         return
@@ -152,15 +154,15 @@ def _fits(command: _Command, role: Role, job: Job, workers: Role) -> Iterator[Di
     if high and most and high[1] > most:
         yield misfit(
             high,
-            f"maxReplicas {ceiling} allows {most} at most",
-            "raise maxReplicas, or lower it",
+            f"{most_name} {(ceiling or 0) + bounds.beside} allows {most} at most",
+            f"raise {most_name}, or lower it",
         )
     floor = (workers.bounds.minimum + others) * slots if workers.bounds else capacity
     if low and workers.bounds and workers.bounds.minimum > 1 and low[1] > floor:
         yield misfit(
             low,
-            f"scaled in to minReplicas {workers.bounds.minimum} only {floor} are left",
-            "raise minReplicas, or lower it",
+            f"scaled in to {least_name} {bounds.minimum + bounds.beside} only {floor} are left",
+            f"raise {least_name}, or lower it",
         )
     if count + others == 1 and not launch.has(*_NETWORK):
         yield diagnose(codes.TWO_HOSTS, command.place, replicas=count)

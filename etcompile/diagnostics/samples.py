@@ -187,7 +187,7 @@ SAMPLES: Mapping[str, Mapping[str, str | int]] = {
         "flag": "-np",
         "value": 8,
         "problem": "the job starts with 2 workers of 1 slot, 2 in all",
-        "advice": "lower it, or start with more workers or slotsPerWorker",
+        "advice": "lower it, or start with more workers, or more slots for each",
     },
     "ET2031": {
         "replicas": 1,

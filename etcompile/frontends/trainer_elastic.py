@@ -11,12 +11,13 @@ from typing import Any
 from msgspec import Struct, structs
 
 from etcompile.diagnostics import Diagnostic, Location, Source, ValuePath, codes, diagnose
-from etcompile.frontends import torchtune, trainer_policies
+from etcompile.frontends import torchtune, trainer_mpi, trainer_policies
 from etcompile.frontends.annotations import NNODES
 from etcompile.frontends.rendezvous import arguments, node_range, options
 from etcompile.frontends.trainer_merge import JOB_SET, trainers
-from etcompile.frontends.trainer_policies import LAUNCHER, PORT, RENDEZVOUS
+from etcompile.frontends.trainer_policies import LAUNCHER, NODE, PORT, RENDEZVOUS
 from etcompile.model import Bounds, Env, Origin, Role, Success
+from etcompile.model.commands import least_workers
 
 _ANNOTATION: ValuePath = ("metadata", "annotations", NNODES)
 _LIMITS = (f"the minimum of {NNODES}", f"the maximum of {NNODES}")
@@ -24,7 +25,7 @@ _SETTINGS = "PET_RDZV_CONF"
 _HOLDS = "is_host=1"
 _TORCHRUN = ("torchrun", "torch.distributed.run")
 _TOLD = "every node is told how many there are"
-_TITLES = {"jax": "JAX", "xgboost": "XGBoost", "mpi": "MPI"}
+_TITLES = {"jax": "JAX", "xgboost": "XGBoost"}
 
 
 class Described(Struct, frozen=True):
@@ -64,6 +65,10 @@ def described(
     policy = trainer_policies.policy(runtime)
     jobs = runtime["template"]["spec"]["replicatedJobs"]
     place = next(iter(trainers(jobs)), None)
+    beside = 0
+    if policy == "mpi":
+        place = next((number for number, job in enumerate(jobs) if job["name"] == NODE), None)
+        beside = int(trainer_policies.launcher_is_node(runtime))
     name = None if place is None else jobs[place]["name"]
     role = next((role for role in roles if role.name == name), None)
     if given is None:
@@ -76,14 +81,24 @@ def described(
         facts = {"name": NNODES, "expected": "like 2:4", "found": given, "advice": ""}
         problem = diagnose(codes.ANNOTATION_VALUE, source.locate(_ANNOTATION), **facts)
         return Described(tuple(roles), success, _TOLD, (problem,))
-    if reason := _impossible(source, policy, role, success, limits):
+    if reason := _impossible(
+        source, policy, role, success, (limits[0] - beside, limits[1] - beside)
+    ):
         at = source.locate(_ANNOTATION, key=True)
         problem = _refused(at, f"annotation {NNODES}", *reason)
         return Described(tuple(roles), success, reason[0], (problem,))
     if place is None or role is None:
         return Described(tuple(roles), success, _TOLD)
     low, high = limits
-    bounds = Bounds(low, high, Origin(source, _ANNOTATION), _LIMITS, count=_count(source, place))
+    bounds = Bounds(
+        low - beside,
+        high - beside,
+        Origin(source, _ANNOTATION),
+        _LIMITS,
+        quorum=_quorum(source, runtime, roles, low) if policy == "mpi" else None,
+        count=_count(source, place),
+        beside=beside,
+    )
     made = structs.replace(role, bounds=bounds)
     problems: tuple[Diagnostic, ...] = ()
     if policy == "torch":
@@ -93,6 +108,16 @@ def described(
         if {*success.roles} - {*awaited} == {role.name}:
             success = Success((role.name,), "any")
     return Described(_with(roles, made), success, None, problems)
+
+
+def _quorum(source: Source, runtime: Mapping[str, Any], roles: Sequence[Role], low: int) -> int:
+    """How many nodes a launcher of MPI needs beside itself to begin."""
+    nodes = next((len(role.members) for role in roles if role.name == NODE), 0)
+    launcher = next((role.template for role in roles if role.name == LAUNCHER), None)
+    others = int(trainer_policies.launcher_is_node(runtime))
+    slots = trainer_mpi.slots_of(source.data, runtime)
+    main = launcher.main_container if launcher else {}
+    return least_workers(main, nodes, slots, others=others, stated=low - others)
 
 
 def restarting_alone(runtime: Mapping[str, Any], roles: Sequence[Role]) -> tuple[str, ...] | None:
@@ -116,7 +141,7 @@ def restarting_alone(runtime: Mapping[str, Any], roles: Sequence[Role]) -> tuple
 def _fixed(source: Source, policy: str | None, role: Role | None, success: Success) -> str | None:
     """Why a job that asks for nothing cannot scale; None if it can."""
     if policy == "mpi":
-        return "the hostfile is written once"
+        return f"the hostfile is written once, unless {NNODES} gives a range"
     if policy == "torch" and not _is_torchtune(source):
         return f"{_TOLD}, unless {NNODES} gives a range"
     if policy is not None:
@@ -135,9 +160,10 @@ def _impossible(
 ) -> tuple[str, str] | None:
     """Why the nodes of a job cannot be as many as it asks for, and what to do."""
     anew = "remove it; another spec.trainer.numNodes is another run (--run)"
-    if policy == "mpi":
-        return "the hostfile of MPI is written once", anew
-    if policy not in ("torch", None):
+    if policy == "mpi" and (role is None or limits[0] < 1):
+        why = "the launcher is one of the nodes, and waits from the start for another one"
+        return why, "have 2 nodes at least, in it and in spec.trainer.numNodes"
+    if policy not in ("torch", "mpi", None):
         return f"{_TITLES.get(policy, policy)} tells every node how many there are", anew
     if policy == "torch" and _is_torchtune(source):
         return "Trainer completes tune run by the number of nodes", anew

@@ -13,7 +13,7 @@ from etcompile.diagnostics import Diagnostic, Source
 from etcompile.frontends import kubeflow, mpi, trainer_policies
 from etcompile.frontends.sshports import ssh_port
 from etcompile.frontends.trainer_policies import LAUNCHER, MAIN, NODE, SSH_HOME
-from etcompile.model import HostList, Mount, Role, SshCredentials
+from etcompile.model import ConfigFile, HostList, Mount, Role, SshCredentials
 
 KEYS = "mpi-ssh-auth"
 """The volume of the keys."""
@@ -29,44 +29,52 @@ class Described(Struct, frozen=True):
         roles: All roles, those of the policy with what it adds to them.
         host_lists: The hostfile.
         credentials: The keys, if anybody has them.
+        files: The script that elastic Horovod asks for hosts, where nodes come and go.
         diagnostics: What is to be said about the port of ssh.
     """
 
     roles: tuple[Role, ...]
     host_lists: tuple[HostList, ...]
     credentials: SshCredentials | None
+    files: tuple[ConfigFile, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
-def described(
-    source: Source, runtime: Mapping[str, Any], roles: Sequence[Role], subdomain: str
-) -> Described:
+def described(source: Source, runtime: Mapping[str, Any], roles: Sequence[Role]) -> Described:
     """The roles, keys and hostfile of a job whose runtime has the policy.
 
     Args:
         source: The merged document.
         runtime: The spec of its runtime, JSON.
         roles: The roles of the TrainJob, before the policy adds to them.
-        subdomain: The Service that host names end with.
     """
     named = {role.name: role for role in roles}
     launcher, node = named.get(LAUNCHER), named.get(NODE)
     hosts = [role for role in roles if role.name in hosts_of(runtime)]
     holders = tuple(role.name for role in roles if role.name in _REACHED and _has_main(role))
+    elastic = trainer_policies.elastic(source.data) is not None
     made = tuple(
-        _launcher(role) if role is launcher and _has_main(role) else role for role in roles
+        _launcher(role, elastic=elastic) if role is launcher and _has_main(role) else role
+        for role in roles
     )
-    line = f"{{host}}.{subdomain} slots={{slots}}"
-    lists = (HostList(_HOSTFILE, tuple(role.name for role in hosts), line, live=False),)
+    names = tuple(role.name for role in hosts)
+    lists: tuple[HostList, ...] = (
+        HostList(_HOSTFILE, names, "{host} slots={slots}", live=elastic),
+    )
+    files: tuple[ConfigFile, ...] = ()
+    if elastic:
+        lists += (HostList(mpi.HOSTS, names, "{host}:{slots}"),)
+        files = (mpi.discovery(),)
     if not holders:
-        return Described(made, lists, None)
+        return Described(made, lists, None, files)
     port: int | None = None
     told: list[Diagnostic] = []
     if launcher is not None:
         template = node.template if node is not None else None
         port, told = ssh_port(source, launcher.template, template, serves=False)
     name = source.data["metadata"]["name"]
-    return Described(made, lists, _credentials(runtime, name, port, holders), tuple(told))
+    credentials = _credentials(runtime, name, port, holders)
+    return Described(made, lists, credentials, files, tuple(told))
 
 
 def hosts_of(runtime: Mapping[str, Any]) -> tuple[str, ...]:
@@ -107,11 +115,14 @@ def _has_main(role: Role) -> bool:
     return role.template.main == MAIN
 
 
-def _launcher(role: Role) -> Role:
+def _launcher(role: Role, *, elastic: bool) -> Role:
+    script = ((mpi.DISCOVERY, 0o555),) if elastic else ()
     additions = structs.replace(
         role.additions,
-        volumes=(kubeflow.config_files(HOSTS.volume, (_HOSTFILE, 0o444)),),
+        volumes=(kubeflow.config_files(HOSTS.volume, (_HOSTFILE, 0o444), *script),),
         mounts=(HOSTS,),
+        reads_hosts=elastic,
+        scripts=(mpi.HOSTS,) if elastic else (),
     )
     return structs.replace(role, additions=additions)
 

@@ -36,6 +36,7 @@ from etcompile.frontends.sshports import SSH_PORT
 from etcompile.frontends.trainer_merge import JOB_SET, RUNTIME, step_of
 from etcompile.frontends.trainer_policies import INDEX, MAIN
 from etcompile.model import (
+    ConfigFile,
     Gate,
     HostList,
     Job,
@@ -119,15 +120,17 @@ def lower(source: Source) -> Lowered:
     for _, told in made:
         notes += told
     lists: tuple[HostList, ...] = ()
+    files: tuple[ConfigFile, ...] = ()
     credentials = None
     if trainer_policies.mpi(runtime) is not None:
-        mpi = trainer_mpi.described(source, runtime, roles, subdomain)
+        mpi = trainer_mpi.described(source, runtime, roles)
         roles, lists, credentials = mpi.roles, mpi.host_lists, mpi.credentials
+        files = mpi.files
         notes += mpi.diagnostics
     elastic = trainer_elastic.described(source, runtime, roles, success, {*_awaited(parts)})
     roles, success = elastic.roles, elastic.success
     notes += elastic.diagnostics
-    roles, more = _gated(parts, roles, subdomain, timeout, runtime)
+    roles, more = _gated(parts, roles, timeout, runtime)
     notes += _watched(source, roles)
     annotations = data["metadata"].get("annotations", {})
     job = Job(
@@ -156,6 +159,7 @@ def lower(source: Source) -> Lowered:
         origin=Origin(source),
         # Host names are written with the Service's name, so that they need no search domain.
         service=SharedService(subdomain, searched=False),
+        files=files,
         host_lists=(*lists, *more),
         credentials=credentials,
         slots=trainer_mpi.slots_of(data, runtime),
@@ -339,7 +343,6 @@ def _main(origin: Origin, template: Mapping[str, Any], part: _Part) -> tuple[str
 def _gated(
     parts: Sequence[_Part],
     roles: Sequence[Role],
-    subdomain: str,
     timeout: int,
     runtime: Mapping[str, Any],
 ) -> tuple[tuple[Role, ...], list[HostList]]:
@@ -362,7 +365,7 @@ def _gated(
         names = [other.name for other in ready]
         if ready:
             listed = (*names, role.name) if itself else tuple(names)
-            lists.append(HostList(key, listed, f"{{host}}.{subdomain}", live=False))
+            lists.append(HostList(key, listed, "{host}", live=False))
         ssh = trainer_mpi.is_reached_by_ssh(runtime, names)
         gate = Gate(
             roles=tuple(names),

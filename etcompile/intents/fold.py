@@ -112,7 +112,8 @@ def _scale_out(state: _State, intent: ScaleOut) -> list[Diagnostic]:
     if maximum is not None and replicas > maximum:
         place = intent.origin.locate("spec", "toAdd", "count")
         limit = _bounds(state).names[1]
-        facts = {"intent": intent.title, "replicas": replicas, "maximum": maximum}
+        beside = _bounds(state).beside
+        facts = {"intent": intent.title, "replicas": replicas + beside, "maximum": maximum + beside}
         return [diagnose(codes.ABOVE_MAX, place, **facts, limit=limit)]
     first = max(state.members, default=-1) + 1
     # A generated name is only known to a cluster; the first index keeps it unique here.
@@ -140,13 +141,16 @@ def _scale_in(state: _State, intent: ScaleIn) -> list[Diagnostic]:
     left, minimum = len(state.members) - count, _bounds(state).minimum
     if not problems and left < minimum:
         least = _bounds(state).names[0]
-        floor = f"{least} is {minimum}" if minimum > 1 else "at least one must stay"
+        beside = _bounds(state).beside
+        floor = (
+            f"{least} is {minimum + beside}" if minimum + beside > 1 else "at least one must stay"
+        )
         advice = (
             f"remove at most {max(len(state.members) - minimum, 0)}, or lower {least}"
-            if minimum > 1
+            if minimum + beside > 1
             else "delete the job instead, or remove fewer"
         )
-        facts = {"intent": intent.title, "replicas": max(left, 0), "floor": floor}
+        facts = {"intent": intent.title, "replicas": max(left, 0) + beside, "floor": floor}
         problems = [diagnose(codes.BELOW_MIN, place(), **facts, advice=advice)]
     if problems:
         return problems

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from etcompile.model import Job
+from etcompile.model import Job, Role
 
 SEQUENCE = "etcompile.dev/sequence"
 _OWN = "etcompile.dev/v1alpha1"
@@ -48,6 +48,11 @@ class Change(Struct, frozen=True):
     spec: Mapping[str, Any]
 
 
+def number_of(role: Role) -> int:
+    """How many replicas people say there are: those of a role, and those counted with them."""
+    return len(role.members) + (role.bounds.beside if role.bounds else 0)
+
+
 def change(job: Job, wish: Wish) -> Change | None:
     """What is to change, so that the wish is met.
 
@@ -62,7 +67,7 @@ def change(job: Job, wish: Wish) -> Change | None:
         # Of a worker that is named twice one goes.
         return Change("in", {"toDelete": {"podNames": [*dict.fromkeys(wish.pods)]}})
     role = job.scaled_role
-    standing = len(role.members) if role else 0
+    standing = number_of(role) if role else 0
     more = wish.add or -(wish.remove or 0)
     if wish.to is not None:
         more = wish.to - standing

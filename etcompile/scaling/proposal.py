@@ -8,7 +8,14 @@ from msgspec import Struct, structs
 from etcompile import backend, emit, frontends, intents, stages
 from etcompile.diagnostics import Diagnostic, codes, diagnose, has_errors
 from etcompile.emit.files import outside, write_file
-from etcompile.intents.wishes import Change, Wish, change, intent_document, intent_name
+from etcompile.intents.wishes import (
+    Change,
+    Wish,
+    change,
+    intent_document,
+    intent_name,
+    number_of,
+)
 from etcompile.k8s.fieldpath import dotted
 from etcompile.load import Document, parse
 from etcompile.model import Intent, Job
@@ -196,7 +203,7 @@ def _not_elastic(job: Job, document: Document) -> Diagnostic:
 
 
 def _workers(job: Job) -> int:
-    return len(job.scaled_role.members) if job.scaled_role else 0
+    return number_of(job.scaled_role) if job.scaled_role else 0
 
 
 def _pods(group: JobObjects) -> list[str]:

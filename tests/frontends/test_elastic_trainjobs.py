@@ -14,6 +14,8 @@ from defects.test_trainer import (
     job,
     main,
     mpi,
+    named,
+    objects,
     of_parts,
     part,
     pods,
@@ -243,7 +245,66 @@ def test_of_a_gang_so_many_begin_as_are_needed() -> None:
     assert group["spec"]["minMember"] == 2
 
 
-def test_the_hostfile_of_mpi_is_written_once() -> None:
-    assert errors(mpi(), elastic("2:4", trainer={"numNodes": 2})) == {
-        ("ET2139", f"annotation {NNODES}")
-    }
+# MPI --------------------------------------------------------------------------------------------
+
+HOROVOD = ["horovodrun", "-np", "2", "--host-discovery-script", "/etc/mpi/discover_hosts.sh", "t"]
+
+
+def with_hosts(count: int, given: str = "2:4", **policy: Any) -> tuple[dict[str, Any], ...]:
+    """A job of MPI whose nodes come and go, with its runtime."""
+    trainer = {"numNodes": count, "command": HOROVOD}
+    return mpi(**policy), elastic(given, trainer=trainer)
+
+
+def config(*inputs: dict[str, Any]) -> dict[str, Any]:
+    [found] = objects("ConfigMap", *inputs)
+    return dict(found["data"])
+
+
+def test_the_launcher_of_mpi_asks_who_is_there() -> None:
+    data = config(*with_hosts(3))
+    assert data["hosts"] == "t-node-0-0.t:1\nt-node-0-1.t:1\nt-launcher-0-0.t:1\n"
+    assert "/etc/etcompile/hosts/hosts" in data["discover_hosts.sh"]
+    launcher = named(pods(*with_hosts(3)))["t-launcher-0-0"]
+    [volume] = [one for one in launcher["spec"]["volumes"] if one["name"] == "mpi-hostfile"]
+    assert [item["path"] for item in volume["configMap"]["items"]] == [
+        "hostfile",
+        "discover_hosts.sh",
+    ]
+
+
+def test_hosts_come_and_go_and_the_launcher_is_one_of_the_number() -> None:
+    three, four = pods(*with_hosts(3)), pods(*with_hosts(4))
+    assert [pod for pod in four if pod in three] == three
+    assert [pod["metadata"]["name"] for pod in four if pod not in three] == ["t-node-0-2"]
+    found = etcompile.compile([*with_hosts(3), wish("ScaleOut", toAdd={"count": 2})]).diagnostics
+    assert [one.message for one in found if one.code == "ET3004"] == [
+        f"ScaleOut scaleout would make 5 workers, but the maximum of {NNODES} is 4"
+    ]
+    found = etcompile.compile([*with_hosts(3), wish("ScaleIn", toDelete={"count": 2})]).diagnostics
+    assert [one.message for one in found if one.code == "ET3005"] == [
+        f"ScaleIn scalein would leave 1 workers, but the minimum of {NNODES} is 2"
+    ]
+    found = etcompile.compile(with_hosts(5)).diagnostics
+    assert [one.message for one in found if one.code == "ET2003"] == [
+        f"spec.trainer.numNodes 5 is above the maximum of {NNODES} 4"
+    ]
+
+
+@pytest.mark.parametrize(("count", "given"), [(1, "2:4"), (3, "1:4")])
+def test_a_launcher_that_is_alone_cannot_be_joined(count: int, given: str) -> None:
+    assert ("ET2139", f"annotation {NNODES}") in errors(*with_hosts(count, given))
+
+
+def test_a_launcher_that_is_no_node_counts_none() -> None:
+    given = with_hosts(2, "1:4", runLauncherAsNode=False)
+    assert "t-launcher" not in config(*given)["hosts"]
+    assert len(pods(*given, wish("ScaleOut", toAdd={"count": 2}))) == 5
+
+
+def test_without_the_annotation_the_hostfile_of_mpi_is_written_once() -> None:
+    given = mpi(), job(trainer={"numNodes": 2})
+    assert "discover_hosts.sh" not in config(*given)
+    found = etcompile.compile([*given, wish("ScaleOut", toAdd={"count": 1})]).diagnostics
+    [message] = [one.message for one in found if one.code == "ET3006"]
+    assert f"the hostfile is written once, unless {NNODES} gives a range" in message

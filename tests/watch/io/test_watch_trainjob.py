@@ -55,6 +55,27 @@ def test_a_node_that_fails_is_replaced_alone_and_why_names_it(place, watching, n
     assert "Succeeded" in told("status")
 
 
+def test_a_launcher_of_mpi_is_told_which_nodes_are_there(place, watching, namespace):
+    watching()
+    place.kubelets()
+    job = yaml.safe_load((EXAMPLE.parents[1] / "mpi" / "job.yaml").read_text())
+    job["metadata"] |= {"namespace": namespace, "annotations": {"etcompile.dev/nnodes": "2:4"}}
+    script = ["--host-discovery-script", "/etc/mpi/discover_hosts.sh"]
+    job["spec"]["trainer"]["command"] = ["horovodrun", "-np", "2", *script, "python"]
+    place.submit(job)
+
+    def listed() -> list[str]:
+        return place.data("t5-hosts").get("hosts", "").split()
+
+    three = ["t5-node-0-0.t5:2", "t5-node-0-1.t5:2", "t5-launcher-0-0.t5:2"]
+    eventually(lambda: listed() == three)
+    job["spec"]["trainer"]["numNodes"] = 4
+    for value in place.compiled(job):
+        if value["kind"] in ("ConfigMap", "Pod"):
+            place.cluster.server_side_apply(value, force=True)
+    eventually(lambda: listed() == [*three[:2], "t5-node-0-2.t5:2", three[2]])
+
+
 def test_elastic_nodes_come_and_go_and_those_that_stay_are_left_alone(
     place, watching, namespace, tmp_path
 ):

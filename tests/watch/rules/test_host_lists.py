@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from defects.test_trainer import job as train_job
+from defects.test_trainer import mpi
 from etcompile import Settings
 from etcompile.watch.actions import TouchPod, WriteHosts
 from etcompile.watch.state import Timeouts
@@ -16,6 +18,9 @@ def et_world(replicas: int = 3, policy: str = "Always", **options: Any) -> World
     job = training_job(replicas=replicas)
     worker(job)["restartPolicy"] = policy
     return World(job, **options)
+
+
+DISCOVERS = ("-np", "2", "--host-discovery-script", "/etc/mpi/discover_hosts.sh")
 
 
 def hostfile(world: World) -> list[str]:
@@ -262,6 +267,22 @@ def test_the_mpi_operators_hosts_keep_their_domain() -> None:
     assert world.hosts.data["hosts"] == (
         "mnist-worker-0.mnist.ml.svc:1\nmnist-worker-1.mnist.ml.svc:1\n"
     )
+
+
+def test_the_hosts_of_a_trainjob_are_named_with_their_service_whoever_comes_back() -> None:
+    annotations = {"etcompile.dev/nnodes": "2:4"}
+    given = train_job(trainer={"numNodes": 3, "command": ["horovodrun", *DISCOVERS, "t"]})
+    given["metadata"]["annotations"] = annotations
+    world = World(mpi(), given)
+    world.change("t-node-0-1", ready=False)
+    world.settle()
+    assert world.hosts is not None
+    assert world.hosts.data["hosts"] == "t-node-0-0.t:1\nt-launcher-0-0.t:1\n"
+    world.change("t-node-0-1", ready=True)
+    world.fail("t-node-0-1")
+    world.wait(60)
+    assert world.hosts.data["hosts"] == ("t-node-0-0.t:1\nt-node-0-1.t.ml:1\nt-launcher-0-0.t:1\n")
+    assert world.hosts.data["hostfile"].splitlines()[1] == "t-node-0-1.t.ml slots=1"
 
 
 def test_a_job_without_live_lists_has_none_written() -> None:
