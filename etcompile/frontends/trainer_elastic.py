@@ -231,11 +231,15 @@ def _misled(role: Role, limits: tuple[int, int]) -> Iterator[Diagnostic]:
         advice = f"leave it out for c10d, or name another place in {endpoint}"
         at = place.locate("env", variables[backend], "value")
         yield _refused(at, f"variable {backend} {named}", why, advice)
+    if role.anchored and _SETTINGS in given and not given[_SETTINGS]:
+        why = "its value is not known, and node 0 is told there that it holds the rendezvous"
+        at = place.locate("env", variables[_SETTINGS], key=True)
+        yield _refused(at, f"variable {_SETTINGS}", why, "write the value")
     words = arguments(main, *_TORCHRUN)
-    there = place.locate("command" if main.get("command") else "args")
+    field = "command" if main.get("command") else "args"
     for flag, value in options(words or ()):
         if (found := _flag_problem(flag, value, limits)) is not None:
-            yield _refused(there, f"--{flag.replace('_', '-')} of torchrun", *found)
+            yield _refused(place.locate(field), f"--{flag.replace('_', '-')} of torchrun", *found)
 
 
 def _flag_problem(flag: str, value: str, limits: tuple[int, int]) -> tuple[str, str] | None:

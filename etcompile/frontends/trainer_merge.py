@@ -279,7 +279,8 @@ class _Merge:
         name = self._job.data["metadata"]["name"]
         leader = f"{name}-{self._jobs[place]['name']}-0-0"
         elastic = trainer_policies.elastic(self._job.data)
-        return Told(self._job.data, self._spec, container, nodes, leader, elastic)
+        failures = trainer_policies.backoff_limit(self._jobs[place]["template"]["spec"])
+        return Told(self._job.data, self._spec, container, nodes, leader, elastic, failures)
 
     def _completed_command(
         self,

@@ -51,6 +51,10 @@ RESERVED: Mapping[str, tuple[str, ...]] = {
 RENDEZVOUS = ("PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT")
 """Variables that tell torchrun where nodes meet that come and go."""
 
+_RESTARTS = "PET_MAX_RESTARTS"
+_BACKOFF_LIMIT = 6
+"""That of a Job without one."""
+
 _RANK = {"fieldRef": {"fieldPath": f"metadata.annotations['{INDEX}']"}}
 
 
@@ -64,6 +68,7 @@ class Told(Struct, frozen=True):
         nodes: How many nodes there are.
         leader: The bare host name of the first.
         elastic: The fewest and the most nodes there may be; None if their number stays.
+        failures: How many failures of its Pods their Job survives.
     """
 
     job: Mapping[str, Any]
@@ -72,6 +77,7 @@ class Told(Struct, frozen=True):
     nodes: int
     leader: str
     elastic: tuple[int, int] | None = None
+    failures: int = 0
 
     @property
     def address(self) -> str:
@@ -115,6 +121,16 @@ def elastic(job: Mapping[str, Any]) -> tuple[int, int] | None:
     """
     given = (job["metadata"].get("annotations") or {}).get(NNODES)
     return node_range(given) if isinstance(given, str) else None
+
+
+def backoff_limit(spec: Mapping[str, Any]) -> int:
+    """How many failures of its Pods a Job survives.
+
+    Args:
+        spec: The spec of the Job, JSON.
+    """
+    given = spec.get("backoffLimit")
+    return _BACKOFF_LIMIT if given is None else int(given)
 
 
 def injections(spec: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
@@ -170,7 +186,8 @@ def told(facts: Told) -> Iterator[dict[str, Any]]:
     """The variables by which nodes find each other (reference 5.1, 5.3, 5.4).
 
     Nodes that come and go meet at the first one, unless the runtime or the job names another
-    place; torchrun does not read the address of a master then.
+    place; torchrun does not read the address of a master then. It starts the processes of a node
+    that has lost another one again as often as their Job survives failures, instead of never.
     """
     values: dict[str, Any]
     nodes, first = facts.nodes, facts.address
@@ -182,8 +199,9 @@ def told(facts: Told) -> Iterator[dict[str, Any]]:
             if facts.elastic:
                 own = (facts.container, facts.job["spec"].get("trainer", {}))
                 given = {entry["name"] for owner in own for entry in owner.get("env", ())}
-                meets = zip(RENDEZVOUS, ("c10d", f"{first}:{PORT}"), strict=True)
-                values |= {name: value for name, value in meets if name not in given}
+                meets = ("c10d", f"{first}:{PORT}", str(facts.failures))
+                ours = zip((*RENDEZVOUS, _RESTARTS), meets, strict=True)
+                values |= {name: value for name, value in ours if name not in given}
         case "jax":
             values = {
                 "JAX_NUM_PROCESSES": str(nodes),

@@ -64,10 +64,6 @@ ANNOTATIONS = (
     *gang.ANNOTATIONS,
     *in_place.ANNOTATIONS,
 )
-_BACKOFF_LIMIT = 6
-"""That of a Job without one."""
-
-
 _APART = "exclusive topology tells Jobs of one name apart by it"
 
 
@@ -324,7 +320,7 @@ def _role(source: Source, job: str, part: _Part, *, ends: bool) -> tuple[Role, l
             comes_back="when-gone",
             deadline=min(deadlines, default=None),
             serves=not ends,
-            failures=_limit(spec),
+            failures=trainer_policies.backoff_limit(spec),
         ),
     )
     return role, [*problems, *template_notes(origin, template, restart_policy=restart)]
@@ -405,11 +401,6 @@ def _ready_port(roles: Sequence[Role]) -> int | None:
 
 def _has_key(role: Role) -> bool:
     return trainer_topology.JOB_KEY in role.labels.pods
-
-
-def _limit(spec: Mapping[str, Any]) -> int:
-    given = spec.get("backoffLimit")
-    return _BACKOFF_LIMIT if given is None else int(given)
 
 
 def _identity(

@@ -3,6 +3,9 @@
 Trainer's numNodes is immutable and torchrun is told one number (reference/trainer-v2.md 11, T12).
 """
 
+import importlib
+import importlib.util
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -19,6 +22,7 @@ from defects.test_trainer import (
     of_parts,
     part,
     pods,
+    replicated,
     runtime,
     variables,
     with_data,
@@ -179,6 +183,37 @@ def test_settings_of_the_rendezvous_are_kept() -> None:
     first, second = pods(runtime(), elastic(trainer={"env": env}))
     assert variables(first)["PET_RDZV_CONF"] == "join_timeout=300,is_host=1"
     assert variables(second)["PET_RDZV_CONF"] == "join_timeout=300"
+
+
+def test_a_node_that_loses_another_one_begins_again_as_often_as_the_job_may_fail() -> None:
+    given = runtime()
+    assert variables(pods(given, elastic())[0])["PET_MAX_RESTARTS"] == "6"
+    replicated(given)["template"]["spec"]["backoffLimit"] = 3
+    assert variables(pods(given, elastic())[0])["PET_MAX_RESTARTS"] == "3"
+    own = elastic(trainer={"env": [{"name": "PET_MAX_RESTARTS", "value": "100"}]})
+    assert variables(pods(given, own)[0])["PET_MAX_RESTARTS"] == "100"
+    assert "PET_MAX_RESTARTS" not in variables(pods(given, job())[0])
+
+
+def test_torchrun_reads_what_the_nodes_are_told(
+    require: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    present = importlib.util.find_spec("torch") is not None
+    require("torch", present=present, why="torch is not installed; it is 200 MB and more")
+    run = importlib.import_module("torch.distributed.run")
+    for name, text in variables(pods(runtime(), elastic())[0]).items():
+        monkeypatch.setenv(name, "0" if text is None else text)
+    config, _, _ = run.config_from_args(run.parse_args(["train.py"]))
+    assert (config.min_nodes, config.max_nodes, config.max_restarts) == (2, 4, 6)
+    assert (config.rdzv_backend, config.rdzv_endpoint) == ("c10d", "t-node-0-0.t:29500")
+    assert config.rdzv_configs["is_host"] == "1"
+
+
+def test_settings_that_nobody_knows_before_the_pod_starts_are_refused() -> None:
+    given = runtime()
+    source = {"configMapKeyRef": {"name": "settings", "key": "rendezvous"}}
+    main(given)["env"] = [{"name": "PET_RDZV_CONF", "valueFrom": source}]
+    assert errors(given, elastic()) == {("ET2139", "variable PET_RDZV_CONF")}
 
 
 def plain(**job_set: Any) -> dict[str, Any]:
