@@ -20,6 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from etcompile.cli.configured import configured_options
     from etcompile.compiler import Compilation, JobObjects, Options, compile  # noqa: A004
     from etcompile.diagnostics import Diagnostic, Location, Severity
     from etcompile.model import SecretMode, Settings
@@ -35,11 +36,13 @@ __all__ = [
     "Severity",
     "__version__",
     "compile",
+    "configured_options",
 ]
 
 # Imported when somebody asks for it: a command must not wait for what it does not use.
 _HOMES = {
     **dict.fromkeys(("Compilation", "JobObjects", "Options", "compile"), "compiler"),
+    "configured_options": "cli.configured",
     **dict.fromkeys(("Diagnostic", "Location", "Severity"), "diagnostics"),
     **dict.fromkeys(("SecretMode", "Settings"), "model"),
 }

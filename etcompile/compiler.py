@@ -128,7 +128,12 @@ def compile(  # noqa: A001 - it is what it does
     runtimes = [runtime for runtime in library.documents if runtime.relative in taken]
     unheard = stages.unheard(options) if comments and not failed else frozenset()
     heard, silenced = stages.divided(
-        told, comments, options.ignore, whole=not failed, unheard=unheard
+        told,
+        comments,
+        options.ignore,
+        whole=not failed,
+        unheard=unheard,
+        ignored_in=options.ignore_in,
     )
     return Compilation(
         groups=() if failed else tuple(groups),

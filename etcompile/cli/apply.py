@@ -16,6 +16,7 @@ from etcompile.cli.cluster_options import (
     rights_options,
     set_option,
 )
+from etcompile.cli.configured import CompilingCommand
 from etcompile.cli.options import (
     CompileOptions,
     SettingOptions,
@@ -34,7 +35,6 @@ from etcompile.cli.rollouts import (
     limit,
     wait_options,
 )
-from etcompile.cli.sections import SectionedCommand
 from etcompile.cli.structs import takes
 from etcompile.compiler import Compilation, compile  # noqa: A004
 from etcompile.exitcodes import INPUT
@@ -61,7 +61,7 @@ class ApplyOptions(CompileOptions, frozen=True, kw_only=True):
     cluster: ClusterOptions
 
 
-@click.command("apply", cls=SectionedCommand)
+@click.command("apply", cls=CompilingCommand)
 @compile_options
 @dry_run_option
 @rights_options

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from etcompile import emit
 from etcompile._version import __version__
 from etcompile.cli.boundary import bounded, named_files
+from etcompile.cli.configured import INPUTS, CompilingCommand, of
 from etcompile.cli.options import (
     CompileOptions,
     options,
@@ -18,7 +19,6 @@ from etcompile.cli.options import (
     tell,
     write,
 )
-from etcompile.cli.sections import SectionedCommand
 from etcompile.cli.structs import takes
 from etcompile.cli.suggestion import Group
 from etcompile.compiler import compile  # noqa: A004
@@ -39,8 +39,15 @@ _OWN = f"{__name__}.own"
 """The files that the installation itself names, in what its plugin.yaml runs."""
 
 
-class _Asked(SectionedCommand):
+class _Asked(CompilingCommand):
     """A command that takes options from the variables of Argo CD, too."""
+
+    for_others = True
+
+    def repository(self) -> str:
+        from etcompile.integrations.argocd import repository
+
+        return str(repository(Path.cwd(), os.environ))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         from etcompile.check import kubernetes
@@ -50,6 +57,7 @@ class _Asked(SectionedCommand):
         ctx.meta[_OWN] = named_files(self, args)
         try:
             wish = ctx.obj = asked(os.environ, Path.cwd(), kubernetes.versions())
+            ctx.meta[INPUTS] = wish.paths
         except ParameterError as error:
             ctx.obj = error  # told when it is known how to tell
         return super().parse_args(ctx, [*args, *wish.words])
@@ -67,12 +75,15 @@ def _generate(ctx: click.Context, given: CompileOptions) -> None:
     of its destination (ARGOCD_APP_NAMESPACE, KUBE_VERSION) before. Objects go to standard output,
     everything else to standard error.
     """
-    from etcompile.integrations.argocd import ParameterError, repository
+    from etcompile.integrations.argocd import ParameterError, asked, repository
 
     wish = ctx.obj
     if isinstance(wish, ParameterError):
         tell([_refused(wish)], given)
         ctx.exit(REFUSED)
+    if "kubernetes-version" in of(ctx).settings:
+        # What the repository says counts before what the destination happens to be.
+        wish = asked(os.environ, Path.cwd(), ())
     top = repository(Path.cwd(), os.environ)
     wanted = bounded(options(given), str(top), ctx.meta[_OWN])
     wanted = replace(

@@ -8,9 +8,9 @@ from pathlib import Path, PurePosixPath
 import click
 from msgspec.structs import replace
 
+from etcompile.cli.configured import CompilingCommand
 from etcompile.cli.options import compile_options, options, refuses, tell
 from etcompile.cli.render import FolderOptions, output_files
-from etcompile.cli.sections import SectionedCommand
 from etcompile.cli.structs import takes
 from etcompile.cli.suggestion import Choice
 from etcompile.compiler import compile  # noqa: A004
@@ -28,7 +28,7 @@ class BundleOptions(FolderOptions, frozen=True, kw_only=True):
     previous: Path | None
 
 
-@click.command("bundle", cls=SectionedCommand)
+@click.command("bundle", cls=CompilingCommand)
 @compile_options
 @click.option(
     "-o",

@@ -10,6 +10,7 @@ import click
 from msgspec.structs import replace
 
 from etcompile.cli import completing
+from etcompile.cli.configured import CompilingCommand
 from etcompile.cli.options import (
     CompileOptions,
     compile_options,
@@ -19,7 +20,6 @@ from etcompile.cli.options import (
     talks,
     tell,
 )
-from etcompile.cli.sections import SectionedCommand
 from etcompile.cli.structs import takes
 from etcompile.compiler import Compilation, compile  # noqa: A004
 from etcompile.diagnostics import Diagnostic
@@ -49,7 +49,7 @@ def _selected(_ctx: click.Context, _param: click.Parameter, given: tuple[str, ..
     return codes
 
 
-@click.command("check", cls=SectionedCommand)
+@click.command("check", cls=CompilingCommand)
 @compile_options
 @click.option(
     "--beside",

@@ -8,9 +8,9 @@ from msgspec import structs
 
 from etcompile.cli import completing
 from etcompile.cli.cluster_options import ClusterOptions, Duration, cluster_options
+from etcompile.cli.configured import CompilingCommand
 from etcompile.cli.options import CompileOptions, options, refuses, setting_options, talks
 from etcompile.cli.rollouts import TIMEOUT, Session, consent_option
-from etcompile.cli.sections import SectionedCommand
 from etcompile.cli.structs import takes
 from etcompile.compiler import compile  # noqa: A004
 from etcompile.exitcodes import INPUT
@@ -28,7 +28,7 @@ class DeleteOptions(CompileOptions, frozen=True, kw_only=True):
     cluster: ClusterOptions
 
 
-@click.command("delete", cls=SectionedCommand)
+@click.command("delete", cls=CompilingCommand)
 @click.argument("paths", metavar="[PATH...]", nargs=-1, shell_complete=completing.files)
 @click.option(
     "--job", "names", metavar="NAME", multiple=True, help="Name of a job. May be repeated."

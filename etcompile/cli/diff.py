@@ -19,6 +19,7 @@ from etcompile.cli.cluster_options import (
     rights_options,
     set_option,
 )
+from etcompile.cli.configured import CompilingCommand
 from etcompile.cli.options import (
     CompileOptions,
     colored,
@@ -28,7 +29,6 @@ from etcompile.cli.options import (
     tell,
     write,
 )
-from etcompile.cli.sections import SectionedCommand
 from etcompile.cli.structs import takes
 from etcompile.cli.suggestion import Choice
 from etcompile.compiler import Compilation, Options, compile  # noqa: A004
@@ -53,7 +53,7 @@ class DiffOptions(CompileOptions, frozen=True, kw_only=True):
     exit_zero: bool
 
 
-@click.command("diff", cls=SectionedCommand)
+@click.command("diff", cls=CompilingCommand)
 @compile_options
 @click.option(
     "--against",

@@ -6,6 +6,7 @@ import click
 from msgspec.structs import replace
 
 from etcompile import emit
+from etcompile.cli.configured import CompilingCommand
 from etcompile.cli.options import (
     CompileOptions,
     compile_options,
@@ -14,7 +15,6 @@ from etcompile.cli.options import (
     tell,
     write,
 )
-from etcompile.cli.sections import SectionedCommand
 from etcompile.cli.structs import takes
 from etcompile.cli.suggestion import Choice
 from etcompile.compiler import compile  # noqa: A004
@@ -28,7 +28,7 @@ class GraphOptions(CompileOptions, frozen=True, kw_only=True):
     output: Literal["tree", "mermaid", "svg"]
 
 
-@click.command("graph", cls=SectionedCommand)
+@click.command("graph", cls=CompilingCommand)
 @compile_options
 @click.option(
     "--output",

@@ -6,8 +6,8 @@ from pathlib import Path
 import click
 
 from etcompile.cli.boundary import bounded, named_files
+from etcompile.cli.configured import CompilingCommand
 from etcompile.cli.options import SettingOptions, options, setting_options, tell, write
-from etcompile.cli.sections import SectionedCommand
 from etcompile.cli.structs import takes
 from etcompile.exitcodes import REFUSED
 
@@ -15,8 +15,13 @@ _OWN = f"{__name__}.own"
 """The files that the function's own command line names, and no configuration of a repository."""
 
 
-class _Function(SectionedCommand):
+class _Function(CompilingCommand):
     """A command that remembers which files its command line names."""
+
+    for_others = True
+
+    def repository(self) -> str:
+        return _root()
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.meta[_OWN] = named_files(self, args)
@@ -33,16 +38,22 @@ def command(ctx: click.Context, given: SettingOptions) -> None:
     want it. The functionConfig is a job, an EtcompileGenerator (names files), or an
     EtcompileTransformer (takes the jobs among the items, and their scale intents).
     """
-    from etcompile.diagnostics.output import repository
     from etcompile.integrations.krm import answer
 
-    wanted = bounded(options(given), str(repository(Path.cwd())), ctx.meta[_OWN])
+    wanted = bounded(options(given), _root(), ctx.meta[_OWN])
     found = answer(sys.stdin.buffer.read(), wanted, strict=given.strict)
     write(*found.texts())
     # A pipeline shows what stands on standard error, and the results to who asks for them.
     tell(found.diagnostics, given)
     if found.refused:
         ctx.exit(REFUSED)
+
+
+def _root() -> str:
+    """The root of the repository that the function runs for."""
+    from etcompile.diagnostics.output import repository
+
+    return str(repository(Path.cwd()))
 
 
 def main() -> None:

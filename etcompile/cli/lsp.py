@@ -2,21 +2,34 @@
 
 import click
 
+from etcompile.cli.configured import ConfigurationError, configured_options
 from etcompile.cli.options import SettingOptions, options, setting_options
 from etcompile.cli.sections import SectionedCommand
 from etcompile.cli.structs import takes
+from etcompile.diagnostics import Diagnostic
+from etcompile.options import Options
+
+_WORDS = f"{__name__}.words"
 
 
-@click.command("lsp", cls=SectionedCommand)
+class _Server(SectionedCommand):
+    """A command that remembers its command line, which counts for every file of the editor."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[_WORDS] = tuple(args)
+        return super().parse_args(ctx, args)
+
+
+@click.command("lsp", cls=_Server)
 @setting_options
 @takes(SettingOptions)
-def command(_ctx: click.Context, given: SettingOptions) -> None:
+def command(ctx: click.Context, given: SettingOptions) -> None:
     """Speak the Language Server Protocol on standard input and output.
 
     An editor starts it and shows what it says: errors and warnings while you type, their
     corrections, the fields of every kind down into the Pod template, what a field is for, and what
-    a job compiles to. docs/editors.md has the settings for VS Code, Neovim and Helix. It needs
-    pip install 'etcompile[lsp]'.
+    a job compiles to. Each file is compiled as its configuration file says. docs/editors.md has the
+    settings for VS Code, Neovim and Helix. It needs pip install 'etcompile[lsp]'.
     """
     try:
         from etcompile.integrations.editor.server import server
@@ -24,4 +37,12 @@ def command(_ctx: click.Context, given: SettingOptions) -> None:
         raise click.ClickException(
             f"{error.name} is not installed: pip install 'etcompile[lsp]'"
         ) from error
-    server(options(given)).start_io()
+    words, without_file = ctx.meta[_WORDS], options(given)
+
+    def options_of(path: str) -> tuple[Options, tuple[Diagnostic, ...]]:
+        try:
+            return configured_options(path, *words), ()
+        except ConfigurationError as error:
+            return without_file, error.diagnostics
+
+    server(options_of).start_io()

@@ -45,6 +45,7 @@ _COMMANDS = {
     "flux": "Write the files that Flux needs.",
     "explain": "Explain an error or a warning.",
     "kinds": "List the kinds that can be compiled.",
+    "config": "Show the settings of the configuration file, and where each comes from.",
     "lsp": "Serve an editor: errors as you type, corrections, completion.",
     "schema": "Print the JSON Schema of a kind.",
     "completion": "Print the completion script of a shell.",

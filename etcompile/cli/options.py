@@ -26,6 +26,8 @@ from etcompile.model.settings import Services, secret_mode
 # imports; there, CPython 3.11 maps and unmaps memory at each call of that: 1,500 times.
 
 _DEFAULTS = Settings()
+IGNORED_IN = f"{__name__}.ignored_in"
+"""Where a command keeps the codes that its configuration file ignores in some files."""
 
 
 def minor_version(given: str) -> str:
@@ -219,6 +221,19 @@ _COMPILE = (
         "  [default: the tag of the image, else {}.{}]".format(*DLROVER_NEWEST),
     ),
     click.option("--strict", is_flag=True, help="Treat warnings as errors."),
+    click.option(
+        "--environment",
+        metavar="NAME",
+        help="Environment of the configuration file whose settings count.",
+    ),
+    click.option(
+        "--config",
+        metavar="FILE",
+        type=click.Path(dir_okay=False),
+        help="Configuration file.  [default: the nearest etcompile.toml above the first PATH, or"
+        " pyproject.toml with a table tool.etcompile, up to the root of the repository]",
+    ),
+    click.option("--isolated", is_flag=True, help="Read no configuration file."),
 )
 
 
@@ -296,6 +311,9 @@ class SettingOptions(TalkOptions, frozen=True, kw_only=True):
     ignore_managed_by: bool
     skip_managed_by: bool
     dlrover_version: str | None
+    environment: str | None
+    config: str | None
+    isolated: bool
 
 
 class CompileOptions(SettingOptions, frozen=True, kw_only=True):
@@ -339,6 +357,7 @@ def options(given: SettingOptions) -> Options:
         skip_managed_by=given.skip_managed_by,
         dlrover_version=_dlrover_version(given.dlrover_version),
         ignore=given.ignore,
+        ignore_in=click.get_current_context().meta.get(IGNORED_IN, ()),
     )
 
 

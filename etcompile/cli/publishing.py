@@ -50,7 +50,7 @@ def _paths() -> Iterator[str | Path]:
     yield RUNTIME_SCHEMA
     yield overlays.SCHEMA
     yield from SCHEMAS.values()
-    yield from ("diagnostics.json", "plan.json")
+    yield from ("configuration.json", "diagnostics.json", "plan.json")
 
 
 def _all(kinds: dict[str, dict[str, Any]]) -> dict[str, Any]:

@@ -9,17 +9,18 @@ import click
 from msgspec.structs import replace
 
 from etcompile import emit
+from etcompile.cli.configured import CompilingCommand, of
 from etcompile.cli.options import (
     CompileOptions,
     colored,
     compile_options,
+    explicit,
     options,
     refuses,
     talks,
     tell,
     write,
 )
-from etcompile.cli.sections import SectionedCommand
 from etcompile.cli.structs import takes
 from etcompile.cli.suggestion import Choice
 from etcompile.cli.usage import refuse_without
@@ -56,7 +57,7 @@ class RenderOptions(FolderOptions, frozen=True, kw_only=True):
     replaced: bool
 
 
-@click.command("render", cls=SectionedCommand)
+@click.command("render", cls=CompilingCommand)
 @compile_options
 @click.option(
     "-o",
@@ -95,9 +96,12 @@ def command(ctx: click.Context, given: RenderOptions) -> None:
     """
     output = given.output
     if output is None:
-        flags = {"split": given.split, "check": given.check, "force": given.force}
-        layout = given.layout != "jobs"
-        refuse_without("-o DIR", **flags, replace=given.replaced, layout=layout)
+        flags = {"check": given.check, "force": given.force, "replace": given.replaced}
+        # The configuration file may say how a folder is laid out, without there being one.
+        said = explicit()
+        split = given.split and "split" in said
+        layout = given.layout != "jobs" and "layout" in said
+        refuse_without("-o DIR", split=split, **flags, layout=layout)
     if given.check and (given.force or given.replaced):
         raise click.UsageError("--check writes nothing: leave out --force and --replace")
     wanted = options(given)
@@ -160,7 +164,8 @@ def output_files(compilation: Compilation, given: FolderOptions) -> dict[str, st
     settings |= {"layout": given.layout} if staged else {}
     if given.namespace:
         settings["namespace"] = given.namespace
-    record = emit.Record(__version__, settings, compilation.inputs)
+    configuration = of(click.get_current_context()).record
+    record = emit.Record(__version__, settings, compilation.inputs, configuration)
     return emit.with_lock(emit.layout(groups, split=given.split, staged=staged), record)
 
 

@@ -9,6 +9,7 @@ from msgspec import structs
 
 from etcompile.cli import completing
 from etcompile.cli.cluster_options import Connection, connection_options_of
+from etcompile.cli.configured import CompilingCommand
 from etcompile.cli.options import (
     CompileOptions,
     options,
@@ -18,7 +19,6 @@ from etcompile.cli.options import (
     tell,
     write,
 )
-from etcompile.cli.sections import SectionedCommand
 from etcompile.cli.structs import takes
 from etcompile.cli.usage import refuse_without
 from etcompile.exitcodes import REFUSED
@@ -54,7 +54,7 @@ class ScaleOptions(CompileOptions, frozen=True, kw_only=True):
         return {name: value for name, value in ways.items() if value is not None}
 
 
-@click.command("scale", cls=SectionedCommand)
+@click.command("scale", cls=CompilingCommand)
 @click.argument("job", metavar="JOB")
 @click.argument("paths", metavar="[PATH...]", nargs=-1, shell_complete=completing.files)
 @click.option(

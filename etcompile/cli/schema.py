@@ -33,9 +33,9 @@ def command(kind: str | None, output: Path | None, *, markdown: bool, every: boo
 
     KIND is a kind's name in any case: trainingjob. Where several API versions or groups have
     it, add one as kubectl does, MPIJob.v2beta1 or scaleout.etcompile.dev, or write it out:
-    kai.alibabacloud.com/v1alpha1/TrainingJob. overlay is what --overlay takes, and
-    diagnostics what --format json writes, plan what diff -o writes. docs/editors.md says how an
-    editor is told of them.
+    kai.alibabacloud.com/v1alpha1/TrainingJob. overlay is what --overlay takes, configuration
+    what etcompile.toml holds, diagnostics what --format json writes, and plan what diff -o writes.
+    docs/editors.md says how an editor is told of them.
     """
     if every:
         if kind is not None or output is None or markdown:
@@ -45,7 +45,7 @@ def command(kind: str | None, output: Path | None, *, markdown: bool, every: boo
     if kind is None or output is not None:
         raise click.UsageError("name one KIND, or pass --all and -o DIR")
     wanted = kind.strip().lower()
-    if wanted in ("diagnostics", "plan"):
+    if wanted in ("configuration", "diagnostics", "plan"):
         _print(f"{wanted}.json")
         return
     if wanted in ("overlay", "etcompile.dev/v1alpha1/overlay"):
@@ -85,6 +85,7 @@ def names() -> list[tuple[str, str]]:
         *((name, "what TrainJobs have in common") for name in RUNTIME_KINDS),
         ("Overlay", "what an environment changes"),
         *((name, "configuration of the KRM function") for name, _ in _configs()),
+        ("configuration", "what etcompile.toml may hold"),
         ("diagnostics", "what --format json writes"),
         ("plan", "what diff -o writes"),
     ]

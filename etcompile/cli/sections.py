@@ -20,6 +20,7 @@ _SECTIONS = {
         "--beside",
         "--job",
     ),
+    "Configuration": ("--environment", "--config", "--isolated"),
     "Output": (
         *("--output", "--oci-layout", "--plan", "--split", "--layout", "--check"),
         *("--run", "--source", "--revision", "--previous"),

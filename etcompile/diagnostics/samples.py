@@ -94,6 +94,26 @@ SAMPLES: Mapping[str, Mapping[str, str | int]] = {
         "found": "ET2003",
         "problem": "it is an error, and only warnings can be ignored",
     },
+    "ET1050": {
+        "problem": "invalid value",
+    },
+    "ET1051": {
+        "name": "gang-schedular",
+        "advice": "did you mean 'gang-scheduler'?",
+    },
+    "ET1052": {
+        "name": "kubernetes-version",
+        "problem": "it is a text",
+        "advice": 'write "1.3"',
+    },
+    "ET1053": {
+        "name": "prod",
+        "advice": "it has production",
+    },
+    "ET1054": {
+        "first": "team-a/etcompile.toml",
+        "second": "team-b/etcompile.toml",
+    },
     "ET2001": {
         "where": "spec",
         "field": "slotPerWorker",

@@ -29,11 +29,14 @@ class Record(Struct, frozen=True):
         settings: How they were compiled: JSON.
         inputs: The SHA-256, in hexadecimal, of each file that was read, by a name that does not
             depend on the working directory; files may share a name.
+        configuration: The file that the settings come from, seen from the root of its repository,
+            and the SHA-256 of its settings in hexadecimal; None if there is none.
     """
 
     tool: str
     settings: Mapping[str, Any]
     inputs: tuple[tuple[str, str], ...]
+    configuration: tuple[str, str] | None = None
 
 
 class LockError(Exception):
@@ -50,7 +53,7 @@ def with_lock(files: Mapping[str, str], record: Record) -> dict[str, str]:
     Returns:
         The same files and one more, which holds no time, user or absolute path.
     """
-    value = {
+    value: dict[str, Any] = {
         "comment": _COMMENT,
         "format": _FORMAT,
         "inputs": _by_name(record.inputs),
@@ -58,6 +61,9 @@ def with_lock(files: Mapping[str, str], record: Record) -> dict[str, str]:
         "settings": record.settings,
         "tool": f"etcompile {record.tool}",
     }
+    if record.configuration is not None:
+        file, found = record.configuration
+        value["configuration"] = {"file": file, "sha256": found}
     text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=True)
     return {**files, LOCK: text + "\n"}
 

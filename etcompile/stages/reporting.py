@@ -66,6 +66,7 @@ def divided(
     *,
     whole: bool,
     unheard: Collection[str] = (),
+    ignored_in: Sequence[tuple[str, tuple[str, ...]]] = (),
 ) -> tuple[Sequence[Diagnostic], Sequence[Diagnostic]]:
     """The diagnostics that are told, and those that somebody asked not to be told.
 
@@ -75,12 +76,15 @@ def divided(
         ignored: The codes of `--ignore`.
         whole: Whether every stage ran.
         unheard: Codes that the run did not ask about.
+        ignored_in: The codes that are ignored in some files, by patterns of their absolute paths.
     """
-    if not ignored and not comments:
+    if not (ignored or comments or ignored_in):
         return diagnostics, ()
     from etcompile.diagnostics.suppression import suppressed  # noqa: PLC0415 - few runs need it
 
-    found = suppressed(diagnostics, comments, ignored, whole=whole, unheard=unheard)
+    found = suppressed(
+        diagnostics, comments, ignored, whole=whole, unheard=unheard, ignored_in=ignored_in
+    )
     return found.told, found.silenced
 
 

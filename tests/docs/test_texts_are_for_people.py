@@ -17,6 +17,7 @@ READERS = {
     "kubeapi/errors.py": "the API server, and Python's ssl",
     "kubeapi/transport.py": "OpenSSL",
     "k8s/pods.py": "the kubelet, of which a word has an end that varies",
+    "load/configuration.py": "Python's tomllib, which tells places in words only",
     "load/syntax.py": "PyYAML and libyaml",
     "rollout/refusals.py": "the API server",
     "status/pod_problems.py": "us; a word that was said is not said again",

@@ -305,4 +305,57 @@ RULES = (
         " and `Options.ignore` take the codes of warnings.",
         "etcompile check --ignore ET2003 jobs/",
     ),
+    Rule(
+        codes.CONFIGURATION_SYNTAX,
+        "configuration-syntax",
+        _ERROR,
+        "the configuration file cannot be read: {problem}",
+        "correct it, or leave it out with --isolated",
+        "The settings of a repository stand in `etcompile.toml`, or in the table `[tool.etcompile]`"
+        " of `pyproject.toml`. Without them the jobs would compile to something else than what was"
+        " meant, so nothing is compiled.",
+        "gang = volcano    # a text stands in quotes",
+    ),
+    Rule(
+        codes.UNKNOWN_SETTING,
+        "unknown-setting",
+        _ERROR,
+        "there is no setting '{name}'",
+        "{advice}",
+        "A setting has the name of an option of `etcompile render` or `etcompile check`, without"
+        " the two hyphens. Options that are consent, or that say what to do instead of how, are"
+        " given on the command line each time.",
+        'gang-schedular = "volcano"',
+    ),
+    Rule(
+        codes.WRONG_SETTING,
+        "wrong-setting",
+        _ERROR,
+        "the value of '{name}' cannot be used: {problem}",
+        "{advice}",
+        "A setting takes what its option takes: an option that may be repeated has a list, a flag"
+        " is true or false, and everything else is a text in quotes. Paths are seen from the folder"
+        " of the file, and do not lead out of the repository.",
+        "kubernetes-version = 1.30    # TOML reads the number 1.3",
+    ),
+    Rule(
+        codes.UNKNOWN_ENVIRONMENT,
+        "unknown-environment",
+        _ERROR,
+        "there is no environment '{name}'",
+        "{advice}",
+        "`--environment NAME` chooses the settings of the table `[environments.NAME]` of the"
+        " configuration file.",
+        "etcompile render --environment prod jobs/    # the file has [environments.production]",
+    ),
+    Rule(
+        codes.SEVERAL_CONFIGURATIONS,
+        "several-configurations",
+        _ERROR,
+        "the inputs have different configuration files: {first}, and {second}",
+        "compile them one after the other, or name the file that counts with --config",
+        "The nearest file above an input counts for it, and what is compiled together has the same"
+        " settings.",
+        "etcompile render team-a/ team-b/    # each has an etcompile.toml",
+    ),
 )

@@ -56,6 +56,12 @@ PARAMETERS: tuple[Parameter, ...] = (
         names_files=True,
     ),
     Parameter(
+        "environment",
+        "Environment",
+        "Environment of the repository's configuration file whose settings count.",
+        option="--environment",
+    ),
+    Parameter(
         "runtimes",
         "Runtimes",
         "Files and folders of TrainingRuntimes and ClusterTrainingRuntimes that TrainJobs may name,"

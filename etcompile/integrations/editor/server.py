@@ -17,8 +17,7 @@ from etcompile import emit
 from etcompile.diagnostics import RULES, Diagnostic, Severity, explanation
 from etcompile.diagnostics.fix import TextEdit
 from etcompile.integrations.editor import outline, schemas
-from etcompile.integrations.editor.workspace import Workspace
-from etcompile.options import Options
+from etcompile.integrations.editor.workspace import OptionsOf, Workspace
 
 _NAME = "etcompile"
 _DELAY = 0.03
@@ -32,10 +31,10 @@ class EditorServer(LanguageServer):
     """The server, and what it knows of the open files.
 
     Args:
-        options: How files are compiled.
+        options: How a file is compiled.
     """
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: OptionsOf) -> None:
         super().__init__(_NAME, version("etcompile"))
         self.files = Workspace(options)
         self.found: dict[str, list[Diagnostic]] = {}
@@ -187,16 +186,15 @@ class EditorServer(LanguageServer):
                 if field.line == line and field.start <= column <= field.end:
                     api_version, kind = outline.header(own)
                     text = schemas.description(
-                        api_version, kind, field.path, self.kubernetes_version
+                        api_version, kind, field.path, self.kubernetes_version(path)
                     )
                     words = lsp.MarkupContent(lsp.MarkupKind.Markdown, text)
                     return lsp.Hover(words) if text else None
         return None
 
-    @property
-    def kubernetes_version(self) -> str:
-        """The version of Kubernetes that files are for."""
-        return self.files.options.settings.kubernetes_version
+    def kubernetes_version(self, path: str) -> str:
+        """The version of Kubernetes that a file is for."""
+        return self.files.options(path)[0].settings.kubernetes_version
 
     def completion(self, params: lsp.CompletionParams) -> list[lsp.CompletionItem]:
         """What may be written at a place."""
@@ -210,8 +208,11 @@ class EditorServer(LanguageServer):
             return []
         here = outline.cursor(lines, line, column)
         span = self.range(uri, (line, here.start), (line, column))
+        kubernetes = self.kubernetes_version(path)
         if here.key is None:
-            known = schemas.values(here.api_version, here.kind, here.path, self.kubernetes_version)
+            known = schemas.values(
+                here.api_version, here.kind, here.path, self.kubernetes_version(path)
+            )
             return [
                 lsp.CompletionItem(
                     label=value.word,
@@ -221,7 +222,7 @@ class EditorServer(LanguageServer):
                 )
                 for value in known
             ]
-        known = schemas.keys(here.api_version, here.kind, here.path, self.kubernetes_version)
+        known = schemas.keys(here.api_version, here.kind, here.path, kubernetes)
         if not (here.api_version or here.path):
             top = ("apiVersion", "kind", "metadata", "spec")
             known = [schemas.Suggestion(name, "", "", required=True) for name in top]
@@ -289,11 +290,11 @@ def _scalar(word: str) -> str:
     return text.partition(": ")[2].strip()
 
 
-def server(options: Options) -> EditorServer:
+def server(options: OptionsOf) -> EditorServer:
     """A server with all that it answers.
 
     Args:
-        options: How files are compiled.
+        options: How a file is compiled, and what is wrong with its configuration.
     """
     made = EditorServer(options)
     _follow(made)

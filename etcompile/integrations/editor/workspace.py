@@ -3,7 +3,7 @@
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,15 +50,19 @@ class Target(Struct, frozen=True):
     end: int
 
 
+OptionsOf = Callable[[str], tuple[Options, Sequence[Diagnostic]]]
+"""How the file of a path is compiled, and what is wrong with its configuration."""
+
+
 class Workspace(Struct):
     """What an editor has open.
 
     Args:
-        options: How files are compiled.
+        options: How a file is compiled.
         texts: Those that are open, by their paths.
     """
 
-    options: Options
+    options: OptionsOf
     texts: dict[str, str] = field(default_factory=dict)
 
     def is_ours(self, path: str) -> bool:
@@ -92,7 +96,7 @@ class Workspace(Struct):
         with access.instead_of(self._held()):
             found = self._compiled(path).findings
             told = (d for d in found if d.suppressed is None and _is_in(d.location, path))
-            return with_edits(told)
+            return [*map(_elsewhere, self.options(path)[1]), *with_edits(told)]
 
     def safe_edits(self, path: str) -> list[TextEdit]:
         """The edits that put all of a file right that can only have been meant one way."""
@@ -182,7 +186,7 @@ class Workspace(Struct):
         return {path: text.encode() for path, text in self.texts.items()}
 
     def _compiled(self, path: str) -> Compilation:
-        options = structs.replace(self.options, without_keys=True, lint=True)
+        options = structs.replace(self.options(path)[0], without_keys=True, lint=True)
         documents = load([path]).documents
         if any(document.kind in _REFERENCES for document in documents):
             beside = _beside(path)
@@ -229,6 +233,12 @@ def _beside(path: str) -> list[str]:
     if len(found) > _MOST_NEIGHBOURS:
         return []
     return [str(folder / name) for name in found if name != own]
+
+
+def _elsewhere(diagnostic: Diagnostic) -> Diagnostic:
+    """What is wrong with the configuration file, told where the file that is open is shown."""
+    words = f"{diagnostic.location}: {diagnostic.message}"
+    return structs.replace(diagnostic, location=None, message=words)
 
 
 def _is_in(place: Location | None, path: str) -> bool:

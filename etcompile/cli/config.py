@@ -1,0 +1,107 @@
+"""`etcompile config`: the settings that hold for an input, and where each of them comes from."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import click
+from msgspec import Struct
+
+from etcompile.cli import completing
+from etcompile.cli.configured import PER_FILE_IGNORES, Configured, configured, settings
+from etcompile.cli.options import TalkOptions, tell, write
+from etcompile.cli.suggestion import Choice
+from etcompile.cli.usage import Command
+from etcompile.exitcodes import REFUSED
+
+
+class _Line(Struct, frozen=True):
+    """A setting.
+
+    Args:
+        name: The name of its option without hyphens.
+        value: What holds; None if there is no default.
+        source: `file:line:column`, or `default`.
+    """
+
+    name: str
+    value: Any
+    source: str
+
+
+@click.command("config", cls=Command)
+@click.argument("path", metavar="[PATH]", default=".", shell_complete=completing.files)
+@click.option("--environment", metavar="NAME", help="Environment of the file whose settings count.")
+@click.option("--config", "file", metavar="FILE", help="Configuration file, not the nearest.")
+@click.option(
+    "--format",
+    "form",
+    type=Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Format of the output.",
+)
+@click.pass_context
+def command(
+    ctx: click.Context, path: str, environment: str | None, file: str | None, form: str
+) -> None:
+    """Show the settings with which PATH is compiled, and where each of them comes from.
+
+    They come from the nearest etcompile.toml above PATH, or the table tool.etcompile of a
+    pyproject.toml, up to the root of the repository. The command line and overlays count before
+    them. Ends with 2 if the file is faulty.
+    """
+    found = configured((path,), environment=environment, file=file)
+    if found.diagnostics:
+        talking = TalkOptions(
+            form="json" if form == "json" else "text", ignore=(), color="auto", quiet=False
+        )
+        tell(found.diagnostics, talking, are_data=True)
+        ctx.exit(REFUSED)
+    lines = [*_lines(found)]
+    if form == "json":
+        record = found.record
+        value = {
+            "file": found.configuration.file if found.configuration else None,
+            "sha256": record[1] if record else None,
+            "environment": environment,
+            "settings": {line.name: {"value": line.value, "from": line.source} for line in lines},
+        }
+        write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+        return
+    chosen = f", environment {environment}" if environment else ""
+    file = found.configuration.file if found.configuration else "none"
+    write(f"# configuration file: {file}{chosen}\n")
+    texts = [f"{line.name} = {_shown(line.value)}" for line in lines]
+    width = min(max(map(len, texts)), 48)
+    write(*(f"{text:<{width}}  # {line.source}\n" for text, line in zip(texts, lines, strict=True)))
+
+
+def _lines(found: Configured) -> Iterator[_Line]:
+    for name, param in sorted(settings().items()):
+        setting = found.settings.get(name)
+        if setting is not None and found.configuration is not None:
+            source = str(found.configuration.location(setting.place))
+            yield _Line(name, setting.value, source)
+        else:
+            yield _Line(name, _default(param), "default")
+    if found.configuration is not None and found.ignored_per_file:
+        source = str(found.configuration.location(found.ignored_place))
+        yield _Line(PER_FILE_IGNORES, found.ignored_per_file, source)
+
+
+def _default(param: click.Option) -> Any:
+    """What holds where nobody says anything; an empty list or None if that is nothing."""
+    default = param.get_default(click.Context(click.Command("config")))
+    if param.multiple:
+        return list(default) if isinstance(default, list | tuple) else []
+    return default if isinstance(default, str | bool) else None
+
+
+def _shown(value: Any) -> str:
+    """A value as the file would have it; nothing where there is none."""
+    if value is None:
+        return "(none)"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(k)} = {_shown(v)}" for k, v in value.items()) + "}"
+    return json.dumps(value, ensure_ascii=False)

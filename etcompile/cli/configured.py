@@ -1,0 +1,473 @@
+"""What the configuration file of a repository says of the options of a command.
+
+A setting has the name of an option of `etcompile render` or `etcompile check`, and is read by that
+option itself: what the command line refuses, the file is refused for, at the line that says it.
+What a file says counts where neither the command line nor an overlay says otherwise.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+from msgspec import Struct
+
+from etcompile.cli.options import (
+    IGNORED_IN,
+    SettingOptions,
+    TalkOptions,
+    options,
+    setting_options,
+    tell,
+)
+from etcompile.cli.sections import SectionedCommand
+from etcompile.cli.structs import taken
+from etcompile.compiler import Options
+from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
+from etcompile.exitcodes import REFUSED
+from etcompile.load import Boundary, access, configuration
+from etcompile.load.configuration import Configuration, Place
+
+ENVIRONMENTS = "environments"
+PER_FILE_IGNORES = "per-file-ignores"
+EACH_TIME = {
+    "output": "where the result goes is said where it is wanted",
+    "check": "it makes another command of render",
+    "force": "it destroys what somebody has edited",
+    "replace": "it is consent, which counts once",
+    "fix": "it changes files",
+    "unsafe-fixes": "it changes files in a way that somebody has to look at",
+    "diff": "it makes another command of check",
+    "environment": "the file holds all environments, and the command line chooses",
+    "config": "it names the file itself",
+    "isolated": "it leaves the file out",
+}
+"""Options that are no settings, each with the reason."""
+NOT_FOR_OTHERS = {
+    "templates": "a template is a program",
+    "allow-plain-secrets": "it lets Secrets pass",
+}
+"""Settings that a program does not take from a repository which runs for whoever writes to that."""
+_FILES = ("overlay", "runtimes", "templates")
+_META = f"{__name__}.configured"
+INPUTS = f"{__name__}.inputs"
+"""Where a command keeps the inputs that its command line does not name."""
+_SEALED = "sealed:"
+
+
+class Setting(Struct, frozen=True):
+    """A setting of the file.
+
+    Args:
+        value: As the file has it.
+        place: The keys that lead to it in the file.
+        given: What the command line would have instead: paths are seen from the working directory.
+    """
+
+    value: Any
+    place: Place
+    given: Any
+
+
+class Configured(Struct, frozen=True):
+    """What the configuration file says of a run.
+
+    Args:
+        configuration: The file; None if there is none, or none that can be read.
+        environment: The environment that was chosen.
+        settings: What holds, by the names of the options.
+        ignored_in: Codes that are ignored in some files: patterns of absolute paths, and codes.
+        ignored_place: The keys that lead to what the file says of that.
+        diagnostics: What is wrong with it.
+    """
+
+    configuration: Configuration | None = None
+    environment: str | None = None
+    settings: Mapping[str, Setting] = {}
+    ignored_in: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    ignored_place: Place = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+    @property
+    def ignored_per_file(self) -> Mapping[str, Any]:
+        """The codes that are ignored in some files, as the file has it."""
+        value: Any = self.configuration.values if self.configuration else {}
+        for key in self.ignored_place:
+            value = value[key]
+        return value if self.ignored_place else {}
+
+    @property
+    def record(self) -> tuple[str, str] | None:
+        """The file as the lock file names it, seen from the repository's root, and its digest."""
+        if self.configuration is None:
+            return None
+        found = self.configuration
+        name = os.path.relpath(os.path.realpath(found.file), os.path.realpath(found.root))
+        return name, found.digest
+
+
+class CompilingCommand(SectionedCommand):
+    """A command that compiles, whose options have their defaults from the configuration file."""
+
+    for_others = False
+    """It runs for whoever can write to a repository, on a machine of somebody else."""
+
+    def repository(self) -> str | None:
+        """The folder at which the search ends; None if it is the repository of the input."""
+        return None
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Reads the file before the options that it has the defaults of."""
+        if not ctx.resilient_parsing:
+            first = click.Context(self, resilient_parsing=True)
+            click.Command.parse_args(self, first, list(args))
+            found = configured(
+                ctx.meta.get(INPUTS) or first.params.get("paths") or (),
+                environment=first.params.get("environment"),
+                file=first.params.get("config"),
+                isolated=bool(first.params.get("isolated")),
+                root=self.repository(),
+                for_others=self.for_others,
+            )
+            ctx.meta[_META] = found
+            ctx.meta[IGNORED_IN] = found.ignored_in
+            names = {_key(param): param.name for param in self.params if param.name}
+            ctx.default_map = {
+                names[name]: setting.given
+                for name, setting in found.settings.items()
+                if name in names
+            }
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Runs the command, unless the file is faulty."""
+        found = of(ctx)
+        if found.diagnostics:
+            names = TalkOptions.__struct_fields__
+            talking = taken(TalkOptions, {name: ctx.params[name] for name in names})
+            tell(found.diagnostics, talking, are_data=ctx.info_name == "check")
+            ctx.exit(REFUSED)
+        return super().invoke(ctx)
+
+
+def of(ctx: click.Context) -> Configured:
+    """What the configuration file says of a run, whose command is a `CompilingCommand`."""
+    found: Configured = ctx.meta.get(_META) or Configured()
+    return found
+
+
+def configured(
+    paths: Sequence[str],
+    *,
+    environment: str | None = None,
+    file: str | None = None,
+    isolated: bool = False,
+    root: str | None = None,
+    for_others: bool = False,
+) -> Configured:
+    """What the configuration file says of a run.
+
+    Args:
+        paths: The inputs, as on the command line; the working directory if there are none.
+        environment: The environment whose settings count before the others.
+        file: The file, if it is not to be looked for.
+        isolated: No file counts.
+        root: The folder at which the search ends; the root of the repository of the input if None.
+        for_others: Settings that run programs or let Secrets pass are refused.
+
+    Returns:
+        Its settings, and all that is wrong with them.
+    """
+    if isolated:
+        return _without(environment, "--isolated leaves the configuration file out")
+    found = _named(file) if file is not None else _looked_for(paths or (".",), root)
+    if found is None:
+        return _without(environment, "there is no configuration file")
+    if isinstance(found, Diagnostic):
+        return Configured(diagnostics=(found,))
+    return _Reading(found, environment, for_others=for_others).read()
+
+
+def settings() -> dict[str, click.Option]:
+    """The settings that a file can have, as the options of render and check that they stand for."""
+    from etcompile.cli.check import command as check
+    from etcompile.cli.render import command as render
+
+    params = (*render.params, *check.params)
+    found = {_key(param): param for param in params if isinstance(param, click.Option)}
+    return {name: param for name, param in found.items() if name not in EACH_TIME}
+
+
+class ConfigurationError(Exception):
+    """A configuration file is faulty.
+
+    Args:
+        diagnostics: What is wrong with it.
+    """
+
+    def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
+        super().__init__(
+            "; ".join(f"{problem.location}: {problem.message}" for problem in diagnostics)
+        )
+        self.diagnostics = tuple(diagnostics)
+
+
+def configured_options(path: str | os.PathLike[str], *words: str) -> Options:
+    """How `etcompile render` compiles a file: as its configuration file says.
+
+    Args:
+        path: A file or a folder.
+        *words: Options of `etcompile render` that count before the file, such as
+            `"--environment", "prod"`.
+
+    Returns:
+        The options of the compiler.
+
+    Raises:
+        ConfigurationError: the configuration file is faulty.
+        click.UsageError: the words are no options.
+    """
+    command = CompilingCommand("etcompile", params=_parameters())
+    with click.Context(command) as ctx:
+        ctx.meta[INPUTS] = (os.fspath(path),)
+        command.parse_args(ctx, [*words])
+        if problems := of(ctx).diagnostics:
+            raise ConfigurationError(problems)
+        return options(taken(SettingOptions, ctx.params))
+
+
+def _parameters() -> list[click.Parameter]:
+    @setting_options
+    def nothing() -> None:
+        """Has the options of a command that compiles, and nothing else."""
+
+    return click.command()(nothing).params
+
+
+class _Reading:
+    """Reads a file; what is wrong is collected.
+
+    Args:
+        found: The file.
+        environment: The environment that was chosen.
+        for_others: Settings that run programs are refused.
+    """
+
+    def __init__(self, found: Configuration, environment: str | None, *, for_others: bool) -> None:
+        self.found = found
+        self.environment = environment
+        self.for_others = for_others
+        self.known = settings()
+        self.problems: list[Diagnostic] = []
+        self.ignored_in: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    def read(self) -> Configured:
+        """The settings that hold. Environments that were not chosen are checked, too."""
+        values = self.found.values
+        held = self._table({k: v for k, v in values.items() if k != ENVIRONMENTS}, ())
+        environments = values.get(ENVIRONMENTS, {})
+        if not isinstance(environments, dict):
+            self._wrong((ENVIRONMENTS,), "it is no table of environments", "[environments.prod]")
+            environments = {}
+        ignored_in = self.ignored_in
+        where: Place = (PER_FILE_IGNORES,)
+        for name, table in environments.items():
+            place = (ENVIRONMENTS, name)
+            if not isinstance(table, dict):
+                self._wrong(place, "it is no table", f"[environments.{name}]")
+                continue
+            self.ignored_in = ()
+            chosen = self._table(table, place)
+            if name == self.environment:
+                held |= chosen
+                if PER_FILE_IGNORES in table:
+                    ignored_in, where = self.ignored_in, (*place, PER_FILE_IGNORES)
+        if self.environment is not None and self.environment not in environments:
+            known = ", ".join(environments) or "none"
+            self.problems.append(
+                diagnose(
+                    codes.UNKNOWN_ENVIRONMENT,
+                    Location(self.found.file),
+                    name=self.environment,
+                    advice=f"it has {known}" if environments else "it has no environments",
+                )
+            )
+        return Configured(
+            configuration=self.found,
+            environment=self.environment,
+            settings=held,
+            ignored_in=ignored_in,
+            ignored_place=where if ignored_in else (),
+            diagnostics=tuple(self.problems),
+        )
+
+    def _table(self, table: Mapping[str, Any], above: Place) -> dict[str, Setting]:
+        held = {}
+        for key, value in table.items():
+            place = (*above, key)
+            if key == PER_FILE_IGNORES:
+                self._per_file(value, place)
+            elif key in EACH_TIME:
+                self._unknown(place, f"--{key} is given on the command line: {EACH_TIME[key]}")
+            elif key not in self.known:
+                self._unknown(place, self._meant(key))
+            elif self.for_others and key in NOT_FOR_OTHERS and value:
+                reason = NOT_FOR_OTHERS[key]
+                problem = f"this runs for whoever can write to the repository, and {reason}"
+                self._wrong(place, problem, "let who installs it give the option")
+            elif (given := self._given(self.known[key], key, value, place)) is not None:
+                held[key] = Setting(value, place, given)
+        return held
+
+    def _meant(self, key: str) -> str:
+        from etcompile.diagnostics.spelling import probably
+
+        written = key.replace("_", "-")
+        names = {*self.known, PER_FILE_IGNORES, ENVIRONMENTS}
+        near = written if written in names else probably(written, names)
+        if near is None and f"{written[:-1]}" in names:
+            near = written[:-1]
+        return f"did you mean '{near}'?" if near else "`etcompile config` lists the settings"
+
+    def _given(self, param: click.Option, key: str, value: Any, place: Place) -> Any:
+        """The value as the option has it; None if the option refuses it."""
+        if problem := _shape(param, value):
+            self._wrong(place, *problem)
+            return None
+        items: list[tuple[Place, Any]] = [(place, value)]
+        if param.multiple:
+            items = [((*place, number), item) for number, item in enumerate(value)]
+        given = [self._item(param, key, item, where) for where, item in items]
+        if any(item is None for item in given):
+            return None
+        return given if param.multiple else given[0]
+
+    def _item(self, param: click.Option, key: str, value: Any, place: Place) -> Any:
+        if isinstance(value, str) and _names_file(key, value):
+            placed = self._placed(key, value, place)
+            if placed is None:
+                return None
+            value = placed
+        ctx = click.Context(click.Command("etcompile"), info_name="etcompile")
+        try:
+            param.process_value(ctx, [value] if param.multiple else value)
+        except click.BadParameter as error:
+            self._wrong(place, error.message.rstrip("."), "")
+            return None
+        return value
+
+    def _placed(self, key: str, value: str, place: Place) -> str | None:
+        """A path of the file, seen from the working directory; None if it leads out."""
+        scheme, name = "", value
+        if key == "secret":
+            head, _, name = value.rpartition(":")
+            scheme = f"{head}:"
+        path = os.path.join(self.found.folder, name)  # noqa: PTH118
+        try:
+            access.resolved(path, Boundary(self.found.root))
+        except access.OutsideError:
+            problem = f"it leads out of {self.found.root}"
+            self._wrong(place, problem, "name such a file on the command line")
+            return None
+        except OSError:
+            pass  # told when it is opened
+        return scheme + os.path.relpath(path)
+
+    def _per_file(self, value: Any, place: Place) -> None:
+        if not isinstance(value, dict):
+            self._wrong(place, "it is no table", 'per-file-ignores = {"old/*.yaml" = ["ET2040"]}')
+            return
+        from glob import escape
+
+        ignore, found = self.known["ignore"], []
+        for pattern, listed in value.items():
+            if self._given(ignore, "ignore", listed, (*place, pattern)) is None:
+                continue
+            folder = escape(os.path.realpath(self.found.folder))
+            patterns = [f"{folder}{os.sep}{pattern}"]
+            if "/" not in pattern:
+                patterns.append(f"{folder}{os.sep}*{os.sep}{pattern}")
+            found += [(path, tuple(listed)) for path in patterns]
+        self.ignored_in = tuple(found)
+
+    def _unknown(self, place: Place, advice: str) -> None:
+        where = self.found.location(place)
+        known = diagnose(codes.UNKNOWN_SETTING, where, name=place[-1], advice=advice)
+        self.problems.append(known)
+
+    def _wrong(self, place: Place, problem: str, advice: str) -> None:
+        name = ".".join(key for key in place if isinstance(key, str))
+        where = self.found.location(place)
+        wrong = diagnose(codes.WRONG_SETTING, where, name=name, problem=problem, advice=advice)
+        self.problems.append(wrong)
+
+
+def _without(environment: str | None, problem: str) -> Configured:
+    """No file; an error if an environment of it was chosen."""
+    if environment is None:
+        return Configured()
+    advice = f"{problem}; an environment is a table [environments.{environment}] of it"
+    told = diagnose(codes.UNKNOWN_ENVIRONMENT, None, name=environment, advice=advice)
+    return Configured(environment=environment, diagnostics=(told,))
+
+
+def _named(file: str) -> Configuration | Diagnostic | None:
+    """The file of `--config`."""
+    real = os.path.realpath(file)
+    root = configuration.root_of(os.path.dirname(real))  # noqa: PTH120
+    try:
+        found = configuration.read(file, root)
+    except (FileNotFoundError, NotADirectoryError):
+        problem = "there is no such file"
+        return diagnose(codes.CONFIGURATION_SYNTAX, Location(file), problem=problem)
+    if found is None:
+        problem = "it has no table [tool.etcompile]"
+        return diagnose(codes.CONFIGURATION_SYNTAX, Location(file), problem=problem)
+    return found
+
+
+def _looked_for(paths: Sequence[str], root: str | None) -> Configuration | Diagnostic | None:
+    """The file that counts for all inputs; the problem if there are several."""
+    folders = dict.fromkeys(configuration.folder_of(path) for path in paths)
+    found: Configuration | Diagnostic | None = None
+    for number, folder in enumerate(folders):
+        top = configuration.root_of(folder) if root is None else os.path.realpath(root)
+        other = configuration.nearest(folder, top)
+        if isinstance(other, Diagnostic):
+            return other
+        if number and _file(other) != _file(found):
+            names = [_file(file) or "none" for file in (found, other)]
+            return diagnose(codes.SEVERAL_CONFIGURATIONS, None, first=names[0], second=names[1])
+        found = other
+    return found
+
+
+def _file(found: Configuration | Diagnostic | None) -> str | None:
+    return found.file if isinstance(found, Configuration) else None
+
+
+def _key(param: click.Parameter) -> str:
+    """The name of a setting: the long name of its option."""
+    return max(param.opts, key=len).removeprefix("--")
+
+
+def _shape(param: click.Option, value: Any) -> tuple[str, str] | None:
+    """Why a value cannot be one of the option, and what to write; None if it can."""
+    if param.is_flag:
+        return None if isinstance(value, bool) else ("it must be true or false", "")
+    if param.multiple:
+        if isinstance(value, list) and all(isinstance(item, str) for item in value):
+            return None
+        example = f'["{value}"]' if isinstance(value, str) else '["a", "b"]'
+        return "it must be a list of strings", f"write {example}"
+    return None if isinstance(value, str) else ("it must be a string", "write it in quotes")
+
+
+def _names_file(key: str, value: str) -> bool:
+    if key == "secret":
+        return value.startswith(_SEALED)
+    if key != "overlay":
+        return key in _FILES
+    from etcompile.overlays.files import shipped
+
+    return value not in shipped()

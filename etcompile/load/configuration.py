@@ -1,0 +1,270 @@
+"""The configuration file of a repository: finding it, reading it, and where in it a value stands.
+
+It is `etcompile.toml`, or the table `[tool.etcompile]` of a `pyproject.toml`. The nearest one above
+the input counts, as with ruff; the search ends at the root of the Git repository, so that nothing
+outside of it changes what is rendered. What the settings mean is known by whoever has options.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
+from etcompile.digest import sha256
+from etcompile.load import access
+from etcompile.load.access import Boundary
+
+FILE = "etcompile.toml"
+_PROJECT = "pyproject.toml"
+_TABLE = ("tool", "etcompile")
+_GLOB = re.compile(r"[*?\[]")
+_AT = re.compile(r"\(at line (\d+), column (\d+)\)")
+_LIMIT = 1 << 20
+Place = tuple[str | int, ...]
+"""The keys and indices that lead to a value."""
+
+
+class Configuration(Struct, frozen=True):
+    """A configuration file.
+
+    Args:
+        file: Its path, as it is shown: seen from the working directory if it lies below that.
+        folder: The folder that its relative paths are seen from.
+        root: The folder that no path of it leads out of: the root of the repository.
+        text: The whole file.
+        table: The keys that lead to its settings; empty if the whole file is settings.
+        values: Its settings.
+    """
+
+    file: str
+    folder: str
+    root: str
+    text: str
+    table: tuple[str, ...]
+    values: Mapping[str, Any]
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256, in hexadecimal, of its settings: comments and other tables do not count."""
+        return sha256(repr(_sorted(self.values)).encode())
+
+    def location(self, place: Place) -> Location:
+        """Where a setting stands, or an item of its list.
+
+        Args:
+            place: The keys and indices that lead to it, from the table of the settings on.
+        """
+        return _location(self.file, self.text, (*self.table, *place))
+
+
+def read(path: str, root: str) -> Configuration | Diagnostic | None:
+    """The configuration that a file holds.
+
+    Args:
+        path: An `etcompile.toml`, a `pyproject.toml`, or a file of another name in the form of the
+            first.
+        root: The folder that it must not lead out of.
+
+    Returns:
+        The configuration; the problem if the file cannot be read; None if it is a
+        `pyproject.toml` without the table.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+    """
+    shown = _shown(path)
+    try:
+        content = access.content(path, Boundary(root), _LIMIT)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        return diagnose(codes.CONFIGURATION_SYNTAX, Location(shown), problem=_reason(error))
+    is_project = os.path.basename(path) == _PROJECT  # noqa: PTH119 - start quickly
+    if is_project and _TABLE[-1].encode() not in content:
+        return None
+    import tomllib  # noqa: PLC0415 - most runs have no file to read
+
+    try:
+        text = content.decode("utf-8")
+        values: Any = tomllib.loads(text)
+    except UnicodeDecodeError:
+        return diagnose(codes.CONFIGURATION_SYNTAX, Location(shown), problem="it is not UTF-8")
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        return _syntax_error(shown, text, str(error))
+    table = _TABLE if is_project else ()
+    for key in table:
+        values = values.get(key) if isinstance(values, dict) else None
+    if values is None and is_project:
+        return None
+    if not isinstance(values, dict):
+        where = _location(shown, text, table)
+        return diagnose(codes.CONFIGURATION_SYNTAX, where, problem="tool.etcompile is no table")
+    folder = os.path.dirname(path) or "."  # noqa: PTH120
+    return Configuration(shown, folder, root, text, table, values)
+
+
+def nearest(folder: str, root: str) -> Configuration | Diagnostic | None:
+    """The configuration that counts for what lies in a folder.
+
+    Args:
+        folder: The folder, without links.
+        root: The folder above it at which the search ends, without links.
+
+    Returns:
+        The nearest one; the problem if that cannot be read; None if there is none.
+    """
+    for place in _upwards(folder, root):
+        for name in (FILE, _PROJECT):
+            try:
+                found = read(os.path.join(place, name), root)  # noqa: PTH118
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            if found is not None:
+                return found
+    return None
+
+
+def folder_of(given: str) -> str:
+    """The folder, without links, whose configuration counts for an input.
+
+    Args:
+        given: A file, a folder or a glob, as on the command line; `-` stands in the working
+            directory.
+    """
+    if given == "-":
+        return os.path.realpath(".")
+    path = given
+    if not os.path.exists(path):  # noqa: PTH110
+        while _GLOB.search(path):
+            path = os.path.dirname(path)  # noqa: PTH120
+        path = path or "."
+    real = os.path.realpath(path)
+    return real if os.path.isdir(real) else os.path.dirname(real)  # noqa: PTH112, PTH120
+
+
+def root_of(folder: str) -> str:
+    """The root of the repository around a folder.
+
+    Args:
+        folder: A folder, without links.
+
+    Returns:
+        The nearest folder above it, or itself, that has a `.git`. Without one, the working
+        directory if the folder lies in it, else the folder: above that are other people's files.
+    """
+    place = folder
+    while True:
+        if os.path.lexists(os.path.join(place, ".git")):  # noqa: PTH118
+            return place
+        above = os.path.dirname(place)  # noqa: PTH120
+        if above == place:
+            break
+        place = above
+    here = os.path.realpath(".")
+    return here if folder == here or folder.startswith(here.rstrip(os.sep) + os.sep) else folder
+
+
+def _upwards(folder: str, root: str) -> Iterator[str]:
+    place = folder
+    while True:
+        yield place
+        above = os.path.dirname(place)  # noqa: PTH120
+        if above == place or place == root:
+            return
+        place = above
+
+
+def _shown(path: str) -> str:
+    """A path as a person at the working directory would write it."""
+    short = os.path.relpath(path)
+    return path if short.startswith(os.pardir) else short
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, access.OutsideError):
+        return f"it leads out of the repository {error.boundary.root}"
+    if isinstance(error, access.SpecialFileError):
+        return str(error.what).join(("it is ", ""))
+    return (error.strerror or str(error)).lower()
+
+
+def _syntax_error(file: str, text: str, problem: str) -> Diagnostic:
+    found = _AT.search(problem)
+    words = _AT.sub("", problem).strip()
+    words = f"{words[:1].lower()}{words[1:]}"
+    lines = text.splitlines() or [""]
+    line, column = (int(found[1]), int(found[2])) if found else (len(lines), len(lines[-1]) + 1)
+    line = min(line, len(lines))
+    where = Location(file, line, column, lines[line - 1])
+    return diagnose(codes.CONFIGURATION_SYNTAX, where, problem=words)
+
+
+def _location(file: str, text: str, place: Place) -> Location:
+    """Where a value stands: in the statement after which the file has it.
+
+    The parser of the standard library tells no positions. But a part of a file that ends with a
+    statement is a file of its own: the first part that has the value ends with its statement.
+    """
+    import tomllib  # noqa: PLC0415 - only what is wrong has a place
+
+    lines = text.splitlines()
+    keys = tuple(key for key in place if isinstance(key, str))
+    start = 0
+    for end in range(1, len(lines) + 1):
+        try:
+            part: Any = tomllib.loads("\n".join(lines[:end]) + "\n")
+        except tomllib.TOMLDecodeError:
+            continue
+        if _has(part, keys):
+            return _in_statement(file, lines, range(start, end), place, _value(part, place))
+        start = end
+    return Location(file)
+
+
+def _in_statement(
+    file: str, lines: Sequence[str], numbers: range, place: Place, value: Any
+) -> Location:
+    """The key within the lines of its statement, or the item of its list."""
+    first = next(
+        (n for n in numbers if lines[n].strip() and not lines[n].lstrip().startswith("#")),
+        numbers[-1],
+    )
+    if place and isinstance(place[-1], int) and isinstance(value, str):
+        for number in range(first, numbers.stop):
+            after = lines[number].find("=") + 1 if number == first else 0
+            for quote in ('"', "'"):
+                column = lines[number].find(f"{quote}{value}{quote}", after)
+                if column >= 0:
+                    width = len(value) + 2
+                    return Location(file, number + 1, column + 1, lines[number], width)
+    key = str(next((key for key in reversed(place) if isinstance(key, str)), ""))
+    column = lines[first].find(key)
+    width = len(key) if key and column >= 0 else 1
+    return Location(file, first + 1, max(column, 0) + 1, lines[first], width)
+
+
+def _has(value: Any, keys: Sequence[str]) -> bool:
+    for key in keys:
+        if not isinstance(value, dict) or key not in value:
+            return False
+        value = value[key]
+    return True
+
+
+def _value(value: Any, place: Place) -> Any:
+    for step in place:
+        try:
+            value = value[step]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return value
+
+
+def _sorted(value: Any) -> Any:
+    """The same value whatever the order of its keys."""
+    if isinstance(value, dict):
+        return [(key, _sorted(value[key])) for key in sorted(value)]
+    return [_sorted(item) for item in value] if isinstance(value, list) else value

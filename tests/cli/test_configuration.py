@@ -1,0 +1,433 @@
+"""The configuration file of a repository: where it is found, what it may hold, and who wins."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import click
+import jsonschema
+import pytest
+import yaml
+from click.testing import CliRunner
+
+import etcompile as package
+from commandline import etcompile
+from etcompile import data
+from etcompile.cli import argocd, krm
+from etcompile.cli.configured import (
+    EACH_TIME,
+    ENVIRONMENTS,
+    PER_FILE_IGNORES,
+    ConfigurationError,
+    settings,
+)
+
+EXAMPLE = Path(__file__).parents[2] / "examples/pytorchjob/torchrun/job.yaml"
+VOLCANO = "scheduling.volcano.sh"
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository with a job in `team/jobs`; the working directory is its root."""
+    root = tmp_path / "repository"
+    (root / ".git").mkdir(parents=True)
+    (root / "team/jobs").mkdir(parents=True)
+    job = yaml.safe_load(EXAMPLE.read_text())
+    job["metadata"].pop("namespace", None)
+    (root / "team/jobs/job.yaml").write_text(yaml.safe_dump(job, sort_keys=False))
+    monkeypatch.chdir(root)
+    return root
+
+
+def said(root: Path, text: str, name: str = "etcompile.toml") -> Path:
+    file = root / name
+    file.write_text(text)
+    return file
+
+
+def problems(*words: object) -> list[tuple[str, str]]:
+    """The code and the place of each diagnostic of a check."""
+    done = etcompile("check", "team/jobs", "--format", "json", *words)
+    assert done.returncode == 2, done.stderr
+    found = json.loads(done.stdout)["diagnostics"]
+    return [
+        (one["code"], f"{one['file']}:{one['line']}:{one['column']}")
+        for one in found
+        if one["severity"] == "error"
+    ]
+
+
+def shown(*words: object) -> dict[str, Any]:
+    done = etcompile("config", "--format", "json", *words)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def rendered(*words: object) -> str:
+    done = etcompile("render", "team/jobs", *words)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+# ---- finding it ----------------------------------------------------------------------------------
+
+
+def test_the_nearest_file_counts(tree):
+    said(tree, 'gang = "kueue"\n')
+    said(tree / "team", 'gang = "volcano"\n')
+    assert VOLCANO in rendered()
+
+
+def test_a_table_of_pyproject_is_one_and_another_pyproject_is_none(tree):
+    said(tree, '[tool.etcompile]\ngang = "volcano"\n', "pyproject.toml")
+    said(tree / "team", '[project]\nname = "etcompile-jobs"\n', "pyproject.toml")
+    assert VOLCANO in rendered()
+    assert shown("team/jobs")["settings"]["gang"]["from"] == "pyproject.toml:2:1"
+
+
+def test_beside_an_etcompile_toml_the_pyproject_does_not_count(tree):
+    said(tree, '[tool.etcompile]\ngang = "volcano"\n', "pyproject.toml")
+    said(tree, "")
+    assert VOLCANO not in rendered()
+
+
+def test_nothing_above_the_repository_is_read(tree):
+    said(tree.parent, "this is no TOML")
+    assert VOLCANO not in rendered()
+
+
+def test_without_a_repository_only_the_folder_of_the_input_is_looked_at(tree, monkeypatch):
+    shutil.rmtree(tree / ".git")
+    said(tree, 'gang = "volcano"\n')
+    monkeypatch.chdir(tree / "team/jobs")
+    assert etcompile("config", ".").stdout.startswith("# configuration file: none")
+    monkeypatch.chdir(tree)
+    assert VOLCANO in rendered()
+
+
+def test_a_link_out_of_the_repository_is_refused(tree):
+    said(tree.parent, 'gang = "volcano"\n', "outside.toml")
+    (tree / "etcompile.toml").symlink_to(tree.parent / "outside.toml")
+    assert [code for code, _ in problems_without_place()] == ["ET1050"]
+
+
+def problems_without_place() -> list[tuple[str, str]]:
+    done = etcompile("check", "team/jobs", "--format", "json")
+    assert done.returncode == 2
+    return [(one["code"], one["message"]) for one in json.loads(done.stdout)["diagnostics"]]
+
+
+def test_inputs_with_different_files_are_refused(tree):
+    said(tree, "")
+    said(tree / "team", "")
+    shutil.copytree(tree / "team/jobs", tree / "more")
+    done = etcompile("render", "team/jobs", "more")
+    assert done.returncode == 2
+    assert "ET1054" in done.stderr
+    assert "etcompile.toml, and" in done.stderr or "and etcompile.toml" in done.stderr
+
+
+def test_a_file_can_be_named_and_left_out(tree):
+    said(tree, 'gang = "volcano"\n')
+    other = said(tree, 'gang = "none"\n', "other.toml")
+    assert VOLCANO not in rendered("--config", other)
+    assert VOLCANO not in rendered("--isolated")
+    done = etcompile("render", "team/jobs", "--config", "missing.toml")
+    assert done.returncode == 2
+    assert "there is no such file" in done.stderr
+
+
+# ---- who wins ------------------------------------------------------------------------------------
+
+
+def test_the_command_line_wins_and_then_an_overlay(tree):
+    said(tree, 'gang = "volcano"\nservices = "shared"\n')
+    overlay = "apiVersion: etcompile.dev/v1alpha1\nkind: Overlay\nmetadata: {name: x}\n"
+    (tree / "over.yaml").write_text(overlay + "settings: {gang: none}\n")
+    assert VOLCANO not in rendered("--gang", "none")
+    assert VOLCANO not in rendered("--overlay", "over.yaml")
+    assert VOLCANO in rendered("--overlay", "over.yaml", "--gang", "volcano")
+
+
+def test_an_environment_counts_before_the_rest(tree):
+    said(tree, 'gang = "volcano"\nprofile = ["flux"]\n[environments.dev]\ngang = "none"\n')
+    assert VOLCANO in rendered()
+    assert VOLCANO not in rendered("--environment", "dev")
+    found = shown("--environment", "dev")["settings"]
+    assert found["gang"] == {"value": "none", "from": "etcompile.toml:4:1"}
+    assert found["profile"] == {"value": ["flux"], "from": "etcompile.toml:2:1"}
+    assert found["services"] == {"value": "per-replica", "from": "default"}
+
+
+def test_an_environment_that_is_not_there_is_an_error(tree):
+    done = etcompile("render", "team/jobs", "--environment", "prod")
+    assert done.returncode == 2
+    assert "ET1053" in done.stderr
+    said(tree, "[environments.production]\n")
+    done = etcompile("render", "team/jobs", "--environment", "prod")
+    assert "it has production" in done.stderr
+
+
+def test_paths_are_seen_from_the_file(tree, monkeypatch):
+    (tree / "team/over.yaml").write_text(
+        "apiVersion: etcompile.dev/v1alpha1\nkind: Overlay\nmetadata: {name: x}\n"
+        "labels: [{pairs: {team: research}}]\n"
+    )
+    said(tree / "team", 'overlay = ["over.yaml", "prod"]\n')
+    first = rendered()
+    assert "team: research" in first
+    monkeypatch.chdir(tree / "team/jobs")
+    assert etcompile("render", ".").stdout == first
+
+
+def test_warnings_are_ignored_in_some_files(tree):
+    text = EXAMPLE.read_text().replace("image: ", "image: trainer:latest  # ")
+    (tree / "team/jobs/job.yaml").write_text(text)
+    text = text.replace("name: ", "name: old-", 1)
+    (tree / "team/jobs/old.yaml").write_text(text)
+
+    def told() -> set[tuple[str, str]]:
+        done = etcompile("check", "team/jobs", "--format", "json")
+        return {
+            (Path(one["file"]).name, one["code"])
+            for one in json.loads(done.stdout)["diagnostics"]
+            if one.get("suppressed") is None
+        }
+
+    before = told()
+    codes = {code for file, code in before if file == "old.yaml"}
+    assert codes
+    said(tree, f'per-file-ignores = {{"old.yaml" = {json.dumps(sorted(codes))}}}\n')
+    assert told() == {one for one in before if one[0] != "old.yaml"}
+    said(tree, f'per-file-ignores = {{"team/*/old.yaml" = {json.dumps(sorted(codes))}}}\n')
+    assert told() == {one for one in before if one[0] != "old.yaml"}
+
+
+@pytest.mark.parametrize("words", [("-o", "out"), ("-o", "out", "--check"), ()])
+def test_a_layout_does_not_ask_for_a_folder(tree, words):
+    said(tree, 'layout = "staged"\nsplit = true\n')
+    assert etcompile("render", "team/jobs", *words).returncode in (0, 1)
+
+
+# ---- what is wrong with it -----------------------------------------------------------------------
+
+
+def test_every_fault_is_told_at_its_place(tree):
+    said(
+        tree,
+        "# the team's\n"
+        "kubernetes-version = 1.30\n"
+        'gang-schedular = "x"\n'
+        "overlay = [\n"
+        '  "prod",\n'
+        '  "../../elsewhere.yaml",  # not ours\n'
+        "]\n"
+        'ignore = ["ET2040", "ET2003"]\n'
+        "force = true\n"
+        'profile = "flux"\n'
+        "[environments.prod]\n"
+        'namespace = "Bad_NS"\n'
+        "strict = 1\n",
+    )
+    assert problems() == [
+        ("ET1052", "etcompile.toml:2:1"),
+        ("ET1051", "etcompile.toml:3:1"),
+        ("ET1052", "etcompile.toml:6:3"),
+        ("ET1052", "etcompile.toml:8:21"),
+        ("ET1051", "etcompile.toml:9:1"),
+        ("ET1052", "etcompile.toml:10:1"),
+        ("ET1052", "etcompile.toml:12:1"),
+        ("ET1052", "etcompile.toml:13:1"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("gang = volcano\n", "etcompile.toml:1:8"),
+        ('a = 1\n[environments\ngang = "x"\n', "etcompile.toml:2:14"),
+        ('gang = """never ended\n', "etcompile.toml:1:22"),
+    ],
+)
+def test_what_is_no_toml_is_told_where(tree, text, place):
+    said(tree, text)
+    (found,) = problems()
+    assert found == ("ET1050", place)
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"[" * 100_000, b"a = " + b"[" * 5_000])
+def test_no_file_ends_in_a_traceback(tree, content):
+    (tree / "etcompile.toml").write_bytes(content)
+    done = etcompile("render", "team/jobs")
+    assert done.returncode == 2
+    assert "ET1050" in done.stderr
+    assert "internal error" not in done.stderr
+
+
+@pytest.mark.parametrize("name", sorted(EACH_TIME))
+def test_consent_is_no_setting(tree, name):
+    said(tree, f"{name} = true\n")
+    assert problems() == [("ET1051", "etcompile.toml:1:1")]
+
+
+def test_all_options_of_render_and_check_are_settings_or_named(tree):
+    from etcompile.cli import check, render
+
+    params = (*render.command.params, *check.command.params)
+    names = {
+        max(one.opts, key=len).removeprefix("--") for one in params if isinstance(one, click.Option)
+    }
+    assert names - set(settings()) == set(EACH_TIME)
+
+
+# ---- other doors ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("check", "team/jobs"),
+        ("graph", "team/jobs"),
+        ("scale", "all-reduce", "team/jobs", "--to", "3"),
+        ("bundle", "team/jobs", "-o", "-"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_every_command_that_compiles_reads_it(tree, words):
+    said(tree, 'gang = "wrong"\n')
+    done = etcompile(*words)
+    assert done.returncode == 2
+    assert "etcompile.toml:1:1" in done.stderr
+
+
+def test_python_reads_it_when_it_is_asked_to(tree):
+    said(tree, 'gang = "volcano"\n[environments.dev]\ngang = "none"\n')
+    assert package.configured_options("team/jobs").settings.gang == "volcano"
+    found = package.configured_options("team/jobs", "--environment", "dev")
+    assert found.settings.gang == "none"
+    said(tree, "gang = 1\n")
+    with pytest.raises(ConfigurationError, match=r"etcompile\.toml:1:1"):
+        package.configured_options("team/jobs")
+
+
+@pytest.fixture
+def plugin(tree: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The tree as Argo CD runs the plugin in it: in the folder of the source."""
+    monkeypatch.setenv("ARGOCD_APP_SOURCE_PATH", "team")
+    monkeypatch.setenv("ARGOCD_APP_NAMESPACE", "ml")
+    monkeypatch.setenv("KUBE_VERSION", "v1.33.1")
+    shutil.rmtree(tree / ".git")  # Argo CD leaves it out
+    monkeypatch.chdir(tree / "team")
+    return tree
+
+
+def generated() -> Any:
+    return CliRunner().invoke(argocd.command, ["generate"])
+
+
+def test_argo_cds_plugin_reads_it_up_to_the_root_of_the_repository(plugin, monkeypatch):
+    said(plugin, 'gang = "volcano"\nkubernetes-version = "1.30"\n[environments.x]\ngang = "none"\n')
+    said(plugin.parent, "this is no TOML")
+    done = generated()
+    assert done.exit_code == 0, done.stderr
+    assert VOLCANO in done.stdout
+    parameters = [{"name": "environment", "string": "x"}]
+    monkeypatch.setenv("ARGOCD_APP_PARAMETERS", json.dumps(parameters))
+    assert VOLCANO not in generated().stdout
+
+
+@pytest.mark.parametrize("line", ['templates = "."', "allow-plain-secrets = true"])
+def test_a_program_of_somebody_else_does_not_run_what_a_repository_says(plugin, line):
+    said(plugin, f"{line}\n")
+    done = generated()
+    assert done.exit_code == 2
+    assert "whoever can write to the repository" in done.stderr
+    done = CliRunner().invoke(krm.command, [], input="")
+    assert done.exit_code == 2
+
+
+def test_the_krm_function_reads_it(tree):
+    said(tree, 'gang = "volcano"\n')
+    job = yaml.safe_load((tree / "team/jobs/job.yaml").read_text())
+    config = {"apiVersion": "etcompile.dev/v1alpha1", "kind": "EtcompileTransformer"}
+    listed = {
+        "apiVersion": "config.kubernetes.io/v1",
+        "kind": "ResourceList",
+        "items": [job],
+        "functionConfig": {**config, "metadata": {"name": "x"}},
+    }
+    done = CliRunner().invoke(krm.command, [], input=yaml.safe_dump(listed))
+    assert done.exit_code == 0, done.stderr
+    assert VOLCANO in done.stdout
+
+
+# ---- the lock file and the schema ----------------------------------------------------------------
+
+
+def test_the_lock_file_knows_the_settings_and_not_their_comments(tree):
+    said(tree, 'gang = "volcano"\n')
+    assert etcompile("render", "team/jobs", "-o", "out").returncode == 0
+    lock = json.loads((tree / "out/etcompile.lock.json").read_text())
+    assert lock["configuration"] == {
+        "file": "etcompile.toml",
+        "sha256": shown("team/jobs")["sha256"],
+    }
+    said(tree, '# why\ngang  =  "volcano"\n')
+    assert etcompile("render", "team/jobs", "-o", "out", "--check").returncode == 0
+    said(tree, 'gang = "volcano"\nstrict = false\n')
+    assert etcompile("render", "team/jobs", "-o", "out", "--check").returncode == 1
+
+
+def test_without_a_file_the_lock_file_does_not_speak_of_one(tree):
+    assert etcompile("render", "team/jobs", "-o", "out").returncode == 0
+    assert "configuration" not in json.loads((tree / "out/etcompile.lock.json").read_text())
+
+
+def test_the_schema_has_the_settings_as_the_options_take_them():
+    schema = json.loads((data.folder("schemas") / "configuration.json").read_text())
+    assert set(schema["properties"]) == {*settings(), PER_FILE_IGNORES, ENVIRONMENTS}
+    properties = schema["$defs"]["settings"]["properties"]
+    for name, param in settings().items():
+        found = properties[name]
+        words = " ".join((param.help or "").split("  [default")[0].split())
+        assert found["description"] == words, name
+        form = "boolean" if param.is_flag else "array" if param.multiple else "string"
+        assert found["type"] == form, name
+        value = found["items"] if param.multiple else found
+        choices = list(param.type.choices) if isinstance(param.type, click.Choice) else None
+        assert value.get("enum") == choices, name
+
+
+@pytest.mark.parametrize(
+    ("value", "is_right"),
+    [
+        ({"gang": "volcano", "environments": {"prod": {"strict": True}}}, True),
+        ({"per-file-ignores": {"old/*.yaml": ["ET2040"]}}, True),
+        ({"gang": "vulcan"}, False),
+        ({"environments": {"prod": {"environments": {}}}}, False),
+        ({"environments": {"prod": {"gnag": "volcano"}}}, False),
+        ({"force": True}, False),
+    ],
+)
+def test_the_schema_tells_right_from_wrong(value, is_right):
+    schema = json.loads((data.folder("schemas") / "configuration.json").read_text())
+    assert jsonschema.Draft202012Validator(schema).is_valid(value) is is_right
+
+
+# ---- the page ------------------------------------------------------------------------------------
+
+
+def test_the_page_shows_what_its_example_comes_to(tree):
+    page = (Path(__file__).parents[2] / "docs/configuration.md").read_text("utf-8")
+    example = page.partition("```toml\n")[2].partition("```")[0]
+    console = page.partition("```console\n$ ")[2].partition("```")[0]
+    command, _, wanted = console.partition("\n")
+    assert command == "etcompile config jobs/ --environment dev | grep toml"
+    said(tree, example)
+    (tree / "jobs").mkdir()
+    (tree / "platform/runtimes").mkdir(parents=True)
+    done = etcompile("config", "jobs/", "--environment", "dev")
+    assert done.returncode == 0, done.stderr
+    lines = [line for line in done.stdout.splitlines() if "toml" in line]
+    assert lines == wanted.splitlines()
