@@ -187,3 +187,42 @@ def test_nodes_read_what_the_initializer_has_written(
     until_over(cluster, watched)
     for index in range(2):
         assert logs(cluster, f"train-node-0-{index}") == ["rows of hf://tatsu-lab/alpaca"]
+
+
+# Its ranks go on until there are three of them.
+ELASTIC = """
+import time
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+size = dist.get_world_size()
+for _ in range(3 if size == 3 else 600):
+    dist.all_reduce(torch.ones(1))
+    time.sleep(0.2)
+print(f"rank {dist.get_rank()} of {size} is done\\n", end="")
+dist.destroy_process_group()
+"""
+
+
+def test_a_node_joins_an_elastic_run_and_the_others_stay(
+    cluster: Cluster, image: Callable[[str], str], watched: Watcher
+) -> None:
+    train = f"cat > /tmp/t.py <<'E'\n{ELASTIC}\nE\nexec torchrun /tmp/t.py"
+    trainer = {"image": image("TORCH"), "numNodes": 2, "numProcPerNode": 1}
+    trainer["command"] = ["sh", "-c", train]
+    two = trainjob("torch-distributed", "ClusterTrainingRuntime", trainer=trainer)
+    two["metadata"]["annotations"] = {"etcompile.dev/nnodes": "2:3"}
+    cluster.apply(two)
+    pods = ["train-node-0-0", "train-node-0-1"]
+    cluster.until(lambda phases: all(phases.get(pod) == "Running" for pod in pods))
+    before = cluster.uids()
+    three = json.loads(json.dumps(two))
+    three["spec"]["trainer"]["numNodes"] = 3
+    cluster.apply(three)
+    until_over(cluster, watched)
+    after = cluster.uids()
+    assert {pod: after[pod] for pod in pods} == before
+    lines = logs(cluster, *pods, "train-node-0-2")
+    done = {line for line in lines if line.endswith("is done")}
+    assert done == {f"rank {rank} of 3 is done" for rank in range(3)}
