@@ -67,6 +67,7 @@ annotate() {
   run check --format github || code=$?
   run check --format text --color never 2>"$scratch/said" || true
   [ -z "${ETCOMPILE_SARIF:-}" ] || run check --format sarif >"$ETCOMPILE_SARIF" || true
+  [ -z "${ETCOMPILE_RDJSON:-}" ] || run check --format rdjson >"$ETCOMPILE_RDJSON" || true
 }
 
 case ${ETCOMPILE_MODE:=check} in

@@ -256,8 +256,8 @@ _TALK = (
         type=Choice(FORMATS),
         default="text",
         show_default=True,
-        help="Format of errors and warnings: for people, for scripts, for code scanners, or for the"
-        " log of a GitHub workflow. The last three are what"
+        help="Format of errors and warnings: for people, for scripts, for code scanners, for the"
+        " log of a GitHub workflow, or for reviewdog. All but the first are what"
         " check writes to standard output; everything else goes to standard error.",
     ),
     click.option(

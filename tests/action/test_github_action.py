@@ -107,7 +107,7 @@ def test_a_good_job_passes(runner):
 
 def test_a_bad_job_fails_with_annotations_and_a_summary(runner):
     runner.write("jobs/bert.yaml", bad_job())
-    done = runner.run(sarif="out.sarif")
+    done = runner.run(sarif="out.sarif", rdjson="out.rdjson")
     assert done.returncode == 2
     assert re.search(r"^::error file=jobs/bert.yaml,line=\d+", done.stdout, re.MULTILINE)
     assert "error[ET2003]: worker.replicas 12 is above maxReplicas 8" in runner.summary
@@ -118,6 +118,8 @@ def test_a_bad_job_fails_with_annotations_and_a_summary(runner):
     }
     sarif = yaml.safe_load((runner.workspace / "out.sarif").read_text())
     assert sarif["runs"][0]["results"][0]["ruleId"] == "ET2003"
+    rdjson = yaml.safe_load((runner.workspace / "out.rdjson").read_text())
+    assert rdjson["diagnostics"][0]["location"]["path"] == "jobs/bert.yaml"
 
 
 def test_render_writes_the_folder_and_says_whether_it_changed(runner):

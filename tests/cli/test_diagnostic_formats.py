@@ -127,7 +127,7 @@ def test_the_same_mistake_keeps_its_fingerprint_when_lines_are_added_above(tmp_p
 
 def test_a_locale_without_unicode_changes_no_byte(tmp_path: Path) -> None:
     (tmp_path / "ü.yaml").write_text(WARNED.replace("latest", "ö"))
-    for form in ("json", "sarif", "github"):
+    for form in ("json", "sarif", "github", "rdjson"):
         done = [
             at_a_shell("check", "--format", form, ".", cwd=tmp_path, env=environment)
             for environment in ({"LC_ALL": "C", "PYTHONUTF8": "0"}, {"PYTHONUTF8": "1"})
@@ -146,5 +146,28 @@ def test_the_schema_of_the_document_can_be_had() -> None:
 def test_the_help_says_where_it_goes() -> None:
     for command in ("render", "check"):
         words = " ".join(etcompile(command, "--help").stdout.split())
-        assert "--format [text|json|sarif|github]" in words
+        assert "--format [text|json|sarif|github|rdjson]" in words
         assert "check writes to standard output" in words
+
+
+def test_reviewdog_gets_a_correction_of_one_line_as_a_suggestion(tmp_path, monkeypatch):
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "jobs").mkdir()
+    monkeypatch.chdir(tmp_path)
+    # Columns are counted in bytes: three letters before the field have two.
+    line = 'env: [{name: RUN, value: x}, {name: "ÄÖÜ", valeu: "1"}]'
+    image = next(line for line in JOB.splitlines() if "image: " in line)
+    indent = " " * (len(image) - len(image.lstrip(" -")))
+    line = f"{indent}{line}"
+    job = JOB.replace(image, f"{image}\n{line}", 1)
+    (tmp_path / "jobs/job.yaml").write_text(job, "utf-8")
+    done = etcompile("check", "--format", "rdjson", "jobs")
+    (entry,) = [e for e in json.loads(done.stdout)["diagnostics"] if e.get("suggestions")]
+    assert entry["location"]["path"] == "jobs/job.yaml"
+    (suggestion,) = entry["suggestions"]
+    start, end = suggestion["range"]["start"], suggestion["range"]["end"]
+    assert start["line"] == end["line"] == entry["location"]["range"]["start"]["line"]
+    before = job.encode().splitlines()[start["line"] - 1]
+    text = suggestion["text"].encode()
+    after = before[: start["column"] - 1] + text + before[end["column"] - 1 :]
+    assert after.decode() == line.replace("valeu", "value")

@@ -321,6 +321,20 @@ def test_any_words_give_valid_sarif(diagnostics):
 
 @settings(deadline=None)
 @given(diagnostics=DIAGNOSTICS)
+def test_any_words_give_something_that_reviewdog_reads(diagnostics):
+    text = told("rdjson", *diagnostics)
+    text.encode("ascii")
+    document = json.loads(text)
+    json.dumps(document, ensure_ascii=False).encode()
+    assert len(document["diagnostics"]) == len(diagnostics)
+    for entry in document["diagnostics"]:
+        assert entry["severity"] in ("ERROR", "WARNING", "INFO")
+        # One without a path is about the whole change; an empty path would be a file.
+        assert entry.get("location", {"path": "a"})["path"]
+
+
+@settings(deadline=None)
+@given(diagnostics=DIAGNOSTICS)
 def test_any_words_give_one_command_a_line(diagnostics):
     text = told("github", *diagnostics)
     text.encode()
@@ -339,6 +353,6 @@ def test_any_words_give_text_that_leaves_the_terminal_alone(diagnostics):
 
 
 def test_every_form_is_a_module_of_its_name():
-    assert FORMATS == ("text", "json", "sarif", "github")
+    assert FORMATS == ("text", "json", "sarif", "github", "rdjson")
     for form in FORMATS:
         assert told(form, found()).endswith("\n")

@@ -13,7 +13,7 @@ from etcompile.diagnostics import Location, diagnose
 from etcompile.diagnostics.redaction import redacted, secret_spans
 from etcompile.load import load
 
-FORMS = ("text", "json", "sarif", "github")
+FORMS = ("text", "json", "sarif", "github", "rdjson")
 
 
 def pem(key, form) -> str:

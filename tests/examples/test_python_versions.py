@@ -111,7 +111,7 @@ def test_all_pythons_print_the_same(command: str, others: list[Path]) -> None:
         assert _printed(python, runs) == wanted, python
 
 
-@pytest.mark.parametrize("form", ["text", "json", "sarif", "github"])
+@pytest.mark.parametrize("form", ["text", "json", "sarif", "github", "rdjson"])
 def test_all_pythons_refuse_in_the_same_words(
     form: str, others: list[Path], tmp_path: Path
 ) -> None:

@@ -14,9 +14,9 @@ from etcompile.diagnostics.output.audience import Audience, repository
 
 __all__ = ["FORMATS", "SUPPRESSION_FORMS", "Audience", "Format", "render", "repository"]
 
-Format = Literal["text", "json", "sarif", "github"]
+Format = Literal["text", "json", "sarif", "github", "rdjson"]
 
-FORMATS: tuple[Format, ...] = ("text", "json", "sarif", "github")
+FORMATS: tuple[Format, ...] = ("text", "json", "sarif", "github", "rdjson")
 """The forms by name; each is the module of that name."""
 
 SUPPRESSION_FORMS: tuple[Format, ...] = ("json", "sarif")
@@ -33,7 +33,7 @@ def render(form: Format, diagnostics: Sequence[Diagnostic], audience: Audience) 
 
     Returns:
         The text, ending in a line break. Without diagnostics that is an empty document where
-        the form has documents (json, sarif), and nothing elsewhere.
+        the form has documents (json, sarif, rdjson), and nothing elsewhere.
     """
     text: str = importlib.import_module(f"{__name__}.{form}").render(diagnostics, audience)
     return text
