@@ -12,6 +12,7 @@ from gobuilds import built
 
 MODULE = Path(__file__).parent
 BUILT = {
+    "actionlint": "github.com/rhysd/actionlint/cmd/actionlint",
     "crane": "github.com/google/go-containerregistry/cmd/crane",
     "kustomize": "sigs.k8s.io/kustomize/kustomize/v5",
 }

@@ -1,0 +1,144 @@
+"""The workflows of this repository: actionlint accepts them, and they do what .ci/run does."""
+
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from etcompile.check.kubernetes import versions
+
+ROOT = Path(__file__).parents[2]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+CI = (ROOT / ".ci" / "run").read_text("utf-8")
+BROUGHT_BY_THE_RUNNER = {"git", "chromium", "nodejs", "npm"}
+"""What .ci/run installs where it is missing, and the image `ubuntu-24.04` has."""
+
+every_workflow = pytest.mark.parametrize("file", WORKFLOWS, ids=lambda path: path.stem)
+
+
+def workflow(name: str) -> dict[Any, Any]:
+    return yaml.safe_load((ROOT / ".github" / "workflows" / name).read_text("utf-8"))
+
+
+def steps(jobs: dict[str, Any]) -> list[dict[str, Any]]:
+    return [step for job in jobs.values() for step in job.get("steps", [])]
+
+
+def test_actionlint_accepts_them(consumer) -> None:
+    # Without the linters that it would find on PATH: each machine has others.
+    command = [consumer("actionlint"), "-no-color", "-shellcheck=", "-pyflakes=", *WORKFLOWS]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_actionlint_finds_a_mistake(consumer, tmp_path: Path) -> None:
+    text = (ROOT / ".github" / "workflows" / "test.yml").read_text("utf-8")
+    broken = tmp_path / "test.yml"
+    broken.write_text(text.replace("${{ matrix.python }}", "${{ matrix.pyhton }}"))
+    command = [consumer("actionlint"), "-no-color", "-shellcheck=", "-pyflakes=", broken]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert '"pyhton" is not defined' in done.stdout
+
+
+@every_workflow
+def test_the_token_may_do_no_more_than_is_said(file: Path) -> None:
+    content = workflow(file.name)
+    assert content["permissions"] in ({}, {"contents": "read"})
+    triggers = content[True]  # `on`, as YAML 1.1 reads it
+    assert "pull_request_target" not in triggers
+    if "pull_request" in triggers:
+        assert all("permissions" not in job for job in content["jobs"].values())
+    if not content["permissions"]:
+        assert all(job["permissions"] for job in content["jobs"].values())
+
+
+def test_only_the_steps_that_publish_may_write() -> None:
+    jobs = workflow("release.yml")["jobs"]
+    writes = {
+        name: {key for key, value in job["permissions"].items() if value == "write"}
+        for name, job in jobs.items()
+    }
+    assert writes == {
+        "test": set(),
+        "build": set(),
+        "attest": {"attestations", "id-token"},
+        "publish": {"id-token"},
+        "page": {"contents"},
+    }
+    # Code of the repository and of packages runs only where nothing can be written.
+    assert [name for name, job in jobs.items() if "checkout" in str(job)] == ["build"]
+
+
+@every_workflow
+def test_actions_are_pinned_by_their_major_version(file: Path) -> None:
+    used = [step["uses"] for step in steps(workflow(file.name)["jobs"]) if "uses" in step]
+    assert used
+    # The branch is what PyPI's action calls its major version.
+    assert [name for name in used if not re.search(r"@(v\d+|release/v\d+)$", name)] == []
+
+
+@every_workflow
+def test_a_checkout_keeps_no_token(file: Path) -> None:
+    checkouts = [
+        step
+        for step in steps(workflow(file.name)["jobs"])
+        if step.get("uses", "").startswith("actions/checkout@")
+    ]
+    assert checkouts
+    assert all(step["with"]["persist-credentials"] is False for step in checkouts)
+
+
+def test_every_step_of_the_script_is_in_the_workflow() -> None:
+    content = workflow("test.yml")
+    ran = {line for step in steps(content["jobs"]) for line in step.get("run", "").splitlines()}
+    preparation, _, rest = CI.partition("export ETCOMPILE_REQUIRE=")
+    required, *commands = (line for line in rest.splitlines() if line)
+    assert commands
+    assert [line for line in commands if line not in ran] == []
+    assert content["env"]["ETCOMPILE_REQUIRE"] == required
+    named = re.findall(r"packages\+=\(([^)]+)\)", preparation)
+    packages = {package for names in named for package in names.split()}
+    assert set(content["env"]["PACKAGES"].split()) == packages - BROUGHT_BY_THE_RUNNER
+
+
+def test_the_matrices_are_what_the_project_knows() -> None:
+    jobs = workflow("test.yml")["jobs"]
+    assert jobs["kubernetes"]["strategy"]["matrix"]["kubernetes"] == list(versions())
+    project = (ROOT / "pyproject.toml").read_text("utf-8")
+    pythons = re.findall(r'"Programming Language :: Python :: (3\.\d+)"', project)
+    [oldest] = re.findall(r'requires-python = ">=(.*)"', project)
+    tried = jobs["default"]["strategy"]["matrix"]["python"]
+    assert tried[0] == oldest
+    assert set(pythons) <= set(tried)
+
+
+def test_a_release_waits_for_the_tests() -> None:
+    jobs = workflow("release.yml")["jobs"]
+    assert jobs["test"]["uses"] == "./.github/workflows/test.yml"
+    assert set(jobs["attest"]["needs"]) == {"test", "build"}
+    assert jobs["publish"]["needs"] == "attest"
+    assert jobs["page"]["needs"] == "publish"
+
+
+def test_dependabot_looks_where_dependencies_are_declared() -> None:
+    content = yaml.safe_load((ROOT / ".github" / "dependabot.yml").read_text("utf-8"))
+    declared = {
+        "pip": "pyproject.toml",
+        "github-actions": ".github/workflows",
+        "npm": "package.json",
+    }
+    for update in content["updates"]:
+        folder = ROOT / update["directory"].lstrip("/")
+        assert (folder / declared.pop(update["package-ecosystem"])).exists()
+    assert not declared
+
+
+@pytest.mark.parametrize("name", ["SECURITY.md", "CODE_OF_CONDUCT.md"])
+def test_every_link_to_a_file_leads_somewhere(name: str) -> None:
+    links = re.findall(r"\]\((?!https?:)([^)#]+)", (ROOT / name).read_text("utf-8"))
+    assert links
+    assert [link for link in links if not (ROOT / link).exists()] == []
