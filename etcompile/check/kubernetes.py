@@ -70,6 +70,28 @@ def template_faults(value: Any, path: ValuePath, version: str) -> list[Fault]:
     return _faults(template, version, _POD_TEMPLATE, root="the Pod template", at=path)
 
 
+def check_claim_template(source: Source, path: ValuePath, version: str) -> list[Diagnostic]:
+    """What the API server would have against a claim that is made of a template.
+
+    Args:
+        source: The document that holds it.
+        path: Where it has the template: a PersistentVolumeClaim without apiVersion and kind.
+        version: One of `versions()`.
+
+    Returns:
+        An error for each fault, at its place.
+
+    Raises:
+        ValueError: the version is unknown.
+    """
+    definition = _definition(version, "v1", "PersistentVolumeClaim")
+    template = value_at(source.data, path)
+    if definition is None or template is None:
+        return []
+    found = _faults(template, version, definition, root="the claim", at=path)
+    return [diagnostic(source, fault, version) for fault in found]
+
+
 def check_object(source: Source, version: str) -> list[Diagnostic]:
     """What a Kubernetes version has against an object, whatever its status says.
 

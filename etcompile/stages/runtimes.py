@@ -12,10 +12,10 @@ from typing import Any
 from msgspec import Struct, structs
 
 from etcompile import data
-from etcompile.check import schema
+from etcompile.check import kubernetes, schema
 from etcompile.check.document import Rules, Template, findings
 from etcompile.check.explain import value_at
-from etcompile.diagnostics import Diagnostic, codes, diagnose
+from etcompile.diagnostics import Diagnostic, ValuePath, codes, diagnose
 from etcompile.load import Document, parse
 
 RUNTIME_VERSION = "trainer.kubeflow.org/v1alpha1"
@@ -101,6 +101,8 @@ def with_runtimes(
         templates = _templates(runtime) if apart else ()
         rules = Rules(RUNTIME_SCHEMA, kubernetes_version, volumes=_claims(runtime))
         told += (finding.diagnostic for finding in findings(runtime, templates, rules))
+        for path, _ in _claim_templates(runtime):
+            told += kubernetes.check_claim_template(runtime, path, kubernetes_version)
     told += _unnamed(documents, given)
     return WithRuntimes(tuple(made), sources, tuple(dict.fromkeys(told)))
 
@@ -119,14 +121,18 @@ def _templates(runtime: Document) -> list[Template]:
 
 def _claims(runtime: Document) -> tuple[str, ...]:
     """The volumes that Pods of a runtime have by its claims."""
-    policies = value_at(runtime.data, ("spec", "template", "spec", "volumeClaimPolicies"))
-    templates = [
-        template
-        for policy in (policies if isinstance(policies, list) else ())
-        for template in value_at(policy, ("templates",)) or ()
-    ]
-    names = (value_at(template, ("metadata", "name")) for template in templates)
+    names = (value_at(template, ("metadata", "name")) for _, template in _claim_templates(runtime))
     return tuple(name for name in names if isinstance(name, str))
+
+
+def _claim_templates(runtime: Document) -> Iterator[tuple[ValuePath, Any]]:
+    """The templates of a runtime's claims, each with its place."""
+    above = ("spec", "template", "spec", "volumeClaimPolicies")
+    policies = value_at(runtime.data, above)
+    for place, policy in enumerate(policies if isinstance(policies, list) else ()):
+        templates = value_at(policy, ("templates",))
+        for number, template in enumerate(templates if isinstance(templates, list) else ()):
+            yield (*above, place, "templates", number), template
 
 
 def _unnamed(documents: Iterable[Document], runtimes: Iterable[Document]) -> Iterator[Diagnostic]:

@@ -353,6 +353,26 @@ def test_trainer_27_32_a_claim_is_one_object_that_stays() -> None:
     assert suspended == [claim]  # what is applied again is the same
 
 
+@pytest.mark.parametrize(
+    ("spec", "code"),
+    [
+        ({"accessmodes": ["ReadWriteMany"]}, "ET4001"),
+        ({"accessModes": "ReadWriteMany"}, "ET4002"),
+        ({"resources": {"requests": {"storage": "1GB"}}}, "ET4002"),
+        ({"storageClassName": 3}, "ET4002"),
+    ],
+)
+def test_a_claim_that_a_server_refuses_is_refused(spec: dict[str, Any], code: str) -> None:
+    given = with_data()
+    [policy] = given["spec"]["template"]["spec"]["volumeClaimPolicies"]
+    policy["templates"][0]["spec"].update(spec)
+    compilation = etcompile.compile([given, job()])
+    assert not compilation.ok
+    told = compilation.diagnostics
+    found = [one.code for one in told if one.severity is etcompile.Severity.ERROR]
+    assert found == [code]
+
+
 def test_what_a_claim_holds_is_not_deleted_without_being_asked() -> None:
     given = with_data()
     policy = given["spec"]["template"]["spec"]["volumeClaimPolicies"][0]
