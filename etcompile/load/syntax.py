@@ -55,6 +55,19 @@ def syntax_problem(text: Text, error: Exception) -> tuple[int, Diagnostic]:
     return at, diagnose(codes.YAML_SYNTAX, location, **facts)
 
 
+def nested_too_deep(error: Exception) -> int | None:
+    """The offset of a bracket that libyaml, from 0.2.6 on, refuses as nested 1,000 levels deep.
+
+    It reads a line ahead of the events it gives, so that it can come to its own limit before the
+    reader of the events comes to the lower one that holds here.
+    """
+    if not isinstance(error, MarkedYAMLError) or error.problem_mark is None:
+        return None
+    if error.problem != "exceeded maximum nesting depth":
+        return None
+    return int(error.problem_mark.index)
+
+
 def _as_libyaml(problem: str, context: str) -> str:
     """The problem in libyaml's words, where PyYAML's own parser has others."""
     if problem.startswith("expected <block end>"):

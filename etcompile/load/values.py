@@ -244,10 +244,15 @@ def _read_into(
         )
         broken = ("syntax", error.reached)
     except (YAMLError, UnicodeError) as error:
-        from etcompile.load.syntax import syntax_problem  # noqa: PLC0415 - most texts are sound
+        from etcompile.load import syntax  # noqa: PLC0415 - most texts are sound
 
-        reached, problem = syntax_problem(text, error)
-        broken = ("syntax", reached)
+        too_deep = syntax.nested_too_deep(error)
+        if too_deep is not None:
+            problem = diagnose(codes.NESTING_TOO_DEEP, text.location(too_deep), limit=limits.depth)
+            broken = ("limit", too_deep)
+        else:
+            reached, problem = syntax.syntax_problem(text, error)
+            broken = ("syntax", reached)
     else:
         return
     reading.broken = broken
