@@ -159,7 +159,7 @@ def test_at_most_two_pods_of_a_job_go_to_a_node_that_fails_them(place, watcher) 
     assert nodes.came[BAD] == 2, nodes.came
     found = {pod["spec"]["nodeName"] for pod in place.pods().values()}
     assert found == set(GOOD)
-    [told] = [one for one in place.events() if one["reason"] == "NodeAvoided"]
+    [told] = eventually(lambda: place.told("NodeAvoided"))
     assert "avoid the node bad: it has failed Pods of this run at least 2 times" in told["message"]
     assert running.value("etcompile_watch_failures_total", cause="Refused") == 2
 
@@ -234,5 +234,5 @@ def test_a_pod_of_a_node_that_does_not_answer_is_replaced_in_the_time_that_was_g
     assert '"gracePeriodSeconds":0' in str(forced[-1].get("requestObject")).replace(
         "'", '"'
     ).replace(" ", "")
-    [told] = [one for one in place.events() if one["reason"] == "PodReleased"]
+    [told] = eventually(lambda: place.told("PodReleased"))
     assert "has not answered for 30 s" in told["message"]

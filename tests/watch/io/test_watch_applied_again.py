@@ -58,7 +58,7 @@ def test_workers_that_finished_before_do_not_end_the_run(place, watching, there)
     eventually(lambda: of_replicas(place.run_record("mnist"), "completed") == {"worker": "2"})
     assert place.record("mnist")["phase"] == "Running"
     assert {name: pod["metadata"]["uid"] for name, pod in place.pods().items()} == before
-    eventually(lambda: [one for one in place.events() if one["reason"] == "RunBeganAnew"])
+    eventually(lambda: place.told("RunBeganAnew"))
     for name in ("mnist-worker-0", "mnist-worker-1"):
         place.becomes(name, "Succeeded", 0)
     eventually(lambda: place.record("mnist")["phase"] == "Succeeded")

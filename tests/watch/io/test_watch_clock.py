@@ -62,7 +62,7 @@ def test_a_deadline_counts_the_seconds_of_the_api_server(place, watching, clock_
     assert place.record("long")["phase"] == "Running"
     finished, now = place.record("short")["finished"], time.time() - seconds
     assert abs(finished - now) < 60, "what is written down is in the API server's time"
-    told = eventually(lambda: [one for one in place.events() if one["reason"] == "JobFailed"])
+    told = eventually(lambda: place.told("JobFailed"))
     assert told[0]["firstTimestamp"][:13] == time.strftime("%Y-%m-%dT%H", time.gmtime(finished))
 
 

@@ -59,15 +59,6 @@ def own_map(place, name: str, job: str, **data: str) -> dict:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
 
 
-def told(place, reason: str, name: str = "") -> list[dict]:
-    """The Events of a reason, about the object of a name."""
-    return [
-        one
-        for one in place.events()
-        if one["reason"] == reason and name in ("", one["involvedObject"]["name"])
-    ]
-
-
 def goes_on(place, running) -> None:
     """A worker of `bert` that fails is replaced, and all threads of the watcher are alive."""
     before = place.uid("bert-worker-0")
@@ -100,7 +91,7 @@ def test_a_deadline_that_no_clock_holds_ends_no_thread(place, bert):
         for value in place.compiled(job):
             if value["kind"] == "Pod":
                 place.cluster.create(value)
-    eventually(lambda: told(place, "UnreadableJob", "evil-2-config"))
+    eventually(lambda: place.told("UnreadableJob", "evil-2-config"))
     for _ in range(3):
         goes_on(place, bert)
 
@@ -133,7 +124,7 @@ def test_a_run_record_that_no_run_has_is_told_of_and_written_anew(place, bert, t
     broken = text.replace('"x"', f'"{run}"')
     change = {"data": {"record": broken, "phase": "Running"}}
     place.cluster.patch(place.cluster.resource("v1", "ConfigMap"), "bert-status", change)
-    eventually(lambda: told(place, "UnreadableRecord", "bert-status"))
+    eventually(lambda: place.told("UnreadableRecord", "bert-status"))
     eventually(lambda: place.data("bert-status")["record"] != broken)
     assert place.record()["run"] == run
     goes_on(place, bert)
@@ -145,7 +136,7 @@ def test_a_run_record_of_a_newer_version_is_told_of_and_left_as_it_is(place, ber
     form = {"version": VERSION + 1, "replicas": {"worker": "in another form"}}
     newer = json.dumps({**place.record(), **form})
     place.cluster.patch(maps, "bert-status", {"data": {"record": newer}})
-    [event] = eventually(lambda: told(place, "UnreadableRecord", "bert-status"))
+    [event] = eventually(lambda: place.told("UnreadableRecord", "bert-status"))
     said = f"of version {VERSION + 1}, and this watcher reads versions up to {VERSION}"
     assert said in event["message"]
     before = place.uid("bert-worker-0")
@@ -185,7 +176,7 @@ def test_a_job_of_two_hundred_million_replicas_is_refused_alone(place, bert, cou
     config["data"]["job.yaml"] = config["data"]["job.yaml"].replace("776", str(count))
     place.cluster.create(config)
     for name in ("evil-config", "more-config"):
-        [event] = eventually(lambda name=name: told(place, "UnreadableJob", name))
+        [event] = eventually(lambda name=name: place.told("UnreadableJob", name))
         assert event["involvedObject"]["uid"]
     goes_on(place, bert)
 
@@ -295,7 +286,7 @@ def test_any_config_map_with_the_label_does_not_take_a_job_over(place, bert):
     config = config_of(place, evil)
     config["metadata"]["name"] = "aaa"
     place.cluster.create(config)
-    [event] = eventually(lambda: told(place, "IgnoredConfigMap", "aaa"))
+    [event] = eventually(lambda: place.told("IgnoredConfigMap", "aaa"))
     assert "the ConfigMap of that job is bert-config" in event["message"]
     goes_on(place, bert)
     for pod in place.pods().values():
@@ -303,7 +294,7 @@ def test_any_config_map_with_the_label_does_not_take_a_job_over(place, bert):
         assert not pod["spec"].get("hostPID")
     place.cluster.delete(place.cluster.resource("v1", "ConfigMap"), "aaa")
     goes_on(place, bert)
-    assert len(told(place, "IgnoredConfigMap")) == 1
+    assert len(place.told("IgnoredConfigMap")) == 1
 
 
 def test_a_config_map_that_holds_another_job_is_refused(place, bert):
@@ -311,7 +302,7 @@ def test_a_config_map_that_holds_another_job_is_refused(place, bert):
     config["metadata"]["name"] = "evil-config"
     config["metadata"]["labels"]["etcompile.dev/job"] = "evil"
     place.cluster.create(config)
-    [event] = eventually(lambda: told(place, "UnreadableJob", "evil-config"))
+    [event] = eventually(lambda: place.told("UnreadableJob", "evil-config"))
     assert "it holds the job other, whose ConfigMap is other-config" in event["message"]
     goes_on(place, bert)
 
@@ -403,7 +394,7 @@ def test_a_job_of_which_no_pod_can_be_made_is_told_of(place, bert):
         place.cluster.create(value)
     eventually(lambda: place.record("evil"))
     place.fails("evil-worker-0")
-    [event] = eventually(lambda: told(place, "UnreadableJob", "evil-config"))
+    [event] = eventually(lambda: place.told("UnreadableJob", "evil-config"))
     assert "is broken" in event["message"]
     goes_on(place, bert)
 
@@ -464,7 +455,7 @@ def test_a_watcher_rests_where_there_is_nothing_to_do(place, bert):
     place.cluster.create(config_of(place, training_job("lonely")))
     place.cluster.create(own_map(place, "evil-status", "evil", record="[]"))
     place.cluster.create(config_of(place, training_job("evil")))
-    eventually(lambda: told(place, "UnreadableRecord", "evil-status"))
+    eventually(lambda: place.told("UnreadableRecord", "evil-status"))
     before = bert.value("etcompile_watch_reconciles_total", outcome="done")
     goes_on(place, bert)
     eventually(lambda: place.whole(2))
@@ -483,7 +474,7 @@ def test_hostile_config_maps_of_every_form_leave_other_jobs_alone(place, bert):
         marks = own_map(place, f"{name}-status", name, record=record, done=lots.choice(["", "x"]))
         place.cluster.create(marks)
         place.cluster.create(own_map(place, f"{name}-hosts", name, hostfile="x" * 100))
-    assert eventually(lambda: len(told(place, "UnreadableJob")) > 10, 30)
+    assert eventually(lambda: len(place.told("UnreadableJob")) > 10, 30)
     goes_on(place, bert)
     eventually(lambda: bert.watcher.idle, 60)
     assert bert.watcher.healthy() == (True, "healthy")

@@ -249,11 +249,8 @@ def test_training_operator_49_a_pod_that_is_refused_is_told_of_and_made_once_it_
     place.fails("bert-worker-1")
     eventually(lambda: place.hosts() == ["bert-worker-0"])
     eventually(lambda: place.whole(2) and "bert-worker-1" in made(place), 30)
-    told = eventually(
-        lambda: [one["message"] for one in place.events() if one["reason"] == "Refused"]
-    )
-    assert len(told) == 1
-    assert "exceeded quota: gpus" in told[0]
+    [event] = eventually(lambda: place.told("Refused"))
+    assert "exceeded quota: gpus" in event["message"]
     assert place.record()["phase"] == "Running"
 
 

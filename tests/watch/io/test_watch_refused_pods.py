@@ -17,6 +17,12 @@ def refuse(place, name: str, reason: str) -> str:
     return uid
 
 
+def recreations(place, reason: str) -> list[str]:
+    """What is told of the Pods that were recreated for a reason."""
+    messages = [event["message"] for event in place.told("PodReplaced")]
+    return [message for message in messages if f"({reason}): recreating it" in message]
+
+
 @pytest.mark.parametrize("policy", ["Never", "OnFailure", "ExitCode"])
 def test_a_pod_that_its_kubelet_refuses_is_made_again_and_counts_for_nothing(
     place, watching, policy
@@ -30,9 +36,8 @@ def test_a_pod_that_its_kubelet_refuses_is_made_again_and_counts_for_nothing(
         refuse(place, "mnist-worker-1", reason)
     record = place.record("mnist")
     assert (record["phase"], record.get("replaced", {})) == ("Running", {})
-    told = [one["message"] for one in place.events() if one["reason"] == "PodReplaced"]
     for reason in REASONS:
-        [own] = [one for one in told if f"({reason}): recreating it" in one]
+        [own] = eventually(lambda reason=reason: recreations(place, reason))
         assert own.startswith("was not admitted by its node")
         assert ("less room" in own) == reason.startswith("OutOf")
 

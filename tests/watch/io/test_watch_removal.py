@@ -40,7 +40,7 @@ def left(place) -> set[tuple[str, str]]:
 
 
 def told(place) -> list[str]:
-    return [one["message"] for one in place.events() if one["reason"] == "NotRemoved"]
+    return [event["message"] for event in place.told("NotRemoved")]
 
 
 def foreign(place) -> set[tuple[str, str]]:

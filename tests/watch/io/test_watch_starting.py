@@ -20,7 +20,7 @@ def pods(place):
 
 
 def told(place, reason: str) -> list[str]:
-    return [one["message"] for one in place.events() if one["reason"] == reason]
+    return [event["message"] for event in place.told(reason)]
 
 
 def phase(place, job: str = "bert") -> str:

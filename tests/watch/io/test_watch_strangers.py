@@ -41,14 +41,6 @@ def attacker(control_plane, place):
         yield found
 
 
-def told(place, name: str) -> list[dict]:
-    return [
-        one
-        for one in place.events()
-        if (one["reason"], one["involvedObject"]["name"]) == ("ForeignPod", name)
-    ]
-
-
 def one_of(objects: list[dict], kind: str, name: str) -> dict:
     return next(v for v in objects if (v["kind"], v["metadata"]["name"]) == (kind, name))
 
@@ -73,7 +65,7 @@ def test_a_pod_that_looks_like_the_launcher_of_a_job_ends_no_run(place, watching
     job = next(v for v in objects if v["kind"] == "Job")
     fake = attacker.create(launcher_pod(job))["metadata"]["name"]
     eventually(lambda: place.becomes(fake, "Succeeded", 0))
-    [event] = eventually(lambda: told(place, fake))
+    [event] = eventually(lambda: place.told("ForeignPod", fake))
     assert "has not made it" in event["message"]
     assert len(place.ready()) == 2
     assert place.record("hvd").get("phase", "Pending") in ("Pending", "Running")
@@ -120,7 +112,7 @@ def test_a_pod_in_the_place_of_one_that_is_not_there_yet_ends_no_run(
     for name in ("bert-worker-0", "bert-worker-1"):
         place.becomes(name, "Running")
     place.becomes("bert-launcher", "Succeeded", 0)
-    eventually(lambda: told(place, "bert-launcher"))
+    eventually(lambda: place.told("ForeignPod", "bert-launcher"))
     assert "done" not in place.data("bert-status")
     assert place.record().get("phase", "Pending") != "Succeeded"
     # Once it is gone, nothing of it is left.
@@ -131,7 +123,7 @@ def test_a_pod_in_the_place_of_one_that_is_not_there_yet_ends_no_run(
     eventually(lambda: place.record().get("phase") == "Running")
     place.becomes("bert-launcher", "Succeeded", 0)
     eventually(lambda: place.record().get("phase") == "Succeeded")
-    assert len(told(place, "bert-launcher")) == 1
+    assert len(place.told("ForeignPod", "bert-launcher")) == 1
 
 
 def test_what_admission_changes_of_a_pod_does_not_make_it_another(place, watching):
@@ -146,7 +138,7 @@ def test_what_admission_changes_of_a_pod_does_not_make_it_another(place, watchin
     eventually(lambda: place.record().get("phase") == "Running")
     place.becomes("bert-launcher", "Succeeded", 0)
     eventually(lambda: place.record().get("phase") == "Succeeded")
-    assert told(place, "bert-launcher") == []
+    assert place.told("ForeignPod", "bert-launcher") == []
 
 
 def of(image: str = "a/b:1", command: list | None = None, args: list | None = None) -> tuple:
@@ -196,5 +188,5 @@ def test_only_pods_of_the_run_are_looked_at_so(place, watching):
     for name in ("bert-worker-0", "bert-worker-1"):
         place.becomes(name, "Running")
     eventually(lambda: len(place.ready()) == 2)
-    assert told(place, "bert-launcher") == []
+    assert place.told("ForeignPod", "bert-launcher") == []
     assert objects

@@ -39,7 +39,7 @@ def images(place) -> set[str]:
 
 
 def told(place) -> list[str]:
-    return [one["message"] for one in place.events() if one["reason"] == ANOTHER_RUN]
+    return [event["message"] for event in place.told(ANOTHER_RUN)]
 
 
 @pytest.mark.parametrize("there", [True, False], ids=["watched", "between two watchers"])
@@ -176,7 +176,7 @@ def test_pods_that_somebody_stopped_exchanging_half_way_are_told_of(place, watch
     place.cluster.create(value)
 
     def words() -> list[str]:
-        return [one["message"] for one in place.events() if one["reason"] == "NameTaken"]
+        return [event["message"] for event in place.told("NameTaken")]
 
     eventually(words)
     time.sleep(1.5)

@@ -12,14 +12,6 @@ def without_label(name: str, **data: str) -> dict:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
 
 
-def told(place, reason: str, name: str) -> list[dict]:
-    return [
-        one
-        for one in place.events()
-        if (one["reason"], one["involvedObject"]["name"]) == (reason, name)
-    ]
-
-
 def labels(place, name: str) -> dict:
     maps = place.cluster.resource("v1", "ConfigMap")
     return place.cluster.get(maps, name)["metadata"].get("labels") or {}
@@ -33,7 +25,7 @@ def test_a_run_that_is_marked_by_hand_as_the_page_says_is_over(place, watching):
     place.cluster.create(without_label("bert-status", done=run))
     running = watching()
     place.kubelets()
-    [event] = eventually(lambda: told(place, "LabelAdded", "bert-status"))
+    [event] = eventually(lambda: place.told("LabelAdded", "bert-status"))
     assert "etcompile.dev/job=bert" in event["message"]
     assert labels(place, "bert-status")["etcompile.dev/job"] == "bert"
     assert place.data("bert-status")["done"] == run
@@ -50,7 +42,7 @@ def test_host_lists_without_the_label_do_not_keep_dead_hosts(place, watching):
     place.kubelets()
     place.submit(training_job())
     eventually(lambda: place.whole(2))
-    assert told(place, "LabelAdded", "bert-hosts")
+    assert eventually(lambda: place.told("LabelAdded", "bert-hosts"))
     place.holding.set()
     place.fails("bert-worker-0")
     eventually(lambda: place.hosts() == ["bert-worker-1"])
@@ -103,7 +95,7 @@ def test_what_is_somebody_else_s_is_told_of_and_left_as_it_is(place, watching, c
     watching()
     place.kubelets()
     place.submit(training_job())
-    [event] = eventually(lambda: told(place, "NameTaken", "bert-config"))
+    [event] = eventually(lambda: place.told("NameTaken", "bert-config"))
     assert "the ConfigMap bert-status is not the watcher's" in event["message"]
     assert words in event["message"]
     assert place.cluster.get(maps, "bert-status") == made

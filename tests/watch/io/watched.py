@@ -221,6 +221,17 @@ class Place:
         """The Events of the namespace."""
         return self.cluster.list(self.cluster.resource("v1", "Event"), self.namespace).items
 
+    def told(self, reason: str, name: str = "") -> list[dict]:
+        """The Events of a reason so far, about the object of a name.
+
+        A watcher writes them beside its work: wait for those that have to come.
+        """
+        return [
+            event
+            for event in self.events()
+            if event["reason"] == reason and name in ("", event["involvedObject"]["name"])
+        ]
+
     def ready(self, role: str = "worker", job: str = "") -> list[str]:
         """The names of the Pods of a role that are Ready, in the order of their numbers."""
         found = [
