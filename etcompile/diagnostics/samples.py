@@ -757,6 +757,17 @@ SAMPLES: Mapping[str, Mapping[str, str | int]] = {
         "reason": "it is a link",
         "folder": "schemas",
     },
+    "ET5024": {
+        "advice": "write it here",
+        "job": "TrainingJob 'bert'",
+        "what": "it runs with spec.cleanPodPolicy: None",
+    },
+    "ET5025": {
+        "advice": "name the file that has it",
+        "file": "training/other.yaml",
+        "job": "TrainingJob 'bert'",
+        "reason": "it is not in that file",
+    },
     "ET6001": {
         "entry": "patches[0]",
         "what": "TrainingJob named 'brt'",

@@ -157,7 +157,7 @@ def test_more_workers_than_allowed_raise_the_limit_and_say_so(tmp_path: Path) ->
     job["spec"]["etReplicaSpecs"]["worker"]["maxReplicas"] = 2
     running = [f"mnist-worker-{index}" for index in range(3)]
     result = migration(dumped(job, phase="Running", targetWorkers=running))
-    assert "maxReplicas is 2: the overlay raises it" in result.files["HANDOVER.md"]
+    assert "maxReplicas is 2: the files raise it" in result.files["HANDOVER.md"]
     assert workers(rendered(written(tmp_path / "job", dict(result.files)))) == running
 
 

@@ -84,10 +84,10 @@ def _counted(job: Job, count: int) -> tuple[Mapping[str, Any] | None, tuple[str,
         count = bounds.minimum
     patch = _nested((*role.origin.path, "replicas"), count) if count != len(role.members) else {}
     if bounds.maximum is not None and count > bounds.maximum:
-        notes.append(f"{count} workers run; maxReplicas is {bounds.maximum}: the overlay raises it")
+        notes.append(f"{count} workers run; maxReplicas is {bounds.maximum}: the files raise it")
         patch = _merged(patch, _nested((*_bounds_path(role), "maxReplicas"), count))
     if patch:
-        notes.append(f"{count} workers run; the overlay says so")
+        notes.append(f"{count} workers run, and the files say so")
     return patch or None, tuple(notes)
 
 
