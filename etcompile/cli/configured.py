@@ -428,7 +428,7 @@ def _named(file: str) -> Configuration | Diagnostic | None:
 
 def _looked_for(paths: Sequence[str], root: str | None) -> Configuration | Diagnostic | None:
     """The file that counts for all inputs; the problem if there are several."""
-    folders = dict.fromkeys(configuration.folder_of(path) for path in paths)
+    folders = dict.fromkeys(folder for path in paths for folder in configuration.folders_of(path))
     found: Configuration | Diagnostic | None = None
     for number, folder in enumerate(folders):
         top = configuration.root_of(folder) if root is None else os.path.realpath(root)

@@ -145,6 +145,32 @@ def folder_of(given: str) -> str:
     return real if os.path.isdir(real) else os.path.dirname(real)  # noqa: PTH112, PTH120
 
 
+def folders_of(given: str) -> Iterator[str]:
+    """The folders, without links, whose configuration may count for files of an input.
+
+    Args:
+        given: A file, a folder or a glob, as on the command line; `-` stands in the working
+            directory.
+
+    Yields:
+        That of the input; then, of a folder, each below it that has a file of a configuration's
+        name; of a glob, those of the files that it finds.
+    """
+    yield folder_of(given)
+    if given == "-":
+        return
+    if not os.path.exists(given) and _GLOB.search(given):  # noqa: PTH110
+        import glob  # noqa: PLC0415 - start quickly
+
+        for path in sorted(glob.iglob(given, recursive=True)):  # noqa: PTH207
+            yield folder_of(path)
+        return
+    for place, folders, files in os.walk(os.path.realpath(given)):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        if FILE in files or _PROJECT in files:
+            yield place
+
+
 def root_of(folder: str) -> str:
     """The root of the repository around a folder.
 

@@ -128,6 +128,30 @@ def test_inputs_with_different_files_are_refused(tree):
     assert "etcompile.toml, and" in done.stderr or "and etcompile.toml" in done.stderr
 
 
+@pytest.mark.parametrize("given", [".", "team", "team/*/*.yaml"])
+def test_a_folder_with_another_file_below_it_is_refused(given, tree):
+    """Its settings would not hold, and nobody would be told."""
+    said(tree, 'gang = "volcano"\n')
+    below = said(tree / "team/jobs", 'gang = "none"\n')
+    shutil.copytree(tree / "team/jobs", tree / "team/more")
+    (tree / "team/more/etcompile.toml").unlink()
+    done = etcompile("render", given)
+    assert done.returncode == 2
+    assert "ET1054" in done.stderr
+    assert str(below.relative_to(tree)) in done.stderr
+    assert "ET1054" not in etcompile("render", given, "--isolated").stderr
+    below.rename(below.with_name("pyproject.toml"))
+    assert "ET1054" not in etcompile("render", given).stderr
+
+
+def test_a_hidden_folder_below_has_no_say(tree):
+    said(tree, 'gang = "volcano"\n')
+    (tree / "team/.venv").mkdir()
+    said(tree / "team/.venv", 'gang = "none"\n')
+    assert VOLCANO in rendered()
+    assert "ET1054" not in etcompile("render", "team").stderr
+
+
 def test_a_file_can_be_named_and_left_out(tree):
     said(tree, 'gang = "volcano"\n')
     other = said(tree, 'gang = "none"\n', "other.toml")
