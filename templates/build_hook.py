@@ -19,6 +19,5 @@ class TranslatedTemplates(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002
         """Writes the file before anything is packed."""
         root = Path(self.root)
-        text = runpy.run_path(str(root / "templates" / "generate.py"))["generated"]()
-        (root / _MADE).write_text(text, encoding="utf-8")
+        runpy.run_path(str(root / "templates" / "generate.py"))["write"]()
         build_data["artifacts"].append(f"/{_MADE}")

@@ -10,6 +10,7 @@ them again after editing one:
 """
 
 import hashlib
+import os
 import runpy
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,6 +55,16 @@ def generated() -> str:
     parts += [f'    "{file.name}": {_function(file.name)},\n' for file in files]
     parts.append("}\n")
     return "".join(parts)
+
+
+def write() -> None:
+    """Writes the file, whole at once: other processes may import it at this moment."""
+    text = generated().encode()
+    if TARGET.exists() and TARGET.read_bytes() == text:
+        return
+    part = TARGET.with_name(f".{TARGET.name}.{os.getpid()}")
+    part.write_bytes(text)
+    part.replace(TARGET)
 
 
 class _Writer:
@@ -149,4 +160,4 @@ def _literal(value: object) -> str:
 
 
 if __name__ == "__main__":
-    TARGET.write_text(generated(), encoding="utf-8")
+    write()

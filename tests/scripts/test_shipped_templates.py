@@ -2,6 +2,7 @@
 
 import itertools
 import runpy
+import shutil
 import sys
 import types
 
@@ -55,6 +56,28 @@ def test_a_translated_template_renders_as_jinja2_does(name, shipped):
     for values in _rooms(name):
         expected = jinja.render(jinja.environment(FOLDER), name, values)
         assert "".join(shipped.TEMPLATES[name](values)) == expected
+
+
+def test_a_process_that_imports_them_meanwhile_has_them_whole(tmp_path):
+    """An installation of a checkout writes them where programs of that checkout run."""
+    backend = tmp_path / "etcompile" / "backend"
+    backend.mkdir(parents=True)
+    for source in (FOLDER, FOLDER.parent / "etcompile" / "backend" / "jinja.py"):
+        copy = shutil.copytree if source.is_dir() else shutil.copy
+        copy(source, tmp_path / "templates" if source.is_dir() else backend)
+    write = runpy.run_path(str(tmp_path / "templates" / "generate.py"))["write"]
+    made = backend / "shipped.py"
+    write()
+    first = made.stat().st_ino
+    whole = made.read_text()
+    write()
+    assert made.stat().st_ino == first, "it is what it was, and stays"
+    made.write_text("an older version")
+    with made.open() as reader:
+        write()
+        assert reader.read() == "an older version"
+    assert made.read_text() == whole
+    assert {path.name for path in backend.iterdir()} <= {"jinja.py", "shipped.py", "__pycache__"}
 
 
 def test_a_translation_counts_while_it_is_of_the_templates_that_are_there(
