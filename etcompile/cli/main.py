@@ -83,9 +83,9 @@ class _Commands(Group):
 def _etcompile() -> None:
     """Compile training jobs to plain Kubernetes manifests.
 
-    Reads the job files of et-operator, the Kubeflow Training Operator, the MPI Operator and
-    DLRover, and writes Pods, Services and ConfigMaps that Git can hold. `etcompile kinds` lists
-    the kinds.
+    Reads the job files of et-operator, the Kubeflow Training Operator, Kubeflow Trainer, the MPI
+    Operator and DLRover, and writes Pods, Services and ConfigMaps that Git can hold. `etcompile
+    kinds` lists the kinds.
     """
 
 
