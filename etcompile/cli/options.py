@@ -12,7 +12,7 @@ import yaml  # noqa: F401 - early; see below
 from click.core import ParameterSource
 from msgspec import Struct
 
-from etcompile.cli import completing
+from etcompile.cli import completing, deprecated
 from etcompile.cli.structs import Decorator, adds
 from etcompile.cli.suggestion import Choice
 from etcompile.compiler import Options
@@ -386,7 +386,7 @@ def tell(diagnostics: Sequence[Diagnostic], given: TalkOptions, *, are_data: boo
             output.
     """
     form = given.form
-    diagnostics = _marked(diagnostics, given.ignore)
+    diagnostics = _marked((*diagnostics, *deprecated.untold()), given.ignore)
     if given.quiet and not given.strict:
         diagnostics = [
             diagnostic for diagnostic in diagnostics if diagnostic.severity is Severity.ERROR
@@ -434,7 +434,8 @@ def refuses(diagnostics: Sequence[Diagnostic], given: TalkOptions) -> bool:
     """Whether the run is refused: for an error, or under `--strict` for any that is told."""
     if has_errors(diagnostics) or not given.strict:
         return has_errors(diagnostics)
-    return any(diagnostic.suppressed is None for diagnostic in _marked(diagnostics, given.ignore))
+    every = (*diagnostics, *deprecated.used())
+    return any(diagnostic.suppressed is None for diagnostic in _marked(every, given.ignore))
 
 
 def _marked(diagnostics: Sequence[Diagnostic], ignored: Sequence[str]) -> list[Diagnostic]:

@@ -768,6 +768,12 @@ SAMPLES: Mapping[str, Mapping[str, str | int]] = {
         "job": "TrainingJob 'bert'",
         "reason": "it is not in that file",
     },
+    "ET5030": {
+        "name": "--some-old-option",
+        "since": "0.2.0",
+        "gone": "0.4.0",
+        "advice": "use --its-new-name",
+    },
     "ET6001": {
         "entry": "patches[0]",
         "what": "TrainingJob named 'brt'",
