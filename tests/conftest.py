@@ -147,5 +147,10 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds the flag that writes goldens anew."""
+    """Adds the flags that write anew what tests compare with."""
     parser.addoption("--update-goldens", action="store_true", help="write golden/ anew")
+    parser.addoption(
+        "--update-snapshots",
+        action="store_true",
+        help="write tests/stability/snapshots anew, and the version wherever a file names it",
+    )

@@ -25,6 +25,7 @@ import pytest
 from etcompile.goodput import Goodput
 from etcompile.watch.controller import Choices, Watcher
 from etcompile.watch.endpoints import Endpoints
+from watcher_series import metrics
 
 ROOT = Path(__file__).parents[2]
 BOARD = json.loads((ROOT / "docs" / "grafana" / "etcompile.json").read_text("utf-8"))
@@ -48,19 +49,6 @@ def installed(require: Callable[..., str]) -> Callable[[str], None]:
         require("dashboard", present=present, why=f"there is no {module}: pip install '.[test]'")
 
     return need
-
-
-def metrics() -> dict[str, frozenset[str]]:
-    """The labels of each series that a watcher has, by its name."""
-    registry = Watcher(Mock(), Choices(None), identity="test").metrics.registry
-    found = {}
-    # Of a metric that has counted nothing yet there is no public word about its labels.
-    for name, collector in registry._names_to_collectors.items():  # noqa: SLF001
-        own = [collector, *getattr(collector, "describe", list)()]
-        names = (getattr(family, "_labelnames", ()) for family in own)
-        labels = next(filter(None, names), ())
-        found[name] = frozenset(labels) | ({"le"} if name.endswith("_bucket") else frozenset())
-    return found
 
 
 def panels() -> Iterator[dict[str, Any]]:
