@@ -1,5 +1,5 @@
 # The sidecar of Argo CD's repo server that runs etcompile's plugin: from a checkout,
-#     docker build -f docs/argocd.Dockerfile -t etcompile-argocd:0.1.0 .
+#     docker build -f docs/argocd.Dockerfile -t etcompile-argocd:0.2.0 .
 FROM python:3.13-slim AS build
 COPY . /src
 RUN python -m venv /opt/etcompile && /opt/etcompile/bin/pip install --no-cache-dir /src

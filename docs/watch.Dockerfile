@@ -1,5 +1,5 @@
 # The image that `etcompile watch --manifests` runs: from a checkout,
-#     docker build -f docs/watch.Dockerfile -t etcompile:0.1.0 .
+#     docker build -f docs/watch.Dockerfile -t etcompile:0.2.0 .
 FROM python:3.13-slim AS build
 COPY . /src
 RUN python -m venv /opt/etcompile && /opt/etcompile/bin/pip install --no-cache-dir /src

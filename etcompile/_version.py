@@ -1,3 +1,3 @@
 """The version, in the one place that packaging, `--version` and the writer read it from."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
