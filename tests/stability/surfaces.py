@@ -5,6 +5,7 @@ word, a number, a boolean, or a list, which is a set: something may be added to 
 docs/stability.md says what is promised of each.
 """
 
+import ast
 import functools
 import inspect
 import re
@@ -31,6 +32,7 @@ from etcompile.goodput import Timeline
 from etcompile.integrations.argocd.parameters import PARAMETERS
 from etcompile.model import protocol, run_record
 from etcompile.stages import stored
+from etcompile.status.values import Epoch, Hosts, Replica, RoleStatus, Told
 from metadata_keys import NO_KEYS, keys
 from watcher_series import families
 
@@ -170,6 +172,37 @@ def _lock() -> dict[str, Facts]:
         LOCK: {"format": value["format"], "marker": value["comment"]},
         **{f"{LOCK} {key}": {"type": type(value[key]).__name__} for key in sorted(value)},
     }
+
+
+_JSON_FORMS = {
+    "status": ("status/documents.py", ("job_value", "goodput_value")),
+    "why": ("status/why/documents.py", ("explanation_value", "_timeline", "_attempt", "_failure")),
+    "apply": ("cli/progress/events.py", ("begin", "tell", "repeat", "end", "_write", "_object")),
+}
+"""Where the documents of `--output json` are put together, as literals."""
+
+
+def json_output() -> Surface:
+    """The fields of what `--output json` writes, as far as it has no schema."""
+    found: dict[str, Facts] = {}
+    for command, (file, functions) in _JSON_FORMS.items():
+        tree = ast.parse((ROOT / "etcompile" / file).read_text("utf-8"))
+        made = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+        for node in (node for node in made if node.name in functions):
+            found |= {f"{command} {key}": {"is": "field"} for key in _keys_of_documents(node)}
+    for struct in (Replica, RoleStatus, Hosts, Epoch, Told):
+        for name in struct.__struct_fields__:
+            found[f"status {struct.__name__.lower()}.{name}"] = {"is": "field"}
+    return found
+
+
+def _keys_of_documents(function: ast.FunctionDef) -> Iterator[str]:
+    for node in ast.walk(function):
+        if isinstance(node, ast.Dict):
+            keys = [key.value for key in node.keys if isinstance(key, ast.Constant)]
+            yield from (key for key in keys if isinstance(key, str))
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "self._write":
+            yield from (keyword.arg for keyword in node.keywords if keyword.arg)
 
 
 def output() -> Surface:
@@ -354,6 +387,7 @@ SURFACES: Mapping[str, Callable[[], Surface]] = {
     "exit-codes": exit_codes,
     "diagnostics": diagnostics,
     "files": files,
+    "json-output": json_output,
     "output": output,
     "labels-and-annotations": labels_and_annotations,
     "protocol": run_time_protocol,
