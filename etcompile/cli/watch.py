@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from etcompile.watch.manifests import Installation
 
 _LISTEN = "127.0.0.1:8080"
+_NAME = "etcompile-watch"
+_MANIFESTS_ONLY = ("image", "read_logs", "without_policy", "pod_monitor", "dashboard")
 
 
 class WatchOptions(Struct, frozen=True, kw_only=True):
@@ -36,6 +38,7 @@ class WatchOptions(Struct, frozen=True, kw_only=True):
     selector: str
     once: bool
     home: str | None
+    name: str
     lease: float
     listen: str
     connection: Connection
@@ -43,6 +46,8 @@ class WatchOptions(Struct, frozen=True, kw_only=True):
     image: str | None
     read_logs: bool
     without_policy: bool
+    pod_monitor: bool
+    dashboard: bool
     verbose: bool
     quiet: bool
 
@@ -70,6 +75,14 @@ class WatchOptions(Struct, frozen=True, kw_only=True):
     metavar="NS",
     help="Namespace of the Lease for leader election; with --manifests also that of the watcher."
     "  [default: the first --namespace, else that of the context]",
+)
+@click.option(
+    "--name",
+    metavar="NAME",
+    default=_NAME,
+    show_default=True,
+    help="Name of the Lease for leader election: watchers of one --home with different names are"
+    " different watchers. With --manifests also that of all objects.",
 )
 @click.option(
     "--lease",
@@ -109,6 +122,17 @@ class WatchOptions(Struct, frozen=True, kw_only=True):
     help="With --manifests: leave out the ValidatingAdmissionPolicy, which only administrators of"
     " the cluster may create. The watcher then trusts everyone who can write ConfigMaps.",
 )
+@click.option(
+    "--pod-monitor",
+    is_flag=True,
+    help="With --manifests: add a PodMonitor, by which the Prometheus operator finds the metrics.",
+)
+@click.option(
+    "--dashboard",
+    is_flag=True,
+    help="With --manifests: add the Grafana dashboard, as a ConfigMap with the label"
+    " grafana_dashboard, which Grafana's sidecar looks for.",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Also log each action.")
 @click.option("-q", "--quiet", is_flag=True, help="Log warnings only.")
 @takes(WatchOptions)
@@ -122,8 +146,13 @@ def command(ctx: click.Context, given: WatchOptions) -> None:
     Exit codes: 0 finished or stopped, 2 usage error, 6 the API server cannot be reached or refuses,
     130 interrupted.
     """
+    from etcompile.k8s.names import is_subdomain
     from etcompile.watch.job_selector import SelectorError, selector
 
+    # It becomes the value of a label, too.
+    if not is_subdomain(given.name) or len(given.name) > 63:
+        problem = f"{given.name!r} is not a name that objects of Kubernetes can have"
+        raise click.BadParameter(problem, param_hint="--name")
     if given.namespaces and given.all_namespaces:
         raise click.UsageError("--namespace and --all-namespaces cannot be combined")
     try:
@@ -133,8 +162,7 @@ def command(ctx: click.Context, given: WatchOptions) -> None:
     if given.manifests:
         _write_manifests(_installation(given))
         return
-    flags = {"read_logs": given.read_logs, "without_policy": given.without_policy}
-    refuse_without("--manifests", image=given.image, **flags)
+    refuse_without("--manifests", **{name: getattr(given, name) for name in _MANIFESTS_ONLY})
     # It runs for months: the command line turns this off for commands that end soon.
     gc.enable()
     _log_to_standard_error(given)
@@ -145,7 +173,6 @@ def _watch(given: WatchOptions, chosen: "Selector") -> int:
     from etcompile.kubeapi import ClusterError, Retries, connect
     from etcompile.watch.controller import Choices, Watcher
     from etcompile.watch.leader_election import LeaderElection, LeaseDurations
-    from etcompile.watch.manifests import NAME
 
     where = given.connection.context, None, given.connection.kubeconfig
     # Sent once: after a failure the watcher decides anew.
@@ -160,7 +187,8 @@ def _watch(given: WatchOptions, chosen: "Selector") -> int:
     identity = os.environ.get("ETCOMPILE_WATCH_IDENTITY") or socket.gethostname()
     # The same Pod may have been started anew.
     identity = f"{identity}_{uuid.uuid4().hex[:8]}"
-    leading = LeaderElection(electing, home, NAME, identity, terms=LeaseDurations.of(given.lease))
+    terms = LeaseDurations.of(given.lease)
+    leading = LeaderElection(electing, home, given.name, identity, terms=terms)
     watcher = Watcher(cluster, Choices(namespaces, chosen), identity=identity, leading=leading)
     if given.once:
         try:
@@ -227,18 +255,21 @@ def _until_told(
 
 
 def _installation(given: WatchOptions) -> "Installation":
-    from etcompile.watch.manifests import NAME, Installation
+    from etcompile.watch.manifests import Installation
 
     namespaces = None if given.all_namespaces else given.namespaces
     if namespaces == ():
         raise click.UsageError("--manifests needs --namespace NS or --all-namespaces")
-    home = given.home or (namespaces[0] if namespaces else NAME)
+    home = given.home or (namespaces[0] if namespaces else _NAME)
     made = Installation(
         home,
         namespaces,
         selector=given.selector,
         logs=given.read_logs,
         policy=not given.without_policy,
+        name=given.name,
+        pod_monitor=given.pod_monitor,
+        dashboard=given.dashboard,
     )
     return structs.replace(made, image=given.image) if given.image else made
 

@@ -6,6 +6,7 @@ says who has written it, so the watcher cannot see that; the API server can, bef
 """
 
 import logging
+import re
 from collections.abc import Mapping, Sequence
 
 from etcompile.k8s.objects import LiveObject
@@ -14,7 +15,7 @@ from etcompile.model.protocol import JOB_LABEL
 from etcompile.watch.leader_election import MANAGER
 
 POLICY = "etcompile-jobs"
-"""The ValidatingAdmissionPolicy; the same in every installation."""
+"""The ValidatingAdmissionPolicy; one that the Helm chart made has more behind this name."""
 LIVE_LISTS = ("hostfile", "deepspeed-hostfile", "hosts")
 """Keys of live host lists, of all kinds (`etcompile.model.HostList`)."""
 
@@ -88,11 +89,13 @@ def policy(labels: Mapping[str, str]) -> LiveObject:
     }
 
 
-def binding(home: str, namespaces: Sequence[str] | None, labels: Mapping[str, str]) -> LiveObject:
+def binding(
+    watcher: str, namespaces: Sequence[str] | None, labels: Mapping[str, str]
+) -> LiveObject:
     """Where the policy holds.
 
     Args:
-        home: The namespace of the watcher.
+        watcher: What tells this watcher from others of the cluster: its namespace, and its name.
         namespaces: The namespaces that it watches; None for all.
         labels: The labels of the watcher's objects.
     """
@@ -104,7 +107,7 @@ def binding(home: str, namespaces: Sequence[str] | None, labels: Mapping[str, st
     return {
         "apiVersion": _API_VERSION,
         "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": {"name": f"{POLICY}-{home}", "labels": dict(labels)},
+        "metadata": {"name": f"{POLICY}-{watcher}", "labels": dict(labels)},
         "spec": spec,
     }
 
@@ -131,7 +134,7 @@ def is_guarded(cluster: Cluster, namespace: str) -> bool | None:
     try:
         cluster.create(tried, field_manager=MANAGER, dry_run=True)
     except ClusterError as error:
-        return True if f"'{POLICY}'" in error.message else None
+        return True if re.search(rf"'{POLICY}(\.[^']*)?'", error.message) else None
     return False
 
 

@@ -8,13 +8,16 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from etcompile import data
 from etcompile._version import __version__
 from etcompile.k8s.objects import LiveObject
 from etcompile.watch import admission
 
 NAME = "etcompile-watch"
-"""Of all objects of the watcher, its Lease included."""
+"""Of all objects of the watcher, its Lease included, unless it is given another name."""
 PORT = 8080
+DASHBOARD = "etcompile.json"
+"""The file of the Grafana dashboard, and its key in the ConfigMap."""
 _USER = 65532
 
 
@@ -98,6 +101,10 @@ class Installation(Struct, frozen=True):
         replicas: How many of it run, of which one acts.
         logs: It may read logs, to see who hangs.
         policy: With the policy that says who may write the ConfigMaps that it acts on.
+        name: What it is called: its objects and its Lease. Watchers of one home that have the same
+            name are one watcher, of which one acts.
+        pod_monitor: With a PodMonitor, for the Prometheus operator.
+        dashboard: With the Grafana dashboard, in a ConfigMap that Grafana's sidecar finds.
     """
 
     home: str
@@ -107,6 +114,19 @@ class Installation(Struct, frozen=True):
     replicas: int = 2
     logs: bool = False
     policy: bool = True
+    name: str = NAME
+    pod_monitor: bool = False
+    dashboard: bool = False
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The labels of its objects."""
+        return {**self.selected, **_LABELS}
+
+    @property
+    def selected(self) -> dict[str, str]:
+        """The labels by which its Pods are known from those of another watcher."""
+        return {"app.kubernetes.io/name": self.name}
 
     @property
     def rules(self) -> tuple[LiveObject, ...]:
@@ -116,56 +136,60 @@ class Installation(Struct, frozen=True):
 
 def manifests(installation: Installation) -> list[LiveObject]:
     """The objects of a watcher, in the order in which they are applied."""
-    home = installation.home
+    made = installation
     account: LiveObject = {
         "apiVersion": "v1",
         "kind": "ServiceAccount",
-        "metadata": _metadata(home),
+        "metadata": _metadata(made, made.home),
         # Its token is mounted by the Deployment, and by no Pod that happens to name the account.
         "automountServiceAccountToken": False,
     }
-    lease = _role(home, lease_rules(), NAME + "-lease")
-    objects = [*_policy(installation), account, *lease, *_rights(installation)]
-    if installation.namespaces is None:
-        objects.insert(0, _namespace(home))
+    lease = _role(made, made.home, lease_rules(made.name), f"{made.name}-lease")
+    objects = [*_policy(made), account, *lease, *_rights(made)]
+    if made.namespaces is None:
+        objects.insert(0, _namespace(made))
     return [
         *objects,
-        _network_policy(home),
-        _disruption_budget(home),
-        _deployment(installation),
+        _network_policy(made),
+        _disruption_budget(made),
+        *([_pod_monitor(made)] if made.pod_monitor else []),
+        *([_dashboard(made)] if made.dashboard else []),
+        _deployment(made),
     ]
 
 
-def _policy(installation: Installation) -> list[LiveObject]:
+def _policy(made: Installation) -> list[LiveObject]:
     """First of all: the watcher trusts what it finds."""
-    if not installation.policy:
+    if not made.policy:
         return []
+    # The policy itself is the same for all, whoever has applied it last.
+    whose = made.home if made.name == NAME else f"{made.home}.{made.name}"
     return [
-        admission.policy(_LABELS),
-        admission.binding(installation.home, installation.namespaces, _LABELS),
+        admission.policy({"app.kubernetes.io/name": NAME, **_LABELS}),
+        admission.binding(whose, made.namespaces, made.labels),
     ]
 
 
-def _rights(installation: Installation) -> list[LiveObject]:
-    if installation.namespaces is not None:
+def _rights(made: Installation) -> list[LiveObject]:
+    if made.namespaces is not None:
         return [
             right
-            for namespace in installation.namespaces
-            for right in _role(namespace, installation.rules, NAME, account_in=installation.home)
+            for namespace in made.namespaces
+            for right in _role(made, namespace, made.rules, made.name)
         ]
     return [
         {
             "apiVersion": _RBAC,
             "kind": "ClusterRole",
-            "metadata": _metadata(None),
-            "rules": [*installation.rules],
+            "metadata": _metadata(made),
+            "rules": [*made.rules],
         },
         {
             "apiVersion": _RBAC,
             "kind": "ClusterRoleBinding",
-            "metadata": _metadata(None),
-            "roleRef": {"apiGroup": _GROUP, "kind": "ClusterRole", "name": NAME},
-            "subjects": [_subject(installation.home)],
+            "metadata": _metadata(made),
+            "roleRef": {"apiGroup": _GROUP, "kind": "ClusterRole", "name": made.name},
+            "subjects": [_subject(made)],
         },
     ]
 
@@ -173,48 +197,47 @@ def _rights(installation: Installation) -> list[LiveObject]:
 _GROUP = "rbac.authorization.k8s.io"
 _RBAC = f"{_GROUP}/v1"
 _LABELS = {
-    "app.kubernetes.io/name": NAME,
     "app.kubernetes.io/part-of": "etcompile",
     "app.kubernetes.io/managed-by": "etcompile",
 }
-_SELECTOR = {"app.kubernetes.io/name": NAME}
 
 
-def _metadata(namespace: str | None, name: str = NAME) -> LiveObject:
+def _metadata(made: Installation, namespace: str | None = None, name: str = "") -> LiveObject:
     where = {"namespace": namespace} if namespace else {}
-    return {"name": name, **where, "labels": dict(_LABELS)}
+    return {"name": name or made.name, **where, "labels": made.labels}
 
 
-def _namespace(name: str) -> LiveObject:
-    labels = {**_LABELS, "pod-security.kubernetes.io/enforce": "restricted"}
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+def _namespace(made: Installation) -> LiveObject:
+    labels = {**made.labels, "pod-security.kubernetes.io/enforce": "restricted"}
+    metadata = {"name": made.home, "labels": labels}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
 
 
-def _subject(namespace: str) -> LiveObject:
-    return {"kind": "ServiceAccount", "name": NAME, "namespace": namespace}
+def _subject(made: Installation) -> LiveObject:
+    return {"kind": "ServiceAccount", "name": made.name, "namespace": made.home}
 
 
 def _role(
-    namespace: str, rules: Sequence[LiveObject], name: str, account_in: str | None = None
+    made: Installation, namespace: str, rules: Sequence[LiveObject], name: str
 ) -> list[LiveObject]:
     return [
         {
             "apiVersion": _RBAC,
             "kind": "Role",
-            "metadata": _metadata(namespace, name),
+            "metadata": _metadata(made, namespace, name),
             "rules": [*rules],
         },
         {
             "apiVersion": _RBAC,
             "kind": "RoleBinding",
-            "metadata": _metadata(namespace, name),
+            "metadata": _metadata(made, namespace, name),
             "roleRef": {"apiGroup": _GROUP, "kind": "Role", "name": name},
-            "subjects": [_subject(account_in or namespace)],
+            "subjects": [_subject(made)],
         },
     ]
 
 
-def _network_policy(namespace: str) -> LiveObject:
+def _network_policy(made: Installation) -> LiveObject:
     """Only who reads metrics comes in, and only the API server and DNS are called."""
     dns = [{"port": 53, "protocol": protocol} for protocol in ("UDP", "TCP")]
     # The API server is no Pod that could be selected; these are the ports it is known to have.
@@ -222,9 +245,9 @@ def _network_policy(namespace: str) -> LiveObject:
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
-        "metadata": _metadata(namespace),
+        "metadata": _metadata(made, made.home),
         "spec": {
-            "podSelector": {"matchLabels": dict(_SELECTOR)},
+            "podSelector": {"matchLabels": made.selected},
             "policyTypes": ["Ingress", "Egress"],
             "ingress": [{"ports": [{"port": PORT, "protocol": "TCP"}]}],
             "egress": [{"ports": dns}, {"ports": api}],
@@ -232,30 +255,52 @@ def _network_policy(namespace: str) -> LiveObject:
     }
 
 
-def _disruption_budget(namespace: str) -> LiveObject:
+def _disruption_budget(made: Installation) -> LiveObject:
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
-        "metadata": _metadata(namespace),
-        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": dict(_SELECTOR)}},
+        "metadata": _metadata(made, made.home),
+        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": made.selected}},
     }
 
 
-def _deployment(installation: Installation) -> LiveObject:
+def _pod_monitor(made: Installation) -> LiveObject:
+    """There is no Service to monitor: nobody calls the watcher but who reads its metrics."""
+    return {
+        "apiVersion": "monitoring.coreos.com/v1",
+        "kind": "PodMonitor",
+        "metadata": _metadata(made, made.home),
+        "spec": {
+            "selector": {"matchLabels": made.selected},
+            "podMetricsEndpoints": [{"port": "metrics", "path": "/metrics"}],
+        },
+    }
+
+
+def _dashboard(made: Installation) -> LiveObject:
+    """The label is the one that the sidecar of Grafana's chart looks for, unless told otherwise."""
+    metadata = _metadata(made, made.home, f"{made.name}-dashboard")
+    metadata["labels"]["grafana_dashboard"] = "1"
+    file = data.folder("templates") / "watcher/kustomize/components/dashboard" / DASHBOARD
+    content = {DASHBOARD: file.read_text("utf-8")}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": content}
+
+
+def _deployment(made: Installation) -> LiveObject:
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": _metadata(installation.home),
+        "metadata": _metadata(made, made.home),
         "spec": {
-            "replicas": installation.replicas,
-            "selector": {"matchLabels": dict(_SELECTOR)},
+            "replicas": made.replicas,
+            "selector": {"matchLabels": made.selected},
             "template": {
-                "metadata": {"labels": dict(_LABELS)},
+                "metadata": {"labels": made.labels},
                 "spec": {
-                    "serviceAccountName": NAME,
+                    "serviceAccountName": made.name,
                     "automountServiceAccountToken": True,
-                    "affinity": {"podAntiAffinity": _apart()},
-                    "containers": [_container(installation)],
+                    "affinity": {"podAntiAffinity": _apart(made)},
+                    "containers": [_container(made)],
                     "securityContext": {
                         "runAsNonRoot": True,
                         "runAsUser": _USER,
@@ -269,9 +314,9 @@ def _deployment(installation: Installation) -> LiveObject:
     }
 
 
-def _apart() -> LiveObject:
+def _apart(made: Installation) -> LiveObject:
     term = {
-        "labelSelector": {"matchLabels": dict(_SELECTOR)},
+        "labelSelector": {"matchLabels": made.selected},
         "topologyKey": "kubernetes.io/hostname",
     }
     return {
@@ -281,19 +326,24 @@ def _apart() -> LiveObject:
     }
 
 
-def _container(installation: Installation) -> LiveObject:
-    watched = installation.namespaces
+def _arguments(made: Installation) -> list[str]:
+    watched = made.namespaces
     where = (
         ["--all-namespaces"]
         if watched is None
         else [word for namespace in watched for word in ("--namespace", namespace)]
     )
-    which = ["--selector", installation.selector] if installation.selector else []
+    which = ["--selector", made.selector] if made.selector else []
+    name = ["--name", made.name] if made.name != NAME else []
+    return ["watch", *where, *which, "--home", made.home, *name, "--listen", f":{PORT}"]
+
+
+def _container(made: Installation) -> LiveObject:
     own = {"fieldRef": {"fieldPath": "metadata.name"}}
     return {
         "name": "watch",
-        "image": installation.image,
-        "args": ["watch", *where, *which, "--home", installation.home, "--listen", f":{PORT}"],
+        "image": made.image,
+        "args": _arguments(made),
         "env": [{"name": "ETCOMPILE_WATCH_IDENTITY", "valueFrom": own}],
         "ports": [{"name": "metrics", "containerPort": PORT}],
         "livenessProbe": {"httpGet": {"path": "/healthz", "port": "metrics"}, "periodSeconds": 10},

@@ -2,6 +2,7 @@
 
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -60,6 +61,49 @@ def test_the_deployment_s_arguments_are_ones_that_the_command_knows(monkeypatch)
         assert context.params["home"] == "ml"
 
 
+def test_two_watchers_of_one_home_with_different_names_share_the_policy_only():
+    def keys(*arguments: str) -> set[tuple[str, str, str]]:
+        made = written("--all-namespaces", "--home", "ops", *arguments)
+        return {
+            (value["kind"], value["metadata"].get("namespace", ""), value["metadata"]["name"])
+            for value in made
+        }
+
+    shared = keys("--name", "day", "--selector", "a=b") & keys("--name", "night")
+    assert shared == {
+        ("Namespace", "", "ops"),
+        ("ValidatingAdmissionPolicy", "", "etcompile-jobs"),
+    }
+    assert keys() == keys("--name", NAME)
+
+
+def test_the_pods_of_a_watcher_are_not_those_of_another():
+    [one] = [v for v in written("-n", "ml") if v["kind"] == "PodDisruptionBudget"]
+    deployment = written("-n", "ml", "--name", "night")[-1]
+    selected = one["spec"]["selector"]["matchLabels"]
+    assert not selected.items() <= deployment["spec"]["template"]["metadata"]["labels"].items()
+
+
+def test_its_metrics_are_found_by_the_prometheus_operator_if_somebody_asks_for_that():
+    objects = written("-n", "ml", "--pod-monitor")
+    [monitor] = [one for one in objects if one["kind"] == "PodMonitor"]
+    pod = objects[-1]["spec"]["template"]
+    selected = monitor["spec"]["selector"]["matchLabels"]
+    assert selected.items() <= pod["metadata"]["labels"].items()
+    [endpoint] = monitor["spec"]["podMetricsEndpoints"]
+    [port] = pod["spec"]["containers"][0]["ports"]
+    assert endpoint["port"] == port["name"]
+
+
+def test_the_dashboard_is_found_by_the_sidecar_of_grafana_if_somebody_asks_for_that():
+    [board] = [one for one in written("-n", "ml", "--dashboard") if one["kind"] == "ConfigMap"]
+    assert board["metadata"]["labels"]["grafana_dashboard"] == "1"
+    [text] = board["data"].values()
+    shown = Path(__file__).parents[3] / "docs" / "grafana" / "etcompile.json"
+    assert text == shown.read_text("utf-8")
+    assert "ConfigMap" not in [one["kind"] for one in written("-n", "ml")]
+
+
 @pytest.mark.parametrize("namespaces", [None, "its own"])
 def test_an_api_server_accepts_all_of_them(place, namespaces):
     where = None if namespaces is None else (place.namespace,)
@@ -112,6 +156,10 @@ def test_a_check_that_fails_is_answered_with_503():
         (["--image", "x"], "needs --manifests"),
         (["--read-logs"], "needs --manifests"),
         (["--without-policy"], "needs --manifests"),
+        (["--pod-monitor"], "needs --manifests"),
+        (["--dashboard"], "needs --manifests"),
+        (["--name", "Night_Shift"], "not a name that objects of Kubernetes can have"),
+        (["--name", "n" * 64], "not a name that objects of Kubernetes can have"),
     ],
 )
 def test_what_makes_no_sense_is_refused(arguments, words):
