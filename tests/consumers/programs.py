@@ -1,6 +1,6 @@
 """Programs that read what we write: named by the user, on PATH, in a cache, or built here, once.
 
-`go.mod` beside this file says what is built.
+A `go.mod` says what is built: the one beside this file, or that of `tests/installation`.
 """
 
 import os
@@ -11,10 +11,14 @@ from pathlib import Path
 from gobuilds import built
 
 MODULE = Path(__file__).parent
+# Apart, so that the versions that Helm wants of others' modules are not those of kustomize.
+INSTALLATION = MODULE.parent / "installation"
 BUILT = {
-    "actionlint": "github.com/rhysd/actionlint/cmd/actionlint",
-    "crane": "github.com/google/go-containerregistry/cmd/crane",
-    "kustomize": "sigs.k8s.io/kustomize/kustomize/v5",
+    "actionlint": (MODULE, "github.com/rhysd/actionlint/cmd/actionlint"),
+    "crane": (MODULE, "github.com/google/go-containerregistry/cmd/crane"),
+    "helm": (INSTALLATION, "helm.sh/helm/v4/cmd/helm"),
+    "kubeconform": (INSTALLATION, "github.com/yannh/kubeconform/cmd/kubeconform"),
+    "kustomize": (MODULE, "sigs.k8s.io/kustomize/kustomize/v5"),
 }
 
 
@@ -30,4 +34,5 @@ def program(name: str, tell: Callable[[str], None]) -> Path:
     """
     if named := os.environ.get(f"ETCOMPILE_{name.upper()}") or shutil.which(name):
         return Path(named)
-    return built(MODULE, name, BUILT[name], tell)
+    module, package = BUILT[name]
+    return built(module, name, package, tell)

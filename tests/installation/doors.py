@@ -1,0 +1,179 @@
+"""The three ways to install a watcher, and what they come to when names and labels are put aside.
+
+`etcompile watch --manifests`, the Helm chart and the kustomizations are to install the same. Each
+calls things its own way: `Door` knows how, and `alike` makes their objects comparable.
+"""
+
+import copy
+import json
+import subprocess
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from msgspec import Struct
+
+from etcompile.cli.watch import command
+from etcompile.watch.admission import POLICY
+from etcompile.watch.manifests import NAME
+
+ROOT = Path(__file__).parents[2]
+WATCHER = ROOT / "templates" / "watcher"
+CHART = WATCHER / "helm" / "etcompile-watch"
+KUSTOMIZE = WATCHER / "kustomize"
+
+Key = tuple[str, str, str]
+"""Kind, namespace and name."""
+
+
+class Rendered(Struct, frozen=True):
+    """What a door makes.
+
+    Args:
+        objects: The objects.
+        names: What it calls things, with the name that they have by `--manifests`.
+    """
+
+    objects: list[dict[str, Any]]
+    names: Mapping[str, str] = {}
+
+    def of(self, kind: str) -> dict[str, Any]:
+        """The only object of a kind."""
+        [found] = [value for value in self.objects if value["kind"] == kind]
+        return found
+
+    @property
+    def container(self) -> dict[str, Any]:
+        """The watcher's container."""
+        [found] = self.of("Deployment")["spec"]["template"]["spec"]["containers"]
+        return found
+
+    @property
+    def account(self) -> str:
+        """The name of the ServiceAccount that it runs as."""
+        return self.of("Deployment")["spec"]["template"]["spec"]["serviceAccountName"]
+
+
+def run(*words: object, given: str = "", **options: Any) -> subprocess.CompletedProcess[str]:
+    """What a program does, as texts."""
+    return subprocess.run(
+        [*map(str, words)],
+        input=given,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+        **options,
+    )
+
+
+def templated(
+    helm: Path, values: Mapping[str, Any], *options: str, release: str = NAME, namespace: str
+) -> subprocess.CompletedProcess[str]:
+    """What `helm template` says for some values."""
+    words = (helm, "template", release, CHART, "--namespace", namespace, "--values", "-", *options)
+    return run(*words, given=json.dumps(values))
+
+
+def by_helm(
+    helm: Path, values: Mapping[str, Any], *, release: str = NAME, namespace: str
+) -> Rendered:
+    """What the chart makes of some values."""
+    done = templated(helm, values, release=release, namespace=namespace)
+    assert done.returncode == 0, done.stderr
+    objects = parsed(done.stdout)
+    full = next(value for value in objects if value["kind"] == "Deployment")["metadata"]["name"]
+    policy = f"{POLICY}.{namespace}.{full}"
+    names = {
+        f"{namespace}.{full}": full,
+        f"{namespace}.{full}-dashboard": f"{full}-dashboard",
+        policy: POLICY,
+    }
+    return Rendered(objects, names)
+
+
+def by_kustomize(kustomize: Path, folder: Path) -> Rendered:
+    """What a kustomization builds."""
+    done = run(kustomize, "build", folder)
+    assert done.returncode == 0, done.stderr
+    return Rendered(parsed(done.stdout))
+
+
+def parsed(text: str) -> list[dict[str, Any]]:
+    """The objects of a stream of YAML."""
+    return [value for value in yaml.safe_load_all(text) if value]
+
+
+def alike(rendered: Rendered) -> dict[Key, dict[str, Any]]:
+    """What is installed, by kind, namespace and name, without what each door says its own way.
+
+    The labels by which its Pods are known are left out after it is certain that they are on the
+    Pods; the arguments are replaced by what the command reads in them.
+    """
+    found = {}
+    own = rendered.of("Deployment")["spec"]["template"]["metadata"]["labels"]
+    for made in rendered.objects:
+        value = copy.deepcopy(made)
+        kind, metadata = value["kind"], value["metadata"]
+        metadata.pop("labels")
+        _without_selectors(value, own)
+        if kind == "Deployment":
+            pod = value["spec"]["template"]
+            pod.pop("metadata")
+            [container] = pod["spec"]["containers"]
+            container["args"] = arguments(container["args"], metadata["namespace"])
+        value = _renamed(value, rendered.names)
+        if kind == "ValidatingAdmissionPolicyBinding":
+            value["metadata"]["name"] = "binding"
+        name = value["metadata"]["name"]
+        found[kind, metadata.get("namespace", ""), name] = value
+    assert len(found) == len(rendered.objects)
+    return found
+
+
+def labels(rendered: Rendered) -> dict[Key, dict[str, str]]:
+    """The labels of each object."""
+    return {
+        (
+            value["kind"],
+            value["metadata"].get("namespace", ""),
+            value["metadata"]["name"],
+        ): value["metadata"].get("labels", {})
+        for value in rendered.objects
+    }
+
+
+def arguments(words: Iterable[str], namespace: str) -> dict[str, Any]:
+    """What the watcher reads in its arguments, if it runs in a namespace."""
+    name, *given = words
+    assert name == "watch"
+    with command.make_context("watch", [*given]) as context:
+        read = dict(context.params)
+    if not read["all_namespaces"]:
+        read["namespaces"] = read["namespaces"] or (namespace,)
+    # As the command has it: the first of them, or the one that the Pod is in.
+    read["home"] = read["home"] or (*read["namespaces"], namespace)[0]
+    return read
+
+
+def _without_selectors(value: Any, own: Mapping[str, str]) -> None:
+    """Takes out what selects the Pods of the watcher, all of which do."""
+    if isinstance(value, dict):
+        if "matchLabels" in value:
+            selected = value.pop("matchLabels")
+            assert selected
+            assert selected.items() <= own.items()
+        for inner in value.values():
+            _without_selectors(inner, own)
+    elif isinstance(value, list):
+        for inner in value:
+            _without_selectors(inner, own)
+
+
+def _renamed(value: Any, names: Mapping[str, str]) -> Any:
+    if isinstance(value, dict):
+        return {key: _renamed(inner, names) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_renamed(inner, names) for inner in value]
+    return names.get(value, value) if isinstance(value, str) else value

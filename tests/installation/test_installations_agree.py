@@ -1,0 +1,155 @@
+"""The Helm chart and the kustomizations install what `etcompile watch --manifests` does."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from msgspec import structs
+
+from etcompile.watch.manifests import Installation, manifests
+from installation.doors import KUSTOMIZE, Rendered, alike, by_helm, by_kustomize
+
+IMAGE = "registry.example/etcompile:1.2.3"
+REGISTRY = {"repository": "registry.example/etcompile", "tag": "1.2.3"}
+HERE = Installation("nlp", ("nlp",), image=IMAGE)
+ALL = Installation("ops", None, image=IMAGE)
+
+CHOICES: dict[str, tuple[Installation, dict[str, Any]]] = {
+    "its own namespace": (HERE, {}),
+    "its own namespace, named": (HERE, {"namespaces": ["nlp"]}),
+    "several namespaces": (
+        structs.replace(HERE, home="ops", namespaces=("ml", "nlp", "ops")),
+        {"namespaces": ["ml", "nlp", "ops"]},
+    ),
+    "all namespaces": (ALL, {"allNamespaces": True}),
+    "logs": (structs.replace(HERE, logs=True), {"readLogs": True}),
+    "logs of all namespaces": (
+        structs.replace(ALL, logs=True),
+        {"allNamespaces": True, "readLogs": True},
+    ),
+    "no policy": (structs.replace(HERE, policy=False), {"policy": {"create": False}}),
+    "a selector": (
+        structs.replace(HERE, selector="team in (nlp, ml),tier!=test"),
+        {"selector": "team in (nlp, ml),tier!=test"},
+    ),
+    "more replicas": (structs.replace(HERE, replicas=3), {"replicas": 3}),
+    "metrics": (
+        structs.replace(HERE, pod_monitor=True, dashboard=True),
+        {"podMonitor": {"enabled": True}, "dashboard": {"enabled": True}},
+    ),
+    "another name": (structs.replace(HERE, name="night"), {"fullnameOverride": "night"}),
+    "all at once": (
+        Installation("ops", None, IMAGE, "a=b", 4, True, False, "night", True, True),
+        {
+            "fullnameOverride": "night",
+            "allNamespaces": True,
+            "selector": "a=b",
+            "replicas": 4,
+            "readLogs": True,
+            "policy": {"create": False},
+            "podMonitor": {"enabled": True},
+            "dashboard": {"enabled": True},
+        },
+    ),
+}
+
+
+def expected(installation: Installation, *, namespace: bool = False) -> Rendered:
+    """What `--manifests` writes, where it leaves the namespace to others unless it is wanted."""
+    made = json.loads(json.dumps(manifests(installation)))
+    return Rendered([one for one in made if namespace or one["kind"] != "Namespace"])
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_the_chart_installs_what_the_manifests_do(choice: str, consumer) -> None:
+    installation, values = CHOICES[choice]
+    made = by_helm(consumer("helm"), {**values, "image": REGISTRY}, namespace=installation.home)
+    assert alike(made) == alike(expected(installation))
+
+
+def test_other_resources_change_nothing_else(consumer) -> None:
+    resources = {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "2Gi"}}
+    values = {"image": REGISTRY, "resources": resources}
+    made = by_helm(consumer("helm"), values, namespace="nlp")
+    wanted = expected(HERE)
+    wanted.container["resources"] = resources
+    assert alike(made) == alike(wanted)
+
+
+def overlay(folder: Path, **kustomization: Any) -> Path:
+    """A kustomization of the user's, whose resources and components are given by their names."""
+    folder.mkdir(parents=True, exist_ok=True)
+    above = "/".join([".."] * len(folder.parts[1:]))
+    for key in ("resources", "components"):
+        kustomization[key] = [
+            name if (folder / name).exists() else f"{above}{KUSTOMIZE / name}"
+            for name in kustomization.get(key, [])
+        ]
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
+    return folder
+
+
+OTHER_IMAGE = [
+    {"name": "ghcr.io/etcompile/etcompile", "newName": REGISTRY["repository"], "newTag": "1.2.3"}
+]
+BOUND = {
+    "target": {"kind": "ValidatingAdmissionPolicyBinding"},
+    "patch": yaml.safe_dump(
+        [
+            {"op": "replace", "path": "/metadata/name", "value": "etcompile-jobs-nlp"},
+            {
+                "op": "replace",
+                "path": "/spec/matchResources/namespaceSelector/matchExpressions/0/values",
+                "value": ["nlp"],
+            },
+        ]
+    ),
+}
+
+
+@pytest.mark.parametrize("more", [False, True], ids=["nothing more", "everything"])
+def test_the_kustomization_of_a_namespace_installs_what_the_manifests_do(
+    more: bool, consumer, tmp_path: Path
+) -> None:
+    chosen = ["components/read-logs", "components/pod-monitor", "components/dashboard"]
+    watcher = overlay(
+        tmp_path / "own" / "nlp",
+        namespace="nlp",
+        resources=["namespaced"],
+        components=chosen if more else [],
+        replicas=[{"name": "etcompile-watch", "count": 3}],
+        images=OTHER_IMAGE,
+    )
+    # The policy is not below `namespace:`, which kustomize would give to it, too.
+    folder = overlay(tmp_path / "own", resources=["nlp", "policy"], patches=[BOUND])
+    for policy, built in ((False, watcher), (True, folder)):
+        installation = structs.replace(
+            HERE, replicas=3, policy=policy, logs=more, pod_monitor=more, dashboard=more
+        )
+        made = by_kustomize(consumer("kustomize"), built)
+        assert alike(made) == alike(expected(installation))
+
+
+@pytest.mark.parametrize("more", [False, True], ids=["nothing more", "everything"])
+def test_the_kustomization_of_all_namespaces_installs_what_the_manifests_do(
+    more: bool, consumer, tmp_path: Path
+) -> None:
+    installation = Installation(
+        "etcompile-watch", None, IMAGE, logs=more, pod_monitor=more, dashboard=more
+    )
+    chosen = ["components/read-logs", "components/pod-monitor", "components/dashboard"]
+    components = chosen if more else []
+    folder = overlay(
+        tmp_path / "own", resources=["cluster-wide"], components=components, images=OTHER_IMAGE
+    )
+    made = by_kustomize(consumer("kustomize"), folder)
+    assert alike(made) == alike(expected(installation, namespace=True))
+
+
+@pytest.mark.parametrize("name", ["namespaced", "cluster-wide"])
+def test_what_is_not_changed_runs_the_image_of_the_release(name: str, consumer) -> None:
+    made = by_kustomize(consumer("kustomize"), KUSTOMIZE / name)
+    chart = by_helm(consumer("helm"), {}, namespace="nlp")
+    assert made.container["image"] == chart.container["image"]
