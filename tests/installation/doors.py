@@ -100,6 +100,19 @@ def by_kustomize(kustomize: Path, folder: Path) -> Rendered:
     return Rendered(parsed(done.stdout))
 
 
+def overlay(folder: Path, **kustomization: Any) -> Path:
+    """A kustomization of the user's, whose resources and components are given by their names."""
+    folder.mkdir(parents=True, exist_ok=True)
+    above = "/".join([".."] * len(folder.parts[1:]))
+    for key in ("resources", "components"):
+        kustomization[key] = [
+            name if (folder / name).exists() else f"{above}{KUSTOMIZE / name}"
+            for name in kustomization.get(key, [])
+        ]
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
+    return folder
+
+
 def parsed(text: str) -> list[dict[str, Any]]:
     """The objects of a stream of YAML."""
     return [value for value in yaml.safe_load_all(text) if value]

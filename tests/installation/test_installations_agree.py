@@ -2,58 +2,14 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 from msgspec import structs
 
 from etcompile.watch.manifests import Installation, manifests
-from installation.doors import KUSTOMIZE, Rendered, alike, by_helm, by_kustomize
-
-IMAGE = "registry.example/etcompile:1.2.3"
-REGISTRY = {"repository": "registry.example/etcompile", "tag": "1.2.3"}
-HERE = Installation("nlp", ("nlp",), image=IMAGE)
-ALL = Installation("ops", None, image=IMAGE)
-
-CHOICES: dict[str, tuple[Installation, dict[str, Any]]] = {
-    "its own namespace": (HERE, {}),
-    "its own namespace, named": (HERE, {"namespaces": ["nlp"]}),
-    "several namespaces": (
-        structs.replace(HERE, home="ops", namespaces=("ml", "nlp", "ops")),
-        {"namespaces": ["ml", "nlp", "ops"]},
-    ),
-    "all namespaces": (ALL, {"allNamespaces": True}),
-    "logs": (structs.replace(HERE, logs=True), {"readLogs": True}),
-    "logs of all namespaces": (
-        structs.replace(ALL, logs=True),
-        {"allNamespaces": True, "readLogs": True},
-    ),
-    "no policy": (structs.replace(HERE, policy=False), {"policy": {"create": False}}),
-    "a selector": (
-        structs.replace(HERE, selector="team in (nlp, ml),tier!=test"),
-        {"selector": "team in (nlp, ml),tier!=test"},
-    ),
-    "more replicas": (structs.replace(HERE, replicas=3), {"replicas": 3}),
-    "metrics": (
-        structs.replace(HERE, pod_monitor=True, dashboard=True),
-        {"podMonitor": {"enabled": True}, "dashboard": {"enabled": True}},
-    ),
-    "another name": (structs.replace(HERE, name="night"), {"fullnameOverride": "night"}),
-    "all at once": (
-        Installation("ops", None, IMAGE, "a=b", 4, True, False, "night", True, True),
-        {
-            "fullnameOverride": "night",
-            "allNamespaces": True,
-            "selector": "a=b",
-            "replicas": 4,
-            "readLogs": True,
-            "policy": {"create": False},
-            "podMonitor": {"enabled": True},
-            "dashboard": {"enabled": True},
-        },
-    ),
-}
+from installation.choices import CHOICES, HERE, IMAGE, REGISTRY
+from installation.doors import KUSTOMIZE, Rendered, alike, by_helm, by_kustomize, overlay
 
 
 def expected(installation: Installation, *, namespace: bool = False) -> Rendered:
@@ -76,19 +32,6 @@ def test_other_resources_change_nothing_else(consumer) -> None:
     wanted = expected(HERE)
     wanted.container["resources"] = resources
     assert alike(made) == alike(wanted)
-
-
-def overlay(folder: Path, **kustomization: Any) -> Path:
-    """A kustomization of the user's, whose resources and components are given by their names."""
-    folder.mkdir(parents=True, exist_ok=True)
-    above = "/".join([".."] * len(folder.parts[1:]))
-    for key in ("resources", "components"):
-        kustomization[key] = [
-            name if (folder / name).exists() else f"{above}{KUSTOMIZE / name}"
-            for name in kustomization.get(key, [])
-        ]
-    (folder / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
-    return folder
 
 
 OTHER_IMAGE = [

@@ -9,8 +9,9 @@ from watched import ALL, QUICK, Place, Running
 
 from etcompile.kubeapi import connect
 from etcompile.watch.job_selector import Selector
-from etcompile.watch.manifests import NAME, Installation, manifests
+from etcompile.watch.manifests import Installation, manifests
 from etcompile.watch.state import Timeouts
+from installation.doors import Rendered, by_helm, by_kustomize, overlay
 
 PATHS = {
     "ServiceAccount": "/api/v1/namespaces/{}/serviceaccounts",
@@ -29,7 +30,31 @@ def place(control_plane, namespace) -> Iterator[Place]:
 
 
 @pytest.fixture
-def granted(control_plane, namespace) -> Callable[..., str]:
+def door() -> str:
+    """How the watcher is installed: a test may be parametrized with the other ways."""
+    return "manifests"
+
+
+@pytest.fixture
+def rendered(request, door, tmp_path) -> Callable[..., Rendered]:
+    """`rendered(namespace)`: what installs a watcher of a namespace, by that door."""
+
+    def render(namespace: str, *, logs: bool = False) -> Rendered:
+        if door == "helm":
+            helm = request.getfixturevalue("consumer")("helm")
+            return by_helm(helm, {"readLogs": logs}, namespace=namespace)
+        if door == "kustomize":
+            kustomize = request.getfixturevalue("consumer")("kustomize")
+            components = ["components/read-logs"] if logs else []
+            own = {"namespace": namespace, "resources": ["namespaced"], "components": components}
+            return by_kustomize(kustomize, overlay(tmp_path / "watcher", **own))
+        return Rendered(manifests(Installation(namespace, (namespace,), logs=logs)))
+
+    return render
+
+
+@pytest.fixture
+def granted(control_plane, namespace, rendered) -> Callable[..., str]:
     """`granted(without=(resource, verb))`: a token with the watcher's rights, and one less."""
 
     def grant(
@@ -38,7 +63,8 @@ def granted(control_plane, namespace) -> Callable[..., str]:
         *,
         logs: bool = False,
     ) -> str:
-        for value in manifests(Installation(namespace, (namespace,), logs=logs)):
+        made = rendered(namespace, logs=logs)
+        for value in made.objects:
             if value["kind"] not in PATHS:
                 continue
             if value["kind"] == "Role" and without:
@@ -46,7 +72,7 @@ def granted(control_plane, namespace) -> Callable[..., str]:
             path = PATHS[value["kind"]].format(namespace)
             with contextlib.suppress(urllib.error.HTTPError):
                 control_plane.ask("POST", path, value)
-        return control_plane.service_account(namespace, NAME)
+        return control_plane.service_account(namespace, made.account)
 
     return grant
 

@@ -61,7 +61,8 @@ def served(place: Place) -> bool:
     )
 
 
-def test_the_rendered_rights_are_enough(place, watching):
+@pytest.mark.parametrize("door", ["manifests", "helm", "kustomize"])
+def test_the_rendered_rights_are_enough(place, watching, door):
     watching()
     life(place)
     eventually(lambda: len(place.hosts()) == 3)

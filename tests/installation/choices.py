@@ -1,0 +1,51 @@
+"""What can be chosen for a watcher: as an installation, and as values of the chart."""
+
+from typing import Any
+
+from msgspec import structs
+
+from etcompile.watch.manifests import Installation
+
+IMAGE = "registry.example/etcompile:1.2.3"
+REGISTRY = {"repository": "registry.example/etcompile", "tag": "1.2.3"}
+HERE = Installation("nlp", ("nlp",), image=IMAGE)
+ALL = Installation("ops", None, image=IMAGE)
+
+CHOICES: dict[str, tuple[Installation, dict[str, Any]]] = {
+    "its own namespace": (HERE, {}),
+    "its own namespace, named": (HERE, {"namespaces": ["nlp"]}),
+    "several namespaces": (
+        structs.replace(HERE, home="ops", namespaces=("ml", "nlp", "ops")),
+        {"namespaces": ["ml", "nlp", "ops"]},
+    ),
+    "all namespaces": (ALL, {"allNamespaces": True}),
+    "logs": (structs.replace(HERE, logs=True), {"readLogs": True}),
+    "logs of all namespaces": (
+        structs.replace(ALL, logs=True),
+        {"allNamespaces": True, "readLogs": True},
+    ),
+    "no policy": (structs.replace(HERE, policy=False), {"policy": {"create": False}}),
+    "a selector": (
+        structs.replace(HERE, selector="team in (nlp, ml),tier!=test"),
+        {"selector": "team in (nlp, ml),tier!=test"},
+    ),
+    "more replicas": (structs.replace(HERE, replicas=3), {"replicas": 3}),
+    "metrics": (
+        structs.replace(HERE, pod_monitor=True, dashboard=True),
+        {"podMonitor": {"enabled": True}, "dashboard": {"enabled": True}},
+    ),
+    "another name": (structs.replace(HERE, name="night"), {"fullnameOverride": "night"}),
+    "all at once": (
+        Installation("ops", None, IMAGE, "a=b", 4, True, False, "night", True, True),
+        {
+            "fullnameOverride": "night",
+            "allNamespaces": True,
+            "selector": "a=b",
+            "replicas": 4,
+            "readLogs": True,
+            "policy": {"create": False},
+            "podMonitor": {"enabled": True},
+            "dashboard": {"enabled": True},
+        },
+    ),
+}

@@ -1,0 +1,369 @@
+"""The chart as its users meet it: what it refuses, how it names things, what an upgrade keeps."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from etcompile.k8s.names import is_key, is_label, is_label_value, is_subdomain
+from installation.choices import CHOICES
+from installation.doors import CHART, Rendered, by_helm, parsed, run, templated
+
+VALUES = yaml.safe_load((CHART / "values.yaml").read_text("utf-8"))
+SCHEMA = json.loads((CHART / "values.schema.json").read_text("utf-8"))
+EVERYTHING: dict[str, Any] = {
+    "namespaces": ["ml", "nlp"],
+    "selector": "team=nlp",
+    "readLogs": True,
+    "image": {"digest": f"sha256:{'0' * 64}", "pullPolicy": "Always"},
+    "imagePullSecrets": [{"name": "registry"}],
+    "extraArgs": ["--lease", "30"],
+    "extraEnv": [{"name": "HTTPS_PROXY", "value": "http://proxy:3128"}],
+    "serviceAccount": {"annotations": {"example.com/role": "watcher"}},
+    "networkPolicy": {
+        "metricsFrom": [{"namespaceSelector": {}}],
+        "apiServerPorts": [8443],
+    },
+    "podDisruptionBudget": {"maxUnavailable": "50%"},
+    "podMonitor": {
+        "enabled": True,
+        "labels": {"release": "prometheus"},
+        "annotations": {"example.com/a": "b"},
+        "interval": "30s",
+        "scrapeTimeout": "5s",
+        "relabelings": [{"action": "labeldrop", "regex": "pod"}],
+        "metricRelabelings": [{"action": "labeldrop", "regex": "pod"}],
+    },
+    "dashboard": {
+        "enabled": True,
+        "namespace": "monitoring",
+        "annotations": {"grafana_folder": "Training"},
+    },
+    "podAnnotations": {"example.com/a": "b"},
+    "podLabels": {"team": "platform"},
+    "priorityClassName": "system-cluster-critical",
+    "nodeSelector": {"kubernetes.io/arch": "amd64"},
+    "tolerations": [{"key": "infra", "operator": "Exists"}],
+    "affinity": {"podAntiAffinity": {}},
+    "topologySpreadConstraints": [
+        {
+            "maxSkew": 1,
+            "topologyKey": "topology.kubernetes.io/zone",
+            "whenUnsatisfiable": "ScheduleAnyway",
+            "labelSelector": {"matchLabels": {"app.kubernetes.io/name": "etcompile-watch"}},
+        }
+    ],
+    "podSecurityContext": {"runAsUser": None, "runAsGroup": None},
+    "commonLabels": {"team": "training"},
+    "global": {"anything": 1},
+    "enabled": True,
+}
+
+
+@pytest.fixture
+def helm(consumer) -> Path:
+    return consumer("helm")
+
+
+def lines(said: str) -> list[str]:
+    return [line for line in said.splitlines() if line.strip()]
+
+
+@pytest.mark.parametrize("values", [{}, EVERYTHING], ids=["no values", "all values"])
+def test_helm_has_nothing_against_it(values: dict[str, Any], helm: Path, tmp_path: Path) -> None:
+    file = tmp_path / "values.yaml"
+    file.write_text(json.dumps(values))
+    done = run(helm, "lint", "--strict", "--values", file, CHART)
+    assert done.returncode == 0, done.stdout
+    # There is no picture.
+    said = [line for line in lines(done.stdout) if line.startswith("[")]
+    assert said == ["[INFO] Chart.yaml: icon is recommended"]
+
+
+# ---- values --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"allNamespace": True}, "'allNamespace' not allowed"),
+        ({"image": {"name": "x"}}, "'name' not allowed"),
+        ({"podMonitor": {"enable": True}}, "'enable' not allowed"),
+        ({"resources": {"request": {}}}, "'request' not allowed"),
+        ({"namespaces": "nlp"}, "/namespaces"),
+        ({"namespaces": ["Nlp"]}, "/namespaces/0"),
+        ({"namespaces": ["nlp", "nlp"]}, "/namespaces"),
+        ({"image": {"tag": 1.0}}, "/image/tag"),
+        ({"image": {"digest": "latest"}}, "/image/digest"),
+        ({"replicas": -1}, "/replicas"),
+        ({"replicas": "2"}, "/replicas"),
+        ({"fullnameOverride": "Night"}, "/fullnameOverride"),
+        ({"podMonitor": {"interval": "30"}}, "/podMonitor/interval"),
+        ({"networkPolicy": {"apiServerPorts": []}}, "/networkPolicy/apiServerPorts"),
+        ({"podLabels": {"app.kubernetes.io/name": "x"}}, "/podLabels/app.kubernetes.io~1name"),
+        ({"extraArgs": [30]}, "/extraArgs/0"),
+        ({"allNamespaces": True, "namespaces": ["nlp"]}, "cannot be combined"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_value_that_makes_no_sense_is_refused(
+    values: dict[str, Any], words: str, helm: Path
+) -> None:
+    done = templated(helm, values, namespace="nlp")
+    assert done.returncode == 1
+    assert words in done.stderr
+
+
+def leaves(value: Any, schema: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    """The values that the schema knows, by their path, with their defaults."""
+    if value and isinstance(value, dict) and "properties" in schema:
+        for key, inner in value.items():
+            yield from leaves(inner, schema["properties"][key], f"{path}.{key}".lstrip("."))
+        unheard = schema["properties"].keys() - value.keys()
+        assert unheard <= {"global", "enabled", "claims"}
+    else:
+        yield path, value
+
+
+def test_the_readme_lists_every_value_with_its_default() -> None:
+    page = (CHART / "README.md").read_text("utf-8")
+    rows = re.findall(r"^\| `([\w.]+)` \| `(.*?)` \| (\S.*) \|$", page, re.MULTILINE)
+    assert {path: json.loads(value) for path, value, _ in rows} == dict(leaves(VALUES, SCHEMA))
+
+
+def test_the_schema_takes_the_defaults_and_describes_every_value() -> None:
+    def described(schema: Mapping[str, Any]) -> Iterator[str]:
+        for inner in schema.get("properties", {}).values():
+            yield inner.get("description", "")
+            yield from described(inner)
+
+    assert all(described(SCHEMA))
+
+
+def test_every_value_has_an_effect(helm: Path) -> None:
+    """Each of them, by itself: what it changes is not empty."""
+    before = by_helm(helm, {}, namespace="nlp").objects
+    for key, value in EVERYTHING.items():
+        if key in ("global", "enabled"):
+            continue
+        assert by_helm(helm, {key: value}, namespace="nlp").objects != before, key
+
+
+def test_where_its_pods_run_is_for_the_user_to_say(helm: Path) -> None:
+    made = by_helm(helm, EVERYTHING, namespace="ops")
+    pod = made.of("Deployment")["spec"]["template"]
+    for key in ("tolerations", "nodeSelector", "priorityClassName", "imagePullSecrets"):
+        assert pod["spec"][key] == EVERYTHING[key]
+    assert pod["spec"]["affinity"] == EVERYTHING["affinity"]
+    assert pod["spec"]["topologySpreadConstraints"] == EVERYTHING["topologySpreadConstraints"]
+    assert pod["metadata"]["annotations"] == EVERYTHING["podAnnotations"]
+    # What is said of the Pods alone counts more than what is said of all objects.
+    assert pod["metadata"]["labels"]["team"] == "platform"
+    assert made.of("ServiceAccount")["metadata"]["labels"]["team"] == "training"
+    assert pod["spec"]["securityContext"] == {
+        "runAsNonRoot": True,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    assert made.container["args"][-2:] == ["--lease", "30"]
+    assert made.of("ConfigMap")["metadata"]["namespace"] == "monitoring"
+    _, api = made.of("NetworkPolicy")["spec"]["egress"]
+    assert api == {"ports": [{"port": 8443, "protocol": "TCP"}]}
+
+
+@pytest.mark.parametrize(
+    ("image", "reference"),
+    [
+        ({"tag": "1.2.3"}, "ghcr.io/etcompile/etcompile:1.2.3"),
+        (
+            {"digest": f"sha256:{'a' * 64}"},
+            f"ghcr.io/etcompile/etcompile@sha256:{'a' * 64}",
+        ),
+        (
+            {"repository": "here/e", "tag": "1", "digest": f"sha256:{'a' * 64}"},
+            f"here/e:1@sha256:{'a' * 64}",
+        ),
+    ],
+)
+def test_the_image(image: dict[str, str], reference: str, helm: Path) -> None:
+    assert by_helm(helm, {"image": image}, namespace="nlp").container["image"] == reference
+
+
+def test_rights_and_account_may_be_somebody_else_s(helm: Path) -> None:
+    values = {"serviceAccount": {"create": False, "name": "robot"}}
+    made = by_helm(helm, values, namespace="nlp")
+    kinds = [one["kind"] for one in made.objects]
+    assert "ServiceAccount" not in kinds
+    assert made.account == "robot"
+    subjects = [one["subjects"] for one in made.objects if one["kind"] == "RoleBinding"]
+    assert subjects == [[{"kind": "ServiceAccount", "name": "robot", "namespace": "nlp"}]] * 2
+    made = by_helm(helm, {"rbac": {"create": False}, "allNamespaces": True}, namespace="nlp")
+    assert not [one["kind"] for one in made.objects if "Role" in one["kind"]]
+    without = {"create": False}
+    made = by_helm(helm, {"serviceAccount": without}, namespace="nlp")
+    assert made.account == "default"
+
+
+# ---- names ---------------------------------------------------------------------------------------
+
+LONGEST = "a" + "b" * 51 + "c"
+RELEASES = ["1e3", "true", "a.b", LONGEST, "etcompile-watch", "x-etcompile-watch-x"]
+
+
+def names(made: Rendered) -> set[tuple[str, str, str]]:
+    return {
+        (one["kind"], one["metadata"].get("namespace", ""), one["metadata"]["name"])
+        for one in made.objects
+    }
+
+
+def all_labels(value: Any) -> Iterator[tuple[Any, Any]]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if key in ("labels", "matchLabels"):
+                yield from inner.items()
+            yield from all_labels(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from all_labels(inner)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("namespace", ["123", "n" * 63], ids=["a number", "a long one"])
+def test_any_release_has_names_that_kubernetes_takes(
+    release: str, namespace: str, helm: Path
+) -> None:
+    values = {
+        "podMonitor": {"enabled": True},
+        "dashboard": {"enabled": True, "namespace": "monitoring"},
+        "namespaces": ["007", "nlp"],
+    }
+    made = by_helm(helm, values, release=release, namespace=namespace)
+    for kind, where, name in names(made):
+        assert is_subdomain(name), (kind, name)
+        assert not where or is_label(where)
+    for key, text in all_labels(made.objects):
+        assert is_key(key)
+        assert is_label_value(text)
+    # Kubernetes takes the name of a Deployment for a host's, but not longer than this.
+    assert len(made.of("Deployment")["metadata"]["name"]) <= 63
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (("a", "ops"), ("b", "ops")),
+        (("a", "ops"), ("a", "dev")),
+        (("c", "a-b"), ("b-c", "a")),
+        ((LONGEST[:-1] + "d", "ops"), (LONGEST, "ops")),
+    ],
+)
+@pytest.mark.parametrize("values", [{"allNamespaces": True}, {"namespaces": ["nlp"]}])
+def test_two_releases_share_no_object_and_no_pod(
+    one: tuple[str, str], other: tuple[str, str], values: dict[str, Any], helm: Path
+) -> None:
+    values = {**values, "dashboard": {"enabled": True, "namespace": "monitoring"}}
+    first, second = (
+        by_helm(helm, values, release=release, namespace=namespace)
+        for release, namespace in (one, other)
+    )
+    assert names(first) & names(second) == set()
+    selector = first.of("Deployment")["spec"]["selector"]["matchLabels"]
+    pod = second.of("Deployment")["spec"]["template"]["metadata"]["labels"]
+    assert one[1] != other[1] or not selector.items() <= pod.items()
+
+
+def test_what_cannot_be_changed_stays_on_an_upgrade(helm: Path, tmp_path: Path) -> None:
+    """Helm sends the next version of the chart, with whatever values, to the same objects."""
+    packaged = run(
+        *(helm, "package", CHART, "--destination", tmp_path),
+        *("--version", "9.9.9", "--app-version", "9.9.9"),
+    )
+    assert packaged.returncode == 0, packaged.stderr
+    done = run(helm, "template", "etcompile-watch", tmp_path / "etcompile-watch-9.9.9.tgz")
+    next_one = Rendered(parsed(done.stdout)).of("Deployment")
+    assert next_one["spec"]["template"]["spec"]["containers"][0]["image"].endswith(":9.9.9")
+    selectors = [next_one["spec"]["selector"]]
+    roles = set()
+    for installation, values in CHOICES.values():
+        if "fullnameOverride" not in values:
+            made = by_helm(helm, values, namespace=installation.home)
+            selectors.append(made.of("Deployment")["spec"]["selector"])
+            roles |= {
+                (one["kind"], one["metadata"]["name"], one["roleRef"]["name"])
+                for one in made.objects
+                if one["kind"].endswith("RoleBinding")
+            }
+    assert all(selector == selectors[0] for selector in selectors)
+    assert all(binding == role for _, binding, role in roles)
+
+
+# ---- clusters ------------------------------------------------------------------------------------
+
+
+def test_a_cluster_that_has_no_such_policies_is_told_of(helm: Path) -> None:
+    old = ("--kube-version", "1.29.3")
+    done = templated(helm, {}, *old, namespace="nlp")
+    assert done.returncode == 1
+    assert "Kubernetes v1.29.3 has no ValidatingAdmissionPolicy: set policy.create" in done.stderr
+    done = templated(helm, {"policy": {"create": False}}, *old, namespace="nlp")
+    assert done.returncode == 0, done.stderr
+    done = templated(helm, {}, "--kube-version", "v1.30.2-eks-1552ad0", namespace="nlp")
+    assert done.returncode == 0, done.stderr
+    done = templated(helm, {"policy": {"create": False}}, "--kube-version", "1.24", namespace="nlp")
+    assert done.returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ({}, "of the namespace nlp."),
+        ({"namespaces": ["a", "b", "c"]}, "of the namespaces a, b and c."),
+        (
+            {"allNamespaces": True, "selector": "a=b"},
+            "of all namespaces whose ConfigMap has the labels a=b.",
+        ),
+    ],
+)
+def test_what_it_says_after_an_installation(values: dict[str, Any], says: str, helm: Path) -> None:
+    words = (helm, "install", "w", CHART, "--namespace", "nlp", "--dry-run=client", "--values", "-")
+    done = run(*words, given=json.dumps(values))
+    assert done.returncode == 0, done.stderr
+    notes = done.stdout.partition("NOTES:\n")[2]
+    assert says in " ".join(notes.split())
+    assert "kubectl -n nlp get lease w-etcompile-watch" in notes
+    assert "trusts" not in notes
+    done = run(*words, given=json.dumps({**values, "policy": {"create": False}}))
+    assert "trusts everyone who can write ConfigMaps" in " ".join(done.stdout.split())
+
+
+def test_another_chart_can_depend_on_it(helm: Path, tmp_path: Path) -> None:
+    chart = tmp_path / "platform"
+    (chart / "charts").mkdir(parents=True)
+    version = yaml.safe_load((CHART / "Chart.yaml").read_text("utf-8"))["version"]
+    dependency = {
+        "name": "etcompile-watch",
+        "version": version,
+        "repository": f"file://{CHART}",
+        "condition": "etcompile-watch.enabled",
+    }
+    described = {
+        "apiVersion": "v2",
+        "name": "platform",
+        "version": "1.0.0",
+        "dependencies": [dependency],
+    }
+    (chart / "Chart.yaml").write_text(yaml.safe_dump(described))
+    values = {"global": {"region": "x"}, "etcompile-watch": {"enabled": True, "replicas": 3}}
+    (chart / "values.yaml").write_text(yaml.safe_dump(values))
+    done = run(helm, "dependency", "update", chart)
+    assert done.returncode == 0, done.stderr
+    done = run(helm, "template", "p", chart, "--namespace", "nlp")
+    assert done.returncode == 0, done.stderr
+    made = Rendered(parsed(done.stdout)).of("Deployment")
+    assert (made["metadata"]["name"], made["spec"]["replicas"]) == ("p-etcompile-watch", 3)
+    done = run(helm, "template", "p", chart, "--set", "etcompile-watch.enabled=false")
+    assert parsed(done.stdout) == []
