@@ -1,0 +1,317 @@
+"""What is installed, on a real API server: all accepted, changed by upgrades, and removed."""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.error
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from consumers.programs import INSTALLATION
+from etcompile.kubeapi import connect
+from etcompile.watch.admission import is_guarded
+from etcompile.watch.manifests import Installation, manifests
+from gobuilds import NoProgramError, run_go
+from installation.choices import CHOICES
+from installation.doors import CHART, KUSTOMIZE, Rendered, by_helm, by_kustomize, overlay, run
+
+OPERATOR = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
+"""A Go module, among whose files is the definition of PodMonitors."""
+SUM = "h1:M5xLCLEoaW2IJfnuCwFzzpL+jSVQu3KGT84Pye+fW8s="
+
+WAYS = {
+    "ServiceAccount": "/api/v1/namespaces/{}/serviceaccounts",
+    "ConfigMap": "/api/v1/namespaces/{}/configmaps",
+    "Deployment": "/apis/apps/v1/namespaces/{}/deployments",
+    "Role": "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/roles",
+    "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/rolebindings",
+    "NetworkPolicy": "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies",
+    "PodDisruptionBudget": "/apis/policy/v1/namespaces/{}/poddisruptionbudgets",
+    "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+    "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+    "ValidatingAdmissionPolicy": "/apis/admissionregistration.k8s.io/v1/"
+    "validatingadmissionpolicies",
+    "ValidatingAdmissionPolicyBinding": "/apis/admissionregistration.k8s.io/v1/"
+    "validatingadmissionpolicybindings",
+}
+
+
+def eventually(check: Callable[[], Any], seconds: float = 30.0) -> Any:
+    """What `check` returns once it is true."""
+    end = time.monotonic() + seconds
+    while not (found := check()):
+        assert time.monotonic() < end, f"not within {seconds} s"
+        time.sleep(0.05)
+    return found
+
+
+@pytest.fixture(scope="module")
+def pod_monitors(control_plane, require) -> None:
+    """The kind PodMonitor, as the Prometheus operator defines it."""
+    try:
+        said = json.loads(run_go(INSTALLATION, "mod", "download", "-json", OPERATOR))
+    except NoProgramError as error:
+        require("controlplane", present=False, why=str(error))
+        raise
+    assert said["Sum"] == SUM
+    folder = Path(said["Dir"], "example", "prometheus-operator-crd")
+    definition = (folder / "monitoring.coreos.com_podmonitors.yaml").read_text("utf-8")
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    with contextlib.suppress(urllib.error.HTTPError):
+        control_plane.ask("POST", path, yaml.safe_load(definition))
+
+    def served() -> bool:
+        with contextlib.suppress(urllib.error.HTTPError):
+            return bool(control_plane.ask("GET", "/apis/monitoring.coreos.com/v1"))
+        return False
+
+    eventually(served)
+
+
+@pytest.fixture
+def tried(control_plane, kubectl_program) -> Callable[[Rendered], None]:
+    """`tried(rendered)`: the API server takes all of it, strictly, in a dry run."""
+    kubeconfig = control_plane.kubeconfig()
+
+    def attempt(made: Rendered) -> None:
+        for value in made.objects:
+            namespace = {"metadata": {"name": value["metadata"].get("namespace", "default")}}
+            with contextlib.suppress(urllib.error.HTTPError):
+                control_plane.ask("POST", "/api/v1/namespaces", namespace)
+        done = run(
+            *(kubectl_program, "--kubeconfig", kubeconfig, "apply", "--filename", "-"),
+            *("--server-side", "--dry-run=server", "--validate=strict"),
+            given=yaml.safe_dump_all(made.objects),
+        )
+        assert done.returncode == 0, done.stderr
+        assert len(done.stdout.splitlines()) == len(made.objects)
+
+    return attempt
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_the_server_takes_all_that_the_chart_renders(
+    choice: str, tried, consumer, pod_monitors
+) -> None:
+    installation, values = CHOICES[choice]
+    tried(by_helm(consumer("helm"), values, namespace=installation.home))
+
+
+def test_the_server_takes_all_that_the_kustomizations_build(
+    tried, consumer, pod_monitors, tmp_path: Path
+) -> None:
+    kustomize = consumer("kustomize")
+    components = ["read-logs", "pod-monitor", "dashboard"]
+    more = [f"components/{name}" for name in components]
+    folder = overlay(tmp_path / "nlp", namespace="nlp", resources=["namespaced"], components=more)
+    tried(by_kustomize(kustomize, folder))
+    for name in ("cluster-wide", "policy", "rights"):
+        tried(by_kustomize(kustomize, KUSTOMIZE / name))
+
+
+def test_the_server_takes_all_of_the_manifests(tried, pod_monitors) -> None:
+    made = Installation("etcompile-watch", None, name="night", pod_monitor=True, dashboard=True)
+    tried(Rendered(json.loads(json.dumps(manifests(made)))))
+
+
+def test_a_pod_monitor_with_a_field_that_there_is_not_is_refused(
+    control_plane, kubectl_program, pod_monitors
+) -> None:
+    """So that the tests above would have seen one."""
+    kubeconfig = control_plane.kubeconfig()
+    made = manifests(Installation("default", ("default",), pod_monitor=True))
+    monitor = Rendered(json.loads(json.dumps(made))).of("PodMonitor")
+    monitor["spec"]["podMetricsEndpoints"][0]["intervall"] = "30s"
+    done = run(
+        *(kubectl_program, "--kubeconfig", kubeconfig, "apply", "--filename", "-"),
+        *("--server-side", "--dry-run=server", "--validate=strict"),
+        given=json.dumps(monitor),
+    )
+    assert done.returncode == 1
+    assert "intervall" in done.stderr
+
+
+# ---- releases ------------------------------------------------------------------------------------
+
+
+class Releases:
+    """Helm, and what is there after it."""
+
+    def __init__(self, helm: Path, control_plane: Any, folder: Path) -> None:
+        self._helm = helm
+        self._plane = control_plane
+        names = ("HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME")
+        self._environment = {
+            **os.environ,
+            **{name: str(folder / name) for name in names},
+            "KUBECONFIG": str(control_plane.kubeconfig()),
+        }
+        self.made: list[tuple[str, str]] = []
+
+    def __call__(
+        self, verb: str, release: str, namespace: str, *words: object, values: Any = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs helm for a release."""
+        given = json.dumps(values or {})
+        reads = ("--values", "-") if verb in ("install", "upgrade") else ()
+        # Without it an upgrade without values keeps those of before.
+        anew = ("--reset-values",) if verb == "upgrade" else ()
+        command = (self._helm, verb, release, *words, "--namespace", namespace, *reads, *anew)
+        if verb == "install":
+            self.made.append((release, namespace))
+        return run(*command, given=given, env=self._environment)
+
+    def objects(self, release: str, *namespaces: str) -> dict[str, set[str]]:
+        """The names of the objects of a release, by their kind."""
+        found = {}
+        for kind, path in WAYS.items():
+            for namespace in namespaces if "{}" in path else namespaces[:1]:
+                label = f"app.kubernetes.io/instance%3D{release}"
+                where = f"{path.format(namespace)}?labelSelector={label}"
+                names = {
+                    value["metadata"]["name"] for value in self._plane.ask("GET", where)["items"]
+                }
+                if names:
+                    found[kind] = found.get(kind, set()) | names
+        return found
+
+
+@pytest.fixture
+def releases(consumer, control_plane, tmp_path: Path) -> Iterator[Releases]:
+    found = Releases(consumer("helm"), control_plane, tmp_path)
+    yield found
+    for release, namespace in found.made:
+        found("uninstall", release, namespace, "--ignore-not-found")
+
+
+def test_a_release_is_installed_changed_and_removed(
+    releases: Releases, control_plane, namespace: str, tmp_path: Path
+) -> None:
+    other = control_plane.namespace()
+    release = f"w-{namespace}"
+    done = releases("install", release, namespace, CHART, values={"commonLabels": {"a": "b"}})
+    assert done.returncode == 0, done.stderr
+    first = releases.objects(release, namespace, other)
+    assert first.keys() == WAYS.keys() - {"ClusterRole", "ClusterRoleBinding", "ConfigMap"}
+    paths = (
+        {"namespaces": [namespace, other], "readLogs": True, "replicas": 3},
+        {"namespaces": [other], "serviceAccount": {"create": False, "name": "default"}},
+        # Everywhere, where other tests are: without the policy.
+        {"allNamespaces": True, "policy": {"create": False}, "dashboard": {"enabled": True}},
+        {"selector": "a=b", "networkPolicy": {"enabled": False}},
+        {},
+    )
+    for values in paths:
+        done = releases("upgrade", release, namespace, CHART, values=values)
+        assert done.returncode == 0, (values, done.stderr)
+        found = releases.objects(release, namespace, other)
+        assert ("ClusterRole" in found) == ("allNamespaces" in values)
+        assert ("ConfigMap" in found) == ("dashboard" in values)
+    assert releases.objects(release, namespace, other) == first
+    # The next version is a change of the same objects, too.
+    packaged = run(
+        *(releases._helm, "package", CHART, "--destination", tmp_path),  # noqa: SLF001
+        *("--version", "9.9.9", "--app-version", "9.9.9"),
+    )
+    assert packaged.returncode == 0, packaged.stderr
+    done = releases("upgrade", release, namespace, tmp_path / "etcompile-watch-9.9.9.tgz")
+    assert done.returncode == 0, done.stderr
+    assert releases.objects(release, namespace, other) == first
+    done = releases("uninstall", release, namespace)
+    assert done.returncode == 0, done.stderr
+    assert releases.objects(release, namespace, other) == {}
+
+
+def test_releases_stand_beside_each_other(
+    releases: Releases, control_plane, namespace: str
+) -> None:
+    other = control_plane.namespace()
+    shared = control_plane.namespace()
+    values = {"namespaces": [shared]}
+    for release, where in (("a", namespace), ("b", namespace), ("a", other)):
+        done = releases("install", release, where, CHART, values=values)
+        assert done.returncode == 0, done.stderr
+    done = releases("uninstall", "a", namespace)
+    assert done.returncode == 0, done.stderr
+    # Whoever is left has all rights, and the policy still holds.
+    left = {"b": namespace, "a": other}
+    for release, where in left.items():
+        found = releases.objects(release, where, shared)
+        rights = f"{where}.{release}-etcompile-watch"
+        assert rights in found["Role"]
+        assert found["ValidatingAdmissionPolicyBinding"] == {f"etcompile-jobs.{rights}"}
+
+
+def test_both_ways_at_once_are_refused_before_anything_is_written(
+    releases: Releases, namespace: str
+) -> None:
+    values = {"allNamespaces": True, "namespaces": [namespace]}
+    done = releases("install", "w", namespace, CHART, values=values)
+    assert done.returncode == 1
+    assert "allNamespaces and namespaces cannot be combined" in done.stderr
+    assert releases.objects("w", namespace) == {}
+
+
+def test_the_watcher_of_a_release_runs_as_it_is_told(
+    releases: Releases, control_plane, namespace: str
+) -> None:
+    """The program, with the arguments of the Deployment and the ServiceAccount's rights."""
+    other = control_plane.namespace()
+    values = {"namespaces": [other], "selector": "team=nlp", "extraArgs": ["--verbose"]}
+    done = releases("install", "1e3", namespace, CHART, values=values)
+    assert done.returncode == 0, done.stderr
+    path = f"{WAYS['Deployment'].format(namespace)}/1e3-etcompile-watch"
+    pod = control_plane.ask("GET", path)["spec"]["template"]["spec"]
+    account = control_plane.service_account(namespace, pod["serviceAccountName"])
+    arguments = pod["containers"][0]["args"]
+    arguments[arguments.index(":8080")] = "127.0.0.1:0"
+    kubeconfig = control_plane.kubeconfig()
+    with connect(kubeconfig=kubeconfig, namespace=other) as cluster:
+        eventually(lambda: is_guarded(cluster, other))
+    watcher = subprocess.Popen(
+        [sys.executable, "-m", "etcompile", *arguments],
+        env={**os.environ, "KUBECONFIG": str(control_plane.kubeconfig(token=account))},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        leases = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+
+        def led() -> bool:
+            assert watcher.poll() is None, watcher.stderr.read()
+            items = control_plane.ask("GET", leases)["items"]
+            return "1e3-etcompile-watch" in [lease["metadata"]["name"] for lease in items]
+
+        eventually(led)
+        used = f"system:serviceaccount:{namespace}:1e3-etcompile-watch"
+
+        def asked() -> list[dict[str, Any]]:
+            audit = control_plane.audit()
+            return [event for event in audit if event["user"]["username"] == used]
+
+        def has_read() -> bool:
+            # Not all that it asks for is a resource.
+            asks = ((event.get("objectRef") or {}, event["verb"]) for event in asked())
+            seen = {(about.get("resource"), verb) for about, verb in asks}
+            return {("pods", "list"), ("configmaps", "list"), ("jobs", "list")} <= seen
+
+        eventually(has_read)
+        forbidden = "etcompile-policy-check"
+        assert [
+            event["requestURI"]
+            for event in asked()
+            if event.get("responseStatus", {}).get("code") == 403
+            and forbidden not in json.dumps(event.get("requestObject", {}))
+        ] == []
+    finally:
+        watcher.terminate()
+        _, said = watcher.communicate(timeout=30)
+    # It asked whether the policy is in force, and it is, by the name that the chart gives it.
+    assert "trusts everyone" not in said
