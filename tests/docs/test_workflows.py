@@ -67,6 +67,7 @@ def test_only_the_steps_that_publish_may_write() -> None:
         "build": set(),
         "attest": {"attestations", "id-token"},
         "publish": {"id-token"},
+        "chart": {"id-token", "packages"},
         "page": {"contents"},
     }
     # Code of the repository and of packages runs only where nothing can be written.
@@ -129,6 +130,7 @@ def test_a_release_waits_for_the_tests() -> None:
     assert jobs["test"]["uses"] == "./.github/workflows/test.yml"
     assert set(jobs["attest"]["needs"]) == {"test", "build"}
     assert jobs["publish"]["needs"] == "attest"
+    assert set(jobs["chart"]["needs"]) == {"test", "build"}
     assert jobs["page"]["needs"] == "publish"
 
 

@@ -1,0 +1,169 @@
+"""What the page on running the watcher shows is what there is, and names this version.
+
+A release raises `etcompile/_version.py`. Then `pytest tests/installation --update-goldens` writes
+the version wherever the chart, the kustomizations and the page name it, and copies the dashboard.
+"""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+from msgspec import structs
+
+from etcompile import __version__
+from etcompile.watch.manifests import Installation, manifests
+from installation.choices import HERE
+from installation.doors import CHART, KUSTOMIZE, ROOT, Rendered, alike, by_helm, by_kustomize
+
+PAGE = ROOT / "docs" / "running-the-watcher.md"
+README = CHART / "README.md"
+REMOTE = "https://github.com/etcompile/etcompile//templates/watcher/kustomize/"
+_NUMBER = r"\d+\.\d+\.\d+(?:-[\w.]+)?"
+_NAMED = re.compile(
+    r"(^version: |^appVersion: \"|newTag: |--version |\?ref=v|targetRevision: |tag: "
+    rf"|etcompile-watch:)({_NUMBER})",
+    re.MULTILINE,
+)
+"""The version of etcompile, where a chart, an image, a revision or a release is named."""
+VERSIONED = {
+    CHART / "Chart.yaml": 2,
+    README: 1,
+    KUSTOMIZE / "base" / "kustomization.yaml": 1,
+    PAGE: 10,
+}
+"""The files that name it, and how often."""
+BOARD = ROOT / "docs" / "grafana" / "etcompile.json"
+COPIES = (CHART / "dashboards", KUSTOMIZE / "components" / "dashboard")
+"""Neither Helm nor kustomize reads a file outside of its folder."""
+
+
+@pytest.mark.parametrize("file", VERSIONED, ids=lambda path: path.name)
+def test_this_version_is_named(file: Path, request: pytest.FixtureRequest) -> None:
+    text = file.read_text("utf-8")
+    if request.config.getoption("--update-goldens"):
+        text = _NAMED.sub(rf"\g<1>{__version__}", text)
+        file.write_text(text, "utf-8")
+    found = [version for _, version in _NAMED.findall(text)]
+    assert len(found) == VERSIONED[file]
+    assert {*found} == {__version__}, "run `pytest tests/installation --update-goldens`"
+
+
+@pytest.mark.parametrize("folder", COPIES, ids=lambda path: path.parent.name)
+def test_the_dashboard_is_the_same_everywhere(folder: Path, request: pytest.FixtureRequest) -> None:
+    copy = folder / BOARD.name
+    if request.config.getoption("--update-goldens"):
+        copy.write_bytes(BOARD.read_bytes())
+    same = copy.read_bytes() == BOARD.read_bytes()
+    assert same, "run `pytest tests/installation --update-goldens`"
+
+
+@pytest.mark.parametrize("page", [PAGE, README], ids=lambda path: path.name)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\((?!https?:)([^)]+)\)", page.read_text("utf-8"))
+    links += ["/" + link for link in re.findall(r"blob/main/([\w/.-]+)\)", page.read_text("utf-8"))]
+    assert links
+    for link in links:
+        target, _, anchor = link.partition("#")
+        base = ROOT if target.startswith("/") else page.parent
+        file = (base / target.lstrip("/")) if target else page
+        assert file.exists(), link
+        if anchor:
+            headings = re.findall(r"^#+ (.*)$", file.read_text("utf-8"), re.MULTILINE)
+            slugs = {re.sub(r"[^\w -]", "", one.lower()).replace(" ", "-") for one in headings}
+            assert anchor in slugs, link
+
+
+def blocks() -> dict[str, str]:
+    """The fenced blocks of the page, by what their first line says."""
+    found = re.findall(r"```yaml\n# (.*?)\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    return {title.partition(",")[0]: text for title, text in found}
+
+
+def application() -> dict[str, Any]:
+    return yaml.safe_load(blocks()["Argo CD"])
+
+
+def flux() -> list[dict[str, Any]]:
+    return [*yaml.safe_load_all(blocks()["Flux"])]
+
+
+def test_argo_cd_and_flux_are_told_of_the_chart_that_is_published() -> None:
+    release = (ROOT / ".github" / "workflows" / "release.yml").read_text("utf-8")
+    [registry] = yaml.safe_load(release)["jobs"]["chart"]["env"].values()
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text("utf-8"))
+    source = application()["spec"]["source"]
+    repository, helm_release = flux()
+    assert (source["repoURL"], source["chart"]) == (registry, chart["name"])
+    assert str(source["targetRevision"]) == chart["version"]
+    assert repository["spec"]["url"] == f"oci://{registry}/{chart['name']}"
+    assert repository["spec"]["ref"] == {"tag": chart["version"]}
+    assert helm_release["spec"]["chartRef"]["name"] == repository["metadata"]["name"]
+    for text in (PAGE.read_text("utf-8"), README.read_text("utf-8")):
+        assert f"oci://{registry}/{chart['name']} --version {chart['version']}" in text
+
+
+def test_the_chart_takes_the_values_that_they_give() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text("utf-8"))
+    _, helm_release = flux()
+    for values in (
+        application()["spec"]["source"]["helm"]["valuesObject"],
+        helm_release["spec"]["values"],
+    ):
+        assert values
+        jsonschema.validate(values, schema)
+
+
+def test_the_release_of_the_page_installs_what_the_manifests_do(consumer) -> None:
+    values = application()["spec"]["source"]["helm"]["valuesObject"]
+    wanted = Installation("etcompile-watch", ("nlp", "vision"), image=image())
+    made = by_helm(consumer("helm"), values, namespace="etcompile-watch")
+    assert alike(made) == alike(objects(wanted))
+
+
+def written(folder: Path) -> Path:
+    """The kustomizations of the page, as files that read from this checkout."""
+    above = "/".join([".."] * len(folder.parts[1:]))
+    for name, text in blocks().items():
+        if name.endswith("kustomization.yaml"):
+            file = folder / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            up = "/.." * len(Path(name).parent.parts)
+            local = re.sub(
+                rf"{re.escape(REMOTE)}([\w/-]+)\?ref=\S+", rf"{above}{up}{KUSTOMIZE}/\1", text
+            )
+            assert "https:" not in local
+            file.write_text(local)
+    return folder
+
+
+def test_the_kustomization_of_one_namespace_is_built(consumer, tmp_path: Path) -> None:
+    made = by_kustomize(consumer("kustomize"), written(tmp_path))
+    wanted = structs.replace(HERE, image=image(), pod_monitor=True)
+    assert alike(made) == alike(objects(wanted))
+
+
+def test_the_kustomizations_of_several_namespaces_are_built(consumer, tmp_path: Path) -> None:
+    folder = written(tmp_path)
+    kustomize = consumer("kustomize")
+    rights = (folder / "rights-nlp" / "kustomization.yaml").read_text("utf-8")
+    other = folder / "rights-vision" / "kustomization.yaml"
+    other.parent.mkdir()
+    other.write_text(rights.replace("nlp", "vision"))
+    names = ("watcher", "rights-nlp", "rights-vision")
+    made = [value for name in names for value in by_kustomize(kustomize, folder / name).objects]
+    home = "etcompile-watch"
+    wanted = Installation(home, ("nlp", "vision"), image=image(), policy=False)
+    assert alike(Rendered(made)) == alike(objects(wanted))
+
+
+def image() -> str:
+    """The image of this release."""
+    return f"ghcr.io/etcompile/etcompile:{__version__}"
+
+
+def objects(installation: Installation) -> Rendered:
+    return Rendered(json.loads(json.dumps(manifests(installation))))
