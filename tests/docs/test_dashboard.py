@@ -28,7 +28,8 @@ from etcompile.watch.endpoints import Endpoints
 from watcher_series import metrics
 
 ROOT = Path(__file__).parents[2]
-BOARD = json.loads((ROOT / "docs" / "grafana" / "etcompile.json").read_text("utf-8"))
+_FOLDER = ROOT / "templates" / "watcher" / "kustomize" / "components" / "dashboard"
+BOARD = json.loads((_FOLDER / "etcompile.json").read_text("utf-8"))
 TARGET = frozenset({"job", "instance"})
 """Labels that Prometheus adds to whatever it scrapes."""
 VALUES = {
