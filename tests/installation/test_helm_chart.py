@@ -2,6 +2,9 @@
 
 import json
 import re
+import socket
+import subprocess
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -367,3 +370,44 @@ def test_another_chart_can_depend_on_it(helm: Path, tmp_path: Path) -> None:
     assert (made["metadata"]["name"], made["spec"]["replicas"]) == ("p-etcompile-watch", 3)
     done = run(helm, "template", "p", chart, "--set", "etcompile-watch.enabled=false")
     assert parsed(done.stdout) == []
+
+
+@pytest.fixture
+def registry(consumer, tmp_path: Path) -> Iterator[str]:
+    """The address of a registry."""
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        port = found.getsockname()[1]
+    address = f"127.0.0.1:{port}"
+    with (tmp_path / "registry.log").open("wb") as log:
+        serving = subprocess.Popen(
+            [consumer("crane"), "registry", "serve", "--address", address], stdout=log, stderr=log
+        )
+    for _ in range(600):
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+            break
+        except OSError:
+            time.sleep(0.05)
+    yield address
+    serving.kill()
+    serving.wait()
+
+
+def test_a_registry_takes_the_chart_and_gives_it_back(
+    helm: Path, registry: str, tmp_path: Path
+) -> None:
+    """As the release does it: what is signed is the digest that helm tells."""
+    packaged = run(helm, "package", CHART, "--destination", tmp_path)
+    assert packaged.returncode == 0, packaged.stderr
+    [file] = tmp_path.glob("etcompile-watch-*.tgz")
+    charts = f"oci://{registry}/charts"
+    pushed = run(helm, "push", file, charts, "--plain-http")
+    assert pushed.returncode == 0, pushed.stderr
+    [digest] = re.findall(
+        r"^Digest: (sha256:[0-9a-f]{64})$", pushed.stdout + pushed.stderr, re.MULTILINE
+    )
+    chart = f"{charts}/etcompile-watch@{digest}"
+    done = run(helm, "template", "w", chart, "--plain-http", "--namespace", "nlp")
+    assert done.returncode == 0, done.stderr
+    here = by_helm(helm, {}, release="w", namespace="nlp").objects
+    assert parsed(done.stdout) == here

@@ -116,6 +116,18 @@ def test_the_server_takes_all_that_the_kustomizations_build(
         tried(by_kustomize(kustomize, KUSTOMIZE / name))
 
 
+def test_the_watcher_of_all_namespaces_may_have_another_namespace(
+    tried, consumer, tmp_path: Path
+) -> None:
+    """kustomize gives the policy a namespace, too, of which Kubernetes makes nothing."""
+    folder = overlay(tmp_path / "own", namespace="ops", resources=["cluster-wide"])
+    made = by_kustomize(consumer("kustomize"), folder)
+    assert made.of("Namespace")["metadata"]["name"] == "ops"
+    [subject] = made.of("ClusterRoleBinding")["subjects"]
+    assert subject["namespace"] == "ops"
+    tried(made)
+
+
 def test_the_server_takes_all_of_the_manifests(tried, pod_monitors) -> None:
     made = Installation("etcompile-watch", None, name="night", pod_monitor=True, dashboard=True)
     tried(Rendered(json.loads(json.dumps(manifests(made)))))
