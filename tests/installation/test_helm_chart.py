@@ -91,34 +91,35 @@ def test_helm_has_nothing_against_it(values: dict[str, Any], helm: Path, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("values", "words"),
+    ("values", "where"),
     [
-        ({"allNamespace": True}, "'allNamespace' not allowed"),
-        ({"image": {"name": "x"}}, "'name' not allowed"),
-        ({"podMonitor": {"enable": True}}, "'enable' not allowed"),
-        ({"resources": {"request": {}}}, "'request' not allowed"),
-        ({"namespaces": "nlp"}, "/namespaces"),
-        ({"namespaces": ["Nlp"]}, "/namespaces/0"),
-        ({"namespaces": ["nlp", "nlp"]}, "/namespaces"),
-        ({"image": {"tag": 1.0}}, "/image/tag"),
-        ({"image": {"digest": "latest"}}, "/image/digest"),
-        ({"replicas": -1}, "/replicas"),
-        ({"replicas": "2"}, "/replicas"),
-        ({"fullnameOverride": "Night"}, "/fullnameOverride"),
-        ({"podMonitor": {"interval": "30"}}, "/podMonitor/interval"),
-        ({"networkPolicy": {"apiServerPorts": []}}, "/networkPolicy/apiServerPorts"),
-        ({"podLabels": {"app.kubernetes.io/name": "x"}}, "/podLabels/app.kubernetes.io~1name"),
-        ({"extraArgs": [30]}, "/extraArgs/0"),
-        ({"allNamespaces": True, "namespaces": ["nlp"]}, "cannot be combined"),
+        ({"allNamespace": True}, "allNamespace"),
+        ({"image": {"name": "x"}}, "name"),
+        ({"podMonitor": {"enable": True}}, "enable"),
+        ({"resources": {"request": {}}}, "request"),
+        ({"namespaces": "nlp"}, "namespaces"),
+        ({"namespaces": ["Nlp"]}, "namespaces/0"),
+        ({"namespaces": ["nlp", "nlp"]}, "namespaces"),
+        ({"image": {"tag": 1.0}}, "image/tag"),
+        ({"image": {"digest": "latest"}}, "image/digest"),
+        ({"replicas": -1}, "replicas"),
+        ({"replicas": "2"}, "replicas"),
+        ({"fullnameOverride": "Night"}, "fullnameOverride"),
+        ({"podMonitor": {"interval": "30"}}, "podMonitor/interval"),
+        ({"networkPolicy": {"apiServerPorts": []}}, "networkPolicy/apiServerPorts"),
+        ({"podLabels": {"app.kubernetes.io/name": "x"}}, "podLabels"),
+        ({"extraArgs": [30]}, "extraArgs/0"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_value_that_makes_no_sense_is_refused(
-    values: dict[str, Any], words: str, helm: Path
+    values: dict[str, Any], where: str, helm: Path
 ) -> None:
     done = templated(helm, values, namespace="nlp")
     assert done.returncode == 1
-    assert words in done.stderr
+    assert "values don't meet the specifications of the schema" in done.stderr
+    # Helm 4 writes a place with slashes, and older ones with dots.
+    assert where in done.stderr.replace(".", "/")
 
 
 def leaves(value: Any, schema: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
@@ -318,29 +319,6 @@ def test_a_cluster_that_has_no_such_policies_is_told_of(helm: Path) -> None:
     assert done.returncode == 0, done.stderr
     done = templated(helm, {"policy": {"create": False}}, "--kube-version", "1.24", namespace="nlp")
     assert done.returncode == 1
-
-
-@pytest.mark.parametrize(
-    ("values", "says"),
-    [
-        ({}, "of the namespace nlp."),
-        ({"namespaces": ["a", "b", "c"]}, "of the namespaces a, b and c."),
-        (
-            {"allNamespaces": True, "selector": "a=b"},
-            "of all namespaces whose ConfigMap has the labels a=b.",
-        ),
-    ],
-)
-def test_what_it_says_after_an_installation(values: dict[str, Any], says: str, helm: Path) -> None:
-    words = (helm, "install", "w", CHART, "--namespace", "nlp", "--dry-run=client", "--values", "-")
-    done = run(*words, given=json.dumps(values))
-    assert done.returncode == 0, done.stderr
-    notes = done.stdout.partition("NOTES:\n")[2]
-    assert says in " ".join(notes.split())
-    assert "kubectl -n nlp get lease w-etcompile-watch" in notes
-    assert "trusts" not in notes
-    done = run(*words, given=json.dumps({**values, "policy": {"create": False}}))
-    assert "trusts everyone who can write ConfigMaps" in " ".join(done.stdout.split())
 
 
 def test_another_chart_can_depend_on_it(helm: Path, tmp_path: Path) -> None:

@@ -271,6 +271,33 @@ def test_both_ways_at_once_are_refused_before_anything_is_written(
     assert releases.objects("w", namespace) == {}
 
 
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ({}, "of the namespace nlp."),
+        ({"namespaces": ["a", "b", "c"]}, "of the namespaces a, b and c."),
+        (
+            {"allNamespaces": True, "selector": "a=b"},
+            "of all namespaces whose ConfigMap has the labels a=b.",
+        ),
+    ],
+)
+def test_what_is_said_after_an_installation(
+    values: dict[str, Any], says: str, releases: Releases
+) -> None:
+    def notes(values: dict[str, Any]) -> str:
+        done = releases("install", "w", "nlp", CHART, "--dry-run=client", values=values)
+        assert done.returncode == 0, done.stderr
+        return " ".join(done.stdout.partition("NOTES:\n")[2].split())
+
+    said = notes(values)
+    assert says in said
+    assert "kubectl -n nlp get lease w-etcompile-watch" in said
+    assert "trusts" not in said
+    said = notes({**values, "policy": {"create": False}})
+    assert "trusts everyone who can write ConfigMaps" in said
+
+
 def test_the_watcher_of_a_release_runs_as_it_is_told(
     releases: Releases, control_plane, namespace: str
 ) -> None:
