@@ -356,3 +356,103 @@ def test_an_mpijob_that_trainer_cannot_run_is_refused(change, reason):
     result = converted(job)
     assert not result.files
     assert told(result, "ET2143") == [f"this MPIJob is not made into a TrainJob: {reason}"]
+
+
+def of_the_runtime(job: dict[str, Any]) -> list[dict[str, Any]]:
+    """The containers of the first replicated job that a job becomes."""
+    result = converted(job)
+    assert result.files, [one.message for one in result.diagnostics]
+    [made] = [one for one in documents(result).values() if one["kind"] == "TrainingRuntime"]
+    spec = made["spec"]["template"]["spec"]["replicatedJobs"][0]["template"]["spec"]
+    found: list[dict[str, Any]] = spec["template"]["spec"]["containers"]
+    return found
+
+
+def with_env(job: dict[str, Any], *env: dict[str, str]) -> dict[str, Any]:
+    for replica in job["spec"]["pytorchReplicaSpecs"].values():
+        replica["template"]["spec"]["containers"][0]["env"] = [*env]
+    return job
+
+
+def test_what_the_operator_says_of_the_nodes_still_counts_before_the_template():
+    own = {"name": "MASTER_PORT", "value": "29400"}
+    store = {"name": "STORE", "value": "tcp://rendezvous:$(MASTER_PORT)"}
+    [node] = of_the_runtime(with_env(pytorch_job(), own, store))
+    env = {one["name"]: one.get("value") for one in node["env"]}
+    assert len(env) == len(node["env"])
+    assert env["MASTER_PORT"] == "29500"
+    # The kubelet put in the template's, which stood before it.
+    assert env["STORE"] == "tcp://rendezvous:29400"
+
+
+def test_workers_without_a_master_keep_addresses_of_their_own():
+    job = with_env(pytorch_job(), {"name": "MASTER_ADDR", "value": "store.example.com"})
+    del job["spec"]["pytorchReplicaSpecs"]["Master"]
+    [node] = of_the_runtime(job)
+    env = {one["name"]: one.get("value") for one in node["env"]}
+    assert env["MASTER_ADDR"] == "store.example.com"
+
+
+def with_sidecar(**container: Any) -> dict[str, Any]:
+    job = pytorch_job()
+    for replica in job["spec"]["pytorchReplicaSpecs"].values():
+        side = {"name": "side", "image": "example.com/s:1", **container}
+        replica["template"]["spec"]["containers"].append(side)
+    return job
+
+
+def test_sidecars_have_the_variables_if_the_job_says_so_and_are_told_of_if_not():
+    job = with_sidecar()
+    _, side = of_the_runtime(job)
+    assert "env" not in side
+    [lost] = [words for words in told(converted(job), "ET2141") if "container side" in words]
+    assert "sidecar-env" in lost or "it stays as it is written" in lost
+    job["metadata"]["annotations"] = {"etcompile.dev/sidecar-env": "true"}
+    _, side = of_the_runtime(job)
+    assert {"MASTER_ADDR", "RANK"} <= {one["name"] for one in side["env"]}
+    assert not [words for words in told(converted(job), "ET2141") if "side" in words]
+    after = etcompile.compile(list(documents(converted(job)).values()))
+    [_, second] = pods(after)[0]["spec"]["containers"]
+    assert "PET_NNODES" in {one["name"] for one in second["env"]}
+
+
+def test_ports_without_a_name_get_one_because_trainer_takes_them_for_one_another():
+    ports = [{"containerPort": 6006}, {"containerPort": 6006, "protocol": "UDP"}]
+    job = with_sidecar(ports=[*ports, {"containerPort": 80, "name": "http"}])
+    for replica in job["spec"]["pytorchReplicaSpecs"].values():
+        replica["template"]["spec"]["containers"][0]["ports"] = [{"containerPort": 8080}]
+    node, side = of_the_runtime(job)
+    assert node["ports"] == [{"containerPort": 8080, "name": "tcp-8080"}]
+    assert [port["name"] for port in side["ports"]] == ["tcp-6006", "udp-6006", "http"]
+
+
+@pytest.mark.parametrize(("kind", "most"), [("PyTorchJob", 48), ("MPIJob", 44)])
+def test_a_name_that_is_too_long_for_jobset_is_refused(kind, most):
+    def named(length: int) -> dict[str, Any]:
+        job = pytorch_job() if kind == "PyTorchJob" else mpi_job()
+        job["metadata"]["name"] = "a" * length
+        return job
+
+    assert converted(named(most)).files
+    [why] = told(converted(named(most + 1)), "ET2143")
+    assert f"the job's name may have {most}, and has {most + 1}" in why
+
+
+def test_a_container_that_has_trainers_name_already_is_refused():
+    job = with_sidecar()
+    for replica in job["spec"]["pytorchReplicaSpecs"].values():
+        replica["template"]["spec"]["containers"][1]["name"] = "node"
+    [why] = told(converted(job), "ET2143")
+    assert "Trainer wants the name 'node' for the container that trains" in why
+    mpi = mpi_job()
+    beside = {"name": "node", "image": "example.com/s:1"}
+    worker = mpi["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]
+    worker["containers"].append(beside)
+    [why] = told(converted(mpi), "ET2143")
+    assert "which is 'serve' here" in why
+
+
+def test_a_job_that_kueue_starts_in_another_cluster_is_converted_with_its_manager():
+    manager = "kueue.x-k8s.io/multikueue"
+    files = documents(converted(pytorch_job(runPolicy={"managedBy": manager})))
+    assert files["mn.yaml"]["spec"]["managedBy"] == manager

@@ -3,7 +3,9 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from etcompile.backend.variables import merged_variables
 from etcompile.diagnostics import Diagnostic, ValuePath, codes, diagnose
+from etcompile.frontends.trainer_merge import node_counts
 from etcompile.frontends.trainer_policies import MAIN
 from etcompile.frontends.trainjob import ANNOTATIONS
 from etcompile.load import Document
@@ -13,7 +15,13 @@ FOR_EVER = 2**31 - 1
 """The backoffLimit of what restarts for ever."""
 TRAINER = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
 """The metadata of the replicatedJob that a TrainJob's fields are for."""
+SIDECAR_ENV = "etcompile.dev/sidecar-env"
+"""The annotation by which containers beside the one that trains have its variables, too."""
 _OURS = "etcompile.dev/"
+_MOST = 63
+"""The longest name of a Pod that JobSet lets a Job have."""
+_SUFFIX = "-abcde"
+"""What the Job controller adds to it, as long as that is."""
 _MANAGERS = (None, "kubeflow.org/training-operator", "kubeflow.org/mpi-operator")
 _RESTARTS = {
     "Always": "it becomes OnFailure: a container that has succeeded is not started again",
@@ -99,28 +107,98 @@ def template(
         {**container, "name": MAIN} if each["name"] == trains else each
         for each in given["spec"]["containers"]
     ]
-    spec = {"containers": containers, "restartPolicy": "OnFailure" if stays else "Never"}
-    return {**given, "spec": {**given["spec"], **spec}}
+    spec = {**given["spec"], "restartPolicy": "OnFailure" if stays else "Never"}
+    spec["containers"] = [*map(_with_named_ports, containers)]
+    if inits := spec.get("initContainers"):
+        spec["initContainers"] = [*map(_with_named_ports, inits)]
+    return {**given, "spec": spec}
+
+
+def _with_named_ports(container: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A container whose ports all have names: of Trainer, one without is any other (defect T6)."""
+    ports = container.get("ports") or ()
+    if all(port.get("name") for port in ports):
+        return container
+    names = {port["name"] for port in ports if port.get("name")}
+    made = []
+    for port in ports:
+        protocol = str(port.get("protocol") or "TCP").lower()
+        name = f"{protocol}-{port['containerPort']}"
+        while name in names:
+            name += "a"
+        if not port.get("name"):
+            names.add(name)
+        made.append(port if port.get("name") else {**port, "name": name})
+    return {**container, "ports": made}
 
 
 def variables(
-    container: Mapping[str, Any], told: Iterator[dict[str, Any]], taken: Collection[str]
-) -> list[dict[str, Any]]:
-    """The variables of a container with what its operator told it.
+    container: Mapping[str, Any], told: Sequence[Mapping[str, Any]], taken: Collection[str]
+) -> list[Mapping[str, Any]]:
+    """The variables of a container with what its operator told it, which comes last and wins.
 
     Args:
         container: The container, JSON.
-        told: What the operator told it; what the container says itself wins.
+        told: What the operator told it.
         taken: Those that Trainer sets whatever the template says, left out.
     """
     own = [entry for entry in container.get("env") or () if entry["name"] not in taken]
-    names = {entry["name"] for entry in own}
-    return [*own, *(entry for entry in told if entry["name"] not in names)]
+    return merged_variables(own, told)
 
 
 def _head(document: Document) -> dict[str, Any]:
     place = {"namespace": document.namespace} if document.namespace else {}
     return {"name": str(document.name), **place}
+
+
+# Refusing ---------------------------------------------------------------------------------------
+
+
+def too_long(
+    document: Document, job: Mapping[str, Any], runtime: Mapping[str, Any]
+) -> Iterator[Diagnostic]:
+    """Why JobSet would not take the names of the Pods, which Trainer tells in an Event only (T13).
+
+    Args:
+        document: The job that it was.
+        job: The TrainJob, JSON.
+        runtime: Its runtime, JSON.
+    """
+    jobs = runtime["spec"]["template"]["spec"]["replicatedJobs"]
+    counts = [count for count, _ in node_counts(job, runtime["spec"])]
+    rest = max(
+        (
+            f"-{part['name']}-0-{max(count, 1) - 1}{_SUFFIX}"
+            for part, count in zip(jobs, counts, strict=True)
+        ),
+        key=len,
+    )
+    name, most = str(document.name), _MOST - len(rest)
+    if len(name) > most:
+        reason = f"a Pod would be called {name}{rest}, and JobSet takes {_MOST} characters:"
+        reason += f" the job's name may have {most}, and has {len(name)}"
+        place = document.locate(("metadata", "name"))
+        yield diagnose(codes.NO_TRAINJOB, place, kind=document.kind or "", reason=reason)
+
+
+def name_taken(document: Document, template: ValuePath, trains: str) -> Iterator[Diagnostic]:
+    """Whether a container beside the one that trains has the name that Trainer wants for that.
+
+    Args:
+        document: The job.
+        template: Where the Pod template is.
+        trains: The name of the container that trains.
+    """
+    spec: Any = document.data
+    for step in (*template, "spec"):
+        spec = spec[step]
+    for field in ("initContainers", "containers"):
+        for index, container in enumerate(spec.get(field) or ()):
+            if container["name"] == MAIN != trains:
+                reason = f"Trainer wants the name '{MAIN}' for the container that trains"
+                reason += f", which is '{trains}' here: rename the other one"
+                place = document.locate((*template, "spec", field, index, "name"))
+                yield diagnose(codes.NO_TRAINJOB, place, kind=document.kind or "", reason=reason)
 
 
 # Telling ----------------------------------------------------------------------------------------
@@ -147,7 +225,7 @@ def lost(
 def not_of_the_job(document: Document) -> Iterator[Diagnostic]:
     """What is lost of annotations and of the run policy."""
     for name in document.data["metadata"].get("annotations") or {}:
-        if name.startswith(_OURS) and name not in ANNOTATIONS:
+        if name.startswith(_OURS) and name not in (*ANNOTATIONS, SIDECAR_ENV):
             yield lost(
                 document,
                 ("metadata", "annotations", name),

@@ -37,6 +37,10 @@ def refused(document: Document) -> Iterator[Diagnostic]:
     elif _workers(document) == 0:
         where, reason = ("spec", _TYPES), "Trainer has at least one node beside the launcher"
     else:
+        for name in ("Launcher", "Worker"):
+            main = _replica(document, name)["template"]["spec"]["containers"][0]["name"]
+            path = ("spec", _TYPES, _written(document, name), "template")
+            yield from carried.name_taken(document, path, main)
         return
     yield diagnose(codes.NO_TRAINJOB, document.locate(where), kind=KIND, reason=reason)
 
@@ -160,7 +164,7 @@ def _workers(document: Document) -> int:
 def _worker(replica: Mapping[str, Any], keys: str) -> dict[str, Any]:
     main = replica["template"]["spec"]["containers"][0]
     serves = {} if main.get("command") or main.get("args") else {"command": _SSHD}
-    env = carried.variables(main, iter([_role("worker")]), ())
+    env = carried.variables(main, [_role("worker")], ())
     return _template(replica, "Never", {**main, **serves, "env": env}, keys)
 
 
@@ -169,7 +173,7 @@ def _launcher(replica: Mapping[str, Any], keys: str, *, hides: bool) -> dict[str
     told = [_role("launcher")]
     if hides:
         told += ({"name": name, "value": ""} for name in _HIDDEN)
-    env = carried.variables(main, iter(told), RESERVED["mpi"])
+    env = carried.variables(main, told, RESERVED["mpi"])
     return _template(replica, "OnFailure", {**main, "env": env}, keys)
 
 

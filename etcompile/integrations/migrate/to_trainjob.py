@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from etcompile.compiler import Options, compile  # noqa: A004
 from etcompile.diagnostics import Diagnostic, ValuePath, codes, diagnose, has_errors
@@ -33,8 +33,12 @@ _REFUSED: Mapping[str, str] = {
     " of kubeflow.org/v2beta1 first",
 }
 """Kinds that are not converted, and why."""
+_MOST_INJECTED = 8
+"""Containers that a target of envInjection may name."""
 _OF_A_JOB = 6
 """The backoffLimit of a Job that says none."""
+_ADDRESSES = frozenset({"MASTER_PORT", "MASTER_ADDR", "WORLD_SIZE", "RANK"})
+"""What only a PyTorchJob with a master is told (reference/training-operator-pytorchjob.md 1)."""
 _RANK = {"fieldRef": {"fieldPath": f"metadata.annotations['{INDEX}']"}}
 
 
@@ -87,7 +91,7 @@ def to_trainjobs(documents: Sequence[Document], options: Options | None = None) 
         if way is None:
             told.append(_refused(document))
             continue
-        before = compile([document], options)
+        before = compile([_unmanaged(document)], options)
         if not before.ok:
             told += before.diagnostics
             continue
@@ -96,7 +100,11 @@ def to_trainjobs(documents: Sequence[Document], options: Options | None = None) 
             continue
         told += way.not_carried(document)
         job, runtime = way.converted(document)
-        after = compile([job, runtime], options)
+        if refusals := [*carried.too_long(document, job, runtime)]:
+            told += refusals
+            continue
+        spec = {key: value for key, value in job["spec"].items() if key != "managedBy"}
+        after = compile([{**job, "spec": spec}, runtime], options)
         told += (made for made in after.diagnostics if made.severity.value == "error")
         name = str(document.name)
         head = f"# {document.label} of {document.relative}, for Kubeflow Trainer.\n"
@@ -106,6 +114,16 @@ def to_trainjobs(documents: Sequence[Document], options: Options | None = None) 
     if not files and not told:
         told.append(diagnose(codes.NOTHING_TO_MIGRATE, None, example="pytorchjob"))
     return Migrated({} if has_errors(told) else files, tuple(dict.fromkeys(told)))
+
+
+def _unmanaged(document: Document) -> Document:
+    """A job as it is where nobody else has it: what Kueue starts elsewhere has to compile, too."""
+    policy = document.data["spec"].get("runPolicy") if "spec" in document.data else None
+    if not isinstance(policy, Mapping) or "managedBy" not in policy:
+        return document
+    kept = {key: value for key, value in policy.items() if key != "managedBy"}
+    spec = {**document.data["spec"], "runPolicy": kept}
+    return structs.replace(document, data={**document.data, "spec": spec})
 
 
 def _refused(document: Document) -> Diagnostic:
@@ -149,7 +167,16 @@ def _converted(document: Document, framework: _Framework) -> tuple[dict[str, Any
     processes = str(spec.get("nprocPerNode") or "auto")
     if framework.policy == "torch" and processes.isdecimal():
         trainer["numProcPerNode"] = int(processes)
-    runtime = carried.runtime(document, {framework.policy: {}}, [part])
+    of_torch: dict[str, Any] = {}
+    if framework.policy == "torch" and _tells_sidecars(document):
+        # What Trainer itself sets, in up to eight containers of a target.
+        names = _sidecars(document, framework)
+        targets = [
+            {"jobName": MAIN, "containerNames": names[first : first + _MOST_INJECTED]}
+            for first in range(0, len(names), _MOST_INJECTED)
+        ]
+        of_torch = {"envInjection": {"targets": targets}} if targets else {}
+    runtime = carried.runtime(document, {framework.policy: of_torch}, [part])
     return carried.job(document, trainer), runtime
 
 
@@ -161,10 +188,43 @@ def _template(
     nodes: int,
 ) -> dict[str, Any]:
     """The Pod template, whose container has Trainer's name and the operator's variables."""
-    trains = _trains(template, framework)
-    told = _variables(document, framework, nodes)
-    env = carried.variables(trains, told, _reserved(framework))
-    return carried.template(template, framework.container, restart, {**trains, "env": env})
+    told = [*_variables(document, framework, nodes)]
+    containers = []
+    for each in template["spec"]["containers"]:
+        if each["name"] == framework.container:
+            # Where nobody is told who the master is, addresses of its own are what it has.
+            own = _own_addresses(document, framework, each)
+            ours = [entry for entry in told if entry["name"] not in own]
+            env = carried.variables(each, ours, _reserved(framework))
+            containers.append({**each, "env": env})
+        elif _tells_sidecars(document):
+            containers.append({**each, "env": carried.variables(each, told, ())})
+        else:
+            containers.append(each)
+    given = {**template, "spec": {**template["spec"], "containers": containers}}
+    trains = _trains(given, framework)
+    return carried.template(given, framework.container, restart, trains)
+
+
+def _tells_sidecars(document: Document) -> bool:
+    annotations = document.data["metadata"].get("annotations") or {}
+    return annotations.get(carried.SIDECAR_ENV) == "true"
+
+
+def _sidecars(document: Document, framework: _Framework) -> list[str]:
+    """The containers beside the one that trains."""
+    template = next(iter(_replicas(document, framework).values()))["template"]
+    names = [each["name"] for each in template["spec"]["containers"]]
+    return [name for name in names if name != framework.container]
+
+
+def _own_addresses(
+    document: Document, framework: _Framework, container: Mapping[str, Any]
+) -> frozenset[str]:
+    """Addresses that a container names itself, and the operator leaves as they are."""
+    if framework.policy != "torch" or "Master" in _replicas(document, framework):
+        return frozenset()
+    return frozenset(entry["name"] for entry in container.get("env") or ()) & _ADDRESSES
 
 
 def _trains(template: Mapping[str, Any], framework: _Framework) -> Mapping[str, Any]:
@@ -216,6 +276,16 @@ def _not_carried(document: Document, framework: _Framework) -> Iterator[Diagnost
                 "Trainer starts a number of nodes that stays, with a static rendezvous",
                 "set numNodes in NAME.yaml to the number that you want; where etcompile compiles"
                 f" it, {NNODES} says how many there may be",
+            )
+    if not _tells_sidecars(document):
+        for name in _sidecars(document, framework):
+            yield carried.lost(
+                document,
+                ("spec", framework.types),
+                "the operator gave it those of the container that trains, and it stays as it is"
+                " written",
+                f"if it reads them, convert with the annotation {carried.SIDECAR_ENV}: 'true'",
+                name=f"env of container {name}",
             )
     replicas = _replicas(document, framework)
     whole = next(iter(replicas.values()))
@@ -303,9 +373,16 @@ class _Way(Struct, frozen=True):
     converted: Callable[[Document], tuple[dict[str, Any], dict[str, Any]]]
 
 
+def _taken(document: Document, framework: _Framework) -> Iterator[Diagnostic]:
+    """Why containers cannot be called as Trainer wants it."""
+    name = next(iter(_replicas(document, framework)))
+    path = ("spec", framework.types, name, "template")
+    yield from carried.name_taken(document, path, framework.container)
+
+
 def _all_alike(framework: _Framework) -> _Way:
     return _Way(
-        lambda _: iter(()),
+        partial(_taken, framework=framework),
         partial(_not_carried, framework=framework),
         partial(_converted, framework=framework),
     )
