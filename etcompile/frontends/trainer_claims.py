@@ -58,7 +58,7 @@ def mount(job: Mapping[str, Any], spec: dict[str, Any]) -> None:
         users = []
         for replicated in jobs:
             pod = replicated["template"]["spec"]["template"]["spec"]
-            if name not in set(_mounted(pod)):
+            if name not in set(mounted(pod)):
                 continue
             source = {"claimName": claim_name(template, job)}
             others = [volume for volume in pod.get("volumes", ()) if volume["name"] != name]
@@ -70,7 +70,12 @@ def mount(job: Mapping[str, Any], spec: dict[str, Any]) -> None:
                 _keep_together(replicated, users, job)
 
 
-def _mounted(pod: Mapping[str, Any]) -> Iterator[str]:
+def mounted(pod: Mapping[str, Any]) -> Iterator[str]:
+    """The names of the volumes that the containers of a Pod mount.
+
+    Args:
+        pod: Its spec, JSON.
+    """
     for field in ("initContainers", "containers"):
         for container in pod.get(field, ()):
             yield from (mount["name"] for mount in container.get("volumeMounts", ()))

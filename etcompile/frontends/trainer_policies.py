@@ -93,7 +93,8 @@ class Told(Struct, frozen=True):
             return "auto"
         for field in ("requests", "limits"):
             amount = self.container.get("resources", {}).get(field, {}).get("cpu")
-            if amount is not None and (processors := number(amount)) is not None:
+            # A request of 0 is as good as none.
+            if amount is not None and (processors := number(amount)):
                 return str(max(math.ceil(processors), 1))
         return "1"
 
@@ -102,6 +103,19 @@ def subdomain(job: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
     """The headless Service that host names end with (defect T11)."""
     network = spec["template"]["spec"].get("network", {})
     return str(network.get("subdomain") or job["metadata"]["name"])
+
+
+def coordinator(job: Mapping[str, Any], spec: Mapping[str, Any]) -> str | None:
+    """The host name of the Pod that all others are told of, if there is one (reference 7.4).
+
+    Args:
+        job: The TrainJob, JSON.
+        spec: The spec of its runtime, JSON.
+    """
+    if not (named := spec["template"]["spec"].get("coordinator")):
+        return None
+    pod = (named["replicatedJob"], named.get("jobIndex") or 0, named.get("podIndex") or 0)
+    return f"{job['metadata']['name']}-{'-'.join(map(str, pod))}.{subdomain(job, spec)}"
 
 
 def policy(spec: Mapping[str, Any]) -> str | None:

@@ -54,6 +54,15 @@ _RUNTIME: Sequence[tuple[ValuePath, str, str]] = (
     ),
     ((*_TEMPLATE, "managedBy"), "there is no JobSet", ""),
 )
+_NAMED: Sequence[tuple[ValuePath, str]] = (
+    (("spec", "trainer", "env"), "name"),
+    (("spec", "initializer", "dataset", "env"), "name"),
+    (("spec", "initializer", "model", "env"), "name"),
+)
+"""Lists of a TrainJob whose entries its CRD tells apart by a field."""
+_TARGETS: ValuePath = ("spec", "mlPolicy", "torch", "envInjection", "targets")
+_LONGEST = 63
+"""The most characters of a claim's name that JobSet takes, and of a label's value."""
 _JOB_SPEC = (
     "podFailurePolicy",
     "successPolicy",
@@ -76,7 +85,10 @@ def refusals(job: Source, runtime: Source) -> list[Diagnostic]:
     """
     return [
         *(p for path, why, advice in _JOB for p in _refused(job, path, why, advice)),
+        *(p for path, key in _NAMED for p in _repeated(job, path, key)),
         *_of_runtime(runtime),
+        *_claims(job, runtime),
+        *_coordinated(job, runtime),
         *_injection(runtime),
         *_initializers(job, runtime),
         *_trained(job, runtime),
@@ -194,6 +206,8 @@ def _of_runtime(runtime: Source) -> Iterator[Diagnostic]:
         why = f"a runtime has one policy, and this one has {' and '.join(named)}"
         place = runtime.locate(("spec", "mlPolicy", named[1]), key=True)
         yield _problem(place, f"spec.mlPolicy.{named[1]}", why, "remove the others")
+    yield from _repeated(runtime, _TARGETS, "jobName")
+    yield from _in_order(runtime)
     jobs = _jobs(runtime)
     names = [replicated["name"] for replicated in jobs]
     success = runtime.data["spec"]["template"]["spec"].get("successPolicy", {})
@@ -207,6 +221,67 @@ def _of_runtime(runtime: Source) -> Iterator[Diagnostic]:
     yield from _coordinator(runtime)
     for place_of, replicated in enumerate(jobs):
         yield from _of_replicated_job(runtime, place_of, replicated)
+
+
+def _in_order(runtime: Source) -> Iterator[Diagnostic]:
+    """Two orders of Jobs, which the CRD of runtimes excludes."""
+    path = (*_TEMPLATE, "startupPolicy", "startupPolicyOrder")
+    order = runtime.data["spec"]["template"]["spec"].get("startupPolicy", {})
+    waits = any(replicated.get("dependsOn") for replicated in _jobs(runtime))
+    if order.get("startupPolicyOrder") == "InOrder" and waits:
+        why = "dependsOn says who waits for whom already, and Trainer takes one of the two"
+        yield _problem(runtime.locate(path), "startupPolicyOrder InOrder", why, "remove it")
+
+
+def _claims(job: Source, runtime: Source) -> Iterator[Diagnostic]:
+    """What JobSet's webhook says of templates of claims (reference 7.3)."""
+    policies = runtime.data["spec"]["template"]["spec"].get("volumeClaimPolicies", ())
+    known: set[str] = set()
+    pods = [one["template"]["spec"]["template"]["spec"] for one in _jobs(runtime)]
+    mounted = {name for pod in pods for name in trainer_claims.mounted(pod)}
+    for number, policy in enumerate(policies):
+        for place_of, template in enumerate(policy.get("templates", ())):
+            path = (*_TEMPLATE, "volumeClaimPolicies", number, "templates", place_of)
+            place = runtime.locate((*path, "metadata", "name"))
+            name = template["metadata"]["name"]
+            made = trainer_claims.claim_name(template, job.data)
+            where = f"claim '{name}'"
+            if name in known:
+                yield _problem(place, where, "another template has this name", "rename one")
+            elif name not in mounted:
+                why = "no container has a volumeMount of this name"
+                yield _problem(place, where, why, "mount it, or remove it")
+            if len(made) > _LONGEST:
+                why = f"it would be called '{made}', and JobSet takes {_LONGEST} characters"
+                yield _problem(place, where, why, "use a shorter name")
+            known.add(name)
+    for place_of, pod in enumerate(pods):
+        for number, volume in enumerate(pod.get("volumes", ())):
+            if volume["name"] in known:
+                below = ("replicatedJobs", place_of, "template", "spec", "template", "spec")
+                place = runtime.locate((*_TEMPLATE, *below, "volumes", number, "name"))
+                why = "a template of volumeClaimPolicies has this name"
+                yield _problem(place, f"volume '{volume['name']}'", why, "rename one of them")
+
+
+def _coordinated(job: Source, runtime: Source) -> Iterator[Diagnostic]:
+    """Whether there is the Pod that all others are told of, and a label can hold its name."""
+    spec = runtime.data["spec"]
+    named = spec["template"]["spec"].get("coordinator")
+    counts = zip(_jobs(runtime), node_counts(job.data, spec), strict=True)
+    count = {one["name"]: many for one, (many, _) in counts}.get((named or {}).get("replicatedJob"))
+    if named is None or count is None:
+        return
+    index = named.get("podIndex") or 0
+    host = trainer_policies.coordinator(job.data, spec)
+    if index >= count:
+        why = f"'{named['replicatedJob']}' has {count} Pods, counted from 0"
+        place = runtime.locate((*_TEMPLATE, "coordinator", "podIndex"))
+        yield _problem(place, "coordinator", why, "name one of them")
+    elif host is not None and len(host) > _LONGEST:
+        why = f"'{host}' has {len(host)} characters, and a label may have {_LONGEST}"
+        place = runtime.locate((*_TEMPLATE, "coordinator"), key=True)
+        yield _problem(place, "coordinator", why, "use shorter names")
 
 
 def _coordinator(runtime: Source) -> Iterator[Diagnostic]:
@@ -264,6 +339,7 @@ def _depends_on(
 ) -> Iterator[Diagnostic]:
     """What JobSet's webhook says of dependsOn (reference 7.1)."""
     awaited = replicated.get("dependsOn", ())
+    yield from _repeated_entries(origin.at("dependsOn"), awaited, "name")
     if len(awaited) > _MOST_AWAITED:
         why = f"JobSet lets a Job wait for at most {_MOST_AWAITED} others"
         yield _problem(origin.locate("dependsOn", key=True), "dependsOn", why, "name fewer")
@@ -446,6 +522,26 @@ def _torchtune(job: Source, runtime: Source) -> Iterator[Diagnostic]:
                     place = job.locate(("spec", "trainer", field))
                     advice = "write the whole command to decide yourself"
                     yield _problem(place, f"{field} of tune run", why, advice)
+
+
+def _repeated(source: Source, path: ValuePath, key: str) -> Iterator[Diagnostic]:
+    """Entries of a list that its CRD tells apart by a field, and that have it alike."""
+    entries: Any = source.data
+    for step in path:
+        entries = entries.get(step) if isinstance(entries, Mapping) else None
+    yield from _repeated_entries(Origin(source, path), entries or (), key)
+
+
+def _repeated_entries(
+    origin: Origin, entries: Sequence[Mapping[str, Any]], key: str
+) -> Iterator[Diagnostic]:
+    seen: set[str] = set()
+    for number, entry in enumerate(entries):
+        if entry[key] in seen:
+            where = f"{dotted(origin.path)} '{entry[key]}'"
+            why = f"another entry has this {key}"
+            yield _problem(origin.locate(number, key), where, why, "remove one of them")
+        seen.add(entry[key])
 
 
 def _refused(source: Source, path: ValuePath, why: str, advice: str) -> Iterator[Diagnostic]:

@@ -107,7 +107,7 @@ def lower(source: Source) -> Lowered:
     runtime = data[RUNTIME]["spec"]
     job_set = runtime["template"]["spec"]
     subdomain = trainer_policies.subdomain(data, runtime)
-    parts = _parts(job_set, name, subdomain)
+    parts = _parts(job_set, trainer_policies.coordinator(data, runtime))
     restarts = (job_set.get("failurePolicy") or {}).get("maxRestarts") or 0
     success = _success(job_set, parts)
     ends = {*success.roles, *_awaited(parts)}
@@ -195,13 +195,12 @@ def _is_whole(runtime: Mapping[str, Any]) -> bool:
     return all(template.get("spec", {}).get("containers") for template in templates)
 
 
-def _parts(job_set: Mapping[str, Any], job: str, subdomain: str) -> list[_Part]:
+def _parts(job_set: Mapping[str, Any], coordinator: str | None) -> list[_Part]:
     """The Jobs that JobSet makes, but those without Pods (reference 7.4)."""
     jobs: Sequence[Mapping[str, Any]] = job_set["replicatedJobs"]
     more = {}
-    if named := job_set.get("coordinator"):
-        pod = (named["replicatedJob"], named.get("jobIndex") or 0, named.get("podIndex") or 0)
-        more["coordinator"] = f"{job}-{'-'.join(map(str, pod))}.{subdomain}"
+    if coordinator is not None:
+        more["coordinator"] = coordinator
     count = [replicated.get("replicas") or 1 for replicated in jobs]
     groups = [str(replicated.get("groupName") or "default") for replicated in jobs]
     of_group: dict[str, int] = {}

@@ -713,3 +713,115 @@ def test_a_runtime_that_is_deprecated_is_told_where_a_job_names_it():
     assert ("ET2144", words) in warnings(old, job())
     old["metadata"]["labels"] = {"trainer.kubeflow.org/support": "community"}
     assert not any(code == "ET2144" for code, _ in warnings(old, job()))
+
+
+def env(*names: str) -> list[dict[str, str]]:
+    return [{"name": name, "value": "1"} for name in names]
+
+
+def claim(name: str) -> dict[str, Any]:
+    storage = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    return {"metadata": {"name": name}, "spec": storage}
+
+
+URI = "hf://a/b"
+WITH_DATA = {"initializer": {"dataset": {"storageUri": URI}}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "where"),
+    [
+        ({"trainer": {"env": env("A", "A")}}, "spec.trainer.env 'A'"),
+        (
+            {"initializer": {"dataset": {"storageUri": URI, "env": env("B", "B")}}},
+            "spec.initializer.dataset.env 'B'",
+        ),
+    ],
+)
+def test_entries_that_the_crd_tells_apart_are_apart(spec: Any, where: str) -> None:
+    assert errors(with_data(), job(**spec)) == {("ET2139", where)}
+
+
+@pytest.mark.parametrize(
+    ("job_set", "found"),
+    [
+        ({"network": {"subdomain": "Sub"}}, "ET2009"),
+        ({"network": {"subdomain": "s" * 64}}, "ET2012"),
+        ({"successPolicy": {"targetReplicatedJobs": ["node"]}}, "ET2002"),
+        ({"startupPolicy": {"startupPolicyOrder": "Random"}}, "ET2007"),
+        ({"startupPolicy": {"startupPolicyOrder": "InOrder"}}, "ET2139"),
+        ({"coordinator": {"replicatedJob": "node", "podIndex": 9}}, "ET2139"),
+        ({"coordinator": {"replicatedJob": "node"}, "network": {"subdomain": "s" * 60}}, "ET2139"),
+    ],
+)
+def test_what_the_webhook_of_jobset_refuses_is_refused(job_set: Any, found: str) -> None:
+    given = with_data()
+    given["spec"]["template"]["spec"] |= job_set
+    assert {code for code, _ in errors(given, job(**WITH_DATA))} == {found}
+
+
+def test_a_group_is_a_dns_label() -> None:
+    given = runtime()
+    given["spec"]["template"]["spec"]["replicatedJobs"][0]["groupName"] = "G g"
+    assert {code for code, _ in errors(given, job())} == {"ET2009"}
+
+
+def test_who_is_waited_for_is_named_once() -> None:
+    given = with_data()
+    depends = given["spec"]["template"]["spec"]["replicatedJobs"][1]["dependsOn"]
+    depends.append({"name": "dataset-initializer", "status": "Ready"})
+    [(code, where)] = errors(given, job(**WITH_DATA))
+    assert code == "ET2139"
+    assert where.endswith("dependsOn 'dataset-initializer'")
+
+
+@pytest.mark.parametrize(
+    ("templates", "name", "where"),
+    [
+        (["initializer", "initializer"], "t", "claim 'initializer'"),
+        (["initializer", "unused"], "t", "claim 'unused'"),
+        (["initializer"], "a" * 54, "claim 'initializer'"),
+    ],
+)
+def test_a_template_of_a_claim_is_one_that_jobset_takes(
+    templates: list[str], name: str, where: str
+) -> None:
+    given = with_data()
+    policies = given["spec"]["template"]["spec"]["volumeClaimPolicies"]
+    policies[0]["templates"] = [claim(each) for each in templates]
+    asked = job(**WITH_DATA)
+    asked["metadata"]["name"] = name
+    assert errors(given, asked) >= {("ET2139", where)}
+
+
+def test_a_volume_has_another_name_than_a_claim() -> None:
+    given = with_data()
+    jobs = given["spec"]["template"]["spec"]["replicatedJobs"]
+    pod = jobs[1]["template"]["spec"]["template"]["spec"]
+    pod["volumes"] = [{"name": "initializer", "emptyDir": {}}]
+    assert errors(given, job(**WITH_DATA)) == {("ET2139", "volume 'initializer'")}
+
+
+def test_a_scheme_may_be_written_in_capitals_and_something_follows_it() -> None:
+    capitals = job(initializer={"dataset": {"storageUri": "S3://bucket/a"}})
+    assert etcompile.compile([with_data(), capitals]).ok
+    nothing = job(initializer={"dataset": {"storageUri": "s3://"}})
+    assert {code for code, _ in errors(with_data(), nothing)} == {"ET2009"}
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        {"manager": "example.com/a", "time": "yesterday"},
+        {"manager": "a..b/c"},
+        {"manager": "example.com/a b"},
+    ],
+)
+def test_a_patch_has_a_time_and_a_manager_that_the_server_can_read(patch: Any) -> None:
+    assert {code for code, _ in errors(runtime(), job(runtimePatches=[patch]))} == {"ET2009"}
+
+
+def test_a_request_of_no_processor_is_none() -> None:
+    amounts = {"requests": {"cpu": 0}, "limits": {"cpu": 4}}
+    found = pods(runtime(), job(trainer={"resourcesPerNode": amounts}))[0]
+    assert variables(found)["PET_NPROC_PER_NODE"] == "4"
