@@ -237,7 +237,8 @@ def _claims(job: Source, runtime: Source) -> Iterator[Diagnostic]:
     """What JobSet's webhook says of templates of claims (reference 7.3)."""
     policies = runtime.data["spec"]["template"]["spec"].get("volumeClaimPolicies", ())
     known: set[str] = set()
-    pods = [one["template"]["spec"]["template"]["spec"] for one in _jobs(runtime)]
+    jobs = _jobs(runtime)
+    pods = [replicated["template"]["spec"]["template"]["spec"] for replicated in jobs]
     mounted = {name for pod in pods for name in trainer_claims.mounted(pod)}
     for number, policy in enumerate(policies):
         for place_of, template in enumerate(policy.get("templates", ())):
@@ -269,7 +270,8 @@ def _coordinated(job: Source, runtime: Source) -> Iterator[Diagnostic]:
     spec = runtime.data["spec"]
     named = spec["template"]["spec"].get("coordinator")
     counts = zip(_jobs(runtime), node_counts(job.data, spec), strict=True)
-    count = {one["name"]: many for one, (many, _) in counts}.get((named or {}).get("replicatedJob"))
+    known = {replicated["name"]: pods for replicated, (pods, _) in counts}
+    count = known.get((named or {}).get("replicatedJob"))
     if named is None or count is None:
         return
     index = named.get("podIndex") or 0
