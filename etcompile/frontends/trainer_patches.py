@@ -100,12 +100,8 @@ def problems(job: Source, runtime: Source) -> Iterator[Diagnostic]:
         replicated["name"]: replicated["template"]["spec"]["template"]["spec"]
         for replicated in runtime.data["spec"]["template"]["spec"]["replicatedJobs"]
     }
-    managers = [patch["manager"] for patch in _patches(job)]
     for number, patch in enumerate(_patches(job)):
         origin = Origin(job, (*_PATCHES, number))
-        if patch["manager"] in managers[:number]:
-            why = "each manager has one patch, and this one has another"
-            yield _problem(origin.at("manager"), f"patch of {patch['manager']}", why, "join them")
         for place, entry in enumerate(_jobs(_change(patch))):
             there = origin.at(*_PATCHED, "spec", "replicatedJobs", place)
             if entry["name"] not in jobs:

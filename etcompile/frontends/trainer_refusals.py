@@ -24,6 +24,7 @@ from etcompile.frontends.trainer_merge import (
 from etcompile.frontends.trainer_policies import LAUNCHER, MAIN, NODE, RESERVED, Told
 from etcompile.frontends.trainer_topology import TOPOLOGY
 from etcompile.k8s.fieldpath import dotted
+from etcompile.k8s.names import is_subdomain
 from etcompile.model import Origin
 
 _TEMPLATE: ValuePath = JOB_SET[1:]
@@ -54,13 +55,6 @@ _RUNTIME: Sequence[tuple[ValuePath, str, str]] = (
     ),
     ((*_TEMPLATE, "managedBy"), "there is no JobSet", ""),
 )
-_NAMED: Sequence[tuple[ValuePath, str]] = (
-    (("spec", "trainer", "env"), "name"),
-    (("spec", "initializer", "dataset", "env"), "name"),
-    (("spec", "initializer", "model", "env"), "name"),
-)
-"""Lists of a TrainJob whose entries its CRD tells apart by a field."""
-_TARGETS: ValuePath = ("spec", "mlPolicy", "torch", "envInjection", "targets")
 _LONGEST = 63
 """The most characters of a claim's name that JobSet takes, and of a label's value."""
 _JOB_SPEC = (
@@ -85,7 +79,6 @@ def refusals(job: Source, runtime: Source) -> list[Diagnostic]:
     """
     return [
         *(p for path, why, advice in _JOB for p in _refused(job, path, why, advice)),
-        *(p for path, key in _NAMED for p in _repeated(job, path, key)),
         *_of_runtime(runtime),
         *_claims(job, runtime),
         *_coordinated(job, runtime),
@@ -200,13 +193,17 @@ def _notes_of(origin: Origin, replicated: Mapping[str, Any]) -> Iterator[Diagnos
 def _of_runtime(runtime: Source) -> Iterator[Diagnostic]:
     for path, why, advice in _RUNTIME:
         yield from _refused(runtime, path, why, advice)
+    name = runtime.data["metadata"]["name"]
+    if not is_subdomain(name):
+        why = "it is no DNS name: lower-case letters, digits, '-' and '.', at most 253"
+        place = runtime.locate(("metadata", "name"))
+        yield _problem(place, f"name '{name}' of the runtime", why, "rename it")
     policy = runtime.data["spec"].get("mlPolicy", {})
     named = [name for name in ("torch", "jax", "xgboost", "mpi", "flux") if name in policy]
     if len(named) > 1:
         why = f"a runtime has one policy, and this one has {' and '.join(named)}"
         place = runtime.locate(("spec", "mlPolicy", named[1]), key=True)
         yield _problem(place, f"spec.mlPolicy.{named[1]}", why, "remove the others")
-    yield from _repeated(runtime, _TARGETS, "jobName")
     yield from _in_order(runtime)
     jobs = _jobs(runtime)
     names = [replicated["name"] for replicated in jobs]
@@ -309,9 +306,6 @@ def _of_replicated_job(
     origin = Origin(runtime, (*_TEMPLATE, "replicatedJobs", place_of))
     name = replicated["name"]
     names = [other["name"] for other in _jobs(runtime)]
-    if name in names[:place_of]:
-        why = "another one has this name"
-        yield _problem(origin.locate("name"), f"replicatedJob '{name}'", why, "rename one of them")
     step = step_of(replicated)
     needed = {TRAINER: MAIN, **{known: known for known in INITIALIZERS.values()}}.get(step or "")
     if needed and (replicated.get("replicas") or 1) != 1:
@@ -341,7 +335,6 @@ def _depends_on(
 ) -> Iterator[Diagnostic]:
     """What JobSet's webhook says of dependsOn (reference 7.1)."""
     awaited = replicated.get("dependsOn", ())
-    yield from _repeated_entries(origin.at("dependsOn"), awaited, "name")
     if len(awaited) > _MOST_AWAITED:
         why = f"JobSet lets a Job wait for at most {_MOST_AWAITED} others"
         yield _problem(origin.locate("dependsOn", key=True), "dependsOn", why, "name fewer")
@@ -524,26 +517,6 @@ def _torchtune(job: Source, runtime: Source) -> Iterator[Diagnostic]:
                     place = job.locate(("spec", "trainer", field))
                     advice = "write the whole command to decide yourself"
                     yield _problem(place, f"{field} of tune run", why, advice)
-
-
-def _repeated(source: Source, path: ValuePath, key: str) -> Iterator[Diagnostic]:
-    """Entries of a list that its CRD tells apart by a field, and that have it alike."""
-    entries: Any = source.data
-    for step in path:
-        entries = entries.get(step) if isinstance(entries, Mapping) else None
-    yield from _repeated_entries(Origin(source, path), entries or (), key)
-
-
-def _repeated_entries(
-    origin: Origin, entries: Sequence[Mapping[str, Any]], key: str
-) -> Iterator[Diagnostic]:
-    seen: set[str] = set()
-    for number, entry in enumerate(entries):
-        if entry[key] in seen:
-            where = f"{dotted(origin.path)} '{entry[key]}'"
-            why = f"another entry has this {key}"
-            yield _problem(origin.locate(number, key), where, why, "remove one of them")
-        seen.add(entry[key])
 
 
 def _refused(source: Source, path: ValuePath, why: str, advice: str) -> Iterator[Diagnostic]:

@@ -239,11 +239,14 @@ def not_compiled() -> Mapping[str, str]:
 def _merged(job: Document, runtime: Document) -> tuple[Document, list[Diagnostic]]:
     # Few inputs have one.
     from etcompile.frontends import (  # noqa: PLC0415
+        trainer_lists,
         trainer_merge,
         trainer_patches,
         trainer_refusals,
     )
 
+    if problems := [*trainer_lists.problems(job, runtime)]:
+        return job, problems
     if problems := [*trainer_patches.problems(job, runtime)]:
         return job, problems
     patched = trainer_patches.patched(job, runtime)

@@ -742,6 +742,31 @@ def test_entries_that_the_crd_tells_apart_are_apart(spec: Any, where: str) -> No
     assert errors(with_data(), job(**spec)) == {("ET2139", where)}
 
 
+def test_entries_that_a_patch_would_merge_are_not_lost() -> None:
+    given = runtime()
+    pod = replicated(given)["template"]["spec"]["template"]["spec"]
+    pod["initContainers"] = [{"name": "i", "image": image} for image in ("a:1", "b:1")]
+    change = patch(initContainers=[{"name": "i", "env": env("A")}])
+    found = errors(given, job(runtimePatches=[change]))
+    assert any(code == "ET2139" and where.endswith("initContainers 'i'") for code, where in found)
+
+
+def test_ports_and_mounts_are_told_apart_as_the_crds_do() -> None:
+    given = runtime()
+    main(given)["ports"] = [{"containerPort": 80}, {"containerPort": 80, "protocol": "TCP"}]
+    [(_, where)] = errors(given, job())
+    assert where.endswith("ports '80 TCP'")
+    main(given)["ports"][1]["protocol"] = "UDP"
+    assert etcompile.compile([given, job()]).ok
+    mounts = [{"name": "v", "mountPath": path} for path in ("/a", "/b")]
+    change = patch(
+        volumes=[{"name": "v", "emptyDir": {}}],
+        containers=[{"name": "node", "volumeMounts": mounts}],
+    )
+    [(_, where)] = errors(given, job(runtimePatches=[change]))
+    assert where.endswith("volumeMounts 'v'")
+
+
 @pytest.mark.parametrize(
     ("job_set", "found"),
     [
@@ -758,6 +783,14 @@ def test_what_the_webhook_of_jobset_refuses_is_refused(job_set: Any, found: str)
     given = with_data()
     given["spec"]["template"]["spec"] |= job_set
     assert {code for code, _ in errors(given, job(**WITH_DATA))} == {found}
+
+
+def test_a_runtime_is_named_as_objects_are() -> None:
+    given, asked = runtime(), job()
+    given["metadata"]["name"] = asked["spec"]["runtimeRef"]["name"] = "Own"
+    assert errors(given, asked) == {("ET2139", "name 'Own' of the runtime")}
+    given["metadata"]["name"] = asked["spec"]["runtimeRef"]["name"] = "own.v1"
+    assert etcompile.compile([given, asked]).ok
 
 
 def test_a_group_is_a_dns_label() -> None:
