@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from etcompile.diagnostics import Diagnostic, ValuePath, codes, diagnose
-from etcompile.frontends import mpijob_v2
+from etcompile.frontends import mpijob_v2, trainer_policies
 from etcompile.frontends.trainer_policies import LAUNCHER, NODE, RESERVED, SSH_HOME
 from etcompile.integrations.migrate import carried
 from etcompile.load import Document
@@ -59,7 +59,8 @@ def converted(document: Document) -> tuple[dict[str, Any], dict[str, Any]]:
     if takes_part:
         policy["runLauncherAsNode"] = True
     keys = _keys(document)
-    launcher = _launcher(_replica(document, "Launcher"), keys, hides=not takes_part)
+    slots = 1 if spec.get("slotsPerWorker") is None else int(spec["slotsPerWorker"])
+    launcher = _launcher(_replica(document, "Launcher"), keys, slots, hides=not takes_part)
     worker = _worker(_replica(document, "Worker"), keys)
     given = (spec.get("runPolicy") or {}).get("backoffLimit")
     limit = {} if given is None else {"backoffLimit": given}
@@ -78,11 +79,10 @@ def converted(document: Document) -> tuple[dict[str, Any], dict[str, Any]]:
             },
         },
     ]
-    slots = spec.get("slotsPerWorker")
     trainer = {
         "numNodes": _workers(document) + int(takes_part),
         # Always: Trainer takes a runtime's 1 for the number of GPUs.
-        "numProcPerNode": 1 if slots is None else int(slots),
+        "numProcPerNode": slots,
     }
     ends = {"operator": "All", "targetReplicatedJobs": [LAUNCHER]}
     runtime = carried.runtime(
@@ -168,11 +168,18 @@ def _worker(replica: Mapping[str, Any], keys: str) -> dict[str, Any]:
     return _template(replica, "Never", {**main, **serves, "env": env}, keys)
 
 
-def _launcher(replica: Mapping[str, Any], keys: str, *, hides: bool) -> dict[str, Any]:
+def _launcher(replica: Mapping[str, Any], keys: str, slots: int, *, hides: bool) -> dict[str, Any]:
     main = replica["template"]["spec"]["containers"][0]
     told = [_role("launcher")]
     if hides:
         told += ({"name": name, "value": ""} for name in _HIDDEN)
+    # Trainer writes the names of Open MPI 4 only, so that 5 would start all ranks here (T2).
+    given = {entry["name"] for entry in main.get("env") or ()}
+    told += (
+        entry
+        for entry in trainer_policies.launcher_variables(slots, given)
+        if entry["name"] not in RESERVED["mpi"]
+    )
     env = carried.variables(main, told, RESERVED["mpi"])
     return _template(replica, "OnFailure", {**main, "env": env}, keys)
 
