@@ -207,9 +207,12 @@ class _Merge:
     def _override(self, path: ValuePath, container: dict[str, Any], *, first: bool) -> None:
         """Image, command and arguments of the job (reference 4.1), and its variables."""
         for field in ("image", "command", "args"):
-            if self._trainer.get(field):
+            if self._trainer.get(field) is not None:
+                # An empty list takes the runtime's away.
                 container[field] = self._trainer[field]
                 self._places[(*path, field)] = Origin(self._job, ("spec", "trainer", field))
+                if not container[field]:
+                    del container[field]
         if not first:
             self._add(path, container, self._own())
 
@@ -342,7 +345,7 @@ class _Merge:
                 continue
             for there, container in self._containers(place, step):
                 more: Entries = []
-                if asked.get("storageUri"):
+                if asked.get("storageUri") is not None:
                     entry = {"name": "STORAGE_URI", "value": asked["storageUri"]}
                     more.append((entry, origin.at("storageUri")))
                 self._add(there, container, more)

@@ -193,6 +193,9 @@ def _merged(
     made = dict(value)
     found = dict(places)
     for key, change in patch.items():
+        if change is None:
+            # The API server drops it from the TrainJob, so that it takes nothing away.
+            continue
         there = origin.at(key)
         own: _Places
         if isinstance(change, Mapping) and isinstance(value.get(key), Mapping):

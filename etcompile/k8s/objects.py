@@ -77,10 +77,14 @@ def without_nulls(value: Any) -> Any:
     return value
 
 
+_CUSTOM = "trainer.kubeflow.org/"
+
+
 def as_read(value: LiveObject) -> LiveObject:
     """An object as the API server reads it: null is absent, but empty in a map of texts.
 
-    So `nodeSelector: {example.com/gpu: }` asks for nodes whose label of that name is empty.
+    So `nodeSelector: {example.com/gpu: }` asks for nodes whose label of that name is empty. Of
+    Trainer's resources, whose CRDs describe each map, nothing is left of a null.
 
     Args:
         value: An object that somebody wrote, JSON; it is not changed.
@@ -92,6 +96,8 @@ def as_read(value: LiveObject) -> LiveObject:
     if read is value:  # as almost always
         return read
     kind = str(value.get("apiVersion")), str(value.get("kind"))
+    if kind[0].startswith(_CUSTOM):
+        return read
     texts = _TEXTS.union(_TEXTS_OF.get(kind, ()))
     return {key: _read(field, key, texts) for key, field in value.items() if field is not None}
 

@@ -854,6 +854,37 @@ def test_a_patch_has_a_time_and_a_manager_that_the_server_can_read(patch: Any) -
     assert {code for code, _ in errors(runtime(), job(runtimePatches=[patch]))} == {"ET2009"}
 
 
+def test_nulls_of_a_patch_take_nothing_away() -> None:
+    given = runtime()
+    replicated(given)["template"]["spec"]["template"]["spec"]["nodeSelector"] = {"a": "b"}
+    made, _ = pods(given, job(runtimePatches=[patch(nodeSelector={"a": None, "c": "d"})]))
+    assert made["spec"]["nodeSelector"] == {"a": "b", "c": "d"}
+
+
+def test_an_empty_list_takes_the_command_of_the_runtime_away() -> None:
+    given = runtime()
+    main(given)["args"] = ["x"]
+    assert "args" not in pods(given, job(trainer={"args": []}))[0]["spec"]["containers"][0]
+    found = pods(given, job(trainer={"command": []}))[0]["spec"]["containers"][0]
+    assert (found.get("command"), found["args"]) == (None, ["x"])
+
+
+def test_an_empty_address_takes_the_place_of_the_runtimes() -> None:
+    given = with_data()
+    data = given["spec"]["template"]["spec"]["replicatedJobs"][0]
+    [container] = data["template"]["spec"]["template"]["spec"]["containers"]
+    container["env"] = [{"name": "STORAGE_URI", "value": "hf://c/d"}]
+    found = named(pods(given, job(initializer={"dataset": {"storageUri": ""}})))
+    assert variables(found["t-dataset-initializer-0-0"])["STORAGE_URI"] == ""
+
+
+@pytest.mark.parametrize("field", ["labels", "annotations"])
+def test_metadata_of_what_is_not_made_must_be_metadata(field: str) -> None:
+    given = runtime()
+    given["spec"]["template"]["metadata"] = {field: {"a b": "c"}}
+    assert {code for code, _ in errors(given, job())} == {"ET2009"}
+
+
 def test_a_request_of_no_processor_is_none() -> None:
     amounts = {"requests": {"cpu": 0}, "limits": {"cpu": 4}}
     found = pods(runtime(), job(trainer={"resourcesPerNode": amounts}))[0]
