@@ -21,7 +21,9 @@ from etcompile.fixes.nodes import Entry, Path, composed, end_of, entry_at, entry
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./+-]*")
 _BREAK = re.compile(r"\r\n|\n|\r")
-_INDENT = "  "
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
+"""Python would break lines at other characters as well, which may stand in a text."""
+_INDENT = 2
 
 
 class Step(Struct, frozen=True):
@@ -223,48 +225,145 @@ def _lines(content: str, entry: Entry) -> _Lines | None:
 
 def _moved(content: str, documents: Sequence[Node], entry: Entry, move: Move) -> _Made:
     target: Path = (*entry.path[: -move.up], *move.down)
-    lines = _lines(content, entry)
-    if lines is None or move.up >= len(entry.path) or entry_at(documents, target) is not None:
+    if move.up >= len(entry.path) or entry_at(documents, target) is not None:
         return _NOTHING
     # The innermost mapping on the way that is there, and the keys of those that are not.
     depth = len(target) - 1
     while (home := entry_at(documents, target[:depth])) is None:
         depth -= 1
     missing = [str(key) for key in target[depth:-1]]
+    if _is_in_brackets(entry.holder) or _is_in_brackets(home.value):
+        made = _moved_in_brackets(content, home, entry, missing)
+        return made, _meaning(entry.path, target, depth, [])
+    lines = _lines(content, entry)
+    if lines is None:
+        return _NOTHING
     block = content[lines.start : lines.end]
     rest = _without(content, documents, entry, lines)
     if rest is None:
         return _NOTHING
     text, gone = rest
-    room = _room(content, home, entry, lines)
+    room = _room(content, home, entry, lines, _indentation(documents, entry))
     if room is None:
         return _NOTHING
     at, column = room
     newline = "\r\n" if "\r\n" in content else "\n"
-    inner = column + len(_INDENT) * len(missing)
+    step = _indentation(documents, entry)
+    inner = column + step * len(missing)
     made = _indented(block, lines.column, inner)
     if made is None:
         return _NOTHING
-    heads = (f"{' ' * (column + len(_INDENT) * n)}{key}:" for n, key in enumerate(missing))
+    heads = (f"{' ' * (column + step * n)}{key}:" for n, key in enumerate(missing))
     inserted = "".join(f"{head}{newline}" for head in heads)
     inserted += made if made.endswith("\n") else f"{made}{newline}"
     if at > lines.start:
         at -= len(content) - len(text)
     if at > 0 and text[at - 1] != "\n":
         inserted = newline + inserted.removesuffix(newline)
+    return f"{text[:at]}{inserted}{text[at:]}", _meaning(entry.path, target, depth, gone)
+
+
+def _meaning(source: Path, target: Path, depth: int, gone: Sequence[Path]) -> Callable[[Any], None]:
+    """What a move does to the values of the documents.
+
+    Args:
+        source: Where the field stands.
+        target: Where it is to stand.
+        depth: How much of the way to there is a mapping already.
+        gone: The mappings that are left empty by that, and go away.
+    """
 
     def meant(documents: Any) -> None:
-        value = _at(documents, entry.path[:-1]).pop(entry.path[-1])
+        value = _at(documents, source[:-1]).pop(source[-1])
         for path in gone:
             _at(documents, path[:-1]).pop(path[-1])
         holder = _at(documents, target[:depth])
         if not isinstance(holder, dict):
             _at(documents, target[: depth - 1])[target[depth - 1]] = holder = {}
-        for key in missing:
+        for key in target[depth:-1]:
             holder[key] = holder = {}
         holder[target[-1]] = value
 
-    return f"{text[:at]}{inserted}{text[at:]}", meant
+    return meant
+
+
+def _is_in_brackets(node: Node | None) -> bool:
+    """Whether a mapping is written as `{a: 1}`, as all of JSON is."""
+    return isinstance(node, MappingNode) and bool(node.flow_style)
+
+
+def _moved_in_brackets(
+    content: str, home: Entry, entry: Entry, missing: Sequence[str]
+) -> str | None:
+    """The text with a field in another mapping, where one of the two is written in brackets.
+
+    Args:
+        content: The text.
+        home: The mapping to put it into, or to put those into that are missing.
+        entry: The field.
+        missing: The keys of the mappings between `home` and the field.
+    """
+    key, holder = entry.key, entry.holder
+    if key is None or not isinstance(holder, MappingNode):
+        return None
+    start, end = key.start_mark.index, entry.value.end_mark.index
+    field = content[start:end]
+    if _is_in_brackets(holder) and home.value is holder:
+        # It gets mappings around it where it stands.
+        heads = "".join(f"{_written(name, key.style)}: {{" for name in missing)
+        return _spliced(content, (start, end), f"{heads}{field}{'}' * len(missing)}")
+    gone = _brackets_span(content, entry) if _is_in_brackets(holder) else _line_span(content, entry)
+    node = home.value
+    if gone is None or missing or not isinstance(node, MappingNode) or not node.flow_style:
+        return None
+    if node.value:
+        first, last = node.value[0][0], node.value[-1]
+        at = last[1].end_mark.index
+        is_spread = last[0].start_mark.line > node.start_mark.line
+        lead = _line_start(content, first) if is_spread else " "
+        added = (at, at, f",{lead}{field}")
+    else:
+        at = node.start_mark.index + 1
+        added = (at, at, field)
+    for begin, after, text in sorted((added, (*gone, "")), reverse=True):
+        content = _spliced(content, (begin, after), text)
+    return content
+
+
+def _line_start(content: str, node: Node) -> str:
+    """The break and the blanks before what stands first on its line; a blank if it does not."""
+    index = int(node.start_mark.index)
+    found = re.search(r"(?:\r\n|\n|\r)[ \t]*\Z", content[:index])
+    return found[0] if found else " "
+
+
+def _brackets_span(content: str, entry: Entry) -> tuple[int, int] | None:
+    """Where a field of a mapping in brackets stands, with the comma that is its own."""
+    holder, key = entry.holder, entry.key
+    if not isinstance(holder, MappingNode) or key is None or len(holder.value) == 1:
+        return None
+    number = next(n for n, pair in enumerate(holder.value) if pair[0] is key)
+    start, end = int(key.start_mark.index), int(entry.value.end_mark.index)
+    if number + 1 < len(holder.value):
+        end, between = int(holder.value[number + 1][0].start_mark.index), end
+        gap = content[between:end]
+    else:
+        start, between = int(holder.value[number - 1][1].end_mark.index), start
+        gap = content[start:between]
+    return (start, end) if re.fullmatch(r"\s*,\s*", gap) else None
+
+
+def _line_span(content: str, entry: Entry) -> tuple[int, int] | None:
+    """The line of a field that has one for itself, and no comment that would be lost."""
+    lines, key = _lines(content, entry), entry.key
+    if lines is None or key is None or not isinstance(entry.holder, MappingNode):
+        return None
+    text = content[lines.start : lines.end]
+    alone = content[key.start_mark.index : entry.value.end_mark.index]
+    is_text = isinstance(entry.value, ScalarNode) and entry.value.style in ("|", ">")
+    if text.strip() != alone or _BREAK.search(alone) or is_text or len(entry.holder.value) == 1:
+        return None
+    return lines.start, lines.end
 
 
 def _without(
@@ -289,7 +388,17 @@ def _without(
         span, path = (outer.start, outer.end), holder.path
 
 
-def _room(content: str, home: Entry, entry: Entry, lines: _Lines) -> tuple[int, int] | None:
+def _indentation(documents: Sequence[Node], entry: Entry) -> int:
+    """By how much a document indents its mappings, such as that which holds a field."""
+    key, above = entry.key, entry_at(documents, entry.path[:-1])
+    if key is None or above is None or above.key is None:
+        return _INDENT
+    return max(int(key.start_mark.column - above.key.start_mark.column), 1)
+
+
+def _room(
+    content: str, home: Entry, entry: Entry, lines: _Lines, step: int
+) -> tuple[int, int] | None:
     """Where the lines of another field of a mapping go, and how far they are indented."""
     node = home.value
     if isinstance(node, MappingNode) and not node.flow_style and node.value:
@@ -305,13 +414,13 @@ def _room(content: str, home: Entry, entry: Entry, lines: _Lines) -> tuple[int, 
     own = _lines(content, home)
     if own is None or written or not isinstance(node, ScalarNode):
         return None
-    return own.end, own.column + len(_INDENT)
+    return own.end, own.column + step
 
 
 def _indented(block: str, before: int, after: int) -> str | None:
     """Lines that were indented so far, indented otherwise; None if one stands further left."""
     made = []
-    for line in block.splitlines(keepends=True):
+    for line in _LINE.findall(block):
         if not line.strip():
             made.append(line)
         elif line.startswith(" " * before):
