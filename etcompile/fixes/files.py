@@ -203,9 +203,13 @@ def _with_fixes(content: bytes, found: Sequence[Diagnostic]) -> tuple[bytes, lis
     if together and (made := edited(text, together)) is not None:
         text, carried_out = made, [diagnostic for diagnostic, _ in waiting]
     else:
-        for diagnostic, todo in waiting:
-            if (made := edited(text, todo)) is not None:
+        # One that cannot be carried out takes nobody's place.
+        taken.clear()
+        for diagnostic, todo in known:
+            places = {step.path for step in todo}
+            if todo and places.isdisjoint(taken) and (made := edited(text, todo)) is not None:
                 text = made
+                taken |= places
                 carried_out.append(diagnostic)
     mark = _MARK if content.startswith(_MARK.encode()) else ""
     order = {id(diagnostic): number for number, diagnostic in enumerate(found)}
