@@ -1,6 +1,5 @@
 """`etcompile check`: everything render would refuse or warn about, and advice about training."""
 
-import io
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -23,7 +22,9 @@ from etcompile.cli.options import (
 from etcompile.cli.structs import takes
 from etcompile.compiler import Compilation, compile  # noqa: A004
 from etcompile.diagnostics import Diagnostic
+from etcompile.diagnostics.output.audience import STANDARD_INPUT
 from etcompile.exitcodes import DIFFERENT, REFUSED
+from etcompile.load import access
 
 
 class CheckOptions(CompileOptions, frozen=True, kw_only=True):
@@ -94,26 +95,30 @@ def command(ctx: click.Context, given: CheckOptions) -> None:
         raise click.UsageError("--unsafe-fixes needs --fix or --diff.")
     paths = _beside(given.paths) if given.beside else given.paths
     asked = replace(options(given), without_keys=True, lint=True, select=given.select)
+    is_piped = STANDARD_INPUT in paths and (given.fix or given.diff)
     # It is read more than once.
-    piped = sys.stdin.buffer.read() if "-" in paths and (given.fix or given.diff) else None
+    piped = {STANDARD_INPUT: sys.stdin.buffer.read()} if is_piped else {}
 
     def compiled() -> Compilation:
-        stdin = None if piped is None else io.BytesIO(piped)
-        return compile(paths, asked, stdin=stdin)
+        return compile(paths, asked)
 
     differs = False
-    if given.fix or given.diff:
-        from etcompile.cli.corrections import correct
+    with access.instead_of(piped):
+        if given.fix or given.diff:
+            from etcompile.cli.corrections import correct
 
-        compilation, differs = correct(compiled, given, unsafe=given.unsafe_fixes, diff=given.diff)
-    else:
-        compilation = compiled()
-    findings = compilation.findings
-    if any(finding.fix for finding in findings):
-        from etcompile.fixes import with_edits
+            compilation, differs = correct(
+                compiled, given, unsafe=given.unsafe_fixes, diff=given.diff
+            )
+        else:
+            compilation = compiled()
+        findings = compilation.findings
+        if any(finding.fix for finding in findings):
+            from etcompile.fixes import with_edits
 
-        findings = tuple(with_edits(findings))
-    tell(findings, given, are_data=not given.diff)
+            findings = tuple(with_edits(findings))
+    # Standard output may hold a patch, or the text that came on standard input.
+    tell(findings, given, are_data=not (given.diff or is_piped))
     if talks(given) and any(finding.fix for finding in findings):
         click.echo(_fixable(findings), err=True)
     if refuses(compilation.diagnostics, given):

@@ -1,7 +1,10 @@
 """What `etcompile check --fix` and `--diff` do: write the corrected files, or show them."""
 
 import difflib
-from collections.abc import Callable, Sequence
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -9,10 +12,17 @@ from msgspec import structs
 
 from etcompile.cli.options import TalkOptions, counted, talks, write
 from etcompile.compiler import Compilation
-from etcompile.diagnostics import Diagnostic
-from etcompile.diagnostics.redaction import redacted
+from etcompile.diagnostics import Diagnostic, codes, diagnose
+from etcompile.diagnostics.output.audience import STANDARD_INPUT
+from etcompile.diagnostics.redaction import HIDDEN, secret_spans
 from etcompile.fixes import FixedFile, fixed_files
 from etcompile.load import access
+
+_CONTEXT = 3
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
+"""A line as patches count them; Python breaks lines at other characters as well."""
+_NO_BREAK = "\n\\ No newline at end of file\n"
+_WRITABLE = 0o222
 
 
 def correct(
@@ -33,28 +43,46 @@ def correct(
     files = fixed_files(lambda: compiled().findings, unsafe=unsafe)
     if diff:
         for file in files:
-            write(*_diff(file))
+            write(*_diff(file), errors="surrogateescape")
         # What is reported besides is what would still be wrong.
         with access.instead_of({file.file: file.after for file in files}):
             return compiled(), bool(files)
     problems: list[Diagnostic] = []
     for file in files:
-        problems += _written(file)
-        if talks(given) and not problems:
+        if file.file != STANDARD_INPUT and (refused := _written(file)):
+            problems += refused
+        elif talks(given):
             click.echo(_told(file), err=True)
-    result = compiled()
+    piped = {file.file: file.after for file in files if file.file == STANDARD_INPUT}
+    with access.instead_of(piped):
+        result = compiled()
+        if (text := access.held(STANDARD_INPUT)) is not None:
+            sys.stdout.buffer.write(text)
+            sys.stdout.flush()
     return structs.replace(result, diagnostics=(*problems, *result.diagnostics)), False
 
 
 def _written(file: FixedFile) -> Sequence[Diagnostic]:
+    """Writes a file, unless nobody may, or somebody else has since it was read."""
     from etcompile.emit.files import write_file
 
-    return write_file(Path(file.file), file.after)
+    path, reason = Path(file.file), None
+    try:
+        if not (path.stat().st_mode & _WRITABLE and os.access(path, os.W_OK)):
+            reason = "it is read-only"
+        elif access.content(file.file) != file.before:
+            reason = "somebody has changed it since it was read"
+    except OSError as error:
+        reason = error.strerror or str(error)
+    if reason is not None:
+        return [diagnose(codes.WRITE_FAILED, None, path=file.file, reason=reason)]
+    return write_file(path, file.after)
 
 
 def _told(file: FixedFile) -> str:
     """What was corrected in a file, a line each."""
-    lines = [f"{file.file}: {counted(len(file.fixed), 'correction')}"]
+    name = "standard input" if file.file == STANDARD_INPUT else file.file
+    lines = [f"{name}: {counted(len(file.fixed), 'correction')}"]
     for diagnostic in file.fixed:
         place, fix = diagnostic.location, diagnostic.fix
         if place is not None and fix is not None:
@@ -62,14 +90,58 @@ def _told(file: FixedFile) -> str:
     return "\n".join(lines)
 
 
-def _diff(file: FixedFile) -> list[str]:
-    """A file's change as `diff -u` shows it, without the credentials on lines that stay."""
-    before, after = (
-        redacted(text.decode(errors="replace")).splitlines(keepends=True)
-        for text in (file.before, file.after)
-    )
-    lines: list[str] = []
-    for line in difflib.unified_diff(before, after, file.file, file.file):
-        whole = line.endswith("\n")
-        lines.append(line if whole else f"{line}\n\\ No newline at end of file\n")
+def _diff(file: FixedFile) -> Iterator[str]:
+    """A file's change as a patch, in which credentials are hidden.
+
+    Where one is on a line of the patch, that cannot be applied, and somebody is told.
+    """
+    texts = [text.decode(errors="replace") for text in (file.before, file.after)]
+    before, after = (_LINE.findall(text) for text in texts)
+    old, new = (_without_credentials(text) for text in texts)
+    name = _name(file.file)
+    yield f"--- {name}\n+++ {name}\n"
+    is_whole = True
+    for group in difflib.SequenceMatcher(None, before, after).get_grouped_opcodes(_CONTEXT):
+        first, last = group[0], group[-1]
+        yield f"@@ -{_range(first[1], last[2])} +{_range(first[3], last[4])} @@\n"
+        for tag, i, j, k, m in group:
+            is_whole = is_whole and before[i:j] == old[i:j] and after[k:m] == new[k:m]
+            signs = ((" ", old[i:j]),) if tag == "equal" else (("-", old[i:j]), ("+", new[k:m]))
+            for sign, lines in signs:
+                yield from (f"{sign}{_ended(line)}" for line in lines)
+    if not is_whole:
+        words = "a credential is hidden in the patch, which cannot be applied; --fix can"
+        click.echo(f"{file.file}: {words}", err=True)
+
+
+def _ended(line: str) -> str:
+    return line if line.endswith("\n") else f"{line}{_NO_BREAK}"
+
+
+def _without_credentials(text: str) -> list[str]:
+    """The lines of a text, as many as it has, with what may not be shown left out."""
+    hidden = secret_spans(text)
+    lines, start = [], 0
+    for line in _LINE.findall(text):
+        end = start + len(line.rstrip("\r\n"))
+        shown = line
+        for first, last in reversed(hidden):
+            if first < end and last > start:
+                shown = f"{shown[: max(first - start, 0)]}{HIDDEN}{shown[min(last, end) - start :]}"
+        lines.append(shown)
+        start += len(line)
     return lines
+
+
+def _name(file: str) -> str:
+    """A file as a patch names it: seen from the working directory, as `git apply` wants it."""
+    path = os.path.normpath(file)
+    below = os.path.relpath(path)
+    name = path if below.startswith(os.pardir) else below
+    return f"{name}\t" if " " in name else name
+
+
+def _range(start: int, stop: int) -> str:
+    length = stop - start
+    first = start + (1 if length else 0)
+    return f"{first}" if length == 1 else f"{first},{length}"

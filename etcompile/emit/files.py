@@ -181,10 +181,14 @@ def _write(top: int, path: PurePosixPath, content: bytes, *, only_new: bool) -> 
 
 
 def _copy_mode(folder: int, name: str, descriptor: int) -> None:
-    """Gives a new file the rights of the one that it replaces."""
+    """Gives a new file the rights of the one that it replaces, and its owner if that may be."""
     with contextlib.suppress(FileNotFoundError):
         found = os.stat(name, dir_fd=folder, follow_symlinks=False)
         if stat.S_ISREG(found.st_mode):
+            own = os.fstat(descriptor)
+            if (own.st_uid, own.st_gid) != (found.st_uid, found.st_gid):
+                with contextlib.suppress(PermissionError):
+                    os.fchown(descriptor, found.st_uid, found.st_gid)
             os.fchmod(descriptor, stat.S_IMODE(found.st_mode))
 
 

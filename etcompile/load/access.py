@@ -108,14 +108,24 @@ def instead_of(files: Mapping[str, bytes]) -> Iterator[None]:
     there, and are found as always.
 
     Args:
-        files: What is read instead, by the path of the file.
+        files: What is read instead, by the path of the file; by `-` for standard input.
     """
-    given = {os.path.realpath(path): text for path, text in files.items()}
+    given = {_held_as(path): text for path, text in files.items()}
     token = _INSTEAD.set({**_INSTEAD.get(), **given})
     try:
         yield
     finally:
         _INSTEAD.reset(token)
+
+
+def held(path: str) -> bytes | None:
+    """What is read instead of a file, or of standard input for `-`; None if that is read itself."""
+    given = _INSTEAD.get()
+    return given.get(_held_as(path)) if given else None
+
+
+def _held_as(path: str) -> str:
+    return path if path == "-" else os.path.realpath(path)
 
 
 @contextmanager
@@ -132,8 +142,8 @@ def opened(path: str, boundary: Boundary | None = None) -> Iterator[BinaryIO]:
         OSError: the system refuses.
     """
     real = resolved(path, boundary)
-    if (held := _INSTEAD.get()) and (content := held.get(os.path.realpath(real))) is not None:
-        yield io.BytesIO(content)
+    if (instead := held(real)) is not None:
+        yield io.BytesIO(instead)
         return
     # Opening some devices does something; whoever swaps the file now is caught below.
     _check_regular(os.stat(real))  # noqa: PTH116

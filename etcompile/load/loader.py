@@ -13,6 +13,7 @@ from msgspec import Struct, field, structs
 
 from etcompile.diagnostics import Diagnostic, Location, codes, diagnose, has_errors
 from etcompile.digest import sha256
+from etcompile.load import access
 from etcompile.load.document import Document
 from etcompile.load.limits import Limits
 from etcompile.load.objects import Node, documents
@@ -178,7 +179,9 @@ class _Run(Struct):
     def _add_stdin(self) -> bool:
         if _STDIN not in self.fruitful:
             stream = self.stdin or getattr(sys.stdin, "buffer", None)
-            if stream is None:
+            if (held := access.held(_STDIN)) is not None:
+                self._add_text(held, _STDIN, _STDIN, _STDIN)
+            elif stream is None:
                 closed = diagnose(
                     codes.UNREADABLE_FILE, Location(_STDIN), reason="standard input is closed"
                 )

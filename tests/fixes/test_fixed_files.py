@@ -7,9 +7,12 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from msgspec import structs
 
 import etcompile
+from etcompile.cli import corrections
+from etcompile.cli.check import command
 from etcompile.diagnostics.fix import Fix
 from etcompile.fixes import fixed_files, text_edits, with_edits
 
@@ -116,6 +119,17 @@ CASES = {
             f"{QUEUE}{THREE_TIMES}",
             f"{THREE_TIMES}{textwrap.indent(QUEUE, '  ')}",
         ),
+    ),
+    "a policy into one in brackets": (
+        job(policy="  runPolicy: {backoffLimit: 3}  # three\n  cleanPodPolicy: All\n"),
+        (
+            "  runPolicy: {backoffLimit: 3}  # three\n  cleanPodPolicy: All\n",
+            "  runPolicy: {backoffLimit: 3, cleanPodPolicy: All}  # three\n",
+        ),
+    ),
+    "a policy into one that is empty": (
+        job(policy="  cleanPodPolicy: All\n  runPolicy: {}\n"),
+        ("  cleanPodPolicy: All\n  runPolicy: {}\n", "  runPolicy: {cleanPodPolicy: All}\n"),
     ),
     "a former version": (
         job().replace("kubeflow.org/v1", "kubeflow.org/v1beta2"),
@@ -245,6 +259,82 @@ def test_json_is_corrected_as_json(tmp_path):
     assert made == text.replace("PyTorchReplicaSpecs", "pytorchReplicaSpecs").replace('"1"', "1")
 
 
+WIDE = """\
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata:
+    name: llama
+spec:
+    cleanPodPolicy: All
+    pytorchReplicaSpecs:
+        Worker:
+            replicas: 1
+            template: {spec: {containers: [{name: pytorch, image: 'a:1', command: [x]}]}}
+"""
+
+
+def test_what_is_new_is_indented_as_the_file_is(tmp_path):
+    made, _ = fixed(WIDE, tmp_path)
+    wanted = "    runPolicy:\n        cleanPodPolicy: All\n"
+    assert made == WIDE.replace("    cleanPodPolicy: All\n", wanted)
+
+
+BRACKETS = {
+    "around a field": (
+        'spec: {cleanPodPolicy: all, backoffLimit: "3", PytorchReplicaSpecs: ROLES}',
+        "spec: {runPolicy: {cleanPodPolicy: All, backoffLimit: 3}, pytorchReplicaSpecs: ROLES}",
+    ),
+    "JSON on a line": (
+        '"spec": {"pytorchReplicaSpecs":ROLES,"cleanPodPolicy":"all"}',
+        '"spec": {"pytorchReplicaSpecs":ROLES,"runPolicy": {"cleanPodPolicy":"All"}}',
+    ),
+    "JSON on several": (
+        """"spec": {
+    "cleanPodPolicy": "All",
+    "runPolicy": {
+      "backoffLimit": 2
+    },
+    "pytorchReplicaSpecs": ROLES,
+    "schedulingPolicy": {
+      "minAvailable": 1
+    }
+  }""",
+        """"spec": {
+    "runPolicy": {
+      "backoffLimit": 2,
+      "cleanPodPolicy": "All",
+      "schedulingPolicy": {
+      "minAvailable": 1
+    }
+    },
+    "pytorchReplicaSpecs": ROLES
+  }""",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BRACKETS)
+def test_a_field_in_brackets_is_moved(case, tmp_path):
+    container = '{"name": "pytorch", "image": "a:1", "command": ["x"]}'
+    roles = '{"Worker": {"replicas": 1, "template": {"spec": {"containers": [' + container + "]}}}}"
+    before, wanted = (spec.replace("ROLES", roles) for spec in BRACKETS[case])
+    head = '"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "a"}'
+    text = f"{{{head},\n  {before}\n}}\n"
+    made, codes = fixed(text, tmp_path)
+    assert made == f"{{{head},\n  {wanted}\n}}\n"
+    assert "ET2110" in codes
+    assert fixed(made, tmp_path) == (made, [])
+
+
+def test_a_correction_that_cannot_be_made_keeps_no_other_from_being_made(tmp_path):
+    policy = "  runPolicy: {backoffLimit: 3}\n  cleanPodPolicy: all  # of them\n"
+    text = job(policy=policy)
+    made, codes = fixed(text, tmp_path)
+    # The comment has no place in the brackets, so the field stays.
+    assert made == text.replace("all ", "All ")
+    assert codes == ["ET2007"]
+
+
 def test_a_silenced_warning_is_left_alone(tmp_path):
     text = job(policy="  cleanPodPolicy: All  # etcompile: ignore[ET2110]\n")
     assert fixed(text, tmp_path) == (text, [])
@@ -354,11 +444,89 @@ def test_the_mode_of_a_file_stays_and_a_link_is_not_followed(tmp_path):
     assert file.stat().st_mode & 0o777 == 0o640
 
 
-def test_standard_input_can_be_checked_and_not_corrected(tmp_path):
-    text = job().replace("OnFailure", "onFailure").encode()
-    done = etcompile_check("-", "--fix", cwd=tmp_path, input=text)
+def test_what_comes_on_standard_input_goes_corrected_to_standard_output(tmp_path):
+    text = job().replace("OnFailure", "onFailure").replace("image:", "imag:")
+    done = etcompile_check("-", "--fix", cwd=tmp_path, input=text.encode())
+    assert done.stdout.decode() == text.replace("onFailure", "OnFailure")
     assert done.returncode == 2
-    assert b"must be one of" in done.stderr
+    assert "standard input: 1 correction" in done.stderr.decode()
+    assert "did you mean 'image'?" in done.stderr.decode()
+    again = etcompile_check("-", "--fix", "--format", "json", cwd=tmp_path, input=done.stdout)
+    assert again.stdout == done.stdout
+    assert json.loads(again.stderr)["diagnostics"]
+
+
+def test_what_is_no_yaml_goes_through_as_it_is(tmp_path):
+    done = etcompile_check("-", "--fix", cwd=tmp_path, input=b"a: [\r\n")
+    assert (done.stdout, done.returncode) == (b"a: [\r\n", 2)
+
+
+NAMES = ("job.yaml", "a b/job.yaml", "ä/job.yaml")
+
+
+@pytest.mark.parametrize("given", [".", "ABSOLUTE", "*.yaml"])
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"], ids=["LF", "CRLF", "CR"])
+def test_a_patch_can_be_applied_however_its_files_were_named(given, newline, tmp_path):
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    text = job().replace("OnFailure", "onFailure") + "# no break at the end"
+    names = NAMES if given != "*.yaml" else NAMES[:1]
+    for number, name in enumerate(names):
+        file = tmp_path / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text.replace("llama", f"llama-{number}"), "utf-8", newline=newline)
+    path = str(tmp_path) if given == "ABSOLUTE" else given
+    shown = etcompile_check(path, "--diff", cwd=tmp_path)
+    subprocess.run(["git", "apply", "-p0", "-"], input=shown.stdout, cwd=tmp_path, check=True)
+    for name in names:
+        assert b"OnFailure" in (tmp_path / name).read_bytes()
+    assert etcompile_check(path, "--diff", cwd=tmp_path).returncode == 0
+
+
+def test_a_patch_that_hides_a_credential_says_so(tmp_path):
+    secret = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
+    text = job(
+        template="              env:\n                - {name: A, value: 1}\n"
+        f"                - {{name: AWS_SECRET_ACCESS_KEY, value: {secret}}}\n"
+    )
+    (tmp_path / "job.yaml").write_text(text, "utf-8")
+    shown = etcompile_check("job.yaml", "--diff", cwd=tmp_path)
+    assert secret.encode() not in shown.stdout + shown.stderr
+    assert b"value: (hidden)" in shown.stdout
+    assert b"cannot be applied" in shown.stderr
+    etcompile_check("job.yaml", "--fix", cwd=tmp_path)
+    made = (tmp_path / "job.yaml").read_text("utf-8")
+    assert made == text.replace("value: 1}", 'value: "1"}')
+
+
+def test_a_file_that_is_read_only_is_left_alone_and_the_others_are_corrected(tmp_path):
+    wrong = job().replace("OnFailure", "onFailure")
+    for name in "abc":
+        (tmp_path / f"{name}.yaml").write_text(wrong.replace("llama", name), "utf-8")
+    (tmp_path / "a.yaml").chmod(0o444)
+    done = etcompile_check(".", "--fix", cwd=tmp_path)
+    told = done.stderr.decode()
+    assert done.returncode == 2
+    assert "cannot write ./a.yaml: it is read-only" in told
+    assert (tmp_path / "a.yaml").read_text("utf-8") == wrong.replace("llama", "a")
+    for name in "bc":
+        assert f"./{name}.yaml: 1 correction" in told
+        assert "OnFailure" in (tmp_path / f"{name}.yaml").read_text("utf-8")
+
+
+def test_what_somebody_changes_meanwhile_is_not_written_over(tmp_path, monkeypatch):
+    file = tmp_path / "job.yaml"
+    file.write_text(job().replace("OnFailure", "onFailure"), "utf-8")
+
+    def found(*given, **options):
+        made = fixed_files(*given, **options)
+        file.write_text("# mine\n", "utf-8")
+        return made
+
+    monkeypatch.setattr(corrections, "fixed_files", found)
+    result = CliRunner().invoke(command, [str(file), "--fix"])
+    assert result.exit_code == 2
+    assert "somebody has changed it since it was read" in result.output
+    assert file.read_text("utf-8") == "# mine\n"
 
 
 @pytest.mark.parametrize("arguments", [["--fix", "--diff"], ["--unsafe-fixes"]])

@@ -31,7 +31,8 @@ RULES = (
         _ERROR,
         "cannot write {path}: {reason}",
         "",
-        "The operating system refused to write. The files that were there before are unchanged.",
+        "The operating system refused to write, or the file is read-only or was changed by somebody"
+        " since it was read. The files that were there before are unchanged.",
         "a full disk",
     ),
     Rule(
