@@ -1,5 +1,7 @@
 """`etcompile lsp`: a language server, which an editor starts."""
 
+import gc
+
 import click
 
 from etcompile.cli.configured import ConfigurationError, configured_options
@@ -45,4 +47,7 @@ def command(ctx: click.Context, given: SettingOptions) -> None:
         except ConfigurationError as error:
             return without_file, error.diagnostics
 
+    # It runs for days, unlike other commands (etcompile.cli.main).
+    gc.freeze()
+    gc.enable()
     server(options_of).start_io()

@@ -120,7 +120,8 @@ def main() -> None:
         sys.exit(INTERNAL)
     else:
         try:
-            sys.stdout.flush()
+            if not sys.stdout.closed:  # as a server does that was told to exit
+                sys.stdout.flush()
         except OSError:
             give_up(sys.stdout)  # a rollout that could not be told has its own exit code
         sys.exit(code)

@@ -93,7 +93,19 @@ def status(path: str, boundary: Boundary | None = None) -> os.stat_result:
         OutsideError: it leads out of the boundary.
         OSError: there is nothing, or the system does not tell.
     """
-    return os.stat(resolved(path, boundary))  # noqa: PTH116
+    real = resolved(path, boundary)
+    try:
+        return os.stat(real)  # noqa: PTH116
+    except FileNotFoundError:
+        if held(real) is None:
+            raise
+        return _status_of_unsaved(real)
+
+
+def _status_of_unsaved(path: str) -> os.stat_result:
+    """As for a regular file, which is not there yet; its number is no other file's."""
+    number = hash(os.path.realpath(path))
+    return os.stat_result((stat.S_IFREG | 0o600, number, -1, 1, 0, 0, 0, 0, 0, 0))
 
 
 _NOTHING: Mapping[str, bytes] = MappingProxyType({})
@@ -104,8 +116,8 @@ _INSTEAD: ContextVar[Mapping[str, bytes]] = ContextVar("instead", default=_NOTHI
 def instead_of(files: Mapping[str, bytes]) -> Iterator[None]:
     """Within the context, whoever reads one of these files reads something else.
 
-    That is what an editor holds that nobody has saved, or what a fix would write. The files are
-    there, and are found as always.
+    That is what an editor holds that nobody has saved, or what a fix would write. A file that is
+    not there yet is found by its name, and not in its folder.
 
     Args:
         files: What is read instead, by the path of the file; by `-` for standard input.

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -27,6 +28,7 @@ class Editor:
         self.texts = {}
         self.versions = {}
         self.told = {}
+        self.registered = []
         self.news = asyncio.Condition()
 
     def uri(self, name):
@@ -49,12 +51,39 @@ class Editor:
             await asyncio.wait_for(self.news.wait_for(is_there), 20)
         return self.told[uri].diagnostics
 
-    async def opens(self, name, text):
+    async def opens(self, name, text, *, is_saved=True):
         uri = self.uri(name)
-        (self.folder / name).write_text(text, "utf-8")
+        if is_saved:
+            (self.folder / name).write_text(text, "utf-8")
         self.texts[uri], self.versions[uri] = text, 1
         item = lsp.TextDocumentItem(uri=uri, language_id="yaml", version=1, text=text)
         self.client.text_document_did_open(lsp.DidOpenTextDocumentParams(item))
+        return await self.shows(name)
+
+    async def comes_to_show(self, name, count):
+        """As many errors, however often the server looks until then."""
+        uri = self.uri(name)
+
+        def found():
+            told = self.told[uri].diagnostics
+            return [d for d in told if d.severity == lsp.DiagnosticSeverity.Error]
+
+        async with self.news:
+            await asyncio.wait_for(self.news.wait_for(lambda: len(found()) == count), 20)
+        return found()
+
+    async def edits(self, name, *changes):
+        """Changes of parts of a text: a range, and what is to stand there."""
+        uri = self.uri(name)
+        self.versions[uri] += 1
+        about = lsp.VersionedTextDocumentIdentifier(version=self.versions[uri], uri=uri)
+        made = [
+            lsp.TextDocumentContentChangePartial(
+                lsp.Range(lsp.Position(line, start), lsp.Position(line, end)), text
+            )
+            for line, start, end, text in changes
+        ]
+        self.client.text_document_did_change(lsp.DidChangeTextDocumentParams(about, made))
         return await self.shows(name)
 
     async def types(self, name, text):
@@ -106,8 +135,8 @@ def _units(lines, place):
     return units.decode("utf-16-le")
 
 
-def with_editor(tmp_path, scenario, *options):
-    """Plays a scenario in an editor that has started the server."""
+def with_editor(tmp_path, scenario, *options, watches=False):
+    """Plays a scenario in an editor that has started the server, which ends as it is told."""
 
     async def play():
         client = LanguageClient("test", "1")
@@ -117,7 +146,14 @@ def with_editor(tmp_path, scenario, *options):
         )
         await client.start_io(sys.executable, "-m", "etcompile", "lsp", *options)
         root = tmp_path.as_uri()
-        capabilities = lsp.ClientCapabilities()
+        watching = lsp.DidChangeWatchedFilesClientCapabilities(dynamic_registration=watches)
+        workspace = lsp.WorkspaceClientCapabilities(did_change_watched_files=watching)
+        capabilities = lsp.ClientCapabilities(workspace=workspace)
+
+        @client.feature(lsp.CLIENT_REGISTER_CAPABILITY)
+        def registered(params):
+            editor.registered += [wish.method for wish in params.registrations]
+
         await client.initialize_async(lsp.InitializeParams(capabilities, root_uri=root))
         client.initialized(lsp.InitializedParams())
         try:
@@ -125,8 +161,11 @@ def with_editor(tmp_path, scenario, *options):
         finally:
             await client.shutdown_async(None)
             client.exit(None)
+            process = client._server  # noqa: SLF001 - the library has no other name for it
+            editor.exit_code = await asyncio.wait_for(process.wait(), 20)
             with contextlib.suppress(Exception):
                 await asyncio.wait_for(client.stop(), 5)
+            assert editor.exit_code == 0
 
     return asyncio.run(asyncio.wait_for(play(), 60))
 
@@ -315,6 +354,121 @@ def test_a_change_that_nobody_saved_counts_for_the_files_beside(tmp_path):
     assert not [d for d in before if d.severity == lsp.DiagnosticSeverity.Error]
     assert errors
     assert (tmp_path / "job.yaml").read_text("utf-8") == job
+
+
+def test_what_a_file_names_is_looked_at_as_that_changes(tmp_path):
+    example = ROOT / "examples" / "trainingjob" / "elastic-mnist"
+    job = (example / "job.yaml").read_text("utf-8")
+    intent = (example / "scale-1-out.yaml").read_text("utf-8")
+    name = yaml.safe_load(job)["metadata"]["name"]
+    configuration = tmp_path / "etcompile.toml"
+
+    def changes(editor, file, kind):
+        event = lsp.FileEvent(file.as_uri(), kind)
+        editor.client.workspace_did_change_watched_files(lsp.DidChangeWatchedFilesParams([event]))
+
+    async def scenario(editor):
+        await editor.opens("job.yaml", job)
+        await editor.opens("scale.yaml", intent)
+        await editor.types("job.yaml", job.replace(f"name: {name}\n", "name: other\n"))
+        [missing] = await editor.comes_to_show("scale.yaml", 1)
+        assert name in missing.message
+        await editor.types("job.yaml", job)
+        await editor.comes_to_show("scale.yaml", 0)
+        configuration.write_text('gnag = "none"\n', "utf-8")
+        changes(editor, configuration, lsp.FileChangeType.Created)
+        [unknown] = await editor.comes_to_show("scale.yaml", 1)
+        assert "there is no setting 'gnag'" in unknown.message
+        configuration.unlink()
+        changes(editor, configuration, lsp.FileChangeType.Deleted)
+        await editor.comes_to_show("scale.yaml", 0)
+        closing = lsp.DidCloseTextDocumentParams(editor.about("job.yaml"))
+        editor.client.text_document_did_close(closing)
+        (tmp_path / "job.yaml").unlink()
+        changes(editor, tmp_path / "job.yaml", lsp.FileChangeType.Deleted)
+        await editor.comes_to_show("scale.yaml", 1)
+        return editor.registered
+
+    assert with_editor(tmp_path, scenario, watches=True) == ["workspace/didChangeWatchedFiles"]
+
+
+def test_a_file_that_nobody_has_saved_yet_is_looked_at(tmp_path):
+    async def scenario(editor):
+        wrong = CORRECT.replace("OnFailure", "onFailure")
+        found = await editor.opens("new.yaml", wrong, is_saved=False)
+        return found, await editor.types("new.yaml", CORRECT)
+
+    before, after = with_editor(tmp_path, scenario)
+    assert [d.code for d in before] == ["ET2007"]
+    assert [d.code for d in after] == ["ET9001"]
+
+
+def test_json_and_lists_are_looked_at(tmp_path):
+    wrong = CORRECT.replace("OnFailure", "onFailure")
+    value = yaml.safe_load(wrong)
+    body = wrong[wrong.index("apiVersion") :]
+
+    async def scenario(editor):
+        within = body.strip().replace("\n", "\n  ")
+        shown = [
+            await editor.opens("a.json", json.dumps(value)),
+            await editor.opens("b.json", json.dumps(value, indent=2)),
+            await editor.opens("c.yaml", f"apiVersion: v1\nkind: List\nitems:\n- {within}\n"),
+            await editor.opens("d.yaml", wrong.replace("\n", "\r")),
+        ]
+        text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  job: |\n"
+        return shown, await editor.opens("e.yaml", f"{text}    {within}\n")
+
+    shown, text = with_editor(tmp_path, scenario)
+    assert ["ET2007" in [d.code for d in found] for found in shown] == [True] * 4
+    assert not text
+
+
+def test_parts_of_a_text_are_changed_where_the_editor_says(tmp_path):
+    async def scenario(editor):
+        await editor.opens("job.yaml", CORRECT)
+        image, policy = (numbered(CORRECT, words) for words in ("image:", "restartPolicy"))
+        end = len(CORRECT.splitlines()[image])
+        start = CORRECT.splitlines()[policy].index("OnFailure")
+        await editor.edits(
+            "job.yaml",
+            (image, end, end, " # \U0001f388\U0001f388"),
+            # One balloon less: it counts as two.
+            (image, end + 3, end + 5, ""),
+            (policy, start, start + 1, "o"),
+        )
+        [action, *_] = await editor.actions("job.yaml", policy)
+        [edit] = action.edit.changes[editor.uri("job.yaml")]
+        return edit.range.start == lsp.Position(policy, start), edit.new_text
+
+    assert with_editor(tmp_path, scenario) == (True, "O")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nspec:\n  a: [",
+        "apiVersion: kubeflow.org/v1\n\tkind: x\n",
+        "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nspec: &a\n  b: *a\n",
+        f"apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nspec: {'[' * 3000}",
+        "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {{ x }}\n",
+        "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata:\n  name: x\0y\n",
+    ],
+)
+def test_a_text_that_is_broken_is_answered_like_any_other(text, tmp_path):
+    async def scenario(editor):
+        shown = await editor.opens("job.yaml", text)
+        line = text.count("\n")
+        await editor.completes("job.yaml", line, 0)
+        await editor.hovers("job.yaml", 1, 2)
+        await editor.actions("job.yaml", line)
+        params = lsp.CodeLensParams(editor.about("job.yaml"))
+        await editor.client.text_document_code_lens_async(params)
+        return shown, await editor.types("job.yaml", CORRECT)
+
+    shown, after = with_editor(tmp_path, scenario)
+    assert shown
+    assert [d.code for d in after] == ["ET9001"]
 
 
 def test_a_lens_tells_what_a_job_compiles_to_and_a_command_shows_it(tmp_path):

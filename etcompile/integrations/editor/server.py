@@ -22,6 +22,8 @@ from etcompile.integrations.editor.workspace import OptionsOf, Workspace
 _NAME = "etcompile"
 _DELAY = 0.03
 """Seconds without another keystroke after which a file is looked at."""
+_WATCHED = "**/*.{yaml,yml,json,toml}"
+"""Files whose change may be of interest, if nobody has them open."""
 RENDER = "etcompile.render"
 """The command that gives what a file compiles to, as YAML; its argument is the file's URI."""
 _FIX_ALL = "source.fixAll.etcompile"
@@ -48,13 +50,22 @@ class EditorServer(LanguageServer):
         if path is None:
             return
         self.files.texts[path] = self.workspace.get_text_document(uri).source
-        if (waiting := self.waiting.pop(uri, None)) is not None:
-            waiting.cancel()
         if at_once:
             self.look(uri)
         else:
-            loop = asyncio.get_running_loop()
-            self.waiting[uri] = loop.call_later(_DELAY, self.look, uri)
+            self.look_soon(uri)
+        # What another file says of this one may not hold any more.
+        for other in [*self.found]:
+            beside = to_fs_path(other)
+            if other != uri and beside is not None and self.files.refers(beside, path):
+                self.look_soon(other)
+
+    def look_soon(self, uri: str) -> None:
+        """Looks at a file once nobody has typed for a moment."""
+        if (waiting := self.waiting.pop(uri, None)) is not None:
+            waiting.cancel()
+        loop = asyncio.get_running_loop()
+        self.waiting[uri] = loop.call_later(_DELAY, self.look, uri)
 
     def closed(self, uri: str) -> None:
         """Forgets a text, which counts as it is saved from now on."""
@@ -67,7 +78,8 @@ class EditorServer(LanguageServer):
 
     def look(self, uri: str) -> None:
         """Looks at a file, and tells what is wrong with it."""
-        self.waiting.pop(uri, None)
+        if (waiting := self.waiting.pop(uri, None)) is not None:
+            waiting.cancel()
         path = to_fs_path(uri)
         if path is None or path not in self.files.texts:
             return
@@ -323,7 +335,7 @@ def _follow(made: EditorServer) -> None:
     """Has a server follow the texts that are open."""
 
     @made.feature(lsp.TEXT_DOCUMENT_DID_OPEN)
-    def opened(params: lsp.DidOpenTextDocumentParams) -> None:
+    async def opened(params: lsp.DidOpenTextDocumentParams) -> None:
         made.changed(params.text_document.uri, at_once=True)
 
     @made.feature(lsp.TEXT_DOCUMENT_DID_CHANGE)
@@ -335,6 +347,23 @@ def _follow(made: EditorServer) -> None:
         # Another file may have waited for what is there now.
         for uri in [*made.found]:
             made.look(uri)
+
+    @made.feature(lsp.INITIALIZED)
+    async def ready(_params: lsp.InitializedParams) -> None:
+        workspace = made.client_capabilities.workspace
+        watching = workspace.did_change_watched_files if workspace else None
+        if watching is None or not watching.dynamic_registration:
+            return
+        watched = lsp.DidChangeWatchedFilesRegistrationOptions([lsp.FileSystemWatcher(_WATCHED)])
+        method = lsp.WORKSPACE_DID_CHANGE_WATCHED_FILES
+        wish = lsp.Registration(f"{_NAME}.files", method, watched)
+        await made.client_register_capability_async(lsp.RegistrationParams([wish]))
+
+    @made.feature(lsp.WORKSPACE_DID_CHANGE_WATCHED_FILES)
+    async def changed_elsewhere(_params: lsp.DidChangeWatchedFilesParams) -> None:
+        # A configuration file, an overlay, a job that a file names: it may be any.
+        for uri in [*made.found]:
+            made.look_soon(uri)
 
     @made.feature(lsp.TEXT_DOCUMENT_DID_CLOSE)
     def closed(params: lsp.DidCloseTextDocumentParams) -> None:

@@ -31,7 +31,13 @@ _REFERENCES: Mapping[str, tuple[tuple[outline.Path, tuple[str, ...]], ...]] = {
     "TrainJob": ((("spec", "runtimeRef", "name"), RUNTIME_KINDS),),
 }
 """By kind, the fields that name another document, and of which kinds that is; of any if none."""
-_OURS = re.compile(r"^apiVersion:\s*['\"]?([^\s'\"#]+)", re.MULTILINE)
+_OURS = re.compile(
+    # At the start of a line, as an item of a list or in brackets; as JSON has it, anywhere. What is
+    # indented otherwise is in another document's text.
+    r"""(?:(?:^|[\r\n])(?:[ ]*-[ ]+)?|[{,]\s*)apiVersion\s*:\s*['"]?([^\s'"#,}]+)"""
+    r"""|"apiVersion"\s*:\s*"([^"]+)\""""
+)
+_REFERRING = re.compile(rf"""\bkind["']?\s*:\s*["']?(?:{"|".join(_REFERENCES)})\b""")
 
 
 class Target(Struct, frozen=True):
@@ -70,7 +76,12 @@ class Workspace(Struct):
         groups = {k.api_version.partition("/")[0] for k in frontends.kinds()}
         groups.add(RUNTIME_VERSION.partition("/")[0])
         found = _OURS.findall(self.text(path))
-        return any(version.partition("/")[0] in groups for version in found)
+        return any((one or other).partition("/")[0] in groups for one, other in found)
+
+    def refers(self, path: str, other: str) -> bool:
+        """Whether a file may name a document of another one, beside which it lies."""
+        is_beside = os.path.dirname(path) == os.path.dirname(other)  # noqa: PTH120
+        return is_beside and _REFERRING.search(self.text(path)) is not None
 
     def text(self, path: str) -> str:
         """What a file holds; nothing if it cannot be read."""
