@@ -36,6 +36,15 @@ def test_the_extension_builds_and_has_what_its_manifest_promises(built):
     subprocess.run(check, check=True)
 
 
+def test_what_packs_the_extension_knows_where_the_links_of_its_page_lead():
+    manifest = json.loads((EXTENSION / "package.json").read_text("utf-8"))
+    place = manifest["repository"]["directory"]
+    assert (ROOT / place).samefile(EXTENSION)
+    left_out = (EXTENSION / ".vscodeignore").read_text("utf-8").splitlines()
+    assert "node_modules/**" in left_out
+    assert not {"dist/**", "package.json", "README.md"} & {*left_out}
+
+
 def test_the_lock_file_names_no_address():
     """Whoever builds it takes packages from where their own npm does."""
     lock = (EXTENSION / "package-lock.json").read_text("utf-8")
