@@ -331,6 +331,12 @@ CASES: dict[str, list[Case]] = {
             "cpu:",
             "4 CPUs for 8 threads",
         ),
+        Case(
+            job({**limits(cpu="500m"), **env(OMP_NUM_THREADS="2")}),
+            job({**limits(cpu="500m"), **env(OMP_NUM_THREADS="1")}),
+            "cpu: 500m",
+            "500m CPUs for 2 threads",
+        ),
     ],
     "ET9014": [
         Case(

@@ -19,7 +19,7 @@ RULES = (
         " node. When it is full, a worker dies of a bus error, often hours into the run. A volume"
         " in memory counts against the container's memory limit.",
         "kind: PyTorchJob\n…\n  - name: pytorch\n    resources: {limits: {nvidia.com/gpu: 1}}",
-        source=_TORCH + "multiprocessing.html#sharing-strategies",
+        source="https://github.com/pytorch/pytorch#using-pre-built-images",
     ),
     Rule(
         codes.MEMORY_VOLUME_TOO_LARGE,
@@ -142,7 +142,7 @@ RULES = (
         " container may lock only as much as the limits of its runtime say: NCCL falls back to TCP,"
         " or fails with 'Cannot allocate memory'.",
         "resources: {limits: {rdma/hca: 1}}",
-        source="https://github.com/Mellanox/k8s-rdma-shared-dev-plugin",
+        source="https://github.com/Mellanox/k8s-rdma-shared-dev-plugin/blob/master/example/test-hca-pod.yaml",
     ),
     Rule(
         codes.HOST_NETWORK_WITHOUT_DNS,

@@ -23,7 +23,8 @@ def findings(job: LintedJob) -> Iterator[Diagnostic]:
         threads = whole_number(given) if given else None
         # Without the variable torchrun gives each of several processes one thread.
         count = (running.count if running else 1) * (threads or 1)
-        if count > most and (threads or running):
+        # A single thread that gets a part of a processor was given no more on purpose.
+        if count > max(most, 1):
             said = [running.said] if running and running.count > 1 else []
             said += [f"{_THREADS} {threads}"] if threads else []
             yield diagnose(
