@@ -109,7 +109,7 @@ class Installation(Struct, frozen=True):
 
     home: str
     namespaces: tuple[str, ...] | None
-    image: str = f"etcompile:{__version__}"
+    image: str = f"ghcr.io/etcompile/etcompile:{__version__}"
     selector: str = ""
     replicas: int = 2
     logs: bool = False
