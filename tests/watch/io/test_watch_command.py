@@ -99,7 +99,8 @@ def test_the_dashboard_is_found_by_the_sidecar_of_grafana_if_somebody_asks_for_t
     [board] = [one for one in written("-n", "ml", "--dashboard") if one["kind"] == "ConfigMap"]
     assert board["metadata"]["labels"]["grafana_dashboard"] == "1"
     [text] = board["data"].values()
-    shown = Path(__file__).parents[3] / "docs" / "grafana" / "etcompile.json"
+    chart = Path(__file__).parents[3] / "templates" / "watcher" / "helm" / "etcompile-watch"
+    shown = chart / "dashboards" / "etcompile.json"
     assert text == shown.read_text("utf-8")
     assert "ConfigMap" not in [one["kind"] for one in written("-n", "ml")]
 
