@@ -83,12 +83,9 @@ def cases(tree: Path) -> list[dict[str, Any]]:
     for job in sorted((tree / "examples").glob("*/*/job.yaml")):
         folder = job.parent.relative_to(tree)
         name = f"{folder.parent.name}-{folder.name}"
-        start = [str(file.relative_to(tree)) for file in sorted(job.parent.glob("*.yaml"))]
-        start = [file for file in start if not Path(file).name.startswith("scale-")]
         for how, options in SETTINGS.items():
             arguments = ["render", str(folder), *options]
             found.append({"name": f"{name}.{how}", "arguments": arguments})
-        found.append({"name": f"{name}.start", "arguments": ["render", *start]})
     return found
 
 
