@@ -334,7 +334,7 @@ def watcher_metrics() -> Surface:
 
 
 def integrations() -> Surface:
-    """pre-commit hooks, the GitHub action, Argo CD's plugin, the programs that are installed."""
+    """Hooks, the GitHub action, Argo CD's plugin, the chart, the programs that are installed."""
     found: dict[str, Facts] = {}
     for hook in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text("utf-8")):
         found[f"hook {hook['id']}"] = {"entry": hook["entry"]}
@@ -347,6 +347,9 @@ def integrations() -> Surface:
     for one in PARAMETERS:
         default = one.default if isinstance(one.default, str) else " ".join(one.default)
         found[f"argocd {one.name}"] = {"form": one.form, "default": default}
+    chart = ROOT / "templates" / "watcher" / "helm" / "etcompile-watch" / "values.schema.json"
+    schema = msgspec.json.decode(chart.read_bytes())
+    found |= _fields("chart", schema, schema, written=False)
     project = _project()
     for name in project["scripts"]:
         found[f"program {name}"] = {"is": "program"}
