@@ -24,7 +24,7 @@ def findings(job: LintedJob) -> Iterator[Diagnostic]:
         # Without the variable torchrun gives each of several processes one thread.
         count = (running.count if running else 1) * (threads or 1)
         # A single thread that gets a part of a processor was given no more on purpose.
-        if count > max(most, 1):
+        if count > 1 and count > most:
             said = [running.said] if running and running.count > 1 else []
             said += [f"{_THREADS} {threads}"] if threads else []
             yield diagnose(
