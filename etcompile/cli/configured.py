@@ -121,6 +121,9 @@ class CompilingCommand(SectionedCommand):
         if not ctx.resilient_parsing:
             first = click.Context(self, resilient_parsing=True)
             click.Command.parse_args(self, first, list(args))
+            if first.params.get("config") and first.params.get("isolated"):
+                problem = "--config names a file, and --isolated reads none: give one of them."
+                raise click.UsageError(problem, ctx)
             found = configured(
                 ctx.meta.get(INPUTS) or first.params.get("paths") or (),
                 environment=first.params.get("environment"),

@@ -88,7 +88,7 @@ def read(path: str, root: str) -> Configuration | Diagnostic | None:
     import tomllib  # noqa: PLC0415 - most runs have no file to read
 
     try:
-        text = content.decode("utf-8")
+        text = content.decode("utf-8-sig")  # as Windows writes it
         values: Any = tomllib.loads(text)
     except UnicodeDecodeError:
         return diagnose(codes.CONFIGURATION_SYNTAX, Location(shown), problem="it is not UTF-8")

@@ -165,6 +165,35 @@ def test_a_file_can_be_named_and_left_out(tree):
 # ---- who wins ------------------------------------------------------------------------------------
 
 
+def test_a_file_cannot_be_named_and_left_out_at_once(tree):
+    said(tree, 'gang = "volcano"\n')
+    done = etcompile("render", "team/jobs", "--config", "etcompile.toml", "--isolated")
+    assert done.returncode == 2
+    assert "give one of them" in done.stderr
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"], ids=["LF", "CRLF"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"], ids=["plain", "marked"])
+def test_a_file_may_be_saved_as_windows_does(tree, mark, newline):
+    text = f'{mark}gang = "volcano"\n[environments.dev]\ngang = "none"\n'
+    (tree / "etcompile.toml").write_text(text, "utf-8", newline=newline)
+    assert VOLCANO in rendered()
+    assert VOLCANO not in rendered("--environment", "dev")
+    (tree / "etcompile.toml").write_text(f'{mark}gnag = "volcano"\n', "utf-8", newline=newline)
+    assert problems() == [("ET1051", "etcompile.toml:1:1")]
+
+
+def test_a_list_of_the_command_line_replaces_that_of_the_file(tree):
+    said(tree, 'ignore = ["ET2040"]\n')
+    job = tree / "team/jobs/job.yaml"
+    text = yaml.safe_load(job.read_text())
+    for role in text["spec"]["pytorchReplicaSpecs"].values():
+        role["template"]["spec"]["containers"][0]["image"] = "a:latest"
+    job.write_text(yaml.safe_dump(text))
+    assert "ET2040" not in etcompile("check", "team/jobs").stderr
+    assert "ET2040" in etcompile("check", "team/jobs", "--ignore", "ET2044").stderr
+
+
 def test_the_command_line_wins_and_then_an_overlay(tree):
     said(tree, 'gang = "volcano"\nservices = "shared"\n')
     overlay = "apiVersion: etcompile.dev/v1alpha1\nkind: Overlay\nmetadata: {name: x}\n"
