@@ -101,3 +101,27 @@ runtimes = _offering(_runtimes)
 versions = _offering(_versions)
 secrets = _offering(_secrets)
 files = _offering(tuple, files=True)
+
+
+def environments(
+    ctx: click.Context,
+    param: click.Parameter,  # noqa: ARG001
+    incomplete: str,
+) -> "list[CompletionItem]":
+    """The environments of the configuration file that counts for what is typed so far."""
+    from click.shell_completion import CompletionItem
+
+    from etcompile.load import configuration
+
+    given = ctx.params
+    named, path = given.get("config") or given.get("file"), given.get("path")
+    folder = configuration.folder_of(named or next(iter(given.get("paths") or ()), path or "."))
+    root = configuration.root_of(folder)
+    try:
+        found = configuration.read(named, root) if named else configuration.nearest(folder, root)
+    except OSError:
+        return []
+    values = found.values if isinstance(found, configuration.Configuration) else {}
+    names = values.get("environments")
+    known = [*names] if isinstance(names, dict) else []
+    return [CompletionItem(name) for name in known if name.startswith(incomplete)]

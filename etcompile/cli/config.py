@@ -31,8 +31,19 @@ class _Line(Struct, frozen=True):
 
 @click.command("config", cls=Command)
 @click.argument("path", metavar="[PATH]", default=".", shell_complete=completing.files)
-@click.option("--environment", metavar="NAME", help="Environment of the file whose settings count.")
-@click.option("--config", "file", metavar="FILE", help="Configuration file, not the nearest.")
+@click.option(
+    "--environment",
+    metavar="NAME",
+    help="Environment of the file whose settings count.",
+    shell_complete=completing.environments,
+)
+@click.option(
+    "--config",
+    "file",
+    metavar="FILE",
+    help="Configuration file, not the nearest.",
+    shell_complete=completing.files,
+)
 @click.option(
     "--format",
     "form",

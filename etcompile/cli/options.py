@@ -225,10 +225,12 @@ _COMPILE = (
         "--environment",
         metavar="NAME",
         help="Environment of the configuration file whose settings count.",
+        shell_complete=completing.environments,
     ),
     click.option(
         "--config",
         metavar="FILE",
+        shell_complete=completing.files,
         type=click.Path(dir_okay=False),
         help="Configuration file.  [default: the nearest etcompile.toml above the first PATH, or"
         " pyproject.toml with a table tool.etcompile, up to the root of the repository]",

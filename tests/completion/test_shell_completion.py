@@ -30,6 +30,7 @@ def environment(tmp_path, require):
     require("the etcompile command", present=os.path.exists(f"{BIN}/etcompile"))  # noqa: PTH110
     (tmp_path / "jobs").mkdir()
     (tmp_path / "jobs" / "bert.yaml").write_text("")
+    (tmp_path / "etcompile.toml").write_text("[environments.night-shift]\n")
     return {
         "PATH": f"{BIN}:{os.environ['PATH']}",
         "HOME": str(tmp_path),
@@ -92,6 +93,9 @@ def terminal(request, environment, require):
         ("etcompile render --gang vol\t", "--gang volcano "),
         ("etcompile render --kubernetes-version 1.3\t\t", "1.34"),
         ("etcompile check jobs/be\t", "jobs/bert.yaml "),
+        ("etcompile check jobs --environment ni\t", "--environment night-shift "),
+        ("etcompile config --environment ni\t", "--environment night-shift "),
+        ("etcompile check --uns\t", "--unsafe-fixes "),
     ],
 )
 def test_a_tab_completes(typed, completed, terminal):
