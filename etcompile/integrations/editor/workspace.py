@@ -75,8 +75,8 @@ class Workspace(Struct):
         """Whether a file has a document of a kind that is compiled, or of one of its groups."""
         groups = {k.api_version.partition("/")[0] for k in frontends.kinds()}
         groups.add(RUNTIME_VERSION.partition("/")[0])
-        found = _OURS.findall(self.text(path))
-        return any((one or other).partition("/")[0] in groups for one, other in found)
+        said = (version[1] or version[2] for version in _OURS.finditer(self.text(path)))
+        return any(version.partition("/")[0] in groups for version in said)
 
     def refers(self, path: str, other: str) -> bool:
         """Whether a file may name a document of another one, beside which it lies."""
