@@ -5,53 +5,69 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
+import yaml
 
-README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+from walking import blocks
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text("utf-8")
 
 
-def block(start: str) -> str:
+def fenced(start: str) -> str:
     """The fenced block of the README that begins with a text."""
     [found] = [b for b in re.findall(r"```\w*\n(.*?)```", README, re.DOTALL) if b.startswith(start)]
     return str(found)
 
 
-@pytest.fixture
-def repository(tmp_path: Path) -> Path:
-    (tmp_path / "jobs").mkdir()
-    (tmp_path / "jobs" / "bert.yaml").write_text(block("# jobs/bert.yaml"))
-    return tmp_path
-
-
-def etcompile(repository: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def etcompile(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "etcompile", *words]
-    return subprocess.run(command, cwd=repository, capture_output=True, text=True, check=False)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
-def test_the_worked_example_writes_the_files_it_names(repository: Path) -> None:
-    assert etcompile(repository, "render", "jobs/", "-o", "out/").returncode == 0
-    named = {line.split()[0] for line in block("out/kustomization.yaml").splitlines()}
-    files = (path for path in repository.glob("out/**/*") if path.is_file())
-    found = {path.relative_to(repository).as_posix() for path in files}
-    assert found == named
+def commands(heading: str) -> list[str]:
+    """The commands of a section, without comments, in their order."""
+    lines = "".join(block.text for block in blocks(README) if block.heading == heading).splitlines()
+    return [line.split("#")[0].strip() for line in lines]
 
 
-def test_the_mistake_reads_as_shown(repository: Path) -> None:
-    job = repository / "jobs" / "bert.yaml"
-    job.write_text(job.read_text().replace("replicas: 2", "replicas: 12"))
-    assert etcompile(repository, "check", "jobs/").stderr == block("error[ET2003]")
+def test_it_can_be_read_in_a_sitting() -> None:
+    assert len(README.splitlines()) <= 120
 
 
-def test_the_python_example_is_the_api() -> None:
-    import etcompile
+def test_nothing_is_run_before_it_is_installed() -> None:
+    first = next(line for line in commands("Five minutes") if "etcompile" in line)
+    assert first == "uv tool install etcompile"
 
-    names = re.findall(r"etcompile\.(\w+)", block("import etcompile"))
-    assert names
-    assert all(hasattr(etcompile, name) for name in names)
+
+def job(folder: Path, text: str) -> None:
+    (folder / "hello.yaml").write_text(text)
+
+
+def test_its_job_compiles_to_what_its_commands_name(tmp_path: Path) -> None:
+    job(tmp_path, fenced("apiVersion"))
+    [line] = [one for one in commands("Five minutes") if one.startswith("etcompile render")]
+    done = etcompile(tmp_path, *line.split()[1:])
+    assert (done.returncode, done.stderr) == (0, "out: 5 written, 0 unchanged\n")
+    made = (tmp_path / "out" / "hello" / "91-workers.yaml").read_text("utf-8")
+    pods = {one["metadata"]["name"] for one in yaml.safe_load_all(made)}
+    assert pods == {"hello-worker-0", "hello-worker-1"}
+    assert set(re.findall(r"delete pod (\S+)", README)) <= pods
+
+
+def test_its_commands_are_those_of_the_page_that_is_walked() -> None:
+    """`test_start_page.py` runs them in a cluster."""
+    walked = (ROOT / "docs" / "start.md").read_text("utf-8")
+    ours = [one for one in commands("Five minutes") if re.match(r"etcompile|kubectl", one)]
+    assert len(ours) > 5
+    assert [one for one in ours if one not in walked] == []
+
+
+def test_the_mistake_reads_as_shown(tmp_path: Path) -> None:
+    job(tmp_path, fenced("apiVersion").replace("replicas: 2", "replicsa: 2"))
+    assert etcompile(tmp_path, "check", "hello.yaml").stderr == fenced("error[")
 
 
 def test_every_link_to_a_file_leads_somewhere() -> None:
     links = re.findall(r"\]\((?!https?:)([^)#]+)", README)
-    root = Path(__file__).parents[2]
     assert links
-    assert [link for link in links if not (root / link).exists()] == []
+    assert [link for link in links if not (ROOT / link).exists()] == []
