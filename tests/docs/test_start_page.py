@@ -1,0 +1,90 @@
+"""docs/start.md from its first line to its last, against a real API server.
+
+Not as on the page: etcompile is the one that is tested (`tests/site` installs it from a checkout);
+and where a cluster has a kubelet and a controller manager, the test says that Pods are ready and
+makes the namespace's ServiceAccount, and nobody has logs of Pods.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from apply.kubelet import Kubelet
+from walking import Block, Shell, blocks
+
+PAGE = (Path(__file__).parents[2] / "docs" / "start.md").read_text("utf-8")
+BLOCKS = blocks(PAGE)
+NAMESPACE = "training"
+_OF_A_KUBELET = re.compile(r"kubectl .*\blogs ")
+
+
+@pytest.fixture
+def kubelet(control_plane) -> Iterator[Kubelet]:
+    """Says of each Pod of the page's namespace that it is ready; the page makes the namespace."""
+    found = Kubelet(control_plane, NAMESPACE)
+    yield found
+    found.stop()
+
+
+@pytest.fixture
+def shell(control_plane, kubectl_program, tmp_path) -> Iterator[Shell]:
+    """A shell as a user has it, in which kubectl and etcompile find the cluster."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "kubectl").symlink_to(kubectl_program)
+    found = Shell(
+        tmp_path,
+        {
+            "KUBECONFIG": str(control_plane.kubeconfig(token="admin-token")),
+            "PATH": f"{programs}:/usr/local/bin:/usr/bin:/bin",
+        },
+    )
+    yield found
+    found.close()
+
+
+def on_the_machine_of_the_test(block: Block) -> Block:
+    """The block without what installs etcompile, and without what only a kubelet can answer."""
+    if ".venv/bin/pip install" in block.text:
+        return structs.replace(block, text="")
+    lines = block.text.splitlines(keepends=True)
+    kept = [line for line in lines if not _OF_A_KUBELET.match(line)]
+    return structs.replace(block, text="".join(kept))
+
+
+def test_the_first_five_minutes_go_as_the_page_says(
+    shell, kubelet, control_plane, tmp_path
+) -> None:
+    told: dict[str, str] = {}
+    for block in BLOCKS:
+        output = shell.run(on_the_machine_of_the_test(block)).check()
+        if "create namespace" in block.text:
+            control_plane.service_account(NAMESPACE, "default")
+        told[block.heading] = told.get(block.heading, "") + output
+    fences = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    shown = [text for language, text in fences if not language]
+    assert len(shown) == 2
+    assert all(line in told["A job"].splitlines() for line in shown[0].splitlines())
+    assert all(line in told["In the cluster"].splitlines() for line in shown[1].splitlines())
+    assert "worker  2" in told["In the cluster"]
+    assert "pod/hello-worker-1 condition met" in told["A worker dies"]
+    assert "PodReplaced" in told["A worker dies"]
+    assert "No resources found" in told["The end"]
+    assert "ERROR" not in (tmp_path / "home" / "first" / "watcher.log").read_text()
+    assert "Traceback" not in (tmp_path / "home" / "first" / "watcher.log").read_text()
+
+
+def test_the_page_is_short() -> None:
+    commands = "".join(block.text for block in BLOCKS).split("<<'END'")
+    assert len(commands) == 2
+    assert [block.heading for block in BLOCKS if block.fails] == []
+    assert list(dict.fromkeys(block.heading for block in BLOCKS)) == [
+        "Install",
+        "A job",
+        "In the cluster",
+        "A worker dies",
+        "The end",
+    ]
