@@ -17,9 +17,16 @@ def test_every_library_has_a_row_with_its_reason() -> None:
     table = PAGE.partition("## At run time")[2].partition("## Of an extra")[0]
     rows = set(re.findall(r"^\| \[([\w-]+)\]", table, re.MULTILINE))
     assert {one.lower() for one in rows} == names(PROJECT["dependencies"])
-    extras = PAGE.partition("## Of an extra")[2].partition("## For tests")[0]
+    extras = PAGE.partition("## Of an extra")[2].partition("## For the documentation site")[0]
     named = {one.lower() for one in re.findall(r"^\[([\w-]+)\]", extras, re.MULTILINE)}
     assert named == names(PROJECT["optional-dependencies"]["lsp"])
+
+
+def test_the_libraries_of_the_site_are_named() -> None:
+    part = PAGE.partition("## For the documentation site")[2].partition("| instead of |")[0]
+    named = set(re.findall(r"\[([\w-]+)\]\(", part))
+    wanted = names(PROJECT["optional-dependencies"]["docs"])
+    assert {one.lower().replace("myst", "myst-parser") for one in named} == wanted
 
 
 def test_the_oracles_are_installed_for_tests() -> None:
