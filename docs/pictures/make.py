@@ -1,0 +1,273 @@
+"""Draws the pictures of the documentation anew: `python docs/pictures/make.py`.
+
+Each is made of an example of this repository by the command whose output it shows, and drawn twice,
+for a light and a dark page. Mermaid diagrams, which GitHub draws by itself, are drawn for the site;
+their files are named after their text, so that the site does not build with one that is old.
+
+Needs the extra `test`, a Chromium, and npm for Mermaid. Without a cluster: what `status` and `why`
+show is computed of objects, as they compute it of those that they have read.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "docs" / "site")]
+
+from contents import listed
+from pages import MERMAID, diagram_file
+from playwright.sync_api import Browser, sync_playwright
+from rich.console import Console
+from rich.terminal_theme import TerminalTheme
+from rich.text import Text
+
+import etcompile
+from etcompile.status import statuses
+from etcompile.status.text import job_text
+from etcompile.status.why.page import explanation_page
+from status.explained import NOW, of_many_ranks
+
+MERMAID_VERSION = "11.17.2"
+_EXAMPLE = ROOT / "examples" / "pytorchjob" / "elastic" / "job.yaml"
+_WAITS = "elastic-mnist-worker-1"
+"""The Pod that finds no node."""
+_THEMES = {
+    "light": TerminalTheme(
+        (246, 248, 250),
+        (31, 35, 40),
+        [
+            *((31, 35, 40), (164, 14, 38), (17, 99, 41), (112, 77, 0)),
+            *((5, 80, 174), (102, 57, 186), (27, 98, 120), (89, 99, 110)),
+        ],
+    ),
+    "dark": TerminalTheme(
+        (21, 27, 35),
+        (240, 246, 252),
+        [
+            *((145, 152, 161), (255, 123, 114), (63, 185, 80), (210, 153, 34)),
+            *((88, 166, 255), (188, 140, 255), (57, 197, 207), (240, 246, 252)),
+        ],
+    ),
+}
+_TERMINAL = """\
+<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">
+<style>
+.{unique_id}-matrix {{
+  font: {char_height}px ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace;
+}}
+{styles}
+</style>
+<defs>{lines}</defs>
+<rect fill="GROUND" x="1" y="1" width="{terminal_width}" height="{terminal_height}" rx="8"/>
+<g transform="translate(18, 14)">
+{backgrounds}
+<g class="{unique_id}-matrix">
+{matrix}
+</g>
+</g>
+</svg>
+"""
+"""rich's own picture of a terminal without its title bar, and without the font that it loads."""
+
+
+def main() -> None:
+    """Draws all pictures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("-o", "--output", type=Path, default=Path(__file__).parent)
+    folder = parser.parse_args().output.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in (*folder.glob("*.svg"), *folder.glob("*.png")):
+        old.unlink()
+    draw_graph(folder)
+    draw_status(folder)
+    with tempfile.TemporaryDirectory() as work, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=_chromium(), args=_flags())
+        photograph(browser, plan_page(Path(work)), folder / "plan", height=820)
+        photograph(browser, why_page(), folder / "why", height=780)
+        draw_diagrams(browser, mermaid_script(Path(work)), folder)
+        browser.close()
+
+
+def plan_page(work: Path) -> str:
+    """The page of `etcompile diff`: a job that gets a worker, and one whose image changes."""
+    jobs = work / "jobs"
+    jobs.mkdir()
+    job = jobs / "job.yaml"
+    text = _EXAMPLE.read_text("utf-8")
+    job.write_text(text, "utf-8")
+    _etcompile("render", "jobs", "-o", "out", folder=work)
+    changed = text.replace("replicas: 2", "replicas: 3", 1)
+    assert changed != text, _EXAMPLE
+    job.write_text(changed, "utf-8")
+    words = ("diff", "jobs", "--against", "out", "--output", "html", "--exit-zero")
+    return _etcompile(*words, folder=work)
+
+
+def why_page() -> str:
+    """The page of `etcompile why`: a run that has failed four times for the same rank."""
+    return explanation_page(of_many_ranks(8), NOW, version=etcompile.__version__)
+
+
+def draw_graph(folder: Path) -> None:
+    """Draws what `etcompile graph` does, which follows the reader's theme, once for each theme."""
+    words = ("graph", "examples/trainingjob/elastic-mnist/job.yaml", "--output", "svg")
+    text = _etcompile(*words, folder=ROOT)
+    dark = re.compile(
+        r"@media \(prefers-color-scheme: dark\) \{\n(.*?)^\}\n", re.MULTILINE | re.DOTALL
+    )
+    assert dark.search(text)
+    (folder / "graph-light.svg").write_text(dark.sub("", text), "utf-8")
+    (folder / "graph-dark.svg").write_text(dark.sub(lambda rules: rules[1], text), "utf-8")
+
+
+def draw_status(folder: Path) -> None:
+    """Draws what `etcompile status JOB` writes to a terminal of a job that waits for a node."""
+    [job] = statuses(live_objects(), events(), now=NOW.timestamp())
+    words = job_text(job, NOW, color=True)
+    for theme, colors in _THEMES.items():
+        console = Console(record=True, width=136, file=open(os.devnull, "w"))  # noqa: PTH123, SIM115
+        console.print(Text.from_ansi(words), soft_wrap=True)
+        ground = "#" + "".join(f"{part:02x}" for part in colors.background_color)
+        picture = console.export_svg(
+            theme=colors, code_format=_TERMINAL.replace("GROUND", ground), unique_id="status"
+        )
+        (folder / f"status-{theme}.svg").write_text(picture, "utf-8")
+
+
+def live_objects() -> list[dict[str, Any]]:
+    """The objects of a job as a cluster has them of which one Pod finds no node."""
+    compilation = etcompile.compile(
+        [str(ROOT / "examples" / "trainingjob" / "elastic-mnist" / "job.yaml")]
+    )
+    assert compilation.ok, compilation.diagnostics
+    created = datetime(2026, 11, 23, 7, 10, tzinfo=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    found = []
+    for manifest in compilation.objects:
+        value = dict(manifest)
+        value["metadata"] = {**value["metadata"], "creationTimestamp": created}
+        if value["kind"] == "Pod":
+            waits = value["metadata"]["name"] == _WAITS
+            value["status"] = _unschedulable() if waits else _running()
+        found.append(value)
+    return found
+
+
+def events() -> list[dict[str, Any]]:
+    """What the scheduler says of the Pod that finds no node."""
+    return [
+        {
+            "involvedObject": {"kind": "Pod", "namespace": "ml", "name": _WAITS},
+            "metadata": {"namespace": "ml", "name": f"{_WAITS}.1"},
+            "type": "Warning",
+            "reason": "FailedScheduling",
+            "message": "0/3 nodes are available: 3 Insufficient nvidia.com/gpu.",
+            "count": 4,
+            "lastTimestamp": "2026-11-23T10:07:00Z",
+        }
+    ]
+
+
+def mermaid_script(work: Path) -> Path:
+    """Mermaid, from npm."""
+    npm = shutil.which("npm")
+    if npm is None:
+        sys.exit("there is no npm, which Mermaid comes from")
+    words = ("install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts")
+    subprocess.run([npm, *words, "--prefix", str(work), f"mermaid@{MERMAID_VERSION}"], check=True)
+    return work / "node_modules" / "mermaid" / "dist" / "mermaid.min.js"
+
+
+def diagrams() -> Iterator[str]:
+    """The text of every Mermaid diagram on a page of the site."""
+    for source in listed():
+        if source.is_file():
+            yield from MERMAID.findall(source.read_text("utf-8"))
+
+
+def draw_diagrams(browser: Browser, script: Path, folder: Path) -> None:
+    """Draws Mermaid diagrams as SVG without HTML in it, which images may not have."""
+    for theme, name, ground in (("light", "default", "#ffffff"), ("dark", "dark", "#131416")):
+        page = browser.new_page()
+        page.set_content("<!doctype html><body></body>")
+        page.add_script_tag(path=script)
+        page.evaluate(
+            """([theme, ground]) => mermaid.initialize({
+                startOnLoad: false, theme, htmlLabels: false,
+                themeVariables: { edgeLabelBackground: ground },
+                themeCSS: ".edgeLabel rect { opacity: 1 }", // or the line goes through the words
+                flowchart: { htmlLabels: false, useMaxWidth: true },
+                fontFamily: '"DejaVu Sans", sans-serif' })""",
+            [name, ground],
+        )
+        for text in diagrams():
+            file = diagram_file(text)
+            drawn = page.evaluate(
+                "async ([id, text]) => (await mermaid.render(id, text)).svg", [file, text]
+            )
+            (folder / f"{file}-{theme}.svg").write_text(drawn + "\n", "utf-8")
+        page.close()
+
+
+def photograph(browser: Browser, html: str, file: Path, *, height: int) -> None:
+    """Takes pictures of a page, light and dark."""
+    for theme in ("light", "dark"):
+        context = browser.new_context(
+            color_scheme="light" if theme == "light" else "dark",
+            viewport={"width": 1000, "height": height},
+            reduced_motion="reduce",
+        )
+        page = context.new_page()
+        page.set_content(html)
+        page.screenshot(path=file.with_name(f"{file.name}-{theme}.png"))
+        context.close()
+
+
+def _running() -> dict[str, Any]:
+    conditions = [{"type": kind, "status": "True"} for kind in ("Ready", "PodScheduled")]
+    return {"phase": "Running", "conditions": conditions}
+
+
+def _unschedulable() -> dict[str, Any]:
+    message = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
+    scheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    return {"phase": "Pending", "conditions": [{**scheduled, "message": message}]}
+
+
+def _etcompile(*words: str, folder: Path) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "etcompile", *words],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        sys.exit(done.stderr)
+    return done.stdout
+
+
+def _chromium() -> str:
+    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+    found = os.environ.get("ETCOMPILE_BROWSER") or next(filter(None, map(shutil.which, names)), "")
+    if not found:
+        sys.exit("there is no chromium and no google-chrome")
+    return found
+
+
+def _flags() -> list[str]:
+    # As root, as in a container, Chromium's sandbox does not start.
+    return ["--no-sandbox"] if os.geteuid() == 0 else []
+
+
+if __name__ == "__main__":
+    main()
