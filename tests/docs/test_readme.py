@@ -65,9 +65,3 @@ def test_its_commands_are_those_of_the_page_that_is_walked() -> None:
 def test_the_mistake_reads_as_shown(tmp_path: Path) -> None:
     job(tmp_path, fenced("apiVersion").replace("replicas: 2", "replicsa: 2"))
     assert etcompile(tmp_path, "check", "hello.yaml").stderr == fenced("error[")
-
-
-def test_every_link_to_a_file_leads_somewhere() -> None:
-    links = re.findall(r"\]\((?!https?:)([^)#]+)", README)
-    assert links
-    assert [link for link in links if not (ROOT / link).exists()] == []

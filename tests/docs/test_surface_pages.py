@@ -31,17 +31,6 @@ def named(name: str) -> list[tuple[str, str]]:
     return [(one[1], one.string) for one in found if one]
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_every_link_leads_somewhere(name: str) -> None:
-    for link in re.findall(r"\]\((?!https?:)([^)]+)\)", page(name)):
-        target, _, anchor = link.partition("#")
-        file = (ROOT / "docs" / target) if target else ROOT / "docs" / name
-        assert file.exists(), link
-        headings = re.findall(r"^#+ (.*)$", file.read_text("utf-8"), re.MULTILINE)
-        slugs = {re.sub(r"[^\w -]", "", one.lower()).replace(" ", "-") for one in headings}
-        assert not anchor or anchor in slugs, link
-
-
 @pytest.mark.parametrize("which", ["generator", "transformer"])
 def test_the_kustomizations_build(which: str, consumer, tmp_path: Path, require) -> None:
     bin_folder = Path(sys.executable).parent
