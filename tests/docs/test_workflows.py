@@ -12,6 +12,7 @@ from etcompile.check.kubernetes import versions
 
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 CI = (ROOT / ".ci" / "run").read_text("utf-8")
 BROUGHT_BY_THE_RUNNER = {"git", "chromium", "nodejs", "npm"}
 """What .ci/run installs where it is missing, and the image `ubuntu-24.04` has."""
@@ -51,7 +52,13 @@ def test_the_token_may_do_no_more_than_is_said(file: Path) -> None:
     triggers = content[True]  # `on`, as YAML 1.1 reads it
     assert "pull_request_target" not in triggers
     if "pull_request" in triggers:
-        assert all("permissions" not in job for job in content["jobs"].values())
+        # What somebody proposes runs with no right to write.
+        writing = [
+            job
+            for job in content["jobs"].values()
+            if "write" in job.get("permissions", {}).values()
+        ]
+        assert all(job["if"] == "github.event_name == 'push'" for job in writing)
     if not content["permissions"]:
         assert all(job["permissions"] for job in content["jobs"].values())
 
@@ -125,6 +132,18 @@ def test_the_matrices_are_what_the_project_knows() -> None:
     assert set(pythons) <= set(tried)
 
 
+def test_the_site_is_built_as_contributing_says_and_published_by_a_job_of_its_own() -> None:
+    jobs = workflow("docs.yml")["jobs"]
+    commands = [step["run"] for step in jobs["build"]["steps"] if "run" in step]
+    assert commands
+    assert all(f"    {command}\n" in CONTRIBUTING for command in commands)
+    assert jobs["build"]["permissions"] == {"contents": "read"}
+    # Code of the repository and of packages runs only where nothing can be written.
+    assert all("uses" in step for step in jobs["publish"]["steps"])
+    assert jobs["publish"]["permissions"] == {"pages": "write", "id-token": "write"}
+    assert jobs["publish"]["if"] == "github.event_name == 'push'"
+
+
 def test_a_release_waits_for_the_tests() -> None:
     jobs = workflow("release.yml")["jobs"]
     assert jobs["test"]["uses"] == "./.github/workflows/test.yml"
@@ -145,10 +164,3 @@ def test_dependabot_looks_where_dependencies_are_declared() -> None:
         folder = ROOT / update["directory"].lstrip("/")
         assert (folder / declared.pop(update["package-ecosystem"])).exists()
     assert not declared
-
-
-@pytest.mark.parametrize("name", ["SECURITY.md", "CODE_OF_CONDUCT.md"])
-def test_every_link_to_a_file_leads_somewhere(name: str) -> None:
-    links = re.findall(r"\]\((?!https?:)([^)#]+)", (ROOT / name).read_text("utf-8"))
-    assert links
-    assert [link for link in links if not (ROOT / link).exists()] == []
