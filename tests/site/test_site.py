@@ -36,10 +36,10 @@ ALLOWED_LINKS = ("https://", "mailto:")
 @pytest.fixture(scope="module")
 def site(tmp_path_factory, require) -> Path:
     """The site, built."""
-    git = require("git", which="git")
+    git = require("site", which="git")
     listed = [git, "-C", ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     done = subprocess.run(listed, capture_output=True, text=True, check=False)
-    require("git", present=done.returncode == 0, why="this is no checkout of Git")
+    require("site", present=done.returncode == 0, why="this is no checkout of Git")
     checkout = tmp_path_factory.mktemp("site") / "checkout"
     for name in filter(None, done.stdout.split("\0")):
         if (ROOT / name).is_file():  # and not one that was deleted
@@ -48,6 +48,8 @@ def site(tmp_path_factory, require) -> Path:
     built = subprocess.run(
         ["bash", "-c", COMMAND], cwd=checkout, capture_output=True, text=True, check=False
     )
+    offline = "No matching distribution" in built.stderr
+    require("site", present=not offline, why="pip cannot install this checkout")
     assert built.returncode == 0, built.stdout + built.stderr
     return checkout / "build" / "site"
 
