@@ -54,14 +54,6 @@ def test_its_job_compiles_to_what_its_commands_name(tmp_path: Path) -> None:
     assert set(re.findall(r"delete pod (\S+)", README)) <= pods
 
 
-def test_its_commands_are_those_of_the_page_that_is_walked() -> None:
-    """`test_start_page.py` runs them in a cluster."""
-    walked = (ROOT / "docs" / "start.md").read_text("utf-8")
-    ours = [one for one in commands("Five minutes") if re.match(r"etcompile|kubectl", one)]
-    assert len(ours) > 5
-    assert [one for one in ours if one not in walked] == []
-
-
 def test_the_mistake_reads_as_shown(tmp_path: Path) -> None:
     job(tmp_path, fenced("apiVersion").replace("replicas: 2", "replicsa: 2"))
     assert etcompile(tmp_path, "check", "hello.yaml").stderr == fenced("error[")

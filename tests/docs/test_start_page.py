@@ -1,8 +1,8 @@
-"""docs/start.md from its first line to its last, against a real API server.
+"""docs/start.md and the first minutes of the README, line by line, against a real API server.
 
-Not as on the page: etcompile is the one that is tested (`tests/site` installs it from a checkout);
-and where a cluster has a kubelet and a controller manager, the test says that Pods are ready and
-makes the namespace's ServiceAccount, and nobody has logs of Pods.
+Not as on the page: etcompile is the one that is tested, no cluster is made, and where a cluster has
+a kubelet and a controller manager, the test says that Pods are ready and makes the namespace's
+ServiceAccount, and nobody has logs of Pods.
 """
 
 import re
@@ -15,16 +15,18 @@ from msgspec import structs
 from apply.kubelet import Kubelet
 from walking import Block, Shell, blocks
 
-PAGE = (Path(__file__).parents[2] / "docs" / "start.md").read_text("utf-8")
+_ROOT = Path(__file__).parents[2]
+PAGE = (_ROOT / "docs" / "start.md").read_text("utf-8")
+README = (_ROOT / "README.md").read_text("utf-8")
 BLOCKS = blocks(PAGE)
 NAMESPACE = "training"
-_OF_A_KUBELET = re.compile(r"kubectl .*\blogs ")
+_LEFT_OUT = re.compile(r"kubectl .*\blogs |uv tool install|kind create")
 
 
 @pytest.fixture
-def kubelet(control_plane) -> Iterator[Kubelet]:
+def kubelet(control_plane, request) -> Iterator[Kubelet]:
     """Says of each Pod of the page's namespace that it is ready; the page makes the namespace."""
-    found = Kubelet(control_plane, NAMESPACE)
+    found = Kubelet(control_plane, getattr(request, "param", NAMESPACE))
     yield found
     found.stop()
 
@@ -47,11 +49,9 @@ def shell(control_plane, kubectl_program, tmp_path) -> Iterator[Shell]:
 
 
 def on_the_machine_of_the_test(block: Block) -> Block:
-    """The block without what installs etcompile, and without what only a kubelet can answer."""
-    if ".venv/bin/pip install" in block.text:
-        return structs.replace(block, text="")
+    """The block without what installs programs, and without what only a kubelet can answer."""
     lines = block.text.splitlines(keepends=True)
-    kept = [line for line in lines if not _OF_A_KUBELET.match(line)]
+    kept = [line for line in lines if not _LEFT_OUT.match(line)]
     return structs.replace(block, text="".join(kept))
 
 
@@ -75,6 +75,26 @@ def test_the_first_five_minutes_go_as_the_page_says(
     assert "No resources found" in told["The end"]
     assert "ERROR" not in (tmp_path / "home" / "first" / "watcher.log").read_text()
     assert "Traceback" not in (tmp_path / "home" / "first" / "watcher.log").read_text()
+
+
+@pytest.mark.parametrize("kubelet", ["readme"], indirect=True)
+def test_the_first_minutes_of_the_readme_go_as_it_says(
+    shell, kubelet, control_plane, tmp_path
+) -> None:
+    [job] = re.findall(r"^```yaml\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    (tmp_path / "home" / "hello.yaml").write_text(job)
+    told = ""
+    for block in blocks(README):
+        if block.heading == "Five minutes":
+            of_its_own = re.sub(rf"\b{NAMESPACE}\b", "readme", block.text)
+            ours = on_the_machine_of_the_test(structs.replace(block, text=of_its_own))
+            told += shell.run(ours).check()
+        if "create namespace" in block.text:
+            control_plane.service_account("readme", "default")
+    assert "out: 5 written, 0 unchanged" in told
+    assert 'pod "hello-worker-1" deleted' in told
+    assert "Job:       readme/hello (PyTorchJob)" in told
+    assert "Traceback" not in (tmp_path / "home" / "watcher.log").read_text()
 
 
 def test_the_page_is_short() -> None:
