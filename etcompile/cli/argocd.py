@@ -163,7 +163,7 @@ def _plugin() -> None:
 @click.option(
     "--image",
     metavar="IMAGE",
-    default=f"etcompile-argocd:{__version__}",
+    default=f"ghcr.io/etcompile/etcompile-argocd:{__version__}",
     show_default=True,
     help="Image of the sidecar.",
 )

@@ -108,7 +108,7 @@ class WatchOptions(Struct, frozen=True, kw_only=True):
 @click.option(
     "--image",
     metavar="IMAGE",
-    help="With --manifests: image of the watcher.  [default: etcompile:VERSION]",
+    help="With --manifests: image of the watcher.  [default: ghcr.io/etcompile/etcompile:VERSION]",
 )
 @click.option(
     "--read-logs",
