@@ -72,13 +72,25 @@ def test_only_the_steps_that_publish_may_write() -> None:
     assert writes == {
         "test": set(),
         "build": set(),
+        "single": set(),
         "attest": {"attestations", "id-token"},
+        "images": {"packages"},
+        "sign": {"attestations", "id-token", "packages"},
         "publish": {"id-token"},
         "chart": {"id-token", "packages"},
         "page": {"contents"},
     }
-    # Code of the repository and of packages runs only where nothing can be written.
-    assert [name for name, job in jobs.items() if "checkout" in str(job)] == ["build"]
+    # Code of the repository and of packages runs only where nothing can be written; that of the
+    # Dockerfile runs in the builder, which has no token, and before anybody is logged in.
+    assert [name for name, job in jobs.items() if "checkout" in str(job)] == [
+        "build",
+        "single",
+        "images",
+    ]
+    used = [step.get("uses", step.get("run", "")) for step in jobs["images"]["steps"]]
+    runs = [index for index, step in enumerate(used) if "docker run" in step]
+    login = [index for index, step in enumerate(used) if step.startswith("docker/login-action@")]
+    assert max(runs) < min(login)
 
 
 @every_workflow
@@ -147,10 +159,34 @@ def test_the_site_is_built_as_contributing_says_and_published_by_a_job_of_its_ow
 def test_a_release_waits_for_the_tests() -> None:
     jobs = workflow("release.yml")["jobs"]
     assert jobs["test"]["uses"] == "./.github/workflows/test.yml"
-    assert set(jobs["attest"]["needs"]) == {"test", "build"}
+    assert set(jobs["attest"]["needs"]) == {"test", "build", "single"}
     assert jobs["publish"]["needs"] == "attest"
-    assert set(jobs["chart"]["needs"]) == {"test", "build"}
-    assert jobs["page"]["needs"] == "publish"
+    assert jobs["images"]["needs"] == "attest"
+    assert jobs["sign"]["needs"] == "images"
+    assert jobs["chart"]["needs"] == "sign"
+    assert set(jobs["page"]["needs"]) == {"publish", "chart"}
+
+
+def test_the_images_of_a_release_are_those_that_are_baked() -> None:
+    jobs = workflow("release.yml")["jobs"]
+    tags = re.findall(r"\$\{REGISTRY\}/([\w-]+):", (ROOT / "docker-bake.hcl").read_text("utf-8"))
+    signed = jobs["sign"]["strategy"]["matrix"]["include"]
+    assert [one["image"] for one in signed] == [f"ghcr.io/etcompile/{tag}" for tag in tags]
+    assert [one["output"] for one in signed] == [*jobs["images"]["outputs"]]
+    for name, digest in jobs["images"]["outputs"].items():
+        assert f"['release-{name}']" in digest
+
+
+def test_the_single_file_is_for_every_python_that_is_supported() -> None:
+    release = workflow("release.yml")["jobs"]["single"]
+    project = (ROOT / "pyproject.toml").read_text("utf-8")
+    [oldest] = re.findall(r'requires-python = ">=(.*)"', project)
+    tried = workflow("test.yml")["jobs"]["default"]["strategy"]["matrix"]["python"]
+    [setup] = [one for one in release["steps"] if "setup-python" in one.get("uses", "")]
+    assert setup["with"]["python-version"].split() == tried
+    assert tried[0] == oldest
+    [pack] = [one["run"] for one in release["steps"] if one.get("name") == "Pack it"]
+    assert pack.split()[-len(tried) :] == [f"python{version}" for version in tried]
 
 
 def test_dependabot_looks_where_dependencies_are_declared() -> None:
@@ -159,6 +195,7 @@ def test_dependabot_looks_where_dependencies_are_declared() -> None:
         "pip": "pyproject.toml",
         "github-actions": ".github/workflows",
         "npm": "package.json",
+        "docker": "Dockerfile",
     }
     for update in content["updates"]:
         folder = ROOT / update["directory"].lstrip("/")
