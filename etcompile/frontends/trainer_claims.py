@@ -23,6 +23,12 @@ def claim_name(template: Mapping[str, Any], job: Mapping[str, Any]) -> str:
     return f"{template['metadata']['name']}-{job['metadata']['name']}"
 
 
+def volume(template: Mapping[str, Any], job: Mapping[str, Any]) -> dict[str, Any]:
+    """The volume of a Pod that mounts the claim which a job has of a template."""
+    claim = {"claimName": claim_name(template, job)}
+    return {"name": template["metadata"]["name"], "persistentVolumeClaim": claim}
+
+
 def claims(job: Mapping[str, Any], spec: Mapping[str, Any]) -> tuple[Claim, ...]:
     """The claims of a job.
 
@@ -60,9 +66,8 @@ def mount(job: Mapping[str, Any], spec: dict[str, Any]) -> None:
             pod = replicated["template"]["spec"]["template"]["spec"]
             if name not in set(mounted(pod)):
                 continue
-            source = {"claimName": claim_name(template, job)}
-            others = [volume for volume in pod.get("volumes", ()) if volume["name"] != name]
-            pod["volumes"] = [*others, {"name": name, "persistentVolumeClaim": source}]
+            others = [other for other in pod.get("volumes", ()) if other["name"] != name]
+            pod["volumes"] = [*others, volume(template, job)]
             users.append(replicated)
         single = template.get("spec", {}).get("accessModes") == [_SINGLE]
         if single and len(users) > 1 and all(_is_one(replicated) for replicated in users):

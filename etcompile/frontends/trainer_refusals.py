@@ -233,7 +233,7 @@ def _in_order(runtime: Source) -> Iterator[Diagnostic]:
 def _claims(job: Source, runtime: Source) -> Iterator[Diagnostic]:
     """What JobSet's webhook says of templates of claims (reference 7.3)."""
     policies = runtime.data["spec"]["template"]["spec"].get("volumeClaimPolicies", ())
-    known: set[str] = set()
+    known: dict[str, Mapping[str, Any]] = {}
     jobs = _jobs(runtime)
     pods = [replicated["template"]["spec"]["template"]["spec"] for replicated in jobs]
     mounted = {name for pod in pods for name in trainer_claims.mounted(pod)}
@@ -252,10 +252,11 @@ def _claims(job: Source, runtime: Source) -> Iterator[Diagnostic]:
             if len(made) > _LONGEST:
                 why = f"it would be called '{made}', and JobSet takes {_LONGEST} characters"
                 yield _problem(place, where, why, "use a shorter name")
-            known.add(name)
+            known[name] = trainer_claims.volume(template, job.data)
     for place_of, pod in enumerate(pods):
         for number, volume in enumerate(pod.get("volumes", ())):
-            if volume["name"] in known:
+            # A runtime that was merged with the job has the volume of the claim itself.
+            if volume["name"] in known and volume != known[volume["name"]]:
                 below = ("replicatedJobs", place_of, "template", "spec", "template", "spec")
                 place = runtime.locate((*_TEMPLATE, *below, "volumes", number, "name"))
                 why = "a template of volumeClaimPolicies has this name"
