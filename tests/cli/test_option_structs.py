@@ -113,12 +113,16 @@ def test_each_option_arrives_as_the_type_of_its_field(
             words.append("3")
         else:
             words.append(VALUES.get(one.name, "word"))
-    whole = given_by(found, [*words, *positional(found, tmp_path)])
+    without = [word for word in words if word != "--isolated"]  # which excludes --config
+    whole = given_by(found, [*without, *positional(found, tmp_path)])
     types = dict(flat(type(bare)))
     for given in (bare, whole):
         for name, value in values(given).items():
             msgspec.convert(value, types.get(name, bool), dec_hook=as_it_is)
     before, after = values(bare), values(whole)
+    if "--isolated" in words:
+        isolated = given_by(found, ["--isolated", *positional(found, tmp_path)])
+        after |= {"isolated": values(isolated)["isolated"]}
     same = [one.name for one in found.params if before[one.name] == after[one.name]]
     assert same == [one.name for one in found.params if isinstance(one, click.Argument)]
 

@@ -25,12 +25,17 @@ from commandline import etcompile
 from etcompile.cli.main import _etcompile
 from specs import kubeflow_job, training_job
 
-WALKS = {"docs/start.md": "test_start_page.py", "docs/tutorial.md": "test_tutorial.py"}
+WALKS = {
+    "README.md": "test_start_page.py",
+    "docs/start.md": "test_start_page.py",
+    "docs/tutorial.md": "test_tutorial.py",
+}
 OF_MESSAGES = "docs/diagnostics.md"
 """Its commands show what is refused; tests/diagnostics brings each message about."""
 
 NO_COMMANDS = {
     (OF_MESSAGES, "etcompile check --ignore ET2003 jobs/"): "what the message is about",
+    (OF_MESSAGES, "etcompile render jobs/ --some-old-option"): "an option that there is not yet",
     (OF_MESSAGES, "etcompile does not know version kai.alibabacloud.com/v2 of TrainingJob"): (
         "what etcompile says"
     ),
