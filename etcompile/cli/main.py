@@ -4,6 +4,7 @@ Importing only what runs keeps `etcompile render` fast; a command is a module of
 named in `_COMMANDS`.
 """
 
+import errno
 import gc
 import importlib
 import os
@@ -50,6 +51,10 @@ _COMMANDS = {
     "schema": "Print the JSON Schema of a kind.",
     "completion": "Print the completion script of a shell.",
 }
+
+
+_OF_A_STREAM = frozenset({errno.EBADF, errno.EFBIG, errno.EIO, errno.ENOSPC, errno.EPIPE})
+"""What writing to an open stream fails with; no file that is opened by its name."""
 
 
 class _Commands(Group):
@@ -108,8 +113,12 @@ def main() -> None:
         sys.exit(INTERRUPTED)
     except OSError as error:
         # Files of the input and of the output folder are dealt with where they are touched.
-        click.echo(f"etcompile: cannot write standard output: {error.strerror}", err=True)
-        give_up(sys.stdout)
+        if error.filename is None and error.errno in _OF_A_STREAM:
+            click.echo(f"etcompile: cannot write standard output: {error.strerror}", err=True)
+            give_up(sys.stdout)
+        else:
+            where = f": {error.filename}" if error.filename is not None else ""
+            click.echo(f"etcompile: {error.strerror or error}{where}", err=True)
         sys.exit(REFUSED)
     except Exception as error:
         if os.environ.get("ETCOMPILE_DEBUG"):

@@ -2,6 +2,7 @@
 
 import functools
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -102,6 +103,22 @@ def test_a_full_disk_is_no_bug_of_ours() -> None:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 2
     assert "standard output" in done.stderr
+
+
+def test_what_is_no_matter_of_standard_output_is_not_called_so(tmp_path: Path) -> None:
+    """A machine on which nobody may write a file: there is no place for another revision."""
+    (tmp_path / "job.yaml").write_text(JOB)
+    command = [sys.executable, "-m", "etcompile", "diff", "job.yaml", "--against", "HEAD"]
+    done = subprocess.run(
+        command,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)),
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("etcompile: No usable temporary directory")
 
 
 def test_the_files_of_a_folder_count_in_the_order_people_list_them(tmp_path: Path) -> None:
