@@ -36,6 +36,8 @@ from etcompile.status.text import job_text
 from etcompile.status.why.page import explanation_page
 from status.explained import NOW, of_many_ranks
 
+SOURCES = Path(__file__).resolve().parent / "sources"
+"""Pictures that somebody has drawn by hand."""
 MERMAID_VERSION = "11.17.2"
 _EXAMPLE = ROOT / "examples" / "pytorchjob" / "elastic" / "job.yaml"
 _WAITS = "elastic-mnist-worker-1"
@@ -87,6 +89,7 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for old in (*folder.glob("*.svg"), *folder.glob("*.png")):
         old.unlink()
+    draw_overview(folder)
     draw_graph(folder)
     draw_status(folder)
     with tempfile.TemporaryDirectory() as work, sync_playwright() as playwright:
@@ -117,16 +120,25 @@ def why_page() -> str:
     return explanation_page(of_many_ranks(8), NOW, version=etcompile.__version__)
 
 
+def draw_overview(folder: Path) -> None:
+    """Draws what etcompile does, of a picture that follows the reader's theme."""
+    _draw_both((SOURCES / "overview.svg").read_text("utf-8"), folder / "overview")
+
+
 def draw_graph(folder: Path) -> None:
-    """Draws what `etcompile graph` does, which follows the reader's theme, once for each theme."""
+    """Draws what `etcompile graph` does, which follows the reader's theme."""
     words = ("graph", "examples/trainingjob/elastic-mnist/job.yaml", "--output", "svg")
-    text = _etcompile(*words, folder=ROOT)
+    _draw_both(_etcompile(*words, folder=ROOT), folder / "graph")
+
+
+def _draw_both(text: str, file: Path) -> None:
+    """Writes a picture that follows the reader's theme once for each theme."""
     dark = re.compile(
-        r"@media \(prefers-color-scheme: dark\) \{\n(.*?)^\}\n", re.MULTILINE | re.DOTALL
+        r"^ *@media \(prefers-color-scheme: dark\) \{\n(.*?)^ *\}\n", re.MULTILINE | re.DOTALL
     )
     assert dark.search(text)
-    (folder / "graph-light.svg").write_text(dark.sub("", text), "utf-8")
-    (folder / "graph-dark.svg").write_text(dark.sub(lambda rules: rules[1], text), "utf-8")
+    for theme, rules in (("light", ""), ("dark", r"\1")):
+        file.with_name(f"{file.name}-{theme}.svg").write_text(dark.sub(rules, text), "utf-8")
 
 
 def draw_status(folder: Path) -> None:

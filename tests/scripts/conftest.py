@@ -87,9 +87,9 @@ def start(place) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     Its standard error goes to the file `log` in `place`.
     """
     with contextlib.ExitStack() as stack:
-        # What is started in the background has them ignored, and what it starts, too: kubelets
-        # start nothing that way.
-        for number in (signal.SIGINT, signal.SIGQUIT):
+        # What is started in the background, or by nohup, has them ignored, and what it starts, too:
+        # kubelets start nothing that way.
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
             if (before := signal.getsignal(number)) == signal.SIG_IGN:
                 stack.callback(signal.signal, number, before)
                 signal.signal(number, signal.SIG_DFL)
