@@ -20,13 +20,14 @@ PAGE = (_ROOT / "docs" / "start.md").read_text("utf-8")
 README = (_ROOT / "README.md").read_text("utf-8")
 BLOCKS = blocks(PAGE)
 NAMESPACE = "training"
+"""On the pages. Other tests have jobs there, so that each page gets a namespace of its own."""
 _LEFT_OUT = re.compile(r"kubectl .*\blogs |uv tool install|kind create")
 
 
 @pytest.fixture
 def kubelet(control_plane, request) -> Iterator[Kubelet]:
     """Says of each Pod of the page's namespace that it is ready; the page makes the namespace."""
-    found = Kubelet(control_plane, getattr(request, "param", NAMESPACE))
+    found = Kubelet(control_plane, request.param)
     yield found
     found.stop()
 
@@ -48,23 +49,32 @@ def shell(control_plane, kubectl_program, tmp_path) -> Iterator[Shell]:
     found.close()
 
 
-def on_the_machine_of_the_test(block: Block) -> Block:
-    """The block without what installs programs, and without what only a kubelet can answer."""
+def on_the_machine_of_the_test(block: Block, namespace: str) -> Block:
+    """The block in a namespace of its own.
+
+    It is without what installs programs, and without what only a kubelet can answer.
+    """
     lines = block.text.splitlines(keepends=True)
-    kept = [line for line in lines if not _LEFT_OUT.match(line)]
-    return structs.replace(block, text="".join(kept))
+    kept = "".join(line for line in lines if not _LEFT_OUT.match(line))
+    return structs.replace(block, text=in_namespace(kept, namespace))
 
 
+def in_namespace(text: str, namespace: str) -> str:
+    return re.sub(rf"\b{NAMESPACE}\b", namespace, text)
+
+
+@pytest.mark.parametrize("kubelet", ["start"], indirect=True)
 def test_the_first_five_minutes_go_as_the_page_says(
     shell, kubelet, control_plane, tmp_path
 ) -> None:
     told: dict[str, str] = {}
     for block in BLOCKS:
-        output = shell.run(on_the_machine_of_the_test(block)).check()
+        output = shell.run(on_the_machine_of_the_test(block, "start")).check()
         if "create namespace" in block.text:
-            control_plane.service_account(NAMESPACE, "default")
+            control_plane.service_account("start", "default")
         told[block.heading] = told.get(block.heading, "") + output
-    fences = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    page = in_namespace(PAGE, "start")
+    fences = re.findall(r"^```(\w*)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     shown = [text for language, text in fences if not language]
     assert len(shown) == 2
     assert all(line in told["A job"].splitlines() for line in shown[0].splitlines())
@@ -86,9 +96,7 @@ def test_the_first_minutes_of_the_readme_go_as_it_says(
     told = ""
     for block in blocks(README):
         if block.heading == "Five minutes":
-            of_its_own = re.sub(rf"\b{NAMESPACE}\b", "readme", block.text)
-            ours = on_the_machine_of_the_test(structs.replace(block, text=of_its_own))
-            told += shell.run(ours).check()
+            told += shell.run(on_the_machine_of_the_test(block, "readme")).check()
         if "create namespace" in block.text:
             control_plane.service_account("readme", "default")
     assert "out: 5 written, 0 unchanged" in told
