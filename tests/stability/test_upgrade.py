@@ -12,14 +12,14 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 import yaml
 from differences_of_versions import Difference, of_folders, of_objects, of_texts
-from versions_before import NoHistoryError, previous_revision, source_tree, version_at
+from versions_before import version_at
 
 from etcompile import __version__
 from etcompile.model.protocol import JOB_LABEL, SPEC_HASH, STORED_JOB
@@ -120,16 +120,11 @@ def read(out: Path) -> dict[str, Rendered]:
 
 
 @pytest.fixture(scope="module")
-def versions(require: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> Versions:
+def versions(
+    revision_before: str, tree_before: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Versions:
     """The cases, rendered by the version before and by this one."""
-    revision, why = "", ""
-    try:
-        revision = previous_revision()
-    except NoHistoryError as error:
-        why = str(error)
-    require("history", present=bool(revision), why=why)
-    folder = tmp_path_factory.mktemp("versions")
-    tree = source_tree(revision, folder / "before")
+    tree, folder = tree_before, tmp_path_factory.mktemp("versions")
     outs = [folder / name for name in ("out-before", "out-now", "out-renamed")]
     every = cases(tree)
     some = [case for case in every if case["name"].endswith((".plain", ".folder"))]
@@ -139,7 +134,7 @@ def versions(require: Callable[..., str], tmp_path_factory: pytest.TempPathFacto
         rendered(ROOT, tree, outs[2], some, ANOTHER_VERSION),
     ]
     assert [process.wait() for process in running] == [0, 0, 0]
-    return Versions(revision, *map(read, outs))
+    return Versions(revision_before, *map(read, outs))
 
 
 def accepted(versions: Versions) -> list[str]:

@@ -9,13 +9,13 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from versions_before import ROOT, NoHistoryError, previous_revision, source_tree
+from versions_before import ROOT
 
 from apply.kubelet import Kubelet
 from etcompile.model.protocol import JOB_LABEL
@@ -26,18 +26,6 @@ EXAMPLES = (
     "trainingjob/elastic-mnist",
     "trainjob/torch",
 )
-
-
-@pytest.fixture(scope="module")
-def tree(require: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The source of the version before."""
-    revision, why = "", ""
-    try:
-        revision = previous_revision()
-    except NoHistoryError as error:
-        why = str(error)
-    require("history", present=bool(revision), why=why)
-    return source_tree(revision, tmp_path_factory.mktemp("before"))
 
 
 @pytest.fixture
@@ -95,16 +83,16 @@ class Upgrade:
 
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_jobs_go_on_through_an_upgrade(
-    example: str, tree: Path, control_plane, namespace: str, kubelet: Kubelet, tmp_path: Path
+    example: str, tree_before: Path, control_plane, namespace: str, kubelet: Kubelet, tmp_path: Path
 ) -> None:
     folder = tmp_path / "jobs"
-    shutil.copytree(tree / "examples" / example, folder)
+    shutil.copytree(tree_before / "examples" / example, folder)
     for file in folder.glob("*.yaml"):
         documents = [*yaml.safe_load_all(file.read_text("utf-8"))]
         for document in documents:
             document["metadata"].pop("namespace", None)
         file.write_text(yaml.safe_dump_all(documents), "utf-8")
-    upgrade = Upgrade(control_plane, namespace, tree, tmp_path)
+    upgrade = Upgrade(control_plane, namespace, tree_before, tmp_path)
 
     assert upgrade.before("--version") != upgrade.now("--version")
     upgrade.before("apply", "jobs", "--timeout", "60s")
