@@ -2,7 +2,6 @@
 
 import difflib
 import os
-import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -15,12 +14,10 @@ from etcompile.compiler import Compilation
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.diagnostics.output.audience import STANDARD_INPUT
 from etcompile.diagnostics.redaction import HIDDEN, secret_spans
-from etcompile.fixes import FixedFile, fixed_files
+from etcompile.fixes import FixedFile, fixed_files, lines_of
 from etcompile.load import access
 
 _CONTEXT = 3
-_LINE = re.compile(r"[^\n]*\n|[^\n]+")
-"""A line as patches count them; Python breaks lines at other characters as well."""
 _NO_BREAK = "\n\\ No newline at end of file\n"
 _WRITABLE = 0o222
 
@@ -96,7 +93,7 @@ def _diff(file: FixedFile) -> Iterator[str]:
     Where one is on a line of the patch, that cannot be applied, and somebody is told.
     """
     texts = [text.decode(errors="replace") for text in (file.before, file.after)]
-    before, after = (_LINE.findall(text) for text in texts)
+    before, after = (lines_of(text) for text in texts)
     old, new = (_without_credentials(text) for text in texts)
     name = _name(file.file)
     yield f"--- {name}\n+++ {name}\n"
@@ -122,7 +119,7 @@ def _without_credentials(text: str) -> list[str]:
     """The lines of a text, as many as it has, with what may not be shown left out."""
     hidden = secret_spans(text)
     lines, start = [], 0
-    for line in _LINE.findall(text):
+    for line in lines_of(text):
         end = start + len(line.rstrip("\r\n"))
         shown = line
         for first, last in reversed(hidden):

@@ -17,6 +17,7 @@ from etcompile.cli.options import write
 from etcompile.cli.structs import takes
 from etcompile.cli.usage import Command, refuse_without
 from etcompile.exitcodes import CLUSTER, INTERRUPTED, REFUSED
+from etcompile.model.protocol import WATCH
 
 if TYPE_CHECKING:
     from etcompile.kubeapi import Cluster, ClusterError
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from etcompile.watch.manifests import Installation
 
 _LISTEN = "127.0.0.1:8080"
-_NAME = "etcompile-watch"
 _MANIFESTS_ONLY = ("image", "read_logs", "without_policy", "pod_monitor", "dashboard")
 
 
@@ -79,7 +79,7 @@ class WatchOptions(Struct, frozen=True, kw_only=True):
 @click.option(
     "--name",
     metavar="NAME",
-    default=_NAME,
+    default=WATCH,
     show_default=True,
     help="Name of the Lease for leader election: watchers of one --home with different names are"
     " different watchers. With --manifests also that of all objects.",
@@ -260,7 +260,7 @@ def _installation(given: WatchOptions) -> "Installation":
     namespaces = None if given.all_namespaces else given.namespaces
     if namespaces == ():
         raise click.UsageError("--manifests needs --namespace NS or --all-namespaces")
-    home = given.home or (namespaces[0] if namespaces else _NAME)
+    home = given.home or (namespaces[0] if namespaces else WATCH)
     made = Installation(
         home,
         namespaces,

@@ -4,6 +4,7 @@ A diagnostic says what would put it right (`etcompile.diagnostics.fix`); here it
 text, at its place, and read again.
 """
 
+from etcompile.fixes.edits import lines_of
 from etcompile.fixes.files import FixedFile, fixed_files, text_edits, with_edits, with_fix
 
-__all__ = ["FixedFile", "fixed_files", "text_edits", "with_edits", "with_fix"]
+__all__ = ["FixedFile", "fixed_files", "lines_of", "text_edits", "with_edits", "with_fix"]

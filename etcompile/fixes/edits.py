@@ -22,8 +22,15 @@ from etcompile.fixes.nodes import Entry, Path, composed, end_of, entry_at, entry
 _PLAIN = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./+-]*")
 _BREAK = re.compile(r"\r\n|\n|\r")
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
-"""Python would break lines at other characters as well, which may stand in a text."""
 _INDENT = 2
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of a text, as patches count them, each with its end.
+
+    Python breaks lines at other characters as well, which may stand in a text.
+    """
+    return _LINE.findall(text)
 
 
 class Step(Struct, frozen=True):
@@ -243,12 +250,12 @@ def _moved(content: str, documents: Sequence[Node], entry: Entry, move: Move) ->
     if rest is None:
         return _NOTHING
     text, gone = rest
-    room = _room(content, home, entry, lines, _indentation(documents, entry))
+    step = _indentation(documents, entry)
+    room = _room(content, home, entry, lines, step)
     if room is None:
         return _NOTHING
     at, column = room
     newline = "\r\n" if "\r\n" in content else "\n"
-    step = _indentation(documents, entry)
     inner = column + step * len(missing)
     made = _indented(block, lines.column, inner)
     if made is None:
@@ -420,7 +427,7 @@ def _room(
 def _indented(block: str, before: int, after: int) -> str | None:
     """Lines that were indented so far, indented otherwise; None if one stands further left."""
     made = []
-    for line in _LINE.findall(block):
+    for line in lines_of(block):
         if not line.strip():
             made.append(line)
         elif line.startswith(" " * before):

@@ -81,6 +81,9 @@ MANAGER = "etcompile"
 WATCHER = "etcompile-watcher"
 """The field manager of all that the watcher writes (reference/gitops.md 2.4)."""
 
+WATCH = "etcompile-watch"
+"""What a watcher, its Lease and its other objects are called, unless it is given another name."""
+
 STORED_JOB = "job.yaml"
 """The key of the job's ConfigMap that holds the job itself."""
 

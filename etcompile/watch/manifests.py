@@ -11,9 +11,10 @@ from msgspec import Struct
 from etcompile import data
 from etcompile._version import __version__
 from etcompile.k8s.objects import LiveObject
+from etcompile.model.protocol import WATCH
 from etcompile.watch import admission
 
-NAME = "etcompile-watch"
+NAME = WATCH
 """Of all objects of the watcher, its Lease included, unless it is given another name."""
 PORT = 8080
 DASHBOARD = "etcompile.json"

@@ -122,13 +122,15 @@ def _with_named_ports(container: Mapping[str, Any]) -> Mapping[str, Any]:
     names = {port["name"] for port in ports if port.get("name")}
     made = []
     for port in ports:
+        if port.get("name"):
+            made.append(port)
+            continue
         protocol = str(port.get("protocol") or "TCP").lower()
         name = f"{protocol}-{port['containerPort']}"
         while name in names:
             name += "a"
-        if not port.get("name"):
-            names.add(name)
-        made.append(port if port.get("name") else {**port, "name": name})
+        names.add(name)
+        made.append({**port, "name": name})
     return {**container, "ports": made}
 
 
