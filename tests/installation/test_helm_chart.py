@@ -100,7 +100,7 @@ def test_helm_has_nothing_against_it(values: dict[str, Any], helm: Path, tmp_pat
         ({"namespaces": "nlp"}, "namespaces"),
         ({"namespaces": ["Nlp"]}, "namespaces/0"),
         ({"namespaces": ["nlp", "nlp"]}, "namespaces"),
-        ({"image": {"tag": 1.0}}, "image/tag"),
+        ({"image": {"tag": 1.1}}, "image/tag"),
         ({"image": {"digest": "latest"}}, "image/digest"),
         ({"replicas": -1}, "replicas"),
         ({"replicas": "2"}, "replicas"),
@@ -389,3 +389,15 @@ def test_a_registry_takes_the_chart_and_gives_it_back(
     assert done.returncode == 0, done.stderr
     here = by_helm(helm, {}, release="w", namespace="nlp").objects
     assert parsed(done.stdout) == here
+
+
+@pytest.mark.parametrize("tag", ["1", "20241125", "1.10", "v1"])
+def test_a_tag_that_is_a_number_is_a_tag(helm, tag):
+    text = templated(helm, {}, "--set", f"image.tag={tag}", namespace="ml").stdout
+    assert f'image: "ghcr.io/etcompile/etcompile:{tag}"' in text
+
+
+def test_a_tag_of_a_file_of_values_is_quoted(helm):
+    done = templated(helm, {"image": {"tag": 1.0}}, namespace="ml")
+    assert done.returncode == 1
+    assert "image.tag: quote it in a file of values" in done.stderr

@@ -50,10 +50,14 @@ app.kubernetes.io/managed-by: {{ $top.Release.Service | quote }}
 
 {{- define "etcompile-watch.image" -}}
 {{- $image := .Values.image }}
+{{- if kindIs "float64" $image.tag }}
+{{- fail "image.tag: quote it in a file of values, where 1.10 is the number 1.1" }}
+{{- end }}
+{{- $tag := toString $image.tag }}
 {{- if $image.digest }}
-{{- $image.repository }}{{ with $image.tag }}:{{ . }}{{ end }}@{{ $image.digest }}
+{{- $image.repository }}{{ with $tag }}:{{ . }}{{ end }}@{{ $image.digest }}
 {{- else }}
-{{- printf "%s:%s" $image.repository (default .Chart.AppVersion $image.tag) }}
+{{- printf "%s:%s" $image.repository (default .Chart.AppVersion $tag) }}
 {{- end }}
 {{- end }}
 
