@@ -221,7 +221,7 @@ class RunRecord(_Run, frozen=True):
 
 RUN = "run.yaml"
 """Key of `J-status`: the job as it was when the run record was last written."""
-_RECORD = "record"
+RECORD = "record"
 _DONE = "done"
 _PHASE = "phase"
 _EPOCH = "epoch"
@@ -229,7 +229,7 @@ FAILURES = "failures"
 """Key of `J-status`: what the run has failed of (`etcompile.failures`)."""
 TIMELINE = "timeline"
 """Key of `J-status`: when the run was in training (`etcompile.goodput`)."""
-KEYS = frozenset({_RECORD, _DONE, _PHASE, _EPOCH, RUN, FAILURES, TIMELINE, COMPLETED})
+KEYS = frozenset({RECORD, _DONE, _PHASE, _EPOCH, RUN, FAILURES, TIMELINE, COMPLETED})
 """All that `J-status` holds."""
 
 
@@ -245,7 +245,7 @@ def record_data(record: RunRecord) -> dict[str, str]:
     replicas = {role: _packed(members) for role, members in record.replicas.items()}
     version = 2 if record.epoch is None else VERSION
     written = _Version2(**facts, version=version, replicas=replicas)
-    data = {_PHASE: record.phase, _RECORD: msgspec.json.encode(written).decode()}
+    data = {_PHASE: record.phase, RECORD: msgspec.json.encode(written).decode()}
     if record.epoch is not None:
         data[_EPOCH] = f"{record.run} {record.epoch}"
     return {**data, _DONE: record.run} if record.ended else data
@@ -268,7 +268,7 @@ def written_record(data: Mapping[str, str]) -> RunRecord | None:
     Nor can a record with numbers that no run has, since it would take all memory to carry out, or
     one of a newer version (`newer_version`).
     """
-    text = data.get(_RECORD)
+    text = data.get(RECORD)
     if not text:
         return None
     try:
@@ -287,7 +287,7 @@ def newer_version(data: Mapping[str, str]) -> int | None:
         data: The `data` of `J-status`.
     """
     try:
-        version = msgspec.json.decode(data.get(_RECORD) or "{}", type=_Versioned).version
+        version = msgspec.json.decode(data.get(RECORD) or "{}", type=_Versioned).version
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
         return None
     return version if version > VERSION else None

@@ -34,6 +34,10 @@ _NAMED = (
     ("-hosts", LIVE_LISTS),
 )
 """Pods mount these by name, so a label is not needed to mislead them."""
+_HOLDS = (
+    "(has(one.data) && key in one.data) || (has(one.binaryData) && key in one.binaryData)"
+    " || (has(one.immutable) && one.immutable)"
+)
 
 
 def policy(labels: Mapping[str, str]) -> LiveObject:
@@ -115,11 +119,12 @@ def binding(
 def _of_a_job() -> str:
     """Whether a ConfigMap is one of a job's, as it was or as it is to be."""
     marked = f"has(one.metadata.labels) && '{JOB_LABEL}' in one.metadata.labels"
+    # Of any size and form: text, bytes, or nothing that could ever be changed.
     named = " || ".join(
-        f"(one.metadata.name.endsWith('{end}') && {[*keys]}.exists(key, key in one.data))"
+        f"(one.metadata.name.endsWith('{end}') && {[*keys]}.exists(key, {_HOLDS}))"
         for end, keys in _NAMED
     )
-    held = f"has(one.metadata.name) && has(one.data) && ({named})"
+    held = f"has(one.metadata.name) && ({named})"
     return f"[object, oldObject].exists(one, one != null && (({marked}) || ({held})))"
 
 

@@ -14,7 +14,15 @@ from etcompile.goodput import timeline_text
 from etcompile.k8s.objects import Object
 from etcompile.model import Job
 from etcompile.model.protocol import COMPLETED, JOB_LABEL, hosts_name, status_name
-from etcompile.model.run_record import FAILURES, KEYS, RUN, TIMELINE, RunRecord, record_data
+from etcompile.model.run_record import (
+    FAILURES,
+    KEYS,
+    RECORD,
+    RUN,
+    TIMELINE,
+    RunRecord,
+    record_data,
+)
 from etcompile.watch.actions import WriteHosts, WriteStatus
 from etcompile.watch.rules.gates import succeeded
 from etcompile.watch.run_pods import StoredRun
@@ -25,7 +33,7 @@ from etcompile.watch.state import (
     digest,
     hosts_annotations,
 )
-from etcompile.watch.store import SeenMap
+from etcompile.watch.store import SeenMap, unwritable
 
 _QUIET: Mapping[str, str] = {"argocd.argoproj.io/ignore-resource-updates": "true"}
 """Argo CD shows them as children of the job, and need not look at each change."""
@@ -112,8 +120,10 @@ def why_foreign(live: Object, body: Object, config: SeenMap | None) -> str:
     for owner in metadata.get("ownerReferences") or ():
         if config is None or owner.get("uid") != config.value["metadata"]["uid"]:
             return f"it belongs to the {owner.get('kind')} {owner.get('name')}"
-    known = {*body["data"], *KEYS} if metadata["name"].endswith("-status") else {*body["data"]}
-    if extra := sorted({*(live.get("data") or {}), *(live.get("binaryData") or {})} - known):
+    if problem := unwritable(live):
+        return problem
+    known = {*body["data"], *(KEYS if RECORD in body["data"] else ())}
+    if extra := sorted((live.get("data") or {}).keys() - known):
         return f"it holds {extra[0][:50]}"
     return ""
 

@@ -294,7 +294,7 @@ class Store:
             self._forget_map(key, seen, slot)
             return known is not None
         slim, size = _slim(value, slot)
-        problem = _too_large(slim, slot)
+        problem = _too_large(slim, slot) or (unwritable(value) if slot != "config" else "")
         if not problem and not self._room.take(key[0], (key, slot), size):
             problem = "the watcher has no room for what it holds: ConfigMaps of jobs are too many"
         self._unkept.discard((key, slot))
@@ -436,10 +436,13 @@ class Store:
             view = structs.replace(view, deleting=True)
         if known is not None and known.view.uid != view.uid:
             self._leaving.discard(known.view.uid)
+        same = known is not None and known.view.uid == view.uid
+        if known is not None and same and not view.spec_hash:
+            # It was created for a run: taking its annotation away does not change that.
+            view = structs.replace(view, spec_hash=known.view.spec_hash)
         if known is not None and known.view == view:
             known.version = version
             return False
-        same = known is not None and known.view.uid == view.uid
         heard = known.heard if known is not None and same else None
         tail = known.tail if known is not None and same else None
         seen.pods[name] = SeenPod(version, self._now(), view, heard, tail)
@@ -576,6 +579,13 @@ def _slim(value: Object, slot: str) -> tuple[Object, int]:
     texts = [*data.items(), *notes.items(), *(metadata.get("labels") or {}).items()]
     size = sum(len(key) + len(text) for key, text in texts)
     return slim, size * _IN_MEMORY if slot == "config" else size
+
+
+def unwritable(value: Object) -> str:
+    """What a ConfigMap has that no watcher writes, nor can take away; empty if nothing."""
+    if value.get("binaryData"):
+        return f"it has binaryData ({min(value['binaryData'])[:50]}), which no watcher writes"
+    return "it is immutable, so no watcher can write it" if value.get("immutable") else ""
 
 
 def _too_large(slim: Object, slot: str) -> str:

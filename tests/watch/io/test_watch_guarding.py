@@ -81,6 +81,12 @@ def test_who_may_only_write_config_maps_gets_no_pod(place, user, guarded):
     # What has no label is mounted by name all the same.
     refused(lambda: attacker.create(own_map(place, "evil-status", done="x")))
     refused(lambda: attacker.create(own_map(place, "evil-hosts", hostfile="10.0.0.1:1\n")))
+    # Nor do bytes get in that are no text, or what can never be changed again.
+    for key, name in (("done", "evil-status"), ("hostfile", "evil-hosts")):
+        sly = {**own_map(place, name), "data": None, "binaryData": {key: "YWJj"}}
+        refused(lambda sly=sly: attacker.create(sly))
+        sly = {**own_map(place, name), "data": None, "immutable": True}
+        refused(lambda sly=sly: attacker.create(sly))
     assert place.cluster.get(maps, "bert-config") == before
 
 
