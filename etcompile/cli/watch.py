@@ -48,6 +48,7 @@ class WatchOptions(Struct, frozen=True, kw_only=True):
     without_policy: bool
     pod_monitor: bool
     dashboard: bool
+    log_format: str
     verbose: bool
     quiet: bool
 
@@ -132,6 +133,13 @@ class WatchOptions(Struct, frozen=True, kw_only=True):
     is_flag=True,
     help="With --manifests: add the Grafana dashboard, as a ConfigMap with the label"
     " grafana_dashboard, which Grafana's sidecar looks for.",
+)
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Form of the log: text, or a JSON object a line.",
 )
 @click.option("-v", "--verbose", is_flag=True, help="Also log each action.")
 @click.option("-q", "--quiet", is_flag=True, help="Log warnings only.")
@@ -282,9 +290,12 @@ def _write_manifests(installation: "Installation") -> None:
 
 
 def _log_to_standard_error(given: WatchOptions) -> None:
+    from etcompile.watch.logs import TEXT, JsonFormatter
+
     level = logging.DEBUG if given.verbose else logging.INFO
     handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    json = given.log_format == "json"
+    handler.setFormatter(JsonFormatter() if json else logging.Formatter(TEXT))
     logger = logging.getLogger("etcompile")
     logger.addHandler(handler)
     logger.setLevel(logging.WARNING if given.quiet else level)

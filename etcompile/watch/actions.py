@@ -18,6 +18,9 @@ from etcompile.model.epochs import Command
 from etcompile.model.run_record import RunRecord
 from etcompile.watch.state import HostsRecord
 
+REPLACED = "PodReplaced"
+"""The reason of Events and log lines about a Pod that another one comes instead of."""
+
 
 class WriteStatus(Struct, frozen=True):
     """Write `J-status`.

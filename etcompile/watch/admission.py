@@ -20,6 +20,8 @@ LIVE_LISTS = ("hostfile", "deepspeed-hostfile", "hosts")
 """Keys of live host lists, of all kinds (`etcompile.model.HostList`)."""
 
 _log = logging.getLogger("etcompile.watch")
+_NAMED_MOST = 10
+"""Namespaces that a line of the log names."""
 _CHECK = "etcompile-policy-check"
 """The name of a ConfigMap that the policy lets nobody write."""
 _API_VERSION = "admissionregistration.k8s.io/v1"
@@ -143,17 +145,19 @@ def is_guarded(cluster: Cluster, namespace: str) -> bool | None:
     return False
 
 
-def tell(cluster: Cluster, namespace: str) -> None:
-    """Logs whom the watcher trusts in a namespace, if that is everybody who writes ConfigMaps."""
-    guarded = is_guarded(cluster, namespace)
-    if guarded:
-        return
-    known = "is not in force" if guarded is False else "may not be in force"
-    _log.warning(
-        "namespace %s: this watcher trusts everyone who can write ConfigMaps there, and creates "
-        "the Pods that they describe: the ValidatingAdmissionPolicy %s %s (see docs/security.md, "
-        "and etcompile watch --manifests)",
-        namespace,
-        POLICY,
-        known,
-    )
+def tell(cluster: Cluster, namespaces: Sequence[str]) -> None:
+    """Logs whom the watcher trusts, if that is everybody who writes ConfigMaps in a namespace."""
+    guarded = {namespace: is_guarded(cluster, namespace) for namespace in namespaces}
+    for known, words in ((False, "is not in force"), (None, "may not be in force")):
+        found = [namespace for namespace in namespaces if guarded[namespace] is known]
+        if not found:
+            continue
+        more = f" and {len(found) - _NAMED_MOST} more" if len(found) > _NAMED_MOST else ""
+        _log.warning(
+            "the policy %s %s: everyone who can write ConfigMaps there can create Pods (see "
+            "docs/security.md); namespaces: %s%s",
+            POLICY,
+            words,
+            ", ".join(found[:_NAMED_MOST]),
+            more,
+        )

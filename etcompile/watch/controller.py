@@ -33,6 +33,7 @@ from etcompile.watch.events import Events
 from etcompile.watch.executor import ActionExecutor
 from etcompile.watch.job_selector import Selector
 from etcompile.watch.leader_election import LeaderElection
+from etcompile.watch.ledger import Ledger
 from etcompile.watch.metrics import Metrics
 from etcompile.watch.notices import Notices
 from etcompile.watch.quotas import QuotaKeeper
@@ -50,6 +51,8 @@ _LONGEST_UNTIL = 86_400.0
 """Seconds until a job is looked at again, whatever times are in it."""
 _ROOM_AGAIN = 0.5
 """Seconds after a quota has changed, and at least between two looks for that: more may change."""
+_TRUST_AGAIN = 1.0
+"""Seconds between two looks for namespaces whose jobs the watcher has just met."""
 _TRIES = 5
 """Looks at a job that fail before `--once` gives it up."""
 _STOPPING = 10.0
@@ -112,6 +115,7 @@ class Watcher:
             counted=lambda status: self.metrics.writes.labels("create", "Event", status).inc(),
         )
         self._beside = ThreadPoolExecutor(choices.beside, thread_name_prefix="beside")
+        self._ledger = Ledger()
         executor = ActionExecutor(
             cluster,
             self._observations,
@@ -120,14 +124,16 @@ class Watcher:
             self._events,
             self._beside,
             self._queue.others_wait,
+            self._ledger,
         )
-        self._notices = Notices(cluster, self._observations, self._events)
+        self._notices = Notices(cluster, self._observations, self._events, self._ledger)
         self._reconciler = Reconciler(
             cluster,
             self._observations,
             executor,
             Runs(cluster, self._observations, choices.selector, self._notices),
             self._notices,
+            self._ledger,
             choices.timeouts,
             self._stop.is_set,
         )
@@ -168,6 +174,7 @@ class Watcher:
         for stream in self._streams:
             stream.list(self._cluster.resource(stream.api_version, stream.kind))
         self._synced()
+        self._say_whom_it_trusts()
         for key in sorted(self._observations.known()):
             for _ in range(_TRIES):
                 again, outcome = self._reconciled(key)
@@ -253,10 +260,17 @@ class Watcher:
                     return
         self._synced()
         self._want_all()
+        while not self._stop.wait(_TRUST_AGAIN):
+            self._say_whom_it_trusts()
+
+    def _say_whom_it_trusts(self) -> None:
+        watched = self._choices.namespaces
+        jobs = {namespace for namespace, _ in self._observations.known()}
+        self._notices.of_trust(jobs if watched is None else {*watched})
 
     def _synced(self) -> None:
-        for namespace in self._choices.namespaces or ():
-            self._notices.of_trust(namespace)
+        if self._choices.namespaces:
+            self._say_whom_it_trusts()
         self._synced_at = self._cluster.now()
         _log.info("watching %d jobs and %d Pods", *self._observations.counts())
 
@@ -300,12 +314,22 @@ class Watcher:
 
     def _gauges(self) -> None:
         gauge = self.metrics.gauge
-        self.metrics.by_job(
+        self.metrics.labelled(
             "goodput_ratio",
             "Seconds in training divided by the seconds since the run began, by job.",
+            ("job_namespace", "job_name"),
             lambda: (
                 (key, found.ratio)
                 for key, found in (self._reconciler.goodputs() if self._may() else ())
+            ),
+        )
+        self.metrics.labelled(
+            "unsupervised",
+            "Jobs that the watcher cannot look after, by reason.",
+            ("reason",),
+            lambda: (
+                ((reason,), count)
+                for reason, count in (self._ledger.counts().items() if self._may() else ())
             ),
         )
         gauge("queue_depth", "Jobs in the work queue.", lambda: self._queue.depth)

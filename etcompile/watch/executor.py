@@ -7,9 +7,10 @@ a failure the next decision starts from what is there then.
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import Executor
+from contextlib import suppress
 from functools import partial
 from itertools import groupby
 from typing import Any, Literal
@@ -23,6 +24,7 @@ from etcompile.model.epochs import Command, command_text
 from etcompile.model.protocol import EPOCH, JOB_LABEL, NOTICE, SPEC_HASH, hosts_name, status_name
 from etcompile.model.run_record import read_record
 from etcompile.watch.actions import (
+    REPLACED,
     Action,
     CommandPod,
     CreatePod,
@@ -41,21 +43,20 @@ from etcompile.watch.actions import (
 )
 from etcompile.watch.events import Events
 from etcompile.watch.leader_election import MANAGER
+from etcompile.watch.ledger import Ledger
+from etcompile.watch.logs import say
 from etcompile.watch.maps import change, is_labelled, owned, why_foreign, written
 from etcompile.watch.metrics import Metrics
 from etcompile.watch.node_affinity import avoiding
-from etcompile.watch.request_backoff import LONGEST, RequestBackoff
 from etcompile.watch.run_pods import StoredRun
-from etcompile.watch.state import TOUCHED, LogActivity, Tail
+from etcompile.watch.state import TOUCHED, LogActivity, PodView, Tail, how_it_ended
 from etcompile.watch.store import SeenJob, SeenMap, Store
-from etcompile.watch.workqueue import JobKey
+from etcompile.watch.workqueue import LONGEST, JobKey
 
 Outcome = Literal["nothing", "some", "all"]
 """Of actions: none of them wrote anything, some were left for later, or all were carried out."""
 
 PodAction = ReplacePod | CreatePod | DeletePod | TouchPod | CommandPod | WarnPod | EndPod
-_log = logging.getLogger("etcompile.watch")
-"""Lines of a log that are read: those of the next epoch may be among them."""
 _LIST_AGAIN = 1.0
 """Seconds until a host list is written again, at most: who is gone must not stay listed."""
 _JUST_MADE = 60.0
@@ -115,9 +116,7 @@ class ActionExecutor:
         events: Who tells people.
         beside: Where requests about several Pods of a job run side by side.
         hurry: Whether other jobs than this one wait for a look.
-
-    Attributes:
-        held: Requests that were refused, and are not sent again before their time.
+        ledger: What was refused, and is not sent again before its time.
     """
 
     def __init__(
@@ -129,6 +128,7 @@ class ActionExecutor:
         events: Events,
         beside: Executor,
         hurry: Callable[[JobKey], bool],
+        ledger: Ledger,
     ) -> None:
         self._cluster = cluster
         self._observations = observations
@@ -137,7 +137,7 @@ class ActionExecutor:
         self._events = events
         self._beside = beside
         self._hurry = hurry
-        self.held = RequestBackoff()
+        self._ledger = ledger
 
     def act(self, case: Case, actions: Sequence[Action]) -> Outcome:
         """Carries out actions, in their order; those on Pods that stand together side by side.
@@ -161,10 +161,10 @@ class ActionExecutor:
         made = late = unrecorded = False
         problem: Exception | None = None
         told = [action for action in actions if isinstance(action, EmitEvent)]
-        self.held.keep(case.key, {_what(case, action) for action in actions})
+        self._ledger.keep(case.key, {_what(case, action) for action in actions})
         for part, group in groupby(actions, key=_part):
             these = [
-                action for action in group if not self.held.holds(case.key, _what(case, action))
+                action for action in group if not self._ledger.holds(case.key, _what(case, action))
             ]
             if not these:
                 unrecorded = unrecorded or part == "record"
@@ -211,6 +211,10 @@ class ActionExecutor:
         for action in actions:
             if isinstance(action, EmitEvent):
                 self._events.tell(case.key[0], action, metadata, version)
+                level = logging.WARNING if action.warning else logging.INFO
+                if action.reason != REPLACED:  # logged once it is
+                    pod = action.pod or ""
+                    say(level, case.key, action.message, pod=pod, reason=action.reason)
             elif isinstance(action, ReadLog):
                 self._ask(case.key, action)
             elif isinstance(action, ReadTail):
@@ -235,6 +239,24 @@ class ActionExecutor:
                 if not error.already_exists:
                     raise
 
+    def learn(self, case: Case, pods: Iterable[PodView]) -> bool:
+        """Asks what admission, which may rewrite images, makes of Pods like these; whether it said.
+
+        A dry run shows it, once a role.
+        """
+        run, news = case.run, False
+        for pod in pods:
+            if not pod.ended or pod.name not in run.names or pod.role in run.admitted:
+                continue
+            run.admitted[pod.role] = None
+            for _, value in run.pods(pod.role, [pod.index], case.seen.tracking):
+                tried = {**value, "metadata": {**value["metadata"], "name": f"{pod.name}-dry-run"}}
+                with suppress(ClusterError):  # else nothing is known, and the Pod stays a stranger
+                    live = self._write("create", tried, partial(self._create, tried, dry=True))
+                    run.admits(pod.role, live)
+                    news = True
+        return news
+
     def take_back(self, key: JobKey, seen: SeenJob) -> None:
         """Deletes the Pods that a watcher has just made of a job that is not declared any more.
 
@@ -257,8 +279,8 @@ class ActionExecutor:
         }
         if made and not self._is_declared(key):
             for name, uid in made.items():
-                _log.info("%s/%s: deleting %s, which was just made: the job is gone", *key, name)
                 self._delete(key, name, uid)
+                say(logging.INFO, key, "deleted: just created, and the job is gone", pod=name)
 
     def _is_declared(self, key: JobKey) -> bool:
         """Whether there is a job, as the API server knows it now."""
@@ -399,7 +421,7 @@ class ActionExecutor:
         for role in hopeless:
             alike = [creation for creation in actions if isinstance(creation, CreatePod)]
             names = [_what(case, creation) for creation in alike if role in (_EVERY, creation.role)]
-            self.held.failed_alike(case.key, names)
+            self._ledger.failed_alike(case.key, names)
         for problem in (*filter(None, problems), *hopeless.values()):
             raise problem
 
@@ -431,12 +453,12 @@ class ActionExecutor:
         try:
             done = request()
         except (ClusterError, NameTakenError, OutdatedError):
-            self.held.failed(case.key, what, longest)
+            self._ledger.failed(case.key, what, longest)
             raise
         if done:
-            self.held.succeeded(case.key, what)
+            self._ledger.succeeded(case.key, what)
         else:
-            self.held.failed(case.key, what, longest)
+            self._ledger.failed(case.key, what, longest)
 
     def _did(self, case: Case, action: PodAction, made: _Made) -> bool:
         """Does something about a Pod; whether anything is different now."""
@@ -499,8 +521,15 @@ class ActionExecutor:
         self._observations.saw_pod(live, answer=True)
         self._metrics.replacements.labels(action.reason).inc()
         before = action.lost if isinstance(action, CreatePod) and action.lost else action.name
-        if (lost := _lost_at(case.seen, before)) is not None:
-            self._metrics.replacement_seconds.observe(max(0.0, self._cluster.now() - lost))
+        view, lost = _last_of(case.seen, before)
+        took = ""
+        if lost is not None:
+            seconds = max(0.0, self._cluster.now() - lost)
+            self._metrics.replacement_seconds.observe(seconds)
+            took = f" in {seconds:.1f} s"
+        what = "recreated" if before == action.name else f"{action.name} created instead"
+        ended = how_it_ended(view) if view is not None else "missing"
+        say(logging.INFO, case.key, f"{ended}: {what}{took}", pod=before, reason=REPLACED)
         return True
 
     def _avoiding(
@@ -587,7 +616,7 @@ class ActionExecutor:
                 time, _, text = line.partition(" ")
                 at = seconds(time) if line else 0.0
             except (ClusterError, ValueError) as error:
-                _log.warning("%s/%s: cannot read the log of %s: %s", *key, action.name, error)
+                say(logging.WARNING, key, f"its log cannot be read: {error}", pod=action.name)
                 return
             self._observations.heard(key, action.name, action.uid, LogActivity(asked, at, text))
 
@@ -605,9 +634,9 @@ class ActionExecutor:
                 )
             except ClusterError as error:
                 if error.status == 403:
-                    _log.info("%s/%s: may not read the log of %s", *key, action.name)
+                    say(logging.INFO, key, "the watcher may not read its log", pod=action.name)
                 else:
-                    _log.warning("%s/%s: cannot read the log of %s: %s", *key, action.name, error)
+                    say(logging.WARNING, key, f"its log cannot be read: {error}", pod=action.name)
             self._observations.read(key, action.name, action.uid, Tail(action.of, lines))
 
         self._beside.submit(listen)
@@ -725,9 +754,9 @@ def _keyed(value: Mapping[str, Any]) -> dict[str, Any]:
     return with_key_pair(value)
 
 
-def _lost_at(seen: SeenJob, name: str) -> float | None:
-    """When the Pod of that name was seen to fail or to go, in seconds since 1970."""
+def _last_of(seen: SeenJob, name: str) -> tuple[PodView | None, float | None]:
+    """The last Pod of that name, and when it was seen to fail or to go, in seconds since 1970."""
     if (pod := seen.pods.get(name)) is not None:
-        return pod.since
+        return pod.view, pod.since
     gone = seen.gone.get(name)
-    return gone.at if gone else None
+    return (gone.pod, gone.at) if gone else (None, None)

@@ -3,7 +3,7 @@
 Names and labels are a contract with dashboards; docs/running-the-watcher.md lists them.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from prometheus_client import (
     CollectorRegistry,
@@ -85,41 +85,40 @@ class Metrics:
         """Adds a gauge whose value is asked for when somebody looks."""
         Gauge(f"etcompile_watch_{name}", words, registry=self.registry).set_function(value)
 
-    def by_job(
-        self, name: str, words: str, values: Callable[[], Iterable[tuple[tuple[str, str], float]]]
+    def labelled(
+        self,
+        name: str,
+        words: str,
+        labels: Sequence[str],
+        values: Callable[[], Iterable[tuple[Sequence[str], float]]],
     ) -> None:
-        """Adds a gauge with a value a job, which are asked for when somebody looks.
-
-        Args:
-            name: Its name, without what all metrics of a watcher begin with.
-            words: What it is.
-            values: The values, by namespace and name of the job.
-        """
-        self.registry.register(_ByJob(f"etcompile_watch_{name}", words, values))
+        """Adds a gauge with labels, whose values are asked for when somebody looks."""
+        self.registry.register(_Labelled(f"etcompile_watch_{name}", words, labels, values))
 
     def text(self) -> bytes:
         """All metrics in Prometheus' text format."""
         return generate_latest(self.registry)
 
 
-class _ByJob(Collector):
-    """A gauge of jobs; of one that is gone nothing is left."""
+class _Labelled(Collector):
+    """A gauge with labels; of what is gone nothing is left."""
 
     def __init__(
-        self, name: str, words: str, values: Callable[[], Iterable[tuple[tuple[str, str], float]]]
+        self,
+        name: str,
+        words: str,
+        labels: Sequence[str],
+        values: Callable[[], Iterable[tuple[Sequence[str], float]]],
     ) -> None:
-        self._name, self._words, self._values = name, words, values
+        self._name, self._words, self._labels, self._values = name, words, labels, values
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
         """The gauge, without values: who registers it must not be asked for any yet."""
-        yield self._family()
+        yield GaugeMetricFamily(self._name, self._words, labels=self._labels)
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """The gauge as it is now."""
-        family = self._family()
-        for (namespace, job), value in self._values():
-            family.add_metric([namespace, job], value)
-        yield family
-
-    def _family(self) -> GaugeMetricFamily:
-        return GaugeMetricFamily(self._name, self._words, labels=["job_namespace", "job_name"])
+        for family in self.describe():
+            for labels, value in self._values():
+                family.add_metric(labels, value)
+            yield family

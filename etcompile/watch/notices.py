@@ -8,7 +8,9 @@ lost with it: after a restart it is told once more, and an Event that was told i
 """
 
 import logging
+import re
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 from etcompile.kubeapi import Cluster
 from etcompile.model.protocol import JOB_LABEL, STORED_JOB, config_name
@@ -17,6 +19,9 @@ from etcompile.watch import admission
 from etcompile.watch.actions import Action, EmitEvent, Requeue
 from etcompile.watch.events import Events
 from etcompile.watch.executor import Case
+from etcompile.watch.ledger import Ledger
+from etcompile.watch.logs import say
+from etcompile.watch.run_pods import StoredRun
 from etcompile.watch.state import PodView
 from etcompile.watch.store import SeenJob, SeenMap, Store
 from etcompile.watch.workqueue import JobKey
@@ -31,27 +36,43 @@ class Notices:
         cluster: Whose policies say whom the watcher trusts.
         store: What is known of jobs.
         events: Who tells people.
+        ledger: What was told.
     """
 
-    def __init__(self, cluster: Cluster, store: Store, events: Events) -> None:
+    def __init__(self, cluster: Cluster, store: Store, events: Events, ledger: Ledger) -> None:
         self._cluster = cluster
         self._store = store
         self._events = events
+        self._ledger = ledger
         self._checked: set[str] = set()
-        self._foreign: dict[JobKey, frozenset[str]] = {}
-        self._unread: dict[JobKey, int] = {}
-        self._told: dict[JobKey, frozenset[tuple[str, int]]] = {}
 
-    def jobs(self) -> set[JobKey]:
-        """The jobs of which something was told."""
-        return {key for keys in (self._foreign, self._unread, self._told) for key in [*keys]}
+    def of_failure(self, key: JobKey, reason: str, message: str) -> None:
+        """Tells once of what keeps the watcher from looking after a job, and that it does."""
+        new = self._ledger.unsupervised(key, reason)
+        # Another number is no other refusal: replicas and quotas have many.
+        text = re.sub(r"[0-9]+", "#", message) if reason == "Refused" else message
+        if self._ledger.is_news(key, "failure", f"{reason} {text}"):
+            self.of_job(key, EmitEvent(reason, message, warning=True))
+            new = True
+        if new:
+            say(logging.WARNING, key, f"not supervised: {message}", reason=reason)
 
-    def forget(self, key: JobKey) -> None:
-        """Forgets what was told of a job that there is not, or that is not this watcher's."""
-        self._told.pop(key, None)
-        self._foreign.pop(key, None)
-        if not any(other[0] == key[0] for other in self._store.known()):
-            self._checked.discard(key[0])
+    def of_supervision(self, key: JobKey, run: StoredRun) -> None:
+        """Says once that a job is supervised, or is again."""
+        lost = self._ledger.supervised(key)
+        if lost is None:
+            return
+        self._ledger.resolved(key, "failure")
+        if lost:
+            say(logging.INFO, key, f"supervised again after {lost:.1f} s", reason="Supervised")
+            return
+        message = f"supervised: run {run.spec_hash}, Pods: {len(run.names)}"
+        say(logging.INFO, key, message, reason="Supervised")
+
+    def of_end(self, key: JobKey, message: str) -> None:
+        """Says once that a job is not this watcher's any more."""
+        if self._ledger.ended(key):
+            say(logging.INFO, key, f"no longer supervised: {message}", reason="Gone")
 
     def of_job(self, key: JobKey, event: EmitEvent, version: str = "") -> None:
         """Tells of a job, as an Event about its ConfigMap.
@@ -66,51 +87,43 @@ class Notices:
             self._events.tell(key[0], event, seen.config.value["metadata"], version)
 
     def of_actions(self, key: JobKey, actions: Sequence[Action]) -> None:
-        """Writes what was decided about a job into the log; its Events are told as it is done."""
-        for action in actions:
-            if isinstance(action, EmitEvent):
-                level = logging.WARNING if action.warning else logging.INFO
-                _log.log(level, "%s/%s: %s: %s", *key, action.reason, action.message)
-            elif not isinstance(action, Requeue):
-                _log.debug("%s/%s: %s", *key, action)
+        """Logs what was decided about a job; what has happened is logged as it is done."""
+        if _log.isEnabledFor(logging.DEBUG):
+            for action in actions:
+                if not isinstance(action, Requeue):
+                    say(logging.DEBUG, key, str(action))
 
-    def of_trust(self, namespace: str) -> None:
-        """Says once whom the watcher trusts in a namespace."""
-        if namespace not in self._checked:
-            self._checked.add(namespace)
-            admission.tell(self._cluster, namespace)
+    def of_trust(self, namespaces: AbstractSet[str]) -> None:
+        """Says once whom the watcher trusts in namespaces: all that it has jobs in."""
+        new = namespaces - self._checked
+        self._checked = {*namespaces}
+        if new:
+            admission.tell(self._cluster, sorted(new))
 
     def of_maps(self, key: JobKey, seen: SeenJob | None) -> None:
         """Tells once of ConfigMaps that do not count, and why."""
         if seen is None:
-            self._told.pop(key, None)
-            self._foreign.pop(key, None)
-            self._unread.pop(key, None)
+            self._ledger.resolved(key)
             return
-        told = {
-            (config_map.name, config_map.version): (
-                config_map,
-                "UnreadableJob",
-                f"cannot be read: {config_map.problem}",
-            )
+        bad = [
+            (config_map, "UnreadableJob", f"cannot be read: {config_map.problem}")
             for config_map in seen.maps
             if config_map.problem and config_map is not seen.config
-        }
-        for stray in seen.strays.values():
-            message = (
-                f"ignored: it has the label {JOB_LABEL}={key[1]} and a {STORED_JOB}, but the "
-                f"ConfigMap of that job is {config_name(key[1])}"
-            )
-            told[stray.name, 0] = stray, "IgnoredConfigMap", message
-        for what in told.keys() - self._told.get(key, frozenset()):
-            config_map, reason, message = told[what]
+        ]
+        ignored = (
+            f"ignored: it has the label {JOB_LABEL}={key[1]} and a {STORED_JOB}, but the "
+            f"ConfigMap of that job is {config_name(key[1])}"
+        )
+        bad += [(stray, "IgnoredConfigMap", ignored) for stray in seen.strays.values()]
+        for config_map, reason, message in bad:
+            about = config_map.value["metadata"]
+            if not self._ledger.is_news(key, "map", f"{about.get('uid')} {message}"):
+                continue
             event = EmitEvent(reason, message, warning=True)
-            self._events.tell(key[0], event, config_map.value["metadata"], str(what[1]) + reason)
-            _log.warning("%s/%s: ConfigMap %s: %s", *key, config_map.name, message)
-        if told:
-            self._told[key] = frozenset(told)
-        else:
-            self._told.pop(key, None)
+            self._events.tell(key[0], event, about, f"{config_map.version} {reason}")
+            say(logging.WARNING, key, f"ConfigMap {config_map.name}: {message}", reason=reason)
+        if not bad:
+            self._ledger.resolved(key, "map")
 
     def of_newer_record(self, key: JobKey, status: SeenMap) -> bool:
         """Whether only a newer etcompile can read the run record, which is told once."""
@@ -123,16 +136,16 @@ class Notices:
             "watcher, or delete this ConfigMap to begin a new run"
         )
         self.of_record(key, status, message)
+        self._ledger.unsupervised(key, "NewerRecord")
         return True
 
     def of_record(self, key: JobKey, status: SeenMap, message: str) -> None:
         """Tells once that a run record cannot be read."""
-        if self._unread.get(key) == status.version:
+        if not self._ledger.is_news(key, "record", str(status.version)):
             return
-        self._unread[key] = status.version
         event = EmitEvent("UnreadableRecord", message, warning=True)
         self._events.tell(key[0], event, status.value["metadata"], str(status.version))
-        _log.warning("%s/%s: ConfigMap %s: %s", *key, status.name, message)
+        say(logging.WARNING, key, f"ConfigMap {status.name}: {message}", reason=event.reason)
 
     def of_strangers(self, case: Case, found: Mapping[str, tuple[PodView, str]]) -> None:
         """Tells once of each Pod that carries the marks of a run and is not of it.
@@ -141,14 +154,10 @@ class Notices:
             case: The job.
             found: All such Pods by UID, each with what shows it.
         """
-        known = self._foreign.get(case.key, frozenset())
-        if not found:
-            self._foreign.pop(case.key, None)
-            return
-        self._foreign[case.key] = frozenset(found)
-        for uid in found.keys() - known:
-            pod, why = found[uid]
+        for uid, (pod, why) in found.items():
+            if not self._ledger.is_news(case.key, "stranger", uid):
+                continue
             message = f"does not count for the run of {case.key[1]}: {why}"
             event = EmitEvent("ForeignPod", message, pod.name, pod.uid, warning=True)
             self._events.tell(case.key[0], event, {}, pod.uid)
-            _log.warning("%s/%s: Pod %s %s", *case.key, pod.name, message)
+            say(logging.WARNING, case.key, message, pod=pod.name, reason="ForeignPod")

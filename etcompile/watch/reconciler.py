@@ -19,8 +19,9 @@ from typing import Any, Literal
 
 from etcompile.goodput import Goodput, goodput
 from etcompile.kubeapi import Cluster, ClusterError
+from etcompile.model.run_record import ANOTHER_RUN
 from etcompile.stages.stored import StoredJobError
-from etcompile.watch.actions import EmitEvent, RemoveJob, Requeue
+from etcompile.watch.actions import RemoveJob, Requeue
 from etcompile.watch.deciding import decide
 from etcompile.watch.executor import (
     ActionExecutor,
@@ -30,10 +31,12 @@ from etcompile.watch.executor import (
     NotRemovedError,
     OutdatedError,
 )
+from etcompile.watch.ledger import Ledger
+from etcompile.watch.logs import say
 from etcompile.watch.notices import Notices
 from etcompile.watch.rules.timeline import timeline
 from etcompile.watch.run_pods import StoredRun
-from etcompile.watch.runs import Runs
+from etcompile.watch.runs import Runs, reannotated
 from etcompile.watch.state import JobView, Timeouts
 from etcompile.watch.store import Store
 from etcompile.watch.view import strangers_of, view
@@ -68,6 +71,7 @@ class Reconciler:
         executor: Does what the rules say.
         runs: The runs of jobs.
         notices: Is told what people should know.
+        ledger: What is not in order.
         timeouts: How long to wait for what.
         stopping: Whether the watcher was told to stop.
     """
@@ -79,6 +83,7 @@ class Reconciler:
         executor: ActionExecutor,
         runs: Runs,
         notices: Notices,
+        ledger: Ledger,
         timeouts: Timeouts,
         stopping: Callable[[], bool],
     ) -> None:
@@ -87,6 +92,7 @@ class Reconciler:
         self._executor = executor
         self._runs = runs
         self._notices = notices
+        self._ledger = ledger
         self._timeouts = timeouts
         self._stopping = stopping
         self._with_secrets: dict[JobKey, tuple[str, str]] = {}
@@ -110,7 +116,7 @@ class Reconciler:
             self._removed,
         )
         own = {key for keys in kept for key in [*keys]} | {*self._over_quota}
-        return own | self._runs.jobs() | self._notices.jobs()
+        return own | self._runs.jobs() | self._ledger.jobs()
 
     def goodputs(self) -> Iterator[tuple[JobKey, Goodput]]:
         """Of each job whose run has begun, how much of its time it has been in training."""
@@ -125,7 +131,7 @@ class Reconciler:
         """The jobs of a namespace whose Pods a quota refused: it may have room again."""
         for key in [*self._over_quota]:
             if key[0] == namespace:
-                self._executor.held.forget(key)
+                self._ledger.forget(key)
                 self._failed[key] = 1  # patience begins anew: the quota's change is on its way
                 yield key
 
@@ -145,13 +151,12 @@ class Reconciler:
         except NotLeaderError:
             return None, "stopped"
         except OutdatedError:
-            return self._later(key, None), "again"
+            return self._later(key), "again"
         except NameTakenError as error:
-            self._tell_once(key, "NameTaken", error.told)
-            return self._later(key, error.told), "again"
+            self._notices.of_failure(key, "NameTaken", error.told)
+            return self._later(key), "again"
         except NotRemovedError as error:
-            self._tell_once(key, "NotRemoved", f"what is left of the job stays: {error}")
-            self._failed[key] = 1
+            self._notices.of_failure(key, "NotRemoved", f"what is left of the job stays: {error}")
             return self._cluster.now() + _UNTIL_REMOVAL_IS_ALLOWED, "again"
         except ClusterError as error:
             if error.reason == "Interrupted" or self._stopping():
@@ -161,23 +166,21 @@ class Reconciler:
             if error.over_quota:
                 self._over_quota.add(key)
             if _is_refused(error):
-                self._tell_once(key, "Refused", str(error))
-            return max(
-                self._later(key, str(error)), self._cluster.now() + (error.retry_after or 0)
-            ), "again"
+                self._notices.of_failure(key, "Refused", str(error))
+            else:
+                say(logging.WARNING, key, str(error))
+            return max(self._later(key), self._cluster.now() + (error.retry_after or 0)), "again"
         except StoredJobError as error:
             # It could be read, and Pods cannot be made of it.
-            self._tell_once(key, "UnreadableJob", f"cannot be read: {error}")
+            self._notices.of_failure(key, "UnreadableJob", f"cannot be read: {error}")
             _log.warning("%s/%s: %s", *key, error, exc_info=error.__cause__)
-            self._failed[key] = self._failed.get(key, 0) + 1
             return self._cluster.now() + AFTER_A_BUG, "again"
         except Exception:
             # One job that nobody thought of must not take all others down (reference defect 3).
             _log.exception("%s/%s: this is a bug", *key)
-            self._tell_once(key, "InternalError", _BUG)
-            self._failed[key] = self._failed.get(key, 0) + 1
+            self._notices.of_failure(key, "InternalError", _BUG)
             return self._cluster.now() + AFTER_A_BUG, "again"
-        wait = self._executor.held.wait(key)
+        wait = self._ledger.wait(key)
         if wait is None:
             self._failed.pop(key, None)
             self._over_quota.discard(key)
@@ -198,22 +201,27 @@ class Reconciler:
                 self._wishes.pop(key, None)
                 if seen is None or seen.config is None:
                     self._runs.forget(key)
-                self._executor.held.keep(key, set())
+                self._ledger.keep(key, set())
                 self._terminating.pop(key, None)
                 self._removed.pop(key, None)
                 self._over_quota.discard(key)
                 self._with_secrets.pop(key, None)
                 self._shown.pop(key, None)
-                self._notices.forget(key)
+                if seen is None or seen.config is None:
+                    self._notices.of_end(key, "its ConfigMap is gone")
+                elif self._runs.unreadable(key):
+                    self._ledger.unsupervised(key, "UnreadableJob")
+                else:
+                    self._notices.of_end(key, "the selector does not match it")
                 if seen is not None and seen.config is None:
                     self._executor.take_back(key, seen)
                 return None
             if seen.status is not None and self._notices.of_newer_record(key, seen.status):
                 return None
-            if (
-                any(config_map.problem for config_map in seen.maps)
-                or self._removed.get(key) == run.uid
-            ):
+            if any(config_map.problem for config_map in seen.maps):
+                self._ledger.unsupervised(key, "ForeignConfigMap")
+                return None
+            if self._removed.get(key) == run.uid:
                 return None
             if (until := self._terminates_until(key, run)) is not None:
                 return until
@@ -222,6 +230,8 @@ class Reconciler:
             case = Case(key, former or run, seen)
             self._make_secrets(case)
             foreign = strangers_of(case)
+            if self._executor.learn(case, [pod for pod, _ in foreign.values()]):
+                foreign = strangers_of(case)
             self._notices.of_strangers(case, foreign)
             shown = view(
                 case,
@@ -230,6 +240,7 @@ class Reconciler:
                 since=since,
                 superseded=former is not None,
                 unreadable=self._runs.unreadable(key),
+                reannotated=reannotated(seen, declared) if former is not None else (),
             )
             self._shown[key] = shown
             if shown.record is None and seen.status is not None and seen.status.data.get("record"):
@@ -248,6 +259,13 @@ class Reconciler:
             if any(isinstance(action, RemoveJob) for action in actions):
                 self._removed[key] = run.uid
             if outcome == "nothing":
+                if former is None and self._runs.lost(key):
+                    # Its Pods are of a run that nobody can read any more.
+                    self._ledger.unsupervised(key, ANOTHER_RUN)
+                elif any(pod.view.uid in foreign for pod in seen.pods.values()):
+                    self._ledger.unsupervised(key, "ForeignPod")
+                elif self._ledger.wait(key) is None:
+                    self._notices.of_supervision(key, run)
                 return again
             if outcome == "some":
                 return self._cluster.now()
@@ -286,7 +304,7 @@ class Reconciler:
         self._terminating.pop(key, None)
         return None
 
-    def _later(self, key: JobKey, problem: str | None) -> float:
+    def _later(self, key: JobKey) -> float:
         """When to look again at a job after something failed."""
         failed = self._failed[key] = self._failed.get(key, 0) + 1
         wait = backoff(failed)
@@ -294,14 +312,7 @@ class Reconciler:
         if (wish := self._wishes.pop(key, None)) is not None:
             # What the rules want to be asked at does not wait for what has failed.
             wait = max(min(wait, wish - now), _FIRST_WAIT)
-        if problem:
-            _log.warning("%s/%s: %s; again in %.1f s", *key, problem, wait)
         return now + wait
-
-    def _tell_once(self, key: JobKey, reason: str, message: str) -> None:
-        """Tells of a problem that another look may meet again, when it is met first."""
-        if key not in self._failed:
-            self._notices.of_job(key, EmitEvent(reason, message, warning=True))
 
 
 def _is_refused(error: ClusterError) -> bool:

@@ -21,7 +21,7 @@ from etcompile.stages.stored import (
     read_text,
 )
 from etcompile.watch import ownership
-from etcompile.watch.state import PodView, Ran, ran
+from etcompile.watch.state import PodView, Ran, RanContainer, ran
 from etcompile.watch.tracking_labels import Tracking
 
 _Given = ParamSpec("_Given")
@@ -62,6 +62,7 @@ class StoredRun:
         text: The job, as it is written there.
         version: The ConfigMap's resource version.
         namespace: Where it is, whatever the job says.
+        admitted: By role, what admission makes of the main container, where somebody has asked.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
@@ -77,6 +78,7 @@ class StoredRun:
         self.namespace: str = metadata["namespace"]
         self.tracking = Tracking.of(metadata)
         self._compared: dict[tuple[str, Ran], str] = {}
+        self.admitted: dict[str, RanContainer | None] = {}
         if STORED_JOB not in (config.get("data") or {}):
             raise StoredJobError(f"it has no {STORED_JOB}")
         self.text: str = config["data"][STORED_JOB]
@@ -156,6 +158,15 @@ class StoredRun:
             self._compared[pod.name if found else pod.role, pod.ran] = found
         return found
 
+    def admits(self, role: str, live: Mapping[str, Any]) -> None:
+        """Takes what the API server would run of a role for what the job declares."""
+        found = self.job.role(role)
+        main = found.template.main if found else ""
+        self.admitted[role] = next(
+            (container for container in ran(live["spec"]) if container.name == main), None
+        )
+        self._compared.clear()
+
     def _difference(self, pod: PodView) -> str:
         role, made = self.job.role(pod.role), self.pods(pod.role, [pod.index])
         if role is None or not made:
@@ -164,6 +175,8 @@ class StoredRun:
         main = next(
             container for container in ran(compiled["spec"]) if container.name == role.template.main
         )
+        if (admitted := self.admitted.get(role.name)) and admitted in pod.ran:
+            return ""
         patched = bool(self._edits)
         written = role.template.main_container
         return ownership.difference(pod.ran, main, written, patched=patched)

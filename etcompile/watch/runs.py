@@ -19,14 +19,13 @@ from etcompile.model.run_record import ANOTHER_RUN, RUN, UNREADABLE, RunRecord, 
 from etcompile.stages.stored import StoredJobError
 from etcompile.watch.actions import EmitEvent
 from etcompile.watch.job_selector import Selector
+from etcompile.watch.logs import say
 from etcompile.watch.notices import Notices
 from etcompile.watch.room import REPLICA_BYTES
 from etcompile.watch.run_pods import StoredRun
 from etcompile.watch.state import LARGEST_COPY, PodView, digest
 from etcompile.watch.store import SeenJob, SeenMap, Store
 from etcompile.watch.workqueue import JobKey
-
-_log = logging.getLogger("etcompile.watch")
 
 
 class Runs:
@@ -70,7 +69,6 @@ class Runs:
         if known is not None and known[0] == config.version:
             return known[1]
         run, problem = None, ""
-        self._notices.of_trust(key[0])
         if self._selector.selects(config.value["metadata"].get("labels") or {}):
             try:
                 if config.problem:
@@ -84,7 +82,7 @@ class Runs:
                         warning=True, reason="UnreadableJob", message=f"cannot be read: {error}"
                     ),
                 )
-                _log.warning("%s/%s: %s", *key, error)
+                say(logging.WARNING, key, f"not supervised: {error}", reason=UNREADABLE)
         self._declared[key] = config.version, run, problem
         return run
 
@@ -117,9 +115,13 @@ class Runs:
                 reason = ANOTHER_RUN if run else UNREADABLE
                 event = EmitEvent(reason, message, warning=True)
                 self._notices.of_job(key, event, version)
-                _log.warning("%s/%s: %s", *key, message)
+                say(logging.WARNING, key, message, reason=reason)
             self._formers[key] = known
         return known[1]
+
+    def lost(self, key: JobKey) -> bool:
+        """Whether its Pods are of another run, of which there is no copy."""
+        return self._formers.get(key, ("", True))[1] is None
 
     def unreadable(self, key: JobKey) -> str:
         """Why a job's ConfigMap cannot be read; empty if it can, or if it is not asked for."""
@@ -167,11 +169,28 @@ def former_run(seen: SeenJob, run: StoredRun | None) -> str:
     if record is None or (run is not None and record.run == run.spec_hash):
         return ""
     pods = [pod.view for pod in seen.pods.values()]
+    older = reannotated(seen, run)
     if run is not None and any(
-        pod.spec_hash == run.spec_hash and _is_in_its_place(record, pod) for pod in pods
+        pod.spec_hash == run.spec_hash and pod.uid not in older and _is_in_its_place(record, pod)
+        for pod in pods
     ):
         return ""
     return record.run if _stays(record, pods) else ""
+
+
+def reannotated(seen: SeenJob, run: StoredRun | None) -> frozenset[str]:
+    """The UIDs of Pods that say they are of the declared run, and are older than its declaration.
+
+    An apply may change annotations of a Pod, and is refused another template: of two roles one of
+    which has changed, the other says that it is of the new run, and is what it was.
+    """
+    if run is None or seen.config is None:
+        return frozenset()
+    views = [*(pod.view for pod in seen.pods.values()), *(gone.pod for gone in seen.gone.values())]
+    declared = seen.config.written or 0.0
+    return frozenset(
+        pod.uid for pod in views if pod.spec_hash == run.spec_hash and pod.created < declared
+    )
 
 
 def _is_in_its_place(record: RunRecord, pod: PodView) -> bool:

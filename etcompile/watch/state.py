@@ -184,6 +184,15 @@ class PodView(Struct, frozen=True, gc=False):
         return self.phase in pods.ENDED
 
 
+def how_it_ended(pod: PodView) -> str:
+    """What has become of a Pod, in a few words: `failed (exit code 137, OOMKilled)`."""
+    if pod.phase != "Failed":
+        return "succeeded" if pod.phase == "Succeeded" else "deleted"
+    code = next((f"exit code {code}" for _, code in pod.exits if code), "")
+    said = dict.fromkeys(filter(None, (code, pod.reason, *pod.reasons)))
+    return f"failed ({', '.join(said)})" if said else "failed"
+
+
 def pod_view(pod: Object) -> PodView:
     """A Pod, as the API server describes it.
 

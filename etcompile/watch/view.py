@@ -12,6 +12,7 @@ from msgspec import structs
 from etcompile.failures import read_log
 from etcompile.goodput import read_timeline
 from etcompile.k8s.objects import seconds
+from etcompile.model.protocol import SPEC_HASH
 from etcompile.model.run_record import read_record
 from etcompile.watch.executor import Case
 from etcompile.watch.ownership import Owners, stranger
@@ -28,6 +29,7 @@ def view(
     since: float,
     superseded: bool,
     unreadable: str,
+    reannotated: Collection[str] = frozenset(),
 ) -> JobView:
     """What the rules are shown of a job.
 
@@ -38,8 +40,15 @@ def view(
         since: Since when everything is seen, in seconds since 1970.
         superseded: Whether the ConfigMap describes another run.
         unreadable: Why it cannot be read; empty if it can.
+        reannotated: The UIDs of Pods of the run that say they are of the other one.
     """
     seen, run = case.seen, case.run
+
+    def shown(pod: PodView) -> PodView:
+        if pod.uid in strangers:
+            return structs.replace(pod, spec_hash="")
+        return structs.replace(pod, spec_hash=run.spec_hash) if pod.uid in reannotated else pod
+
     batch = next((role for role in run.job.roles if role.batch), None)
     name = batch.pod_name(batch.members[0]) if batch and batch.members else ""
     known = seen.batch.get(name)
@@ -48,9 +57,9 @@ def view(
         settings=run.settings,
         namespace=case.key[0],
         spec_hash=run.spec_hash,
-        pods={name: _but(pod.view, strangers) for name, pod in seen.pods.items()},
+        pods={name: shown(pod.view) for name, pod in seen.pods.items()},
         gone={
-            name: structs.replace(gone, pod=_but(gone.pod, strangers)) if strangers else gone
+            name: structs.replace(gone, pod=shown(gone.pod))
             for name, gone in _of_this_job(seen).items()
         },
         record=read_record(seen.status.data) if seen.status else None,
@@ -81,6 +90,8 @@ def strangers_of(case: Case) -> dict[str, tuple[PodView, str]]:
     owners = Owners(config.value["metadata"]["uid"] if config else "", jobs)
     found = {}
     for pod in views:
+        if not pod.spec_hash and pod.name in run.names:
+            found[pod.uid] = pod, f"it has lost the annotation {SPEC_HASH}"
         if pod.spec_hash != run.spec_hash:
             continue
         why = stranger(pod, run.job, owners, run.names)
@@ -89,11 +100,6 @@ def strangers_of(case: Case) -> dict[str, tuple[PodView, str]]:
         if why:
             found[pod.uid] = pod, why
     return found
-
-
-def _but(pod: PodView, strangers: Collection[str]) -> PodView:
-    """A Pod as rules are to see it: one that is not of the run is of no run."""
-    return structs.replace(pod, spec_hash="") if pod.uid in strangers else pod
 
 
 def _of_this_job(seen: SeenJob) -> Mapping[str, Gone]:

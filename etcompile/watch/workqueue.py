@@ -14,7 +14,8 @@ _SUPERSEDED = 64
 """Times that were put off and may be kept, beside as many as there are jobs that wait."""
 _LONGEST_WAIT = 3600.0
 _FIRST_BACKOFF = 0.05
-_LONGEST_BACKOFF = 30.0
+LONGEST = 30.0
+"""Seconds that a request, or a job, waits after a failure, at most."""
 _MOST_DOUBLINGS = 30
 """2 to the power of what a job may come to in a month is no number."""
 
@@ -23,9 +24,9 @@ JobKey = tuple[str, str]
 
 
 def backoff(failures: int) -> float:
-    """Seconds until a job is looked at again at which so many looks in a row have failed."""
+    """Seconds until what has failed so often in a row is tried again."""
     doublings = min(failures - 1, _MOST_DOUBLINGS)
-    longest = min(_FIRST_BACKOFF * 2.0**doublings, _LONGEST_BACKOFF)
+    longest = min(_FIRST_BACKOFF * 2.0**doublings, LONGEST)
     return longest * random.uniform(0.5, 1.0)  # noqa: S311
 
 

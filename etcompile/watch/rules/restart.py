@@ -31,6 +31,7 @@ from etcompile.model.run_record import (
     RunRecord,
 )
 from etcompile.watch.actions import (
+    REPLACED,
     Action,
     CreatePod,
     Decision,
@@ -223,7 +224,7 @@ def _told(loss: Replica, written: ReplicaRecord, timeouts: Timeouts) -> Action:
     seconds = wait(written.failed, timeouts) if failed else 0.0
     later = f" in {seconds:.0f} s" if seconds else ""
     message = f"{what}: {_what_comes(loss.place, written.history)}{later}"
-    return EmitEvent("PodReplaced", message, place.name, uid, warning=failed)
+    return EmitEvent(REPLACED, message, place.name, uid, warning=failed)
 
 
 def _what_comes(place: Place, history: RestartHistory | None) -> str:

@@ -9,9 +9,18 @@ from collections.abc import Iterator, Sequence
 from msgspec import structs
 
 from etcompile.model.run_record import Leaving, RunRecord
-from etcompile.watch.actions import Action, Decision, DeletePod, EmitEvent, EndPod, Requeue
+from etcompile.watch.actions import (
+    Action,
+    Decision,
+    DeletePod,
+    EmitEvent,
+    EndPod,
+    ReplacePod,
+    Requeue,
+)
 from etcompile.watch.rules.hostfile import listed_hosts
 from etcompile.watch.rules.placement import Placement
+from etcompile.watch.rules.restart_policy import comes_back
 from etcompile.watch.state import JobView, PodView
 
 # Workers that a job does not have any more -----------------------------------------------------
@@ -158,7 +167,7 @@ def unreachable(placement: Placement, record: RunRecord, now: float) -> Decision
             found.append(pod)
         else:
             later.append(pod.due + overdue)
-    actions = [
+    actions: list[Action] = [
         EmitEvent("PodUnreachable", _words(pod), pod.name, pod.uid, warning=True)
         for pod in found
         if pod.uid not in known
@@ -171,8 +180,10 @@ def unreachable(placement: Placement, record: RunRecord, now: float) -> Decision
             # Somebody may be about to exchange them.
             later.append(due)
             others = []
-        elif any(pod.uid not in known for pod in others):
-            actions.append(EmitEvent("NameTaken", _words_of(others), warning=True))
+        else:
+            if any(pod.uid not in known for pod in others):
+                actions.append(EmitEvent("NameTaken", _words_of(others), warning=True))
+            actions += _exchanged(placement)
     uids = tuple(sorted(pod.uid for pod in (*found, *others)))
     again = [Requeue(min(later))] if later else []
     return Decision(structs.replace(record, unreachable=uids), (*actions, *again))
@@ -193,13 +204,24 @@ def _of_other_runs(placement: Placement) -> list[PodView]:
     return [pod for pod in found if pod.spec_hash not in ("", placement.view.spec_hash)]
 
 
+def _exchanged(placement: Placement) -> Iterator[ReplacePod]:
+    """What has failed of another run gets the Pod that is declared now, as its policy says."""
+    others = {pod.name: pod for pod in _of_other_runs(placement) if pod.phase == "Failed"}
+    for place in placement.places:
+        pod, role = others.get(place.name), place.role
+        if pod is None or pod.role != role.name or pod.deleting or pod.controller:
+            continue
+        if role.recovery.relaunch is None and comes_back(role, "failed", pod):
+            yield ReplacePod(pod.name, pod.uid, place.role.name, place.index, "AnotherRun")
+
+
 def _words_of(others: Sequence[PodView]) -> str:
     first = others[0]
     more = f" and {len(others) - 1} more" if len(others) > 1 else ""
     return (
         f"{first.name}{more}: not of the run that the ConfigMap describes, but of run "
-        f"{first.spec_hash}, so nothing replaces them and their hosts are not listed; apply the "
-        "job with --replace to exchange them"
+        f"{first.spec_hash}, so their hosts are not listed and the one that is declared comes "
+        "only when they fail; apply the job with --replace to exchange them"
     )
 
 

@@ -6,6 +6,8 @@ import pytest
 from msgspec import structs
 from watched import QUICK, eventually, training_job
 
+from etcompile.kubeapi import ClusterError
+from etcompile.model.protocol import SPEC_HASH
 from etcompile.model.run_record import ANOTHER_RUN, UNREADABLE
 from etcompile.status import statuses
 
@@ -234,3 +236,93 @@ def test_a_job_that_becomes_readable_again_is_looked_after_as_it_is(place, watch
     # A smaller one is taken at its word now.
     declare(place, job(workers=2))
     eventually(lambda: place.pod("bert-worker-2") is None)
+
+
+def pytorch(rate: str = "1") -> dict:
+    """A PyTorchJob whose workers' command has a value."""
+    container = {"name": "pytorch", "image": "pytorch/pytorch:2.4.0"}
+    roles = {
+        "Master": (1, [*["python", "train.py"]]),
+        "Worker": (2, ["python", "train.py", "--rate", rate]),
+    }
+    return {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": "gpt"},
+        "spec": {
+            "pytorchReplicaSpecs": {
+                name: {
+                    "replicas": count,
+                    "restartPolicy": "OnFailure",
+                    "template": {"spec": {"containers": [{**container, "command": command}]}},
+                }
+                for name, (count, command) in roles.items()
+            }
+        },
+    }
+
+
+def apply_half(place, document: dict) -> list[str]:
+    """`kubectl apply --server-side` of all objects; the names of those that are refused."""
+    refused = []
+    for value in place.compiled(document):
+        try:
+            place.cluster.server_side_apply(value, force=True)
+        except ClusterError as error:
+            refused.append(f"{value['metadata']['name']}: {error.status}")
+    return refused
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["watched", "between two watchers"])
+def test_a_role_that_an_apply_could_change_does_not_take_the_others_supervision(
+    place, watching, there
+):
+    first = watching()
+    place.kubelets()
+    place.submit(pytorch())
+    eventually(lambda: place.record("gpt").get("phase") == "Running")
+    run = place.record("gpt")["run"]
+    if not there:
+        first.stop()
+    time.sleep(1.1)  # times in objects are whole seconds
+    assert apply_half(place, pytorch("2")) == [
+        "gpt-worker-0: 422",
+        "gpt-worker-1: 422",
+    ]
+    master = place.pod("gpt-master-0")
+    assert master["metadata"]["annotations"][SPEC_HASH] != run
+    uid = place.uid("gpt-worker-1")
+    place.fails("gpt-worker-1")
+    if not there:
+        watching()
+    eventually(lambda: place.uid("gpt-worker-1") not in ("", uid), 20)
+    # As what they were: half of a run with another command would not train with the other half.
+    worker = place.pod("gpt-worker-1")
+    assert worker["metadata"]["annotations"][SPEC_HASH] == run
+    assert worker["spec"]["containers"][0]["command"][-1] == "1"
+    # The master comes back, too, and it ends the run.
+    uid = place.uid("gpt-master-0")
+    place.fails("gpt-master-0", 137)
+    eventually(lambda: place.uid("gpt-master-0") not in ("", uid), 20)
+    eventually(lambda: place.becomes("gpt-master-0", "Succeeded", 0))
+    eventually(lambda: place.data("gpt-status").get("done") == run)
+
+
+def test_what_fails_of_an_exchange_that_stopped_half_way_gets_the_pod_that_is_declared(
+    place, watching
+):
+    watching(timeouts=structs.replace(QUICK, start=1.0))
+    begun(place)
+    declare(place, other())
+    compiled = {one["metadata"]["name"]: one for one in place.compiled(other())}
+    resource = place.cluster.resource("v1", "Pod")
+    place.cluster.delete(resource, "bert-worker-1", grace=0)
+    place.cluster.create(compiled["bert-worker-1"])
+    eventually(lambda: place.told("NameTaken"))
+    uid = place.uid("bert-worker-2")
+    place.fails("bert-worker-2")
+    eventually(lambda: place.uid("bert-worker-2") not in ("", uid))
+    live = place.pod("bert-worker-2")
+    wanted = compiled["bert-worker-2"]["metadata"]["annotations"][SPEC_HASH]
+    assert live["metadata"]["annotations"][SPEC_HASH] == wanted
+    eventually(lambda: "bert-worker-0" not in " ".join(place.hosts()))  # it is of another run

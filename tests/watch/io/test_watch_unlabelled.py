@@ -72,6 +72,8 @@ def test_a_label_that_somebody_takes_off_is_put_back_and_nothing_is_forgotten(
     ("change", "words"),
     [
         ({"data": {"nginx.conf": "x"}}, "it holds nginx.conf"),
+        ({"binaryData": {"done": "YWJj"}}, "it has binaryData (done)"),
+        ({"immutable": True}, "it is immutable"),
         (
             {
                 "metadata": {
@@ -102,3 +104,47 @@ def test_what_is_somebody_else_s_is_told_of_and_left_as_it_is(place, watching, c
     assert ("patch", "configmaps", "bert-status") not in place.writes(NAME)
     place.cluster.delete(maps, "bert-status")
     eventually(lambda: place.record().get("phase") == "Running", 40)
+
+
+@pytest.mark.parametrize(
+    ("slot", "change", "words"),
+    [
+        ("hosts", {"binaryData": {"hostfile": "ZGVhZC0wOjEK"}}, "it has binaryData (hostfile)"),
+        ("status", {"binaryData": {"done": "YWJj"}}, "it has binaryData (done)"),
+        ("status", {"immutable": True}, "it is immutable"),
+    ],
+)
+def test_what_has_the_label_and_no_watcher_could_write_is_told_of_too(
+    place, watching, slot, change, words
+):
+    maps = place.cluster.resource("v1", "ConfigMap")
+    metadata = {"name": f"bert-{slot}", "labels": {"etcompile.dev/job": "bert"}}
+    made = place.cluster.create({**without_label(""), "metadata": metadata, **change})
+    running = watching()
+    place.kubelets()
+    place.submit(training_job())
+    [event] = eventually(lambda: place.told("UnreadableJob", f"bert-{slot}"))
+    assert words in event["message"]
+    assert place.cluster.get(maps, f"bert-{slot}") == made
+    eventually(lambda: running.value("etcompile_watch_unsupervised", reason="ForeignConfigMap"))
+    place.cluster.delete(maps, f"bert-{slot}")
+    eventually(lambda: place.record().get("phase") == "Running", 40)
+    eventually(lambda: not running.value("etcompile_watch_unsupervised", reason="ForeignConfigMap"))
+
+
+def test_a_record_that_somebody_has_filled_is_reported_until_there_is_room(place, watching):
+    running = watching()
+    place.kubelets()
+    place.submit(training_job())
+    eventually(lambda: place.whole(2) and place.record())
+    maps = place.cluster.resource("v1", "ConfigMap")
+    size = 1_048_576 - sum(len(k) + len(v) for k, v in place.data("bert-status").items()) - 10
+    place.cluster.patch(maps, "bert-status", {"data": {"junk": "x" * size}})
+    uid = place.uid("bert-worker-0")
+    place.fails("bert-worker-0")
+    [event] = eventually(lambda: place.told("Refused", "bert-config"))
+    assert "bert-status" in event["message"]
+    assert running.value("etcompile_watch_unsupervised", reason="Refused") == 1
+    place.cluster.patch(maps, "bert-status", {"data": {"junk": None}})
+    eventually(lambda: place.uid("bert-worker-0") not in ("", uid), 40)
+    eventually(lambda: not running.value("etcompile_watch_unsupervised", reason="Refused"))
