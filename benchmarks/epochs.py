@@ -178,9 +178,9 @@ class Gang(Bench):
                 if about.get("subresource") == "status" and not any(c["ready"] for c in containers):
                     ended = max(ended, parsed(event["stageTimestamp"]))
             elif about["resource"] != "leases":
-                what = "J-status" if name.endswith("-status") else about["resource"]
+                what = "J-etcompile-status" if name.endswith("-status") else about["resource"]
                 writes[f"{verb} {what}"] += 1
-                if what == "J-status":
+                if what == "J-etcompile-status":
                     began = began or received
                 words = body.get("metadata", {}).get("annotations", {}).get(EPOCH, "").split()
                 if words:
@@ -200,7 +200,7 @@ def line(cost: Cost) -> str:
     other = sum(count for what, count in cost.writes.items() if what == "create events")
     cells = (
         cost.title,
-        str(cost.writes.get("patch J-status", 0)),
+        str(cost.writes.get("patch J-etcompile-status", 0)),
         f"{cost.told / len(touched):.2f}",
         str(other),
         f"{statistics.median(touched):.1f} s",
@@ -226,7 +226,7 @@ at most."""
 
 {textwrap.fill(" ".join(intro.split()), 100, break_on_hyphens=False)}
 
-| what happens | writes of `J-status` | patches a Pod | Events | median Pod | last Pod |
+| what happens | writes of `J-etcompile-status` | patches a Pod | Events | median Pod | last Pod |
 |---|---:|---:|---:|---:|---:|
 {table}
 

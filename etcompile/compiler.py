@@ -257,7 +257,7 @@ def _built(
     told += objects.check_jobs(made) if not given.twice else ()
     told += objects.check_neighbours(
         lowered.others,
-        [(group.name or "", group.objects) for group in groups],
+        made,
         allow_plain_secrets=options.allow_plain_secrets,
     )
     told += sizes.check_neighbour_sizes(lowered.others, options.settings.profiles)

@@ -416,7 +416,7 @@ def _volumes(job: Job, role: Role) -> list[dict[str, Any]]:
     mounted = {mount.volume for mount in _protocol_mounts(job, role)} | (
         {STATUS} if role.additions.gate else set()
     )
-    for name, config_map in ((HOSTS, hosts_name(job)), (STATUS, status_name(job))):
+    for name, config_map in ((HOSTS, hosts_name(job.name)), (STATUS, status_name(job.name))):
         if name in mounted:
             source = {"name": config_map, "optional": True}
             volumes.append({"name": name, "configMap": source})

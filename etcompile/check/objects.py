@@ -12,7 +12,9 @@ from typing import Any
 from etcompile.check.keys import contains_private_key, may_contain_private_key, path_of_key
 from etcompile.diagnostics import Diagnostic, Location, Source, codes, diagnose
 from etcompile.k8s.objects import Object
+from etcompile.k8s.references import references
 from etcompile.model import Job
+from etcompile.model.protocol import config_name, hosts_name, status_name
 
 _CONFIG_MAP_LIMIT = 1024 * 1024
 """Bytes: the API server's limit on the data of one ConfigMap."""
@@ -37,7 +39,7 @@ def check_compiled(job: Job, objects: Sequence[Object]) -> list[Diagnostic]:
 
 def check_neighbours(
     neighbours: Sequence[Source],
-    compiled: Iterable[tuple[str, Iterable[Object]]],
+    made: Sequence[tuple[Job, Iterable[Object]]],
     *,
     allow_plain_secrets: bool,
 ) -> list[Diagnostic]:
@@ -45,11 +47,12 @@ def check_neighbours(
 
     Args:
         neighbours: These objects.
-        compiled: Each job with its compiled objects.
+        made: Each job with its compiled objects.
         allow_plain_secrets: Let Secrets with data pass.
     """
     return [
-        *_clashes(compiled, neighbours),
+        *_clashes(made, neighbours),
+        *_generated_names([job for job, _ in made], neighbours),
         *(p for source in neighbours for p in _neighbour(source, allow=allow_plain_secrets)),
     ]
 
@@ -214,16 +217,53 @@ def _is_encrypted(value: Object, field: str) -> bool:
 
 
 def _clashes(
-    compiled: Iterable[tuple[str, Iterable[Object]]], neighbours: Iterable[Source]
+    made: Iterable[tuple[Job, Iterable[Object]]], neighbours: Iterable[Source]
 ) -> Iterator[Diagnostic]:
     named = [
         neighbour for neighbour in neighbours if (neighbour.data.get("metadata") or {}).get("name")
     ]
     if not named:
         return
-    made = {identity(value): job for job, objects in compiled for value in objects}
+    owners = {identity(value): job.name for job, objects in made for value in objects}
+    for job, _ in made:
+        for name in (hosts_name(job.name), status_name(job.name)):
+            owners["", "ConfigMap", job.namespace or "default", name] = job.name
     for source in named:
-        if job := made.get(identity(source.data)):
+        if owner := owners.get(identity(source.data)):
             place = source.locate(("metadata", "name"))
             what = f"{source.data['kind']} '{source.data['metadata']['name']}'"
-            yield diagnose(codes.NAME_CLASH, place, what=what, job=job)
+            yield diagnose(codes.NAME_CLASH, place, what=what, job=owner)
+
+
+def _generated_names(jobs: Sequence[Job], neighbours: Iterable[Source]) -> Iterator[Diagnostic]:
+    """An error for each reference of the input to a ConfigMap that only etcompile creates.
+
+    What an operator creates too, such as `J-etcompile` of an MPIJob, may be meant. These cannot be.
+    """
+    owners = {
+        (job.namespace or "default", name): job.name
+        for job in jobs
+        for name in (config_name(job.name), hosts_name(job.name), status_name(job.name))
+    }
+    users = [
+        (
+            job.namespace,
+            f"role '{role.name}' of job '{job.name}'",
+            role.template.origin.locate(),
+            {"kind": "Pod", "spec": role.template.spec},
+        )
+        for job in jobs
+        for role in job.roles
+    ]
+    for source in neighbours:
+        metadata = source.data.get("metadata") or {}
+        what = f"{source.data['kind']} '{metadata.get('name', '')}'"
+        users.append(
+            (metadata.get("namespace"), what, source.locate(("metadata", "name")), source.data)
+        )
+    for namespace, what, place, value in users:
+        for reference in references(value):
+            key = namespace or "default", reference.name
+            if reference.kind == "ConfigMap" and key in owners:
+                facts = {"what": what, "name": reference.name, "job": owners[key]}
+                yield diagnose(codes.GENERATED_NAME, place, **facts)

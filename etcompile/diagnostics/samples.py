@@ -655,7 +655,7 @@ SAMPLES: Mapping[str, Mapping[str, str | int]] = {
     },
     "ET4013": {
         "job": "JAXJob 'bert'",
-        "what": "ConfigMap 'bert-config'",
+        "what": "ConfigMap 'bert-etcompile'",
         "other": "PyTorchJob 'bert' of kubeflow.org/v1",
     },
     "ET4014": {
@@ -671,6 +671,11 @@ SAMPLES: Mapping[str, Mapping[str, str | int]] = {
         "image": "pytorch/pytorch: 2.5.1",
         "problem": "it contains a blank",
         "advice": "did you mean 'pytorch/pytorch:2.5.1'?",
+    },
+    "ET4021": {
+        "what": "role 'worker' of job 'llama'",
+        "name": "llama-etcompile",
+        "job": "llama",
     },
     "ET5001": {
         "path": "out/kustomization.yaml",

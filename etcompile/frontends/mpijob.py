@@ -27,7 +27,7 @@ from etcompile.model import (
     Success,
 )
 from etcompile.model.commands import discovers_hosts, least_workers
-from etcompile.model.protocol import SCRIPTS_PATH
+from etcompile.model.protocol import SCRIPTS_PATH, config_name
 
 FRAMEWORK = Framework(
     kind="MPIJob",
@@ -80,6 +80,7 @@ def describe(spec: Spec) -> Described:
         success=Success(("launcher",)),
         changes={
             "labels": {"app": spec.name},
+            "config_name": config_name(spec.name, of_operator=True),
             "files": _files(spec, worker),
             "host_lists": mpi.host_lists(_LINE, "{host}", launcher=_has_gpus(launcher)),
             "slots": _slots(spec),

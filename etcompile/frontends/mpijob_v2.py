@@ -30,7 +30,7 @@ from etcompile.model import (
     Success,
 )
 from etcompile.model.commands import least_workers
-from etcompile.model.protocol import SCRIPTS_PATH
+from etcompile.model.protocol import SCRIPTS_PATH, config_name
 
 API_VERSION = "kubeflow.org/v2beta1"
 _LAUNCHER = "etcompile.dev/launcher"
@@ -73,6 +73,7 @@ def describe(spec: Spec) -> Described:
         success=Success(("launcher",)),
         changes={
             "labels": {"app": spec.name},
+            "config_name": config_name(spec.name, of_operator=True),
             "files": (mpi.discovery(),),
             "host_lists": mpi.host_lists(
                 line,

@@ -167,7 +167,7 @@ def _job(
             suspended=_annotations(source).get(_SUSPEND) == "true",
             keeps=("launcher",),
         ),
-        config_name=config_name(name),
+        config_name=config_name(name, of_operator=True),
         files=_files(templates["worker"].main),
         host_lists=(
             HostList("hostfile", ("worker",), "{host}:{slots}"),

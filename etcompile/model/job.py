@@ -512,7 +512,7 @@ class HostList(Struct, frozen=True):
     """A file of the job's ConfigMap that lists a role's hosts, one line each.
 
     Args:
-        key: Its key, in the seed (`J-config`) and in the live list (`J-hosts`) alike.
+        key: Its key, in the seed (`J-etcompile`) and in the live list (`J-hosts`) alike.
         roles: The roles it lists, in order.
         line: One line; `{host}`, `{slots}` and `{domain}` are filled in.
         live: It follows the hosts that are there; else it is only who belongs to the job.

@@ -7,8 +7,6 @@ objects behind them. Why there are three ConfigMaps, and who writes which: docs/
 from collections.abc import Mapping
 from typing import Any
 
-from etcompile.model.job import Job
-
 SCRIPTS = "etcompile-scripts"
 """Volume of the compiled scripts and of the Pod's own spec hash."""
 HOSTS = "etcompile-hosts"
@@ -31,7 +29,7 @@ SPEC_HASH_FILE = f"{SCRIPTS_PATH}/spec-hash"
 DONE_FILE = f"{STATUS_PATH}/done"
 """Holds the spec hash of the run that is finished."""
 COMPLETED = "completed"
-"""The key of `J-status`, and so the file, that says which roles have succeeded."""
+"""The key of `J-etcompile-status`, and so the file, that says which roles have succeeded."""
 COMPLETED_FILE = f"{STATUS_PATH}/{COMPLETED}"
 """Holds the spec hash of a run and, a line each, its roles that have succeeded and are awaited."""
 EPOCH_FILE = f"{STATUS_PATH}/epoch"
@@ -88,13 +86,15 @@ STORED_JOB = "job.yaml"
 """The key of the job's ConfigMap that holds the job itself."""
 
 
-def config_name(job: str) -> str:
+def config_name(job: str, *, of_operator: bool = False) -> str:
     """The ConfigMap that declares a job.
 
     Args:
         job: The job's name.
+        of_operator: The operator of the kind creates `J-config`, so ours takes its place. For all
+            other kinds `J-config` is a name that users choose for their own objects.
     """
-    return f"{job}-config"
+    return f"{job}-config" if of_operator else f"{job}-etcompile"
 
 
 def is_config(metadata: Mapping[str, Any]) -> bool:
@@ -104,14 +104,23 @@ def is_config(metadata: Mapping[str, Any]) -> bool:
         metadata: That of the ConfigMap.
     """
     job: str = (metadata.get("labels") or {}).get(JOB_LABEL) or ""
-    return bool(job) and metadata["name"] == config_name(job)
+    return bool(job) and metadata["name"] in config_names(job)
 
 
-def hosts_name(job: Job) -> str:
-    """The ConfigMap of the live host lists."""
-    return f"{job.name}-hosts"
+def config_names(job: str) -> tuple[str, str]:
+    """Both names that the ConfigMap of a job may have: which one depends on its kind."""
+    return config_name(job), config_name(job, of_operator=True)
 
 
-def status_name(job: Job) -> str:
-    """The ConfigMap of the run record."""
-    return f"{job.name}-status"
+HOSTS_END, STATUS_END = "-etcompile-hosts", "-etcompile-status"
+"""What the names of the watcher's two ConfigMaps end with, after the job's name."""
+
+
+def hosts_name(job: str) -> str:
+    """The ConfigMap of the live host lists of a job."""
+    return job + HOSTS_END
+
+
+def status_name(job: str) -> str:
+    """The ConfigMap of the run record of a job."""
+    return job + STATUS_END

@@ -172,7 +172,7 @@ class RunRecord(_Run, frozen=True):
         failures: Of each role in which others follow, how many Pods have failed.
         unreachable: The UIDs of Pods of which it was told that they hold up others: their nodes do
             not answer, or they are of another run and have the names of this one's.
-        config: The UID of the `J-config` that declares the run; empty if nobody wrote that down.
+        config: The UID of the `J-etcompile` that declares the run; empty if nobody wrote that down.
         expired: Its time after the end is over, and it was told that it stays.
         epoch: How often commands were restarted in place; None before the run has been Running.
         epoch_reason: Why, the last time, in a sentence.

@@ -12,14 +12,13 @@ from etcompile.k8s import pods
 from etcompile.k8s.objects import LiveObject, is_going
 from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.model.notice import REMINDED, SAME, Notice, notice, read_notice
-from etcompile.model.protocol import NOTICE, ROLE_LABEL, RUN_STATE
+from etcompile.model.protocol import NOTICE, ROLE_LABEL, RUN_STATE, status_name
 from etcompile.model.protocol import WATCHER as MANAGER
 from etcompile.model.run_record import written_record
 from etcompile.operations.proposal import ImpossibleError, Result
 from etcompile.operations.stored_runs import stored_run
 from etcompile.stages.stored import StoredJobError
 from etcompile.status import Seen, seen
-from etcompile.status.job_status import RECORD
 
 _ASKED = "somebody has asked for a checkpoint"
 
@@ -157,7 +156,7 @@ def _name(pod: LiveObject) -> str:
 def _epoch(found: Seen, job: str) -> int:
     """The epoch of the run; 0 if no watcher looks after it."""
     for value in found.objects.values():
-        if value["kind"] == "ConfigMap" and value["metadata"]["name"] == job + RECORD:
+        if value["kind"] == "ConfigMap" and value["metadata"]["name"] == status_name(job):
             record = written_record(value.get("data") or {})
             return (record.epoch or 0) if record is not None else 0
     return 0

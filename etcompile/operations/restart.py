@@ -7,6 +7,7 @@ from etcompile.diagnostics import codes, diagnose
 from etcompile.exitcodes import INPUT
 from etcompile.k8s.objects import LiveObject
 from etcompile.kubeapi import Cluster
+from etcompile.model.protocol import hosts_name, status_name
 from etcompile.operations.proposal import ImpossibleError, Proposal, Result
 from etcompile.operations.stored_runs import stored_run
 from etcompile.plan.claims import is_member
@@ -16,7 +17,6 @@ from etcompile.plan.step import reference
 from etcompile.rollout.live import Live, belongings, inventory_of
 from etcompile.stages.stored import StoredJobError
 from etcompile.status import Seen, seen
-from etcompile.status.job_status import HOSTS, RECORD
 
 _NOTICED = 2.0
 """Seconds in which a watcher notices that the Pods of a run are gone, and then that its record is.
@@ -94,7 +94,7 @@ def _impossible(job: str, problem: str, advice: str = "") -> ImpossibleError:
 
 def _records(found: Seen, job: str) -> Sequence[LiveObject]:
     """What was written down of the run: its record, and the live host list."""
-    names = (job + RECORD, job + HOSTS)
+    names = (status_name(job), hosts_name(job))
     return [
         value
         for value in found.objects.values()

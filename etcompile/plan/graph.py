@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from etcompile.k8s.objects import Object
-from etcompile.plan.references import RBAC, Reference, references, secret_made_by
+from etcompile.k8s.references import RBAC, Reference, references, secret_made_by
 
 _Identity = tuple[str, str, str, str]
 """Group, kind, namespace and name."""

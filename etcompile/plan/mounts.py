@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from msgspec import structs
 
 from etcompile.k8s.objects import Object
+from etcompile.k8s.references import claim_of
 from etcompile.plan.order import Draft
-from etcompile.plan.references import claim_of
 from etcompile.plan.step import ObjectRef, Reason, reference
 
 _SHOWN = 3

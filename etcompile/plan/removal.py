@@ -9,10 +9,10 @@ from collections.abc import Callable, Collection, Iterable
 from msgspec import structs
 
 from etcompile.k8s.objects import Object
-from etcompile.model.protocol import MANAGER, config_name
+from etcompile.k8s.references import references
+from etcompile.model.protocol import MANAGER, config_names
 from etcompile.plan import claims, protection
 from etcompile.plan.order import Draft, ordered
-from etcompile.plan.references import references
 from etcompile.plan.schedule import in_turn
 from etcompile.plan.step import (
     REMOVES,
@@ -65,7 +65,7 @@ def removal(
         job: claims.managers(value)
         for job, value in found
         if value["kind"] == "ConfigMap"
-        and value["metadata"]["name"] == config_name(job.rpartition("/")[2])
+        and value["metadata"]["name"] in config_names(job.rpartition("/")[2])
     }
     drafts, left = [], []
     for job, value in found:

@@ -20,7 +20,7 @@ from etcompile.k8s.names import is_subdomain
 from etcompile.k8s.objects import without_nulls
 from etcompile.load import parse
 from etcompile.model import GANGS, MOST_PODS, Job, Member, Role, SecretMode, Settings
-from etcompile.model.protocol import JOB_LABEL, STORED_JOB
+from etcompile.model.protocol import JOB_LABEL, STORED_JOB, config_names
 from etcompile.model.run import in_run, with_settings
 from etcompile.model.settings import SECRET_KINDS, Services
 
@@ -91,7 +91,7 @@ def check_place(job: Job, metadata: Mapping[str, Any]) -> None:
         StoredJobError: the ConfigMap has another name, or another job's label.
     """
     name, label = metadata["name"], (metadata.get("labels") or {}).get(JOB_LABEL)
-    if (name, label) != (job.config_name, job.name):
+    if name not in config_names(job.name) or label != job.name:
         raise StoredJobError(
             f"it holds the job {job.name}, whose ConfigMap is {job.config_name} with the label "
             f"{JOB_LABEL}={job.name}"

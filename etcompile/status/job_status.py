@@ -32,6 +32,8 @@ from etcompile.model.protocol import (
     RUN_LABEL,
     SPEC_HASH,
     STORED_JOB,
+    hosts_name,
+    status_name,
 )
 from etcompile.model.protocol import is_config as names_config
 from etcompile.model.run_record import DIGITS, UNREADABLE, RunRecord, written_record
@@ -42,8 +44,6 @@ from etcompile.status.replicas import labelled_replica, made_by, replicas_of
 from etcompile.status.report import told
 from etcompile.status.values import ENDED, Epoch, Hosts, JobStatus, Phase, Replica, RoleStatus
 
-HOSTS, RECORD = "-hosts", "-status"
-"""What the names of the watcher's two ConfigMaps end with, after the job's."""
 _HOST = re.compile(r"[A-Za-z0-9][-A-Za-z0-9.]*")
 _REPORTED: Mapping[str, Phase] = {
     phase.lower(): phase
@@ -118,8 +118,8 @@ def _by_job(objects: Iterable[LiveObject]) -> Iterator[_Its]:
             config,
             labelled["Pod"][namespace, job],
             labelled["Job"][namespace, job],
-            maps.get((namespace, job + HOSTS), {}),
-            maps.get((namespace, job + RECORD), {}),
+            maps.get((namespace, hosts_name(job)), {}),
+            maps.get((namespace, status_name(job)), {}),
         )
 
 

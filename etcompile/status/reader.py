@@ -12,16 +12,16 @@ from etcompile.k8s.objects import LiveObject
 from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.discovery import Resource
 from etcompile.kubeapi.errors import ClusterError
-from etcompile.model.protocol import JOB_LABEL
+from etcompile.model.protocol import HOSTS_END, JOB_LABEL, STATUS_END
 from etcompile.plan import sets
 from etcompile.plan.step import ObjectRef
 from etcompile.rollout.live import Live
-from etcompile.status.job_status import HOSTS, RECORD, is_config, statuses
+from etcompile.status.job_status import is_config, statuses
 from etcompile.status.values import JobStatus
 
 _KINDS = (("v1", "ConfigMap"), ("v1", "Pod"), ("batch/v1", "Job"))
 _EVENT = ("v1", "Event")
-_WATCHERS = (HOSTS, RECORD)
+_WATCHERS = (HOSTS_END, STATUS_END)
 
 Key = tuple[str, str, str]
 """Kind, namespace and name."""

@@ -1,6 +1,6 @@
 """Who may write the ConfigMaps that the watcher acts on: an admission policy, and whether it holds.
 
-A watcher makes Pods of what `J-config` says. Without a policy, whoever may write ConfigMaps in a
+A watcher makes Pods of what `J-etcompile` says. Without a policy, whoever may write ConfigMaps in a
 namespace can so have Pods made that they may not create themselves (docs/security.md). No object
 says who has written it, so the watcher cannot see that; the API server can, before it is written.
 """
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from etcompile.k8s.objects import LiveObject
 from etcompile.kubeapi import Cluster, ClusterError
-from etcompile.model.protocol import JOB_LABEL
+from etcompile.model.protocol import HOSTS_END, JOB_LABEL, STATUS_END
 from etcompile.watch.leader_election import MANAGER
 
 POLICY = "etcompile-jobs"
@@ -32,8 +32,8 @@ _CONTROLLERS = (
 )
 """Who changes what refers to other objects, or how objects are stored, and never their data."""
 _NAMED = (
-    ("-status", ("done", "phase", "record", "run.yaml")),
-    ("-hosts", LIVE_LISTS),
+    (STATUS_END, ("done", "phase", "record", "run.yaml")),
+    (HOSTS_END, LIVE_LISTS),
 )
 """Pods mount these by name, so a label is not needed to mislead them."""
 _HOLDS = (

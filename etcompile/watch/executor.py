@@ -21,7 +21,15 @@ from etcompile.failures import read_log
 from etcompile.k8s.objects import is_going, seconds
 from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.model.epochs import Command, command_text
-from etcompile.model.protocol import EPOCH, JOB_LABEL, NOTICE, SPEC_HASH, hosts_name, status_name
+from etcompile.model.protocol import (
+    EPOCH,
+    JOB_LABEL,
+    NOTICE,
+    SPEC_HASH,
+    hosts_name,
+    is_config,
+    status_name,
+)
 from etcompile.model.run_record import read_record
 from etcompile.watch.actions import (
     REPLACED,
@@ -287,7 +295,7 @@ class ActionExecutor:
         found = self._cluster.list(
             self._maps, key[0], labels=f"{JOB_LABEL}={key[1]}", metadata_only=True
         )
-        return f"{key[1]}-config" in {item["metadata"]["name"] for item in found.items}
+        return any(is_config(item["metadata"]) for item in found.items)
 
     def _remove_job(self, case: Case) -> None:
         """Deletes all that was made for a job, its own ConfigMap last, so that it can go on."""
@@ -296,7 +304,7 @@ class ActionExecutor:
             raise NotRemovedError(f"{config.name} has an annotation that forbids it")
         wanted = {**case.run.objects()}
         maps = wanted.pop(_CONFIG_MAP)
-        own = {status_name(case.run.job), hosts_name(case.run.job)}
+        own = {status_name(case.run.job.name), hosts_name(case.run.job.name)}
         try:
             for (version, kind), names in sorted(wanted.items()):
                 self._remove(case.key, version, kind, names)

@@ -52,9 +52,9 @@ def written(action: WriteStatus | WriteHosts, run: StoredRun, config: SeenMap | 
             data[TIMELINE] = timeline_text(action.timeline)
         if len(run.text.encode()) <= LARGEST_COPY:
             data[RUN] = run.text
-        return _config_map(run, status_name(run.job), data, _QUIET)
+        return _config_map(run, status_name(run.job.name), data, _QUIET)
     notes = {**_QUIET, **hosts_annotations(action.hosts)}
-    return owned(_config_map(run, hosts_name(run.job), action.hosts.data, notes), config)
+    return owned(_config_map(run, hosts_name(run.job.name), action.hosts.data, notes), config)
 
 
 def completed(job: Job, record: RunRecord) -> str | None:

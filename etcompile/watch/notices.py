@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from etcompile.kubeapi import Cluster
-from etcompile.model.protocol import JOB_LABEL, STORED_JOB, config_name
+from etcompile.model.protocol import JOB_LABEL, STORED_JOB, config_names
 from etcompile.model.run_record import VERSION, newer_version
 from etcompile.watch import admission
 from etcompile.watch.actions import Action, EmitEvent, Requeue
@@ -112,7 +112,7 @@ class Notices:
         ]
         ignored = (
             f"ignored: it has the label {JOB_LABEL}={key[1]} and a {STORED_JOB}, but the "
-            f"ConfigMap of that job is {config_name(key[1])}"
+            f"ConfigMap of that job is {' or '.join(config_names(key[1]))}"
         )
         bad += [(stray, "IgnoredConfigMap", ignored) for stray in seen.strays.values()]
         for config_map, reason, message in bad:

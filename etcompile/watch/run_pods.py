@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from msgspec import structs
+
 from etcompile import backend, overlays
 from etcompile.k8s.objects import LiveObject, seconds
 from etcompile.model import Member, Role
@@ -86,7 +88,9 @@ class StoredRun:
         check_place(stored.job, metadata)
         self._value, self.settings = stored.value, stored.settings
         try:
-            self.job = backend.gang.suited(stored.job, self.settings)
+            # A version before this one gave the ConfigMap of every kind the name J-config.
+            job = structs.replace(stored.job, config_name=metadata["name"])
+            self.job = backend.gang.suited(job, self.settings)
             self.spec_hash = backend.spec_hash(self.job)
         except Exception as error:
             raise StoredJobError(f"{STORED_JOB} is broken: {error!r:.300}") from error

@@ -618,7 +618,7 @@ class JobView(Struct, frozen=True):
 
     @property
     def is_orphaned(self) -> bool:
-        """Whether the record is of a run that was not over when its `J-config` was deleted."""
+        """Whether the record is of a run that was not over when its `J-etcompile` was deleted."""
         record = self.record
         if record is None or record.ended or not record.config:
             return False

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from msgspec import Struct, field, structs
 
 from etcompile.k8s.objects import Object, seconds
-from etcompile.model.protocol import JOB_LABEL, STORED_JOB, is_config
+from etcompile.model.protocol import JOB_LABEL, STORED_JOB, hosts_name, is_config, status_name
 from etcompile.model.run_record import KEYS, RUN
 from etcompile.stages.stored import STORED_BYTES
 from etcompile.watch.room import RECORD_BYTES, Room
@@ -291,6 +291,8 @@ class Store:
         if known is not None and version <= known.version:
             return False
         if gone:
+            if known is not None and known.name != value["metadata"]["name"]:
+                return False  # the other name that a job's ConfigMap may have
             self._forget_map(key, seen, slot)
             return known is not None
         slim, size = _slim(value, slot)
@@ -551,7 +553,7 @@ def _slot(value: Object) -> str | None:
     name, job = value["metadata"]["name"], _job_key(value)[1]
     if is_config(value["metadata"]):
         return "config"
-    return {f"{job}-hosts": "hosts", f"{job}-status": "status"}.get(name) if job else None
+    return {hosts_name(job): "hosts", status_name(job): "status"}.get(name) if job else None
 
 
 def _written(value: Object) -> float | None:

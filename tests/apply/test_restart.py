@@ -36,9 +36,12 @@ def mark(control_plane, namespace, objects):
     def write(manager="etcompile-watcher", **more):
         run = objects()["Pod/mnist-launcher"]["metadata"]["annotations"]["etcompile.dev/spec-hash"]
         root = f"/api/v1/namespaces/{namespace}/configmaps?fieldManager={manager}"
-        record = {"metadata": {"name": "mnist-status"}, "data": {"done": run, **more}}
+        record = {"metadata": {"name": "mnist-etcompile-status"}, "data": {"done": run, **more}}
         control_plane.ask("POST", root, record)
-        hosts = {"metadata": {"name": "mnist-hosts"}, "data": {"hostfile": "mnist-worker-1:1\n"}}
+        hosts = {
+            "metadata": {"name": "mnist-etcompile-hosts"},
+            "data": {"hostfile": "mnist-worker-1:1\n"},
+        }
         if manager == "etcompile-watcher":
             control_plane.ask("POST", root, hosts)
 
@@ -62,15 +65,18 @@ def test_after_a_failed_launcher_all_pods_are_made_anew(
     assert now.keys() == applied.keys() == PODS
     assert not {*now.values()} & {*applied.values()}
     left = objects()
-    assert "ConfigMap/mnist-status" not in left
-    assert "ConfigMap/mnist-hosts" not in left
+    assert "ConfigMap/mnist-etcompile-status" not in left
+    assert "ConfigMap/mnist-etcompile-hosts" not in left
     assert "ConfigMap/mnist-config" in left
     # All have gone, and the record too, before the first new one comes; launchers go first.
     told = [one for one in writes()[before:] if "etcompile-mnist" not in one]
     verbs = [one.split()[0] for one in told]
     assert verbs == ["delete"] * 5 + ["create"] * 3
     assert told[0] == "delete pods/mnist-launcher"
-    assert {*told[3:5]} == {"delete configmaps/mnist-status", "delete configmaps/mnist-hosts"}
+    assert {*told[3:5]} == {
+        "delete configmaps/mnist-etcompile-status",
+        "delete configmaps/mnist-etcompile-hosts",
+    }
     assert "done: 3 created, 5 deleted" in done.stdout
 
 
@@ -158,12 +164,12 @@ def test_a_marker_that_a_person_wrote_goes_and_what_only_has_its_name_refuses(
 ):
     mark(manager="kubectl-create")
     assert run("restart", "mnist").returncode == 0
-    assert "ConfigMap/mnist-status" not in objects()
+    assert "ConfigMap/mnist-etcompile-status" not in objects()
     mark(manager="kubectl-create", notes="of mine")
     done = run("restart", "mnist")
     assert done.returncode == 4
     assert "kubectl-create made it, and it holds notes" in done.stderr
-    assert "ConfigMap/mnist-status" in objects()
+    assert "ConfigMap/mnist-etcompile-status" in objects()
 
 
 def test_a_job_that_is_not_there_is_refused(run, applied, writes):

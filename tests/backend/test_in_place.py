@@ -10,6 +10,7 @@ import yaml
 import etcompile
 from etcompile import Options, Settings
 from etcompile.model import InPlace
+from etcompile.model.protocol import is_config
 from etcompile.stages import run as stage
 from etcompile.stages.stored import read_patches, read_stored
 from fidelity.every_job import JOBS, changed, compiled, pod_templates
@@ -85,8 +86,8 @@ def command(job: dict[str, Any], name: str) -> list[str]:
 
 def model(job: dict[str, Any]) -> Any:
     """The run policy of a job, as the watcher reads it."""
-    data = by_name(compiled(job))["ConfigMap", f"{job['metadata']['name']}-config"]
-    return read_stored(yaml.safe_load(data["data"]["job.yaml"]))[0].run
+    [config] = [value for value in compiled(job).objects if is_config(value["metadata"])]
+    return read_stored(yaml.safe_load(config["data"]["job.yaml"]))[0].run
 
 
 # What is rendered -------------------------------------------------------------------------------
@@ -274,7 +275,8 @@ def test_a_pod_that_the_watcher_makes_again_is_the_one_that_git_has(
 ) -> None:
     settings = Settings(profiles=(profile,) if profile else ())
     result = compiled(JOBS[example], settings=settings, overlays=overlays)
-    stored = yaml.safe_load(by_name(result)["ConfigMap", "in-place-config"]["data"]["job.yaml"])
+    [config] = [value for value in result.objects if is_config(value["metadata"])]
+    stored = yaml.safe_load(config["data"]["job.yaml"])
     job, read = read_stored(stored)
     edits = read_patches(stored)
     run = stage.Run(job, read)

@@ -58,7 +58,9 @@ def test_it_has_what_the_main_container_has() -> None:
 
 
 def test_the_check_arrives_letter_by_letter() -> None:
-    [config] = [one for one in compiled(job()).objects if one["metadata"]["name"] == "mnist-config"]
+    [config] = [
+        one for one in compiled(job()).objects if one["metadata"]["name"] == "mnist-etcompile"
+    ]
     assert config["data"]["preflight-check"] == CHECK + "\n"
     assert "preflight.sh" in config["data"]
     [volume] = [v for v in pods(job())[0]["spec"]["volumes"] if v["name"] == "etcompile-scripts"]

@@ -132,9 +132,9 @@ def test_an_epoch_is_one_record_and_one_touch_of_each_pod(
     finally:
         gang.process.terminate()
         gang.process.wait()
-    assert ended.writes["patch J-status"] == 1
+    assert ended.writes["patch J-etcompile-status"] == 1
     assert ended.told == 6
-    assert hung.writes["patch J-status"] == 1
+    assert hung.writes["patch J-etcompile-status"] == 1
     assert hung.told == 6 + 5  # those that hang have to be told to stop first
     assert counted == 2
     assert "| all commands end | 1 | 1.00 | 1 |" in told

@@ -159,7 +159,7 @@ def test_dlrover_01_for_dlrovers_master_limits_without_requests_are_requests() -
 def test_dlrover_03_a_new_master_is_told_how_many_nodes_meet() -> None:
     command = ["bash", "-c", "dlrover-run --nnodes=3:$NODE_NUM --node_unit 2 train.py"]
     value = elastic_job({"worker": dlrover_type(4, command=command)})
-    data = objects(value)["ConfigMap", "mnist-config"]["data"]
+    data = objects(value)["ConfigMap", "mnist-etcompile"]["data"]
     assert "RENDEZVOUS = (3, 4, 60, 2, 600)" in data["prime-rendezvous.py"]
     assert "/etc/etcompile/scripts/start-master.sh" in main(objects(value)[MASTER])["command"]
 
@@ -257,7 +257,7 @@ def test_dlrover_21_the_masters_service_has_a_name_that_workers_find(length: int
     worker = made["Pod", f"{name}-edljob-worker-0"]
     variables = {one["name"]: one.get("value") for one in main(worker)["env"]}
     assert variables["DLROVER_MASTER_ADDR"] == f"{service}:50001"
-    assert made["ConfigMap", f"{name}-config"]["data"]["peers"] == f"{service}\n"
+    assert made["ConfigMap", f"{name}-etcompile"]["data"]["peers"] == f"{service}\n"
     pod = made["Pod", f"{whole}-0"]
     selector = made["Service", service]["spec"]["selector"]
     assert selector.items() <= pod["metadata"]["labels"].items()

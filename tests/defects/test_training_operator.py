@@ -73,7 +73,7 @@ def env(pod: Any) -> dict[str, Any]:
 
 
 def stored(value: dict[str, Any]) -> Job:
-    text = named(value)["ConfigMap", "mnist-config"]["data"]["job.yaml"]
+    text = named(value)["ConfigMap", "mnist-etcompile"]["data"]["job.yaml"]
     return read_stored(yaml.safe_load(text))[0]
 
 
@@ -353,7 +353,7 @@ def test_training_operator_37_the_gate_is_the_jobs_own_and_a_jobs_to_turn_off() 
     [gate] = pod(value, "worker-0")["spec"]["initContainers"]
     assert gate["name"] == "init-pytorch"
     assert gate["image"] == "example.com/trainer:1"
-    script = named(annotated(value, gate_timeout="5"))["ConfigMap", "mnist-config"]["data"]
+    script = named(annotated(value, gate_timeout="5"))["ConfigMap", "mnist-etcompile"]["data"]
     assert "5" in script["wait-for-workers.sh"]
     assert script["peers"] == "mnist-master-0\n"
     value = annotated(value, wait_for_master="false")

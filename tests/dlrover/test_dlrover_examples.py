@@ -128,7 +128,7 @@ def test_torch_mnist_is_rendered_as_upstream_makes_it() -> None:
     assert port["port"] == 50001
     command = " ".join(main(made["Pod", f"{MASTER}-0"])["command"])
     assert "--platform local --job_name torch-mnist --node_num 4 --port 50001" in command
-    data = made["ConfigMap", "torch-mnist-config"]["data"]
+    data = made["ConfigMap", "torch-mnist-etcompile"]["data"]
     assert "RENDEZVOUS = (3, 4, 60, 1, 600)" in data["prime-rendezvous.py"]
 
 

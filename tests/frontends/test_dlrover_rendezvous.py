@@ -65,7 +65,8 @@ def test_a_command_that_hides_it_is_told_and_the_master_not_primed() -> None:
     value = elastic_job({"worker": worker("./start.sh")})
     assert warnings(value) == ["ET2072"]
     assert (
-        "prime-rendezvous.py" not in by_name(compiled(value))["ConfigMap", "mnist-config"]["data"]
+        "prime-rendezvous.py"
+        not in by_name(compiled(value))["ConfigMap", "mnist-etcompile"]["data"]
     )
 
 
@@ -74,7 +75,7 @@ def test_an_annotation_says_what_a_command_hides() -> None:
         {"worker": worker("./start.sh")}, annotations={"etcompile.dev/nnodes": "2:3"}
     )
     assert warnings(value) == []
-    data = by_name(compiled(value))["ConfigMap", "mnist-config"]["data"]
+    data = by_name(compiled(value))["ConfigMap", "mnist-etcompile"]["data"]
     assert "RENDEZVOUS = (2, 3, 60, 1, 600)" in data["prime-rendezvous.py"]
 
 

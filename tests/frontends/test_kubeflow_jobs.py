@@ -39,7 +39,7 @@ def test_jobs_of_two_kinds_that_make_the_same_objects_are_refused():
     found = told(*jobs).diagnostics
     assert [one.code for one in found] == ["ET4013"]
     assert found[0].message == (
-        "JAXJob 'mnist' would create ConfigMap 'mnist-config',"
+        "JAXJob 'mnist' would create ConfigMap 'mnist-etcompile',"
         " which PyTorchJob 'mnist' of kubeflow.org/v1 creates already"
     )
 

@@ -66,16 +66,16 @@ def test_the_command_line_chooses(tmp_path: Path) -> None:
 
 def test_the_stored_job_makes_the_same_pods_again() -> None:
     chosen = Settings(gang="coscheduling", gang_scheduler="mine")
-    data = by_name(compiled(JOB, settings=chosen, namespace="ml"))["ConfigMap", "mnist-config"]
+    data = by_name(compiled(JOB, settings=chosen, namespace="ml"))["ConfigMap", "mnist-etcompile"]
     read, settings = read_stored(yaml.safe_load(data["data"]["job.yaml"]))
     assert settings == chosen
     assert read.gang == compiled_gang(JOB)
-    none = by_name(compiled(JOB, namespace="ml"))["ConfigMap", "mnist-config"]
+    none = by_name(compiled(JOB, namespace="ml"))["ConfigMap", "mnist-etcompile"]
     assert "gang" not in none["data"]["job.yaml"]
 
 
 def compiled_gang(job: dict[str, Any]) -> Any:
-    data = by_name(compiled(job, namespace="ml"))["ConfigMap", "mnist-config"]["data"]
+    data = by_name(compiled(job, namespace="ml"))["ConfigMap", "mnist-etcompile"]["data"]
     return read_stored(yaml.safe_load(data["job.yaml"]))[0].gang
 
 

@@ -179,7 +179,7 @@ class Place:
 
     def hosts(self, job: str) -> list[str]:
         """The Pods in the live host list, whatever form of their names it has."""
-        lines = next(iter(self.data(f"{job}-hosts").values()), "").splitlines()
+        lines = next(iter(self.data(f"{job}-etcompile-hosts").values()), "").splitlines()
         return [re.split("[.: ]", line)[0] for line in lines]
 
     def made(self, name: str, since: float) -> list[str]:

@@ -231,9 +231,9 @@ def a_job_that_leaves_git_leaves_nothing_but_its_record(place: Place) -> None:
     started(place)
     begun = time.monotonic()
     place.commit()
-    eventually(lambda: place.left() == ["ConfigMap/bert-status"], why=place.left)
+    eventually(lambda: place.left() == ["ConfigMap/bert-etcompile-status"], why=place.left)
     ended(place, begun)
-    assert place.left() == ["ConfigMap/bert-status"]
+    assert place.left() == ["ConfigMap/bert-etcompile-status"]
     for name in bert(0, 1, 2):
         assert place.made(name, begun) == [], "came back after it left Git"
 

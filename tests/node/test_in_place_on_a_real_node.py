@@ -156,7 +156,7 @@ def test_the_rank_that_hangs_is_named_and_all_go_on(
         began = gang.kill(name, what)
         assert began is not None
         found = gang.until_step_of(began, LONGEST)
-        record = json.loads(cluster.get("configmap", "gang-status")["data"]["record"])
+        record = json.loads(cluster.get("configmap", "gang-etcompile-status")["data"]["record"])
         print(
             f"{name}: step {found.number} after {found.at - began:.1f} s: {record['epoch_reason']}"
         )
@@ -188,7 +188,7 @@ def test_healthy_steps_are_never_taken_for_a_hang(
     last = gang.last_step(gang.names[-1])
     assert last is not None
     assert last.at > time.time() - 30
-    status = cluster.get("configmap", "gang-status")["data"]
+    status = cluster.get("configmap", "gang-etcompile-status")["data"]
     assert json.loads(status["record"])["epoch"] == 0, watcher.log.read_text()
     assert "failures" not in status
     assert gang.uids() == uids

@@ -104,7 +104,7 @@ def check_mpi(cluster: Any, launcher: str, hosts: list[str], workers: list[str])
     assert {phases[worker] for worker in workers} == {"Running"}
     annotations = cluster.get("pod", launcher)["metadata"]["annotations"]
     done = f"--from-literal=done={annotations['etcompile.dev/spec-hash']}"
-    cluster.kubectl("create", "configmap", "train-status", done)
+    cluster.kubectl("create", "configmap", "train-etcompile-status", done)
     for worker in workers:  # a touched Pod is synced by its kubelet at once
         cluster.kubectl("annotate", "pod", worker, "touched=now")
     phases = cluster.until(lambda phases: "Running" not in phases.values())

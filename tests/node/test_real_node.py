@@ -71,7 +71,9 @@ def check_run(cluster: Any) -> None:
     spec_hash = cluster.get("pod", "mpi-launcher")["metadata"]["annotations"][
         "etcompile.dev/spec-hash"
     ]
-    cluster.kubectl("create", "configmap", "mpi-status", f"--from-literal=done={spec_hash}")
+    cluster.kubectl(
+        "create", "configmap", "mpi-etcompile-status", f"--from-literal=done={spec_hash}"
+    )
     for host in hosts:  # a touched Pod is synced by its kubelet at once
         cluster.kubectl("annotate", "pod", host, "touched=now")
     phases = cluster.until(lambda phases: {phases[host] for host in hosts} != {"Running"})

@@ -64,7 +64,7 @@ def until_over(cluster: Cluster, watcher: Watcher, seconds: float = 240) -> None
 
     def record() -> dict[str, Any]:
         maps = {one["metadata"]["name"]: one for one in cluster.get("configmaps")["items"]}
-        data = maps.get("train-status", {}).get("data") or {}
+        data = maps.get("train-etcompile-status", {}).get("data") or {}
         found: dict[str, Any] = json.loads(data.get("record", "{}"))
         return found
 

@@ -146,14 +146,14 @@ def test_hostfiles_are_the_same() -> None:
         for request in recordings.requests(recording):
             name = request["body"].get("metadata", {}).get("name", "")
             job = name.removesuffix("-mpi-hostfile")
-            if name == job or request["verb"] != "apply" or f"{job}-config" not in ours:
+            if name == job or request["verb"] != "apply" or f"{job}-etcompile" not in ours:
                 continue
             lines = [
                 line
                 for line in request["body"]["data"]["hostfile"].splitlines()
                 if not is_beside_its_launcher(recording, line.partition(".")[0])
             ]
-            assert ours[f"{job}-config"]["hostfile"].splitlines() == lines
+            assert ours[f"{job}-etcompile"]["hostfile"].splitlines() == lines
             found += 1
     assert found or not CASES
 

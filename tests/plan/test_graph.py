@@ -93,7 +93,7 @@ def test_what_is_not_in_the_output_has_no_wave() -> None:
     nodes = {str(node): node for node in built(training_job()).nodes}
     assert nodes["Secret mnist"].wave is None
     assert nodes["ConfigMap mnist-config"].wave == 0
-    assert "ConfigMap mnist-status" not in nodes  # optional: nobody waits for it
+    assert "ConfigMap mnist-etcompile-status" not in nodes  # optional: nobody waits for it
 
 
 def test_a_secret_is_what_makes_it() -> None:

@@ -242,8 +242,8 @@ def labels_and_annotations() -> Surface:
 def run_time_protocol() -> Surface:
     """What a job in a cluster and the watcher agree on: ConfigMaps, files in Pods, the record."""
     found: dict[str, Facts] = {
-        "J-config job.yaml": {"apiVersion": stored.API_VERSION, "kind": stored.KIND},
-        "J-status": {"keys": sorted(run_record.KEYS)},
+        "J-etcompile job.yaml": {"apiVersion": stored.API_VERSION, "kind": stored.KIND},
+        "J-etcompile-status": {"keys": sorted(run_record.KEYS)},
         "record version": {"newest": run_record.VERSION, "read": [1, 2, run_record.VERSION]},
     }
     for name, value in sorted(vars(protocol).items()):
@@ -268,9 +268,9 @@ def run_time_protocol() -> Surface:
     found["record phase"] = {"values": sorted(get_args(run_record.Phase)), "always": False}
     for document in _stored_jobs():
         for key, value in document.items():
-            found[f"J-config job.yaml {key}"] = {"type": type(value).__name__}
+            found[f"J-etcompile job.yaml {key}"] = {"type": type(value).__name__}
     for key in stored.settings_value(_EVERY_SETTING):
-        found[f"J-config job.yaml settings.{key}"] = {"is": "setting"}
+        found[f"J-etcompile job.yaml settings.{key}"] = {"is": "setting"}
     return found
 
 

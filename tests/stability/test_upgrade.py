@@ -279,7 +279,7 @@ class Cluster:
     def _write(self, data: Mapping[str, str]) -> None:
         name = self.key[1]
         labels = {JOB_LABEL: name}
-        metadata = {"name": f"{name}-status", "labels": labels}
+        metadata = {"name": f"{name}-etcompile-status", "labels": labels}
         self.store.saw_map(self._live({"kind": "ConfigMap", "metadata": metadata, "data": data}))
 
 

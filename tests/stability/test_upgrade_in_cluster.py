@@ -109,4 +109,6 @@ def test_jobs_go_on_through_an_upgrade(
 
     upgrade.now("delete", "jobs", "--yes")
     assert upgrade.pods() == {}
-    assert [name for name in upgrade.objects("configmaps") if name.endswith("-config")] == []
+    assert [
+        name for name in upgrade.objects("configmaps") if name.endswith(("-config", "-etcompile"))
+    ] == []

@@ -28,7 +28,7 @@ def run_of(values: list[dict[str, Any]]) -> str:
 
 def record(values: list[dict[str, Any]], log: FailureLog, **facts: Any) -> dict[str, Any]:
     data = record_data(RunRecord(run_of(values), **facts)) | {"failures": log_text(log)}
-    metadata = {"name": "mnist-status", "namespace": "ml"}
+    metadata = {"name": "mnist-etcompile-status", "namespace": "ml"}
     return {"kind": "ConfigMap", "metadata": metadata, "data": data}
 
 

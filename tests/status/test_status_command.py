@@ -114,8 +114,11 @@ def test_the_watchers_word_counts_where_there_is_one(deployed, cluster, status, 
     deployed(training_job())
     pod_is("mnist-launcher", "Failed")
     for name, data in (
-        ("mnist-status", {"phase": "Running"}),
-        ("mnist-hosts", {"hostfile": "mnist-worker-1:1\n", "deepspeed-hostfile": "x slots=1\n"}),
+        ("mnist-etcompile-status", {"phase": "Running"}),
+        (
+            "mnist-etcompile-hosts",
+            {"hostfile": "mnist-worker-1:1\n", "deepspeed-hostfile": "x slots=1\n"},
+        ),
     ):
         value = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
         cluster.create(value)
@@ -132,7 +135,11 @@ def test_a_run_that_was_marked_as_done_by_hand_has_succeeded(deployed, cluster, 
         ("000000000000", "Pending"),
         (launcher["metadata"]["annotations"]["etcompile.dev/spec-hash"], "Succeeded"),
     ):
-        value = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "mnist-status"}}
+        value = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "mnist-etcompile-status"},
+        }
         cluster.server_side_apply({**value, "data": {"done": done}})
         assert json.loads(status("mnist", "--output", "json").stdout)["phase"] == phase
 

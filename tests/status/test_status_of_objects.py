@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import etcompile
+from etcompile.model.protocol import is_config
 from etcompile.model.run_record import RunRecord, record_data
 from etcompile.status import JobStatus, statuses
 from etcompile.status.changes import changes
@@ -113,7 +114,7 @@ def test_the_watchers_record_counts_if_it_is_of_this_run(run, config, phase, bec
     record = {"run": run or own, "reason": "Evicted", "message": "mnist-worker-0", "restarts": 1}
     record["config"] = config
     data = {"phase": "Restarting", "record": json.dumps(record)}
-    metadata = {"name": "mnist-status", "namespace": "ml"}
+    metadata = {"name": "mnist-etcompile-status", "namespace": "ml"}
     values.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
     found = status(values, {})
     assert (found.phase, found.because) == (phase, because)
@@ -272,8 +273,8 @@ def in_place(record: RunRecord | None, told: dict[str, str]) -> JobStatus:
             value["spec"]["nodeName"] = "node-0"
             value["status"] = {"phase": "Running", "containerStatuses": [state]}
     if record is not None:
-        [config] = [value for value in values if value["metadata"]["name"].endswith("-config")]
-        name = config["metadata"]["labels"]["etcompile.dev/job"] + "-status"
+        [config] = [value for value in values if is_config(value["metadata"])]
+        name = config["metadata"]["labels"]["etcompile.dev/job"] + "-etcompile-status"
         metadata = {"name": name, "namespace": "ml"}
         values.append({"kind": "ConfigMap", "metadata": metadata, "data": record_data(record)})
     (found,) = statuses(values)

@@ -163,4 +163,14 @@ RULES = (
         " [REGISTRY[:PORT]/]PATH[:TAG][@DIGEST], in lower case up to the tag, without blanks.",
         "image: pytorch/pytorch: 2.5.1   # write pytorch/pytorch:2.5.1",
     ),
+    Rule(
+        codes.GENERATED_NAME,
+        "generated-name",
+        _ERROR,
+        "{what} reads ConfigMap '{name}', a name that etcompile generates for job '{job}'",
+        "give your ConfigMap another name",
+        "etcompile creates J-etcompile, and its watcher J-etcompile-hosts and J-etcompile-status. A"
+        " ConfigMap of yours under such a name would be overwritten, and deleted with the job.",
+        "volumes: [{name: settings, configMap: {name: llama-etcompile}}]   # in job llama",
+    ),
 )

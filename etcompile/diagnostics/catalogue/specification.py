@@ -852,8 +852,8 @@ RULES = (
         "{waiting} waits until {awaited} has succeeded, which only a watcher says",
         "run etcompile watch in the cluster",
         "Pods are created all at once, and one that must wait for the end of others reads in"
-        " J-status that they have succeeded. The watcher writes that; without one the Pod waits"
-        " for ever.",
+        " J-etcompile-status that they have succeeded. The watcher writes that; without one the Pod"
+        " waits for ever.",
         "dependsOn: [{name: dataset-initializer, status: Complete}]",
     ),
     Rule(

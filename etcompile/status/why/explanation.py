@@ -27,9 +27,9 @@ from etcompile.k8s import pods
 from etcompile.k8s.objects import LiveObject, seconds
 from etcompile.kubeapi.client import told_at
 from etcompile.model import Job
-from etcompile.model.protocol import JOB_LABEL, PREFLIGHT, SPEC_HASH
+from etcompile.model.protocol import JOB_LABEL, PREFLIGHT, SPEC_HASH, status_name
 from etcompile.model.run_record import RunRecord, written_record
-from etcompile.status.job_status import RECORD, is_config, statuses, stored_job
+from etcompile.status.job_status import is_config, statuses, stored_job
 from etcompile.status.values import ENDED, JobStatus, Replica, Told
 
 _CONTAINER = re.compile(r"spec\.containers\{(.+)\}")
@@ -148,7 +148,7 @@ def _explained(
             for value in objects
             if value["kind"] == "ConfigMap"
             and value["metadata"]["namespace"] == status.namespace
-            and value["metadata"]["name"] == status.name + RECORD
+            and value["metadata"]["name"] == status_name(status.name)
         ),
         {},
     )

@@ -136,10 +136,10 @@ def gang(place: Place, watching: Any) -> Any:
         for number, name in enumerate(name for name in NAMES if name != FIRST):
             tell(name, pod_status(ended(1, message=LOST[number]), at + 1))
         tell(FIRST, status(at))
-        eventually(lambda: place.data("mnist-status").get("done"))
+        eventually(lambda: place.data("mnist-etcompile-status").get("done"))
         for name in place.pods():
             place.cluster.delete(pods, name, grace=0)
-        eventually(lambda: FIRST in place.data("mnist-status").get("failures", ""))
+        eventually(lambda: FIRST in place.data("mnist-etcompile-status").get("failures", ""))
         eventually(lambda: not place.pods())
         found = seen(place.cluster, "mnist", place.namespace)
         [why] = explanations(found.objects.values(), found.events.values())
@@ -234,7 +234,7 @@ def test_a_quota_is_told_in_the_words_of_the_server(place: Place, watching: Any)
     for name in ("mnist-master-0", "mnist-worker-0", "mnist-worker-1"):
         place.becomes(name, "Running")
     watching()
-    eventually(lambda: place.data("mnist-status").get("phase") == "Running")
+    eventually(lambda: place.data("mnist-etcompile-status").get("phase") == "Running")
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few"}}
     full = {"hard": {"pods": "2"}, "used": {"pods": "2"}}
     place.cluster.create({**quota, "spec": {"hard": full["hard"]}})

@@ -19,7 +19,7 @@ def pod(version: int, uid: str = "a", phase: str = "Running", **metadata) -> dic
     return {"metadata": {**own, "labels": labels, **metadata}, "status": {"phase": phase}}
 
 
-def config_map(version: int, name: str = "bert-status", **data: str) -> dict:
+def config_map(version: int, name: str = "bert-etcompile-status", **data: str) -> dict:
     metadata = {"name": name, "namespace": "ml", "uid": name, "resourceVersion": str(version)}
     labels = {"etcompile.dev/job": "bert"}
     return {"metadata": {**metadata, "labels": labels}, "data": data}
@@ -49,13 +49,13 @@ def test_an_older_event_does_not_undo_a_newer_answer(seen):
 
 def test_a_late_answer_does_not_bring_back_what_has_vanished(seen):
     seen.saw_map(config_map(1))
-    seen.saw_map(config_map(2, "bert-hosts", hostfile="a\n"))
+    seen.saw_map(config_map(2, "bert-etcompile-hosts", hostfile="a\n"))
     seen.saw_pod(pod(5))
     seen.saw_pod(pod(6), gone=True)
     seen.saw_pod(pod(5, deletionTimestamp="2026-01-01T00:00:00Z"), answer=True)
     assert seen.job(KEY).pods == {}
-    seen.saw_map(config_map(7, "bert-hosts"), gone=True)
-    seen.saw_map(config_map(4, "bert-hosts", hostfile="b\n"), answer=True)
+    seen.saw_map(config_map(7, "bert-etcompile-hosts"), gone=True)
+    seen.saw_map(config_map(4, "bert-etcompile-hosts", hostfile="b\n"), answer=True)
     assert seen.job(KEY).hosts is None
 
 
@@ -135,8 +135,8 @@ def test_what_changes_nothing_for_the_rules_wakes_nobody(seen, told):
 
 def test_the_job_s_three_config_maps_are_told_apart(seen):
     seen.saw_map(config_map(1, "bert-config", **{"job.yaml": "x", "worker.sh": "long"}))
-    seen.saw_map(config_map(2, "bert-hosts", hostfile="a\n"))
-    seen.saw_map(config_map(3, "bert-status", done=""))
+    seen.saw_map(config_map(2, "bert-etcompile-hosts", hostfile="a\n"))
+    seen.saw_map(config_map(3, "bert-etcompile-status", done=""))
     seen.saw_map(config_map(4, "bert-anything"))
     job = seen.job(KEY)
     assert job.config.data == {"job.yaml": "x"}

@@ -25,7 +25,7 @@ def recorded(place, **changes) -> None:
     """Changes what is recorded, as if it had come to pass."""
     record = {**place.record("mnist"), **changes}
     data = {"data": {"record": json.dumps(record)}}
-    place.cluster.patch(place.cluster.resource("v1", "ConfigMap"), "mnist-status", data)
+    place.cluster.patch(place.cluster.resource("v1", "ConfigMap"), "mnist-etcompile-status", data)
 
 
 def config_uid(place) -> str:
@@ -34,7 +34,7 @@ def config_uid(place) -> str:
 
 
 def is_running(place) -> bool:
-    return place.data("mnist-status").get("phase") == "Running"
+    return place.data("mnist-etcompile-status").get("phase") == "Running"
 
 
 @pytest.mark.parametrize("there", [True, False], ids=["watched", "between two watchers"])

@@ -37,7 +37,7 @@ def apply(place, *documents: dict, kinds: tuple[str, ...] = ("ConfigMap",)) -> N
 
 
 def phase(place, job: str = "mnist") -> str:
-    return place.data(f"{job}-status").get("phase", "")
+    return place.data(f"{job}-etcompile-status").get("phase", "")
 
 
 # resumed ----------------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ def test_the_pods_of_a_job_that_was_deleted_and_comes_again_are_made_by_whoever_
     time.sleep(1.1)  # times in objects are whole seconds
     for name in place.pods():
         place.cluster.delete(pods(place), name, grace=0)
-    for name in ("bert-config", "bert-status"):
+    for name in ("bert-config", "bert-etcompile-status"):
         place.cluster.delete(maps(place), name)
     apply(place, training_job(workers=3))
     time.sleep(QUIET)

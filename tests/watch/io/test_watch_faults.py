@@ -46,8 +46,8 @@ def told(place) -> list[tuple[str, str]]:
 
 WRITES = {
     "pods": ("DELETE|POST", r"/pods(/bert-worker-1)?\?"),
-    "record": ("PATCH", r"/configmaps/bert-status"),
-    "hosts": ("PATCH", r"/configmaps/bert-hosts"),
+    "record": ("PATCH", r"/configmaps/bert-etcompile-status"),
+    "hosts": ("PATCH", r"/configmaps/bert-etcompile-hosts"),
 }
 
 

@@ -127,9 +127,9 @@ def test_the_verdict_ends_the_master_and_a_watcher_that_was_killed_goes_on(place
     assert history == RestartHistory(index=5, relaunches=2, counted=2)
     for name in (named(0), named(2), named(5)):
         place.becomes(name, "Succeeded", 0)
-    done = eventually(lambda: place.data("mnist-status").get("done"))
+    done = eventually(lambda: place.data("mnist-etcompile-status").get("done"))
     assert done == place.pod(MASTER)["metadata"]["annotations"]["etcompile.dev/spec-hash"]
-    assert place.data("mnist-status")["phase"] == "Succeeded"
+    assert place.data("mnist-etcompile-status")["phase"] == "Succeeded"
     assert {named(1), named(4)} <= set(place.pods()), "their logs stay"
 
 

@@ -47,7 +47,7 @@ def test_what_was_counted_outlives_the_watcher(place: Place, watching: Any) -> N
     runs(place, "mnist-worker-1", since, failed)
 
     def times() -> Any:
-        found = read_timeline(place.data("mnist-status"))
+        found = read_timeline(place.data("mnist-etcompile-status"))
         return found.times if found is not None else None
 
     # It was written as it was before, too, with what was written anyway.

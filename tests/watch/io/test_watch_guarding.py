@@ -63,7 +63,9 @@ def refused(ask) -> None:
 def test_who_may_only_write_config_maps_gets_no_pod(place, user, guarded):
     attacker = user("attacker", MAPS)
     place.submit(training_job())
-    place.cluster.create(own_map(place, "bert-status", {JOB_LABEL: "bert"}, phase="Running"))
+    place.cluster.create(
+        own_map(place, "bert-etcompile-status", {JOB_LABEL: "bert"}, phase="Running")
+    )
     maps = place.cluster.resource("v1", "ConfigMap")
     before = place.cluster.get(maps, "bert-config")
 
@@ -71,18 +73,24 @@ def test_who_may_only_write_config_maps_gets_no_pod(place, user, guarded):
         refused(lambda: attacker.patch(maps, name, change))
 
     refused(lambda: attacker.create(config(place, "evil")))
-    refused(lambda: attacker.create(own_map(place, "evil-status", {JOB_LABEL: "evil"}, record="x")))
+    refused(
+        lambda: attacker.create(
+            own_map(place, "evil-etcompile-status", {JOB_LABEL: "evil"}, record="x")
+        )
+    )
     patched("bert-config", data={"job.yaml": "x"})
     patched("bert-config", metadata={"labels": {JOB_LABEL: None}})
     patched("bert-config", metadata={"labels": None})
     patched("bert-config", metadata={"annotations": {"a": "b"}})
-    patched("bert-status", data={"done": "x"})
+    patched("bert-etcompile-status", data={"done": "x"})
     refused(lambda: attacker.delete(maps, "bert-config"))
     # What has no label is mounted by name all the same.
-    refused(lambda: attacker.create(own_map(place, "evil-status", done="x")))
-    refused(lambda: attacker.create(own_map(place, "evil-hosts", hostfile="10.0.0.1:1\n")))
+    refused(lambda: attacker.create(own_map(place, "evil-etcompile-status", done="x")))
+    refused(
+        lambda: attacker.create(own_map(place, "evil-etcompile-hosts", hostfile="10.0.0.1:1\n"))
+    )
     # Nor do bytes get in that are no text, or what can never be changed again.
-    for key, name in (("done", "evil-status"), ("hostfile", "evil-hosts")):
+    for key, name in (("done", "evil-etcompile-status"), ("hostfile", "evil-etcompile-hosts")):
         sly = {**own_map(place, name), "data": None, "binaryData": {key: "YWJj"}}
         refused(lambda sly=sly: attacker.create(sly))
         sly = {**own_map(place, name), "data": None, "immutable": True}

@@ -123,30 +123,30 @@ def test_a_run_record_that_no_run_has_is_told_of_and_written_anew(place, bert, t
     run = place.record()["run"]
     broken = text.replace('"x"', f'"{run}"')
     change = {"data": {"record": broken, "phase": "Running"}}
-    place.cluster.patch(place.cluster.resource("v1", "ConfigMap"), "bert-status", change)
-    eventually(lambda: place.told("UnreadableRecord", "bert-status"))
-    eventually(lambda: place.data("bert-status")["record"] != broken)
+    place.cluster.patch(place.cluster.resource("v1", "ConfigMap"), "bert-etcompile-status", change)
+    eventually(lambda: place.told("UnreadableRecord", "bert-etcompile-status"))
+    eventually(lambda: place.data("bert-etcompile-status")["record"] != broken)
     assert place.record()["run"] == run
     goes_on(place, bert)
 
 
 def test_a_run_record_of_a_newer_version_is_told_of_and_left_as_it_is(place, bert):
     maps = place.cluster.resource("v1", "ConfigMap")
-    known = place.data("bert-status")
+    known = place.data("bert-etcompile-status")
     form = {"version": VERSION + 1, "replicas": {"worker": "in another form"}}
     newer = json.dumps({**place.record(), **form})
-    place.cluster.patch(maps, "bert-status", {"data": {"record": newer}})
-    [event] = eventually(lambda: place.told("UnreadableRecord", "bert-status"))
+    place.cluster.patch(maps, "bert-etcompile-status", {"data": {"record": newer}})
+    [event] = eventually(lambda: place.told("UnreadableRecord", "bert-etcompile-status"))
     said = f"of version {VERSION + 1}, and this watcher reads versions up to {VERSION}"
     assert said in event["message"]
     before = place.uid("bert-worker-0")
     place.fails("bert-worker-0")
     place.submit(training_job("other"))
     # By now it has looked at what failed.
-    eventually(lambda: place.data("other-status").get("phase") == "Running")
+    eventually(lambda: place.data("other-etcompile-status").get("phase") == "Running")
     assert place.uid("bert-worker-0") == before
-    assert place.data("bert-status")["record"] == newer
-    place.cluster.patch(maps, "bert-status", {"data": {"record": known["record"]}})
+    assert place.data("bert-etcompile-status")["record"] == newer
+    place.cluster.patch(maps, "bert-etcompile-status", {"data": {"record": known["record"]}})
     eventually(lambda: place.uid("bert-worker-0") not in ("", before))
     eventually(lambda: place.replica("worker", 0).failed == 1)
 
@@ -161,7 +161,7 @@ def test_a_run_record_of_the_version_before_is_read_and_written_in_the_new_form(
         "restarts": 4,
     }
     change = {"data": {"record": json.dumps(first)}}
-    place.cluster.patch(place.cluster.resource("v1", "ConfigMap"), "bert-status", change)
+    place.cluster.patch(place.cluster.resource("v1", "ConfigMap"), "bert-etcompile-status", change)
     goes_on(place, bert)
     eventually(lambda: place.record().get("version") == 2)
     assert (place.run_record().restarts, place.replica("worker", 1).failed) == (4, 7)
@@ -220,7 +220,7 @@ def test_ten_dozen_config_maps_of_a_megabyte_do_not_fill_the_watcher(place, cont
 def labelled(number: int, namespace: str, size: int, key: str = "record") -> dict:
     job = f"j{number}"
     metadata = {
-        "name": f"{job}-status",
+        "name": f"{job}-etcompile-status",
         "namespace": namespace,
         "uid": job,
         "resourceVersion": str(number),
@@ -253,7 +253,7 @@ def test_what_goes_makes_room():
             **labelled(1, "ml", 1),
             "metadata": {
                 **labelled(4, "ml", 1)["metadata"],
-                "name": "j1-status",
+                "name": "j1-etcompile-status",
                 "labels": {"etcompile.dev/job": "j1"},
             },
         },
@@ -453,9 +453,9 @@ def test_a_job_without_pods_is_not_looked_at_all_the_time(place, record):
 
 def test_a_watcher_rests_where_there_is_nothing_to_do(place, bert):
     place.cluster.create(config_of(place, training_job("lonely")))
-    place.cluster.create(own_map(place, "evil-status", "evil", record="[]"))
+    place.cluster.create(own_map(place, "evil-etcompile-status", "evil", record="[]"))
     place.cluster.create(config_of(place, training_job("evil")))
-    eventually(lambda: place.told("UnreadableRecord", "evil-status"))
+    eventually(lambda: place.told("UnreadableRecord", "evil-etcompile-status"))
     before = bert.value("etcompile_watch_reconciles_total", outcome="done")
     goes_on(place, bert)
     eventually(lambda: place.whole(2))
@@ -471,9 +471,11 @@ def test_hostile_config_maps_of_every_form_leave_other_jobs_alone(place, bert):
         changed = json.dumps(_mutated(value, lots, odds=0.03)).replace('"evil', f'"{name}')
         place.cluster.create(own_map(place, f"{name}-config", name, **{"job.yaml": changed}))
         record = json.dumps(lots.choice(_VALUES))
-        marks = own_map(place, f"{name}-status", name, record=record, done=lots.choice(["", "x"]))
+        marks = own_map(
+            place, f"{name}-etcompile-status", name, record=record, done=lots.choice(["", "x"])
+        )
         place.cluster.create(marks)
-        place.cluster.create(own_map(place, f"{name}-hosts", name, hostfile="x" * 100))
+        place.cluster.create(own_map(place, f"{name}-etcompile-hosts", name, hostfile="x" * 100))
     assert eventually(lambda: len(place.told("UnreadableJob")) > 10, 30)
     goes_on(place, bert)
     eventually(lambda: bert.watcher.idle, 60)

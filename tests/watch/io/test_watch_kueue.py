@@ -85,7 +85,7 @@ def started(place) -> None:
         value["metadata"].setdefault("namespace", place.namespace)
         value.get("spec", {}).pop("schedulingGates", None)
         place.cluster.create(value)
-    eventually(lambda: place.data("mnist-status").get("phase") == "Running")
+    eventually(lambda: place.data("mnist-etcompile-status").get("phase") == "Running")
     eventually(lambda: all(pod["metadata"].get("finalizers") for pod in place.pods().values()))
 
 
@@ -145,4 +145,4 @@ def test_pods_that_were_preempted_come_back_under_other_names(place, watching):
     assert sorted(place.pods()) == named("0-a1", "1-a1", "2-a1")
     for name in place.pods():
         place.becomes(name, "Succeeded", 0)
-    eventually(lambda: place.data("mnist-status").get("phase") == "Succeeded")
+    eventually(lambda: place.data("mnist-etcompile-status").get("phase") == "Succeeded")

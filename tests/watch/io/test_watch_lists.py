@@ -69,7 +69,13 @@ def test_a_dead_host_goes_although_its_replacement_cannot_be_made(place, watchin
 def test_a_dead_host_goes_although_nothing_can_be_recorded(place, watching, proxy):
     watching(server=proxy.url)
     begun(place, 3)
-    proxy.add("status", method="PATCH", path=r"/configmaps/bert-status", status=500, times=10_000)
+    proxy.add(
+        "status",
+        method="PATCH",
+        path=r"/configmaps/bert-etcompile-status",
+        status=500,
+        times=10_000,
+    )
     place.fails("bert-worker-1")
     eventually(lambda: place.hosts() == ["bert-worker-0", "bert-worker-2"])
     assert place.uid("bert-worker-1"), "what is not recorded must not be done"

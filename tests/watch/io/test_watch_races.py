@@ -125,11 +125,11 @@ def test_et_operator_49_an_old_status_does_not_overwrite_a_newer_one(place, late
     uid = place.uid("bert-worker-1")
     # Somebody ends the run, and the watcher has not heard of that when a worker fails.
     maps = place.cluster.resource("v1", "ConfigMap")
-    place.cluster.patch(maps, "bert-status", {"data": {"done": run}})
+    place.cluster.patch(maps, "bert-etcompile-status", {"data": {"done": run}})
     place.fails("bert-worker-1")
-    eventually(lambda: ("patch", "bert-status") in conflicts(place))
+    eventually(lambda: ("patch", "bert-etcompile-status") in conflicts(place))
     time.sleep(QUIET + 3.0)
-    assert place.data("bert-status")["done"] == run
+    assert place.data("bert-etcompile-status")["done"] == run
     assert place.uid("bert-worker-1") == uid
 
 
@@ -139,7 +139,7 @@ def test_et_operator_49_no_worker_is_forgotten_or_kept_for_ever(place, late, pro
     begun(place, job, workers=4)
     eventually(lambda: place.whole(4))
     # The answers to what it writes get lost as well.
-    proxy.add("lost", path="configmaps/bert-status", method="PATCH", status=500, times=2)
+    proxy.add("lost", path="configmaps/bert-etcompile-status", method="PATCH", status=500, times=2)
     apply_config(place, job, scale_in("less", 1, job="bert"))
     eventually(lambda: "bert-worker-3" not in place.pods(), 30)
     place.fails("bert-worker-1")

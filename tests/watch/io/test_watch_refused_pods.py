@@ -31,7 +31,7 @@ def test_a_pod_that_its_kubelet_refuses_is_made_again_and_counts_for_nothing(
     place.kubelets()
     types = {"Worker": {**replicas("PyTorchJob", 2), "restartPolicy": policy}}
     place.submit(kubeflow_job("PyTorchJob", types, runPolicy={"backoffLimit": 1}))
-    eventually(lambda: place.data("mnist-status").get("phase") == "Running")
+    eventually(lambda: place.data("mnist-etcompile-status").get("phase") == "Running")
     for reason in REASONS:
         refuse(place, "mnist-worker-1", reason)
     record = place.record("mnist")
@@ -48,7 +48,7 @@ def test_a_launcher_that_its_kubelet_refuses_spends_no_restart_of_the_job(place,
     job = training_job(workers=2, backoffLimit=1)
     job["spec"]["etReplicaSpecs"]["launcher"]["restartPolicy"] = "OnFailure"
     place.submit(job)
-    eventually(lambda: place.data("bert-status").get("phase") == "Running")
+    eventually(lambda: place.data("bert-etcompile-status").get("phase") == "Running")
     for reason in REASONS[:3]:
         refuse(place, "bert-launcher", reason)
     assert place.record()["phase"] == "Running"

@@ -63,7 +63,7 @@ def test_all_that_was_made_for_a_job_goes_and_nothing_else(place, watching):
     others = foreign(place)
     place.kubelets()
     place.submit(torch())
-    eventually(lambda: place.data("mnist-status").get("phase") == "Running")
+    eventually(lambda: place.data("mnist-etcompile-status").get("phase") == "Running")
     place.becomes("mnist-master-0", "Succeeded", 0)
     eventually(lambda: left(place) == others)
 
@@ -73,7 +73,7 @@ def test_the_rights_and_the_key_pair_of_an_mpi_job_go_with_it(place, watching):
     place.kubelets()
     place.submit(mpi_job(runPolicy={"ttlSecondsAfterFinished": 1, "cleanPodPolicy": "None"}))
     with contextlib.suppress(AssertionError):
-        eventually(lambda: place.data("mnist-status").get("phase") == "Running")
+        eventually(lambda: place.data("mnist-etcompile-status").get("phase") == "Running")
     assert {kind for kind, _ in left(place)} >= {"Role", "RoleBinding", "ServiceAccount"}
     place.becomes("mnist-launcher", "Succeeded", 0)
     eventually(lambda: left(place) == set())
@@ -111,7 +111,7 @@ def test_what_may_not_be_removed_stays_and_that_is_told_once(place, watching, ho
     watching(without=("services", "list") if how == "rights" else None)
     place.kubelets()
     place.submit(torch(), marks=marks)
-    eventually(lambda: place.data("mnist-status").get("phase") == "Running")
+    eventually(lambda: place.data("mnist-etcompile-status").get("phase") == "Running")
     place.becomes("mnist-master-0", "Succeeded", 0)
     [message] = eventually(lambda: told(place))
     time.sleep(2)
@@ -134,7 +134,7 @@ def test_the_watcher_s_rights_are_enough_to_remove_a_job_and_what_is_left_is_ask
     place.kubelets()
     types = {"Master": replicas("PyTorchJob", 1), "Worker": replicas("PyTorchJob", 2)}
     place.submit(kubeflow_job("PyTorchJob", types, runPolicy={"ttlSecondsAfterFinished": 1}))
-    eventually(lambda: place.data("mnist-status").get("phase") == "Running")
+    eventually(lambda: place.data("mnist-etcompile-status").get("phase") == "Running")
     place.becomes("mnist-master-0", "Succeeded", 0)
     eventually(lambda: not left(place))
     asked = [

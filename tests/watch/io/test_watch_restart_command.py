@@ -35,7 +35,7 @@ def test_a_job_is_run_again_and_the_watcher_looks_after_the_new_run(place, watch
     place.kubelets()
     assert run("apply", "job.yaml").returncode == 0
     watching()
-    eventually(lambda: place.data("bert-status").get("phase") == "Running")
+    eventually(lambda: place.data("bert-etcompile-status").get("phase") == "Running")
     before = {name: place.uid(name) for name in PODS}
     if how != "running":
         place.becomes(
@@ -43,19 +43,19 @@ def test_a_job_is_run_again_and_the_watcher_looks_after_the_new_run(place, watch
             "Failed" if how == "failed" else "Succeeded",
             1 if how == "failed" else 0,
         )
-        eventually(lambda: place.data("bert-status").get("done"))
+        eventually(lambda: place.data("bert-etcompile-status").get("done"))
     done = run("restart", "bert")
     assert done.returncode == 0, done.stdout + done.stderr
     now = {name: place.uid(name) for name in PODS}
     assert all(now.values())
     assert not {*now.values()} & {*before.values()}
     # It runs, is counted from the beginning, and is nobody's earlier run.
-    eventually(lambda: place.data("bert-status").get("phase") == "Running")
-    assert not place.data("bert-status").get("done")
+    eventually(lambda: place.data("bert-etcompile-status").get("phase") == "Running")
+    assert not place.data("bert-etcompile-status").get("done")
     eventually(lambda: sorted(place.hosts()) == ["bert-worker-0", "bert-worker-1"])
     place.fails("bert-worker-1")
     eventually(lambda: place.uid("bert-worker-1") not in ("", now["bert-worker-1"]))
     assert place.uid("bert-launcher") == now["bert-launcher"]
     assert run("diff", "job.yaml").returncode == 0
     place.becomes("bert-launcher", "Succeeded", 0)
-    eventually(lambda: place.data("bert-status").get("phase") == "Succeeded")
+    eventually(lambda: place.data("bert-etcompile-status").get("phase") == "Succeeded")

@@ -24,7 +24,7 @@ def told(place, reason: str) -> list[str]:
 
 
 def phase(place, job: str = "bert") -> str:
-    return place.data(f"{job}-status").get("phase", "")
+    return place.data(f"{job}-etcompile-status").get("phase", "")
 
 
 def status(place, job: str = "bert") -> str:

@@ -268,11 +268,15 @@ class Storm:
             workers = [worker_name(number, one) for one in range(WORKERS)]
             wanted |= {f"{job}-launcher", *workers}
             ready = [name for name in workers if name in pods and is_ready(pods[name])]
-            lines = maps.get(f"{job}-hosts", {}).get("data", {}).get("hostfile", "").split()
+            lines = (
+                maps.get(f"{job}-etcompile-hosts", {}).get("data", {}).get("hostfile", "").split()
+            )
             hosts = [line.split(":")[0].split(".")[0] for line in lines]
             if hosts != ready or ready != workers:
                 yield f"{job}: {hosts} are listed, {ready} are ready"
-            yield from self._miscounted(job, workers, maps.get(f"{job}-status", {}).get("data", {}))
+            yield from self._miscounted(
+                job, workers, maps.get(f"{job}-etcompile-status", {}).get("data", {})
+            )
         if pods.keys() != wanted:
             yield f"missing {sorted(wanted - pods.keys())}, too many {sorted(pods.keys() - wanted)}"
 

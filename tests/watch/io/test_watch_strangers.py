@@ -113,7 +113,7 @@ def test_a_pod_in_the_place_of_one_that_is_not_there_yet_ends_no_run(
         place.becomes(name, "Running")
     place.becomes("bert-launcher", "Succeeded", 0)
     eventually(lambda: place.told("ForeignPod", "bert-launcher"))
-    assert "done" not in place.data("bert-status")
+    assert "done" not in place.data("bert-etcompile-status")
     assert place.record().get("phase", "Pending") != "Succeeded"
     # Once it is gone, nothing of it is left.
     place.cluster.delete(place.cluster.resource("v1", "Pod"), "bert-launcher", grace=0)

@@ -88,7 +88,7 @@ def test_the_old_run_ends_as_it_would_have(place, watching):
     run = place.record()["run"]
     declare(place, job(IMAGE))
     place.becomes("bert-launcher", "Succeeded", 0)
-    eventually(lambda: place.data("bert-status").get("done") == run)
+    eventually(lambda: place.data("bert-etcompile-status").get("done") == run)
     assert place.record()["phase"] == "Succeeded"
 
 
@@ -108,7 +108,7 @@ def test_pods_that_are_exchanged_are_not_made_again(place, watching):
     made = [one for one in place.writes("watch") if one[:2] == ("create", "pods")]
     assert len(made) == before
     assert images(place) == {IMAGE}
-    eventually(lambda: place.data("bert-status").get("phase") == "Running")
+    eventually(lambda: place.data("bert-etcompile-status").get("phase") == "Running")
     assert told(place) == []
 
 
@@ -119,7 +119,7 @@ def test_a_copy_that_is_not_of_the_run_makes_no_pod(place, watching):
     eventually(lambda: place.record().get("reason") == ANOTHER_RUN)
     maps = place.cluster.resource("v1", "ConfigMap")
     text = place.cluster.get(maps, "bert-config")["data"]["job.yaml"]
-    place.cluster.patch(maps, "bert-status", {"data": {"run.yaml": text}})
+    place.cluster.patch(maps, "bert-etcompile-status", {"data": {"run.yaml": text}})
     eventually(lambda: any("cannot be looked after" in one for one in told(place)))
     place.fails("bert-worker-1")
     time.sleep(QUICK.verdict)
@@ -161,7 +161,7 @@ def test_pods_of_a_larger_run_beside_the_old_ones_do_not_end_their_run(place, wa
     eventually(lambda: [host.split(".")[0] for host in place.hosts()] == names)
     eventually(lambda: told(place))
     place.becomes("bert-launcher", "Succeeded", 0)
-    eventually(lambda: place.data("bert-status").get("done") == run)
+    eventually(lambda: place.data("bert-etcompile-status").get("done") == run)
 
 
 def test_pods_that_somebody_stopped_exchanging_half_way_are_told_of(place, watching):
@@ -222,7 +222,7 @@ def test_a_job_that_becomes_unreadable_in_mid_run_is_looked_after(place, watchin
     eventually(lambda: place.record().get("reason") == UNREADABLE)
     assert "the run goes on" in place.record()["message"]
     place.becomes("bert-launcher", "Succeeded", 0)
-    eventually(lambda: place.data("bert-status").get("done") == run)
+    eventually(lambda: place.data("bert-etcompile-status").get("done") == run)
 
 
 def test_a_job_that_becomes_readable_again_is_looked_after_as_it_is(place, watching):

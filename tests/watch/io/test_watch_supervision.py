@@ -59,7 +59,7 @@ def test_a_job_s_life_in_the_log(place, watching, said):
 
 
 def test_a_second_failure_is_reported_though_there_is_a_first(place, watching, said):
-    for name, junk in (("bert-status", "one"), ("bert-hosts", "two")):
+    for name, junk in (("bert-etcompile-status", "one"), ("bert-etcompile-hosts", "two")):
         data = {"metadata": {"name": name}, "data": {junk: "x"}}
         place.cluster.create({"apiVersion": "v1", "kind": "ConfigMap", **data})
     running = watching()
@@ -68,14 +68,14 @@ def test_a_second_failure_is_reported_though_there_is_a_first(place, watching, s
     eventually(lambda: place.told("NameTaken", "bert-config"))
     eventually(lambda: running.value(UNSUPERVISED, reason="NameTaken") == 1)
     maps = place.cluster.resource("v1", "ConfigMap")
-    place.cluster.delete(maps, "bert-status")
+    place.cluster.delete(maps, "bert-etcompile-status")
     eventually(lambda: len(place.told("NameTaken", "bert-config")) == 2, 40)
     held = " ".join(event["message"] for event in place.told("NameTaken", "bert-config"))
     assert "it holds one" in held
     assert "it holds two" in held
     assert running.value(UNSUPERVISED, reason="NameTaken") == 1
     assert len([one for one in said() if "bert: not supervised: " in one]) == 2
-    place.cluster.delete(maps, "bert-hosts")
+    place.cluster.delete(maps, "bert-etcompile-hosts")
     eventually(lambda: running.value(UNSUPERVISED, reason="NameTaken") == 0, 40)
     [line] = [one for one in said() if "supervised again after" in one]
     assert f"{place.namespace}/bert: " in line

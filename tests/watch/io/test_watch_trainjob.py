@@ -44,14 +44,14 @@ def test_a_node_that_fails_is_replaced_alone_and_why_names_it(place, watching, n
     eventually(lambda: place.uid("mnist-node-0-1") not in ("", goes))
     eventually(lambda: place.ready("node") == NODES)
     assert place.uid("mnist-node-0-0") == stays
-    eventually(lambda: place.data("mnist-status").get("phase") == "Running")
+    eventually(lambda: place.data("mnist-etcompile-status").get("phase") == "Running")
     status = told("status")
     assert "(TrainJob)" in status
     assert "mnist-node-0-1  ended with exit code 3: recreating it" in status
     assert "mnist-node-0-1: it ended with exit code 3" in told("why")
     for name in NODES:
         place.becomes(name, "Succeeded", 0)
-    eventually(lambda: place.data("mnist-status").get("phase") == "Succeeded")
+    eventually(lambda: place.data("mnist-etcompile-status").get("phase") == "Succeeded")
     assert "Succeeded" in told("status")
 
 
@@ -65,7 +65,7 @@ def test_a_launcher_of_mpi_is_told_which_nodes_are_there(place, watching, namesp
     place.submit(job)
 
     def listed() -> list[str]:
-        return place.data("t5-hosts").get("hosts", "").split()
+        return place.data("t5-etcompile-hosts").get("hosts", "").split()
 
     three = ["t5-node-0-0.t5:2", "t5-node-0-1.t5:2", "t5-launcher-0-0.t5:2"]
     eventually(lambda: listed() == three)
@@ -116,4 +116,4 @@ def test_elastic_nodes_come_and_go_and_those_that_stay_are_left_alone(
     assert two.items() <= three.items()
     # Of nodes that meet anew whenever one comes or goes, the first that is done ends the run.
     place.becomes("bert-node-0-1", "Succeeded", 0)
-    eventually(lambda: place.data("bert-status").get("phase") == "Succeeded")
+    eventually(lambda: place.data("bert-etcompile-status").get("phase") == "Succeeded")

@@ -21,14 +21,14 @@ def test_a_run_that_is_marked_by_hand_as_the_page_says_is_over(place, watching):
     objects = place.submit(training_job())
     [launcher] = [v for v in objects if (v["kind"], v["metadata"]["name"]) == POD]
     run = launcher["metadata"]["annotations"]["etcompile.dev/spec-hash"]
-    # kubectl create configmap bert-status --from-literal=done=...
-    place.cluster.create(without_label("bert-status", done=run))
+    # kubectl create configmap bert-etcompile-status --from-literal=done=...
+    place.cluster.create(without_label("bert-etcompile-status", done=run))
     running = watching()
     place.kubelets()
-    [event] = eventually(lambda: place.told("LabelAdded", "bert-status"))
+    [event] = eventually(lambda: place.told("LabelAdded", "bert-etcompile-status"))
     assert "etcompile.dev/job=bert" in event["message"]
-    assert labels(place, "bert-status")["etcompile.dev/job"] == "bert"
-    assert place.data("bert-status")["done"] == run
+    assert labels(place, "bert-etcompile-status")["etcompile.dev/job"] == "bert"
+    assert place.data("bert-etcompile-status")["done"] == run
     place.fails("bert-worker-0")
     place.becomes("bert-launcher", "Failed", 1)
     eventually(lambda: running.watcher.idle)
@@ -37,12 +37,12 @@ def test_a_run_that_is_marked_by_hand_as_the_page_says_is_over(place, watching):
 
 
 def test_host_lists_without_the_label_do_not_keep_dead_hosts(place, watching):
-    place.cluster.create(without_label("bert-hosts", hostfile="dead-0:1\ndead-1:1\n"))
+    place.cluster.create(without_label("bert-etcompile-hosts", hostfile="dead-0:1\ndead-1:1\n"))
     watching()
     place.kubelets()
     place.submit(training_job())
     eventually(lambda: place.whole(2))
-    assert eventually(lambda: place.told("LabelAdded", "bert-hosts"))
+    assert eventually(lambda: place.told("LabelAdded", "bert-etcompile-hosts"))
     place.holding.set()
     place.fails("bert-worker-0")
     eventually(lambda: place.hosts() == ["bert-worker-1"])
@@ -77,7 +77,7 @@ def test_a_label_that_somebody_takes_off_is_put_back_and_nothing_is_forgotten(
         (
             {
                 "metadata": {
-                    "name": "bert-status",
+                    "name": "bert-etcompile-status",
                     "ownerReferences": [
                         {"apiVersion": "v1", "kind": "Secret", "name": "mine", "uid": "u"}
                     ],
@@ -86,23 +86,28 @@ def test_a_label_that_somebody_takes_off_is_put_back_and_nothing_is_forgotten(
             "it belongs to the Secret mine",
         ),
         (
-            {"metadata": {"name": "bert-status", "labels": {"etcompile.dev/job": "other"}}},
+            {
+                "metadata": {
+                    "name": "bert-etcompile-status",
+                    "labels": {"etcompile.dev/job": "other"},
+                }
+            },
             "its label says that it is of the job other",
         ),
     ],
 )
 def test_what_is_somebody_else_s_is_told_of_and_left_as_it_is(place, watching, change, words):
     maps = place.cluster.resource("v1", "ConfigMap")
-    made = place.cluster.create({**without_label("bert-status"), **change})
+    made = place.cluster.create({**without_label("bert-etcompile-status"), **change})
     watching()
     place.kubelets()
     place.submit(training_job())
     [event] = eventually(lambda: place.told("NameTaken", "bert-config"))
-    assert "the ConfigMap bert-status is not the watcher's" in event["message"]
+    assert "the ConfigMap bert-etcompile-status is not the watcher's" in event["message"]
     assert words in event["message"]
-    assert place.cluster.get(maps, "bert-status") == made
-    assert ("patch", "configmaps", "bert-status") not in place.writes(NAME)
-    place.cluster.delete(maps, "bert-status")
+    assert place.cluster.get(maps, "bert-etcompile-status") == made
+    assert ("patch", "configmaps", "bert-etcompile-status") not in place.writes(NAME)
+    place.cluster.delete(maps, "bert-etcompile-status")
     eventually(lambda: place.record().get("phase") == "Running", 40)
 
 
@@ -138,13 +143,17 @@ def test_a_record_that_somebody_has_filled_is_reported_until_there_is_room(place
     place.submit(training_job())
     eventually(lambda: place.whole(2) and place.record())
     maps = place.cluster.resource("v1", "ConfigMap")
-    size = 1_048_576 - sum(len(k) + len(v) for k, v in place.data("bert-status").items()) - 10
-    place.cluster.patch(maps, "bert-status", {"data": {"junk": "x" * size}})
+    size = (
+        1_048_576
+        - sum(len(k) + len(v) for k, v in place.data("bert-etcompile-status").items())
+        - 10
+    )
+    place.cluster.patch(maps, "bert-etcompile-status", {"data": {"junk": "x" * size}})
     uid = place.uid("bert-worker-0")
     place.fails("bert-worker-0")
     [event] = eventually(lambda: place.told("Refused", "bert-config"))
-    assert "bert-status" in event["message"]
+    assert "bert-etcompile-status" in event["message"]
     assert running.value("etcompile_watch_unsupervised", reason="Refused") == 1
-    place.cluster.patch(maps, "bert-status", {"data": {"junk": None}})
+    place.cluster.patch(maps, "bert-etcompile-status", {"data": {"junk": None}})
     eventually(lambda: place.uid("bert-worker-0") not in ("", uid), 40)
     eventually(lambda: not running.value("etcompile_watch_unsupervised", reason="Refused"))

@@ -95,7 +95,7 @@ def test_forty_workers_that_fail_at_once_all_come_back_and_each_once(place, watc
 def test_a_worker_that_somebody_deletes_comes_back(place, watching):
     watching()
     started(place)
-    eventually(lambda: place.data("bert-status"))
+    eventually(lambda: place.data("bert-etcompile-status"))
     before = place.uid("bert-worker-0")
     place.cluster.delete(place.cluster.resource("v1", "Pod"), "bert-worker-0")
     eventually(lambda: place.uid("bert-worker-0") not in ("", before))
@@ -105,7 +105,7 @@ def test_a_worker_that_somebody_deletes_comes_back(place, watching):
 def test_a_worker_that_git_brings_back_first_is_not_touched(place, watching):
     watching(timeouts=Timeouts(settle=0.5, verdict=2))
     started(place)
-    eventually(lambda: place.data("bert-status"))
+    eventually(lambda: place.data("bert-etcompile-status"))
     pod = manifest(place.pod("bert-worker-0"))
     place.cluster.delete(place.cluster.resource("v1", "Pod"), "bert-worker-0")
     place.cluster.create({"apiVersion": "v1", "kind": "Pod", **pod})
@@ -120,23 +120,23 @@ def test_a_run_that_has_succeeded_is_marked_and_nothing_is_replaced_any_more(pla
     watching()
     started(place)
     place.becomes("bert-launcher", "Succeeded", 0)
-    eventually(lambda: place.data("bert-status").get("done"))
+    eventually(lambda: place.data("bert-etcompile-status").get("done"))
     pods = place.pods()
     marker = pods["bert-launcher"]["metadata"]["annotations"]["etcompile.dev/spec-hash"]
-    assert place.data("bert-status")["done"] == marker
-    assert place.data("bert-status")["phase"] == "Succeeded"
+    assert place.data("bert-etcompile-status")["done"] == marker
+    assert place.data("bert-etcompile-status")["phase"] == "Succeeded"
 
 
 def test_the_record_survives_what_the_job_s_other_objects_do_not(place, watching):
     watching()
     started(place)
-    eventually(lambda: place.data("bert-hosts") and place.data("bert-status"))
+    eventually(lambda: place.data("bert-etcompile-hosts") and place.data("bert-etcompile-status"))
     maps = place.cluster.resource("v1", "ConfigMap")
-    hosts = place.cluster.get(maps, "bert-hosts")
+    hosts = place.cluster.get(maps, "bert-etcompile-hosts")
     config = place.cluster.get(maps, "bert-config")
     owners = [owner["uid"] for owner in hosts["metadata"]["ownerReferences"]]
     assert owners == [config["metadata"]["uid"]]
-    assert "ownerReferences" not in place.cluster.get(maps, "bert-status")["metadata"]
+    assert "ownerReferences" not in place.cluster.get(maps, "bert-etcompile-status")["metadata"]
 
 
 def test_the_key_pair_is_made_once_and_never_again(place, watching):
@@ -187,8 +187,8 @@ def test_a_job_that_is_not_selected_is_left_alone(place, watching):
         place.cluster.create(value)
     eventually(lambda: place.hosts() == ["bert-worker-0", "bert-worker-1"])
     eventually(lambda: running.watcher.idle)
-    assert place.data("bert-status")
-    assert not place.data("left-status")
+    assert place.data("bert-etcompile-status")
+    assert not place.data("left-etcompile-status")
 
 
 # ---- Git in the loop -----------------------------------------------------------------------------
@@ -320,7 +320,7 @@ def test_workers_that_git_does_not_declare_any_more_are_drained_and_go(place, wa
         and event["objectRef"]["resource"] in ("pods", "configmaps")
     ]
     gone = order.index(("delete", "bert-worker-3"))
-    assert ("patch", "bert-hosts") in order[:gone]
+    assert ("patch", "bert-etcompile-hosts") in order[:gone]
 
 
 def test_once_does_what_is_to_be_done_and_ends(place, granted, control_plane):

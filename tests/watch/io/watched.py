@@ -195,7 +195,7 @@ class Place:
 
     def hosts(self, job: str = "bert") -> list[str]:
         """The hosts of the live host list."""
-        lines = self.data(f"{job}-hosts").get("hostfile", "").split()
+        lines = self.data(f"{job}-etcompile-hosts").get("hostfile", "").split()
         return [line.split(":")[0] for line in lines]
 
     def whole(self, count: int) -> bool:
@@ -205,11 +205,11 @@ class Place:
 
     def record(self, job: str = "bert") -> dict[str, Any]:
         """The run record; empty if there is none."""
-        return json.loads(self.data(f"{job}-status").get("record", "{}"))
+        return json.loads(self.data(f"{job}-etcompile-status").get("record", "{}"))
 
     def run_record(self, job: str = "bert") -> RunRecord | None:
         """The run record as the rules have it; None if there is none."""
-        return read_record(self.data(f"{job}-status"))
+        return read_record(self.data(f"{job}-etcompile-status"))
 
     def replica(self, role: str, number: int, job: str = "bert") -> ReplicaRecord:
         """What is written down of a replica."""

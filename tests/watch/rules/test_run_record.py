@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from recorded_runs import RUNS
 
+from etcompile.model.protocol import JOB_LABEL, status_name
 from etcompile.model.run_record import (
     NOTHING,
     VERSION,
@@ -86,7 +87,10 @@ def test_status_names_the_pods_that_an_old_record_and_a_new_one_tell_of(
     objects = compiled(*world.documents, namespace="ml", **world.options).objects
     config = next(one for one in objects if one["kind"] == "ConfigMap")
     declared = {**config, "metadata": {**config["metadata"], "uid": world.config_uid}}
-    metadata = {**declared["metadata"], "name": config["metadata"]["name"][:-6] + "status"}
+    metadata = {
+        **declared["metadata"],
+        "name": status_name(config["metadata"]["labels"][JOB_LABEL]),
+    }
     named = []
     for data in (OF_VERSION_1[run], world.status):
         [found] = statuses([declared, {"kind": "ConfigMap", "metadata": metadata, "data": data}])
