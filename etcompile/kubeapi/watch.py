@@ -19,6 +19,10 @@ from msgspec import Struct
 from etcompile.kubeapi.errors import status_error
 from etcompile.kubeapi.session import Session
 
+# The API server sends a bookmark about every minute, so a connection without a byte for longer than
+# this is dead, whatever TCP says.
+_SILENCE = 80.0
+
 
 class Event(Struct, frozen=True):
     """A change.
@@ -119,7 +123,8 @@ class Watch:
             "resourceVersion": self.resource_version,
             "timeoutSeconds": str(seconds),
         }
-        response = self._session.stream(self._path, query, seconds + 15.0, self._accept)
+        quiet = min(seconds + 15.0, _SILENCE)
+        response = self._session.stream(self._path, query, quiet, self._accept)
         with self._lock:
             self._response = response
         try:
