@@ -21,7 +21,7 @@ from etcompile.kubeapi.session import Session
 
 # The API server sends a bookmark about every minute, so a connection without a byte for longer than
 # this is dead, whatever TCP says.
-_SILENCE = 80.0
+SILENCE = 80.0
 
 
 class Event(Struct, frozen=True):
@@ -123,7 +123,7 @@ class Watch:
             "resourceVersion": self.resource_version,
             "timeoutSeconds": str(seconds),
         }
-        quiet = min(seconds + 15.0, _SILENCE)
+        quiet = min(seconds + 15.0, SILENCE)
         response = self._session.stream(self._path, query, quiet, self._accept)
         with self._lock:
             self._response = response

@@ -5,6 +5,7 @@ import threading
 import pytest
 
 from etcompile.kubeapi import ClusterError
+from etcompile.kubeapi import watch as watch_module
 
 
 def config_map(name: str) -> dict:
@@ -125,3 +126,15 @@ def test_a_slow_server_refuses_a_watch_for_a_while(faulty, proxy, told):
     with faulty.watch(resource, version, timeout=30) as watch:
         assert next(iter(watch)).object["metadata"]["name"] == "there"
     assert [repeat.problem for repeat in told] == ["429 TooManyRequests"]
+
+
+def test_a_connection_that_goes_silent_is_replaced(faulty, proxy, monkeypatch):
+    assert watch_module.SILENCE <= 90.0
+    monkeypatch.setattr(watch_module, "SILENCE", 2.0)
+    resource = faulty.resource("v1", "ConfigMap")
+    version = faulty.list(resource).resource_version
+    faulty.create(config_map("there"))
+    proxy.add("lag", method="GET", path="watch=true", times=1, seconds=20.0)
+    with faulty.watch(resource, version, timeout=60) as watch:
+        assert next(iter(watch)).object["metadata"]["name"] == "there"
+    assert proxy.count("GET", "watch=true") == 2
