@@ -1,6 +1,7 @@
 """`etcompile delete`: what belongs to a job goes, in order, and what stays is said."""
 
 import json
+import time
 
 import pytest
 
@@ -27,8 +28,9 @@ def test_a_job_goes_launcher_first_and_leaves_nothing(run, job, kubelet, writes,
     assert done.returncode == 0, done.stdout + done.stderr
     assert objects() == {}
     order = [one.removeprefix("delete ") for one in writes()[before:]]
-    assert order[0] == "pods/mnist-launcher"
-    assert {*order[1:3]} == {"pods/mnist-worker-0", "pods/mnist-worker-1"}
+    # The ConfigMap tells a watcher that the job is to go.
+    assert {*order[:2]} == {"configmaps/mnist-config", "pods/mnist-launcher"}
+    assert {*order[2:4]} == {"pods/mnist-worker-0", "pods/mnist-worker-1"}
     assert {*order[-3:-1]} == {"secrets/mnist", "serviceaccounts/mnist-launcher"}
     assert order[-1] == "configmaps/etcompile-mnist"
     again = run("delete", "jobs")
@@ -246,3 +248,49 @@ def test_copies_with_the_labels_of_a_job_that_is_not_there_are_kept(
         for maker in ("kubectl-expose", "kubectl-create"):
             assert f"{maker} made it, with labels of the job" in done.stderr
     assert writes() == []
+
+
+def test_a_watcher_brings_nothing_back_of_a_job_that_is_being_deleted(
+    run, start, job, kubelet, control_plane, namespace, objects
+):
+    """One Pod takes long to go; the watcher must not replace the others meanwhile."""
+    job(replicas=3)
+    assert run("apply", "jobs").returncode == 0
+    watcher = start("watch", "-n", namespace, "--listen", "")
+    assert any("watching" in line for line in watcher.stderr)
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    hold = {"metadata": {"finalizers": ["example.com/slow"]}}
+    control_plane.ask("PATCH", f"{pods}/mnist-worker-2", hold, MERGE)
+    before = len(control_plane.writes(namespace))
+    deleting = start("delete", "--job", "mnist")
+    time.sleep(8)
+    assert objects().keys() & {"Pod/mnist-launcher", "Pod/mnist-worker-0"} == set()
+    release = {"metadata": {"finalizers": None}}
+    control_plane.ask("PATCH", f"{pods}/mnist-worker-2", release, MERGE)
+    out, err = deleting.communicate(timeout=60)
+    assert deleting.returncode == 0, out + err
+    time.sleep(3)
+    assert not [name for name in objects() if name.startswith("Pod/")]
+    created = [
+        one["objectRef"]["name"]
+        for one in control_plane.writes(namespace)[before:]
+        if one["verb"] in ("create", "patch")
+        and one["objectRef"]["resource"] == "pods"
+        and "finalizers" not in str(one["requestObject"])
+    ]
+    assert created == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["delete", "--output", "json"], 2),
+        (["delete", "--job", "gone", "--output", "json"], 7),
+        (["apply", "missing", "--output", "json"], 7),
+    ],
+)
+def test_a_program_always_reads_an_end(run, arguments, code):
+    done = run(*arguments)
+    assert done.returncode == code, done.stderr
+    last = json.loads(done.stdout.splitlines()[-1])
+    assert (last["event"], last["exit"]) == ("end", code)
