@@ -88,8 +88,9 @@ def command(ctx: click.Context, given: ApplyOptions) -> None:
 
     Exit codes: 0 applied and ready; 2 usage error; 3 not ready in time; 4 conflict with another
     field manager; 5 an object must be replaced, and --replace was not given; 6 the API server
-    cannot be reached or refuses; 7 invalid input; 130 interrupted. With 4, 5 and 7 nothing was
-    changed. Run the command again to continue where an earlier run ended.
+    cannot be reached or refuses; 7 invalid input; 70 an error in etcompile itself; 130 interrupted.
+    With 4, 5 and 7 nothing was changed. Run the command again to continue where an earlier run
+    ended.
     """
     from etcompile.operations.planner import apply_proposal
     from etcompile.operations.saved import saved_plan, saved_proposal

@@ -64,10 +64,10 @@ def command(ctx: click.Context, given: DeleteOptions) -> None:
     from etcompile.operations.proposal import ImpossibleError
     from etcompile.rollout import Choices
 
-    if bool(given.paths) == bool(given.names):
-        raise click.UsageError("name files, or jobs with --job NAME")
     session = Session(ctx, given, given.cluster.output)
     with session.concluded():
+        if bool(given.paths) == bool(given.names):
+            raise click.UsageError("name files, or jobs with --job NAME")
         compilation = None
         if given.paths:
             compilation = compile(given.paths, structs.replace(options(given), without_keys=True))

@@ -19,7 +19,7 @@ from etcompile.cli.options import TalkOptions, colored, talks, tell, write
 from etcompile.cli.structs import Decorator, adds
 from etcompile.cli.suggestion import Choice
 from etcompile.diagnostics import Diagnostic, codes, diagnose
-from etcompile.exitcodes import CLUSTER, INTERRUPTED
+from etcompile.exitcodes import CLUSTER, INTERNAL, INTERRUPTED, REFUSED
 from etcompile.plan.show.alike import MARKS, destroyed, toll
 from etcompile.plan.step import Plan
 
@@ -116,6 +116,14 @@ class Session:
             self.leave(error.result.code, error.result.diagnostics)
         except ClusterError as error:
             self.leave(CLUSTER, [error.diagnostic])
+        except click.exceptions.Exit:
+            raise
+        except click.ClickException as error:
+            self.shown.conclude(error.exit_code, ())
+            raise
+        except Exception as error:
+            self.shown.conclude(REFUSED if isinstance(error, OSError) else INTERNAL, ())
+            raise
 
     def carry_out(
         self,
@@ -135,7 +143,7 @@ class Session:
             _write(plan, self._output, color=colored(self._given.color, sys.stdout))
         if (result := refused(proposal)) is None and dry_run == "client":
             result = Result(0)
-        if result is None and not dry_run and not consents(plan, yes=yes):
+        if result is None and not dry_run and not consents(plan, cluster, yes=yes):
             result = Result(INTERRUPTED, (diagnose(codes.NOT_CONFIRMED, None),))
         if result is not None:
             return result
@@ -168,7 +176,7 @@ def limit(given: WaitOptions) -> float | None:
     return timeout or None
 
 
-def consents(plan: Plan, *, yes: bool) -> bool:
+def consents(plan: Plan, cluster: "Cluster", *, yes: bool) -> bool:
     """Whether a plan may delete what it deletes.
 
     On a terminal the objects are listed and somebody answers. Elsewhere nobody can answer, and
@@ -176,12 +184,14 @@ def consents(plan: Plan, *, yes: bool) -> bool:
 
     Args:
         plan: The plan, without refusals.
+        cluster: Where it would do so.
         yes: The answer is known.
     """
     groups = destroyed(plan)
     if not groups or yes or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return True
-    click.echo(f"{toll(plan)}:", err=True)
+    context = f"context {cluster.context}, " if cluster.context else ""
+    click.echo(f"{toll(plan)} ({context}server {cluster.server}):", err=True)
     for group in groups[:_LISTED]:
         reason = f" ({', '.join(group.reasons)})" if group.reasons else ""
         click.echo(f"  {MARKS[group.first.action]:>3} {group.title}{reason}", err=True)

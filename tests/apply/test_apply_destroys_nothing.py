@@ -299,7 +299,7 @@ def test_at_a_terminal_somebody_is_asked_before_anything_is_deleted(
     before = writes()
     seen, code = at_a_terminal(tmp_path, kubeconfig, "n", "delete", "jobs")
     assert code == 130
-    assert "objects are deleted:" in seen
+    assert "objects will be deleted (context test, server https://" in seen
     assert "mnist-launcher" in seen
     assert "nothing was changed" in seen
     assert writes() == before

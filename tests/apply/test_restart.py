@@ -99,7 +99,7 @@ def test_a_dry_run_shows_what_would_be_done_and_does_nothing(run, applied, write
     done = run("restart", "mnist", "--dry-run", how)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "3 to create, 3 to delete" in done.stdout
-    assert "3 objects are deleted" in done.stdout
+    assert "3 objects will be deleted" in done.stdout
     assert writes() == before
 
 

@@ -13,7 +13,16 @@ from etcompile import exitcodes
 
 ROOT = Path(__file__).parents[2]
 CODES = {name: code for name, code in vars(exitcodes).items() if name.isupper()}
-ROLLOUT = {"REFUSED", "NOT_READY", "CONFLICT", "REPLACEMENT", "CLUSTER", "INPUT", "INTERRUPTED"}
+ROLLOUT = {
+    "REFUSED",
+    "NOT_READY",
+    "CONFLICT",
+    "REPLACEMENT",
+    "CLUSTER",
+    "INPUT",
+    "INTERNAL",
+    "INTERRUPTED",
+}
 STATUS = {"FAILED", "REFUSED", "CLUSTER", "INTERRUPTED"}
 ENDS = frozenset({"exit", "_exit", "leave", "conclude", "Result"})
 """What is called with an exit code first."""

@@ -189,14 +189,14 @@ def destroyed(plan: Plan) -> list[Shown]:
 
 
 def toll(plan: Plan) -> str:
-    """How many objects the plan destroys: `1 object is replaced, 2 are deleted`; empty if none."""
+    """How many objects the plan destroys: `1 object will be replaced, 2 will be deleted`."""
     counts = plan.counts()
     words: list[str] = []
     done: dict[Action, str] = {"replace": "replaced", "delete": "deleted"}
     for action, participle in done.items():
         if count := counts.get(action, 0):
             what = "" if words else " object" if count == 1 else " objects"
-            words.append(f"{count}{what} {'is' if count == 1 else 'are'} {participle}")
+            words.append(f"{count}{what} will be {participle}")
     return ", ".join(words)
 
 
