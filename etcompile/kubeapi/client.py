@@ -188,6 +188,11 @@ class Cluster:
             raise
         return found
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the API server has warned of so far (`Warning` headers), each text once."""
+        return tuple(self._session.warnings)
+
     def pages(
         self,
         resource: Resource,
@@ -198,6 +203,7 @@ class Cluster:
         metadata_only: bool = False,
         limit: int = 500,
         resource_version: str = "",
+        one_moment: bool = True,
     ) -> Iterator[Page]:
         """The objects of a kind, some at a time: a caller that drops them needs little memory.
 
@@ -210,9 +216,12 @@ class Cluster:
             limit: How many a page holds at most.
             resource_version: `"0"` takes what the API server has in memory, in one page; else a
                 version that the answer must be as new as.
+            one_moment: Whether all pages must be of the same moment. If not, a list that etcd
+                forgot between two pages (after five minutes) is read again, and what was on an
+                earlier page is left out.
 
         Raises:
-            ClusterError: `expired` when etcd forgot the list between two pages (five minutes).
+            ClusterError: among them `expired`, if all pages must be of the same moment.
         """
         query = {"limit": str(limit)}
         if labels:
@@ -223,9 +232,20 @@ class Cluster:
             query["resourceVersion"] = resource_version
         path = resource.path(self.namespace if namespace == "" else namespace)
         accept = _METADATA.format("PartialObjectMetadataList") if metadata_only else JSON
+        seen: set[str] = set()
         while True:
-            answer = self._session.value("GET", path, query, accept=accept)
+            try:
+                answer = self._session.value("GET", path, query, accept=accept)
+            except ClusterError as error:
+                if one_moment or not error.expired or "continue" not in query:
+                    raise
+                del query["continue"]
+                query["limit"] = "0"
+                continue
             items: list[LiveObject] = answer.get("items") or []
+            if not one_moment:
+                items = [item for item in items if item["metadata"]["uid"] not in seen]
+                seen.update(item["metadata"]["uid"] for item in items)
             if not metadata_only:
                 # An item of a list does not say what it is.
                 items = [

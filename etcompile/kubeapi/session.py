@@ -3,6 +3,7 @@
 `retrying` decides, `transport` sends, `credentials` says who asks; here they meet.
 """
 
+import re
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -27,6 +28,10 @@ from etcompile.kubeapi.retrying import (
 from etcompile.kubeapi.transport import Answer, NoAnswerError, Transport
 
 Query = Mapping[str, str]
+
+_WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
+"""A warning of the API server (RFC 7234 5.5.7, as Kubernetes writes it)."""
+_MOST_WARNINGS = 100
 
 JSON = "application/json"
 
@@ -58,6 +63,9 @@ class Session:
         self._timeout = timeout
         self._retries = retries
         self._notice = notice
+        self.warnings: dict[str, None] = {}
+        """What the API server warned of, each text once, in the order in which it came."""
+        self._answered = False
         self._stopped = threading.Event()
         self._lock = threading.Lock()
         self._transport: Transport | None = None
@@ -186,10 +194,16 @@ class Session:
             try:
                 answer = sent(transport, self._headers(transport, credential, headers))
             except NoAnswerError as failure:
-                unread, passing = not failure.reached, failure.passing
+                # A server that was there may be restarting; one that never answered is not there.
+                passing = failure.passing and (self._answered or not failure.absent)
+                unread = not failure.reached
                 problem = f"{failure.problem}{_of_context(self.access)}"
                 error = _unreachable(failure, self.access, request, repeats)
             else:
+                self._answered = True
+                for text in _WARNING.findall(answer.headers.get("Warning", "")):
+                    if len(self.warnings) < _MOST_WARNINGS:
+                        self.warnings[text.replace('\\"', '"')] = None
                 self.clock.heard(answer.headers.get("Date", ""), begun)
                 if answer.status < 400:
                     return answer

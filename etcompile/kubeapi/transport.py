@@ -46,13 +46,17 @@ class NoAnswerError(Exception):
         problem: What happened, in a few words.
         reached: Whether the server may have read the request.
         passing: Whether another attempt may fare better.
+        absent: Nobody listens at that address, or no host has that name.
     """
 
-    def __init__(self, problem: str, *, reached: bool, passing: bool = True) -> None:
+    def __init__(
+        self, problem: str, *, reached: bool, passing: bool = True, absent: bool = False
+    ) -> None:
         super().__init__(problem)
         self.problem = problem
         self.reached = reached
         self.passing = passing
+        self.absent = absent
 
 
 class Transport:
@@ -178,9 +182,10 @@ class Transport:
         peer = f"the proxy {self._proxy} of {self._host}" if self._proxy else self._host
         match inner:
             case urllib3.exceptions.NameResolutionError():
-                return NoAnswerError(f"cannot find the host of {peer}", reached=False)
+                return NoAnswerError(f"cannot find the host of {peer}", reached=False, absent=True)
             case urllib3.exceptions.NewConnectionError():
-                return NoAnswerError(f"cannot connect to {peer}: {_words(inner)}", reached=False)
+                problem = f"cannot connect to {peer}: {_words(inner)}"
+                return NoAnswerError(problem, reached=False, absent=True)
             case urllib3.exceptions.ConnectTimeoutError():
                 return NoAnswerError(f"{peer} does not answer", reached=False)
             case urllib3.exceptions.SSLError():

@@ -62,7 +62,7 @@ class Live:
                         yield found
                 continue
             passed: list[Object] = []
-            for page in self._cluster.pages(resource, namespace):
+            for page in self._cluster.pages(resource, namespace, one_moment=False):
                 for item in page.items:
                     metadata = item["metadata"]
                     if metadata["name"] in names:
@@ -95,7 +95,9 @@ class Live:
                         item for item in passed if item["metadata"]["labels"][PART_OF] == of_set
                     )
                     continue
-                for page in self._cluster.pages(resource, namespace, labels=selector):
+                for page in self._cluster.pages(
+                    resource, namespace, labels=selector, one_moment=False
+                ):
                     yield from page.items
 
     def _resource(self, version: str | None, kind: str) -> Resource | None:
@@ -198,7 +200,9 @@ def _listed(
     version, kind = resource.api_version, resource.kind
     where = namespace if resource.namespaced else None
     bare = kind == "Secret"
-    for page in cluster.pages(resource, where, labels=selector, metadata_only=bare):
+    for page in cluster.pages(
+        resource, where, labels=selector, metadata_only=bare, one_moment=False
+    ):
         yield from ({**item, "apiVersion": version, "kind": kind} for item in page.items)
 
 

@@ -103,7 +103,9 @@ class Watches:
         for namespace in namespaces:
             try:
                 events = self._cluster.resource("v1", "Event")
-                for page in self._cluster.pages(events, namespace, fields="type=Warning"):
+                for page in self._cluster.pages(
+                    events, namespace, fields="type=Warning", one_moment=False
+                ):
                     for event in page.items:
                         uid = (event.get("involvedObject") or {}).get("uid")
                         if text := _line(event.get("message")):

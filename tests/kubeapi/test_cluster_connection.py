@@ -5,6 +5,7 @@ import json
 import os
 import socketserver
 import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -362,20 +363,51 @@ def test_a_server_may_have_another_name_in_its_certificate(written):
         cluster.version()
 
 
-def test_a_server_that_is_not_there_is_tried_again_and_then_named(written):
+@pytest.mark.parametrize(
+    ("server", "problem"),
+    [
+        ("https://127.0.0.1:1", "cannot connect to 127.0.0.1:1: connection refused (context "),
+        ("https://no.such.host.invalid", "cannot find the host of no.such.host.invalid:443"),
+    ],
+)
+def test_a_server_that_never_answered_fails_at_once_by_its_name(written, server, problem):
     told = []
-    path = written({"token": "x"}, server="https://127.0.0.1:1")
+    path = written({"token": "x"}, server=server)
     with (
         connect(
             kubeconfig=path, retries=Retries(attempts=3, first=0.01), notice=told.append
         ) as cluster,
-        pytest.raises(ClusterError, match="connection refused") as caught,
+        pytest.raises(ClusterError) as caught,
     ):
+        cluster.version()
+    assert caught.value.attempts == 1
+    assert told == []
+    assert not caught.value.uncertain
+    assert problem in caught.value.message
+
+
+def test_a_server_that_has_answered_is_waited_for_when_it_goes_away(written):
+    class Once(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b'{"gitVersion": "v1.34.4"}')
+
+        def log_message(self, *arguments):
+            pass
+
+    told = []
+    with HTTPServer(("127.0.0.1", 0), Once) as server:
+        threading.Thread(target=server.handle_request).start()
+        path = written({}, server=f"http://127.0.0.1:{server.server_port}")
+        cluster = connect(
+            kubeconfig=path, retries=Retries(attempts=3, first=0.01), notice=told.append
+        )
+        cluster.version()
+    with cluster, pytest.raises(ClusterError, match="connection refused") as caught:
         cluster.version()
     assert caught.value.attempts == 3
     assert len(told) == 2
-    assert not caught.value.uncertain
-    assert "127.0.0.1:1: connection refused (context " in caught.value.message
 
 
 @pytest.mark.parametrize(

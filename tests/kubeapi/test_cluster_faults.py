@@ -241,3 +241,13 @@ def test_many_writers_through_a_bad_line_write_each_object_once(proxy, control_p
     # What came twice changed nothing: every object is as it was created.
     assert len(found) == 120
     assert all(item["metadata"]["managedFields"][0]["operation"] == "Apply" for item in found)
+
+
+def test_pages_that_need_not_be_of_one_moment_go_on_when_the_list_is_forgotten(faulty, proxy):
+    for number in range(5):
+        faulty.create(config_map(f"map-{number}"))
+    resource = faulty.resource("v1", "ConfigMap")
+    proxy.add("status", method="GET", path="continue=", status=410)
+    pages = faulty.pages(resource, limit=2, one_moment=False)
+    names = [item["metadata"]["name"] for page in pages for item in page.items]
+    assert sorted(names) == [f"map-{number}" for number in range(5)]
