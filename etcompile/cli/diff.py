@@ -88,8 +88,9 @@ class DiffOptions(CompileOptions, frozen=True, kw_only=True):
 def command(ctx: click.Context, given: DiffOptions) -> None:
     """Show what apply would do, in order, and which fields would change.
 
-    PATH is as for render. Exit codes: 0 no differences, 1 differences, 2 an error. Nothing is
-    written to the cluster. Values of Secrets are never shown.
+    PATH is as for render. What apply would refuse is reported as well, except for missing rights.
+    Exit codes: 0 no differences, 1 differences, or apply would refuse something, 2 an error.
+    Nothing is written to the cluster. Values of Secrets are never shown.
     """
     from etcompile.plan.schedule import ring
 
@@ -110,7 +111,9 @@ def command(ctx: click.Context, given: DiffOptions) -> None:
         _write(plan, given.plan_file)
     color = colored(given.color, sys.stdout)
     write(*_texts(plan, given.output, color=color), errors="replace")
-    ctx.exit(DIFFERENT if plan.differs and not given.exit_zero else 0)
+    tell(outcome.refused, given)
+    differs = plan.differs or outcome.refused
+    ctx.exit(DIFFERENT if differs and not given.exit_zero else 0)
 
 
 def _compared(compilation: Compilation, options: Options, given: DiffOptions) -> "Comparison":
@@ -119,6 +122,7 @@ def _compared(compilation: Compilation, options: Options, given: DiffOptions) ->
 
     if given.against == "cluster":
         from etcompile.kubeapi import ClusterError
+        from etcompile.operations.execution import objections, warned
         from etcompile.operations.planner import live_comparison
 
         may = rights(given.rights)
@@ -126,7 +130,8 @@ def _compared(compilation: Compilation, options: Options, given: DiffOptions) ->
             with given.connection.connect(given.namespace) as cluster:
                 jobs = job_set(given.paths, given.set_name, cluster.namespace)
                 live = live_comparison(compilation, cluster, may, job_set=jobs)
-                found = Comparison(live.plan, live.diagnostics)
+                refused = objections(cluster, live)
+                found = Comparison(live.plan, (*live.diagnostics, *warned(cluster)), refused)
         except ClusterError as error:
             found = Comparison(None, (error.diagnostic,))
     else:

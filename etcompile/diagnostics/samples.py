@@ -925,6 +925,9 @@ SAMPLES: Mapping[str, Mapping[str, str | int]] = {
         "problem": "does not exist",
         "advice": "kubectl create namespace team-nlp",
     },
+    "ET8026": {
+        "text": 'would violate PodSecurity "restricted:latest": allowPrivilegeEscalation != false',
+    },
     "ET9001": {
         "role": "worker",
         "needed": "the data loaders of a training on a GPU",

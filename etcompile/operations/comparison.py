@@ -29,10 +29,12 @@ class Comparison(Struct, frozen=True):
     Args:
         plan: The plan; None if the left side cannot be read.
         diagnostics: What is wrong with it.
+        refused: What `apply` would refuse, beyond the conflicts in the plan.
     """
 
     plan: Plan | None
     diagnostics: tuple[Diagnostic, ...] = ()
+    refused: tuple[Diagnostic, ...] = ()
 
     def limited(self, targets: Sequence[str]) -> "Comparison":
         """The same with the named objects only.

@@ -1,7 +1,7 @@
 """A proposal, carried out: what `apply`, `delete` and `restart` do alike."""
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -34,6 +34,8 @@ _HINTS = {
     "take-ownership": "--take-ownership {manager} takes the field over",
 }
 _LONGEST = 80
+_AT_ONCE = 16
+"""Dry runs at a time, to look at a plan."""
 
 
 def refused(proposal: Proposal) -> Result | None:
@@ -86,13 +88,7 @@ def execute(
     plan, choices = proposal.whole, choices or Choices()
     if (known := refused(proposal)) is not None:
         return known
-    sets = Inventories(
-        cluster,
-        plan,
-        adopt=proposal.rights.adopt,
-        job_set=proposal.job_set,
-        orphans=proposal.orphans,
-    )
+    sets = _inventories(cluster, proposal)
     writer = Writer(cluster, proposal.rights, proposal.secrets, sets.id)
     needed = needs(plan, sets.accesses(), waits=choices.wait != "none")
     found = denied(cluster, needed, choices.concurrency) or sets.refusals()
@@ -101,7 +97,7 @@ def execute(
     )
     if found or dry_run:
         ends = (refusal.code for refusal in found if not refusal.passes)
-        return Result(min(ends, default=0), _all_told(found))
+        return Result(min(ends, default=0), (*_all_told(found), *warned(cluster)))
     begin(plan)
     outcome = Outcome(interrupted=True)
     until = None if choices.timeout is None else time.monotonic() + choices.timeout
@@ -124,7 +120,40 @@ def execute(
                 break
     finally:
         end(outcome)
-    return Result(outcome.code, _all_told(outcome.refusals), outcome)
+    return Result(outcome.code, (*_all_told(outcome.refusals), *warned(cluster)), outcome)
+
+
+def objections(cluster: Cluster, proposal: Proposal) -> tuple[Diagnostic, ...]:
+    """What `execute` would refuse beyond what the plan says, whoever carries it out.
+
+    Rights are left out: who looks at a plan need not be who applies it.
+
+    Args:
+        cluster: The cluster that the proposal is for; nothing is written.
+        proposal: What would be done.
+    """
+    sets = _inventories(cluster, proposal)
+    found = sets.refusals()
+    if not found and not proposal.whole.refused:
+        writer = Writer(cluster, proposal.rights, proposal.secrets, sets.id)
+        found = refusals(cluster, proposal.whole, writer, _AT_ONCE, accepted=proposal.accepted)
+    return _all_told(refusal for refusal in found if refusal.full or refusal.cause != "cluster")
+
+
+def warned(cluster: Cluster) -> Iterator[Diagnostic]:
+    """What the API server has warned of, each text once."""
+    for text in cluster.warnings:
+        yield diagnose(codes.API_SERVER_WARNS, None, text=text)
+
+
+def _inventories(cluster: Cluster, proposal: Proposal) -> Inventories:
+    return Inventories(
+        cluster,
+        proposal.whole,
+        adopt=proposal.rights.adopt,
+        job_set=proposal.job_set,
+        orphans=proposal.orphans,
+    )
 
 
 def _of_steps(steps: Sequence[Step]) -> Diagnostic:

@@ -308,3 +308,49 @@ def _until(condition):
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.01)
+
+
+def test_diff_shows_what_apply_would_refuse(run, job, control_plane, namespace, writes):
+    """A Pod Security standard, and an inventory that is another tool's."""
+    enforce = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
+    control_plane.ask("PATCH", f"/api/v1/namespaces/{namespace}", enforce, MERGE)
+    job(replicas=1)
+    done = run("diff", "jobs")
+    assert done.returncode == 1, done.stderr
+    assert "violates PodSecurity" in done.stderr
+    assert "Pod mnist-worker-0" in done.stdout.replace(f"{namespace}/", "")
+    assert writes() == []
+    refused = run("apply", "jobs")
+    assert refused.returncode == 7
+    assert writes() == []
+
+
+@pytest.mark.parametrize("whose", ["nobody's", "kubectl's"])
+def test_diff_shows_an_inventory_that_apply_would_not_write(
+    run, job, kubelet, control_plane, namespace, whose
+):
+    job(replicas=1)
+    assert run("apply", "jobs").returncode == 0
+    path = f"/api/v1/namespaces/{namespace}/configmaps/etcompile-mnist"
+    change = {"labels": {"applyset.kubernetes.io/id": None}}
+    if whose == "kubectl's":
+        change = {"annotations": {"applyset.kubernetes.io/tooling": "kubectl/v1.34.0"}}
+    control_plane.ask("PATCH", path, {"metadata": change}, MERGE)
+    seen, refused = run("diff", "jobs"), run("apply", "jobs")
+    assert (seen.returncode, refused.returncode) == (1, 4), seen.stderr + refused.stderr
+    words = "not the label" if whose == "nobody's" else "belongs to kubectl/v1.34.0"
+    assert words in seen.stderr
+    assert words in refused.stderr
+
+
+def test_warnings_of_the_api_server_are_shown_once(run, job, kubelet, control_plane, namespace):
+    warn = {"metadata": {"labels": {"pod-security.kubernetes.io/warn": "restricted"}}}
+    control_plane.ask("PATCH", f"/api/v1/namespaces/{namespace}", warn, MERGE)
+    job(replicas=2)
+    for command in ("diff", "apply"):
+        done = run(command, "jobs")
+        assert done.returncode == (1 if command == "diff" else 0), done.stderr
+        lines = [line for line in done.stderr.splitlines() if "would violate PodSecurity" in line]
+        assert lines
+        assert len(lines) == len(set(lines))
+        assert all("ET8026" in line for line in lines)

@@ -207,4 +207,15 @@ RULES = (
         " the inputs is created first.",
         "etcompile diff jobs/ -n team-nlp   # before anybody has created team-nlp",
     ),
+    Rule(
+        codes.API_SERVER_WARNS,
+        "api-server-warns",
+        _WARNING,
+        "the API server warns: {text}",
+        "",
+        "The API server sends warnings with its answers, for example about deprecated API versions,"
+        " Pods that a Pod Security standard would refuse, or a policy in warning mode. Each text is"
+        " shown once, also if it came with a dry run.",
+        "etcompile apply jobs/   # in a namespace with pod-security.kubernetes.io/warn: restricted",
+    ),
 )
