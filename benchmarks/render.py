@@ -269,7 +269,7 @@ def measured(scenario: Scenario, runs: int, folder: Path) -> Result:
         ]
         same(stream, output(commands["helm template"], variables), "the chart")
     if scenario.kustomize and (kubectl := shutil.which("kubectl")):
-        output(etcompile("render", jobs, "-q", "-o", folder / "out"), variables)
+        output(etcompile("render", jobs, "-q", "-d", folder / "out"), variables)
         commands["kustomize build"] = [kubectl, "kustomize", str(folder / "out")]
         built = output(commands["kustomize build"], variables)
         if len(documents(built)) != len(documents(stream)):
@@ -410,7 +410,7 @@ it began: Python {python}, etcompile {etcompile}, Helm {helm}, Kustomize {kustom
 {table}
 {notes}- `helm template` renders a chart of one template that goes through the same jobs and
   workers; its documents are compared with etcompile's, text for text, before the first run.
-- `kustomize build` (`kubectl kustomize`) builds the folder that `etcompile render -o` wrote. Its
+- `kustomize build` (`kubectl kustomize`) builds the folder that `etcompile render -d` wrote. Its
   time grows faster than the number of objects: with 20,300, tried once by hand, it was stopped
   after 7 minutes, so it has no figure there.
 - `python -c pass` is what any Python program takes before its first line.

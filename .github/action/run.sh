@@ -35,7 +35,7 @@ run() {
 
 # `etcompile render` to the output folder.
 render() {
-  run render "$@" ${render_args[@]+"${render_args[@]}"} -o "$output"
+  run render "$@" ${render_args[@]+"${render_args[@]}"} -d "$output"
 }
 
 # Lines of standard input as a block of code that nothing in them ends, cut where it gets too long.
@@ -64,10 +64,10 @@ write_summary() {
 
 # Annotations for the log, and the same words for the summary.
 annotate() {
-  run check --format github || code=$?
-  run check --format text --color never 2>"$scratch/said" || true
-  [ -z "${ETCOMPILE_SARIF:-}" ] || run check --format sarif >"$ETCOMPILE_SARIF" || true
-  [ -z "${ETCOMPILE_RDJSON:-}" ] || run check --format rdjson >"$ETCOMPILE_RDJSON" || true
+  run check --output-format github || code=$?
+  run check --output-format text --color never 2>"$scratch/said" || true
+  [ -z "${ETCOMPILE_SARIF:-}" ] || run check --output-format sarif >"$ETCOMPILE_SARIF" || true
+  [ -z "${ETCOMPILE_RDJSON:-}" ] || run check --output-format rdjson >"$ETCOMPILE_RDJSON" || true
 }
 
 case ${ETCOMPILE_MODE:=check} in
@@ -108,7 +108,7 @@ case ${ETCOMPILE_MODE:=check} in
     ;;
   diff)
     against=${ETCOMPILE_AGAINST:-${ETCOMPILE_BASE:-}}
-    run diff --against "${against:-HEAD~1}" --output markdown \
+    run diff --against "${against:-HEAD~1}" -o markdown \
       >"$scratch/diff" 2>"$scratch/said" || code=$?
     cat "$scratch/said" >&2
     if [ "$code" -le 1 ]; then
@@ -131,7 +131,7 @@ if [ "$code" = 0 ] || [ "$changed" = true ]; then
   [ -z "$output" ] || [ ! -d "$output" ] || kept=(--previous "$output")
   digest=$(
     run bundle ${render_args[@]+"${render_args[@]}"} ${kept[@]+"${kept[@]}"} \
-      -o "$scratch/bundle.tar.gz" --quiet 2>/dev/null
+      --archive "$scratch/bundle.tar.gz" --quiet 2>/dev/null
   ) || digest=
 fi
 

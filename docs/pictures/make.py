@@ -107,7 +107,7 @@ def plan_page(work: Path) -> str:
     job = jobs / "job.yaml"
     text = _EXAMPLE.read_text("utf-8")
     job.write_text(text, "utf-8")
-    _etcompile("render", "jobs", "-o", "out", folder=work)
+    _etcompile("render", "jobs", "-d", "out", folder=work)
     changed = text.replace("replicas: 2", "replicas: 3", 1)
     assert changed != text, _EXAMPLE
     job.write_text(changed, "utf-8")

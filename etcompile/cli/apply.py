@@ -83,7 +83,7 @@ class ApplyOptions(CompileOptions, frozen=True, kw_only=True):
 def command(ctx: click.Context, given: ApplyOptions) -> None:
     """Create or update the objects of jobs in a cluster, in the order that training needs.
 
-    PATH is as for render, or one plan.json that `etcompile diff -o` wrote. A plan is applied only
+    PATH is as for render, or one plan.json that `etcompile diff --plan` wrote. It is applied only
     if its objects have not changed since.
 
     Exit codes: 0 applied and ready; 2 usage error; 3 not ready in time; 4 conflict with another

@@ -31,8 +31,8 @@ class BundleOptions(FolderOptions, frozen=True, kw_only=True):
 @click.command("bundle", cls=CompilingCommand)
 @compile_options
 @click.option(
-    "-o",
-    "--output",
+    "--archive",
+    "output",
     metavar="FILE.tar.gz",
     type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
     help="Write this archive; - is standard output.",
@@ -72,7 +72,7 @@ def command(ctx: click.Context, given: BundleOptions) -> None:
     """
     output, oci_layout = given.output, given.oci_layout
     if output is None and oci_layout is None:
-        raise click.UsageError("name a file with -o, a folder with --oci-layout, or both")
+        raise click.UsageError("name a file with --archive, a folder with --oci-layout, or both")
     if oci_layout is None and (given.source or given.revision):
         raise click.UsageError("--source and --revision need --oci-layout DIR")
     if oci_layout and oci_layout.exists() and not _is_image(oci_layout):

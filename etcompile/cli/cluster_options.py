@@ -57,6 +57,7 @@ _CONNECTION = _connection(
 )
 _WRITES = (
     click.option(
+        "-o",
         "--output",
         type=Choice(["text", "json"]),
         default="text",

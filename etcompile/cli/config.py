@@ -45,7 +45,8 @@ class _Line(Struct, frozen=True):
     shell_complete=completing.files,
 )
 @click.option(
-    "--format",
+    "-o",
+    "--output",
     "form",
     type=Choice(["text", "json"]),
     default="text",

@@ -31,7 +31,8 @@ from etcompile.load.configuration import Configuration, Place
 ENVIRONMENTS = "environments"
 PER_FILE_IGNORES = "per-file-ignores"
 EACH_TIME = {
-    "output": "where the result goes is said where it is wanted",
+    "output-dir": "where the result goes is said where it is wanted",
+    "output": "its form is said where it is wanted",
     "check": "it makes another command of render",
     "force": "it destroys what somebody has edited",
     "replace": "it is consent, which counts once",

@@ -65,7 +65,6 @@ class DiffOptions(CompileOptions, frozen=True, kw_only=True):
     " revision.",
 )
 @click.option(
-    "-o",
     "--plan",
     "plan_file",
     metavar="plan.json",
@@ -73,6 +72,7 @@ class DiffOptions(CompileOptions, frozen=True, kw_only=True):
     help="Also write the plan as JSON, for etcompile apply.",
 )
 @click.option(
+    "-o",
     "--output",
     type=Choice(["text", "json", "markdown", "html"]),
     default="text",
@@ -175,7 +175,7 @@ def _write(plan: Plan, file: Path) -> None:
     from etcompile.emit.files import write_file
 
     if problems := write_file(file, _json(plan).encode()):
-        raise click.BadParameter(problems[0].message, param_hint="-o")
+        raise click.BadParameter(problems[0].message, param_hint="--plan")
 
 
 def _json(plan: Plan) -> str:

@@ -14,7 +14,8 @@ from etcompile.diagnostics.spelling import probable_code
 @click.argument("code", metavar="[CODE]", required=False, shell_complete=completing.codes)
 @click.option("--all", "every", is_flag=True, help="Explain all diagnostics.")
 @click.option(
-    "--format",
+    "-o",
+    "--output",
     "form",
     type=Choice(["text", "markdown"]),
     default="text",

@@ -31,6 +31,7 @@ class GraphOptions(CompileOptions, frozen=True, kw_only=True):
 @click.command("graph", cls=CompilingCommand)
 @compile_options
 @click.option(
+    "-o",
     "--output",
     type=Choice(["tree", "mermaid", "svg"]),
     default="tree",

@@ -177,8 +177,8 @@ def _render(ctx: click.Context, given: InitOptions) -> None:
     from etcompile.integrations.scaffolding import JOBS, OUTPUT, OVERLAY
 
     folder = given.folder
-    words = [str(folder / JOBS), "--overlay", str(folder / OVERLAY), "-o", str(folder / OUTPUT)]
-    words += [f"--format={given.form}", f"--color={given.color}"]
+    words = [str(folder / JOBS), "--overlay", str(folder / OVERLAY), "-d", str(folder / OUTPUT)]
+    words += [f"--output-format={given.form}", f"--color={given.color}"]
     words += ["--quiet"] if given.quiet else []
     with render.make_context("render", words, parent=ctx.parent) as inner:
         render.invoke(inner)

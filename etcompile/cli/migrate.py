@@ -40,8 +40,9 @@ class MigrateOptions(TalkOptions, frozen=True, kw_only=True):
 @click.command("migrate", cls=Command)
 @click.argument("paths", metavar="PATH...", nargs=-1, shell_complete=completing.files)
 @click.option(
-    "-o",
-    "--output",
+    "-d",
+    "--output-dir",
+    "output",
     metavar="DIR",
     type=click.Path(path_type=Path, file_okay=False),
     help="Write NAME.yaml, overlay.yaml if one is needed, and HANDOVER.md.",
@@ -83,7 +84,7 @@ def command(ctx: click.Context, given: MigrateOptions) -> None:
     With --write the job's file in your repository is changed rather than written anew: its
     comments and its order stay. What the job runs with that is no value of the file is told.
 
-    Without -o the spec goes to standard output and the instructions to standard error.
+    Without -d the spec goes to standard output and the instructions to standard error.
     """
     from etcompile import stages
     from etcompile.compiler import Options
@@ -96,7 +97,7 @@ def command(ctx: click.Context, given: MigrateOptions) -> None:
     if not given.named and (given.connection.context or given.connection.kubeconfig):
         raise click.UsageError("--context and --kubeconfig need --from-cluster")
     if given.rewrites is not None and given.to is not None:
-        raise click.UsageError("--to writes another kind of job: give its folder with -o")
+        raise click.UsageError("--to writes another kind of job: give its folder with -d")
     options = Options(namespace=None if given.named else given.namespace, output=output)
     inputs: list[Any] = [*given.paths]
     if given.named:

@@ -253,7 +253,7 @@ def _ignored(_ctx: click.Context, _param: click.Parameter, given: tuple[str, ...
 
 _TALK = (
     click.option(
-        "--format",
+        "--output-format",
         "form",
         type=Choice(FORMATS),
         default="text",

@@ -1,7 +1,9 @@
 """`etcompile render`: job specifications to manifests, on standard output or in a folder."""
 
 import contextlib
+import json
 import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -37,7 +39,7 @@ class _Folder(click.Path):
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         if value in ("", "-"):
             named = "'-' would be a folder of that name" if value else "the name is empty"
-            self.fail(f"{named}; leave -o out to write to standard output", param, ctx)
+            self.fail(f"{named}; leave -d out to write to standard output", param, ctx)
         return super().convert(value, param, ctx)
 
 
@@ -51,7 +53,8 @@ class FolderOptions(CompileOptions, frozen=True, kw_only=True):
 class RenderOptions(FolderOptions, frozen=True, kw_only=True):
     """The options of `etcompile render`."""
 
-    output: Path | None
+    output_dir: Path | None
+    output: Literal["yaml", "json", "name"]
     check: bool
     force: bool
     replaced: bool
@@ -60,31 +63,39 @@ class RenderOptions(FolderOptions, frozen=True, kw_only=True):
 @click.command("render", cls=CompilingCommand)
 @compile_options
 @click.option(
-    "-o",
-    "--output",
+    "-d",
+    "--output-dir",
     metavar="DIR",
     type=_Folder(path_type=Path),
     help="Write a folder with a kustomization instead of a stream. Its content is replaced.",
 )
-@click.option("--split", is_flag=True, help="With -o: write one file per object.")
+@click.option(
+    "-o",
+    "--output",
+    type=Choice(["yaml", "json", "name"]),
+    default="yaml",
+    show_default=True,
+    help="Format of standard output: manifests, a List in JSON, or names of the form kind/name.",
+)
+@click.option("--split", is_flag=True, help="With -d: write one file per object.")
 @click.option(
     "--layout",
     type=Choice(["jobs", "staged"]),
     default="jobs",
     show_default=True,
-    help="With -o: one folder per job, or staged: separate folders prereqs/ and pods/ for Flux.",
+    help="With -d: one folder per job, or staged: separate folders prereqs/ and pods/ for Flux.",
 )
 @click.option(
     "--check",
     is_flag=True,
-    help="With -o: write nothing. Show which files are out of date; exit with 1 if any is.",
+    help="With -d: write nothing. Show which files are out of date; exit with 1 if any is.",
 )
-@click.option("--force", is_flag=True, help="With -o: overwrite files that were edited by hand.")
+@click.option("--force", is_flag=True, help="With -d: overwrite files that were edited by hand.")
 @click.option(
     "--replace",
     "replaced",
     is_flag=True,
-    help="With -o: write changes that Kubernetes refuses on a live object, which you delete"
+    help="With -d: write changes that Kubernetes refuses on a live object, which you delete"
     " yourself.",
 )
 @takes(RenderOptions)
@@ -94,14 +105,16 @@ def command(ctx: click.Context, given: RenderOptions) -> None:
     PATH is a file, a directory, a glob, or - for standard input. A ScaleOut or ScaleIn is applied
     to the job that it names; the order of the files does not matter.
     """
-    output = given.output
+    output = given.output_dir
     if output is None:
         flags = {"check": given.check, "force": given.force, "replace": given.replaced}
         # The configuration file may say how a folder is laid out, without there being one.
         said = explicit()
         split = given.split and "split" in said
         layout = given.layout != "jobs" and "layout" in said
-        refuse_without("-o DIR", split=split, **flags, layout=layout)
+        refuse_without("-d DIR", split=split, **flags, layout=layout)
+    elif given.output != "yaml":
+        raise click.UsageError("-o is the format of standard output: leave out -d DIR")
     if given.check and (given.force or given.replaced):
         raise click.UsageError("--check writes nothing: leave out --force and --replace")
     wanted = options(given)
@@ -117,12 +130,28 @@ def command(ctx: click.Context, given: RenderOptions) -> None:
         ctx.exit(REFUSED)
     if output is None:
         tell(compilation.findings, given)
-        for text in emit.blocks(compilation.in_order(), compilation.sources):
-            sys.stdout.buffer.write(text.encode())
-        sys.stdout.flush()
+        for text in _stream(compilation, given.output):
+            write(text)
     else:
         files = output_files(compilation, given)
         ctx.exit((_check if given.check else _write)(compilation, output, files, given))
+
+
+def _stream(compilation: Compilation, form: str) -> Iterable[str]:
+    """What goes to standard output, as kubectl has it: `-o yaml`, `json` or `name`."""
+    if form == "yaml":
+        return emit.blocks(compilation.in_order(), compilation.sources)
+    objects = compilation.in_order()
+    if form == "json":
+        items = {"apiVersion": "v1", "kind": "List", "items": [*objects]}
+        return (f"{json.dumps(items, indent=4, ensure_ascii=False)}\n",)
+    return (f"{_name(manifest)}\n" for manifest in objects)
+
+
+def _name(manifest: Mapping[str, Any]) -> str:
+    group = manifest["apiVersion"].rpartition("/")[0]
+    kind = f"{manifest['kind']}.{group}".rstrip(".").lower()
+    return f"{kind}/{manifest['metadata']['name']}"
 
 
 def _in_one_stage(compilation: Compilation) -> Compilation:

@@ -19,11 +19,12 @@ from etcompile.stages.runtimes import RUNTIME_KINDS, RUNTIME_SCHEMA, RUNTIME_VER
 @click.argument("kind", metavar="KIND", required=False, shell_complete=completing.kinds)
 @click.option("--markdown", is_flag=True, help="Print the fields as a Markdown table instead.")
 @click.option(
-    "--all", "every", is_flag=True, help="With -o: write all schemas, and a catalog for editors."
+    "--all", "every", is_flag=True, help="With -d: write all schemas, and a catalog for editors."
 )
 @click.option(
-    "-o",
-    "--output",
+    "-d",
+    "--output-dir",
+    "output",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
     help="With --all: folder to write to; each schema goes to the path of its $id.",
@@ -34,16 +35,16 @@ def command(kind: str | None, output: Path | None, *, markdown: bool, every: boo
     KIND is a kind's name in any case: trainingjob. Where several API versions or groups have
     it, add one as kubectl does, MPIJob.v2beta1 or scaleout.etcompile.dev, or write it out:
     kai.alibabacloud.com/v1alpha1/TrainingJob. overlay is what --overlay takes, configuration
-    what etcompile.toml holds, diagnostics what --format json writes, and plan what diff -o writes.
-    docs/editors.md says how an editor is told of them.
+    what etcompile.toml holds, diagnostics what --output-format json writes, and plan what
+    diff --plan writes. docs/editors.md says how an editor is told of them.
     """
     if every:
         if kind is not None or output is None or markdown:
-            raise click.UsageError("--all needs -o DIR, and no KIND")
+            raise click.UsageError("--all needs -d DIR, and no KIND")
         _write_all(output)
         return
     if kind is None or output is not None:
-        raise click.UsageError("name one KIND, or pass --all and -o DIR")
+        raise click.UsageError("name one KIND, or pass --all and -d DIR")
     wanted = kind.strip().lower()
     if wanted in ("configuration", "diagnostics", "plan"):
         _print(f"{wanted}.json")
@@ -86,8 +87,8 @@ def names() -> list[tuple[str, str]]:
         ("Overlay", "what an environment changes"),
         *((name, "configuration of the KRM function") for name, _ in _configs()),
         ("configuration", "what etcompile.toml may hold"),
-        ("diagnostics", "what --format json writes"),
-        ("plan", "what diff -o writes"),
+        ("diagnostics", "what --output-format json writes"),
+        ("plan", "what diff --plan writes"),
     ]
 
 
@@ -104,7 +105,7 @@ def _write_all(folder: Path) -> None:
 
     problems = write_files(folder, {name: text.encode() for name, text in texts().items()})
     if problems:
-        raise click.BadParameter(problems[0].message, param_hint="-o")
+        raise click.BadParameter(problems[0].message, param_hint="-d")
 
 
 def _names(kind: frontends.Kind) -> tuple[str, ...]:

@@ -22,7 +22,8 @@ _SECTIONS = {
     ),
     "Configuration": ("--environment", "--config", "--isolated"),
     "Output": (
-        *("--output", "--oci-layout", "--plan", "--split", "--layout", "--check"),
+        *("--output", "--output-dir", "--archive", "--oci-layout", "--plan"),
+        *("--split", "--layout", "--check"),
         *("--run", "--source", "--revision", "--previous"),
         "--exit-zero",
     ),
@@ -53,7 +54,7 @@ _SECTIONS = {
     "Operators": ("--ignore-managed-by", "--skip-managed-by", "--dlrover-version"),
     "Diagnostics": (
         *("--strict", "--ignore", "--select"),
-        *("--format", "--color", "--quiet", "--verbose"),
+        *("--output-format", "--color", "--quiet", "--verbose"),
     ),
 }
 """The options by section, both in the order in which they are shown."""

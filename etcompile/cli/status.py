@@ -44,6 +44,7 @@ class StatusOptions(TalkOptions, frozen=True, kw_only=True):
     " With JOB, until it has succeeded or failed.",
 )
 @click.option(
+    "-o",
     "--output",
     type=Choice(["text", "json"]),
     default="text",

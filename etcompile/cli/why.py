@@ -36,6 +36,7 @@ class WhyOptions(TalkOptions, frozen=True, kw_only=True):
     help="Number of last lines to show of what failed first.",
 )
 @click.option(
+    "-o",
     "--output",
     type=Choice(["text", "json", "markdown", "html"]),
     default="text",

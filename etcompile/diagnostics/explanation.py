@@ -34,7 +34,7 @@ warning compiles, unless `--strict` is given. A code keeps its meaning for ever.
 `etcompile explain CODE` prints one of these sections. A message with names and numbers is the one
 for the example below it, or for an input like it. What is said of operators and other tools is as
 [sources.md](sources.md) has it. This page is generated:
-`etcompile explain --all --format markdown > docs/diagnostics.md`.
+`etcompile explain --all -o markdown > docs/diagnostics.md`.
 """
 
 

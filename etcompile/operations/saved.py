@@ -1,4 +1,4 @@
-"""A plan that `etcompile diff -o` wrote: read again, and held against the cluster of now."""
+"""A plan that `etcompile diff --plan` wrote: read again, and held against the cluster of now."""
 
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""A plan as JSON and back: what `diff -o` writes and `apply` reads.
+"""A plan as JSON and back: what `diff --plan` writes and `apply` reads.
 
 The schema is schemas/plan.json. A file of another version is refused rather than half understood.
 The UIDs and resourceVersions in it are those that the plan was made for: who does it later makes a

@@ -36,7 +36,7 @@ def test_the_steps_offer_etcompile_itself_and_it_takes_over_without_a_restart(
     dump = {"apiVersion": "v1", "kind": "List", "items": [
         {**document, "status": {"phase": "Running" if there else "Pending"}}, *live]}  # fmt: skip
     (tmp_path / "live.json").write_text(json.dumps(dump))
-    done = run("migrate", "live.json", "-o", ".")
+    done = run("migrate", "live.json", "-d", ".")
     assert done.returncode == 0, done.stderr
     text = (tmp_path / "HANDOVER.md").read_text()
     block = text.split("**With etcompile**")[1].split("```")[1]

@@ -326,7 +326,7 @@ def test_yes_answers_beforehand(run, write, kubelet, objects, tmp_path, kubeconf
 )
 def test_an_option_that_contradicts_a_plan_is_refused(run, write, writes, options, words):
     write(training_job(replicas=1))
-    run("diff", "jobs", "-o", "plan.json")
+    run("diff", "jobs", "--plan", "plan.json")
     done = run("apply", "plan.json", *options)
     assert done.returncode == 7, done.stdout + done.stderr
     assert words in done.stderr
@@ -342,7 +342,7 @@ def test_an_option_that_contradicts_a_plan_is_refused(run, write, writes, option
 )
 def test_an_option_that_a_plan_has_decided_is_told_so(run, write, writes, option):
     write(training_job(replicas=1))
-    run("diff", "jobs", "-o", "plan.json")
+    run("diff", "jobs", "--plan", "plan.json")
     done = run("apply", "plan.json", option)
     assert done.returncode == 2
     assert f"give {option.partition('=')[0]} to etcompile diff" in done.stderr

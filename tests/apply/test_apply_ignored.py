@@ -58,7 +58,7 @@ def test_a_field_that_is_ignored_is_no_difference_and_is_not_written_back(
 
 def test_a_field_is_ignored_between_two_revisions_too(run, write, tmp_path):
     write(training_job(replicas=1))
-    assert run("render", "jobs", "-o", "out").returncode == 0
+    assert run("render", "jobs", "-d", "out").returncode == 0
     job = training_job(replicas=1)
     for role in job["spec"]["etReplicaSpecs"].values():
         role["template"]["spec"]["containers"][0]["image"] = "example.com/new:2"

@@ -92,7 +92,7 @@ def test_a_secret_without_a_key_pair_is_not_taken_for_one(
 def test_no_key_is_ever_shown(run, job, kubelet, objects, tmp_path, output):
     job(replicas=1)
     texts = [
-        run("diff", "jobs", "-o", "plan.json", "--output", output).stdout,
+        run("diff", "jobs", "--plan", "plan.json", "--output", output).stdout,
         (tmp_path / "plan.json").read_text(),
         run("apply", "jobs", "--dry-run", "server", "--output", output).stdout,
     ]

@@ -10,7 +10,7 @@ MERGE = "application/merge-patch+json"
 
 
 def planned(run, *more):
-    return run("diff", "jobs", "-o", "plan.json", *more)
+    return run("diff", "jobs", "--plan", "plan.json", *more)
 
 
 def test_a_plan_is_done_as_it_was_shown(run, job, kubelet, objects):

@@ -88,7 +88,7 @@ def test_a_plan_file_keeps_the_old_run_first(run, job, kubelet, objects, quota):
     job(replicas=2)
     run("apply", "jobs", "--run", "a")
     quota(3)
-    run("diff", "jobs", "--run", "b", "--prune", "-o", "plan.json")
+    run("diff", "jobs", "--run", "b", "--prune", "--plan", "plan.json")
     done = run("apply", "plan.json", "--timeout", "60s")
     assert done.returncode == 0, done.stdout + done.stderr
     assert names(objects, "Pod") == NEW

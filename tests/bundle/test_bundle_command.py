@@ -40,8 +40,10 @@ def files_in(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("layout", ["jobs", "staged"])
 def test_the_archive_holds_what_render_writes(layout, jobs, tmp_path):
-    assert run("render", jobs, "-o", tmp_path / "out", "--layout", layout).exit_code == 0
-    assert run("bundle", jobs, "-o", tmp_path / "job.tar.gz", "--layout", layout).exit_code == 0
+    assert run("render", jobs, "-d", tmp_path / "out", "--layout", layout).exit_code == 0
+    assert (
+        run("bundle", jobs, "--archive", tmp_path / "job.tar.gz", "--layout", layout).exit_code == 0
+    )
     command = ["tar", "-xzf", tmp_path / "job.tar.gz", "-C", jobs.parent / "unpacked"]
     (tmp_path / "unpacked").mkdir()
     subprocess.run(command, check=True)
@@ -49,7 +51,7 @@ def test_the_archive_holds_what_render_writes(layout, jobs, tmp_path):
 
 
 def test_the_archive_says_nothing_of_who_made_it_and_when(jobs, tmp_path):
-    assert run("bundle", jobs, "-o", tmp_path / "job.tar.gz").exit_code == 0
+    assert run("bundle", jobs, "--archive", tmp_path / "job.tar.gz").exit_code == 0
     packed = (tmp_path / "job.tar.gz").read_bytes()
     assert packed[:10] == b"\x1f\x8b\x08\0\0\0\0\0\0\xff"
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
@@ -61,27 +63,29 @@ def test_the_archive_says_nothing_of_who_made_it_and_when(jobs, tmp_path):
 
 
 def test_the_digest_is_printed_and_goes_with_the_content(jobs, tmp_path):
-    first = run("bundle", jobs, "-o", tmp_path / "a.tar.gz").stdout.strip()
-    again = run("bundle", jobs, "-o", tmp_path / "b.tar.gz").stdout.strip()
+    first = run("bundle", jobs, "--archive", tmp_path / "a.tar.gz").stdout.strip()
+    again = run("bundle", jobs, "--archive", tmp_path / "b.tar.gz").stdout.strip()
     assert first == again
     packed = (tmp_path / "a.tar.gz").read_bytes()
     assert first == f"sha256:{hashlib.sha256(packed).hexdigest()}"
     job = yaml.safe_load((jobs / "bert.yaml").read_text())
     job["spec"]["etReplicaSpecs"]["worker"]["replicas"] = 3
     (jobs / "bert.yaml").write_text(yaml.safe_dump(job))
-    assert run("bundle", jobs, "-o", tmp_path / "c.tar.gz").stdout.strip() != first
+    assert run("bundle", jobs, "--archive", tmp_path / "c.tar.gz").stdout.strip() != first
 
 
 def test_standard_output_is_the_archive(jobs, tmp_path):
-    run("bundle", jobs, "-o", tmp_path / "job.tar.gz")
-    found = run("bundle", jobs, "-o", "-")
+    run("bundle", jobs, "--archive", tmp_path / "job.tar.gz")
+    found = run("bundle", jobs, "--archive", "-")
     assert found.stdout_bytes == (tmp_path / "job.tar.gz").read_bytes()
 
 
 def test_a_refused_job_leaves_no_archive(jobs, tmp_path):
     (jobs / "bert.yaml").write_text("kind: TrainingJob\n")
     assert (
-        run("bundle", jobs, "-o", tmp_path / "a.tar.gz", "--oci-layout", tmp_path / "i").exit_code
+        run(
+            "bundle", jobs, "--archive", tmp_path / "a.tar.gz", "--oci-layout", tmp_path / "i"
+        ).exit_code
         == 2
     )
     assert not (tmp_path / "a.tar.gz").exists()
@@ -141,9 +145,9 @@ def registry(consumer: Callable[[str], Path], tmp_path) -> Iterator[tuple[Path, 
 
 def test_a_registry_takes_the_image_and_gives_the_files_back(registry, jobs, tmp_path):
     crane, address = registry
-    run("render", jobs, "-o", tmp_path / "out")
+    run("render", jobs, "-d", tmp_path / "out")
     made = run(
-        *("bundle", jobs, "-o", tmp_path / "job.tar.gz", "--oci-layout", tmp_path / "image"),
+        *("bundle", jobs, "--archive", tmp_path / "job.tar.gz", "--oci-layout", tmp_path / "image"),
         *("--source", "https://example.com/r.git", "--revision", "main@sha1:0123"),
     )
     assert made.exit_code == 0
@@ -188,8 +192,11 @@ def test_no_name_of_an_object_leads_out_of_the_archive_or_the_folder(name, kind,
     value = {"apiVersion": version, "kind": kind, "metadata": {"name": name, "namespace": name}}
     (tmp_path / "in.yaml").write_text(yaml.safe_dump(value))
     more = ("--split", "--ignore", "ET4002", "--ignore", "ET4003")
-    assert run("bundle", tmp_path / "in.yaml", "-o", tmp_path / "x.tar.gz", *more).exit_code == 2
-    assert run("render", tmp_path / "in.yaml", "-o", tmp_path / "out", *more).exit_code == 2
+    assert (
+        run("bundle", tmp_path / "in.yaml", "--archive", tmp_path / "x.tar.gz", *more).exit_code
+        == 2
+    )
+    assert run("render", tmp_path / "in.yaml", "-d", tmp_path / "out", *more).exit_code == 2
     assert [path.name for path in tmp_path.iterdir()] == ["in.yaml"]
 
 
@@ -202,7 +209,8 @@ def test_the_name_of_a_file_begins_in_the_folder_whatever_the_object_is_called(t
     }
     (tmp_path / "in.yaml").write_text(yaml.safe_dump(value))
     assert (
-        run("bundle", tmp_path / "in.yaml", "-o", tmp_path / "x.tar.gz", "--split").exit_code == 0
+        run("bundle", tmp_path / "in.yaml", "--archive", tmp_path / "x.tar.gz", "--split").exit_code
+        == 0
     )
     with tarfile.open(tmp_path / "x.tar.gz") as archive:
         for entry in archive:

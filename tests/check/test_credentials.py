@@ -158,7 +158,7 @@ def test_the_value_is_shown_in_no_form_and_the_job_compiles(tmp_path, form, part
     ]
     file = tmp_path / "job.yaml"
     file.write_text(yaml.safe_dump(document, sort_keys=False))
-    done = CliRunner().invoke(check.command, [str(file), "--format", form])
+    done = CliRunner().invoke(check.command, [str(file), "--output-format", form])
     assert done.exit_code == 0
     assert "ET2136" in done.output
     assert "sesame-7" not in done.output
@@ -178,7 +178,7 @@ def test_other_diagnostics_of_that_place_do_not_show_it_either(tmp_path):
     for how, words in broken.items():
         file.write_text(words)
         for form in FORMS:
-            done = CliRunner().invoke(check.command, [str(file), "--format", form])
+            done = CliRunner().invoke(check.command, [str(file), "--output-format", form])
             assert done.exit_code == 2, how
             assert "sesame-7" not in done.output, (how, form, done.output)
 

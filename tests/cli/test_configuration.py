@@ -48,7 +48,7 @@ def said(root: Path, text: str, name: str = "etcompile.toml") -> Path:
 
 def problems(*words: object) -> list[tuple[str, str]]:
     """The code and the place of each diagnostic of a check."""
-    done = etcompile("check", "team/jobs", "--format", "json", *words)
+    done = etcompile("check", "team/jobs", "--output-format", "json", *words)
     assert done.returncode == 2, done.stderr
     found = json.loads(done.stdout)["diagnostics"]
     return [
@@ -59,7 +59,7 @@ def problems(*words: object) -> list[tuple[str, str]]:
 
 
 def shown(*words: object) -> dict[str, Any]:
-    done = etcompile("config", "--format", "json", *words)
+    done = etcompile("config", "-o", "json", *words)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -113,7 +113,7 @@ def test_a_link_out_of_the_repository_is_refused(tree):
 
 
 def problems_without_place() -> list[tuple[str, str]]:
-    done = etcompile("check", "team/jobs", "--format", "json")
+    done = etcompile("check", "team/jobs", "--output-format", "json")
     assert done.returncode == 2
     return [(one["code"], one["message"]) for one in json.loads(done.stdout)["diagnostics"]]
 
@@ -241,7 +241,7 @@ def test_warnings_are_ignored_in_some_files(tree):
     (tree / "team/jobs/old.yaml").write_text(text)
 
     def told() -> set[tuple[str, str]]:
-        done = etcompile("check", "team/jobs", "--format", "json")
+        done = etcompile("check", "team/jobs", "--output-format", "json")
         return {
             (Path(one["file"]).name, one["code"])
             for one in json.loads(done.stdout)["diagnostics"]
@@ -257,7 +257,7 @@ def test_warnings_are_ignored_in_some_files(tree):
     assert told() == {one for one in before if one[0] != "old.yaml"}
 
 
-@pytest.mark.parametrize("words", [("-o", "out"), ("-o", "out", "--check"), ()])
+@pytest.mark.parametrize("words", [("-d", "out"), ("-d", "out", "--check"), ()])
 def test_a_layout_does_not_ask_for_a_folder(tree, words):
     said(tree, 'layout = "staged"\nsplit = true\n')
     assert etcompile("render", "team/jobs", *words).returncode in (0, 1)
@@ -343,7 +343,7 @@ def test_all_options_of_render_and_check_are_settings_or_named(tree):
         ("check", "team/jobs"),
         ("graph", "team/jobs"),
         ("scale", "all-reduce", "team/jobs", "--to", "3"),
-        ("bundle", "team/jobs", "-o", "-"),
+        ("bundle", "team/jobs", "--archive", "-"),
     ],
     ids=lambda words: words[0],
 )
@@ -420,20 +420,20 @@ def test_the_krm_function_reads_it(tree):
 
 def test_the_lock_file_knows_the_settings_and_not_their_comments(tree):
     said(tree, 'gang = "volcano"\n')
-    assert etcompile("render", "team/jobs", "-o", "out").returncode == 0
+    assert etcompile("render", "team/jobs", "-d", "out").returncode == 0
     lock = json.loads((tree / "out/etcompile.lock.json").read_text())
     assert lock["configuration"] == {
         "file": "etcompile.toml",
         "sha256": shown("team/jobs")["sha256"],
     }
     said(tree, '# why\ngang  =  "volcano"\n')
-    assert etcompile("render", "team/jobs", "-o", "out", "--check").returncode == 0
+    assert etcompile("render", "team/jobs", "-d", "out", "--check").returncode == 0
     said(tree, 'gang = "volcano"\nstrict = false\n')
-    assert etcompile("render", "team/jobs", "-o", "out", "--check").returncode == 1
+    assert etcompile("render", "team/jobs", "-d", "out", "--check").returncode == 1
 
 
 def test_without_a_file_the_lock_file_does_not_speak_of_one(tree):
-    assert etcompile("render", "team/jobs", "-o", "out").returncode == 0
+    assert etcompile("render", "team/jobs", "-d", "out").returncode == 0
     assert "configuration" not in json.loads((tree / "out/etcompile.lock.json").read_text())
 
 

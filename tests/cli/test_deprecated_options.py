@@ -63,7 +63,7 @@ def test_help_says_that_it_is_deprecated(job: str) -> None:
 
 
 def test_scripts_get_it_in_their_one_document(job: str) -> None:
-    _, shown, said = run(job, "--old-name", "x", "--format", "json")
+    _, shown, said = run(job, "--old-name", "x", "--output-format", "json")
     [finding] = json.loads(shown)["diagnostics"]
     assert (finding["code"], finding["severity"]) == ("ET5030", "warning")
     assert said == ""
@@ -77,7 +77,7 @@ def test_it_can_be_ignored_and_counts_under_strict(job: str) -> None:
 
 def test_a_configuration_file_that_uses_it_is_named(job: str) -> None:
     Path("etcompile.toml").write_text('quiet = false\nold-name = "x"\n')
-    code, shown, _ = run(job, "--format", "json")
+    code, shown, _ = run(job, "--output-format", "json")
     [finding] = json.loads(shown)["diagnostics"]
     assert code == 0
     assert (finding["code"], finding["file"], finding["line"]) == ("ET5030", "etcompile.toml", 2)

@@ -74,7 +74,7 @@ def test_many_options_are_in_sections(names: tuple[str, ...]):
         (["render", "--profile", "argcd", "x"], "'argocd'"),
         (["render", "--secret", "sealled:cert.pem", "x"], "sealed"),
         (["render", "--services", "share", "x"], "'shared'"),
-        (["check", "--format", "sariff", "x"], "'sarif'"),
+        (["check", "--output-format", "sariff", "x"], "'sarif'"),
         (["apply", "--wait", "redy", "x"], "'ready'"),
         (["explain", "ET20444"], "'ET2044'"),
         (["explain", "mutable-imag"], "'mutable-image'"),

@@ -72,7 +72,7 @@ def unread(*command, cwd):
     [
         (("render", "jobs"), 0),
         (("check", "jobs"), 0),
-        (("render", "jobs", "--check", "-o", "out"), 1),
+        (("render", "jobs", "--check", "-d", "out"), 1),
         (("diff", "jobs", "--against", "other"), 1),
         (("kinds",), 0),
         (("schema", "TrainingJob"), 0),

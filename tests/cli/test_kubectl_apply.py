@@ -47,7 +47,7 @@ def rendered(example: Path, folder: Path, namespace: str, *more: str) -> list[st
     """Renders an example into a namespace; the names of what it compiles to."""
     copy_example(example, folder / "jobs", namespace)
     command = [sys.executable, "-m", "etcompile", "render", folder / "jobs", "-q"]
-    subprocess.run([*command, "--namespace", namespace, "-o", folder / "out", *more], check=True)
+    subprocess.run([*command, "--namespace", namespace, "-d", folder / "out", *more], check=True)
     compiled = etcompile.compile([folder / "jobs"], Options(namespace=namespace))
     return [f"{one['kind'].lower()}/{one['metadata']['name']}" for one in compiled.objects]
 

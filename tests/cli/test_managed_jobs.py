@@ -124,8 +124,8 @@ def test_strict_refuses_a_skipped_job(folder: Path) -> None:
 
 def test_a_folder_says_what_leaves_it(folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    run("render", folder, "--ignore-managed-by", "-o", out)
-    done = run("render", folder, "--skip-managed-by", "-o", out)
+    run("render", folder, "--ignore-managed-by", "-d", out)
+    done = run("render", folder, "--skip-managed-by", "-d", out)
     assert done.returncode == 0
     assert "removed" in done.stderr
     assert "leaves the folder" in done.stderr

@@ -93,7 +93,7 @@ def test_bytes_do_not_depend_on_hash_seed_or_working_directory(tmp_path: Path) -
 
 
 def test_the_output_folder_holds_what_the_stream_holds(tmp_path: Path) -> None:
-    done = etcompile("render", EXAMPLE, "--overlay", "prod", "-o", tmp_path / "out")
+    done = etcompile("render", EXAMPLE, "--overlay", "prod", "-d", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     text = (tmp_path / "out" / "elastic-mnist" / "91-workers.yaml").read_text()
     assert "overlays/prod/overlay.yaml" in text.splitlines()[0]

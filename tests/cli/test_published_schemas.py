@@ -81,7 +81,7 @@ def test_the_schema_for_all_leaves_other_objects_alone():
 
 
 def test_the_command_writes_them_all(tmp_path):
-    done = CliRunner().invoke(schema.command, ["--all", "-o", str(tmp_path)])
+    done = CliRunner().invoke(schema.command, ["--all", "-d", str(tmp_path)])
     assert done.exit_code == 0
     files = {
         path.relative_to(tmp_path).as_posix(): json.loads(path.read_text("utf-8"))
@@ -90,7 +90,7 @@ def test_the_command_writes_them_all(tmp_path):
     assert files == PUBLISHED
 
 
-@pytest.mark.parametrize("arguments", [[], ["--all"], ["TFJob", "--all", "-o", "x"], ["-o", "x"]])
+@pytest.mark.parametrize("arguments", [[], ["--all"], ["TFJob", "--all", "-d", "x"], ["-d", "x"]])
 def test_a_use_that_means_nothing_is_refused(arguments):
     assert CliRunner().invoke(schema.command, arguments).exit_code == 2
 

@@ -148,20 +148,20 @@ def test_color_is_for_terminals_and_for_those_who_ask() -> None:
 
 
 def test_an_output_folder_is_written_and_said(tmp_path: Path) -> None:
-    done = etcompile("render", EXAMPLE, "-o", tmp_path / "out")
+    done = etcompile("render", EXAMPLE, "-d", tmp_path / "out")
     assert (done.returncode, done.stdout) == (0, "")
     assert "written" in done.stderr
     assert (tmp_path / "out" / "elastic-mnist" / "91-workers.yaml").is_file()
-    again = etcompile("render", EXAMPLE, "-o", tmp_path / "out")
+    again = etcompile("render", EXAMPLE, "-d", tmp_path / "out")
     assert "0 written" in again.stderr
 
 
 def test_a_refused_input_writes_nothing(tmp_path: Path) -> None:
-    etcompile("render", EXAMPLE, "-o", tmp_path / "out")
+    etcompile("render", EXAMPLE, "-d", tmp_path / "out")
     before = {p: p.read_bytes() for p in (tmp_path / "out").rglob("*") if p.is_file()}
     bad = tmp_path / "bad.yaml"
     bad.write_text(JOB.replace("replicas: 2", "replicas: 12"))
-    assert etcompile("render", bad, "-o", tmp_path / "out").returncode == 2
+    assert etcompile("render", bad, "-d", tmp_path / "out").returncode == 2
     assert before == {p: p.read_bytes() for p in (tmp_path / "out").rglob("*") if p.is_file()}
 
 
@@ -169,7 +169,7 @@ def test_a_hand_written_file_is_not_overwritten(tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
     (out / "kustomization.yaml").write_text("resources: []\n")
-    done = etcompile("render", EXAMPLE, "-o", out)
+    done = etcompile("render", EXAMPLE, "-d", out)
     assert done.returncode == 2
     assert "ET5001" in done.stderr
     assert [p.name for p in out.iterdir()] == ["kustomization.yaml"]
@@ -177,8 +177,8 @@ def test_a_hand_written_file_is_not_overwritten(tmp_path: Path) -> None:
 
 def test_the_output_folder_is_not_read_as_input(tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text(JOB)
-    assert etcompile("render", ".", "-o", "out", cwd=tmp_path).returncode == 0
-    again = etcompile("render", ".", "-o", "out", cwd=tmp_path)
+    assert etcompile("render", ".", "-d", "out", cwd=tmp_path).returncode == 0
+    again = etcompile("render", ".", "-d", "out", cwd=tmp_path)
     assert (again.returncode, "0 written" in again.stderr) == (0, True)
 
 
@@ -206,9 +206,9 @@ def test_a_usage_error_is_one_message_and_code_2(arguments: list[object]) -> Non
 
 @pytest.mark.parametrize("output", ["", "-"])
 def test_an_output_that_names_no_folder_is_a_usage_error(tmp_path: Path, output: str) -> None:
-    done = etcompile("render", EXAMPLE, "-o", output, cwd=tmp_path)
+    done = etcompile("render", EXAMPLE, "-d", output, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "leave -o out to write to standard output" in done.stderr
+    assert "leave -d out to write to standard output" in done.stderr
     assert not list(tmp_path.iterdir())
 
 
@@ -219,15 +219,15 @@ def test_an_output_folder_that_holds_the_input_is_told_as_such(
 ) -> None:
     (tmp_path / "jobs").mkdir()
     (tmp_path / "jobs" / "job.yaml").write_text(JOB)
-    done = etcompile("render", "jobs", "-o", output, *more, cwd=tmp_path)
+    done = etcompile("render", "jobs", "-d", output, *more, cwd=tmp_path)
     assert done.returncode == 2
     assert "error[ET5002]" in done.stderr
     assert "\n1 error\n" in done.stderr
 
 
 def test_a_folder_that_cannot_be_replaced_can_be_checked(tmp_path: Path) -> None:
-    assert etcompile("render", EXAMPLE, "-o", tmp_path / "out").returncode == 0
-    assert etcompile("render", EXAMPLE, "-o", ".", "--check", cwd=tmp_path / "out").returncode == 0
+    assert etcompile("render", EXAMPLE, "-d", tmp_path / "out").returncode == 0
+    assert etcompile("render", EXAMPLE, "-d", ".", "--check", cwd=tmp_path / "out").returncode == 0
 
 
 def test_a_template_that_replaces_none_is_a_warning(tmp_path: Path) -> None:

@@ -177,7 +177,7 @@ def test_an_overlay_changes_a_runtime_of_the_library(tree):
 
 
 def test_an_output_is_outdated_when_its_runtime_changes_and_not_when_another_does(tree):
-    words = ("render", "jobs", "--runtimes", "platform", "-o", "out")
+    words = ("render", "jobs", "--runtimes", "platform", "-d", "out")
     assert etcompile(*words).returncode == 0
     lock = (tree / "out" / "etcompile.lock.json").read_text()
     assert "torch.yaml" in lock

@@ -18,7 +18,7 @@ def render(folder: Path, document: dict[str, Any], *words: str) -> subprocess.Co
 
 
 def test_flux_would_sync_neither_the_account_nor_the_pod(tmp_path: Path) -> None:
-    words = ("--profile", "flux", "-o", str(tmp_path / "out"))
+    words = ("--profile", "flux", "-d", str(tmp_path / "out"))
     done = render(tmp_path, training_job(), *words)
     assert done.returncode == 0
     assert "ET4015" in done.stderr
@@ -34,7 +34,7 @@ def test_flux_would_sync_neither_the_account_nor_the_pod(tmp_path: Path) -> None
 def test_two_stages_or_another_tool_are_no_reason_to_warn(
     tmp_path: Path, words: tuple[str, ...]
 ) -> None:
-    done = render(tmp_path, training_job(), *words, "-o", str(tmp_path / "out"))
+    done = render(tmp_path, training_job(), *words, "-d", str(tmp_path / "out"))
     assert (done.returncode, "ET4015" in done.stderr) == (0, False)
 
 
@@ -50,5 +50,5 @@ def own_account() -> dict[str, Any]:
 def test_a_job_without_an_account_of_its_making_is_no_reason_to_warn(
     tmp_path: Path, document: dict[str, Any]
 ) -> None:
-    done = render(tmp_path, document, "--profile", "flux", "-o", str(tmp_path / "out"))
+    done = render(tmp_path, document, "--profile", "flux", "-d", str(tmp_path / "out"))
     assert (done.returncode, "ET4015" in done.stderr) == (0, False)

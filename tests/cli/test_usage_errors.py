@@ -15,7 +15,7 @@ MISTAKES = {
     "--secret": "vault",
     "--dlrover-version": "new",
     "--ignore": "ET0000",
-    "--format": "xml",
+    "--output-format": "xml",
 }
 
 
@@ -38,7 +38,7 @@ def test_unknown_options_are_told_beside_wrong_values() -> None:
 
 
 def test_commands_of_groups_and_without_sections_tell_all_too() -> None:
-    assert told("explain", "--format", "xml", "--foo") == ["--foo", "--format"]
+    assert told("explain", "-o", "xml", "--foo") == ["--foo", "--output"]
     assert told("argocd", "generate", "--gang", "x", "--services", "y") == ["--gang", "--services"]
 
 

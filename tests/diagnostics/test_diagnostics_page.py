@@ -10,7 +10,7 @@ from etcompile.cli.explain import command
 from etcompile.diagnostics import RULES, explanation
 
 PAGE = Path(__file__).parents[2] / "docs" / "diagnostics.md"
-AGAIN = "etcompile explain --all --format markdown > docs/diagnostics.md"
+AGAIN = "etcompile explain --all -o markdown > docs/diagnostics.md"
 
 
 def explained(*arguments):
@@ -20,7 +20,7 @@ def explained(*arguments):
 
 
 def test_the_page_is_what_the_catalogue_says():
-    assert PAGE.read_text("utf-8") == explained("--all", "--format", "markdown"), f"run: {AGAIN}"
+    assert PAGE.read_text("utf-8") == explained("--all", "-o", "markdown"), f"run: {AGAIN}"
 
 
 def test_the_page_has_a_section_for_each_code_in_order():
@@ -45,7 +45,7 @@ def test_all_codes_are_explained_on_a_terminal_too():
 
 
 def test_one_code_is_explained_in_markdown_too():
-    section = explained("replicas-above-max", "--format", "markdown")
+    section = explained("replicas-above-max", "-o", "markdown")
     assert section == explanation.as_markdown(RULES["ET2003"]) + "\n"
     assert section in PAGE.read_text("utf-8")
 

@@ -229,7 +229,16 @@ def test_an_unknown_code_of_the_option_is_refused(job: Path):
 def test_forms_for_machines_say_what_is_suppressed(form: str, tmp_path: Path):
     file = tmp_path / "job.yaml"
     file.write_text(JOB.replace(IMAGE, f"{IMAGE}  # etcompile: ignore[ET2040]"))
-    command = [sys.executable, "-m", "etcompile", "check", "--strict", "--format", form, str(file)]
+    command = [
+        sys.executable,
+        "-m",
+        "etcompile",
+        "check",
+        "--strict",
+        "--output-format",
+        form,
+        str(file),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     document = json.loads(done.stdout)
     assert done.returncode == 0

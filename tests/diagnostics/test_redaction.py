@@ -84,7 +84,7 @@ def test_no_line_of_a_private_key_is_quoted(tmp_path, key, text):
         file.write_text(words)
         shown = {one.location.text for one in load([file]).diagnostics if one.location}
         output = "".join(
-            CliRunner().invoke(check.command, [str(file), "--format", form]).output
+            CliRunner().invoke(check.command, [str(file), "--output-format", form]).output
             for form in FORMS
         )
         for piece in pieces(key, text):

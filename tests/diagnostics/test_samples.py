@@ -165,7 +165,7 @@ def test_no_explanation_shows_a_placeholder(rule: Any) -> None:
     assert (told.hint or "") in explanation.as_text(rule)
 
 
-@pytest.mark.parametrize("words", [("ET2130",), ("--all",), ("--all", "--format", "markdown")])
+@pytest.mark.parametrize("words", [("ET2130",), ("--all",), ("--all", "-o", "markdown")])
 def test_a_sample_that_is_missing_is_told(
     words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -78,7 +78,7 @@ def test_what_did_not_exist_at_a_revision_is_new(jobs: Path, diff, git: Git) -> 
 
 
 def test_a_committed_output_folder_is_a_left_side(jobs: Path, diff, git: Git) -> None:
-    diff("jobs/job.yaml", "-o", "out", "-q", command="render")
+    diff("jobs/job.yaml", "-d", "out", "-q", command="render")
     assert diff("jobs/job.yaml", "--against", "out").returncode == 0
     assert steps(diff("jobs", "--against", "out", "--output", "json")) == SCALED_OUT
     git("add", "-A")
@@ -142,7 +142,7 @@ def test_the_repository_stays_as_it_is(jobs: Path, diff, git: Git) -> None:
 
 
 def test_the_plan_file_is_the_plan(jobs: Path, diff) -> None:
-    done = diff("jobs", "--against", "HEAD", "-o", "plan.json")
+    done = diff("jobs", "--against", "HEAD", "--plan", "plan.json")
     value = json.loads((jobs.parent / "plan.json").read_text())
     schema = json.loads((data.folder("schemas") / "plan.json").read_text())
     jsonschema.Draft202012Validator(schema).validate(value)

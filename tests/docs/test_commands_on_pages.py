@@ -82,7 +82,7 @@ def test_the_pages_of_walks_have_their_tests() -> None:
 @pytest.mark.parametrize(
     ("words", "whole", "right"),
     [
-        (("render", "jobs/", "-o", "out/"), True, True),
+        (("render", "jobs/", "-d", "out/"), True, True),
         (("render", "jobs/", "--outptu", "out/"), True, False),
         (("render",), True, False),
         (("render",), False, True),
@@ -227,7 +227,7 @@ def repository(tmp_path: Path) -> Path:
     folder = tmp_path / "training"
     write(folder, {"jobs/bert.yaml": BERT})
     write(folder, {"overlays/prod/overlay.yaml": OVERLAY, "deploy/eu.yaml": OVERLAY})
-    etcompile("render", "jobs/", "-o", "out/", cwd=folder)
+    etcompile("render", "jobs/", "-d", "out/", cwd=folder)
     for words in (
         ("init", "-q", "-b", "main"),
         ("add", "-A"),

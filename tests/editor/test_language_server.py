@@ -185,7 +185,15 @@ def test_what_check_says_is_shown_as_it_is_typed(tmp_path):
 
     found, after, broken = with_editor(tmp_path, scenario)
     told = subprocess.run(
-        [sys.executable, "-m", "etcompile", "check", tmp_path / "job.yaml", "--format", "json"],
+        [
+            sys.executable,
+            "-m",
+            "etcompile",
+            "check",
+            tmp_path / "job.yaml",
+            "--output-format",
+            "json",
+        ],
         capture_output=True,
         check=False,
     )

@@ -160,7 +160,7 @@ def test_an_image_is_not_written_or_tidied_through_a_link(elsewhere, output, job
     kept = found.rename(output.parent / "kept")
     (found).symlink_to(kept if place == "oci-layout" else elsewhere)
     before = state(kept) if kept.is_dir() else kept.read_bytes()
-    code, said = run("bundle", job, "--oci-layout", output, "-o", output / "job.tar.gz")
+    code, said = run("bundle", job, "--oci-layout", output, "--archive", output / "job.tar.gz")
     assert (code, "ET5023" in said) == (2, True)
     assert (state(kept) if kept.is_dir() else kept.read_bytes()) == before
     assert not (output / "job.tar.gz").exists()
@@ -179,12 +179,12 @@ def test_an_image_loses_its_old_blobs_and_nothing_else(output, job):
 
 def test_an_archive_is_not_written_through_a_link(elsewhere, output, job):
     (output / "job.tar.gz").symlink_to(elsewhere / "precious")
-    code, said = run("bundle", job, "-o", output / "job.tar.gz")
+    code, said = run("bundle", job, "--archive", output / "job.tar.gz")
     assert (code, "ET5023" in said) == (2, True)
 
 
 def test_an_archive_goes_to_the_name_of_the_standard_output(job):
-    command = [sys.executable, "-m", "etcompile", "bundle", job, "-o"]
+    command = [sys.executable, "-m", "etcompile", "bundle", job, "--archive"]
     archives = [
         subprocess.run([*command, name], capture_output=True, check=True).stdout
         for name in ("-", "/dev/stdout")
@@ -196,7 +196,7 @@ def test_an_archive_goes_to_the_name_of_the_standard_output(job):
 def test_schemas_are_not_written_through_a_link(elsewhere, output, place):
     (output / place).parent.mkdir(exist_ok=True)
     (output / place).symlink_to(elsewhere)
-    code, said = run("schema", "--all", "-o", output)
+    code, said = run("schema", "--all", "-d", output)
     assert code == 2
     assert f"{output / place} is not written: it is a link" in " ".join(said.split())
 
@@ -215,7 +215,7 @@ def test_a_repository_is_not_made_through_a_link(elsewhere, output, place):
 @pytest.mark.parametrize("target", ["precious", "nothing"])
 def test_a_hand_over_is_not_written_through_a_link(elsewhere, output, job, place, target):
     (output / place).symlink_to(elsewhere / target)
-    code, said = run("migrate", job, "-o", output)
+    code, said = run("migrate", job, "-d", output)
     assert (code, "ET5023" in said) == (2, True)
     assert [path.name for path in output.iterdir()] == [place]
 
@@ -223,18 +223,18 @@ def test_a_hand_over_is_not_written_through_a_link(elsewhere, output, job, place
 def test_the_temporary_names_of_a_hand_over_cannot_be_foreseen(elsewhere, output, job):
     for name in ("mnist.yaml", "HANDOVER.md"):
         (output / f".{name}.new").symlink_to(elsewhere / "precious")
-    assert run("migrate", job, "-o", output)[0] == 0
+    assert run("migrate", job, "-d", output)[0] == 0
     assert (output / "mnist.yaml").is_file()
 
 
 def test_a_plan_is_not_written_through_a_link(elsewhere, output, job, tmp_path):
     (output / "plan.json").symlink_to(elsewhere / "precious")
     (tmp_path / "none").mkdir()
-    code, said = run("diff", job, "--against", tmp_path / "none", "-o", output / "plan.json")
+    code, said = run("diff", job, "--against", tmp_path / "none", "--plan", output / "plan.json")
     assert code == 2
     assert "it is a link" in " ".join(said.split())
     (output / "plan.json").unlink()
-    code, _ = run("diff", job, "--against", tmp_path / "none", "-o", output / "plan.json")
+    code, _ = run("diff", job, "--against", tmp_path / "none", "--plan", output / "plan.json")
     assert (code, bool(json.loads((output / "plan.json").read_text()))) == (1, True)
 
 
@@ -248,27 +248,27 @@ def test_a_scale_intent_is_not_written_where_a_link_has_led(output, job):
 
 
 def test_a_render_carries_links_over_and_follows_none(elsewhere, output, job):
-    assert run("render", job, "-o", output)[0] == 0
+    assert run("render", job, "-d", output)[0] == 0
     (output / "mine").symlink_to(elsewhere)
     job.write_text(yaml.safe_dump(training_job("other")))
-    assert run("render", job, "-o", output)[0] == 0
+    assert run("render", job, "-d", output)[0] == 0
     assert (output / "mine").readlink() == elsewhere
     assert (output / "other").is_dir()
 
 
 @pytest.mark.parametrize("place", ["mnist", "mnist/20-config.yaml", "etcompile.lock.json"])
 def test_a_render_is_not_written_through_a_link(elsewhere, output, job, place, tmp_path):
-    assert run("render", job, "-o", output)[0] == 0
+    assert run("render", job, "-d", output)[0] == 0
     (output / place).rename(tmp_path / "kept")
     (output / place).symlink_to(elsewhere / ("precious" if "." in place else "below"))
     before = state(tmp_path / "kept") if (tmp_path / "kept").is_dir() else None
-    code, said = run("render", job, "-o", output, "--force")
+    code, said = run("render", job, "-d", output, "--force")
     assert (code, "ET5001" in said) == (2, True)
     assert (state(tmp_path / "kept") if (tmp_path / "kept").is_dir() else None) == before
 
 
 def test_the_place_of_a_render_may_be_a_link(output, job, tmp_path):
     (tmp_path / "named").symlink_to(output)
-    assert run("render", job, "-o", tmp_path / "named")[0] == 0
+    assert run("render", job, "-d", tmp_path / "named")[0] == 0
     assert (tmp_path / "named").is_symlink()
     assert (output / "mnist").is_dir()

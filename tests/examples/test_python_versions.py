@@ -79,7 +79,7 @@ def test_all_pythons_write_the_same_folders(
     def folders(python: Path) -> dict[str, bytes]:
         out = tmp_path / "out"
         runs = [
-            ("render", str(example), *SETTINGS[settings], "-o", str(out / _name(example)), "-q")
+            ("render", str(example), *SETTINGS[settings], "-d", str(out / _name(example)), "-q")
             for example in EXAMPLES
         ]
         _printed(python, runs)
@@ -101,7 +101,7 @@ def test_all_pythons_write_the_same_folders(
 
 
 @pytest.mark.parametrize(
-    "command", ["render", "graph --output=svg", "graph --output=mermaid", "bundle -o -"]
+    "command", ["render", "graph --output=svg", "graph --output=mermaid", "bundle --archive -"]
 )
 def test_all_pythons_print_the_same(command: str, others: list[Path]) -> None:
     runs = [(*command.split(), str(example)) for example in EXAMPLES]
@@ -120,7 +120,7 @@ def test_all_pythons_refuse_in_the_same_words(
     bad.write_text(job.replace("image:", "imgae:"), "utf-8")
 
     def words(python: Path) -> tuple[bytes, bytes]:
-        done = _started(python, "-m", "etcompile", "check", bad, f"--format={form}")
+        done = _started(python, "-m", "etcompile", "check", bad, f"--output-format={form}")
         assert done.returncode == 2
         return done.stdout, done.stderr
 

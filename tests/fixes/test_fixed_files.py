@@ -451,7 +451,9 @@ def test_what_comes_on_standard_input_goes_corrected_to_standard_output(tmp_path
     assert done.returncode == 2
     assert "standard input: 1 correction" in done.stderr.decode()
     assert "did you mean 'image'?" in done.stderr.decode()
-    again = etcompile_check("-", "--fix", "--format", "json", cwd=tmp_path, input=done.stdout)
+    again = etcompile_check(
+        "-", "--fix", "--output-format", "json", cwd=tmp_path, input=done.stdout
+    )
     assert again.stdout == done.stdout
     assert json.loads(again.stderr)["diagnostics"]
 
@@ -540,7 +542,7 @@ def test_options_that_contradict_each_other_are_refused(arguments, tmp_path):
 @pytest.mark.parametrize("form", ["json", "sarif"])
 def test_forms_for_machines_carry_the_fixes(form, tmp_path):
     (tmp_path / "job.yaml").write_text(job().replace("OnFailure", "onFailure"), "utf-8")
-    told = json.loads(etcompile_check("job.yaml", "--format", form, cwd=tmp_path).stdout)
+    told = json.loads(etcompile_check("job.yaml", "--output-format", form, cwd=tmp_path).stdout)
     if form == "json":
         [found] = told["diagnostics"]
         assert found["fix"] == {

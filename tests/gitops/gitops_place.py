@@ -97,7 +97,7 @@ class Place:
         overlay = self._folder / "overlay.yaml"
         overlay.write_text(json.dumps(_overlay(self.namespace, kinds)))
         out = self._folder / "out"
-        command = [sys.executable, "-m", "etcompile", "render", str(self._inputs), "-o", str(out)]
+        command = [sys.executable, "-m", "etcompile", "render", str(self._inputs), "-d", str(out)]
         command += ["--overlay", str(overlay), "--profile", self._profile]
         command += ["--layout", self._layout, *flags]
         done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -61,7 +61,7 @@ class Staged:
         jobs, out = self._folder / "jobs.yaml", self._folder / "out"
         jobs.write_text(yaml.safe_dump_all([document, self._gate()]))
         words = ("--profile", "flux", "-n", self.name, "--layout", "staged", "--replace")
-        etcompile("render", str(jobs), "-o", str(out), *words)
+        etcompile("render", str(jobs), "-d", str(out), *words)
         self._flux.push(out, self.name)
         self._ask_to_look()
 

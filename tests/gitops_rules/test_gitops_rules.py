@@ -256,7 +256,7 @@ def test_a_change_that_pods_refuse_is_caught_against_the_committed_output(
     for container in _containers(documents[0]):
         container["command"] = ["/elsewhere"]
     (jobs / "job.yaml").write_text(yaml.safe_dump_all(documents))
-    done = CliRunner().invoke(program, ["render", str(jobs), "-o", str(out)])
+    done = CliRunner().invoke(program, ["render", str(jobs), "-d", str(out)])
     assert done.exit_code == 2, done.output
     assert "error[ET5008]" in done.stderr
     assert "command" in done.stderr
@@ -278,7 +278,7 @@ def _containers(document: Any) -> list[Any]:
 
 
 def _rendered_to(out: Path, *arguments: object) -> dict[str, bytes]:
-    done = CliRunner().invoke(program, ["render", *map(str, arguments), "-o", str(out)])
+    done = CliRunner().invoke(program, ["render", *map(str, arguments), "-d", str(out)])
     assert done.exit_code == 0, done.output
     return {path.relative_to(out).as_posix(): path.read_bytes() for path in _files(out)}
 

@@ -135,7 +135,7 @@ def test_what_cannot_be_selected_is_told(code: str, words: str, tmp_path: Path) 
 
 @pytest.mark.parametrize("form", ["json", "sarif", "github", "rdjson"])
 def test_machines_are_given_advice_as_any_warning(form: str, tmp_path: Path) -> None:
-    done = checked(tmp_path / "job.yaml", shown("ET9012"), "--format", form)
+    done = checked(tmp_path / "job.yaml", shown("ET9012"), "--output-format", form)
     assert "ET9012" in done.stdout
     if form == "sarif":
         run = json.loads(done.stdout)["runs"][0]

@@ -19,7 +19,7 @@ def job(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def out(tmp_path: Path, job: Path) -> Path:
-    done(job, "-o", tmp_path / "out")
+    done(job, "-d", tmp_path / "out")
     return tmp_path / "out"
 
 
@@ -32,7 +32,7 @@ def _changed(**fields: Any) -> dict[str, Any]:
 def test_a_change_that_pods_refuse_is_one_error_with_both_ways_out(job: Path, out: Path) -> None:
     write(job, _changed(workingDir="/data"))
     before = tree(out)
-    result = render(job, "-o", out)
+    result = render(job, "-d", out)
     assert result.exit_code == 2
     assert tree(out) == before
     assert result.stderr.count("error[ET5008]") == 1
@@ -46,9 +46,9 @@ def test_a_change_that_pods_refuse_is_one_error_with_both_ways_out(job: Path, ou
 
 def test_the_error_points_at_the_field_in_the_output(job: Path, out: Path) -> None:
     write(job, _changed(workingDir="/data"))
-    done(job, "-o", out, "--replace")
+    done(job, "-d", out, "--replace")
     write(job, _changed(workingDir="/other"))
-    stderr = render(job, "-o", out).stderr
+    stderr = render(job, "-d", out).stderr
     file = out / "mnist" / "91-workers.yaml"
     lines = file.read_text().splitlines()
     place = next(n for n, line in enumerate(lines, 1) if "workingDir: /data" in line)
@@ -58,58 +58,58 @@ def test_the_error_points_at_the_field_in_the_output(job: Path, out: Path) -> No
 def test_a_hundred_workers_are_one_error(tmp_path: Path) -> None:
     job, out = tmp_path / "job.yaml", tmp_path / "out"
     write(job, training_job(replicas=100))
-    done(job, "-o", out)
+    done(job, "-d", out)
     document = training_job(replicas=100)
     worker(document)["template"]["spec"]["hostNetwork"] = True
     write(job, document)
-    stderr = render(job, "-o", out).stderr
+    stderr = render(job, "-d", out).stderr
     assert stderr.count("error[ET5008]") == 1
     assert "Pods mnist-worker-0, mnist-worker-1 and 98 more: spec.hostNetwork" in stderr
 
 
 def test_pods_whose_host_names_change_are_one_error(job: Path, out: Path) -> None:
-    stderr = render(job, "-o", out, "-n", "default", "--services", "shared").stderr
+    stderr = render(job, "-d", out, "-n", "default", "--services", "shared").stderr
     assert stderr.count("spec.hostname cannot change") == 1
 
 
 def test_with_replace_the_objects_to_delete_are_named(job: Path, out: Path) -> None:
     write(job, _changed(workingDir="/data"))
-    stderr = done(job, "-o", out, "--replace").stderr
+    stderr = done(job, "-d", out, "--replace").stderr
     assert "warning[ET5010]: Pods mnist-worker-0, mnist-worker-1 and mnist-worker-2" in stderr
     assert "must be deleted before this is applied" in stderr
     assert "workingDir: /data" in (out / "mnist" / "91-workers.yaml").read_text()
-    assert "ET50" not in done(job, "-o", out).stderr
+    assert "ET50" not in done(job, "-d", out).stderr
 
 
 def test_an_image_changes_in_place_with_a_warning(job: Path, out: Path) -> None:
     write(job, _changed(image="horovod/horovod:0.28.2"))
-    assert render(job, "-o", out, "--strict").exit_code == 2
-    stderr = done(job, "-o", out).stderr
+    assert render(job, "-d", out, "--strict").exit_code == 2
+    stderr = done(job, "-d", out).stderr
     assert stderr.count("ET5009") == 1
     assert "--run auto" in stderr
 
 
 def test_a_new_run_may_change_anything(job: Path, out: Path) -> None:
     write(job, _changed(image="other/image:1", workingDir="/data"))
-    assert "ET50" not in done(job, "-o", out, "--run", "auto").stderr
+    assert "ET50" not in done(job, "-d", out, "--run", "auto").stderr
 
 
 def test_the_same_run_may_not(job: Path, out: Path) -> None:
-    done(job, "-o", out, "--run", "one")
+    done(job, "-d", out, "--run", "one")
     write(job, _changed(workingDir="/data"))
-    assert "pass --run with a new ID" in render(job, "-o", out, "--run", "one").stderr
-    done(job, "-o", out, "--run", "two")
+    assert "pass --run with a new ID" in render(job, "-d", out, "--run", "one").stderr
+    done(job, "-d", out, "--run", "two")
 
 
 def test_auto_is_another_run_for_another_job_and_the_same_for_the_same(
     job: Path, out: Path
 ) -> None:
-    done(job, "-o", out, "--run", "auto")
+    done(job, "-d", out, "--run", "auto")
     before = tree(out)
-    done(job, "-o", out, "--run", "auto")
+    done(job, "-d", out, "--run", "auto")
     assert tree(out) == before
     write(job, _changed(workingDir="/data"))
-    done(job, "-o", out, "--run", "auto")
+    done(job, "-d", out, "--run", "auto")
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_scaling_is_no_change_of_what_exists(
     tmp_path: Path, job: Path, out: Path, intent: Any
 ) -> None:
     more = write(tmp_path / "intent.yaml", intent)
-    assert done(job, more, "-o", out).stderr.count("ET") == 0
+    assert done(job, more, "-d", out).stderr.count("ET") == 0
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
@@ -132,19 +132,19 @@ def test_an_example_scales_and_renders_again_without_a_word(
     scalers = sorted(example.glob("scale-*.yaml"))
     inputs = [path for path in sorted(example.glob("*.yaml")) if path not in scalers]
     for count in range(len(scalers) + 1):
-        result = done(*inputs, *scalers[:count], "-o", tmp_path / "out", *flags)
+        result = done(*inputs, *scalers[:count], "-d", tmp_path / "out", *flags)
         assert "ET50" not in result.stderr
 
 
 def test_objects_that_move_to_other_files_are_still_compared(job: Path, out: Path) -> None:
-    assert "ET50" not in done(job, "-o", out, "--split").stderr
+    assert "ET50" not in done(job, "-d", out, "--split").stderr
     write(job, _changed(workingDir="/data"))
-    assert "ET5008" in render(job, "-o", out).stderr
+    assert "ET5008" in render(job, "-d", out).stderr
 
 
 def test_an_object_that_goes_or_comes_is_no_change(tmp_path: Path, job: Path, out: Path) -> None:
     other = write(tmp_path / "other.yaml", training_job("other"))
-    assert "ET50" not in done(other, "-o", out).stderr
+    assert "ET50" not in done(other, "-d", out).stderr
 
 
 def test_neighbours_are_compared_too(tmp_path: Path, job: Path) -> None:
@@ -163,9 +163,9 @@ def test_neighbours_are_compared_too(tmp_path: Path, job: Path) -> None:
         }
 
     volume = write(tmp_path / "pvc.yaml", claim("fast"))
-    done(job, volume, "-o", out)
+    done(job, volume, "-d", out)
     write(volume, claim("slow"))
-    stderr = render(job, volume, "-o", out).stderr
+    stderr = render(job, volume, "-d", out).stderr
     message = 'data: spec.storageClassName cannot change from "fast" to "slow"'
     assert f"PersistentVolumeClaim {message}" in stderr
     assert "give it a new name; or delete it" in stderr
@@ -182,9 +182,9 @@ def test_values_of_secrets_are_not_shown(tmp_path: Path, job: Path) -> None:
         "stringData": {"token": "hunter2"},
     }
     file = write(tmp_path / "secret.yaml", secret)
-    done(job, file, "--allow-plain-secrets", "-o", out)
+    done(job, file, "--allow-plain-secrets", "-d", out)
     write(file, {**secret, "stringData": {"token": "hunter3"}})
-    stderr = render(job, file, "--allow-plain-secrets", "-o", out).stderr
+    stderr = render(job, file, "--allow-plain-secrets", "-d", out).stderr
     message = stderr.partition("error[ET5008]")[2].partition("\n")[0]
     assert "data.token cannot change" in message
     assert "hunter" not in stderr
@@ -201,14 +201,14 @@ def test_an_old_file_that_is_broken_or_was_never_valid_is_no_live_object(
     ):
         workers.write_text(text)
         write(job, _changed(workingDir="/data"))
-        assert "internal error" not in render(job, "-o", out, "--force").stderr
+        assert "internal error" not in render(job, "-d", out, "--force").stderr
 
 
 def test_a_long_value_is_shown_from_where_it_differs(job: Path, out: Path) -> None:
     document = training_job(replicas=3)
     launcher(document)["template"]["spec"]["containers"][0]["command"][-1] = "tune.py"
     write(job, document)
-    stderr = render(job, "-o", out).stderr
+    stderr = render(job, "-d", out).stderr
     assert '"python", "tune.py"]' in stderr
     assert stderr.count("…") == 2
 
@@ -216,8 +216,8 @@ def test_a_long_value_is_shown_from_where_it_differs(job: Path, out: Path) -> No
 def test_a_variable_that_names_all_hosts_is_one_change_of_many_pods(job: Path, out: Path) -> None:
     file = write(job.with_name("tf.yaml"), kubeflow_job("TFJob", {"Worker": 4}))
     target = out.with_name("tf")
-    done(file, "-o", target)
-    stderr = render(write(file, kubeflow_job("TFJob", {"Worker": 5})), "-o", target).stderr
+    done(file, "-d", target)
+    stderr = render(write(file, kubeflow_job("TFJob", {"Worker": 5})), "-d", target).stderr
     assert stderr.count("error[ET5008]") == 1
     assert "and 2 more" in stderr
     assert "env[TF_CONFIG]" in stderr

@@ -1,4 +1,4 @@
-"""`etcompile render -o` killed at any moment: the folder is wholly old or wholly new."""
+"""`etcompile render -d` killed at any moment: the folder is wholly old or wholly new."""
 
 import os
 import random
@@ -28,11 +28,11 @@ def test_a_render_that_is_killed_leaves_the_old_folder_or_the_new_one(tmp_path: 
     trees = []
     for replicas in (20, 40):
         write(job, training_job(replicas=replicas))
-        done(job, "-o", tmp_path / str(replicas))
+        done(job, "-d", tmp_path / str(replicas))
         trees.append(tree(tmp_path / str(replicas)))
     shutil.copytree(tmp_path / "20", out)
     begun = time.monotonic()
-    os.waitpid(_started(job, "-o", out), 0)
+    os.waitpid(_started(job, "-d", out), 0)
     took = time.monotonic() - begun
     assert tree(out) == trees[1]
     moments = random.Random(0)
@@ -40,7 +40,7 @@ def test_a_render_that_is_killed_leaves_the_old_folder_or_the_new_one(tmp_path: 
     for _ in range(50):
         shutil.rmtree(out)
         shutil.copytree(tmp_path / "20", out)
-        child = _started(job, "-o", out)
+        child = _started(job, "-d", out)
         time.sleep(moments.uniform(0, took))
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
@@ -48,6 +48,6 @@ def test_a_render_that_is_killed_leaves_the_old_folder_or_the_new_one(tmp_path: 
         assert found in trees
         seen.add(trees.index(found))
     assert 0 in seen, "no render was killed in time"
-    done(job, "-o", out)
+    done(job, "-d", out)
     assert tree(out) == trees[1]
     assert [path.name for path in out.parent.iterdir()] == ["out"]

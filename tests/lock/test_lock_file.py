@@ -24,7 +24,7 @@ def job(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def out(tmp_path: Path, job: Path) -> Path:
-    done(job, "-o", tmp_path / "out")
+    done(job, "-d", tmp_path / "out")
     return tmp_path / "out"
 
 
@@ -39,7 +39,7 @@ def test_it_lists_every_file_that_was_read_and_written(tmp_path: Path, job: Path
     templates.mkdir()
     shutil.copy(ROOT / "templates" / "run-once.sh.j2", templates)
     out = tmp_path / "out"
-    done(job, more, "--overlay", "dev", "--templates", templates, "-o", out)
+    done(job, more, "--overlay", "dev", "--templates", templates, "-d", out)
     lock = json.loads((out / LOCK).read_text())
     assert lock["inputs"] == {
         "job.yaml": _sha(job),
@@ -67,7 +67,7 @@ def test_it_is_the_same_wherever_and_whenever_it_is_written(
         write(tmp_path / name / "job.yaml", training_job())
         monkeypatch.chdir(tmp_path / name)
         path = "job.yaml" if name == "here" else tmp_path / name / "job.yaml"
-        done(path, "-o", "out" if name == "here" else tmp_path / name / "deep" / "out")
+        done(path, "-d", "out" if name == "here" else tmp_path / name / "deep" / "out")
         locks += tmp_path.joinpath(name).rglob(LOCK)
     one, other = (lock.read_text() for lock in locks)
     assert one == other
@@ -80,7 +80,7 @@ def test_files_that_share_a_name_are_both_in_it(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         write(tmp_path / name / "job.yaml", training_job(name))
     paths = [tmp_path / name / "job.yaml" for name in ("one", "two")]
-    done(*paths, "-o", tmp_path / "out")
+    done(*paths, "-d", tmp_path / "out")
     lock = json.loads((tmp_path / "out" / LOCK).read_text())
     assert lock["inputs"] == {"job.yaml": " ".join(sorted(_sha(path) for path in paths))}
 
@@ -95,7 +95,7 @@ def test_the_settings_are_those_after_overlays_and_flags(tmp_path: Path, job: Pa
         },
     )
     out = tmp_path / "out"
-    done(job, "--overlay", overlay, "-n", "ml", "--split", "--run", "auto", "-o", out)
+    done(job, "--overlay", overlay, "-n", "ml", "--split", "--run", "auto", "-d", out)
     settings = json.loads((out / LOCK).read_text())["settings"]
     wanted = {"services": "shared", "namespace": "ml", "split": True, "run": "auto"}
     assert settings | wanted == settings
@@ -108,44 +108,44 @@ def test_a_file_edited_by_hand_is_not_overwritten(out: Path, job: Path) -> None:
     edited = out / "mnist" / "20-config.yaml"
     edited.write_text(edited.read_text() + "# mine\n")
     before = tree(out)
-    result = render(job, "-o", out)
+    result = render(job, "-d", out)
     assert result.exit_code == 2
     assert f"error[ET5007]: {edited} is not as etcompile wrote it: it was edited by hand" in (
         result.stderr
     )
     assert "overlay" in result.stderr
     assert tree(out) == before
-    done(job, "-o", out, "--force")
+    done(job, "-d", out, "--force")
     assert "# mine" not in edited.read_text()
 
 
 def test_a_stale_file_edited_by_hand_is_not_removed(tmp_path: Path, out: Path) -> None:
     (out / "mnist" / "90-launcher.yaml").write_text("mine")
     other = write(tmp_path / "other.yaml", training_job("other"))
-    assert "ET5007" in render(other, "-o", out).stderr
-    done(other, "-o", out, "--force")
+    assert "ET5007" in render(other, "-d", out).stderr
+    done(other, "-d", out, "--force")
     assert not (out / "mnist").exists()
 
 
 def test_an_edit_that_equals_the_new_output_is_none(tmp_path: Path, job: Path, out: Path) -> None:
     write(job, training_job(replicas=3))
-    done(job, "-o", tmp_path / "new")
+    done(job, "-d", tmp_path / "new")
     shutil.copy(tmp_path / "new" / "mnist" / "91-workers.yaml", out / "mnist")
-    done(job, "-o", out)
+    done(job, "-d", out)
     assert tree(out) == tree(tmp_path / "new")
 
 
 def test_a_file_that_was_deleted_by_hand_comes_back(job: Path, out: Path) -> None:
     before = tree(out)
     (out / "mnist" / "91-workers.yaml").unlink()
-    done(job, "-o", out)
+    done(job, "-d", out)
     assert tree(out) == before
 
 
 def test_every_edited_file_is_told(job: Path, out: Path) -> None:
     for name in ("10-prereqs", "90-launcher"):
         (out / "mnist" / f"{name}.yaml").write_text("mine")
-    assert render(job, "-o", out).stderr.count("error[ET5007]") == 2
+    assert render(job, "-d", out).stderr.count("error[ET5007]") == 2
 
 
 # What the lock decides --------------------------------------------------------------------------
@@ -155,7 +155,7 @@ def test_a_file_with_our_header_that_the_lock_does_not_list_stays(job: Path, out
     kept = out / "mnist" / "kept.yaml"
     kept.write_text(f"{emit.HEADER}\n")
     write(job, training_job(replicas=3))
-    done(job, "-o", out)
+    done(job, "-d", out)
     assert kept.exists()
 
 
@@ -165,7 +165,7 @@ def test_without_a_lock_the_header_decides(job: Path, out: Path) -> None:
     stale.write_text(f"{emit.HEADER}\n")
     edited = out / "mnist" / "10-prereqs.yaml"
     edited.write_text(f"{emit.HEADER}\n# mine\n")
-    done(job, "-o", out)
+    done(job, "-d", out)
     assert not stale.exists()
     assert "# mine" not in edited.read_text()
     assert (out / LOCK).exists()
@@ -178,10 +178,10 @@ def test_a_file_of_ours_in_the_way_that_the_lock_does_not_list_is_not_overwritte
     theirs.parent.mkdir()
     theirs.write_text(f"{emit.HEADER}\n# from another branch\n")
     other = write(tmp_path / "other.yaml", training_job("other"))
-    result = render(other, "-o", out)
+    result = render(other, "-d", out)
     assert "ET5007" in result.stderr
     assert "does not list it" in result.stderr
-    done(other, "-o", out, "--force")
+    done(other, "-d", out, "--force")
     assert "another branch" not in theirs.read_text()
 
 
@@ -200,18 +200,18 @@ def test_a_lock_that_cannot_be_read_is_refused(
 ) -> None:
     before = tree(out)
     (out / LOCK).write_text(text)
-    result = render(job, "-o", out)
+    result = render(job, "-d", out)
     assert result.exit_code == 2
     assert "ET5011" in result.stderr
     assert reason in result.stderr
-    done(job, "-o", out, "--force")
+    done(job, "-d", out, "--force")
     assert tree(out) == before
 
 
 def test_a_lock_of_a_newer_format_is_refused(job: Path, out: Path) -> None:
     lock = json.loads((out / LOCK).read_text()) | {"format": 2}
     (out / LOCK).write_text(json.dumps(lock))
-    result = render(job, "-o", out)
+    result = render(job, "-d", out)
     assert "its format is 2, and this etcompile knows 1" in result.stderr
 
 
@@ -222,7 +222,7 @@ def test_a_lock_cannot_name_files_outside_its_folder(tmp_path: Path, job: Path, 
     lock["outputs"] |= {"../precious.yaml": _sha(precious), str(precious): _sha(precious)}
     (out / LOCK).write_text(json.dumps(lock))
     write(job, training_job(replicas=3))
-    done(job, "-o", out)
+    done(job, "-d", out)
     assert precious.read_text() == "mine"
 
 
@@ -230,12 +230,12 @@ def test_a_foreign_file_in_the_way_is_not_forced(tmp_path: Path, job: Path) -> N
     out = tmp_path / "out"
     (out / "mnist").mkdir(parents=True)
     (out / "mnist" / "20-config.yaml").write_text("mine")
-    assert "ET5001" in render(job, "-o", out, "--force").stderr
+    assert "ET5001" in render(job, "-d", out, "--force").stderr
 
 
 def test_a_lock_is_no_input(tmp_path: Path, job: Path, out: Path) -> None:
     for path in (out, f"{out}/*"):
-        assert LOCK not in done(path, "-o", tmp_path / "copy").stderr
+        assert LOCK not in done(path, "-d", tmp_path / "copy").stderr
 
 
 def test_git_sees_one_line_for_one_changed_file(tmp_path: Path, job: Path, out: Path) -> None:
@@ -245,7 +245,7 @@ def test_git_sees_one_line_for_one_changed_file(tmp_path: Path, job: Path, out: 
     document = training_job()
     worker(document)["template"]["metadata"] = {"labels": {"team": "a"}}
     write(job, document)
-    done(job, "-o", out)
+    done(job, "-d", out)
     command = ["git", "diff", "--no-index", "--numstat", "old/" + LOCK, "out/" + LOCK]
     found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     # The input, the ConfigMap with the stored job, the workers: a label makes no other run.
@@ -271,7 +271,7 @@ def test_a_lock_file_that_is_none_is_in_the_way_and_opened_by_nothing(
     if way == "pipe":
         os.mkfifo(out / LOCK)
     for more in ((), ("--force",), ("--check",)):
-        result = render(job, "-o", out, *more)
+        result = render(job, "-d", out, *more)
         assert result.exit_code == 2
         assert "ET5001" in result.stderr
         assert LOCK in result.stderr

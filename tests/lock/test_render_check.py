@@ -19,7 +19,7 @@ def job(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def out(tmp_path: Path, job: Path) -> Path:
-    done(job, "-o", tmp_path / "out")
+    done(job, "-d", tmp_path / "out")
     return tmp_path / "out"
 
 
@@ -29,7 +29,7 @@ def _states(stdout: str) -> dict[str, str]:
 
 
 def test_an_equal_folder_is_code_0_and_no_output(job: Path, out: Path) -> None:
-    result = done(job, "-o", out, "--check")
+    result = done(job, "-d", out, "--check")
     assert result.stdout == ""
     assert "up to date" in result.stderr
 
@@ -41,7 +41,7 @@ def test_differences_are_listed_and_shown_and_nothing_is_written(job: Path, out:
     worker(document)["template"]["spec"]["containers"][0]["image"] = "horovod/horovod:0.28.2"
     write(job, document)
     before = tree(out)
-    result = render(job, "-o", out, "--check")
+    result = render(job, "-d", out, "--check")
     assert result.exit_code == 1
     assert _states(result.stdout) == {
         "10-prereqs.yaml": "missing",
@@ -58,12 +58,12 @@ def test_differences_are_listed_and_shown_and_nothing_is_written(job: Path, out:
 
 def test_a_stale_file_is_a_difference(tmp_path: Path, out: Path) -> None:
     other = write(tmp_path / "other.yaml", training_job("other"))
-    states = render(other, "-o", out, "--check").stdout
+    states = render(other, "-d", out, "--check").stdout
     assert f"stale    {out}/mnist/90-launcher.yaml" in states
 
 
 def test_a_folder_that_is_not_there_is_a_difference(tmp_path: Path, job: Path) -> None:
-    result = render(job, "-o", tmp_path / "none", "--check")
+    result = render(job, "-d", tmp_path / "none", "--check")
     assert result.exit_code == 1
     assert set(_states(result.stdout).values()) == {"missing"}
     assert not (tmp_path / "none").exists()
@@ -71,61 +71,61 @@ def test_a_folder_that_is_not_there_is_a_difference(tmp_path: Path, job: Path) -
 
 def test_refused_input_is_code_2(tmp_path: Path, out: Path) -> None:
     bad = write(tmp_path / "bad.yaml", training_job("x.y"))
-    assert render(bad, "-o", out, "--check").exit_code == 2
+    assert render(bad, "-d", out, "--check").exit_code == 2
 
 
 def test_what_render_would_not_overwrite_is_code_2(tmp_path: Path, job: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
     (out / "kustomization.yaml").write_text("resources: []\n")
-    result = render(job, "-o", out, "--check")
+    result = render(job, "-d", out, "--check")
     assert result.exit_code == 2
     assert "ET5001" in result.stderr
-    result = render(job, "-o", job, "--check")
+    result = render(job, "-d", job, "--check")
     assert (result.exit_code, "ET5002" in result.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("option", ["--force", "--replace"])
 def test_what_writes_does_not_go_with_what_checks(job: Path, out: Path, option: str) -> None:
-    assert "Error: --check writes nothing" in render(job, "-o", out, "--check", option).stderr
+    assert "Error: --check writes nothing" in render(job, "-d", out, "--check", option).stderr
 
 
 @pytest.mark.parametrize("option", ["--check", "--force", "--replace"])
 def test_options_about_a_folder_need_one(job: Path, option: str) -> None:
-    assert f"Error: {option} needs -o DIR" in render(job, option).stderr
+    assert f"Error: {option} needs -d DIR" in render(job, option).stderr
 
 
 def test_quiet_leaves_the_code_only(job: Path, out: Path) -> None:
     write(job, training_job(replicas=3))
-    result = render(job, "-o", out, "--check", "-q")
+    result = render(job, "-d", out, "--check", "-q")
     assert (result.exit_code, result.stdout, result.stderr) == (1, "", "")
 
 
 def test_the_diff_is_coloured_for_those_who_ask(job: Path, out: Path) -> None:
     write(job, training_job(replicas=3))
-    assert "\x1b[" not in render(job, "-o", out, "--check").stdout
-    assert "\x1b[32m+" in render(job, "-o", out, "--check", "--color", "always").stdout
+    assert "\x1b[" not in render(job, "-d", out, "--check").stdout
+    assert "\x1b[32m+" in render(job, "-d", out, "--check", "--color", "always").stdout
 
 
 def test_a_long_diff_is_cut(job: Path, out: Path) -> None:
     write(job, training_job(replicas=99))
-    lines = render(job, "-o", out, "--check").stdout.splitlines()
+    lines = render(job, "-d", out, "--check").stdout.splitlines()
     assert len(lines) < 250
     assert any(line.startswith("… ") for line in lines)
 
 
 def test_nothing_in_a_file_can_steer_the_terminal(job: Path, out: Path) -> None:
     (out / "mnist" / "10-prereqs.yaml").write_text("\x1b[2Jgone\n")
-    assert "\x1b" not in render(job, "-o", out, "--check").stdout
+    assert "\x1b" not in render(job, "-d", out, "--check").stdout
 
 
 def test_an_interrupted_checkout_is_told_as_what_it_is(
     tmp_path: Path, job: Path, out: Path
 ) -> None:
     shutil.rmtree(out / "mnist")
-    assert render(job, "-o", out, "--check").exit_code == 1
+    assert render(job, "-d", out, "--check").exit_code == 1
     (out / "mnist").symlink_to(tmp_path)
-    assert render(job, "-o", out, "--check").exit_code == 2
+    assert render(job, "-d", out, "--check").exit_code == 2
 
 
 # The diff ---------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ def live(tmp_path: Path) -> Path:
 
 
 def test_a_folder_gets_spec_and_instructions(live: Path, tmp_path: Path) -> None:
-    done = etcompile("migrate", live, "-o", tmp_path / "job")
+    done = etcompile("migrate", live, "-d", tmp_path / "job")
     assert done.returncode == 0, done.stderr
     assert {one.name for one in (tmp_path / "job").iterdir()} == {"mnist.yaml", "HANDOVER.md"}
     assert etcompile("render", tmp_path / "job").returncode == 0
@@ -33,20 +33,20 @@ def test_without_a_folder_the_spec_can_be_piped_into_render(live: Path) -> None:
 
 def test_its_own_files_are_written_again_and_the_same(live: Path, tmp_path: Path) -> None:
     folder = tmp_path / "job"
-    assert etcompile("migrate", live, "-o", folder).returncode == 0
+    assert etcompile("migrate", live, "-d", folder).returncode == 0
     before = {one.name: one.read_bytes() for one in folder.iterdir()}
-    assert etcompile("migrate", live, "-o", folder).returncode == 0
+    assert etcompile("migrate", live, "-d", folder).returncode == 0
     assert {one.name: one.read_bytes() for one in folder.iterdir()} == before
 
 
 @pytest.mark.parametrize("name", ["mnist.yaml", "HANDOVER.md"])
 def test_a_file_that_somebody_edited_is_not_overwritten(live: Path, tmp_path: Path, name) -> None:
     folder = tmp_path / "job"
-    etcompile("migrate", live, "-o", folder)
+    etcompile("migrate", live, "-d", folder)
     edited = folder / name
     edited.write_text(edited.read_text() + "# mine\n")
     before = {one.name: one.read_bytes() for one in folder.iterdir()}
-    done = etcompile("migrate", live, "-o", folder)
+    done = etcompile("migrate", live, "-d", folder)
     assert done.returncode == 2
     assert "ET5001" in done.stderr
     assert name in done.stderr

@@ -95,7 +95,7 @@ def test_a_job_is_read_with_its_intents_and_objects(
     kubeconfig = control_plane.kubeconfig(namespace=namespace)
     folder = tmp_path / "job"
 
-    done = migrate(kubeconfig, "--from-cluster", "trainingjob/mnist", "-o", folder)
+    done = migrate(kubeconfig, "--from-cluster", "trainingjob/mnist", "-d", folder)
 
     assert done.returncode == 0, done.stderr
     documents = [*yaml.safe_load_all((folder / "mnist.yaml").read_text())]

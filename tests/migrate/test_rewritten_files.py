@@ -126,7 +126,7 @@ def test_the_file_renders_what_a_dump_in_its_place_renders(file, tmp_path):
     text = BERT.replace("          terminationGracePeriodSeconds: 30\n", "")
     file.write_text(text)
     live = _dump(tmp_path, drift, text, targetWorkers=["bert-worker-0", "bert-worker-1"])
-    etcompile("migrate", live, "-o", tmp_path / "anew")
+    etcompile("migrate", live, "-d", tmp_path / "anew")
     etcompile("migrate", live, "--write", file)
     anew = tmp_path / "anew"
     rendered = etcompile("render", anew / "bert.yaml", "--overlay", anew / "overlay.yaml")
@@ -256,7 +256,7 @@ def test_a_file_without_the_job_is_refused_by_name(file, tmp_path):
     live = _dump(tmp_path)
     file.write_text(BERT.replace("name: bert ", "name: brat "))
     before = file.read_bytes()
-    result = etcompile("migrate", live, "--write", file, "-o", tmp_path / "out")
+    result = etcompile("migrate", live, "--write", file, "-d", tmp_path / "out")
     assert result.returncode == 2
     assert "error[ET5025]: TrainingJob bert cannot be written into" in result.stderr
     assert "it has TrainingJob brat" in result.stderr
@@ -294,14 +294,14 @@ def test_a_link_is_refused_before_anything_is_written(file, tmp_path):
     def drift(job: Any) -> None:
         _worker(job)["template"]["spec"]["containers"][0]["image"] = "other:2"
 
-    result = etcompile("migrate", _dump(tmp_path, drift), "--write", link, "-o", tmp_path / "out")
+    result = etcompile("migrate", _dump(tmp_path, drift), "--write", link, "-d", tmp_path / "out")
     assert "error[ET5023]" in result.stderr
     assert file.read_text() == BERT
     assert not (tmp_path / "out").exists()
 
 
 def test_the_instructions_name_the_file(file, tmp_path):
-    etcompile("migrate", _dump(tmp_path), "--write", file, "-o", tmp_path / "out")
+    etcompile("migrate", _dump(tmp_path), "--write", file, "-d", tmp_path / "out")
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["HANDOVER.md"]
     assert f"etcompile render {file}" in (tmp_path / "out" / "HANDOVER.md").read_text()
 

@@ -239,7 +239,7 @@ def test_kinds_that_trainer_runs_otherwise_are_refused_with_the_reason(kind):
 
 def test_the_files_are_written_and_compile(tmp_path):
     path = ROOT / "examples" / "pytorchjob" / "torchrun" / "job.yaml"
-    done = run("migrate", "--to", "trainjob", path, "-o", tmp_path / "out")
+    done = run("migrate", "--to", "trainjob", path, "-d", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     assert "HANDOVER" not in done.stderr
     assert run("render", tmp_path / "out").returncode == 0

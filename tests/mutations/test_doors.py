@@ -118,13 +118,13 @@ def test_a_damaged_output_folder_is_compared_and_written_or_refused(
         assert isinstance(done.exception, SystemExit | None), done.exc_info
         return done.exit_code
 
-    assert run("render", job, "-o", good) == 0
+    assert run("render", job, "-d", good) == 0
     names = [one.relative_to(good) for one in good.rglob("*") if one.is_file()]
     for _ in range(CASES // 6):
         shutil.rmtree(bad, ignore_errors=True)
         shutil.copytree(good, bad)
         spoil(chance, bad / chance.choice(names))
-        run("render", job, "-o", bad, "--check")
+        run("render", job, "-d", bad, "--check")
         run("diff", job, "--against", bad)
-        if run("render", job, "-o", bad) == 0:
-            assert run("render", job, "-o", bad, "--check") == 0
+        if run("render", job, "-d", bad) == 0:
+            assert run("render", job, "-d", bad, "--check") == 0

@@ -35,7 +35,7 @@ def changed(tmp_path):
         (tmp_path / "job.yaml").write_text(yaml.safe_dump(job))
 
     write("sesame-seven", "x:1")
-    words = [str(tmp_path / "job.yaml"), "-o", str(tmp_path / "out")]
+    words = [str(tmp_path / "job.yaml"), "-d", str(tmp_path / "out")]
     done = CliRunner().invoke(render.command, words)
     assert done.exit_code == 0, done.output
     write("sesame-eight", "x:2")
@@ -52,7 +52,7 @@ def test_a_diff_shows_no_credential(changed, form):
 
 
 def test_what_is_said_of_an_output_folder_shows_none(changed):
-    words = [str(changed / "job.yaml"), "-o", str(changed / "out")]
+    words = [str(changed / "job.yaml"), "-d", str(changed / "out")]
     for more in (["--check"], [], ["--replace"]):
         done = CliRunner().invoke(render.command, [*words, *more])
         assert "x:2" in done.output or more == ["--replace"]

@@ -45,7 +45,7 @@ def repository(tmp_path, hooks) -> Path:
     folder = tmp_path / "repository"
     (folder / "jobs").mkdir(parents=True)
     (folder / "jobs" / "bert.yaml").write_text(yaml.safe_dump(training_job("bert")))
-    command = [sys.executable, "-m", "etcompile", "render", "jobs", "-o", "out", "-q"]
+    command = [sys.executable, "-m", "etcompile", "render", "jobs", "-d", "out", "-q"]
     subprocess.run(command, cwd=folder, check=True)
     named = [{"id": "etcompile-check"}, {"id": "etcompile-render"}]
     config = {"repos": [{"repo": str(hooks[0]), "rev": hooks[1], "hooks": named}]}

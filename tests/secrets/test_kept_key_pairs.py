@@ -59,7 +59,7 @@ def test_another_machine_renders_the_same_from_the_same_folder(folder, encryptin
     before = folder.rendered(mode)
     elsewhere = tmp_path / "elsewhere"
     shutil.copytree(folder.out, elsewhere)
-    done = folder.run("render", folder.jobs, "-o", elsewhere, "--secret", mode)
+    done = folder.run("render", folder.jobs, "-d", elsewhere, "--secret", mode)
     assert done.exit_code == 0
     folder.out = elsewhere
     assert folder.files() == before
@@ -185,7 +185,7 @@ def test_what_its_owner_encrypted_anew_is_kept(folder, owner, tmp_path):
     """As `sops rotate` leaves it: other ciphertexts, for another recipient."""
     folder.rendered(f"sops:{owner.recipient}")
     other, elsewhere = Owner(), tmp_path / "elsewhere"
-    folder.run("render", folder.jobs, "-o", elsewhere, "--secret", f"sops:{other.recipient}")
+    folder.run("render", folder.jobs, "-d", elsewhere, "--secret", f"sops:{other.recipient}")
     file = _file(folder)
     file.write_text((elsewhere / file.relative_to(folder.out)).read_text())
     before = folder.files()
@@ -198,7 +198,7 @@ def test_a_stream_is_refused_and_says_why(folder, encrypting):
     result = folder.run("render", folder.jobs, "--secret", encrypting())
     assert (result.exit_code, result.stdout) == (2, "")
     assert "error[ET5014]" in result.stderr
-    assert "render to a folder with -o DIR" in result.stderr
+    assert "render to a folder with -d DIR" in result.stderr
 
 
 def test_a_job_without_ssh_needs_no_folder(folder, encrypting):
@@ -237,7 +237,7 @@ def test_an_overlay_may_say_how_and_names_its_certificate_from_where_it_stands(
         "apiVersion: etcompile.dev/v1alpha1\nkind: Overlay\nsettings: {secret: sealed:cert.pem}\n"
     )
     monkeypatch.chdir(folder.jobs)
-    done = folder.run("render", folder.jobs, "-o", folder.out, "--overlay", overlay)
+    done = folder.run("render", folder.jobs, "-d", folder.out, "--overlay", overlay)
     assert done.exit_code == 0, done.stderr
     assert controller.unsealed(folder.object("SealedSecret"))["data"]
     lock = (folder.out / "etcompile.lock.json").read_text()

@@ -96,7 +96,7 @@ def diagnostics() -> Surface:
         code: {"name": rule.name, "severity": rule.severity.value, "opt_in": rule.opt_in}
         for code, rule in RULES.items()
     }
-    return {**codes, "--format": {"forms": sorted(FORMATS)}}
+    return {**codes, "--output-format": {"forms": sorted(FORMATS)}}
 
 
 _OURS = ("configuration.json", "diagnostics.json", "plan.json")

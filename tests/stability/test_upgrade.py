@@ -51,7 +51,7 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
     "prod": ("--overlay", "prod"),
     "argocd": ("--profile", "argocd", "--services", "shared", "--run", "auto"),
     "volcano": ("--gang", "volcano", "--kubernetes-version", "1.31"),
-    "folder": ("-o", "{OUT}"),
+    "folder": ("-d", "{OUT}"),
 }
 """How each example is rendered."""
 START = 1_700_000_000.0
@@ -89,12 +89,19 @@ def cases(tree: Path) -> list[dict[str, Any]]:
     return found
 
 
+def _spelled(tree: Path, options: list[str]) -> list[str]:
+    """The options as the etcompile of a tree spells them: a folder was -o once."""
+    render = (tree / "etcompile" / "cli" / "render.py").read_text("utf-8")
+    return ["-o" if word == "-d" and '"-d"' not in render else word for word in options]
+
+
 def rendered(
     tree: Path, where: Path, out: Path, wanted: list[dict[str, Any]], version: str = ""
 ) -> subprocess.Popen[bytes]:
     """Begins to render cases with the etcompile of a tree, in the folder of their inputs."""
     out.mkdir()
-    (out / "cases.json").write_text(json.dumps(wanted))
+    spelled = [case | {"arguments": _spelled(tree, case["arguments"])} for case in wanted]
+    (out / "cases.json").write_text(json.dumps(spelled))
     named = {"ETCOMPILE_AS_VERSION": version} if version else {}
     clean = {key: text for key, text in os.environ.items() if not key.startswith("ETCOMPILE_")}
     return subprocess.Popen(

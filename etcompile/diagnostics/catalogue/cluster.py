@@ -94,10 +94,10 @@ RULES = (
         "changed-world",
         _ERROR,
         "{plan}: {object}: {problem}",
-        "make a new plan with `etcompile diff -o`, and review it",
+        "make a new plan with `etcompile diff --plan`, and review it",
         "A plan is approved for the objects that it was made for. If they have changed since, doing"
         " it would do something that nobody has seen.",
-        "etcompile diff jobs/ -o plan.json; kubectl delete pod bert-worker-0;"
+        "etcompile diff jobs/ --plan plan.json; kubectl delete pod bert-worker-0;"
         " etcompile apply plan.json",
     ),
     Rule(
@@ -109,7 +109,7 @@ RULES = (
         "The file is no plan of this version, was changed after it was written, or was made"
         " for something else: a folder, a revision, another cluster's context or namespace than"
         " the one that an option names.",
-        "etcompile diff jobs/ --against main -o plan.json; etcompile apply plan.json",
+        "etcompile diff jobs/ --against main --plan plan.json; etcompile apply plan.json",
     ),
     Rule(
         codes.NO_NAME_TO_APPLY,

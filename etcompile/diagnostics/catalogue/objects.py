@@ -150,7 +150,7 @@ RULES = (
         "Flux tries all objects of a Kustomization out before it creates the first one, and the API"
         " server refuses a Pod whose ServiceAccount is not there yet. So neither is ever created."
         " With two Kustomizations, one after the other, the account comes first.",
-        "etcompile render job.yaml --profile flux -o out/   # with a TrainingJob",
+        "etcompile render job.yaml --profile flux -d out/   # with a TrainingJob",
     ),
     Rule(
         codes.IMAGE_NOT_PULLABLE,

@@ -14,7 +14,7 @@ RULES = (
         "{path} was not written by etcompile and would be overwritten",
         "move it away, or choose another output directory",
         "Only files that carry etcompile's header are replaced or removed.",
-        "etcompile render job.yaml -o .   # with a hand-written kustomization.yaml",
+        "etcompile render job.yaml -d .   # with a hand-written kustomization.yaml",
     ),
     Rule(
         codes.OUTPUT_DIRECTORY,
@@ -23,7 +23,7 @@ RULES = (
         "cannot use {path} as output directory: {reason}",
         "{advice}",
         "The directory is replaced as a whole, so that a reader never sees half of a render.",
-        "etcompile render job.yaml -o .",
+        "etcompile render job.yaml -d .",
     ),
     Rule(
         codes.WRITE_FAILED,
@@ -111,7 +111,7 @@ RULES = (
         "",
         "With --replace a change is rendered that the API server refuses for an existing object."
         " etcompile does not delete the object in the cluster.",
-        "etcompile render jobs/ -o out/ --replace",
+        "etcompile render jobs/ -d out/ --replace",
     ),
     Rule(
         codes.LOCK_UNREADABLE,
@@ -151,11 +151,11 @@ RULES = (
         "job '{job}' would get a new key pair each time: --secret {kind} needs the folder of the"
         " last"
         " output",
-        "render to a folder with -o DIR, and apply or compare that folder",
+        "render to a folder with -d DIR, and apply or compare that folder",
         "A key pair that the output holds encrypted is made once and then kept as it stands: what"
         " was encrypted cannot be read again here, and another pair would cut a running job in two."
         " Where nothing is kept, as on a stream, there is nothing to keep it in.",
-        "etcompile render jobs/ --secret sealed:cert.pem   # without -o out/",
+        "etcompile render jobs/ --secret sealed:cert.pem   # without -d out/",
     ),
     Rule(
         codes.KEY_PAIR_STAYS,
@@ -168,7 +168,7 @@ RULES = (
         " would not fit the Pods that run with the old one, and the Secret is immutable. So stay"
         " with what it was encrypted for until the run has ended, or begin a new run: its Secret"
         " has a name and a key pair of its own.",
-        "etcompile render jobs/ -o out/ --secret sealed:renewed.pem   # sealed with the old one",
+        "etcompile render jobs/ -d out/ --secret sealed:renewed.pem   # sealed with the old one",
     ),
     Rule(
         codes.SECRET_SOURCE,
@@ -178,7 +178,7 @@ RULES = (
         "see docs/secrets.md",
         "What a mode of --secret needs cannot be used: the certificate of Sealed Secrets, the"
         " recipients of age, or the pattern of a SecretProviderClass.",
-        "etcompile render jobs/ -o out/ --secret sealed:expired.pem",
+        "etcompile render jobs/ -d out/ --secret sealed:expired.pem",
     ),
     Rule(
         codes.SCAFFOLD_IN_THE_WAY,
@@ -198,7 +198,7 @@ RULES = (
         "The folder that a command is told to write to may itself be a link. A link inside of it,"
         " and a link in the place of a file, would let whoever made the link choose which file"
         " elsewhere is written over, so none is followed.",
-        "etcompile schema --all -o schemas   # where schemas/kai.alibabacloud.com is a link",
+        "etcompile schema --all -d schemas   # where schemas/kai.alibabacloud.com is a link",
     ),
     Rule(
         codes.RUNS_OTHERWISE,

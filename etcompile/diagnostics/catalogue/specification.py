@@ -778,11 +778,11 @@ RULES = (
         "managed-job-skipped",
         _WARNING,
         "{what} is skipped: it is managed by '{manager}', and nothing is rendered of it",
-        "what an earlier render -o wrote for it leaves the folder, and a tool that syncs the folder"
+        "what an earlier render -d wrote for it leaves the folder, and a tool that syncs the folder"
         " then deletes its Pods; --ignore-managed-by compiles it anyway",
         "With --skip-managed-by a job of MultiKueue is left to the clusters that run it, and the"
         " rest of the folder compiles. apply never prunes objects of a job that is not compiled; a"
-        " folder that render -o writes holds only what is compiled.",
+        " folder that render -d writes holds only what is compiled.",
         "runPolicy: {managedBy: kueue.x-k8s.io/multikueue}   # with --skip-managed-by",
     ),
     Rule(

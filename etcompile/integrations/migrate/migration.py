@@ -300,7 +300,7 @@ def _rewritten(
     for each, wish in zip(taken, specs, strict=True):
         if len(each.documents) > 1:
             reason = "scale intents lead to what runs, in an order that no field of a job can say"
-            advice = "let them be written with the job into a folder: -o DIR"
+            advice = "let them be written with the job into a folder: -d DIR"
             problems.append(refused(file, wish, reason, advice))
     if has_errors(problems):
         return Migrated({}, tuple(problems))

@@ -38,7 +38,7 @@ _KEEPING = {
 def look(handover: Handover, now: State, *, overlay: bool) -> str:
     """The step that renders and reads."""
     names = f"{files(handover)} overlay.yaml" if overlay else files(handover)
-    commands = code(f"{render(handover, overlay=overlay)} -o out/", f"git add {names} out/")
+    commands = code(f"{render(handover, overlay=overlay)} -d out/", f"git add {names} out/")
     stays = "hosts and Pods keep the names that they have now"
     if begins_anew(handover):
         stays = "hosts keep the names that they have now, and Pods are called as their hosts"
@@ -281,16 +281,16 @@ def deploy(handover: Handover, now: State, *, overlay: bool) -> str:
         f"Deploy what is rendered\n\n{again}{adopted}\n{_ETCOMPILE}\n",
         code(f"etcompile diff {own}", f"etcompile apply {own}"),
         f"\n{_KUBECTL}\n",
-        code(f"{command} -o out/", apply),
+        code(f"{command} -d out/", apply),
         f"\n{_ARGO_CD}\n",
         code(
-            f"{command} --profile argocd -o out/",
+            f"{command} --profile argocd -d out/",
             f"git add out/ && {commit}",
             "argocd app sync APPLICATION   # where it does not sync by itself",
         ),
         f"\n{_FLUX}\n",
         code(
-            f"{command} --profile flux -o out/",
+            f"{command} --profile flux -d out/",
             f"git add out/ && {commit}",
             "flux reconcile kustomization NAME --with-source",
         ),
@@ -322,5 +322,5 @@ def later(handover: Handover, *, overlay: bool) -> str:
     return (
         "Later runs\n\nChange the spec, render and commit. To run it again, or after a change that"
         " a Pod does not allow, give the run a name of its own: "
-        f"`{render(handover, overlay=overlay)} --run ID -o out/`.{note if overlay else ''}\n"
+        f"`{render(handover, overlay=overlay)} --run ID -d out/`.{note if overlay else ''}\n"
     )

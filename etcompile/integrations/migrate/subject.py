@@ -94,7 +94,7 @@ def dump(handover: Handover) -> tuple[str, ...]:
         f"kubectl{at} get {resource(handover)} -o yaml > live.yaml",
         "echo --- >> live.yaml",
         f"kubectl{at} get {made} -o yaml >> live.yaml",
-        "etcompile migrate live.yaml -o DIR",
+        "etcompile migrate live.yaml -d DIR",
     )
 
 

@@ -71,7 +71,7 @@ def _files(plan: Plan) -> Iterator[tuple[str, str]]:
     values = {
         "plan": plan,
         "version": __version__,
-        "render": f"etcompile render {JOBS}/ --overlay {OVERLAY} -o {OUTPUT}",
+        "render": f"etcompile render {JOBS}/ --overlay {OVERLAY} -d {OUTPUT}",
         "check": f"etcompile check {JOBS}/ --overlay {OVERLAY}",
         "name": plan.name,
         "namespace": plan.namespace,

@@ -59,7 +59,7 @@ def markdown(plan: Plan, yaml: Yaml, limit: int = LIMIT) -> str:
     if hidden:
         text += (
             f"**The changes of {hidden} of these steps are too long for a comment** and are left"
-            " out here; `etcompile diff --output html` shows all of them.\n"
+            " out here; `etcompile diff -o html` shows all of them.\n"
         )
     return text
 
