@@ -14,6 +14,7 @@ from etcompile.cli.configured import INPUTS, CompilingCommand, of
 from etcompile.cli.options import (
     CompileOptions,
     options,
+    paths_argument,
     refuses,
     setting_options,
     tell,
@@ -64,7 +65,7 @@ class _Asked(CompilingCommand):
 
 
 @command.command("generate", cls=_Asked)
-@click.argument("paths", metavar="[PATH...]", nargs=-1)
+@paths_argument(required=False)
 @setting_options
 @takes(CompileOptions)
 def _generate(ctx: click.Context, given: CompileOptions) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 from msgspec import structs
 
+from etcompile.cli import completing
 from etcompile.cli.cluster_options import ClusterOptions, cluster_options, namespace_option
 from etcompile.cli.options import TalkOptions, talk_options, talks, tell, write
 from etcompile.cli.sections import SectionedCommand
@@ -25,7 +26,7 @@ class CheckpointOptions(TalkOptions, frozen=True, kw_only=True):
 
 
 @click.command("checkpoint", cls=SectionedCommand)
-@click.argument("job", metavar="JOB")
+@click.argument("job", metavar="JOB", shell_complete=completing.jobs)
 @namespace_option
 @cluster_options
 @talk_options

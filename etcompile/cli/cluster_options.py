@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 from msgspec import Struct
 
+from etcompile.cli import completing
 from etcompile.cli.structs import Decorator, adds
 from etcompile.cli.suggestion import Choice
 from etcompile.plan.ignore_differences import Ignored
@@ -41,7 +42,7 @@ class Duration(click.ParamType[float]):
 def _connection(context: str, kubeconfig: str) -> tuple[Decorator, Decorator]:
     """Which cluster, and what the help says of both options."""
     return (
-        click.option("--context", metavar="NAME", help=context),
+        click.option("--context", metavar="NAME", help=context, shell_complete=completing.contexts),
         click.option(
             "--kubeconfig",
             metavar="FILE",
@@ -216,7 +217,11 @@ def connection_options_of(flag: str) -> Decorator:
 
 
 namespace_option = click.option(
-    "-n", "--namespace", metavar="NS", help="Namespace.  [default: that of the context]"
+    "-n",
+    "--namespace",
+    metavar="NS",
+    help="Namespace.  [default: that of the context]",
+    shell_complete=completing.namespaces,
 )
 set_option = click.option(
     "--set",

@@ -103,6 +103,63 @@ secrets = _offering(_secrets)
 files = _offering(tuple, files=True)
 
 
+def contexts(
+    ctx: click.Context,
+    param: click.Parameter,  # noqa: ARG001
+    incomplete: str,
+) -> "list[CompletionItem]":
+    """The contexts of the kubeconfig."""
+    from etcompile.kubeapi import kubeconfig
+
+    try:
+        names = kubeconfig.contexts(ctx.params.get("kubeconfig"))
+    except Exception:
+        return []
+    return _items(names, incomplete)
+
+
+def namespaces(
+    ctx: click.Context,
+    param: click.Parameter,  # noqa: ARG001
+    incomplete: str,
+) -> "list[CompletionItem]":
+    """The namespaces of the cluster."""
+    return _items(_live(ctx, "Namespace"), incomplete)
+
+
+def jobs(
+    ctx: click.Context,
+    param: click.Parameter,  # noqa: ARG001
+    incomplete: str,
+) -> "list[CompletionItem]":
+    """The jobs of the namespace in the cluster."""
+    return _items(_live(ctx, "ConfigMap"), incomplete)
+
+
+def _live(ctx: click.Context, kind: str) -> Iterable[str]:
+    """Names from the cluster that the options so far lead to; none if it does not answer soon."""
+    from etcompile.kubeapi import Retries, connect
+    from etcompile.model.protocol import JOB_LABEL
+
+    where = (ctx.params.get(name) for name in ("context", "namespace", "kubeconfig"))
+    try:
+        with connect(*where, timeout=2.0, retries=Retries(attempts=1)) as cluster:
+            labels = JOB_LABEL if kind == "ConfigMap" else ""
+            resource = cluster.resource("v1", kind)
+            found = cluster.list(resource, labels=labels, metadata_only=True)
+    except Exception:
+        return ()
+    metadata = [value["metadata"] for value in found.items]
+    named = (each["labels"][JOB_LABEL] if labels else each["name"] for each in metadata)
+    return sorted(set(named))
+
+
+def _items(names: Iterable[str], incomplete: str) -> "list[CompletionItem]":
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
 def environments(
     ctx: click.Context,
     param: click.Parameter,  # noqa: ARG001
@@ -114,8 +171,8 @@ def environments(
     from etcompile.load import configuration
 
     given = ctx.params
-    named, path = given.get("config") or given.get("file"), given.get("path")
-    folder = configuration.folder_of(named or next(iter(given.get("paths") or ()), path or "."))
+    named = given.get("config") or given.get("file")
+    folder = configuration.folder_of(named or next(iter(given.get("paths") or ()), "."))
     root = configuration.root_of(folder)
     try:
         found = configuration.read(named, root) if named else configuration.nearest(folder, root)

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from etcompile.cli import completing
 from etcompile.cli.configured import PER_FILE_IGNORES, Configured, configured, settings
-from etcompile.cli.options import TalkOptions, tell, write
+from etcompile.cli.options import TalkOptions, paths_argument, tell, write
 from etcompile.cli.suggestion import Choice
 from etcompile.cli.usage import Command
 from etcompile.exitcodes import REFUSED
@@ -30,7 +30,7 @@ class _Line(Struct, frozen=True):
 
 
 @click.command("config", cls=Command)
-@click.argument("path", metavar="[PATH]", default=".", shell_complete=completing.files)
+@paths_argument(required=False)
 @click.option(
     "--environment",
     metavar="NAME",
@@ -55,7 +55,11 @@ class _Line(Struct, frozen=True):
 )
 @click.pass_context
 def command(
-    ctx: click.Context, path: str, environment: str | None, file: str | None, form: str
+    ctx: click.Context,
+    paths: tuple[str, ...],
+    environment: str | None,
+    file: str | None,
+    form: str,
 ) -> None:
     """Show the settings with which PATH is compiled, and where each of them comes from.
 
@@ -63,7 +67,7 @@ def command(
     pyproject.toml, up to the root of the repository. The command line and overlays count before
     them. Ends with 2 if the file is faulty.
     """
-    found = configured((path,), environment=environment, file=file)
+    found = configured(paths, environment=environment, file=file)
     if found.diagnostics:
         talking = TalkOptions(
             form="json" if form == "json" else "text", ignore=(), color="auto", quiet=False

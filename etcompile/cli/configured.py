@@ -31,6 +31,7 @@ from etcompile.load.configuration import Configuration, Place
 ENVIRONMENTS = "environments"
 PER_FILE_IGNORES = "per-file-ignores"
 EACH_TIME = {
+    "filename": "it is another PATH",
     "output-dir": "where the result goes is said where it is wanted",
     "output": "its form is said where it is wanted",
     "check": "it makes another command of render",
@@ -120,7 +121,7 @@ class CompilingCommand(SectionedCommand):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Reads the file before the options that it has the defaults of."""
         if not ctx.resilient_parsing:
-            first = click.Context(self, resilient_parsing=True)
+            first = click.Context(self, parent=ctx.parent, resilient_parsing=True)
             click.Command.parse_args(self, first, list(args))
             if first.params.get("config") and first.params.get("isolated"):
                 problem = "--config names a file, and --isolated reads none: give one of them."

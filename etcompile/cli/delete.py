@@ -9,8 +9,15 @@ from msgspec import structs
 from etcompile.cli import completing
 from etcompile.cli.cluster_options import ClusterOptions, Duration, cluster_options
 from etcompile.cli.configured import CompilingCommand
-from etcompile.cli.options import CompileOptions, options, refuses, setting_options, talks
-from etcompile.cli.rollouts import TIMEOUT, Session, consent_option
+from etcompile.cli.options import (
+    CompileOptions,
+    options,
+    paths_argument,
+    refuses,
+    setting_options,
+    talks,
+)
+from etcompile.cli.rollouts import TIMEOUT, Session, consent_option, dry_run_option
 from etcompile.cli.structs import takes
 from etcompile.compiler import compile  # noqa: A004
 from etcompile.exitcodes import INPUT
@@ -21,7 +28,7 @@ class DeleteOptions(CompileOptions, frozen=True, kw_only=True):
     """The options of `etcompile delete`."""
 
     names: tuple[str, ...]
-    dry_run: bool
+    dry_run: Literal["client", "server"] | None
     adopt: bool
     yes: bool
     timeout: float
@@ -29,15 +36,16 @@ class DeleteOptions(CompileOptions, frozen=True, kw_only=True):
 
 
 @click.command("delete", cls=CompilingCommand)
-@click.argument("paths", metavar="[PATH...]", nargs=-1, shell_complete=completing.files)
+@paths_argument(required=False)
 @click.option(
-    "--job", "names", metavar="NAME", multiple=True, help="Name of a job. May be repeated."
+    "--job",
+    "names",
+    metavar="NAME",
+    multiple=True,
+    help="Name of a job. May be repeated.",
+    shell_complete=completing.jobs,
 )
-@click.option(
-    "--dry-run",
-    is_flag=True,
-    help="Delete nothing. Show what would be deleted and what would be kept.",
-)
+@dry_run_option
 @click.option("--adopt", is_flag=True, help="Also delete objects that another tool manages.")
 @consent_option
 @click.option(
@@ -84,11 +92,10 @@ def command(ctx: click.Context, given: DeleteOptions) -> None:
                 )
                 if not given.dry_run:
                     _tell_kept(proposal.plan, session, given)
-                dry_run: Literal["client"] | None = "client" if given.dry_run else None
                 concurrency = given.cluster.concurrency
                 choices = Choices("none", given.timeout or None, concurrency=concurrency)
                 result = session.carry_out(
-                    cluster, proposal, choices, dry_run=dry_run, yes=given.yes
+                    cluster, proposal, choices, dry_run=given.dry_run, yes=given.yes
                 )
         except ImpossibleError as error:
             result = error.result

@@ -1,7 +1,7 @@
 """The `etcompile` command: finds the module of a subcommand when it is asked for.
 
 Importing only what runs keeps `etcompile render` fast; a command is a module of this package
-named in `_COMMANDS`.
+named in `_GROUPS`.
 """
 
 import errno
@@ -25,32 +25,42 @@ PROGRAM = "etcompile"
 _PLUGIN = "kubectl-etcompile"
 """The name by which kubectl knows it."""
 
-_COMMANDS = {
-    "render": "Compile job files to Kubernetes manifests.",
-    "check": "Report the errors and warnings of job files.",
-    "diff": "Show what apply would change in a cluster, or what changed since a revision.",
-    "apply": "Create or update the objects of jobs in a cluster.",
-    "delete": "Delete jobs from a cluster.",
-    "graph": "Show the order in which the objects of jobs start.",
-    "status": "Show the state of jobs in a cluster.",
-    "restart": "Run a job again, with new Pods.",
-    "why": "Show what a job died of first, or what it waits for.",
-    "checkpoint": "Ask the commands of a job for a checkpoint.",
-    "scale": "Change the number of workers of a job.",
-    "migrate": "Take a job over from its operator.",
-    "watch": "Run the watcher, which replaces failed Pods and updates host lists.",
-    "bundle": "Pack the rendered manifests into an archive or an OCI image.",
-    "krm": "Run as a KRM function of kustomize or kpt.",
-    "init": "Create a repository to start from.",
-    "argocd": "Run as Argo CD's plugin, or write the files that Argo CD needs.",
-    "flux": "Write the files that Flux needs.",
-    "explain": "Explain an error or a warning.",
-    "kinds": "List the kinds that can be compiled.",
-    "config": "Show the settings of the configuration file, and where each comes from.",
-    "lsp": "Serve an editor: errors as you type, corrections, completion.",
-    "schema": "Print the JSON Schema of a kind.",
-    "completion": "Print the completion script of a shell.",
+_GROUPS = {
+    "Commands": {
+        "check": "Report the errors and warnings of job files.",
+        "render": "Compile job files to Kubernetes manifests.",
+        "diff": "Show what apply would change in a cluster, or what changed since a revision.",
+        "apply": "Create or update the objects of jobs in a cluster.",
+        "status": "Show the state of jobs in a cluster.",
+        "why": "Show what a job died of first, or what it waits for.",
+        "scale": "Change the number of workers of a job.",
+        "watch": "Run the watcher, which replaces failed Pods and updates host lists.",
+    },
+    "Manage jobs": {
+        "logs": "Show the logs of a job's Pods.",
+        "delete": "Delete jobs from a cluster.",
+        "restart": "Run a job again, with new Pods.",
+        "checkpoint": "Ask the commands of a job for a checkpoint.",
+        "migrate": "Take a job over from its operator.",
+    },
+    "Tools": {
+        "init": "Create a repository to start from.",
+        "graph": "Show the order in which the objects of jobs start.",
+        "explain": "Explain an error or a warning.",
+        "kinds": "List the kinds that can be compiled.",
+        "config": "Show the settings of the configuration file, and where each comes from.",
+        "schema": "Print the JSON Schema of a kind.",
+        "completion": "Print the completion script of a shell.",
+        "lsp": "Serve an editor: errors as you type, corrections, completion.",
+        "bundle": "Pack the rendered manifests into an archive or an OCI image.",
+        "argocd": "Run as Argo CD's plugin, or write the files that Argo CD needs.",
+        "flux": "Write the files that Flux needs.",
+        "krm": "Run as a KRM function of kustomize or kpt.",
+    },
 }
+"""The sections of `--help`, each with its commands."""
+
+_COMMANDS = {name: words for group in _GROUPS.values() for name, words in group.items()}
 
 
 _OF_A_STREAM = frozenset({errno.EBADF, errno.EFBIG, errno.EIO, errno.ENOSPC, errno.EPIPE})
@@ -79,11 +89,12 @@ class _Commands(Group):
         return [*items, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        with formatter.section("Commands"):
-            formatter.write_dl(list(_COMMANDS.items()))
+        for title, commands in _GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl(list(commands.items()))
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_Commands)
 @click.version_option(__version__, prog_name=PROGRAM)
 def _etcompile() -> None:
     """Compile training jobs to plain Kubernetes manifests.

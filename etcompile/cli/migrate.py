@@ -10,6 +10,7 @@ from etcompile.cli.cluster_options import Connection, connection_options_of
 from etcompile.cli.options import (
     TalkOptions,
     counted,
+    paths_argument,
     refuses,
     talk_options,
     talks,
@@ -38,7 +39,7 @@ class MigrateOptions(TalkOptions, frozen=True, kw_only=True):
 
 
 @click.command("migrate", cls=Command)
-@click.argument("paths", metavar="PATH...", nargs=-1, shell_complete=completing.files)
+@paths_argument(required=False)
 @click.option(
     "-d",
     "--output-dir",
@@ -53,7 +54,13 @@ class MigrateOptions(TalkOptions, frozen=True, kw_only=True):
     metavar="KIND/NAME",
     help="Read the job, its scale intents and its objects from the cluster.",
 )
-@click.option("-n", "--namespace", metavar="NS", help="Namespace of the job.")
+@click.option(
+    "-n",
+    "--namespace",
+    metavar="NS",
+    help="Namespace of the job.",
+    shell_complete=completing.namespaces,
+)
 @click.option(
     "--to",
     type=Choice(["trainjob"]),

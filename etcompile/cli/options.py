@@ -3,7 +3,7 @@
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -12,7 +12,7 @@ import yaml  # noqa: F401 - early; see below
 from click.core import ParameterSource
 from msgspec import Struct
 
-from etcompile.cli import completing, deprecated
+from etcompile.cli import completing
 from etcompile.cli.structs import Decorator, adds
 from etcompile.cli.suggestion import Choice
 from etcompile.compiler import Options
@@ -99,15 +99,51 @@ def kubernetes_version_option() -> Decorator:
     )
 
 
+class _Paths(click.Argument):
+    """PATHs, with the files of `-f` before them."""
+
+    def handle_parse_result(
+        self, ctx: click.Context, opts: Mapping[str, Any], args: list[str]
+    ) -> tuple[Any, list[str]]:
+        """The paths, however they are written."""
+        if files := opts.get("filenames"):
+            paths = opts.get("paths")
+            opts = {**opts, "paths": (*files, *(paths if isinstance(paths, tuple) else ()))}
+        return super().handle_parse_result(ctx, opts, args)
+
+
+def paths_argument(*, required: bool) -> Decorator:
+    """`PATH...`, and `-f FILE` as kubectl has it."""
+    return adds(
+        click.argument(
+            "paths",
+            cls=_Paths,
+            metavar="PATH..." if required else "[PATH...]",
+            nargs=-1,
+            required=required,
+            shell_complete=completing.files,
+        ),
+        click.option(
+            "-f",
+            "--filename",
+            "filenames",
+            metavar="FILE",
+            multiple=True,
+            expose_value=False,
+            shell_complete=completing.files,
+            help="Another PATH. May be repeated.",
+        ),
+    )
+
+
 _COMPILE = (
-    click.argument(
-        "paths", metavar="PATH...", nargs=-1, required=True, shell_complete=completing.files
-    ),
+    paths_argument(required=True),
     click.option(
         "-n",
         "--namespace",
         metavar="NS",
         callback=_checked(_namespace),
+        shell_complete=completing.namespaces,
         help="Namespace of the jobs that do not name one.",
     ),
     click.option(
@@ -388,7 +424,7 @@ def tell(diagnostics: Sequence[Diagnostic], given: TalkOptions, *, are_data: boo
             output.
     """
     form = given.form
-    diagnostics = _marked((*diagnostics, *deprecated.untold()), given.ignore)
+    diagnostics = _marked(diagnostics, given.ignore)
     if given.quiet and not given.strict:
         diagnostics = [
             diagnostic for diagnostic in diagnostics if diagnostic.severity is Severity.ERROR
@@ -436,8 +472,8 @@ def refuses(diagnostics: Sequence[Diagnostic], given: TalkOptions) -> bool:
     """Whether the run is refused: for an error, or under `--strict` for any that is told."""
     if has_errors(diagnostics) or not given.strict:
         return has_errors(diagnostics)
-    every = (*diagnostics, *deprecated.used())
-    return any(diagnostic.suppressed is None for diagnostic in _marked(every, given.ignore))
+    marked = _marked(diagnostics, given.ignore)
+    return any(diagnostic.suppressed is None for diagnostic in marked)
 
 
 def _marked(diagnostics: Sequence[Diagnostic], ignored: Sequence[str]) -> list[Diagnostic]:

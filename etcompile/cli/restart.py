@@ -4,6 +4,7 @@ from typing import Literal
 
 import click
 
+from etcompile.cli import completing
 from etcompile.cli.cluster_options import ClusterOptions, cluster_options, namespace_option
 from etcompile.cli.options import TalkOptions, talk_options
 from etcompile.cli.rollouts import (
@@ -32,7 +33,7 @@ class RestartOptions(TalkOptions, frozen=True, kw_only=True):
 
 
 @click.command("restart", cls=SectionedCommand)
-@click.argument("job", metavar="JOB")
+@click.argument("job", metavar="JOB", shell_complete=completing.jobs)
 @namespace_option
 @dry_run_option
 @click.option(

@@ -38,8 +38,9 @@ consent_option = click.option(
 )
 dry_run_option = click.option(
     "--dry-run",
-    type=Choice(["server", "client"]),
-    help="Change nothing and show the plan. server also validates it with the API server.",
+    metavar="[=client|server]",
+    type=Choice(["client", "server"]),
+    help="Change nothing and show the plan. =server also validates it with the API server.",
 )
 
 

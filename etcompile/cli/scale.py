@@ -1,7 +1,7 @@
 """`etcompile scale`: writes the scale intent that a wish needs into the source tree."""
 
 import shlex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 from click.core import ParameterSource
@@ -13,6 +13,7 @@ from etcompile.cli.configured import CompilingCommand
 from etcompile.cli.options import (
     CompileOptions,
     options,
+    paths_argument,
     refuses,
     setting_options,
     talks,
@@ -20,6 +21,7 @@ from etcompile.cli.options import (
     write,
 )
 from etcompile.cli.structs import takes
+from etcompile.cli.suggestion import Choice
 from etcompile.cli.usage import refuse_without
 from etcompile.exitcodes import REFUSED
 
@@ -41,7 +43,7 @@ class ScaleOptions(CompileOptions, frozen=True, kw_only=True):
     pods: str | None
     kind: str | None
     in_place: bool
-    dry_run: bool
+    dry_run: Literal["client"] | None
     applies: bool
     connection: Connection
     wait: str | None
@@ -55,8 +57,8 @@ class ScaleOptions(CompileOptions, frozen=True, kw_only=True):
 
 
 @click.command("scale", cls=CompilingCommand)
-@click.argument("job", metavar="JOB")
-@click.argument("paths", metavar="[PATH...]", nargs=-1, shell_complete=completing.files)
+@click.argument("job", metavar="JOB", shell_complete=completing.jobs)
+@paths_argument(required=False)
 @click.option(
     "--to", metavar="N", type=click.IntRange(min=0), help="Scale to this number of workers."
 )
@@ -76,7 +78,12 @@ class ScaleOptions(CompileOptions, frozen=True, kw_only=True):
     is_flag=True,
     help="Change the number in the job's own file, and nothing else of it. No file is added.",
 )
-@click.option("--dry-run", is_flag=True, help="Print the file instead of writing it.")
+@click.option(
+    "--dry-run",
+    metavar="[=client]",
+    type=Choice(["client"]),
+    help="Print the file instead of writing it.",
+)
 @click.option(
     "--apply", "applies", is_flag=True, help="Apply the job afterwards, as etcompile apply does."
 )
@@ -122,7 +129,7 @@ def command(ctx: click.Context, given: ScaleOptions) -> None:
     if refuses(problems, given):
         ctx.exit(REFUSED)
     if talks(given):
-        for line in _summary(job, made, dry_run=given.dry_run):
+        for line in _summary(job, made, dry_run=given.dry_run is not None):
             click.echo(line, err=True)
     if rollout is not None:
         with rollout:

@@ -12,6 +12,7 @@ from etcompile.cli.usage import Command
 
 _SECTIONS = {
     "Input": (
+        "--filename",
         "--namespace",
         "--overlay",
         "--runtimes",

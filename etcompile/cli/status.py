@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from etcompile.cli import completing
 from etcompile.cli.cluster_options import Connection, connection_options, namespace_option
 from etcompile.cli.options import TalkOptions, colored, talk_options, tell, write
 from etcompile.cli.structs import takes
@@ -32,7 +33,7 @@ class StatusOptions(TalkOptions, frozen=True, kw_only=True):
 
 
 @click.command("status", cls=Command)
-@click.argument("job", metavar="[JOB]", required=False)
+@click.argument("job", metavar="[JOB]", required=False, shell_complete=completing.jobs)
 @namespace_option
 @click.option("-A", "--all-namespaces", is_flag=True, help="Show the jobs of all namespaces.")
 @connection_options

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from etcompile.cli.usage import Command
+from etcompile.cli.usage import Command, Helped
 
 
 def did_you_mean(name: str, known: Collection[str]) -> str:
@@ -25,7 +25,7 @@ def did_you_mean(name: str, known: Collection[str]) -> str:
     return f" Did you mean '{meant}'?" if meant else ""
 
 
-class Group(click.Group):
+class Group(Helped, click.Group):
     """A group that names the nearest of its commands."""
 
     command_class = Command

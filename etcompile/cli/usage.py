@@ -5,6 +5,7 @@ does it the same way.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import click
 from click.core import iter_params_for_processing
@@ -37,8 +38,28 @@ class UsageErrors(click.UsageError):
         super().__init__("\nError: ".join(error.format_message() for error in errors), ctx)
 
 
-class Command(click.Command):
+class Helped(click.Command):
+    """A command or a group that has `-h`, also where it is read ahead without its group."""
+
+    def get_help_option_names(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """The flags that show the help."""
+        return ["-h", "--help"]
+
+
+class Command(Helped):
     """A command that tells all mistakes of its command line."""
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        """The context; `--dry-run` alone is `--dry-run=client`, and never takes the next word."""
+        end = args.index("--") if "--" in args else len(args)
+        words = [f"{word}=client" if word == "--dry-run" else word for word in args[:end]]
+        return super().make_context(info_name, words + args[end:], parent, **extra)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """The arguments that are left; a usage error that names all that cannot be used."""

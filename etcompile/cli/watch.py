@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 from msgspec import Struct, structs
 
+from etcompile.cli import completing
 from etcompile.cli.cluster_options import Connection, connection_options
 from etcompile.cli.options import write
 from etcompile.cli.structs import takes
@@ -60,6 +61,7 @@ class WatchOptions(Struct, frozen=True, kw_only=True):
     "namespaces",
     metavar="NS",
     multiple=True,
+    shell_complete=completing.namespaces,
     help="Watch the jobs of this namespace. May be repeated.  [default: that of the context]",
 )
 @click.option("-A", "--all-namespaces", is_flag=True, help="Watch the jobs of all namespaces.")

@@ -5,6 +5,7 @@ from typing import Literal
 
 import click
 
+from etcompile.cli import completing
 from etcompile.cli.cluster_options import Connection, connection_options, namespace_option
 from etcompile.cli.options import TalkOptions, talk_options, tell, write
 from etcompile.cli.structs import takes
@@ -24,7 +25,7 @@ class WhyOptions(TalkOptions, frozen=True, kw_only=True):
 
 
 @click.command("why", cls=Command)
-@click.argument("job", metavar="JOB")
+@click.argument("job", metavar="JOB", shell_complete=completing.jobs)
 @namespace_option
 @connection_options
 @click.option(

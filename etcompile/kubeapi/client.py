@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import msgspec
+import urllib3
 from msgspec import Struct
 
 from etcompile.k8s.objects import LiveObject
@@ -20,6 +21,8 @@ from etcompile.kubeapi.retrying import Repeat, Retries, is_review, repeatable
 from etcompile.kubeapi.session import JSON, Session
 from etcompile.kubeapi.watch import Watch
 from etcompile.model.protocol import MANAGER
+
+_LOG_CHUNK = 256 * 1024
 
 _METADATA = "application/json;as={};g=meta.k8s.io;v=v1"
 _APPLY = "application/apply-patch+yaml"  # JSON is YAML
@@ -512,6 +515,49 @@ class Cluster:
             namespace: The Pod's namespace; the cluster's own if None.
         """
         return self._log(name, container, namespace, most, 256 * 1024).splitlines()
+
+    def log(
+        self,
+        name: str,
+        container: str,
+        namespace: str | None = None,
+        *,
+        tail: int | None = None,
+        follow: bool = False,
+    ) -> Iterator[str]:
+        """The lines that a container has written, as they come.
+
+        Args:
+            name: The Pod's name.
+            container: The container's.
+            namespace: The Pod's namespace; the cluster's own if None.
+            tail: Only so many last lines of what is there.
+            follow: Go on until the container ends.
+
+        Raises:
+            ClusterError: the request was refused, or the connection broke.
+        """
+        path = self.resource("v1", "Pod").path(namespace or self.namespace, name, "log")
+        query = {"container": container, "follow": str(follow).lower()}
+        if tail is not None:
+            query["tailLines"] = str(tail)
+        quiet = 24 * 3600.0 if follow else 60.0
+        response = self._session.stream(path, query, quiet, "text/plain, */*")
+        rest = b""
+        try:
+            for chunk in response.stream(_LOG_CHUNK, decode_content=True):
+                *complete, rest = (rest + chunk).split(b"\n")
+                yield from (line.decode(errors="replace") for line in complete)
+                if len(rest) > _LOG_CHUNK:  # a program that never ends a line
+                    yield rest.decode(errors="replace")
+                    rest = b""
+        except urllib3.exceptions.HTTPError as error:
+            problem = f"the log of {name} broke off: {error}"
+            raise ClusterError("Unreachable", problem, request=path) from error
+        finally:
+            response.close()
+        if rest:
+            yield rest.decode(errors="replace")
 
     def _log(self, name: str, container: str, namespace: str | None, most: int, size: int) -> str:
         path = self.resource("v1", "Pod").path(namespace or self.namespace, name, "log")

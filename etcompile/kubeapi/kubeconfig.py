@@ -69,6 +69,12 @@ def access(
     return _of_context(merged, context, namespace)
 
 
+def contexts(kubeconfig: str | Path | None = None) -> list[str]:
+    """The names of the contexts, as `access` finds them."""
+    files = _files(kubeconfig, os.environ)
+    return sorted(_merged(files, explicit=kubeconfig is not None).contexts)
+
+
 def _files(kubeconfig: str | Path | None, env: Mapping[str, str]) -> tuple[Path, ...]:
     """The files to merge, the weightiest first."""
     if kubeconfig is not None:

@@ -49,7 +49,7 @@ def same(etc: Any, plane: Any, namespace: str, *options: str) -> None:
     before = len(plane.writes(namespace))
     diff = etc("diff", "jobs", *options)
     assert diff.returncode == 0, diff.stdout + diff.stderr
-    tried = etc("apply", "jobs", "--dry-run", "server", *options)
+    tried = etc("apply", "jobs", "--dry-run=server", *options)
     assert tried.returncode == 0, tried.stdout + tried.stderr
     done = etc("apply", "jobs", "--wait", "none", *options)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -306,7 +306,7 @@ def agree(world: World, file: str, options: tuple[str, ...]) -> None:
     plan = json.loads(diff.stdout)
     steps = acting(plan)
     assert diff.exit_code == (1 if steps else 0)
-    tried = world.etcompile("apply", file, *options, "--dry-run", "server", "--output", "json")
+    tried = world.etcompile("apply", file, *options, "--dry-run=server", "--output", "json")
     shown = json.loads(tried.stdout.splitlines()[0])  # then how it ended
     assert acting(shown) == steps, tried.stderr
     assert world.writes() == before

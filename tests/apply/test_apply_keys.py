@@ -94,7 +94,7 @@ def test_no_key_is_ever_shown(run, job, kubelet, objects, tmp_path, output):
     texts = [
         run("diff", "jobs", "--plan", "plan.json", "--output", output).stdout,
         (tmp_path / "plan.json").read_text(),
-        run("apply", "jobs", "--dry-run", "server", "--output", output).stdout,
+        run("apply", "jobs", "--dry-run=server", "--output", output).stdout,
     ]
     done = run("apply", "jobs", "--output", output)
     texts += [done.stdout, done.stderr, run("diff", "jobs", "--output", output).stdout]
@@ -118,7 +118,7 @@ def test_a_secret_with_values_is_applied_and_masked(run, write, kubelet, objects
     assert data(objects, "s3") == {"password": b"correct horse"}
     secret["stringData"]["password"] = "battery staple"
     write(secret)
-    shown = run("apply", "jobs", "--allow-plain-secrets", "--dry-run", "client")
+    shown = run("apply", "jobs", "--allow-plain-secrets", "--dry-run=client")
     applied = run("apply", "jobs", "--allow-plain-secrets", "--output", "json")
     assert applied.returncode == 0
     assert data(objects, "s3") == {"password": b"battery staple"}

@@ -23,7 +23,7 @@ def test_every_example_is_accepted_applied_in_order_and_then_left_alone(
     run, writes, kubelet, objects, tmp_path, namespace, example
 ):
     copy_example(example, tmp_path / "example", namespace)
-    tried = run("apply", "example", "--dry-run", "server")
+    tried = run("apply", "example", "--dry-run=server")
     assert tried.returncode == 0, tried.stderr
     assert writes() == []
     done = run("apply", "example", "--timeout", "60s")

@@ -102,7 +102,7 @@ def test_a_run_that_would_not_fit_ends_nothing(run, job, kubelet, objects, write
     job(replicas=3)
     told = run("diff", "jobs", "--run", "b", "--prune")
     assert "what the plan deletes gives back 3 only" in told.stdout
-    for options in ((), ("--dry-run", "server"), ("--dry-run", "client")):
+    for options in ((), ("--dry-run=server"), ("--dry-run=client")):
         done = run("apply", "jobs", "--run", "b", "--prune", *options)
         assert (done.returncode, "error[ET8022]" in done.stderr) == (6, True), done.stderr
         assert "the quota small has 0 pods left, and 4 are needed" in done.stderr
@@ -176,7 +176,7 @@ def test_who_may_not_read_quotas_learns_from_the_refusal(
 def test_a_dry_run_says_what_a_full_quota_would_refuse(run, job, kubelet, writes, quota):
     job(replicas=2)
     quota(0)
-    done = run("apply", "jobs", "--dry-run", "server")
+    done = run("apply", "jobs", "--dry-run=server")
     assert done.returncode == 6
     assert "exceeded quota: small" in done.stderr
     assert writes() == []
@@ -187,7 +187,7 @@ def test_a_dry_run_does_not_fail_where_the_plan_makes_the_room(run, job, kubelet
     run("apply", "jobs", "--run", "a")
     quota(3)
     before = writes()
-    done = run("apply", "jobs", "--run", "b", "--prune", "--dry-run", "server")
+    done = run("apply", "jobs", "--run", "b", "--prune", "--dry-run=server")
     assert done.returncode == 0, done.stderr
     assert "warning[ET8023]" in done.stderr
     assert "exceeded quota: small" in done.stderr

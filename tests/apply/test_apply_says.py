@@ -114,7 +114,7 @@ def of_kubectl(control_plane, namespace):
     ("what", "command", "code", "diagnostic"),
     [
         ("conflict", ("apply", "jobs"), 4, "ET8006"),
-        ("conflict", ("apply", "jobs", "--dry-run", "client"), 4, "ET8006"),
+        ("conflict", ("apply", "jobs", "--dry-run=client"), 4, "ET8006"),
         ("replace", ("apply", "jobs"), 5, "ET8007"),
         ("context", ("apply", "jobs", "--context", "nowhere"), 6, "ET8001"),
         ("namespace", ("apply", "jobs", "-n", "not-there"), 6, "ET8004"),
@@ -198,7 +198,7 @@ def test_what_a_policy_says_of_many_objects_alike_is_said_once(run, job, control
     document = training_job(replicas=5)
     worker(document)["template"]["spec"]["containers"][0]["resources"] = {"limits": {"cpu": "2"}}
     job(etReplicaSpecs=document["spec"]["etReplicaSpecs"])
-    done = run("apply", "jobs", "--dry-run", "server")
+    done = run("apply", "jobs", "--dry-run=server")
     assert done.returncode == 7
     assert done.stderr.count("maximum cpu usage") == 1
     assert "Pod mnist-worker-0 … 4 (5 Pods): " in done.stderr

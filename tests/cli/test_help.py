@@ -111,3 +111,78 @@ def test_a_clean_check_counts_what_it_checked(tmp_path):
     job.write_text(job.read_text().replace("a:1", "a:latest"))
     done = CliRunner().invoke(ROOT, ["check", str(job), "--ignore", "ET2040"])
     assert done.stderr == f"ok: 1 job, {objects} objects (1 warning ignored)\n"
+
+
+FLAGS = {
+    "-f": {"--filename", "--follow"},  # as in kubectl: a file, and of logs to go on
+    "-o": {"--output"},
+    "-d": {"--output-dir"},
+    "-n": {"--namespace"},
+    "-A": {"--all-namespaces"},
+    "-l": {"--selector"},
+    "-q": {"--quiet"},
+    "-v": {"--verbose"},
+    "-w": {"--watch"},
+    "-y": {"--yes"},
+    "-c": {"--container"},
+}
+
+
+@pytest.mark.parametrize("names", [(), *COMMANDS], ids="-".join)
+def test_help_has_a_short_and_a_long_flag(names: tuple[str, ...]):
+    short, long = (CliRunner().invoke(ROOT, [*names, flag]) for flag in ("-h", "--help"))
+    assert (short.exit_code, long.exit_code) == (0, 0)
+    assert short.output == long.output
+    assert "-h, --help" in short.output
+
+
+@pytest.mark.parametrize("names", COMMANDS, ids="-".join)
+def test_a_short_flag_means_the_same_everywhere(names: tuple[str, ...]):
+    for param in command(*names).params:
+        for short in [word for word in param.opts if len(word) == 2 and word[0] == "-"]:
+            assert FLAGS[short] & {*param.opts}, f"{names}: {param.opts}"
+
+
+@pytest.mark.parametrize("names", COMMANDS, ids="-".join)
+def test_what_takes_paths_takes_files(names: tuple[str, ...]):
+    params = {param.name: param for param in command(*names).params}
+    if "paths" in params:
+        assert {"-f", "--filename"} == {*params["filenames"].opts}
+
+
+def test_files_and_paths_are_the_same(tmp_path):
+    example = "examples/trainingjob/elastic-mnist/job.yaml"
+    runs = [
+        CliRunner().invoke(ROOT, ["render", *words]).stdout
+        for words in ([example], ["-f", example], ["--filename", example, "-o", "yaml"])
+    ]
+    assert runs[0]
+    assert len({*runs}) == 1
+
+
+def test_help_begins_with_what_is_the_product():
+    shown = CliRunner().invoke(ROOT, ["--help"]).output
+    first = shown.partition("Commands:\n")[2].partition("\n\n")[0]
+    product = ["check", "render", "diff", "apply", "status", "why", "scale", "watch"]
+    assert [line.split()[0] for line in first.splitlines() if line[2] != " "] == product
+
+
+def test_render_prints_names_and_json_as_kubectl_does(tmp_path):
+    import json
+
+    example = "examples/trainingjob/elastic-mnist/job.yaml"
+    names = CliRunner().invoke(ROOT, ["render", example, "-o", "name"]).stdout.splitlines()
+    listed = json.loads(CliRunner().invoke(ROOT, ["render", example, "-o", "json"]).stdout)
+    assert listed["kind"] == "List"
+    assert [item["kind"].lower() for item in listed["items"]] == [n.split("/")[0] for n in names]
+    assert "pod/elastic-mnist-worker-0" in names
+    both = CliRunner().invoke(ROOT, ["render", example, "-o", "json", "-d", str(tmp_path / "out")])
+    assert both.exit_code == 2
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_dry_run_takes_no_word_that_follows(tmp_path):
+    example = "examples/trainingjob/elastic-mnist/job.yaml"
+    words = ["apply", "--dry-run", example, "--kubeconfig", str(tmp_path / "none")]
+    assert CliRunner().invoke(ROOT, words).exit_code == 6  # it goes on to the cluster
+    assert "'server'" in said("apply", "--dry-run=sever", example)

@@ -35,7 +35,6 @@ OF_MESSAGES = "docs/diagnostics.md"
 
 NO_COMMANDS = {
     (OF_MESSAGES, "etcompile check --ignore ET2003 jobs/"): "what the message is about",
-    (OF_MESSAGES, "etcompile render jobs/ --some-old-option"): "an option that there is not yet",
     (OF_MESSAGES, "etcompile does not know version kai.alibabacloud.com/v2 of TrainingJob"): (
         "what etcompile says"
     ),
@@ -54,7 +53,9 @@ NO_COMMANDS = {
 }
 """What is written like a command and is none, by page and text, and why."""
 
-NEED_A_CLUSTER = frozenset({"apply", "checkpoint", "delete", "restart", "status", "watch", "why"})
+NEED_A_CLUSTER = frozenset(
+    {"apply", "checkpoint", "delete", "logs", "restart", "status", "watch", "why"}
+)
 
 every_page = pytest.mark.parametrize(
     "page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix()

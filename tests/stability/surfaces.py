@@ -20,7 +20,6 @@ import yaml
 import etcompile
 from etcompile import exitcodes, model, operations
 from etcompile.check.kubernetes import versions as kubernetes_versions
-from etcompile.cli.deprecated import DeprecatedOption
 from etcompile.cli.main import _etcompile
 from etcompile.cli.publishing import published
 from etcompile.diagnostics.catalogue import RULES
@@ -76,8 +75,6 @@ def _of_param(command: str, param: click.Parameter) -> tuple[str, Facts]:
     # What a flag has without being given is said by its name, and click's word for it varies.
     if facts["type"] != "flag" and isinstance(param.default, str | int | float):
         facts["default"] = str(param.default).replace(etcompile.__version__, "VERSION")
-    if isinstance(param, DeprecatedOption):
-        facts["deprecated"] = f"since {param.since}, gone with {param.gone}"
     return f"{command} {long}", facts
 
 

@@ -194,7 +194,7 @@ RULES = (
         "the plan deletes Pods that use the quota before it creates this object",
         "A dry run changes nothing, so what the plan deletes still uses the quota while new objects"
         " are tried. Whether they are accepted otherwise is known when the plan is done.",
-        "etcompile apply jobs/ --run auto --prune --dry-run server   # under a full quota",
+        "etcompile apply jobs/ --run auto --prune --dry-run=server   # under a full quota",
     ),
     Rule(
         codes.UNUSABLE_NAMESPACE,

@@ -220,14 +220,4 @@ RULES = (
         "`etcompile migrate --write` changes values of a job that a file has already.",
         "etcompile migrate live.yaml --write other-job.yaml",
     ),
-    Rule(
-        codes.DEPRECATED,
-        "deprecated",
-        _WARNING,
-        "{name} is deprecated since etcompile {since} and goes with {gone}",
-        "{advice}",
-        "It works as before until then. docs/stability.md says what is deprecated before it goes,"
-        " and for how long. It is told wherever it is used, in the configuration file too.",
-        "etcompile render jobs/ --some-old-option",
-    ),
 )
