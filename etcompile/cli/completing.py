@@ -171,7 +171,8 @@ def environments(
     from etcompile.load import configuration
 
     given = ctx.params
-    named = given.get("config") or given.get("file")
+    files = [word for word in given.get("config") or () if "=" not in word]
+    named = next(iter(files), None) or given.get("file")
     folder = configuration.folder_of(named or next(iter(given.get("paths") or ()), "."))
     root = configuration.root_of(folder)
     try:

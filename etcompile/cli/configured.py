@@ -6,6 +6,7 @@ What a file says counts where neither the command line nor an overlay says other
 """
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,14 +15,19 @@ from msgspec import Struct
 
 from etcompile.cli.options import (
     IGNORED_IN,
+    OVERRIDES,
     SettingOptions,
     TalkOptions,
     options,
     setting_options,
     tell,
 )
+from etcompile.cli.options import (
+    Setting as SettingOption,
+)
 from etcompile.cli.sections import SectionedCommand
 from etcompile.cli.structs import taken
+from etcompile.cli.suggestion import did_you_mean
 from etcompile.compiler import Options
 from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
 from etcompile.exitcodes import REFUSED
@@ -123,13 +129,14 @@ class CompilingCommand(SectionedCommand):
         if not ctx.resilient_parsing:
             first = click.Context(self, parent=ctx.parent, resilient_parsing=True)
             click.Command.parse_args(self, first, list(args))
-            if first.params.get("config") and first.params.get("isolated"):
+            files, ctx.meta[OVERRIDES] = self._configs(ctx, first.params.get("config") or ())
+            if files and first.params.get("isolated"):
                 problem = "--config names a file, and --isolated reads none: give one of them."
                 raise click.UsageError(problem, ctx)
             found = configured(
                 ctx.meta.get(INPUTS) or first.params.get("paths") or (),
                 environment=first.params.get("environment"),
-                file=first.params.get("config"),
+                file=files[-1] if files else None,
                 isolated=bool(first.params.get("isolated")),
                 root=self.repository(),
                 for_others=self.for_others,
@@ -144,6 +151,21 @@ class CompilingCommand(SectionedCommand):
             }
         return super().parse_args(ctx, args)
 
+    def _configs(
+        self, ctx: click.Context, words: Sequence[str]
+    ) -> tuple[list[str], dict[str, str]]:
+        """The files and the settings that `--config` names."""
+        pairs = {key: value for key, value in map(_pair, words) if value is not None}
+        known = {param.key for param in self.params if isinstance(param, SettingOption)}
+        for key in pairs.keys() - known:
+            near = did_you_mean(key, known)
+            problem = f"--config {key}={pairs[key]}: there is no such setting.{near}"
+            raise click.UsageError(problem, ctx)
+        files = [word for word in words if _pair(word)[1] is None]
+        if len(files) > 1:
+            raise click.UsageError("--config names one file, and settings as KEY=VALUE", ctx)
+        return files, pairs
+
     def invoke(self, ctx: click.Context) -> Any:
         """Runs the command, unless the file is faulty."""
         found = of(ctx)
@@ -153,6 +175,12 @@ class CompilingCommand(SectionedCommand):
             tell(found.diagnostics, talking, are_data=ctx.info_name == "check")
             ctx.exit(REFUSED)
         return super().invoke(ctx)
+
+
+def _pair(word: str) -> tuple[str, str | None]:
+    """KEY=VALUE; without a value for a file."""
+    key, sign, value = word.partition("=")
+    return (key, value) if sign and re.fullmatch("[a-z-]+", key) else (word, None)
 
 
 def of(ctx: click.Context) -> Configured:

@@ -11,10 +11,10 @@ from etcompile.cli.cluster_options import ClusterOptions, Duration, cluster_opti
 from etcompile.cli.configured import CompilingCommand
 from etcompile.cli.options import (
     CompileOptions,
+    file_setting_options,
     options,
     paths_argument,
     refuses,
-    setting_options,
     talks,
 )
 from etcompile.cli.rollouts import TIMEOUT, Session, consent_option, dry_run_option
@@ -57,7 +57,7 @@ class DeleteOptions(CompileOptions, frozen=True, kw_only=True):
     help=TIMEOUT,
 )
 @cluster_options
-@setting_options
+@file_setting_options
 @takes(DeleteOptions)
 def command(ctx: click.Context, given: DeleteOptions) -> None:
     """Delete jobs from a cluster: the jobs of PATHs, or those named with --job.

@@ -9,8 +9,9 @@ from etcompile import emit
 from etcompile.cli.configured import CompilingCommand
 from etcompile.cli.options import (
     CompileOptions,
-    compile_options,
+    file_setting_options,
     options,
+    paths_argument,
     refuses,
     tell,
     write,
@@ -29,7 +30,8 @@ class GraphOptions(CompileOptions, frozen=True, kw_only=True):
 
 
 @click.command("graph", cls=CompilingCommand)
-@compile_options
+@paths_argument(required=True)
+@file_setting_options
 @click.option(
     "-o",
     "--output",

@@ -26,6 +26,8 @@ from etcompile.model.settings import Services, secret_mode
 # imports; there, CPython 3.11 maps and unmaps memory at each call of that: 1,500 times.
 
 _DEFAULTS = Settings()
+OVERRIDES = f"{__name__}.overrides"
+"""Where a command keeps the settings that its command line has instead of the file."""
 IGNORED_IN = f"{__name__}.ignored_in"
 """Where a command keeps the codes that its configuration file ignores in some files."""
 
@@ -90,6 +92,7 @@ def kubernetes_version_option() -> Decorator:
     """`--kubernetes-version`, whose value `minor_version` reads."""
     return click.option(
         "--kubernetes-version",
+        cls=Setting,
         metavar="V",
         default=_DEFAULTS.kubernetes_version,
         show_default=True,
@@ -97,6 +100,37 @@ def kubernetes_version_option() -> Decorator:
         callback=_checked(minor_version),
         shell_complete=completing.versions,
     )
+
+
+class Setting(click.Option):
+    """A setting of `etcompile.toml`; where it is hidden, `--config KEY=VALUE` is its only flag."""
+
+    @property
+    def key(self) -> str:
+        """Its name in the file."""
+        return max(self.opts, key=len).removeprefix("--")
+
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
+        """A flag, unless it is hidden."""
+        if not self.hidden:
+            super().add_to_parser(parser, ctx)
+
+    def handle_parse_result(
+        self, ctx: click.Context, opts: Mapping[str, Any], args: list[str]
+    ) -> tuple[Any, list[str]]:
+        """The value, that of `--config KEY=VALUE` before that of the file."""
+        value = ctx.meta.get(OVERRIDES, {}).get(self.key)
+        if value is not None and self.name is not None:
+            opts = {**opts, self.name: value.split(",") if self.multiple else value}
+        return super().handle_parse_result(ctx, opts, args)
+
+
+def file_only(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Hides the settings of a command: they stand in the configuration file."""
+    for param in getattr(command, "__click_params__", ()):
+        if isinstance(param, Setting):
+            param.hidden = True
+    return command
 
 
 class _Paths(click.Argument):
@@ -157,6 +191,7 @@ _COMPILE = (
     ),
     click.option(
         "--runtimes",
+        cls=Setting,
         metavar="PATH",
         multiple=True,
         shell_complete=completing.files,
@@ -167,6 +202,7 @@ _COMPILE = (
     kubernetes_version_option(),
     click.option(
         "--secret",
+        cls=Setting,
         metavar="MODE",
         callback=_checked(_secret),
         shell_complete=completing.secrets,
@@ -179,6 +215,7 @@ _COMPILE = (
     ),
     click.option(
         "--services",
+        cls=Setting,
         type=Choice(["per-replica", "shared"]),
         default=_DEFAULTS.services,
         show_default=True,
@@ -186,17 +223,20 @@ _COMPILE = (
     ),
     click.option(
         "--templates",
+        cls=Setting,
         metavar="DIR",
         type=click.Path(exists=True, file_okay=False, path_type=Path),
         help="Folder of templates that replace the built-in ones of the same name.",
     ),
     click.option(
         "--init-image",
+        cls=Setting,
         metavar="IMAGE",
         help="Image of init containers.  [default: the image of the job]",
     ),
     click.option(
         "--kubectl-image",
+        cls=Setting,
         metavar="IMAGE",
         default=_DEFAULTS.kubectl_image,
         show_default=True,
@@ -205,6 +245,7 @@ _COMPILE = (
     ),
     click.option(
         "--cluster-domain",
+        cls=Setting,
         metavar="DOMAIN",
         default=_DEFAULTS.cluster_domain,
         show_default=True,
@@ -213,12 +254,14 @@ _COMPILE = (
     click.option(
         "--profile",
         "profiles",
+        cls=Setting,
         type=Choice(PROFILES),
         multiple=True,
         help="Add the annotations that a GitOps tool needs. May be repeated.  [default: plain]",
     ),
     click.option(
         "--gang",
+        cls=Setting,
         type=Choice(GANGS),
         default=_DEFAULTS.gang,
         show_default=True,
@@ -226,31 +269,37 @@ _COMPILE = (
     ),
     click.option(
         "--gang-scheduler",
+        cls=Setting,
         metavar="NAME",
         help="schedulerName of the gang scheduler.  [default: the one of its installation guide]",
     ),
     click.option(
         "--run",
+        cls=Setting,
         metavar="ID|auto",
         help="Start a new run: name the Pods JOB-ID-worker-0. auto derives the ID from the spec.",
     ),
     click.option(
         "--allow-plain-secrets",
+        cls=Setting,
         is_flag=True,
         help="Accept Secrets with plain data among the inputs.",
     ),
     click.option(
         "--ignore-managed-by",
+        cls=Setting,
         is_flag=True,
         help="Also compile jobs whose managedBy names another controller.",
     ),
     click.option(
         "--skip-managed-by",
+        cls=Setting,
         is_flag=True,
         help="Leave jobs out that managedBy gives to MultiKueue, each with a warning.",
     ),
     click.option(
         "--dlrover-version",
+        cls=Setting,
         metavar="VERSION",
         callback=_checked(_dlrover_version),
         help="Version of DLRover in the images of ElasticJobs."
@@ -265,10 +314,11 @@ _COMPILE = (
     ),
     click.option(
         "--config",
-        metavar="FILE",
+        metavar="FILE|KEY=VALUE",
+        multiple=True,
         shell_complete=completing.files,
-        type=click.Path(dir_okay=False),
-        help="Configuration file.  [default: the nearest etcompile.toml above the first PATH, or"
+        help="Configuration file, or a setting that counts before the file's, such as gang=volcano."
+        " May be repeated.  [default: the nearest etcompile.toml above the first PATH, or"
         " pyproject.toml with a table tool.etcompile, up to the root of the repository]",
     ),
     click.option("--isolated", is_flag=True, help="Read no configuration file."),
@@ -350,7 +400,7 @@ class SettingOptions(TalkOptions, frozen=True, kw_only=True):
     skip_managed_by: bool
     dlrover_version: str | None
     environment: str | None
-    config: str | None
+    config: tuple[str, ...]
     isolated: bool
 
 
@@ -362,7 +412,13 @@ class CompileOptions(SettingOptions, frozen=True, kw_only=True):
 
 compile_options = adds(*_COMPILE, *_TALK)
 setting_options = adds(*_COMPILE[1:], *_TALK)
-"""The same without the paths, for a command that takes them in a way of its own."""
+
+
+def file_setting_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`setting_options` of a command that compiles on the way to something else."""
+    return file_only(setting_options(command))
+
+
 talk_options = adds(*_TALK)
 
 

@@ -12,10 +12,10 @@ from etcompile.cli.cluster_options import Connection, connection_options_of
 from etcompile.cli.configured import CompilingCommand
 from etcompile.cli.options import (
     CompileOptions,
+    file_setting_options,
     options,
     paths_argument,
     refuses,
-    setting_options,
     talks,
     tell,
     write,
@@ -91,7 +91,7 @@ class ScaleOptions(CompileOptions, frozen=True, kw_only=True):
 @click.option("--wait", metavar="WHAT", help="With --apply: as there.")
 @click.option("--timeout", metavar="T", help="With --apply: as there.")
 @click.option("--drain", metavar="T", help="With --apply: as there.")
-@setting_options
+@file_setting_options
 @takes(ScaleOptions)
 def command(ctx: click.Context, given: ScaleOptions) -> None:
     """Change the number of workers of a job, by a new ScaleOut or ScaleIn file beside it.

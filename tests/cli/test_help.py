@@ -56,9 +56,9 @@ def test_many_options_are_in_sections(names: tuple[str, ...]):
     others = [p.name for p in found.params if section_of(p) == OTHER]
     assert [name for name in others if name not in ("paths", "job")] == []
     shown = CliRunner().invoke(ROOT, [*names, "--help"]).output
-    assert "\nKubernetes:\n" in shown
+    assert "\nConfiguration:\n" in shown
     for param in found.params:
-        if isinstance(param, click.Option):
+        if isinstance(param, click.Option) and not param.hidden:
             assert shown.count(f"\n  {param.get_help_record(click.Context(found))[0]}  ") <= 1
 
 
@@ -186,3 +186,27 @@ def test_a_dry_run_takes_no_word_that_follows(tmp_path):
     words = ["apply", "--dry-run", example, "--kubeconfig", str(tmp_path / "none")]
     assert CliRunner().invoke(ROOT, words).exit_code == 6  # it goes on to the cluster
     assert "'server'" in said("apply", "--dry-run=sever", example)
+
+
+COMPILE = {"check", "render", "diff", "apply", "bundle", "krm", "lsp", "generate"}
+"""Commands that have a flag for each setting."""
+
+
+@pytest.mark.parametrize("names", [n for n in COMMANDS if n[-1] not in COMPILE], ids="-".join)
+def test_a_command_takes_only_what_it_uses(names: tuple[str, ...]):
+    shown = [p for p in command(*names).params if isinstance(p, click.Option) and not p.hidden]
+    assert len(shown) <= 24, [param.name for param in shown]
+
+
+def test_a_setting_is_changed_for_one_call(tmp_path):
+    example = "examples/trainingjob/elastic-mnist/job.yaml"
+    shown = CliRunner().invoke(ROOT, ["graph", example, "--config", "gang=volcano"])
+    assert "PodGroup elastic-mnist" in shown.stdout
+    flag, config = (
+        CliRunner().invoke(ROOT, ["render", example, *words]).stdout
+        for words in (["--gang", "volcano"], ["--config", "gang=volcano"])
+    )
+    assert flag == config
+    assert "Did you mean 'gang'?" in said("graph", example, "--config", "gag=volcano")
+    assert "'volcano'" in said("graph", example, "--config", "gang=volcno")
+    assert "No such option '--gang'" in said("graph", example, "--gang", "volcano")

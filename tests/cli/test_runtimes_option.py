@@ -66,19 +66,26 @@ def images(text: str) -> set[str]:
     return {pod["spec"]["containers"][0]["image"] for pod in pods}
 
 
-@pytest.mark.parametrize("command", ["render", "check", "graph"])
-def test_every_command_that_compiles_takes_runtimes(tree, command):
+@pytest.mark.parametrize(
+    ("command", "runtimes"),
+    [
+        ("render", ("--runtimes", "platform")),
+        ("check", ("--runtimes", "platform")),
+        ("graph", ("--config", "runtimes=platform")),
+    ],
+)
+def test_every_command_that_compiles_takes_runtimes(tree, command, runtimes):
     without = etcompile(command, "jobs")
     assert without.returncode == 2
     assert "error[ET2138]" in without.stderr
     assert "--runtimes" in without.stderr
-    done = etcompile(command, "jobs", "--runtimes", "platform", "--strict")
+    done = etcompile(command, "jobs", *runtimes, "--strict")
     assert done.returncode == 0, done.stderr
 
 
 def test_scale_knows_the_runtimes_of_the_input_and_of_the_library(tree):
     """Every node is told how many there are, so that scale says what to do instead."""
-    done = etcompile("scale", "mn", "--to", "4", "jobs", "--runtimes", "platform")
+    done = etcompile("scale", "mn", "--to", "4", "jobs", "--config", "runtimes=platform")
     assert "error[ET3015]" in done.stderr
     assert "every node is told how many there are" in done.stderr
     assert "--run auto" in done.stderr

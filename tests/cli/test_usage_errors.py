@@ -26,7 +26,7 @@ def told(*arguments: str) -> list[str]:
     return re.findall(r"^Error: .*?(--[a-z-]+)", run.output, re.MULTILINE)
 
 
-@pytest.mark.parametrize("command", ["check", "render", "graph"])
+@pytest.mark.parametrize("command", ["check", "render", "diff"])
 def test_all_values_that_cannot_be_are_told(command: str) -> None:
     words = [word for pair in MISTAKES.items() for word in pair]
     assert told(command, "job.yaml", *words) == list(MISTAKES)

@@ -130,6 +130,6 @@ def test_a_renewed_certificate_of_the_same_key_changes_no_manifest(folder, contr
 
 def test_the_graph_shows_whose_the_mounted_secret_is(folder, certificate):
     mode = f"sealed:{certificate}"
-    result = folder.run("graph", folder.jobs, "--secret", mode, "--output", "mermaid")
+    result = folder.run("graph", folder.jobs, "--config", f"secret={mode}", "--output", "mermaid")
     assert result.exit_code == 0
     assert "SealedSecret" in result.stdout

@@ -104,7 +104,9 @@ def test_a_pattern_that_is_not_there_is_told(folder, tmp_path):
 
 
 def test_the_graph_shows_that_pods_mount_the_class(folder, pattern):
-    done = folder.run("graph", folder.jobs, "--secret", f"csi:{pattern}", "--output", "mermaid")
+    done = folder.run(
+        "graph", folder.jobs, "--config", f"secret=csi:{pattern}", "--output", "mermaid"
+    )
     assert done.exit_code == 0, done.stderr
     assert "SecretProviderClass" in done.stdout
 

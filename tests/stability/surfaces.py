@@ -49,7 +49,8 @@ def commands() -> Surface:
 def _of_command(command: click.Command, name: str) -> Iterator[tuple[str, Facts]]:
     yield name, {"hidden": command.hidden, "deprecated": bool(command.deprecated)}
     for param in command.params:
-        yield _of_param(name, param)
+        if not getattr(param, "hidden", False):
+            yield _of_param(name, param)
     if isinstance(command, click.Group):
         ctx = click.Context(command)
         for inner in command.list_commands(ctx):
