@@ -96,7 +96,7 @@ def test_nothing_else_changes_and_the_files_still_say_the_same(run, applied, obj
 @pytest.mark.parametrize("how", ["client", "server"])
 def test_a_dry_run_shows_what_would_be_done_and_does_nothing(run, applied, writes, how):
     before = writes()
-    done = run("restart", "mnist", "--dry-run", how)
+    done = run("restart", "mnist", f"--dry-run={how}")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "3 to create, 3 to delete" in done.stdout
     assert "3 objects will be deleted" in done.stdout

@@ -258,7 +258,7 @@ def test_an_overlay_counts_as_it_does_for_render(tree):
 
 
 def test_workers_of_a_run_may_be_named_as_its_pods(tree):
-    done = scale("mnist", "--pods", "mnist-b-worker-1", "--run", "b", "--dry-run", cwd=tree)
+    done = scale("mnist", "--pods", "mnist-b-worker-1", "--config", "run=b", "--dry-run", cwd=tree)
     assert done.returncode == 0, done.stderr
     assert "  - mnist-b-worker-1" in done.stderr
 
