@@ -164,11 +164,12 @@ def test_the_inventory_of_a_job_that_somebody_else_removed_goes_too(
     assert "ConfigMap/etcompile-mnist" not in objects()
 
 
-def test_a_dry_run_shows_what_would_go_and_deletes_nothing(run, job, kubelet, writes):
+@pytest.mark.parametrize("how", ["--dry-run", "--dry-run=server"])
+def test_a_dry_run_shows_what_would_go_and_deletes_nothing(run, job, kubelet, writes, how):
     job(replicas=1)
     run("apply", "jobs")
     before = writes()
-    done = run("delete", "jobs", "--dry-run")
+    done = run("delete", "jobs", how)
     assert done.returncode == 0
     assert "delete" in done.stdout
     assert "mnist-launcher" in done.stdout
