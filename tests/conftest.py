@@ -150,7 +150,5 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Adds the flags that write anew what tests compare with."""
     parser.addoption("--update-goldens", action="store_true", help="write golden/ anew")
     parser.addoption(
-        "--update-snapshots",
-        action="store_true",
-        help="write tests/stability/snapshots anew, and the version wherever a file names it",
+        "--update-version", action="store_true", help="write the version wherever a file names it"
     )

@@ -125,14 +125,6 @@ def test_every_step_of_the_script_is_in_the_workflow() -> None:
     assert set(content["env"]["PACKAGES"].split()) == packages - BROUGHT_BY_THE_RUNNER
 
 
-def test_where_an_upgrade_is_tested_there_is_the_history() -> None:
-    jobs = workflow("test.yml")["jobs"]
-    test = (ROOT / "tests" / "stability" / "test_upgrade.py").read_text("utf-8")
-    assert "pytestmark = pytest.mark.programs" in test
-    [checkout] = [step for step in jobs["programs"]["steps"] if "checkout" in step.get("uses", "")]
-    assert checkout["with"]["fetch-depth"] == 0
-
-
 def test_the_matrices_are_what_the_project_knows() -> None:
     jobs = workflow("test.yml")["jobs"]
     assert jobs["kubernetes"]["strategy"]["matrix"]["kubernetes"] == list(versions())
