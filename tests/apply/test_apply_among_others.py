@@ -26,6 +26,7 @@ import pytest
 import yaml
 
 from apply.kubelet import Kubelet
+from etcompile.model.protocol import config_names
 from faultproxy import WRITE, FaultProxy
 from specs import elastic_job, kubeflow_job, training_job
 from world import mpi_job
@@ -177,7 +178,7 @@ class Life:
                 value = {"metadata": {**meta, "name": name}, **rest}
                 self._create(namespace, kind, value, "kubectl-create" if not meta else "helm")
         # What has names and labels like ours.
-        for name in ("etcompile-notes", "tj-config", "etcompile-tj-1x"):
+        for name in ("etcompile-notes", "tj-config", "tj-etcompile", "etcompile-tj-1x"):
             self._create(namespace, "ConfigMap", {"metadata": {"name": name}}, "kubectl-create")
 
     def _neighbour(self) -> None:
@@ -252,7 +253,7 @@ class Life:
     def move(self) -> None:
         job = self.some()
         other = next(one for one in self.namespaces if one != job.namespace)
-        if (other, "ConfigMap", f"{job.name}-config") in self.foreign:
+        if any((other, "ConfigMap", name) in self.foreign for name in config_names(job.name)):
             return  # what an edit there has left of it is somebody else's now
         job.namespace = other
         self.note(f"move {job.name} to {job.namespace}")

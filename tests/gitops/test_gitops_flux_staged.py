@@ -135,7 +135,7 @@ def test_pods_come_when_what_they_need_is_ready_and_go_with_a_suspended_job(stag
     staged.gate(ready=False)
     staged.commit(2)
     staged.tell()
-    eventually(lambda: "mnist-config" in staged.there("ConfigMap"))
+    eventually(lambda: "mnist-etcompile" in staged.there("ConfigMap"))
     time.sleep(8)
     assert staged.there("Pod") == []
     assert staged.ready(f"{staged.name}-prereqs") != "True"
@@ -144,6 +144,6 @@ def test_pods_come_when_what_they_need_is_ready_and_go_with_a_suspended_job(stag
     eventually(lambda: staged.ready(staged.name) == "True", why=lambda: staged.ready(staged.name))
     staged.commit(2, suspended=True)
     eventually(lambda: staged.there("Pod") == [], why=lambda: staged.ready(staged.name))
-    assert "mnist-config" in staged.there("ConfigMap")
+    assert "mnist-etcompile" in staged.there("ConfigMap")
     staged.commit(3)
     eventually(lambda: staged.there("Pod") == workers, why=lambda: staged.there("Pod"))

@@ -29,7 +29,7 @@ def recorded(place, **changes) -> None:
 
 
 def config_uid(place) -> str:
-    found = place.cluster.get(place.cluster.resource("v1", "ConfigMap"), "mnist-config")
+    found = place.cluster.get(place.cluster.resource("v1", "ConfigMap"), "mnist-etcompile")
     return found["metadata"]["uid"]
 
 

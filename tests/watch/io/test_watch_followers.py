@@ -52,7 +52,7 @@ def test_a_failed_worker_stays_and_one_with_its_rank_and_the_next_number_follows
     failed, config = (
         place.uid(named(1)),
         place.cluster.get(
-            place.cluster.resource("v1", "ConfigMap"), "mnist-config", place.namespace
+            place.cluster.resource("v1", "ConfigMap"), "mnist-etcompile", place.namespace
         ),
     )
     place.fails(named(1), 1)

@@ -121,7 +121,7 @@ def test_a_failed_pod_is_replaced_under_another_name_and_then_goes(place, watchi
         assert after["metadata"]["labels"].get(key) == first["metadata"]["labels"].get(key)
     assert after["spec"]["hostname"] == first["spec"].get("hostname", "mnist-one-worker-1")
     [owner] = after["metadata"]["ownerReferences"]
-    assert owner["name"] == "mnist-config"
+    assert owner["name"] == "mnist-etcompile"
     place.becomes("mnist-one-worker-1-a1", "Failed", 143)
     eventually(lambda: phases(place) == dict.fromkeys(named(0, "1-a2", 2), "Running"), 20)
     assert place.record("mnist")["replaced"] == {"worker": 2}

@@ -48,7 +48,7 @@ def foreign(place) -> set[tuple[str, str]]:
     service = {"spec": {"ports": [{"port": 1}]}}
     made = (
         ("Service", "mnist-worker-9", {JOB: "mnist"}, service),
-        ("ConfigMap", "mnist-config-of-mine", {JOB: "mnist"}, {}),
+        ("ConfigMap", "mnist-etcompile-of-mine", {JOB: "mnist"}, {}),
         ("Secret", "mnist-token", {JOB: "mnist"}, {}),
         ("ConfigMap", "other-config", {JOB: "other"}, {}),
     )
@@ -116,11 +116,11 @@ def test_what_may_not_be_removed_stays_and_that_is_told_once(place, watching, ho
     [message] = eventually(lambda: told(place))
     time.sleep(2)
     assert len(told(place)) == 1
-    assert ("ConfigMap", "mnist-config") in left(place)
+    assert ("ConfigMap", "mnist-etcompile") in left(place)
     assert ("Service", "mnist-master-0") in left(place)
     words = {
         "git": "ttlSecondsAfterFinished has no effect",
-        "annotation": "mnist-config has an annotation that forbids it",
+        "annotation": "mnist-etcompile has an annotation that forbids it",
         "rights": "services",
     }
     assert words[how] in message
