@@ -28,7 +28,10 @@ if TYPE_CHECKING:
     from etcompile.watch.manifests import Installation
 
 _LISTEN = "127.0.0.1:8080"
-_MANIFESTS_ONLY = ("image", "read_logs", "without_policy", "pod_monitor", "dashboard")
+_MANIFESTS_ONLY = (
+    *("image", "read_logs", "read_quotas", "remove_finished", "remove_pod_groups"),
+    *("without_policy", "pod_monitor", "dashboard"),
+)
 
 
 class WatchOptions(Struct, frozen=True, kw_only=True):
@@ -46,6 +49,9 @@ class WatchOptions(Struct, frozen=True, kw_only=True):
     manifests: bool
     image: str | None
     read_logs: bool
+    read_quotas: bool
+    remove_finished: bool
+    remove_pod_groups: bool
     without_policy: bool
     pod_monitor: bool
     dashboard: bool
@@ -118,6 +124,24 @@ class WatchOptions(Struct, frozen=True, kw_only=True):
     is_flag=True,
     help="With --manifests: allow the watcher to read logs, for jobs that limit how long a Pod may"
     " log nothing.",
+)
+@click.option(
+    "--read-quotas",
+    is_flag=True,
+    help="With --manifests: allow the watcher to watch ResourceQuotas, so that it creates a refused"
+    " Pod as soon as there is room.",
+)
+@click.option(
+    "--remove-finished",
+    is_flag=True,
+    help="With --manifests: allow the watcher to delete what is left of jobs with a"
+    " ttlSecondsAfterFinished.",
+)
+@click.option(
+    "--remove-pod-groups",
+    is_flag=True,
+    help="With --manifests: also allow it to delete their PodGroups. Only administrators of the"
+    " cluster can usually grant that.",
 )
 @click.option(
     "--without-policy",
@@ -280,6 +304,9 @@ def _installation(given: WatchOptions) -> "Installation":
         name=given.name,
         pod_monitor=given.pod_monitor,
         dashboard=given.dashboard,
+        quotas=given.read_quotas,
+        removal=given.remove_finished,
+        gangs=given.remove_pod_groups,
     )
     return structs.replace(made, image=given.image) if given.image else made
 

@@ -39,6 +39,7 @@ from etcompile.watch.notices import Notices
 from etcompile.watch.quotas import QuotaKeeper
 from etcompile.watch.reconciler import AFTER_A_BUG, Reconciler, Result
 from etcompile.watch.reflector import Reflector
+from etcompile.watch.rights import report_missing
 from etcompile.watch.room import room
 from etcompile.watch.runs import Runs
 from etcompile.watch.state import Timeouts
@@ -139,7 +140,6 @@ class Watcher:
         )
         self._streams = self._made_streams()
         self._quotas = self._made_quota_streams()
-        self._told_of_quotas = False
         self._threads: list[threading.Thread] = []
         self._gauges()
 
@@ -175,12 +175,14 @@ class Watcher:
             stream.list(self._cluster.resource(stream.api_version, stream.kind))
         self._synced()
         self._say_whom_it_trusts()
+        self._report_rights()
         for key in sorted(self._observations.known()):
             for _ in range(_TRIES):
                 again, outcome = self._reconciled(key)
                 if outcome != "again":
                     break
                 time.sleep(self._until(again or 0.0))
+        self._beside.shutdown()
         self._events.close()
         self._events.run()
 
@@ -260,6 +262,7 @@ class Watcher:
                     return
         self._synced()
         self._want_all()
+        self._report_rights()
         while not self._stop.wait(_TRUST_AGAIN):
             self._say_whom_it_trusts()
 
@@ -267,6 +270,10 @@ class Watcher:
         watched = self._choices.namespaces
         jobs = {namespace for namespace, _ in self._observations.known()}
         self._notices.of_trust(jobs if watched is None else {*watched})
+
+    def _report_rights(self) -> None:
+        # Where all namespaces are watched, the rights are the same in each.
+        report_missing(self._cluster, self._choices.namespaces or ("default",))
 
     def _synced(self) -> None:
         if self._choices.namespaces:
@@ -297,10 +304,7 @@ class Watcher:
         ]
 
     def _cannot_see_quotas(self, _kind: str, reason: str, error: ClusterError) -> None:
-        if error.status == 403 and not self._told_of_quotas:
-            self._told_of_quotas = True
-            _log.warning("refused Pods are tried again less often: %s", error)
-        elif error.status != 403:
+        if error.status != 403:  # `rights.report_missing` says so once
             self._restarted("ResourceQuota", reason, error)
 
     def _restarted(self, kind: str, reason: str, error: ClusterError) -> None:

@@ -1,7 +1,6 @@
 """The watcher as objects of a cluster: its rights, its Deployment and what protects them.
 
-The rights are the contract of docs/protocol.md put into RBAC: nothing here lets it change an object
-that Git declares, except by making a Pod go. What a rule is for stands beside it.
+What it may do is in `etcompile.watch.rights`.
 """
 
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from etcompile._version import __version__
 from etcompile.k8s.objects import LiveObject
 from etcompile.model.protocol import WATCH
 from etcompile.watch import admission
+from etcompile.watch.rights import OPTIONAL, RULES
 
 NAME = WATCH
 """Of all objects of the watcher, its Lease included, unless it is given another name."""
@@ -20,66 +20,6 @@ PORT = 8080
 DASHBOARD = "etcompile.json"
 """The file of the Grafana dashboard, and its key in the ConfigMap."""
 _USER = 65532
-
-
-_GANGS = (
-    "scheduling.k8s.io",
-    "scheduling.sigs.k8s.io",
-    "scheduling.volcano.sh",
-    "scheduling.x-k8s.io",
-)
-REMOVAL: tuple[LiveObject, ...] = (
-    # list, delete: what was made for a job whose ttlSecondsAfterFinished is over. Each is deleted
-    # by UID, if it has the job's name and label.
-    {
-        "apiGroups": [""],
-        "resources": ["services", "serviceaccounts"],
-        "verbs": ["delete", "list"],
-    },
-    {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["delete"]},
-    {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["delete"]},
-    {
-        "apiGroups": ["rbac.authorization.k8s.io"],
-        "resources": ["rolebindings", "roles"],
-        "verbs": ["delete", "list"],
-    },
-    {
-        "apiGroups": [*_GANGS],
-        "resources": ["podgroups"],
-        "verbs": ["delete", "list"],
-    },
-    # deletecollection: the job's key pair, by name and label, without reading it.
-    {"apiGroups": [""], "resources": ["secrets"], "verbs": ["deletecollection"]},
-)
-"""The rights that only jobs with a ttlSecondsAfterFinished need."""
-QUOTAS: LiveObject = {
-    "apiGroups": [""],
-    "resources": ["resourcequotas"],
-    "verbs": ["list", "watch"],
-}
-"""The one right without which everything happens all the same, only later."""
-RULES: tuple[LiveObject, ...] = (
-    # list, watch: to follow them. create, delete: to replace them. patch: to touch them, so that
-    # the kubelet brings host lists at once. get: to see who has the name of a Pod to be created.
-    {
-        "apiGroups": [""],
-        "resources": ["pods"],
-        "verbs": ["create", "delete", "get", "list", "patch", "watch"],
-    },
-    # list, watch: to find jobs. create, patch: J-hosts and J-status.
-    {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create", "list", "patch", "watch"]},
-    # list, watch: launchers that are Jobs of Kubernetes, which make their Pod.
-    {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["list", "watch"]},
-    # create: a job's ssh key pair. It may not read one.
-    {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]},
-    {"apiGroups": [""], "resources": ["events"], "verbs": ["create"]},
-    # list, watch: to try again at once what a quota has refused, when it has room again.
-    QUOTAS,
-    *REMOVAL,
-)
-"""What the watcher may do in each namespace that it watches."""
-LOGS: LiveObject = {"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]}
-"""The same, for jobs that limit how long a Pod may be silent (docs/watcher.md)."""
 
 
 def lease_rules(name: str = NAME) -> tuple[LiveObject, ...]:
@@ -100,7 +40,7 @@ class Installation(Struct, frozen=True):
         namespaces: Those it watches; None for all.
         selector: Which jobs it looks after, as a label selector; empty for all.
         replicas: How many of it run, of which one acts.
-        logs: It may read logs, to see who hangs.
+        logs, quotas, removal, gangs: With these rights of `OPTIONAL`.
         policy: With the policy that says who may write the ConfigMaps that it acts on.
         name: What it is called: its objects and its Lease. Watchers of one home that have the same
             name are one watcher, of which one acts.
@@ -118,6 +58,9 @@ class Installation(Struct, frozen=True):
     name: str = NAME
     pod_monitor: bool = False
     dashboard: bool = False
+    quotas: bool = False
+    removal: bool = False
+    gangs: bool = False
 
     @property
     def labels(self) -> dict[str, str]:
@@ -132,7 +75,8 @@ class Installation(Struct, frozen=True):
     @property
     def rules(self) -> tuple[LiveObject, ...]:
         """What the watcher may do in each namespace."""
-        return (*RULES, LOGS) if self.logs else RULES
+        chosen = [right for name, right in OPTIONAL.items() if getattr(self, name)]
+        return (*RULES, *(rule for right in chosen for rule in right.rules))
 
 
 def manifests(installation: Installation) -> list[LiveObject]:

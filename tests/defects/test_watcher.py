@@ -20,7 +20,7 @@ from etcompile.watch.actions import (
     WriteStatus,
 )
 from etcompile.watch.deciding import decide
-from etcompile.watch.manifests import RULES
+from etcompile.watch.rights import OPTIONAL, RULES
 from etcompile.watch.state import BatchView
 from specs import kubeflow_job, replicas, scale_in, scale_out, training_job, worker
 from world import World, mpi_job, stored_job
@@ -253,9 +253,14 @@ def test_et_operator_37_nothing_is_done_before_it_is_written_down() -> None:
     assert isinstance(world.done[0], WriteStatus)
 
 
+def every_rule() -> list[dict]:
+    """What the watcher may do if every option is chosen."""
+    return [*RULES, *(rule for right in OPTIONAL.values() for rule in right.rules)]
+
+
 def test_et_operator_38_no_command_is_run_in_any_pod() -> None:
     assert not [one for one in get_args(actions.Action) if "exec" in one.__name__.lower()]
-    assert "pods/exec" not in {name for rule in RULES for name in rule["resources"]}
+    assert "pods/exec" not in {name for rule in every_rule() for name in rule["resources"]}
 
 
 def test_et_operator_39_nobody_comes_back_while_who_was_told_to_go_may_still_run() -> None:
@@ -283,7 +288,8 @@ def test_et_operator_44_events_say_what_they_are_about() -> None:
 
 
 def test_et_operator_45_no_secret_can_be_read() -> None:
-    verbs = {verb for rule in RULES if "secrets" in rule["resources"] for verb in rule["verbs"]}
+    rules = [rule for rule in every_rule() if "secrets" in rule["resources"]]
+    verbs = {verb for rule in rules for verb in rule["verbs"]}
     # The latter by name and by the label that only key pairs of the job have; it reads none.
     assert verbs <= {"create", "deletecollection"}
 

@@ -11,6 +11,14 @@ REGISTRY = {"repository": "registry.example/etcompile", "tag": "1.2.3"}
 HERE = Installation("nlp", ("nlp",), image=IMAGE)
 ALL = Installation("ops", None, image=IMAGE)
 
+RIGHTS = {
+    "logs": ("readLogs", "components/read-logs"),
+    "quotas": ("readQuotas", "components/read-quotas"),
+    "removal": ("removeFinished", "components/remove-finished"),
+    "gangs": ("removePodGroups", "components/remove-pod-groups"),
+}
+"""The optional rights of an `Installation`: the value of the chart and the component of each."""
+
 CHOICES: dict[str, tuple[Installation, dict[str, Any]]] = {
     "its own namespace": (HERE, {}),
     "its own namespace, named": (HERE, {"namespaces": ["nlp"]}),
@@ -20,6 +28,11 @@ CHOICES: dict[str, tuple[Installation, dict[str, Any]]] = {
     ),
     "all namespaces": (ALL, {"allNamespaces": True}),
     "logs": (structs.replace(HERE, logs=True), {"readLogs": True}),
+    **{
+        right: (structs.replace(HERE, **{right: True}), {value: True})
+        for right, (value, _) in RIGHTS.items()
+        if right != "logs"
+    },
     "logs of all namespaces": (
         structs.replace(ALL, logs=True),
         {"allNamespaces": True, "readLogs": True},
@@ -36,13 +49,15 @@ CHOICES: dict[str, tuple[Installation, dict[str, Any]]] = {
     ),
     "another name": (structs.replace(HERE, name="night"), {"fullnameOverride": "night"}),
     "all at once": (
-        Installation("ops", None, IMAGE, "a=b", 4, True, False, "night", True, True),
+        Installation(
+            *("ops", None, IMAGE, "a=b", 4, True, False, "night", True, True, True, True, True)
+        ),
         {
             "fullnameOverride": "night",
             "allNamespaces": True,
             "selector": "a=b",
             "replicas": 4,
-            "readLogs": True,
+            **{value: True for value, _ in RIGHTS.values()},
             "policy": {"create": False},
             "podMonitor": {"enabled": True},
             "dashboard": {"enabled": True},

@@ -17,9 +17,9 @@ import yaml
 from consumers.programs import INSTALLATION
 from etcompile.kubeapi import connect
 from etcompile.watch.admission import is_guarded
-from etcompile.watch.manifests import Installation, manifests
+from etcompile.watch.manifests import NAME, Installation, manifests
 from gobuilds import NoProgramError, run_go
-from installation.choices import CHOICES
+from installation.choices import CHOICES, RIGHTS
 from installation.doors import CHART, KUSTOMIZE, Rendered, by_helm, by_kustomize, overlay, run
 
 OPERATOR = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
@@ -108,8 +108,8 @@ def test_the_server_takes_all_that_the_kustomizations_build(
     tried, consumer, pod_monitors, tmp_path: Path
 ) -> None:
     kustomize = consumer("kustomize")
-    components = ["read-logs", "pod-monitor", "dashboard"]
-    more = [f"components/{name}" for name in components]
+    rights = [component for _, component in RIGHTS.values()]
+    more = [*rights, "components/pod-monitor", "components/dashboard"]
     folder = overlay(tmp_path / "nlp", namespace="nlp", resources=["namespaced"], components=more)
     tried(by_kustomize(kustomize, folder))
     for name in ("cluster-wide", "policy", "rights"):
@@ -148,6 +148,100 @@ def test_a_pod_monitor_with_a_field_that_there_is_not_is_refused(
     )
     assert done.returncode == 1
     assert "intervall" in done.stderr
+
+
+# ---- the admin of a namespace -------------------------------------------------------------------
+
+
+@pytest.fixture
+def admin(control_plane, namespace: str) -> Path:
+    """A kubeconfig of who is bound to the ClusterRole `admin` in a namespace, and nothing else."""
+    rbac = "/apis/rbac.authorization.k8s.io/v1"
+    parts = [
+        control_plane.ask("GET", f"{rbac}/clusterroles/system:aggregate-to-{name}")["rules"]
+        for name in ("admin", "edit", "view")
+    ]
+    # As the kube-controller-manager fills it, which does not run here.
+    rules = [rule for part in parts for rule in part]
+    merge = "application/merge-patch+json"
+    control_plane.ask("PATCH", f"{rbac}/clusterroles/admin", {"rules": rules}, merge)
+    group, user = "rbac.authorization.k8s.io", f"ada-{namespace}"
+    binding = {
+        "metadata": {"name": "admins"},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "admin"},
+        "subjects": [{"apiGroup": group, "kind": "User", "name": user}],
+    }
+    control_plane.ask("POST", f"{rbac}/namespaces/{namespace}/rolebindings", binding)
+    return control_plane.kubeconfig(user=user, groups=(), namespace=namespace)
+
+
+@pytest.fixture
+def install(
+    admin: Path, consumer, kubectl_program, namespace: str, tmp_path: Path, monkeypatch
+) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """`install(way, rights, policy)`: what becomes of it when that admin installs a watcher."""
+    monkeypatch.setenv("KUBECONFIG", str(admin))
+    for name in ("HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+
+    def by(way: str, rights: list[str], *, policy: bool) -> subprocess.CompletedProcess[str]:
+        if way == "helm":
+            values = {RIGHTS[right][0]: True for right in rights} | {"policy": {"create": policy}}
+            words = (consumer("helm"), "install", NAME, CHART, "--values", "-")
+            return run(*words, "--namespace", namespace, given=json.dumps(values))
+        if way == "kustomize":
+            components = [RIGHTS[right][1] for right in rights]
+            folder = tmp_path / "own" / "-".join(["with", *rights])
+            overlay(folder, namespace=namespace, resources=["namespaced"], components=components)
+            built = by_kustomize(consumer("kustomize"), folder).objects
+            # Beside it, because it has no namespace.
+            built += by_kustomize(consumer("kustomize"), KUSTOMIZE / "policy").objects * policy
+            text = yaml.safe_dump_all(built)
+        else:
+            options = [f"--{RIGHTS[right][1].removeprefix('components/')}" for right in rights]
+            if not policy:
+                options.append("--without-policy")
+            words = (sys.executable, "-m", "etcompile", "watch", "--manifests", "-n", namespace)
+            text = run(*words, *options).stdout
+        return run(kubectl_program, "apply", "--server-side", "--filename", "-", given=text)
+
+    return by
+
+
+WITHOUT_CLUSTER_RIGHTS = ["logs", "quotas", "removal"]
+
+
+@pytest.mark.parametrize("rights", [[], WITHOUT_CLUSTER_RIGHTS], ids=["base", "options"])
+@pytest.mark.parametrize("way", ["manifests", "helm", "kustomize"])
+def test_the_admin_of_a_namespace_installs_a_watcher_that_says_what_it_cannot_do(
+    way: str, rights: list[str], install, control_plane, namespace: str
+) -> None:
+    done = install(way, rights, policy=False)
+    assert done.returncode == 0, done.stderr
+    account = control_plane.service_account(namespace, NAME)
+    watcher = run(
+        *(sys.executable, "-m", "etcompile", "watch", "--once", "--namespace", namespace),
+        *("--kubeconfig", control_plane.kubeconfig(token=account, namespace=namespace)),
+    )
+    assert watcher.returncode == 0, watcher.stderr
+    [line] = [line for line in watcher.stderr.splitlines() if "has no right to" in line]
+    for right, words in {
+        "logs": "read logs",
+        "quotas": "see when a quota has room again",
+        "removal": "remove jobs with ttlSecondsAfterFinished",
+        "gangs": "remove the PodGroups of such jobs",
+    }.items():
+        assert (words in line) == (right not in rights)
+    assert " INFO " in line  # all that replacement needs is there
+
+
+@pytest.mark.parametrize("way", ["manifests", "helm", "kustomize"])
+@pytest.mark.parametrize("what", ["gangs", "policy"])
+def test_what_such_an_admin_may_not_grant_is_refused(what: str, way: str, install) -> None:
+    done = install(way, ["gangs"] if what == "gangs" else [], policy=what == "policy")
+    assert done.returncode != 0
+    words = {"gangs": "podgroups", "policy": "validatingadmissionpolic"}
+    assert words[what] in done.stderr.lower()
 
 
 # ---- releases ------------------------------------------------------------------------------------
@@ -304,6 +398,7 @@ def test_the_watcher_of_a_release_runs_as_it_is_told(
     """The program, with the arguments of the Deployment and the ServiceAccount's rights."""
     other = control_plane.namespace()
     values = {"namespaces": [other], "selector": "team=nlp", "extraArgs": ["--verbose"]}
+    values["readQuotas"] = True
     done = releases("install", "1e3", namespace, CHART, values=values)
     assert done.returncode == 0, done.stderr
     path = f"{WAYS['Deployment'].format(namespace)}/1e3-etcompile-watch"

@@ -107,7 +107,9 @@ def test_what_the_kustomizations_build(conform: Conform, consumer) -> None:
     assert clean(conform(given=text(value for made in built for value in made.objects)))
 
 
-@pytest.mark.parametrize("arguments", [["-n", "ml", "-n", "nlp"], ["-A", "--read-logs"]])
+@pytest.mark.parametrize(
+    "arguments", [["-n", "ml", "-n", "nlp"], ["-A", "--read-logs", "--remove-finished"]]
+)
 def test_what_the_manifests_are(arguments: list[str], conform: Conform) -> None:
     more = ["--pod-monitor", "--dashboard"]
     done = CliRunner().invoke(program, ["watch", "--manifests", *arguments, *more])

@@ -8,7 +8,7 @@ import yaml
 from msgspec import structs
 
 from etcompile.watch.manifests import Installation, manifests
-from installation.choices import CHOICES, HERE, IMAGE, REGISTRY
+from installation.choices import CHOICES, HERE, IMAGE, REGISTRY, RIGHTS
 from installation.doors import KUSTOMIZE, Rendered, alike, by_helm, by_kustomize, overlay
 
 
@@ -34,6 +34,10 @@ def test_other_resources_change_nothing_else(consumer) -> None:
     assert alike(made) == alike(wanted)
 
 
+CHOSEN = [
+    *(component for _, component in RIGHTS.values()),
+    *("components/pod-monitor", "components/dashboard"),
+]
 OTHER_IMAGE = [
     {"name": "ghcr.io/etcompile/etcompile", "newName": REGISTRY["repository"], "newTag": "1.2.3"}
 ]
@@ -56,12 +60,11 @@ BOUND = {
 def test_the_kustomization_of_a_namespace_installs_what_the_manifests_do(
     more: bool, consumer, tmp_path: Path
 ) -> None:
-    chosen = ["components/read-logs", "components/pod-monitor", "components/dashboard"]
     watcher = overlay(
         tmp_path / "own" / "nlp",
         namespace="nlp",
         resources=["namespaced"],
-        components=chosen if more else [],
+        components=CHOSEN if more else [],
         replicas=[{"name": "etcompile-watch", "count": 3}],
         images=OTHER_IMAGE,
     )
@@ -69,7 +72,12 @@ def test_the_kustomization_of_a_namespace_installs_what_the_manifests_do(
     folder = overlay(tmp_path / "own", resources=["nlp", "policy"], patches=[BOUND])
     for policy, built in ((False, watcher), (True, folder)):
         installation = structs.replace(
-            HERE, replicas=3, policy=policy, logs=more, pod_monitor=more, dashboard=more
+            HERE,
+            replicas=3,
+            policy=policy,
+            pod_monitor=more,
+            dashboard=more,
+            **dict.fromkeys(RIGHTS, more),
         )
         made = by_kustomize(consumer("kustomize"), built)
         assert alike(made) == alike(expected(installation))
@@ -80,10 +88,14 @@ def test_the_kustomization_of_all_namespaces_installs_what_the_manifests_do(
     more: bool, consumer, tmp_path: Path
 ) -> None:
     installation = Installation(
-        "etcompile-watch", None, IMAGE, logs=more, pod_monitor=more, dashboard=more
+        "etcompile-watch",
+        None,
+        IMAGE,
+        pod_monitor=more,
+        dashboard=more,
+        **dict.fromkeys(RIGHTS, more),
     )
-    chosen = ["components/read-logs", "components/pod-monitor", "components/dashboard"]
-    components = chosen if more else []
+    components = CHOSEN if more else []
     folder = overlay(
         tmp_path / "own", resources=["cluster-wide"], components=components, images=OTHER_IMAGE
     )

@@ -2,7 +2,7 @@
 
 import contextlib
 import urllib.error
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 import pytest
 from watched import ALL, QUICK, Place, Running
@@ -11,6 +11,7 @@ from etcompile.kubeapi import connect
 from etcompile.watch.job_selector import Selector
 from etcompile.watch.manifests import Installation, manifests
 from etcompile.watch.state import Timeouts
+from installation.choices import RIGHTS
 from installation.doors import Rendered, by_helm, by_kustomize, overlay
 
 PATHS = {
@@ -39,16 +40,18 @@ def door() -> str:
 def rendered(request, door, tmp_path) -> Callable[..., Rendered]:
     """`rendered(namespace)`: what installs a watcher of a namespace, by that door."""
 
-    def render(namespace: str, *, logs: bool = False) -> Rendered:
+    def render(namespace: str, rights: Collection[str] = ()) -> Rendered:
         if door == "helm":
             helm = request.getfixturevalue("consumer")("helm")
-            return by_helm(helm, {"readLogs": logs}, namespace=namespace)
+            return by_helm(helm, {RIGHTS[right][0]: True for right in rights}, namespace=namespace)
         if door == "kustomize":
             kustomize = request.getfixturevalue("consumer")("kustomize")
-            components = ["components/read-logs"] if logs else []
+            components = [RIGHTS[right][1] for right in rights]
             own = {"namespace": namespace, "resources": ["namespaced"], "components": components}
             return by_kustomize(kustomize, overlay(tmp_path / "watcher", **own))
-        return Rendered(manifests(Installation(namespace, (namespace,), logs=logs)))
+        return Rendered(
+            manifests(Installation(namespace, (namespace,), **dict.fromkeys(rights, True)))
+        )
 
     return render
 
@@ -61,9 +64,9 @@ def granted(control_plane, namespace, rendered) -> Callable[..., str]:
         without: tuple[str, str] | None = None,
         namespace: str = namespace,
         *,
-        logs: bool = False,
+        rights: Collection[str] = (),
     ) -> str:
-        made = rendered(namespace, logs=logs)
+        made = rendered(namespace, rights)
         for value in made.objects:
             if value["kind"] not in PATHS:
                 continue
@@ -99,9 +102,9 @@ def watching(control_plane, namespace, granted) -> Iterator[Callable[..., Runnin
         leads: bool = True,
         timeouts: Timeouts = QUICK,
         chosen: Selector = ALL,
-        logs: bool = False,
+        rights: Collection[str] = (),
     ) -> Running:
-        token = granted(without, logs=logs)
+        token = granted(without, rights=rights)
         kubeconfig = control_plane.kubeconfig(token=token, namespace=namespace, server=server)
         started.append(
             Running(kubeconfig, namespace, leads=leads, timeouts=timeouts, chosen=chosen)

@@ -27,11 +27,25 @@ def test_the_manifests_of_a_namespace_hold_no_right_beyond_it():
     assert {"Deployment", "NetworkPolicy", "PodDisruptionBudget", "ServiceAccount"} <= {*kinds}
 
 
-def test_logs_may_be_read_only_if_somebody_asks_for_that():
-    for arguments, reads in ((), False), (("--read-logs",), True):
+@pytest.mark.parametrize(
+    ("option", "resource", "verb"),
+    [
+        ("--read-logs", "pods/log", "get"),
+        ("--read-quotas", "resourcequotas", "watch"),
+        ("--remove-finished", "rolebindings", "delete"),
+        ("--remove-pod-groups", "podgroups", "delete"),
+    ],
+)
+def test_what_replacement_does_not_need_is_granted_only_by_an_option(option, resource, verb):
+    def allowed(*arguments: str) -> set[tuple[str, str]]:
         roles = [one for one in written("-n", "nlp", *arguments) if one["kind"] == "Role"]
-        resources = {name for role in roles for rule in role["rules"] for name in rule["resources"]}
-        assert ("pods/log" in resources) == reads
+        rules = [rule for role in roles for rule in role["rules"]]
+        return {
+            (name, verb) for rule in rules for name in rule["resources"] for verb in rule["verbs"]
+        }
+
+    assert (resource, verb) not in allowed()
+    assert (resource, verb) in allowed(option)
 
 
 def test_the_policy_comes_first_and_may_be_left_out():
@@ -156,6 +170,9 @@ def test_a_check_that_fails_is_answered_with_503():
         (["--manifests"], "needs --namespace NS or --all-namespaces"),
         (["--image", "x"], "needs --manifests"),
         (["--read-logs"], "needs --manifests"),
+        (["--read-quotas"], "needs --manifests"),
+        (["--remove-finished"], "needs --manifests"),
+        (["--remove-pod-groups"], "needs --manifests"),
         (["--without-policy"], "needs --manifests"),
         (["--pod-monitor"], "needs --manifests"),
         (["--dashboard"], "needs --manifests"),

@@ -225,7 +225,7 @@ def running_while_one_is_silent(place, node) -> None:
 
 def test_a_worker_whose_log_stands_still_is_ended_and_followed(place, watching, node):
     running_while_one_is_silent(place, node)
-    watching(logs=True)
+    watching(rights=["logs"])
     eventually(lambda: (place.pod(named(1)) or {})["spec"].get("activeDeadlineSeconds") == 1)
     assert sorted(set(node.asked)) == [named(0), named(1), named(2)]
     assert named(4) not in place.pods(), "not before the other one has ended"

@@ -71,7 +71,7 @@ def patient(monkeypatch) -> None:
 @pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("how", ["raised", "deleted"])
 def test_a_replacement_comes_as_soon_as_a_quota_has_room_again(place, watching, how):
-    watching()
+    watching(rights=["quotas"])
     started(place, 3)
     quota(place, 3)
     place.cluster.delete(place.cluster.resource("v1", "Pod"), "bert-worker-1", grace=0)
@@ -88,14 +88,14 @@ def test_a_replacement_comes_as_soon_as_a_quota_has_room_again(place, watching, 
 
 @pytest.mark.usefixtures("patient")
 def test_of_many_pods_of_a_role_that_a_quota_refuses_a_few_are_tried(place, watching):
-    running = watching()
+    running = watching(rights=["quotas"])
     started(place, 60)
     running.stop()
     pods = place.cluster.resource("v1", "Pod")
     for number in range(60):
         place.cluster.delete(pods, f"bert-worker-{number}", grace=0)
     quota(place, 1)
-    watching()
+    watching(rights=["quotas"])
     eventually(lambda: created(place))
     eventually(lambda: place.told("Refused"))
     assert len(created(place)) < 40
@@ -103,7 +103,7 @@ def test_of_many_pods_of_a_role_that_a_quota_refuses_a_few_are_tried(place, watc
 
 
 def test_without_the_right_to_see_quotas_everything_happens_all_the_same(place, watching):
-    watching(without=("resourcequotas", "list"))
+    watching()
     started(place, 2)
     quota(place, 2)
     place.cluster.delete(place.cluster.resource("v1", "Pod"), "bert-worker-1", grace=0)

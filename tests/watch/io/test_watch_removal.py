@@ -59,7 +59,7 @@ def foreign(place) -> set[tuple[str, str]]:
 
 
 def test_all_that_was_made_for_a_job_goes_and_nothing_else(place, watching):
-    watching()
+    watching(rights=["removal"])
     others = foreign(place)
     place.kubelets()
     place.submit(torch())
@@ -69,7 +69,7 @@ def test_all_that_was_made_for_a_job_goes_and_nothing_else(place, watching):
 
 
 def test_the_rights_and_the_key_pair_of_an_mpi_job_go_with_it(place, watching):
-    watching()
+    watching(rights=["removal"])
     place.kubelets()
     place.submit(mpi_job(runPolicy={"ttlSecondsAfterFinished": 1, "cleanPodPolicy": "None"}))
     with contextlib.suppress(AssertionError):
@@ -84,7 +84,7 @@ def test_a_generated_key_pair_goes_and_one_that_people_have_made_stays(place, wa
     secret = {"name": "mnist-ssh", "namespace": place.namespace}
     if whose == "somebody's":
         place.cluster.create({"apiVersion": "v1", "kind": "Secret", "metadata": secret})
-    watching()
+    watching(rights=["removal"])
     place.submit(mpi_job(version="v2beta1", runPolicy={"ttlSecondsAfterFinished": 1}))
     eventually(lambda: ("Secret", "mnist-ssh") in left(place))
     place.kubelets()
@@ -108,7 +108,7 @@ def test_what_may_not_be_removed_stays_and_that_is_told_once(place, watching, ho
         if how == "annotation":
             metadata.setdefault("annotations", {})["etcompile.dev/prevent-destroy"] = "true"
 
-    watching(without=("services", "list") if how == "rights" else None)
+    watching(rights=[] if how == "rights" else ["removal"])
     place.kubelets()
     place.submit(torch(), marks=marks)
     eventually(lambda: place.data("mnist-etcompile-status").get("phase") == "Running")
@@ -130,7 +130,7 @@ def test_what_may_not_be_removed_stays_and_that_is_told_once(place, watching, ho
 def test_the_watcher_s_rights_are_enough_to_remove_a_job_and_what_is_left_is_asked_for_once(
     place, watching
 ):
-    watching()
+    watching(rights=["removal", "quotas"])
     place.kubelets()
     types = {"Master": replicas("PyTorchJob", 1), "Worker": replicas("PyTorchJob", 2)}
     place.submit(kubeflow_job("PyTorchJob", types, runPolicy={"ttlSecondsAfterFinished": 1}))

@@ -5,14 +5,14 @@ import contextlib
 import pytest
 from watched import QUICK, Place, Running, eventually, training_job
 
-from etcompile.watch.manifests import NAME, QUOTAS, REMOVAL, RULES, lease_rules
+from etcompile.watch.manifests import NAME, lease_rules
+from etcompile.watch.rights import RULES
 
 RIGHTS = sorted(
     {
         (resource, verb)
         for rule in (*RULES, *lease_rules())
-        if rule is not QUOTAS  # test_watch_refusals
-        if rule not in REMOVAL  # test_watch_removal
+        if "services" not in rule["resources"]  # test_watch_services
         for resource in rule["resources"]
         for verb in rule["verbs"]
     }
@@ -63,7 +63,7 @@ def served(place: Place) -> bool:
 
 @pytest.mark.parametrize("door", ["manifests", "helm", "kustomize"])
 def test_the_rendered_rights_are_enough(place, watching, door):
-    watching()
+    watching(rights=["quotas"])
     life(place)
     eventually(lambda: len(place.hosts()) == 3)
     failures(place)
@@ -75,7 +75,7 @@ def test_the_rendered_rights_are_enough(place, watching, door):
 
 @pytest.mark.parametrize(("resource", "verb"), RIGHTS, ids=lambda word: word)
 def test_each_right_is_needed(place, granted, control_plane, resource, verb):
-    token = granted((resource, verb))
+    token = granted((resource, verb), rights=["quotas"])
     kubeconfig = control_plane.kubeconfig(token=token, namespace=place.namespace)
     running = Running(kubeconfig, place.namespace, leads=True, timeouts=QUICK)
     running.begin()

@@ -102,11 +102,21 @@ app.kubernetes.io/managed-by: {{ $top.Release.Service | quote }}
 - apiGroups: [""]
   resources: [events]
   verbs: [create]
-# To try again at once what a quota has refused, when it has room again.
+# To see whether a Pod that was replaced can be found by its name.
+- apiGroups: [""]
+  resources: [services]
+  verbs: [get]
+{{- if .Values.readLogs }}
+- apiGroups: [""]
+  resources: [pods/log]
+  verbs: [get]
+{{- end }}
+{{- if .Values.readQuotas }}
 - apiGroups: [""]
   resources: [resourcequotas]
   verbs: [list, watch]
-# The others: to remove what was made for a job whose ttlSecondsAfterFinished is over.
+{{- end }}
+{{- if .Values.removeFinished }}
 - apiGroups: [""]
   resources: [services, serviceaccounts]
   verbs: [delete, list]
@@ -119,16 +129,14 @@ app.kubernetes.io/managed-by: {{ $top.Release.Service | quote }}
 - apiGroups: [rbac.authorization.k8s.io]
   resources: [rolebindings, roles]
   verbs: [delete, list]
-- apiGroups: [scheduling.k8s.io, scheduling.sigs.k8s.io, scheduling.volcano.sh, scheduling.x-k8s.io]
-  resources: [podgroups]
-  verbs: [delete, list]
 # By name and label, without reading it.
 - apiGroups: [""]
   resources: [secrets]
   verbs: [deletecollection]
-{{- if .Values.readLogs }}
-- apiGroups: [""]
-  resources: [pods/log]
-  verbs: [get]
+{{- end }}
+{{- if .Values.removePodGroups }}
+- apiGroups: [scheduling.k8s.io, scheduling.sigs.k8s.io, scheduling.volcano.sh, scheduling.x-k8s.io]
+  resources: [podgroups]
+  verbs: [delete, list]
 {{- end }}
 {{- end }}
