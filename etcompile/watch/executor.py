@@ -146,6 +146,7 @@ class ActionExecutor:
         self._beside = beside
         self._hurry = hurry
         self._ledger = ledger
+        self._looked_up: set[tuple[JobKey, str]] = set()
 
     def act(self, case: Case, actions: Sequence[Action]) -> Outcome:
         """Carries out actions, in their order; those on Pods that stand together side by side.
@@ -538,7 +539,38 @@ class ActionExecutor:
         what = "recreated" if before == action.name else f"{action.name} created instead"
         ended = how_it_ended(view) if view is not None else "missing"
         say(logging.INFO, case.key, f"{ended}: {what}{took}", pod=before, reason=REPLACED)
+        self._look_up_services(case, live)
         return True
+
+    def _look_up_services(self, case: Case, pod: Mapping[str, Any]) -> None:
+        """Looks up the Services by which a new Pod is found; no replacement waits for that."""
+        about, spec = pod["metadata"], pod["spec"]
+        names = {about["name"], spec.get("hostname"), spec.get("subdomain")}
+        for service in case.run.service_names & names:
+            # All Pods of a job may have the same.
+            if (case.key, service) not in self._looked_up:
+                self._looked_up.add((case.key, service))
+                self._beside.submit(self._report_service, case.key, service, about)
+
+    def _report_service(self, key: JobKey, name: str, pod: Mapping[str, Any]) -> None:
+        """Reports once that a Service is missing: only Git, or who applies the job, creates it."""
+        try:
+            resource = self._cluster.resource("v1", "Service")
+            found = self._cluster.get(resource, name, key[0], metadata_only=True)
+        except ClusterError:
+            return  # nothing is known
+        finally:
+            self._looked_up.discard((key, name))
+        if found is not None:
+            self._ledger.resolved(key, f"Service {name}")
+        elif self._ledger.is_news(key, f"Service {name}", ""):
+            message = (
+                f"other Pods cannot find it by name: the Service {name} is missing; `etcompile "
+                "apply`, or the tool that syncs Git, creates it again"
+            )
+            event = EmitEvent("MissingService", message, pod["name"], pod["uid"], warning=True)
+            self._events.tell(key[0], event, {}, pod["uid"])
+            say(logging.WARNING, key, message, pod=pod["name"], reason=event.reason)
 
     def _avoiding(
         self, case: Case, value: Mapping[str, Any], action: ReplacePod | CreatePod

@@ -11,6 +11,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from msgspec import structs
 
 from etcompile import backend, overlays
+from etcompile.backend import services
 from etcompile.k8s.objects import LiveObject, seconds
 from etcompile.model import Member, Role
 from etcompile.model.protocol import STORED_JOB
@@ -104,6 +105,12 @@ class StoredRun:
     def names(self) -> Mapping[str, Role]:
         """The names of the Pods that the job declares, each with its role."""
         return ownership.declared_names(self.job)
+
+    @cached_property
+    def service_names(self) -> frozenset[str]:
+        """The names of the job's Services."""
+        made = services.objects(self.job, self.settings)
+        return frozenset(value["metadata"]["name"] for value in made)
 
     @cached_property
     def _run(self) -> Run:

@@ -80,9 +80,13 @@ class Place:
 
     # ---- what people and Git do ----------------------------------------------------------------
 
-    def compiled(self, *documents: dict, profiles: tuple = (), marks: Any = None) -> list[dict]:
+    def compiled(
+        self, *documents: dict, profiles: tuple = (), marks: Any = None, **settings: Any
+    ) -> list[dict]:
         """The objects of documents, as Git declares them and as a tool marks them."""
-        options = Options(namespace=self.namespace, settings=Settings(profiles=profiles))
+        options = Options(
+            namespace=self.namespace, settings=Settings(profiles=profiles, **settings)
+        )
         made = compile([*documents], options)
         assert made.ok, [one.message for one in made.diagnostics]
         objects = [json.loads(json.dumps(value)) for value in made.objects]
