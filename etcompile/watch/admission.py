@@ -16,8 +16,6 @@ from etcompile.watch.leader_election import MANAGER
 
 POLICY = "etcompile-jobs"
 """The ValidatingAdmissionPolicy; one that the Helm chart made has more behind this name."""
-LIVE_LISTS = ("hostfile", "deepspeed-hostfile", "hosts")
-"""Keys of live host lists, of all kinds (`etcompile.model.HostList`)."""
 
 _log = logging.getLogger("etcompile.watch")
 _NAMED_MOST = 10
@@ -31,15 +29,6 @@ _CONTROLLERS = (
     "system:serviceaccount:kube-system:storage-version-migrator-controller",
 )
 """Who changes what refers to other objects, or how objects are stored, and never their data."""
-_NAMED = (
-    (STATUS_END, ("done", "phase", "record", "run.yaml")),
-    (HOSTS_END, LIVE_LISTS),
-)
-"""Pods mount these by name, so a label is not needed to mislead them."""
-_HOLDS = (
-    "(has(one.data) && key in one.data) || (has(one.binaryData) && key in one.binaryData)"
-    " || (has(one.immutable) && one.immutable)"
-)
 
 
 def policy(labels: Mapping[str, str]) -> LiveObject:
@@ -121,11 +110,8 @@ def binding(
 def _of_a_job() -> str:
     """Whether a ConfigMap is one of a job's, as it was or as it is to be."""
     marked = f"has(one.metadata.labels) && '{JOB_LABEL}' in one.metadata.labels"
-    # Of any size and form: text, bytes, or nothing that could ever be changed.
-    named = " || ".join(
-        f"(one.metadata.name.endsWith('{end}') && {[*keys]}.exists(key, {_HOLDS}))"
-        for end, keys in _NAMED
-    )
+    # Pods mount these by name, so a label is not needed to mislead them.
+    named = " || ".join(f"one.metadata.name.endsWith('{end}')" for end in (STATUS_END, HOSTS_END))
     held = f"has(one.metadata.name) && ({named})"
     return f"[object, oldObject].exists(one, one != null && (({marked}) || ({held})))"
 
