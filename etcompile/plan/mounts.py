@@ -1,65 +1,120 @@
-"""Which Pods keep a claim that a plan replaces.
+"""Which Pods use an object that a plan replaces or deletes.
 
 The API server deletes a claim only when no Pod that was ever scheduled names it, ended or not
 (the finalizer `kubernetes.io/pvc-protection`). Until then the claim is being deleted, cannot be
-mounted by new Pods, and the apply that began it waits for as long as the Pods run.
+mounted by new Pods, and the apply that began it waits for as long as the Pods run. A Secret or a
+ConfigMap is deleted at once, and the Pods of another job that name it cannot start again.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from msgspec import structs
+from msgspec import Struct, structs
 
+from etcompile.k8s import pods
 from etcompile.k8s.objects import Object
-from etcompile.k8s.references import claim_of
+from etcompile.k8s.references import references
+from etcompile.model.protocol import JOB_LABEL
 from etcompile.plan.order import Draft
-from etcompile.plan.step import ObjectRef, Reason, reference
+from etcompile.plan.step import ObjectKey, Reason, Step
 
+_CLAIM = "PersistentVolumeClaim"
+SHARED = frozenset({"ConfigMap", _CLAIM, "Secret", "ServiceAccount"})
+"""The kinds of objects that Pods of several jobs may use."""
+_DESTROYS = ("delete", "replace")
 _SHOWN = 3
 """How many Pods a message names."""
 
+ReadPods = Callable[[str], Iterable[Object]]
+"""Reads all Pods of a namespace."""
+
+
+class _User(Struct, frozen=True):
+    job: str | None
+    scheduled: bool
+    ended: bool
+
 
 class Mounts:
-    """The live Pods that mount claims.
+    """The live Pods that use Secrets, ConfigMaps, claims and ServiceAccounts.
 
     Args:
         namespace: The namespace of objects that name none.
+        read: Reads the Pods of a namespace when a step needs them; None for those noted only.
     """
 
-    def __init__(self, namespace: str) -> None:
+    def __init__(self, namespace: str, read: ReadPods | None = None) -> None:
         self._namespace = namespace
-        self._pods: dict[tuple[str, str], list[ObjectRef]] = defaultdict(list)
+        self._read = read
+        self._complete: set[str] = set()
+        self._users: dict[tuple[str, str, str], dict[str, _User]] = defaultdict(dict)
 
     def noted(self, live: Iterable[Object]) -> Iterator[Object]:
         """The live objects as they are given, each looked at in passing."""
         for value in live:
-            if value["kind"] == "Pod" and (spec := value["spec"]).get("nodeName"):
-                ref = reference(value)
-                for volume in spec.get("volumes") or ():
-                    if claim := claim_of(volume):
-                        self._pods[ref.namespace or self._namespace, claim].append(ref)
+            if value["kind"] == "Pod":
+                metadata = value["metadata"]
+                where = metadata.get("namespace") or self._namespace
+                user = _User(
+                    job=(metadata.get("labels") or {}).get(JOB_LABEL),
+                    scheduled=bool(value["spec"].get("nodeName")),
+                    ended=pods.has_ended(value),
+                )
+                for used in references(value):
+                    if used.kind in SHARED:
+                        self._users[used.kind, where, used.name][metadata["name"]] = user
             yield value
 
-    def held(self, draft: Draft) -> Draft:
-        """The draft, refused if it replaces a claim that Pods keep.
+    def held(
+        self, drafts: Iterable[Draft], jobs: Mapping[ObjectKey, str | None] | None = None
+    ) -> list[Draft]:
+        """The drafts, of which those are refused that destroy what other Pods use.
 
-        Those that the plan deletes or replaces keep it, too: a plan deletes last, and a new Pod
-        would need the new claim, which waits for the old Pod to go.
+        Pods that the plan deletes or replaces keep a claim that it replaces, too: a plan deletes
+        last, and a new Pod would need the new claim, which waits for the old Pod to go.
+
+        Args:
+            drafts: The steps of a plan.
+            jobs: The declared objects, each with its job; Pods of the same job do not hinder.
         """
-        step = draft.step
-        if step.action != "replace" or step.needs or step.ref.kind != "PersistentVolumeClaim":
-            return draft
-        pods = self._pods.get((step.ref.namespace or self._namespace, step.ref.name), [])
-        if not pods:
-            return draft
-        what = "Pods" if len(pods) > 1 else "Pod"
-        named = ", ".join(pod.name for pod in pods[:_SHOWN])
-        rest = f" and {len(pods) - _SHOWN} more" if len(pods) > _SHOWN else ""
-        reason = Reason(
-            f"{what} {named}{rest} would keep it: Kubernetes deletes a claim when no Pod uses it;"
-            " suspend the job or delete its Pods first, with the claim as it is now"
-        )
-        return Draft(
-            structs.replace(step, action="conflict", why=(*step.why, reason), needs=None),
-            draft.value,
-        )
+        found = list(drafts)
+        going = {
+            draft.step.ref.key_in(self._namespace)
+            for draft in found
+            if draft.step.action in _DESTROYS and draft.step.ref.kind == "Pod"
+        }
+        return [Draft(self._refused(draft.step, going, jobs or {}), draft.value) for draft in found]
+
+    def _refused(
+        self, step: Step, going: set[ObjectKey], jobs: Mapping[ObjectKey, str | None]
+    ) -> Step:
+        if step.action not in _DESTROYS or step.ref.kind not in SHARED or step.needs:
+            return step
+        where = step.ref.namespace or self._namespace
+        if self._read is not None and where not in self._complete:
+            self._complete.add(where)
+            for _ in self.noted(self._read(where)):
+                pass
+        replaced_claim = step.ref.kind == _CLAIM and step.action == "replace"
+        job = (step.job or "").rpartition("/")[2]
+        users = []
+        for name, pod in self._users[step.ref.kind, where, step.ref.name].items():
+            key = ("", "Pod", where, name)
+            own = key in going or jobs.get(key, "") == step.job or (job and pod.job == job)
+            if (replaced_claim and pod.scheduled) or (
+                not own and (step.ref.kind == _CLAIM or not pod.ended)
+            ):
+                users.append(name)
+        if not users:
+            return step
+        what, verb = ("Pods", "use") if len(users) > 1 else ("Pod", "uses")
+        named = ", ".join(users[:_SHOWN])
+        rest = f" and {len(users) - _SHOWN} more" if len(users) > _SHOWN else ""
+        text = f"the {what} {named}{rest}, which this plan does not delete, {verb} it"
+        if replaced_claim:
+            text = (
+                f"{what} {named}{rest} would keep it: Kubernetes deletes a claim when no Pod uses"
+                " it; suspend the job or delete its Pods first, with the claim as it is now"
+            )
+        why = (*step.why, Reason(text))
+        return structs.replace(step, action="conflict", why=why, needs=None)

@@ -15,7 +15,7 @@ from etcompile.model.protocol import JOB_LABEL
 from etcompile.plan import claims
 from etcompile.plan.admission import Ask, Doubt
 from etcompile.plan.classes import created, judged, left_over, seeming, unchanged
-from etcompile.plan.mounts import Mounts
+from etcompile.plan.mounts import Mounts, ReadPods
 from etcompile.plan.order import Draft, ordered
 from etcompile.plan.rights import Rights
 from etcompile.plan.schedule import in_turn, ring
@@ -54,6 +54,7 @@ def plan(
     context: str | None = None,
     namespace: str = "default",
     ask: Ask | None = None,
+    read_pods: ReadPods | None = None,
 ) -> Plan:
     """The plan that makes live objects what is desired.
 
@@ -68,6 +69,8 @@ def plan(
         context: The cluster's context, if there is one.
         namespace: The namespace of objects that name none.
         ask: Asks the API server which differences are some; None without a cluster.
+        read_pods: Reads all Pods of a namespace, which may use what is destroyed; None without a
+            cluster.
 
     Returns:
         The plan. If its steps wait for each other in a ring, they are in no particular order, and
@@ -80,7 +83,7 @@ def plan(
         for value in group.objects:
             wanted[reference(value).key_in(namespace)] = (value, group)
     inventories = frozenset(group.inventory for group in groups if group.inventory)
-    mounts = Mounts(namespace)
+    mounts = Mounts(namespace, read_pods)
     live = mounts.noted(live)
     found, left, unready, others = _matched(wanted, live, rights, namespace, inventories, ask)
     titles = {group.inventory: group.job for group in groups if group.inventory}
@@ -109,7 +112,7 @@ def plan(
         else:
             drafts.append(Draft(placed, value))
     if not rights.whole:
-        drafts = [mounts.held(draft) for draft in drafts]
+        drafts = mounts.held(drafts, {key: group.job for key, (_, group) in wanted.items()})
     waits = {group.job: group.waits for group in groups}
     steps = ordered(drafts, waits, wave, late) if drafts else []
     if ring(steps) is None:

@@ -12,6 +12,7 @@ from etcompile.k8s.objects import Object
 from etcompile.k8s.references import references
 from etcompile.model.protocol import MANAGER, config_names
 from etcompile.plan import claims, protection
+from etcompile.plan.mounts import SHARED, Mounts, ReadPods
 from etcompile.plan.order import Draft, ordered
 from etcompile.plan.schedule import in_turn
 from etcompile.plan.step import (
@@ -26,7 +27,6 @@ from etcompile.plan.step import (
     reference,
 )
 
-_SHARED = frozenset({"ConfigMap", "PersistentVolumeClaim", "Secret", "ServiceAccount"})
 _ADOPT = Remedy("adopt", "--adopt deletes it anyway")
 _EVERYWHERE = frozenset({"default", "kube-root-ca.crt"})
 """A ServiceAccount and a ConfigMap that each namespace has."""
@@ -44,6 +44,8 @@ def removal(
     declared: Collection[ObjectKey] = (),
     context: str | None = None,
     reason: str = "its job is deleted",
+    namespace: str = "default",
+    read_pods: ReadPods | None = None,
 ) -> Plan:
     """The plan that removes jobs.
 
@@ -58,6 +60,9 @@ def removal(
             whoever has applied them.
         context: The cluster's context, if there is one.
         reason: Why the objects are deleted, in plain words.
+        namespace: The namespace of objects that name none.
+        read_pods: Reads all Pods of a namespace, which may use what is deleted; None if nothing
+            is deleted that other Pods may use.
     """
     found = list(belongings)
     uids = {value["metadata"].get("uid") for _, value in found}
@@ -79,6 +84,8 @@ def removal(
             left.append(step)
         else:
             drafts.append(Draft(step, value))
+    if read_pods is not None:
+        drafts = Mounts(namespace, read_pods).held(drafts)
     steps = ordered(drafts, {}, wave) if drafts else []
     # A watcher brings Pods back as long as the ConfigMap that declares their job is there.
     first = max((step.wave for step in steps), default=0)
@@ -110,7 +117,7 @@ def named_by(values: Iterable[Object], namespace: str) -> list[ObjectRef]:
         )
         for value in values
         for named in references(value)
-        if named.kind in _SHARED and not named.group and named.name not in _EVERYWHERE
+        if named.kind in SHARED and not named.group and named.name not in _EVERYWHERE
     )
     return list(dict.fromkeys(found))
 
