@@ -21,6 +21,8 @@ _FLUX = {
     "helm.toolkit.fluxcd.io/name": "Flux HelmRelease",
 }
 _LABELS = {"kapp.k14s.io/app": "kapp app"}
+_ARGO_LABELS = ("argocd.argoproj.io/instance", "app.kubernetes.io/instance")
+"""The labels that Argo CD tracks by. Another key can be configured (reference/gitops.md 1.1)."""
 _ANNOTATIONS = {
     "meta.helm.sh/release-name": "Helm release",
     "config.k8s.io/owning-inventory": "inventory",
@@ -51,6 +53,25 @@ def tracker(live: Object) -> str | None:
         for key, tool in table.items():
             if name := found.get(key):
                 return f"{tool} {name}"
+    return _labelled_by_argo(live)
+
+
+def _labelled_by_argo(live: Object) -> str | None:
+    """The application that tracks an object by a label that none of our programs wrote."""
+    owners: dict[str, set[str]] = {key: set() for key in _mapping(live, "labels")}
+    for entry in live["metadata"].get("managedFields") or ():
+        for field in _at(entry, "fieldsV1", "f:metadata", "f:labels"):
+            owners.setdefault(field.removeprefix("f:"), set()).add(str(entry.get("manager")))
+    labels = {
+        key: value
+        for key, value in _mapping(live, "labels").items()
+        if not owners[key] & {MANAGER, *OUR_PROGRAMS}
+    }
+    for key in _ARGO_LABELS:
+        if name := labels.get(key):
+            return f"Argo CD application {name} (label {key})"
+    if any(name.startswith("argocd") for key in labels for name in owners[key]):
+        return "Argo CD"
     return None
 
 
@@ -173,8 +194,14 @@ def _own_tracking(live: Object) -> str:
 
 
 def _mapping(live: Object, name: str) -> Mapping[str, Any]:
-    found = live["metadata"].get(name)
-    return found if isinstance(found, Mapping) else {}
+    return _at(live["metadata"], name)
+
+
+def _at(value: Any, *keys: str) -> Mapping[str, Any]:
+    """A mapping within others; an empty one if there is none. A dump may hold anything."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value if isinstance(value, Mapping) else {}
 
 
 def missing_keys(desired: Object, live: Object) -> list[str]:
