@@ -116,7 +116,7 @@ def command(ctx: click.Context, given: ApplyOptions) -> None:
                     wanted,
                     cluster,
                     may,
-                    job_set=job_set(given.paths, given.set_name, cluster.namespace),
+                    job_set=job_set(given.paths, given.set_name, prune=given.rights.prune),
                     targets=given.rights.targets,
                 )
             timeout, concurrency = limit(given.waiting), given.cluster.concurrency

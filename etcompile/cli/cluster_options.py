@@ -16,7 +16,7 @@ from etcompile.plan.rights import Rights
 
 if TYPE_CHECKING:
     from etcompile.kubeapi import Cluster, Repeat
-    from etcompile.plan.sets import JobSet
+    from etcompile.plan.step import JobSet
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -232,11 +232,24 @@ set_option = click.option(
 )
 
 
-def job_set(paths: Sequence[str], name: str | None, namespace: str) -> "JobSet | None":
-    """The set that PATHs are, by the folders or by `--set`."""
+_NO_SET = (
+    "--prune does not find jobs whose files were removed: nothing names the repository. Set"
+    " repository-name in etcompile.toml, add a Git remote origin, or use --set NAME"
+)
+
+
+def job_set(
+    paths: Sequence[str], name: str | None = None, *, prune: bool = False
+) -> "JobSet | None":
+    """The set that PATHs are, by the configuration file, the Git remote or `--set`."""
+    from etcompile.cli.configured import of
     from etcompile.operations import job_sets
 
+    repository = of(click.get_current_context()).repository_name
     try:
-        return job_sets.job_set(paths, name, namespace)
+        found = job_sets.job_set(paths, name, repository=repository)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--set") from error
+    if found is None and prune:
+        click.echo(_NO_SET, err=True)
+    return found

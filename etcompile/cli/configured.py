@@ -56,6 +56,9 @@ NOT_FOR_OTHERS = {
     "allow-plain-secrets": "it lets Secrets pass",
 }
 """Settings that a program does not take from a repository which runs for whoever writes to that."""
+REPOSITORY_NAME = "repository-name"
+"""The setting that is no option of a command."""
+_KNOWN_BY = "What clusters know the repository's jobs by. Without it, the Git remote origin."
 _FILES = ("overlay", "runtimes", "templates")
 _META = f"{__name__}.configured"
 INPUTS = f"{__name__}.inputs"
@@ -105,10 +108,17 @@ class Configured(Struct, frozen=True):
         return value if self.ignored_place else {}
 
     @property
+    def repository_name(self) -> tuple[str, str] | None:
+        """The name of the repository, and the folder of the file; None if it has no name."""
+        if self.configuration is None or REPOSITORY_NAME not in self.settings:
+            return None
+        return str(self.settings[REPOSITORY_NAME].given), self.configuration.folder
+
+    @property
     def record(self) -> tuple[str, str] | None:
         """The file as the lock file names it, seen from the repository's root, and its digest."""
-        if self.configuration is None:
-            return None
+        if self.configuration is None or set(self.settings) == {REPOSITORY_NAME}:
+            return None  # nothing that is rendered depends on it
         found = self.configuration
         name = os.path.relpath(os.path.realpath(found.file), os.path.realpath(found.root))
         return name, found.digest
@@ -228,6 +238,7 @@ def settings() -> dict[str, click.Option]:
 
     params = (*render.params, *check.params)
     found = {_key(param): param for param in params if isinstance(param, click.Option)}
+    found[REPOSITORY_NAME] = click.Option([f"--{REPOSITORY_NAME}"], help=_KNOWN_BY)
     return {name: param for name, param in found.items() if name not in EACH_TIME}
 
 

@@ -7,7 +7,13 @@ import click
 from msgspec import structs
 
 from etcompile.cli import completing
-from etcompile.cli.cluster_options import ClusterOptions, Duration, cluster_options
+from etcompile.cli.cluster_options import (
+    ClusterOptions,
+    Duration,
+    cluster_options,
+    job_set,
+    set_option,
+)
 from etcompile.cli.configured import CompilingCommand
 from etcompile.cli.options import (
     CompileOptions,
@@ -30,6 +36,7 @@ class DeleteOptions(CompileOptions, frozen=True, kw_only=True):
     names: tuple[str, ...]
     dry_run: Literal["client", "server"] | None
     adopt: bool
+    set_name: str | None
     yes: bool
     timeout: float
     cluster: ClusterOptions
@@ -46,7 +53,8 @@ class DeleteOptions(CompileOptions, frozen=True, kw_only=True):
     shell_complete=completing.jobs,
 )
 @dry_run_option
-@click.option("--adopt", is_flag=True, help="Also delete objects that another tool manages.")
+@click.option("--adopt", is_flag=True, help="Also delete what another tool or set manages.")
+@set_option
 @consent_option
 @click.option(
     "--timeout",
@@ -88,6 +96,7 @@ def command(ctx: click.Context, given: DeleteOptions) -> None:
                     [(given.namespace, name) for name in given.names],
                     compilation,
                     adopt=given.adopt,
+                    job_set=job_set(given.paths, given.set_name),
                     absent=_tell_absent if talks(given) else None,
                 )
                 if not given.dry_run:

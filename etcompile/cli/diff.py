@@ -128,7 +128,7 @@ def _compared(compilation: Compilation, options: Options, given: DiffOptions) ->
         may = rights(given.rights)
         try:
             with given.connection.connect(given.namespace) as cluster:
-                jobs = job_set(given.paths, given.set_name, cluster.namespace)
+                jobs = job_set(given.paths, given.set_name, prune=given.rights.prune)
                 live = live_comparison(compilation, cluster, may, job_set=jobs)
                 refused = objections(cluster, live)
                 found = Comparison(live.plan, (*live.diagnostics, *warned(cluster)), refused)

@@ -133,6 +133,7 @@ def _plan(given: InitOptions) -> "Plan":
         click.BadParameter: a value has the wrong form.
     """
     from etcompile.integrations.scaffolding import Plan
+    from etcompile.operations.job_sets import normalised
 
     for option, value, fits in (
         ("namespace", given.namespace, is_label(given.namespace)),
@@ -144,11 +145,13 @@ def _plan(given: InitOptions) -> "Plan":
     if not is_label(name) or len(name) > _LONGEST_NAME:
         problem = f"'{name}' is not a valid name: use lower-case letters, digits and '-'"
         raise click.BadParameter(problem, param_hint="--name")
+    url = given.repository or _origin(given.folder)
     return Plan(
         name=name,
         gitops=given.gitops,
         namespace=given.namespace,
-        repository=given.repository or _origin(given.folder) or _PLACEHOLDER,
+        repository=url or _PLACEHOLDER,
+        known_as=normalised(url) or name,
         owner=given.owner,
         kubernetes_version=minor_version(given.kubernetes_version),
     )

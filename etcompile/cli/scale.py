@@ -49,6 +49,7 @@ class ScaleOptions(CompileOptions, frozen=True, kw_only=True):
     wait: str | None
     timeout: str | None
     drain: str | None
+    set_name: str | None
 
     def ways(self) -> dict[str, int | str]:
         """The options that say how many workers there are to be."""
@@ -91,6 +92,7 @@ class ScaleOptions(CompileOptions, frozen=True, kw_only=True):
 @click.option("--wait", metavar="WHAT", help="With --apply: as there.")
 @click.option("--timeout", metavar="T", help="With --apply: as there.")
 @click.option("--drain", metavar="T", help="With --apply: as there.")
+@click.option("--set", "set_name", metavar="NAME", help="With --apply: as there.")
 @file_setting_options
 @takes(ScaleOptions)
 def command(ctx: click.Context, given: ScaleOptions) -> None:
@@ -182,6 +184,7 @@ def _check(given: ScaleOptions) -> None:
     if not given.applies:
         where = structs.asdict(given.connection)
         how = {"wait": given.wait, "timeout": given.timeout, "drain": given.drain}
+        how["set"] = given.set_name
         refuse_without("--apply", **where, **how)
 
 

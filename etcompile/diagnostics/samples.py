@@ -928,6 +928,18 @@ SAMPLES: Mapping[str, Mapping[str, str | int]] = {
     "ET8026": {
         "text": 'would violate PodSecurity "restricted:latest": allowPrivilegeEscalation != false',
     },
+    "ET8027": {
+        "former": "git.example.com/team/repo/jobs",
+        "set": "git.example.com/team/repo/training",
+        "jobs": "nlp/bert",
+    },
+    "ET8028": {
+        "kind": "PyTorchJob",
+        "problem": (
+            "GET /apis/kubeflow.org/v1/namespaces/nlp/pytorchjobs/bert: pytorchjobs.kubeflow.org"
+            ' "bert" is forbidden: User "ci" cannot get resource "pytorchjobs" (403 Forbidden)'
+        ),
+    },
     "ET9001": {
         "role": "worker",
         "needed": "the data loaders of a training on a GPU",

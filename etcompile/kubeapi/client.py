@@ -4,6 +4,7 @@ Each is one request, or one list's pages; none waits for anything to happen in t
 to do, and in which order, is the plan's and `apply`'s business.
 """
 
+import hashlib
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -112,6 +113,14 @@ class Cluster:
     def server(self) -> str:
         """The API server's URL."""
         return self._session.access.server
+
+    @property
+    def address(self) -> str:
+        """The API server's URL, and a digest of the CA of its certificate if that is known."""
+        access = self._session.access
+        pem = access.authority
+        data = Path(pem.file).read_bytes() if pem.file else pem.text.encode()
+        return f"{access.server} {hashlib.sha256(data).hexdigest()[:16]}"
 
     @property
     def context(self) -> str:

@@ -54,7 +54,8 @@ class Inventories:
         """Of the sets that are there."""
         self.wanted: dict[str | None, str] = {}
         """Of all, also those that are still to be made."""
-        self._parents: list[Object] = []
+        self.parents: dict[str | None, Object] = {}
+        """The parents of those, by job."""
         parents: dict[ObjectKey, tuple[ObjectRef, str | None]] = {}
         for group in compilation.groups:
             if group.name:
@@ -66,11 +67,11 @@ class Inventories:
             ref, title = parents[reference(found).key]
             if inventory.is_parent(found, ref):
                 self.ids[title] = inventory.applyset_id(ref)
-                self._parents.append(found)
+                self.parents[title] = found
 
     def members(self, live: LiveObjects) -> Iterator[Object]:
         """The objects of the sets."""
-        for found in self._parents:
+        for found in self.parents.values():
             kinds, namespaces = inventory.members(found)
             label = found["metadata"]["labels"][inventory.INVENTORY_ID]
             yield from live.labelled(kinds, namespaces, {inventory.PART_OF: label})

@@ -1,6 +1,7 @@
 """Jobs of a cluster to what is deleted of them, and what stays."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 from msgspec import structs
 
@@ -14,8 +15,9 @@ from etcompile.operations.proposal import ImpossibleError, Proposal, Result
 from etcompile.plan.claims import is_member, other_job
 from etcompile.plan.removal import EMPTY_INVENTORY, left_beside, named_by, removal
 from etcompile.plan.rights import Rights
-from etcompile.plan.step import ObjectRef, Plan, Step, deletion, reference
-from etcompile.rollout.live import belongings, inventory_of
+from etcompile.plan.sets import of_other_set, other_set
+from etcompile.plan.step import JobSet, ObjectRef, Plan, Step, deletion, reference
+from etcompile.rollout.live import belongings, inventory_of, pods_of
 
 
 def delete_proposal(
@@ -24,6 +26,7 @@ def delete_proposal(
     compilation: Compilation | None = None,
     *,
     adopt: bool = False,
+    job_set: JobSet | None = None,
     absent: Callable[[str, str], None] | None = None,
 ) -> Proposal:
     """What deletes jobs, all they consist of, and nothing else. Nothing is written.
@@ -32,7 +35,8 @@ def delete_proposal(
         cluster: Where the jobs are; it is only read.
         jobs: Namespace and name of each; the default namespace if that is None.
         compilation: Jobs as they are declared, in place of their names.
-        adopt: Also delete objects that another tool manages.
+        adopt: Also delete objects that another tool manages, and jobs of another set.
+        job_set: The set of jobs that the compilation is of (`operations.job_set`).
         absent: Is told namespace and name of the declared jobs of which there is nothing.
 
     Returns:
@@ -51,6 +55,7 @@ def delete_proposal(
     members: dict[str, list[ObjectRef]] = {}
     applied = set()
     empty: list[Step] = []
+    foreign: list[Step] = []
     for namespace, name in jobs:
         where = namespace or cluster.namespace
         title = f"{where}/{name}"
@@ -58,6 +63,8 @@ def delete_proposal(
         found += mine
         parent = inventory_of(cluster, name, where)
         if parent is not None:
+            if compilation and not adopt and (other := other_set(parent, job_set)):
+                foreign.append(of_other_set(reference(parent), title, other))
             applied.add(title)
             if not mine:  # the watcher has removed the rest (ttlSecondsAfterFinished), or somebody
                 empty.append(deletion(parent, EMPTY_INVENTORY))
@@ -77,9 +84,11 @@ def delete_proposal(
         applied=applied,
         declared={reference(value).key_in(cluster.namespace) for value in compiled},
         context=cluster.context or cluster.server,
+        namespace=cluster.namespace,
+        read_pods=partial(pods_of, cluster),
     )
     used = _used(cluster, [*(value for _, value in found), *compiled], plan, loose)
-    plan = structs.replace(plan, steps=(*plan.steps, *empty, *used))
+    plan = structs.replace(plan, steps=(*plan.steps, *empty, *used, *foreign))
     stays = {step.ref for step in plan.steps if step.action == "unmanaged"}
     kept = {title: [ref for ref in refs if ref in stays] for title, refs in members.items()}
     return Proposal(plan=plan, rights=Rights(adopt=adopt, prune=True), kept=kept)

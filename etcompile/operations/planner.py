@@ -1,6 +1,7 @@
 """A compilation and a cluster to a proposal: what `diff` shows and `apply` does."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
 
 from msgspec import structs
 
@@ -8,7 +9,8 @@ from etcompile import emit
 from etcompile.compiler import Compilation
 from etcompile.diagnostics import Diagnostic, Severity, codes, diagnose
 from etcompile.exitcodes import INPUT
-from etcompile.k8s.objects import Object
+from etcompile.k8s.conditions import is_true
+from etcompile.k8s.objects import Object, status_of
 from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.operations.declarations import Inventories, declarations, job_title
 from etcompile.operations.proposal import ImpossibleError, Proposal, Result
@@ -21,21 +23,23 @@ from etcompile.plan.removal import EMPTY_INVENTORY, removal
 from etcompile.plan.rights import Rights
 from etcompile.plan.room import Read, with_room
 from etcompile.plan.schedule import ring
-from etcompile.plan.sets import JobSet
+from etcompile.plan.sets import SET, SOURCE, belonging, of_other_set, orphan_job, other_set
 from etcompile.plan.step import (
     IDLE,
     REMOVES,
+    JobSet,
     ObjectKey,
     ObjectRef,
     Plan,
     Reason,
+    Remedy,
     Step,
     deletion,
     reference,
 )
 from etcompile.plan.targets import targeted
 from etcompile.rollout.inventory import members_left
-from etcompile.rollout.live import Live, Orphan, orphans
+from etcompile.rollout.live import Live, Orphan, cluster_identity, orphans, parents, pods_of
 from etcompile.rollout.machine.reasons import ObjectState, has_rule, object_state
 from etcompile.rollout.machine.targets import Key
 from etcompile.rollout.preflight.dryrun import DryRun, under_another_name
@@ -101,9 +105,14 @@ def _proposal(
         context=cluster.context or cluster.server,
         namespace=cluster.namespace,
         ask=server.ask,
+        read_pods=partial(pods_of, cluster),
     )
+    problems: list[Diagnostic] = []
+    if not rights.adopt:
+        refused = (*_of_others(sets, job_set), *_operated(compilation, cluster, problems))
+        made = structs.replace(made, steps=(*made.steps, *refused))
     members: dict[str, tuple[ObjectRef, ...]] = {}
-    if job_set is not None:
+    if job_set is not None and job_set.whole:
         jobs = {
             (group.namespace or live.namespace, group.name)
             for group in compilation.groups
@@ -115,7 +124,7 @@ def _proposal(
             for document in compilation.skipped
         }
         left = orphans(cluster, job_set, jobs, [live.namespace, *(where for where, _ in jobs)])
-        steps = _orphaned(left, rights, job_set)
+        steps = _orphaned(cluster, left, rights, job_set)
         acting = [step for step in made.steps if step.action not in IDLE]
         idle = [step for step in made.steps if step.action in IDLE]
         gone = [step for step in steps if step.action not in IDLE]
@@ -125,10 +134,13 @@ def _proposal(
             for orphan in left
         }
         made = structs.replace(made, steps=(*acting, *gone, *idle, *stays))
+        problems += _moved(sets, job_set, jobs, cluster, rights)
+        job_set = structs.replace(job_set, orphans=tuple(members))
         beyond |= {reference(value).key: value for orphan in left for value in orphan.objects}
+    made = structs.replace(made, cluster=cluster_identity(cluster), job_set=job_set)
     made = with_room(made, beyond, _quotas(cluster))
-    if problems := not_found(made, targets):
-        raise ImpossibleError(Result(INPUT, tuple(problems)))
+    if unknown := not_found(made, targets):
+        raise ImpossibleError(Result(INPUT, tuple(unknown)))
     made = targeted(made, targets)
     return Proposal(
         plan=made,
@@ -146,7 +158,7 @@ def _proposal(
         job_set=job_set,
         orphans=frozenset(members),
         accepted=frozenset(server.accepted),
-        diagnostics=_unasked(server, cluster),
+        diagnostics=(*_unasked(server, cluster), *problems),
     )
 
 
@@ -161,6 +173,76 @@ def live_comparison(
     found = _proposal(compilation, cluster, rights, job_set, founds=False)
     unusable = unusable_namespaces(cluster, found.plan)
     return structs.replace(found, diagnostics=(*found.diagnostics, *unusable))
+
+
+def _of_others(sets: Inventories, job_set: JobSet | None) -> Iterator[Step]:
+    """The refusals of jobs of other sets."""
+    for title, parent in sets.parents.items():
+        if title is not None and (other := other_set(parent, job_set)):
+            yield of_other_set(reference(parent), title, other)
+
+
+def _moved(
+    sets: Inventories,
+    job_set: JobSet,
+    declared: Collection[tuple[str, str]],
+    cluster: Cluster,
+    rights: Rights,
+) -> Iterator[Diagnostic]:
+    """That jobs leave another set, with those that stay in it and that nobody looks for now."""
+    former: dict[str, str] = {}
+    for parent in sets.parents.values():
+        labels, annotations = belonging(parent)
+        if rights.adopt or not other_set(parent, job_set):
+            former[labels.get(SET, job_set.id)] = annotations.get(SOURCE, "")
+    former.pop(job_set.id, None)
+    places = [cluster.namespace, *(where for where, _ in declared)]
+    for label, source in former.items():
+        found = [orphan_job(parent, declared) for parent in parents(cluster, label, places)]
+        left = ", ".join("/".join(job) for job in sorted(filter(None, found))) or "none"
+        yield diagnose(codes.SET_CHANGED, None, former=source, set=job_set.source, jobs=left)
+
+
+def _operated(
+    compilation: Compilation, cluster: Cluster, problems: list[Diagnostic]
+) -> Iterator[Step]:
+    """The refusals of jobs that an operator in the cluster runs under the same name."""
+    unread: set[str] = set()
+    for group in compilation.groups:
+        if group.origin is None:
+            continue
+        data = group.origin.source.data
+        try:
+            resource = cluster.served(data["apiVersion"].rpartition("/")[0], data["kind"])
+            if resource is None:
+                continue
+            where = group.namespace or cluster.namespace
+            live = cluster.get(resource, group.name or "", where)
+        except ClusterError as error:
+            if error.status != 403:
+                raise
+            if data["kind"] not in unread:
+                unread.add(data["kind"])
+                facts = {"kind": data["kind"], "problem": str(error)}
+                problems.append(diagnose(codes.OPERATOR_UNREAD, None, **facts))
+            continue
+        if live is None or _has_ended(live):
+            continue
+        ref = ObjectRef(resource.api_version, resource.kind, where, group.name or "")
+        title = job_title(group.namespace, group.name)
+        why = Reason(
+            f"the cluster has a {resource.kind} of this name, whose operator would run the same"
+            " job: `etcompile migrate` hands it over",
+            Remedy("adopt", "delete it, or give --adopt when its operator no longer runs it"),
+        )
+        yield Step("conflict", ref, (why,), job=title, needs="adopt")
+
+
+def _has_ended(live: Object) -> bool:
+    """Whether an operator starts no more Pods of a job: it has succeeded or failed."""
+    status = status_of(live)
+    ends = ("Succeeded", "Failed", "Complete")
+    return status.get("phase") in ends or any(is_true(status, end) for end in ends)
 
 
 def _quotas(cluster: Cluster) -> Read:
@@ -190,12 +272,22 @@ def _unasked(server: DryRun, cluster: Cluster) -> tuple[Diagnostic, ...]:
     return (diagnose(codes.ADMISSION_NOT_ASKED, None, cluster=where, problem=server.denied),)
 
 
-def _orphaned(left: Sequence[Orphan], rights: Rights, job_set: JobSet) -> tuple[Step, ...]:
+def _orphaned(
+    cluster: Cluster, left: Sequence[Orphan], rights: Rights, job_set: JobSet
+) -> tuple[Step, ...]:
     """What to do about the objects of jobs that are not declared any more."""
     found = [(orphan.title, value) for orphan in left for value in orphan.objects]
     reason = f"its job is no longer in {job_set.source}"
     titles = {orphan.title for orphan in left}
-    steps = removal(found, emit.wave, adopt=rights.adopt, applied=titles, reason=reason).steps
+    steps = removal(
+        found,
+        emit.wave,
+        adopt=rights.adopt,
+        applied=titles,
+        reason=reason,
+        namespace=cluster.namespace,
+        read_pods=partial(pods_of, cluster) if rights.prune else None,
+    ).steps
     # An apply that was killed may have deleted the members and not the inventory.
     empty = [orphan.inventory for orphan in left if not orphan.objects]
     steps = (*steps, *(deletion(inventory, EMPTY_INVENTORY) for inventory in empty))

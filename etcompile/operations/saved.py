@@ -14,7 +14,7 @@ from etcompile.plan.classes import matched
 from etcompile.plan.document import PlanError, read_plan
 from etcompile.plan.rights import Rights
 from etcompile.plan.step import REMOVES, Plan, Step, reference
-from etcompile.rollout.live import Live
+from etcompile.rollout.live import Live, cluster_identity, is_same_cluster
 from etcompile.rollout.preflight.dryrun import DryRun
 
 if TYPE_CHECKING:
@@ -66,6 +66,10 @@ def saved_proposal(saved: Plan, cluster: Cluster, file: str, rights: Rights) -> 
         ImpossibleError: an object has changed since, and the plan would do something else now; or
             objects of it wait for each other.
     """
+    identity = cluster_identity(cluster)
+    if saved.cluster and not is_same_cluster(saved.cluster, identity):
+        words = f"it was made for another cluster than the one of the context {cluster.context}"
+        raise _unusable(file, [(Location(file, 1), words)], "make a plan for this cluster")
     live: dict[tuple[str, ...], Object] = {}
     seen: dict[Key, ObjectState] = {}
     steps = [step for step in saved.steps if step.action not in ("wait", "unmanaged")]
@@ -85,7 +89,9 @@ def saved_proposal(saved: Plan, cluster: Cluster, file: str, rights: Rights) -> 
             )
     if found:
         raise ImpossibleError(Result(CONFLICT, tuple(found)))
-    return acyclic(Proposal(plan=saved, rights=rights, seen=seen))
+    ours = saved.job_set
+    orphans = frozenset(ours.orphans if ours else ())
+    return acyclic(Proposal(plan=saved, rights=rights, seen=seen, job_set=ours, orphans=orphans))
 
 
 _ANYTHING = Rights(replace=True, adopt=True, prune=True, take_ownership=frozenset("*"))

@@ -19,6 +19,7 @@ from etcompile.plan.step import (
     Action,
     FieldChange,
     How,
+    JobSet,
     Need,
     ObjectRef,
     Option,
@@ -122,6 +123,7 @@ def plan_value(plan: Plan, *, whole: bool = True) -> dict[str, Any]:
         "against": plan.against,
         **({"context": plan.context} if plan.context else {}),
         **({"namespace": plan.namespace} if plan.namespace else {}),
+        **_made_for(plan),
         "digest": digest(plan),
         "differs": plan.differs,
         "counts": plan.counts(),
@@ -165,9 +167,11 @@ def read_plan(data: bytes) -> Plan:
     against = _converted(value.get("against"), str, ("against",), problems)
     context = _converted(value.get("context"), str | None, ("context",), problems)
     namespace = _converted(value.get("namespace"), str | None, ("namespace",), problems)
+    cluster = _converted(value.get("cluster"), str | None, ("cluster",), problems)
+    job_set = _converted(value.get("set"), JobSet | None, ("set",), problems)
     if problems:
         raise PlanError(*problems)
-    plan = Plan(tuple(map(_step, read)), against, context, namespace)
+    plan = Plan(tuple(map(_step, read)), against, context, namespace, cluster, job_set)
     if value.get("digest") != digest(plan):
         raise PlanError(PlanProblem("it was changed since it was written", ("digest",)))
     return plan
@@ -211,8 +215,18 @@ def digest(plan: Plan) -> str:
     acting = [
         _digested(step) for step in plan.steps if step.action not in ("unchanged", "unmanaged")
     ]
-    text = json.dumps(acting, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    made_for = _made_for(plan)
+    digested: Any = {**made_for, "steps": acting} if made_for else acting
+    text = json.dumps(digested, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def _made_for(plan: Plan) -> dict[str, Any]:
+    """The cluster and the set of jobs that a plan is for."""
+    return {
+        **({"cluster": plan.cluster} if plan.cluster else {}),
+        **({"set": msgspec.to_builtins(plan.job_set)} if plan.job_set else {}),
+    }
 
 
 def _digested(step: Step) -> dict[str, Any]:

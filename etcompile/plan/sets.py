@@ -6,16 +6,13 @@ a job that another set has applied since is not of this one any more, and nothin
 in step.
 """
 
+import re
 from collections.abc import Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
-
-from msgspec import Struct
+from typing import Any
 
 from etcompile.k8s.objects import Object
 from etcompile.plan.inventory import is_parent, parent
-
-if TYPE_CHECKING:
-    from etcompile.plan.step import ObjectRef
+from etcompile.plan.step import JobSet, ObjectRef, Reason, Remedy, Step
 
 SET = "etcompile.dev/set"
 """The label of an ApplySet's parent: the id of the set that its job is in."""
@@ -23,22 +20,38 @@ SOURCE = "etcompile.dev/set-source"
 """Its annotation: the set as people call it."""
 SPREAD = "etcompile.dev/set-namespaces"
 """Its annotation: all namespaces that jobs of the set are in, where these are several."""
+DEFAULT_NAMESPACE = "etcompile.dev/set-default-namespace"
+"""Its annotation: the namespace of jobs that named none when the set was applied."""
 ORPHANED = "etcompile.dev/orphaned"
 """Its annotation: the last apply of the set did not declare the job any more."""
 
 _PREFIX = parent("", "").name
 
 
-class JobSet(Struct, frozen=True):
-    """A set of jobs.
+def other_set(found: Mapping[str, Any] | None, job_set: JobSet | None) -> str | None:
+    """The set that a job is in, as people call it; None if that is ours, or none.
+
+    Sets of one repository are all ours: its folders may be renamed.
 
     Args:
-        id: What tells it from others: a label value.
-        source: What people call it: `--set NAME`, or the folder.
+        found: The parent of the job's ApplySet, if there is one.
+        job_set: The set that is applied, as far as it is known.
     """
+    labels, annotations = belonging(found)
+    source = annotations.get(SOURCE) or labels.get(SET)
+    # Earlier versions called a folder outside Git by the host and the path.
+    if not source or (job_set and labels.get(SET) == job_set.id) or re.match("[^/ ]+:/", source):
+        return None
+    owner = job_set.owner if job_set else ""
+    ours = owner and any(f"{part}/".startswith(f"{owner}/") for part in source.split(", "))
+    return None if ours else source
 
-    id: str
-    source: str
+
+def of_other_set(parent_ref: ObjectRef, job: str, other: str) -> Step:
+    """The refusal of a job that `other_set` says is not ours."""
+    remedy = "rename the job, name its set with --set, or give --adopt to take it over"
+    why = Reason(f"its job is in another set of jobs, {other}", Remedy("adopt", remedy))
+    return Step("conflict", parent_ref, (why,), job=job, needs="adopt")
 
 
 def orphan_job(found: Object, declared: Collection[tuple[str, str]]) -> tuple[str, str] | None:
@@ -77,5 +90,9 @@ def belonging(live: Mapping[str, Any] | None) -> tuple[dict[str, str], dict[str,
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
     return (
         {key: labels[key] for key in (SET,) if key in labels},
-        {key: annotations[key] for key in (SOURCE, SPREAD, ORPHANED) if key in annotations},
+        {
+            key: annotations[key]
+            for key in (SOURCE, SPREAD, DEFAULT_NAMESPACE, ORPHANED)
+            if key in annotations
+        },
     )

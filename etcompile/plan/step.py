@@ -255,6 +255,24 @@ def release(live: Object, keys: Sequence[str]) -> Step:
     return structs.replace(step, action="release", manifest=nothing)
 
 
+class JobSet(Struct, frozen=True):
+    """A set of jobs.
+
+    Args:
+        id: What tells it from others: a label value.
+        source: What people call it: `--set NAME`, or the folder.
+        owner: The repository that it is of: what `source` begins with.
+        whole: Whether all jobs of the set are compiled; else no job is an orphan.
+        orphans: Its jobs in the cluster that are not declared any more.
+    """
+
+    id: str
+    source: str
+    owner: str = ""
+    whole: bool = True
+    orphans: tuple[str, ...] = ()
+
+
 class Plan(Struct, frozen=True):
     """Steps from live objects to desired ones.
 
@@ -265,12 +283,16 @@ class Plan(Struct, frozen=True):
             revision's name.
         context: The name of the cluster's context, where there is one.
         namespace: The namespace of objects that name none, where there is a cluster.
+        cluster: Which cluster that is (`etcompile.rollout.live.cluster_identity`).
+        job_set: The set of jobs that is applied; None for single files.
     """
 
     steps: tuple[Step, ...]
     against: str = "cluster"
     context: str | None = None
     namespace: str | None = None
+    cluster: str | None = None
+    job_set: JobSet | None = None
 
     @property
     def differs(self) -> bool:

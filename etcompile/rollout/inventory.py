@@ -23,8 +23,16 @@ from etcompile.plan.inventory import (
     listed,
     parent,
 )
-from etcompile.plan.sets import ORPHANED, SET, SOURCE, SPREAD, JobSet, belonging
-from etcompile.plan.step import MAKES, WRITES, ObjectRef, Plan
+from etcompile.plan.sets import (
+    DEFAULT_NAMESPACE,
+    ORPHANED,
+    SET,
+    SOURCE,
+    SPREAD,
+    belonging,
+    other_set,
+)
+from etcompile.plan.step import MAKES, WRITES, JobSet, ObjectRef, Plan
 from etcompile.rollout.refusals import Refusal, RefusedError
 
 MANAGER = "etcompile-applyset"
@@ -189,9 +197,14 @@ class Inventories:
         labels, annotations = belonging(live)
         if job in self._orphans:
             return labels, {**annotations, ORPHANED: "true"}
-        if self._job_set is None:
+        if self._job_set is None or (
+            not self._job_set.whole and labels and not other_set(live, self._job_set)
+        ):
             return labels, annotations
-        annotations = {SOURCE: self._job_set.source}
+        annotations = {
+            SOURCE: self._job_set.source,
+            DEFAULT_NAMESPACE: self._cluster.namespace,
+        }
         if len(self._spread) > 1:
             annotations[SPREAD] = ",".join(sorted(self._spread))
         return {SET: self._job_set.id}, annotations

@@ -22,8 +22,8 @@ from etcompile.kubeapi.errors import ClusterError
 from etcompile.model.protocol import JOB_LABEL
 from etcompile.plan import inventory
 from etcompile.plan.inventory import PART_OF, applyset_id, listed
-from etcompile.plan.sets import SET, SPREAD, JobSet, orphan_job
-from etcompile.plan.step import ObjectRef
+from etcompile.plan.sets import DEFAULT_NAMESPACE, SET, SPREAD, orphan_job
+from etcompile.plan.step import JobSet, ObjectRef
 
 _FEW = 8
 """So many objects are asked for one by one, in less time than a page of others takes."""
@@ -109,6 +109,33 @@ class Live:
             if error.not_found:
                 return None
             raise
+
+
+def pods_of(cluster: Cluster, namespace: str) -> Iterator[Object]:
+    """All Pods of a namespace."""
+    for page in cluster.pages(cluster.resource("v1", "Pod"), namespace):
+        yield from page.items
+
+
+def cluster_identity(cluster: Cluster) -> str:
+    """What tells a cluster from all others, whatever a kubeconfig calls it.
+
+    That is the UID of the namespace kube-system, `-` if it may not be read, and the address of the
+    server with a digest of its CA.
+    """
+    try:
+        found = cluster.get(cluster.resource("v1", "Namespace"), "kube-system", metadata_only=True)
+    except ClusterError as error:
+        if error.status not in (401, 403):
+            raise
+        found = None
+    return f"{found['metadata']['uid'] if found else '-'} {cluster.address}"
+
+
+def is_same_cluster(one: str, other: str) -> bool:
+    """Whether two `cluster_identity` are of one cluster, as far as both of them know."""
+    (uid, _, address), (other_uid, _, other_address) = one.partition(" "), other.partition(" ")
+    return uid == other_uid if "-" not in (uid, other_uid) else address == other_address
 
 
 # The objects of a job ---------------------------------------------------------------------------
@@ -241,10 +268,11 @@ def orphans(
     Raises:
         ClusterError: what belongs to an orphan cannot be read.
     """
+    places = set(namespaces)
     jobs = {
         job: {**found, "apiVersion": "v1", "kind": "ConfigMap"}
-        for found in _parents(cluster, job_set, namespaces)
-        if (job := orphan_job(found, declared))
+        for found in parents(cluster, job_set.id, places)
+        if (job := orphan_job(found, declared)) and _is_covered(found, places)
     }
     return [
         Orphan(f"{namespace}/{name}", jobs[namespace, name], found)
@@ -253,8 +281,16 @@ def orphans(
     ]
 
 
-def _parents(cluster: Cluster, job_set: JobSet, namespaces: Iterable[str]) -> Iterator[Object]:
-    selector = f"{SET}={job_set.id}"
+def _is_covered(found: Object, namespaces: Collection[str]) -> bool:
+    """Whether a job is one of this apply, and not of one with another default namespace."""
+    where = found["metadata"]["namespace"]
+    annotations = found["metadata"].get("annotations") or {}
+    return where in namespaces or annotations.get(DEFAULT_NAMESPACE) not in (None, where)
+
+
+def parents(cluster: Cluster, set_id: str, namespaces: Iterable[str]) -> Iterator[Object]:
+    """The parents that carry the label of a set, where they may be listed."""
+    selector = f"{SET}={set_id}"
     maps = cluster.resource("v1", "ConfigMap")
     try:
         yield from cluster.list(maps, None, labels=selector, metadata_only=True).items

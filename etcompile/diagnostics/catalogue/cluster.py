@@ -218,4 +218,26 @@ RULES = (
         " shown once, also if it came with a dry run.",
         "etcompile apply jobs/   # in a namespace with pod-security.kubernetes.io/warn: restricted",
     ),
+    Rule(
+        codes.SET_CHANGED,
+        "set-changed",
+        _WARNING,
+        "jobs of the set {former} are now in the set {set}; not declared, and still there: {jobs}",
+        "`etcompile delete --job NAME` deletes those that no file declares any more",
+        "A folder is a set of jobs, and --prune deletes those that the folder no longer declares."
+        " Once the folder has another name, its jobs are in another set, and nothing compares the"
+        " former one with files any more.",
+        "git mv jobs training && etcompile apply training/",
+    ),
+    Rule(
+        codes.OPERATOR_UNREAD,
+        "operator-unread",
+        _WARNING,
+        "whether an operator runs a {kind} of the same name is unknown: {problem}",
+        "whoever applies needs the verb get for {kind} objects",
+        "Where an operator runs a job of the same name in the same namespace, both would start"
+        " Pods for it, which train side by side and write to one checkpoint. `apply` refuses that,"
+        " if it may read the operator's objects.",
+        "etcompile apply jobs/   # where the operator's kind is served, and may not be read",
+    ),
 )

@@ -19,6 +19,7 @@ JOBS, OVERLAY, OUTPUT = "jobs", "overlays/prod", "out/prod"
 
 _FILES = {
     "README.md": "repository/README.md",
+    "etcompile.toml": "repository/etcompile.toml",
     "jobs/hello.yaml": "repository/hello.yaml",
     "overlays/prod/overlay.yaml": "repository/overlay.yaml",
     ".github/workflows/etcompile.yaml": "repository/workflow.yaml",
@@ -46,6 +47,7 @@ class Plan(Struct, frozen=True):
         gitops: What syncs it.
         namespace: Where its jobs run.
         repository: Its URL.
+        known_as: What clusters know its jobs by (`operations.job_sets`).
         owner: Who reviews what goes to production, as CODEOWNERS names them.
         kubernetes_version: The cluster's version.
     """
@@ -54,6 +56,7 @@ class Plan(Struct, frozen=True):
     gitops: GitOps
     namespace: str
     repository: str
+    known_as: str
     owner: str
     kubernetes_version: str
 
