@@ -169,3 +169,16 @@ def slow(proxy, through) -> Slow:
     for method in ("PATCH", "POST", "DELETE"):
         proxy.add("delay", method=method, path=WRITE, times=1000, seconds=0.15)
     return Slow(proxy, through)
+
+
+@pytest.fixture
+def as_user(control_plane, namespace, run):
+    """`as_user(rules)(arguments...)` runs etcompile with these rights in the namespace."""
+
+    def user(granted):
+        name = f"ann-{namespace}"
+        control_plane.grant(namespace, name, granted)
+        config = control_plane.kubeconfig(user=name, groups=(), namespace=namespace)
+        return lambda *arguments: run(*arguments, KUBECONFIG=str(config))
+
+    return user

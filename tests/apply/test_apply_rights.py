@@ -16,19 +16,6 @@ def rules(**fewer: tuple[str, ...]) -> list[dict[str, object]]:
     ] + [{"apiGroups": ["*"], "resources": ["roles", "rolebindings", "jobs"], "verbs": ["*"]}]
 
 
-@pytest.fixture
-def as_user(control_plane, namespace, run):
-    """`as_user(rules)(arguments...)` runs etcompile with these rights in the namespace."""
-
-    def user(granted):
-        name = f"ann-{namespace}"
-        control_plane.grant(namespace, name, granted)
-        config = control_plane.kubeconfig(user=name, groups=(), namespace=namespace)
-        return lambda *arguments: run(*arguments, KUBECONFIG=str(config))
-
-    return user
-
-
 MOST = ("get", "list", "watch", "create", "patch", "update", "delete")
 
 

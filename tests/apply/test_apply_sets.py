@@ -15,7 +15,8 @@ def names(objects):
 
 
 @pytest.fixture
-def two(run, write, kubelet):
+def two(run, write, kubelet, tmp_path):
+    (tmp_path / "etcompile.toml").write_text('repository-name = "team"\n')
     write(training_job("one", replicas=1), name="one")
     write(training_job("two", replicas=1), name="two")
     assert run("apply", "jobs").returncode == 0
@@ -73,8 +74,9 @@ def test_a_job_that_is_renamed_leaves_nothing_behind(run, two, write, kubelet, o
 
 
 def test_a_job_that_moves_to_another_namespace_leaves_the_first(
-    run, write, kubelet, objects, control_plane, namespace
+    run, write, kubelet, objects, control_plane, namespace, tmp_path
 ):
+    (tmp_path / "etcompile.toml").write_text('repository-name = "team"\n')
     write(training_job("one", replicas=1))
     assert run("apply", "jobs").returncode == 0
     other = control_plane.namespace()
@@ -103,7 +105,7 @@ def test_nothing_is_pruned_that_the_same_set_did_not_declare(
 ):
     """Another folder, single files, and a set of another name know nothing of these jobs."""
     (tmp_path / "jobs" / "two.yaml").unlink()
-    for arguments in (("jobs/one.yaml",), ("jobs", "--set", "other")):
+    for arguments in (("jobs/one.yaml",), ("jobs", "--set", "other", "--adopt")):
         done = run("apply", *arguments, "--prune")
         assert done.returncode == 0, done.stdout + done.stderr
         assert names(objects) == {"one", "two"}
@@ -117,7 +119,7 @@ def test_nothing_is_pruned_that_the_same_set_did_not_declare(
 def test_a_job_that_another_set_has_applied_since_is_not_pruned(
     run, two, kubelet, objects, tmp_path
 ):
-    assert run("apply", "jobs/two.yaml", "--set", "mine").returncode == 0
+    assert run("apply", "jobs/two.yaml", "--set", "mine", "--adopt").returncode == 0
     (tmp_path / "jobs" / "two.yaml").rename(tmp_path / "two.yaml")
     assert run("apply", "jobs", "--prune").returncode == 0
     assert names(objects) == {"one", "two"}
@@ -132,8 +134,9 @@ def test_a_single_file_keeps_its_job_in_the_set_of_its_folder(run, two, kubelet,
 
 @pytest.mark.parametrize("named", [(), ("--set", "team")])
 def test_a_folder_that_is_applied_for_two_namespaces_is_two_sets(
-    run, write, kubelet, objects, control_plane, named
+    run, write, kubelet, objects, control_plane, named, tmp_path
 ):
+    (tmp_path / "etcompile.toml").write_text('repository-name = "team"\n')
     other = control_plane.namespace()
     write(training_job("one", replicas=1))
     assert run("apply", "jobs", *named).returncode == 0
@@ -141,7 +144,7 @@ def test_a_folder_that_is_applied_for_two_namespaces_is_two_sets(
     assert second.returncode == 0, second.stdout + second.stderr
     assert "deleted" not in second.stdout
     assert names(objects) == {"one"}
-    assert run("delete", "jobs", "-n", other).returncode == 0
+    assert run("delete", "jobs", *named, "-n", other).returncode == 0
 
 
 @pytest.mark.parametrize(
@@ -160,7 +163,7 @@ def test_every_clone_of_a_repository_is_the_same_set(tmp_path, remote):
         subprocess.run(["git", "init", "-q", folder], check=True)
     for folder, url in ((first, remote), (second, "https://git.example.org/team/jobs")):
         subprocess.run(["git", "-C", folder, "remote", "add", "origin", url], check=True)
-    found = job_set([str(first / "prod")], None, "ml")
-    assert found == job_set([str(second / "prod")], None, "ml")
-    assert found != job_set([str(first)], None, "ml")
+    found = job_set([str(first / "prod")])
+    assert found == job_set([str(second / "prod")])
+    assert found != job_set([str(first)])
     assert found.source == "git.example.org/team/jobs/prod"

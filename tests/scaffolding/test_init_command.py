@@ -19,6 +19,7 @@ COMMON = {
     ".github/workflows/etcompile.yaml",
     ".pre-commit-config.yaml",
     "README.md",
+    "etcompile.toml",
     "jobs/hello.yaml",
     "overlays/prod/overlay.yaml",
 }

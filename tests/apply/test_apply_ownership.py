@@ -1,0 +1,461 @@
+"""One question before every write: may this object be changed or deleted by whoever asks?"""
+
+import contextlib
+import json
+import subprocess
+import time
+from urllib.error import HTTPError
+
+import pytest
+import yaml
+from msgspec import structs
+
+from apply.test_apply_rights import rules
+from etcompile.plan.document import plan_value, read_plan
+from specs import training_job
+
+MERGE = "application/merge-patch+json"
+APPLY = "application/apply-patch+yaml"
+
+
+@pytest.fixture
+def ask(control_plane, namespace):
+    """Asks for something of the namespace, as somebody else."""
+
+    def request(method, path, body=None, content="application/json", manager="kubectl-create"):
+        query = f"?fieldManager={manager}" if method in ("POST", "PATCH") else ""
+        query += "&force=true" if content == APPLY else ""
+        return control_plane.ask(
+            method, f"/api/v1/namespaces/{namespace}/{path}{query}", body, content
+        )
+
+    return request
+
+
+def mounting(name, kind, of):
+    source = {
+        "Secret": {"secret": {"secretName": of}},
+        "ConfigMap": {"configMap": {"name": of}},
+        "PersistentVolumeClaim": {"persistentVolumeClaim": {"claimName": of}},
+    }[kind]
+    container = {"name": "main", "image": "a:1"}
+    spec = {"containers": [container], "volumes": [{"name": "data", **source}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+
+@pytest.mark.parametrize("state", ["pending", "scheduled"])
+def test_a_claim_that_a_pod_of_another_job_mounts_is_not_replaced(run, write, writes, ask, state):
+    def claim(mode):
+        spec = {"accessModes": [mode], "resources": {"requests": {"storage": "1Gi"}}}
+        kind = {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
+        return {**kind, "metadata": {"name": "data"}, "spec": spec}
+
+    write(claim("ReadWriteOnce"))
+    assert run("apply", "jobs", "--wait", "none").returncode == 0
+    pod = mounting("stranger", "PersistentVolumeClaim", "data")
+    if state == "scheduled":
+        pod["spec"]["nodeName"] = "a"
+    ask("POST", "pods", pod)
+    before = writes()
+    write(claim("ReadWriteMany"))
+    options = ("--replace", "--adopt", "--replace-data", "*")
+    done = run("apply", "jobs", *options)
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert "Pod stranger would keep it" in done.stderr
+    assert "Pod stranger" in run("diff", "jobs", *options).stdout
+    assert writes() == before
+
+
+@pytest.mark.parametrize(("kind", "name"), [("Secret", "mnist"), ("ConfigMap", "mnist-config")])
+@pytest.mark.parametrize("how", ["delete", "delete --job", "prune"])
+def test_what_a_pod_of_another_job_mounts_is_not_deleted(
+    run, write, writes, ask, kubelet, tmp_path, kind, name, how
+):
+    write(training_job(replicas=1))
+    write(training_job("other", replicas=1), name="other")
+    assert run("apply", "jobs", "--set", "team").returncode == 0
+    secrets = [one["metadata"]["name"] for one in ask("GET", "secrets")["items"]]
+    name = (
+        next((one for one in secrets if one.startswith("mnist")), name)
+        if kind == "Secret"
+        else name
+    )
+    ask("POST", "pods", mounting("stranger", kind, name))
+    before = writes()
+    if how == "prune":
+        (tmp_path / "jobs" / "job.yaml").unlink()
+        done = run("apply", "jobs", "--set", "team", "--prune")
+    else:
+        done = run(
+            "delete", *(("jobs", "--set", "team") if how == "delete" else ("--job", "mnist"))
+        )
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert f"/{name}: " in done.stderr
+    assert f"{kind} " in done.stderr
+    assert "Pod stranger" in done.stderr
+    assert writes() == before
+    ask("DELETE", "pods/stranger", {"gracePeriodSeconds": 0})
+    again = run("delete", "--job", "mnist")
+    assert again.returncode == 0, again.stdout + again.stderr
+
+
+def test_nothing_is_deleted_where_pods_may_not_be_listed(run, as_user, write, writes, kubelet):
+    write(training_job(replicas=1))
+    assert run("apply", "jobs").returncode == 0
+    before = writes()
+    user = as_user(rules(pods=("get", "watch", "create", "patch", "update", "delete")))
+    for command in (("delete", "jobs"), ("delete", "--job", "mnist")):
+        done = user(*command)
+        assert done.returncode == 6, (command, done.stdout + done.stderr)
+        assert "pods" in done.stderr
+        assert "list" in done.stderr
+    assert writes() == before
+
+
+LABELS = {
+    "label": ({"app.kubernetes.io/instance": "team"}, "argocd-controller"),
+    "label by hand": ({"app.kubernetes.io/instance": "team"}, "kubectl-label"),
+    "own label": ({"argocd.argoproj.io/instance": "team"}, "argocd-controller"),
+    "configured label": ({"example.com/app": "team"}, "argocd-controller"),
+    "flux": ({"kustomize.toolkit.fluxcd.io/name": "team"}, "kustomize-controller"),
+    "flux helm": ({"helm.toolkit.fluxcd.io/name": "team"}, "helm-controller"),
+}
+
+
+TRACKING_ID = {"argocd.argoproj.io/tracking-id": "team:/Pod:nlp/mnist-worker-0"}
+
+
+@pytest.mark.parametrize("annotations", [{}, TRACKING_ID], ids=["", "annotation"])
+@pytest.mark.parametrize(("labels", "manager"), LABELS.values(), ids=LABELS)
+def test_what_a_sync_tool_tracks_by_a_label_is_left_alone_by_every_verb(
+    run, write, writes, ask, kubelet, labels, manager, annotations
+):
+    if annotations and "app.kubernetes.io/instance" not in labels:
+        pytest.skip("the mode annotation+label writes this label")
+    write(training_job(replicas=1))
+    assert run("apply", "jobs").returncode == 0
+    for path in ("pods/mnist-worker-0", "configmaps/mnist-config"):
+        ask(
+            "PATCH",
+            path,
+            {"metadata": {"labels": labels, "annotations": annotations}},
+            MERGE,
+            manager,
+        )
+    before = writes()
+    changed = training_job(replicas=2)
+    write(changed)
+    for command in (
+        ("apply", "jobs"),
+        ("delete", "jobs"),
+        ("delete", "--job", "mnist"),
+        ("restart", "mnist", "--yes"),
+        ("scale", "mnist", "jobs", "--to", "3", "--apply"),
+    ):
+        done = run(*command)
+        assert done.returncode == 4, (command, done.stdout + done.stderr)
+        assert "manages it" in done.stderr, command
+    assert writes() == before
+    gone = run("delete", "jobs", "--adopt")
+    assert gone.returncode == 0, gone.stdout + gone.stderr
+
+
+def test_a_label_of_the_file_is_not_taken_for_tracking(run, write, kubelet):
+    config = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "seed", "labels": {"app.kubernetes.io/instance": "chart"}},
+        "data": {"a": "1"},
+    }
+    write(config, training_job(replicas=1))
+    assert run("apply", "jobs").returncode == 0
+    config["data"] = {"a": "2"}
+    write(config, training_job(replicas=1))
+    done = run("apply", "jobs")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def repository(path, remote, *documents, config=""):
+    """A clone with jobs."""
+    folder = path / "jobs"
+    folder.mkdir(parents=True)
+    (folder / "job.yaml").write_text(yaml.safe_dump_all(documents))
+    if remote:
+        subprocess.run(["git", "init", "-q", path], check=True)
+        subprocess.run(["git", "-C", path, "remote", "add", "origin", remote], check=True)
+    if config:
+        (path / "etcompile.toml").write_text(config)
+    return folder
+
+
+PAIRS = {
+    "two remotes": (("git@git.example.com:a/jobs.git", ""), ("git@git.example.com:b/jobs.git", "")),
+    "two names": (("", 'repository-name = "a"\n'), ("", 'repository-name = "b"\n')),
+    "a remote and none": (("git@git.example.com:a/jobs.git", ""), ("", "")),
+}
+
+
+@pytest.mark.parametrize("form", ["folder", "file"])
+@pytest.mark.parametrize(("first", "second"), PAIRS.values(), ids=PAIRS)
+def test_a_job_of_another_repository_is_left_alone_until_it_is_adopted(
+    run, writes, kubelet, objects, tmp_path, first, second, form
+):
+    a = repository(tmp_path / "a", first[0], training_job(replicas=1), config=first[1])
+    b = repository(tmp_path / "b", second[0], training_job(replicas=2), config=second[1])
+    if form == "file":
+        a, b = a / "job.yaml", b / "job.yaml"
+    assert run("apply", a).returncode == 0
+    before = writes()
+    assert run("diff", b, "--plan", "plan.json").returncode == 1
+    for command in (("apply", b), ("delete", b), ("apply", b, "--replace", "--prune")):
+        done = run(*command)
+        assert done.returncode == 4, (command, done.stdout + done.stderr)
+        assert "another set of jobs" in done.stderr
+        assert "--adopt" in done.stderr
+    assert run("apply", "plan.json").returncode == 4
+    assert "another set of jobs" in run("diff", b).stdout
+    assert writes() == before
+    again = run("apply", a)
+    assert again.returncode == 0, again.stdout + again.stderr
+    if not any(second):
+        return
+    taken = run("apply", b, "--adopt")
+    assert taken.returncode == 0, taken.stdout + taken.stderr
+    assert run("apply", b).returncode == 0
+    assert run("apply", a).returncode == 4
+
+
+def test_a_repository_is_the_same_by_whatever_address_and_default_namespace(
+    run, kubelet, tmp_path, control_plane, namespace
+):
+    a = repository(tmp_path / "a", "git@git.example.com:a/jobs.git", training_job(replicas=1))
+    other = "https://ci:token@GIT.example.com/a/jobs"
+    b = repository(tmp_path / "b", other, training_job(replicas=1))
+    assert run("apply", a).returncode == 0
+    done = run("apply", b)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "nothing had to be changed" in done.stdout
+    # The same folder in another namespace leaves the jobs of the first one alone.
+    second = control_plane.namespace()
+    done = run("apply", b, "-n", second, "--prune", "--wait", "none")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Pod/mnist-launcher" in {
+        f"Pod/{one['metadata']['name']}"
+        for one in control_plane.ask("GET", f"/api/v1/namespaces/{namespace}/pods")["items"]
+    }
+    run("delete", b, "-n", second)
+
+
+def test_a_plan_keeps_the_set_of_its_jobs(run, kubelet, objects, tmp_path):
+    jobs = repository(
+        tmp_path / "a", "git@git.example.com:a/jobs.git", training_job("one", replicas=1)
+    )
+    (jobs / "two.yaml").write_text(yaml.safe_dump(training_job("two", replicas=1)))
+    run("diff", jobs, "--plan", "plan.json")
+    done = run("apply", "plan.json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    (jobs / "two.yaml").unlink()
+    pruned = run("apply", jobs, "--prune")
+    assert pruned.returncode == 0, pruned.stdout + pruned.stderr
+    assert {name for name in objects() if "two" in name} == set()
+
+
+def test_a_plan_of_another_cluster_is_refused(run, job, writes, tmp_path, kubelet):
+    job(replicas=1)
+    run("diff", "jobs", "--plan", "plan.json")
+    plan = json.loads((tmp_path / "plan.json").read_text())
+    assert plan["cluster"]
+    saved = read_plan((tmp_path / "plan.json").read_bytes())
+    elsewhere = structs.replace(saved, cluster="00000000-0000-0000-0000-000000000000 https://a 0")
+    (tmp_path / "plan.json").write_text(json.dumps(plan_value(elsewhere)))
+    done = run("apply", "plan.json")
+    assert done.returncode == 7, done.stdout + done.stderr
+    assert "another cluster" in done.stderr
+    assert writes() == []
+
+
+def test_who_may_not_read_kube_system_knows_a_cluster_by_its_address(
+    run, as_user, job, writes, tmp_path, kubelet
+):
+    job(replicas=1)
+    user = as_user(rules())
+    user("diff", "jobs", "--plan", "plan.json")
+    saved = read_plan((tmp_path / "plan.json").read_bytes())
+    unknown, server, authority = saved.cluster.split(" ")
+    assert unknown == "-"
+    assert server.startswith("https://")
+    for other in (f"- https://elsewhere:6443 {authority}", f"- {server} 0123456789abcdef"):
+        elsewhere = structs.replace(saved, cluster=other)
+        (tmp_path / "other.json").write_text(json.dumps(plan_value(elsewhere)))
+        for anybody in (run, user):
+            done = anybody("apply", "other.json")
+            assert done.returncode == 7, done.stdout + done.stderr
+            assert "another cluster" in done.stderr
+    assert writes() == []
+    run("diff", "jobs", "--plan", "plan.json")  # a plan of somebody with more rights
+    done = user("apply", "plan.json")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_folder_that_is_renamed_says_what_stays_in_the_former_set(
+    run, kubelet, objects, tmp_path, namespace
+):
+    jobs = repository(tmp_path / "a", "git@git.example.com:a/jobs.git", training_job("one"))
+    (jobs / "two.yaml").write_text(yaml.safe_dump(training_job("two", replicas=1)))
+    assert run("apply", jobs).returncode == 0
+    renamed = jobs.rename(tmp_path / "a" / "training")
+    (renamed / "two.yaml").unlink()
+    for command in ("diff", "apply"):
+        done = run(command, renamed, "--prune")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert done.stderr.count("ET8027") == 1, done.stderr
+        assert f"still there: {namespace}/two" in done.stderr
+    assert any("two" in name for name in objects())
+    again = run("apply", renamed, "--prune")
+    assert "ET8027" not in again.stderr
+    gone = run("delete", "--job", "two")
+    assert gone.returncode == 0, gone.stdout + gone.stderr
+    assert {name for name in objects() if "two" in name} == set()
+
+
+def test_a_folder_that_nothing_names_says_what_prune_does_not_find(run, job, kubelet):
+    job(replicas=1)
+    done = run("apply", "jobs", "--prune")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr.count("Set repository-name in etcompile.toml") == 1
+    assert "repository-name" not in run("apply", "jobs").stderr
+    assert "repository-name" not in run("apply", "jobs", "--prune", "--set", "team").stderr
+
+
+def test_a_set_that_has_a_name_is_named_to_every_verb(run, job, writes, kubelet):
+    job(replicas=1)
+    assert run("apply", "jobs", "--set", "team").returncode == 0
+    before = writes()
+    scale = ("scale", "mnist", "jobs", "--to", "2", "--apply")
+    for command in (("apply", "jobs"), ("delete", "jobs"), scale):
+        for other in ((), ("--set", "other")):
+            done = run(*command, *other)
+            assert done.returncode == 4, (command, done.stdout + done.stderr)
+            assert "--set team" in done.stderr
+    assert writes() == before
+    for command in (scale, ("delete", "jobs")):
+        done = run(*command, "--set", "team")
+        assert done.returncode == 0, (command, done.stdout + done.stderr)
+
+
+@pytest.fixture
+def served(control_plane):
+    """The cluster serves PyTorchJobs, as with the operator."""
+    root = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    names = {"plural": "pytorchjobs", "singular": "pytorchjob", "kind": "PyTorchJob"}
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {"name": "v1", "served": True, "storage": True}
+    crd = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "pytorchjobs.kubeflow.org"},
+        "spec": {
+            "group": "kubeflow.org",
+            "scope": "Namespaced",
+            "names": names,
+            "versions": [{**version, "schema": {"openAPIV3Schema": schema}}],
+        },
+    }
+    control_plane.ask("POST", root, crd, "application/json")
+    path = f"{root}/pytorchjobs.kubeflow.org"
+    for _ in range(100):
+        conditions = control_plane.ask("GET", path).get("status", {}).get("conditions", ())
+        if {"type": "Established", "status": "True"}.items() <= {
+            key: value
+            for one in conditions
+            if one["type"] == "Established"
+            for key, value in one.items()
+        }.items():
+            break
+        time.sleep(0.1)
+    yield
+    control_plane.ask("DELETE", path)
+    with contextlib.suppress(HTTPError):
+        while control_plane.ask("GET", path):
+            time.sleep(0.1)
+
+
+GPT = {
+    "apiVersion": "kubeflow.org/v1",
+    "kind": "PyTorchJob",
+    "metadata": {"name": "gpt"},
+    "spec": {
+        "pytorchReplicaSpecs": {
+            "Worker": {
+                "replicas": 1,
+                "template": {
+                    "spec": {
+                        "containers": [
+                            {"name": "pytorch", "image": "train:1", "command": ["python", "a.py"]}
+                        ]
+                    }
+                },
+            }
+        }
+    },
+}
+
+
+@pytest.fixture
+def operated(served, control_plane, namespace):
+    """The operator's object `gpt` with a status is there, or is deleted."""
+    root = f"/apis/kubeflow.org/v1/namespaces/{namespace}/pytorchjobs"
+
+    def there(status):
+        for _ in range(100):
+            try:
+                control_plane.ask("POST", root, {**GPT, "status": status}, "application/json")
+            except HTTPError:
+                time.sleep(0.1)
+            else:
+                return lambda: control_plane.ask("DELETE", f"{root}/gpt")
+        return pytest.fail("PyTorchJobs are not served")
+
+    return there
+
+
+def having(condition):
+    return {"conditions": [{"type": condition, "status": "True"}]}
+
+
+LIVE = {"new": {}, "running": having("Running"), "suspended": having("Suspended")}
+
+
+@pytest.mark.parametrize("status", LIVE.values(), ids=LIVE)
+def test_a_job_that_an_operator_runs_is_not_run_twice(
+    run, write, writes, operated, kubelet, status
+):
+    write(GPT)
+    delete = operated(status)
+    before = writes()
+    done = run("apply", "jobs")
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert "PyTorchJob" in done.stderr
+    assert "etcompile migrate" in done.stderr
+    assert "etcompile migrate" in run("diff", "jobs").stdout
+    assert writes() == before
+    delete()
+    done = run("apply", "jobs")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("end", ["Succeeded", "Failed"])
+def test_a_job_that_an_operator_has_finished_is_no_hindrance(run, write, operated, kubelet, end):
+    write(GPT)
+    operated(having(end))
+    done = run("apply", "jobs")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_who_may_not_read_the_operators_jobs_is_warned_once(as_user, write, operated, kubelet):
+    operated({})
+    write(GPT, {**GPT, "metadata": {"name": "bert"}})
+    done = as_user(rules())("apply", "jobs")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr.count("ET8028") == 1, done.stderr
+    assert "PyTorchJob" in done.stderr
