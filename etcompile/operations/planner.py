@@ -39,7 +39,15 @@ from etcompile.plan.step import (
 )
 from etcompile.plan.targets import targeted
 from etcompile.rollout.inventory import members_left
-from etcompile.rollout.live import Live, Orphan, cluster_identity, orphans, parents, pods_of
+from etcompile.rollout.live import (
+    Live,
+    Orphan,
+    cluster_identity,
+    is_covered,
+    orphans,
+    parents,
+    pods_of,
+)
 from etcompile.rollout.machine.reasons import ObjectState, has_rule, object_state
 from etcompile.rollout.machine.targets import Key
 from etcompile.rollout.preflight.dryrun import DryRun, under_another_name
@@ -198,7 +206,8 @@ def _moved(
     former.pop(job_set.id, None)
     places = [cluster.namespace, *(where for where, _ in declared)]
     for label, source in former.items():
-        found = [orphan_job(parent, declared) for parent in parents(cluster, label, places)]
+        there = [one for one in parents(cluster, label, places) if is_covered(one, places)]
+        found = [orphan_job(parent, declared) for parent in there]
         left = ", ".join("/".join(job) for job in sorted(filter(None, found))) or "none"
         yield diagnose(codes.SET_CHANGED, None, former=source, set=job_set.source, jobs=left)
 

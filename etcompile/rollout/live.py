@@ -272,7 +272,7 @@ def orphans(
     jobs = {
         job: {**found, "apiVersion": "v1", "kind": "ConfigMap"}
         for found in parents(cluster, job_set.id, places)
-        if (job := orphan_job(found, declared)) and _is_covered(found, places)
+        if (job := orphan_job(found, declared)) and is_covered(found, places)
     }
     return [
         Orphan(f"{namespace}/{name}", jobs[namespace, name], found)
@@ -281,7 +281,7 @@ def orphans(
     ]
 
 
-def _is_covered(found: Object, namespaces: Collection[str]) -> bool:
+def is_covered(found: Object, namespaces: Collection[str]) -> bool:
     """Whether a job is one of this apply, and not of one with another default namespace."""
     where = found["metadata"]["namespace"]
     annotations = found["metadata"].get("annotations") or {}
