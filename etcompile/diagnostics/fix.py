@@ -43,23 +43,7 @@ class Replace(Struct, frozen=True):
     value: str | int | float | bool
 
 
-class Move(Struct, frozen=True):
-    """Put a field with all it holds into another mapping of its document.
-
-    A mapping that is left empty goes away with it.
-
-    Args:
-        at: The place of its key.
-        up: How many mappings to leave, the one that the field stands in being the first.
-        down: The keys to follow from there, the last being the field's own name.
-    """
-
-    at: Location
-    up: int
-    down: tuple[str, ...]
-
-
-Change = Rename | Quote | Replace | Move
+Change = Rename | Quote | Replace
 
 
 class TextEdit(Struct, frozen=True):

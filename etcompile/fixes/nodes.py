@@ -6,7 +6,6 @@ needs the end of every entry, and which lines are its own.
 
 import functools
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import yaml
 from msgspec import Struct
@@ -36,6 +35,7 @@ class Entry(Struct, frozen=True, eq=False):
 
 
 @functools.lru_cache(maxsize=4)
+@functools.lru_cache(maxsize=2)  # the fixes of a file are looked up one by one
 def composed(content: str) -> list[Node] | None:
     """The documents of a text; None if it is no YAML.
 
@@ -116,25 +116,3 @@ def end_of(node: Node) -> int:
         return int(node.end_mark.index)
     last = node.value[-1]
     return end_of(last[1] if isinstance(last, tuple) else last)
-
-
-def plain(node: Node) -> Any:
-    """A node as values that can be compared and changed: what is shared is shared there, too."""
-    return _plain(node, {})
-
-
-def _plain(node: Node, known: dict[int, Any]) -> Any:
-    if id(node) in known:
-        return known[id(node)]
-    if isinstance(node, ScalarNode):
-        made: Any = (node.tag, node.value)
-        known[id(node)] = made
-    elif isinstance(node, SequenceNode):
-        made = known[id(node)] = []
-        made += [_plain(item, known) for item in node.value]
-    else:
-        made = known[id(node)] = {}
-        for key, value in node.value:
-            name = key.value if isinstance(key, ScalarNode) else repr(_plain(key, known))
-            made[name] = _plain(value, known)
-    return made

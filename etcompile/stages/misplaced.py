@@ -10,11 +10,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from etcompile.check.schema import rules
 from etcompile.diagnostics import Diagnostic, ValuePath, codes, diagnose
-from etcompile.diagnostics.fix import Fix, Move
 from etcompile.diagnostics.spelling import bare
 from etcompile.frontends import Kind
 from etcompile.k8s.fieldpath import dotted
@@ -180,7 +179,7 @@ def _warning(document: Document, kind: Kind, moves: list[_Move]) -> Diagnostic:
     operator = kind.operator.name if kind.operator else "operator"
     fields = [dotted(move.before) for move in moves]
     verb = "stands" if len(fields) == 1 else "stand"
-    told = diagnose(
+    return diagnose(
         codes.MISPLACED_POLICY,
         document.locate(moves[0].before, key=True),
         fields=_listed(fields),
@@ -189,25 +188,6 @@ def _warning(document: Document, kind: Kind, moves: list[_Move]) -> Diagnostic:
         them="it" if len(fields) == 1 else "them",
         advice="; ".join(_advice(moves)),
     )
-    return structs.replace(told, fix=_fix(document, moves))
-
-
-def _fix(document: Document, moves: list[_Move]) -> Fix | None:
-    """The moves. What is left out stays: it is its author's to look at it, and to remove it."""
-    changes: list[Move] = []
-    for move in moves:
-        if move.after is None or move.is_taken:
-            continue
-        shared = 0
-        while move.before[shared] == move.after[shared] and shared < len(move.before) - 1:
-            shared += 1
-        down = tuple(str(step) for step in move.after[shared:])
-        place = document.locate(move.before, key=True)
-        changes.append(Move(place, len(move.before) - shared, down))
-    if not changes:
-        return None
-    names = [dotted(move.before) for move in moves if move.after and not move.is_taken]
-    return Fix(f"move {_listed(names)}", tuple(changes), is_safe=True)
 
 
 def _advice(moves: list[_Move]) -> Iterator[str]:
