@@ -1,7 +1,9 @@
 """What all tests share: how a test says that it needs something of the machine."""
 
+import collections
 import gc
 import os
+import re
 import shutil
 import signal
 from collections.abc import Callable, Sequence
@@ -138,6 +140,15 @@ def pytest_testnodedown(node: Any) -> None:
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """Says how many tests the default command left out, and how they are run."""
     chosen = config.option.keyword or "not cluster" not in config.option.markexpr
+    lacking = collections.Counter(
+        found[1]
+        for report in terminalreporter.stats.get("skipped", ())
+        if isinstance(report.longrepr, tuple)
+        and (found := re.search(r"needs ([\w-]+): ", report.longrepr[2]))
+    )
+    if lacking:
+        things = ", ".join(f"{thing} ({count} tests)" for thing, count in sorted(lacking.items()))
+        terminalreporter.write_line(f"not proven, as this machine lacks it: {things}")
     left = config.stash.get(_LEFT_OUT, 0)
     if left and not chosen:
         terminalreporter.write_line(

@@ -157,7 +157,10 @@ def test_many_connections_at_once_are_served(serving, ssh, port):
         assert ssh(user, home, "echo served").stdout == "served\n"
 
 
-def test_a_read_only_root_file_system_is_no_obstacle(worker, other, ssh_home, port, listening, ssh):
+def test_a_read_only_root_file_system_is_no_obstacle(
+    worker, other, ssh_home, port, listening, ssh, require
+):
+    require("ssh", which="sshd")
     home = ssh_home(other)
     worker(other, home, port, temporary="/nonexistent")
     listening(port)
@@ -165,8 +168,9 @@ def test_a_read_only_root_file_system_is_no_obstacle(worker, other, ssh_home, po
 
 
 def test_a_port_that_the_job_leaves_to_the_image_is_asked_of_its_ssh(
-    worker, other, ssh_home, port, listening, ssh, told_port
+    worker, other, ssh_home, port, listening, ssh, told_port, require
 ):
+    require("ssh", which="sshd")
     home = ssh_home(other)
     worker(other, home, path=told_port["PATH"])
     listening(port)
