@@ -199,6 +199,8 @@ def _told(source: Source | None, fault: Fault, version: str) -> Diagnostic:
     path, at_key = fault.place
     place = _place(source, path, at_key=at_key)
     facts = dict(fault.facts)
+    if place is not None and place.hidden and "found" in facts:
+        facts["found"] = "(hidden)"
     if fault.problem == "unknown":
         kind = (fault.definition or "").rpartition(".")[2] or facts["where"]
         if fault.definition:

@@ -86,6 +86,8 @@ def diagnose(code: str, location: Location | None, **facts: object) -> Diagnosti
 
     rule = RULES[code]
     hidden = location is not None and location.hidden
+    if hidden and "found" in facts:
+        facts["found"] = "(hidden)"
     return Diagnostic(
         code=code,
         severity=rule.severity,

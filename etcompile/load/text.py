@@ -8,6 +8,7 @@ not UTF-8 has a place too.
 import functools
 import re
 from bisect import bisect_right
+from collections.abc import Iterator
 
 from msgspec import Struct, field
 
@@ -18,6 +19,9 @@ _NOT_ALLOWED_ASCII = re.compile("[^\t\n\r\x20-\x7e]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _NAMES = {"\x00": "NUL", "\x08": "BS", "\x0c": "FF", "\x1b": "ESC", "\x7f": "DEL"}
 _LONGEST_SHOWN_LINE = 1000
+# Texts, which `re` compiles when a line is shown.
+_DOCUMENT_END = r"(?:\A|(?<=[\r\n]))---(?=\s)|\Z"
+_OF_SECRETS = r"""\bkind["']?[ \t]*:\s*["']?Secret(?![\w-])"""
 
 
 class Text(Struct, eq=False):
@@ -71,8 +75,19 @@ class Text(Struct, eq=False):
         if self._secrets is None:
             from etcompile.diagnostics.redaction import secret_spans  # noqa: PLC0415 - few need it
 
-            self._secrets = secret_spans(self.content)
+            self._secrets = (*secret_spans(self.content), *_secret_documents(self.content))
         return any(start < end and begin < stop for start, stop in self._secrets)
+
+
+def _secret_documents(content: str) -> Iterator[tuple[int, int]]:
+    """Where documents of kind Secret stand: all values of one are secret, whatever their keys."""
+    if "Secret" not in content:
+        return
+    start = 0
+    for marker in re.finditer(_DOCUMENT_END, content):
+        if re.search(_OF_SECRETS, content[start : marker.start()]):
+            yield start, marker.start()
+        start = marker.end()
 
 
 def decoded(data: bytes, file: str) -> Text | Diagnostic:

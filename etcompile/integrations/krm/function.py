@@ -11,6 +11,7 @@ from msgspec import Struct, structs
 from etcompile import emit, frontends
 from etcompile.compiler import Compilation, compile  # noqa: A004
 from etcompile.diagnostics import Diagnostic, codes, has_errors
+from etcompile.diagnostics.redaction import without_private_keys
 from etcompile.integrations.krm.config import work
 from etcompile.integrations.krm.places import PATHS, annotations, document, metadata
 from etcompile.integrations.krm.resource_list import Item, ResourceList, resource_list, written
@@ -75,7 +76,9 @@ def answer(data: bytes, options: Options, *, strict: bool = False) -> Answer:
 
     def texts() -> Iterator[str]:
         items = given.items if refused else _items(given, sources, runtimes, compilation)
-        return written(given.version, items, given.config, results(told))
+        pieces = written(given.version, items, given.config, results(told))
+        # The pipeline stops here, so what is refused need not be complete.
+        return map(without_private_keys, pieces) if refused else pieces
 
     return Answer(texts, told, refused=refused)
 
