@@ -25,8 +25,8 @@ _LONGEST = 4 * 1024 * 1024
 """Characters of a rendered text; the API server takes a quarter of that in a ConfigMap."""
 _UNNAMED = "<template>"
 """What Jinja2 calls the file of a template that came as text."""
-_LARGEST_POWER = 4096
-"""Bits of a power."""
+_MOST_BITS = 4096
+"""Bits of a power or a product."""
 
 
 class RenderError(ValueError):
@@ -47,16 +47,17 @@ class _TooMuchError(Exception):
 
 
 class _Sandbox(ImmutableSandboxedEnvironment):
-    """Jinja2's sandbox, which does not compute powers of any size either."""
+    """Jinja2's sandbox, which does not compute powers and products of any size either."""
 
-    intercepted_binops = frozenset({"**"})
+    intercepted_binops = frozenset({"**", "*"})
 
     def call_binop(
         self, context: jinja2.runtime.Context, operator: str, left: Any, right: Any
     ) -> Any:
-        whole = isinstance(left, int) and isinstance(right, int)
-        if whole and left.bit_length() * abs(right) > _LARGEST_POWER:
-            raise _TooMuchError(f"a power has more than {_LARGEST_POWER} bits")
+        if isinstance(left, int) and isinstance(right, int):
+            bits = left.bit_length()
+            if (bits * abs(right) if operator == "**" else bits + right.bit_length()) > _MOST_BITS:
+                raise _TooMuchError(f"a number has more than {_MOST_BITS} bits")
         return super().call_binop(context, operator, left, right)
 
 
@@ -141,7 +142,9 @@ def _text(parts: Iterator[str]) -> str:
         if left < 0:
             raise _TooMuchError(f"its text is longer than {_LONGEST >> 20} MiB")
         found.append(part)
-    return "".join(found)
+    text = "".join(found)
+    text.encode()  # half a character cannot be written
+    return text
 
 
 @contextlib.contextmanager

@@ -97,7 +97,7 @@ class _Part(Struct, frozen=True):
 
 def lower(source: Source) -> Lowered:
     """The job of a TrainJob that its runtime is merged into; none of one without a runtime."""
-    if RUNTIME not in source.data or not _is_whole(source.data[RUNTIME]["spec"]):
+    if not _is_whole(source.data.get(RUNTIME)):
         return Lowered(None)
     notes = [*unknown_annotations(source, ANNOTATIONS), *flag_errors(source, (TOGETHER,))]
     asked = gang.by_runtime(source, (RUNTIME, "spec"))
@@ -188,11 +188,17 @@ def _not_in_place(
         yield in_place.impossible(source, problem, "remove it")
 
 
-def _is_whole(runtime: Mapping[str, Any]) -> bool:
+def _is_whole(runtime: Any) -> bool:
     """Whether all Pod templates have containers: one that was faulty may be cut off."""
-    jobs = runtime["template"]["spec"]["replicatedJobs"]
-    templates = (replicated["template"]["spec"]["template"] for replicated in jobs)
-    return all(template.get("spec", {}).get("containers") for template in templates)
+    jobs = _at(runtime, "spec", "template", "spec", "replicatedJobs")
+    below = ("template", "spec", "template", "spec", "containers")
+    return isinstance(jobs, list) and all(_at(replicated, *below) for replicated in jobs)
+
+
+def _at(value: Any, *path: str) -> Any:
+    for key in path:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
 
 
 def _parts(job_set: Mapping[str, Any], coordinator: str | None) -> list[_Part]:

@@ -92,8 +92,10 @@ _MAPPING_TAGS: Final = ("!", "!!map")
 _LIST_TAGS: Final = ("!", "!!seq")
 # What may begin a key or value of YAML where JSON has none.
 # Texts, which `re` compiles for those who need them.
-_MARKER = r"(?m)^---(?=\s|\Z)"
-_OWN_MARKER = r"(?:[ \t]*(?:[#%][^\r\n]*)?(?:\r\n|\r|\n))*---(?=\s|\Z)"
+_MARKER = r"(?:\A|(?<=[\r\n\x85\u2028\u2029]))---(?=\s|\Z)"
+_OWN_MARKER = (
+    r"(?:[ \t]*+(?:[#%][^\r\n\x85\u2028\u2029]*+)?(?>\r\n?|[\n\x85\u2028\u2029]))*+---(?=\s|\Z)"
+)
 """The marker that a document begins with, after blank lines, comments and directives."""
 _MOST_BROKEN = 20
 """Documents of a text of which each is told that it is not YAML; reading on costs its length."""

@@ -69,6 +69,7 @@ def with_runtimes(
         return WithRuntimes(tuple(documents), {})
     given = [document for document in documents if is_runtime(document)]
     runtimes = [*given, *library]
+    broken = {runtime for runtime in runtimes if _has_broken_parts(runtime, kubernetes_version)}
     told: list[Diagnostic] = []
     made: list[Document] = []
     # Of what is part of a job, the Pod templates are looked at there.
@@ -86,7 +87,7 @@ def with_runtimes(
         told += problems
         own = {key: value for key, value in document.data.items() if key != "runtime"}
         result = document if "runtime" not in document.data else structs.replace(document, data=own)
-        if found is not None and not _is_faulty(document, found):
+        if found is not None and found not in broken and not _is_faulty(document, found):
             result, notes = _merged(document, found)
             told += notes
             if result is not document:
@@ -105,6 +106,15 @@ def with_runtimes(
             told += kubernetes.check_claim_template(runtime, path, kubernetes_version)
     told += _unnamed(documents, given)
     return WithRuntimes(tuple(made), sources, tuple(dict.fromkeys(told)))
+
+
+def _has_broken_parts(runtime: Document, version: str) -> bool:
+    """Whether merging could not read a Pod template: a part is of the wrong type or nameless."""
+    return any(
+        fault.problem == "type" or fault.facts.get("field") == "name"
+        for template in _templates(runtime)
+        for fault in kubernetes.template_faults(runtime.data, template.path, version)
+    )
 
 
 def _templates(runtime: Document) -> list[Template]:

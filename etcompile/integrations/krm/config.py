@@ -78,14 +78,14 @@ def _options(source: Document, spec: Mapping[str, Any], given: Options) -> Optio
         given,
         namespace=given.namespace or spec.get("namespace"),
         # The settings last: they stand in the one file that is about this very run.
-        overlays=(*spec.get("overlays", ()), *_settings(source, spec), *given.overlays),
-        runtimes=(*spec.get("runtimes", ()), *given.runtimes),
+        overlays=(*(spec.get("overlays") or ()), *_settings(source, spec), *given.overlays),
+        runtimes=(*(spec.get("runtimes") or ()), *given.runtimes),
         templates=given.templates or (Path(templates) if templates else None),
         ignore_managed_by=given.ignore_managed_by or bool(spec.get("ignoreManagedBy")),
         skip_managed_by=given.skip_managed_by or bool(spec.get("skipManagedBy")),
         allow_plain_secrets=given.allow_plain_secrets or bool(spec.get("allowPlainSecrets")),
         dlrover_version=given.dlrover_version or spec.get("dlroverVersion"),
-        ignore=(*codes_of(given.ignore), *codes_of(spec.get("ignore", ()))),
+        ignore=(*codes_of(given.ignore), *codes_of(spec.get("ignore") or ())),
     )
 
 
