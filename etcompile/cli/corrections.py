@@ -1,6 +1,6 @@
 """What `etcompile check --fix` and `--diff` do: write the corrected files, or show them."""
 
-import difflib
+import itertools
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -98,17 +98,34 @@ def _diff(file: FixedFile) -> Iterator[str]:
     name = _name(file.file)
     yield f"--- {name}\n+++ {name}\n"
     is_whole = True
-    for group in difflib.SequenceMatcher(None, before, after).get_grouped_opcodes(_CONTEXT):
-        first, last = group[0], group[-1]
-        yield f"@@ -{_range(first[1], last[2])} +{_range(first[3], last[4])} @@\n"
-        for tag, i, j, k, m in group:
-            is_whole = is_whole and before[i:j] == old[i:j] and after[k:m] == new[k:m]
-            signs = ((" ", old[i:j]),) if tag == "equal" else (("-", old[i:j]), ("+", new[k:m]))
-            for sign, lines in signs:
-                yield from (f"{sign}{_ended(line)}" for line in lines)
+    for hunk in _hunks(before, after):
+        lines = _range(hunk.start, hunk.stop)
+        yield f"@@ -{lines} +{lines} @@\n"
+        for is_same, run in itertools.groupby(hunk, lambda line: before[line] == after[line]):
+            numbers = [*run]
+            is_whole = is_whole and all(
+                before[line] == old[line] and after[line] == new[line] for line in numbers
+            )
+            for sign, shown in ((" ", old),) if is_same else (("-", old), ("+", new)):
+                yield from (f"{sign}{_ended(shown[line])}" for line in numbers)
     if not is_whole:
         words = "a credential is hidden in the patch, which cannot be applied; --fix can"
         click.echo(f"{file.file}: {words}", err=True)
+
+
+def _hunks(before: Sequence[str], after: Sequence[str]) -> Iterator[range]:
+    """The lines that differ, with those around them; a correction never adds or removes a line."""
+    hunk = range(0)
+    for line in range(len(before)):
+        if before[line] == after[line]:
+            continue
+        first, last = max(line - _CONTEXT, 0), min(line + _CONTEXT + 1, len(before))
+        if first > hunk.stop and hunk:
+            yield hunk
+            hunk = range(0)
+        hunk = range(hunk.start if hunk else first, last)
+    if hunk:
+        yield hunk
 
 
 def _ended(line: str) -> str:

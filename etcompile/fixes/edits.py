@@ -5,17 +5,15 @@ that comments, order, quotes, blank lines and line breaks are left as they are. 
 by one that means the same wherever it stands.
 """
 
-import itertools
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 
 from msgspec import Struct
 from yaml.nodes import MappingNode, Node, ScalarNode
 
-from etcompile.diagnostics import Location
 from etcompile.diagnostics.fix import Change, Quote, Rename, Replace
-from etcompile.fixes.nodes import Entry, Path, composed, entry_at, entry_of
+from etcompile.fixes.nodes import Entry, composed, indexed
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./+-]*")
 _BREAK = re.compile(r"\r\n|\n|\r")
@@ -30,113 +28,97 @@ def lines_of(text: str) -> list[str]:
     return _LINE.findall(text)
 
 
-class Step(Struct, frozen=True):
-    """A change whose place was found in the text as it was read.
+class Splice(Struct, frozen=True):
+    """A part of a text, and what replaces it.
 
     Args:
-        change: What to do.
-        path: The entry that it is about.
+        start: The offset of its first character.
+        end: The offset after its last one.
+        text: What replaces it.
+        claims: Two splices that share one of these exclude each other.
     """
 
-    change: Change
-    path: Path
+    start: int
+    end: int
+    text: str
+    claims: frozenset[Hashable]
 
 
-def steps(content: str, changes: Sequence[Change]) -> list[Step] | None:
-    """Where changes are to be made; None if one of their places is not there.
-
-    Args:
-        content: The text for which they were made.
-        changes: What is to be done, in any order.
-    """
-    documents = composed(content)
-    if documents is None:
-        return None
-    starts = [0, *(found.end() for found in _BREAK.finditer(content))]
-    found: list[Step] = []
-    for change in changes:
-        offset = _offset(change.at, starts)
-        at_key = isinstance(change, Rename)
-        entry = None if offset is None else entry_of(documents, offset, key=at_key)
-        if entry is None:
-            return None
-        found.append(Step(change, entry.path))
-    # What stands inside comes before what is around it, whose name may change.
-    return sorted(found, key=lambda step: -len(step.path))
-
-
-def edited(content: str, todo: Sequence[Step]) -> str | None:
-    """The text with all of these changes; None if it cannot be had.
+def splices(content: str, changes: Sequence[Change]) -> list[Splice] | None:
+    """What of a text changes; None if one of the changes cannot be made.
 
     Each key and scalar is written so that it stands for itself anywhere.
 
     Args:
-        content: The text.
-        todo: The changes.
+        content: The text for which the changes were made, without a byte order mark.
+        changes: What is to be done, in any order.
     """
-    documents = composed(content)
-    if documents is None:
+    if (text := indexed(content)) is None:
         return None
-    spans: list[tuple[int, int, str]] = []
-    for step in todo:
-        entry = entry_at(documents, step.path)
-        match step.change:
+    found: list[Splice] = []
+    for change in changes:
+        offset = text.offset(change.at)
+        at_key = isinstance(change, Rename)
+        entry = None if offset is None else text.entry_of(offset, key=at_key)
+        if entry is None:
+            return None
+        match change:
             case Rename(name=name):
-                made = _renamed(content, entry, name) if entry is not None else None
+                made = _renamed(content, entry, name)
             case Quote():
-                made = _quoted(content, entry) if entry is not None else None
+                made = _quoted(content, entry)
             case Replace(value=value):
-                made = _replaced(content, entry, value) if entry is not None else None
-            case _:
-                made = None
+                made = _replaced(content, entry, value)
         if made is None:
             return None
-        spans.append(made)
-    spans.sort(reverse=True)
-    if any(later[0] < earlier[1] for later, earlier in itertools.pairwise(spans)):
-        return None  # two changes of one scalar
-    for start, end, text in spans:
-        content = f"{content[:start]}{text}{content[end:]}"
-    return content
+        found.append(made)
+    return found
 
 
-def _offset(place: Location, starts: Sequence[int]) -> int | None:
-    if place.line is None or place.column is None or place.line > len(starts):
-        return None
-    return starts[place.line - 1] + place.column - 1
+def spliced(content: str, found: Iterable[Splice]) -> str:
+    """A text with parts of it replaced, none of which overlap."""
+    parts: list[str] = []
+    end = 0
+    for splice in sorted(found, key=lambda splice: splice.start):
+        parts += content[end : splice.start], splice.text
+        end = splice.end
+    return "".join((*parts, content[end:]))
 
 
-_Splice = tuple[int, int, str]
-"""The first character of a part, the one after its last, and what is to stand there."""
+def _splice(node: Node, text: str, *claims: Hashable) -> Splice:
+    start, end = node.start_mark.index, node.end_mark.index
+    return Splice(start, end, text, frozenset((start, *claims)))
 
 
-def _renamed(content: str, entry: Entry, name: str) -> _Splice | None:
+def _renamed(content: str, entry: Entry, name: str) -> Splice | None:
     key = entry.key
-    if key is None or content[key.start_mark.index] in "&!*?" or name in _keys(entry.holder):
+    if key is None or name in _keys(entry.holder):
         return None
-    return key.start_mark.index, key.end_mark.index, _written(name, key.style)
+    old = content[key.start_mark.index : key.end_mark.index]
+    if old[0] in "&!*?" or _BREAK.search(old):
+        return None
+    return _splice(key, _written(name, key.style), (id(entry.holder), name))
 
 
 def _keys(node: Node | None) -> list[str]:
     return [key.value for key, _ in node.value] if isinstance(node, MappingNode) else []
 
 
-def _quoted(content: str, entry: Entry) -> _Splice | None:
+def _quoted(content: str, entry: Entry) -> Splice | None:
     node = entry.value
-    start, end = node.start_mark.index, node.end_mark.index
-    text = content[start:end]
+    text = content[node.start_mark.index : node.end_mark.index]
     if not isinstance(node, ScalarNode) or node.style or not text or text[0] in "&!*":
         return None
-    return None if _BREAK.search(text) else (start, end, json.dumps(text, ensure_ascii=False))
+    return None if _BREAK.search(text) else _splice(node, json.dumps(text, ensure_ascii=False))
 
 
-def _replaced(content: str, entry: Entry, value: str | float) -> _Splice | None:
+def _replaced(content: str, entry: Entry, value: str | float) -> Splice | None:
     node = entry.value
-    start, end = node.start_mark.index, node.end_mark.index
-    old = content[start:end]
+    old = content[node.start_mark.index : node.end_mark.index]
     if not isinstance(node, ScalarNode) or not old or old[0] in "&!*|>" or _BREAK.search(old):
         return None
-    return start, end, _written(value, node.style) if isinstance(value, str) else json.dumps(value)
+    new = _written(value, node.style) if isinstance(value, str) else json.dumps(value)
+    return _splice(node, new)
 
 
 def _scalar(text: str) -> ScalarNode | None:

@@ -7,13 +7,14 @@ fix.
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
 from msgspec import Struct, structs
 
 from etcompile.diagnostics import Diagnostic
 from etcompile.diagnostics.fix import Fix, TextEdit
-from etcompile.fixes.edits import Step, edited, steps
+from etcompile.fixes.edits import Splice, spliced, splices
+from etcompile.fixes.nodes import indexed
 from etcompile.load import access
 
 _ROUNDS = 20
@@ -94,12 +95,18 @@ def with_edits(found: Iterable[Diagnostic]) -> list[Diagnostic]:
             content = _content(file)
             texts[file] = None if content is None else _text(content)
         text = texts[file] if file is not None else None
-        made = None if text is None else with_fix(text, fix)
+        found_in = None if text is None else splices(text, fix.changes)
         able = None
-        if text is not None and made is not None:
-            able = structs.replace(fix, edits=tuple(text_edits(text, made)))
+        if text is not None and found_in is not None:
+            able = structs.replace(fix, edits=tuple(_text_edit(text, one) for one in found_in))
         told[number] = structs.replace(diagnostic, fix=able)
     return told
+
+
+def _text_edit(text: str, splice: Splice) -> TextEdit:
+    at = indexed(text)
+    assert at is not None  # noqa: S101 - the splice is from it
+    return TextEdit(*at.place(splice.start), *at.place(splice.end), splice.text)
 
 
 def text_edits(before: str, after: str) -> Iterator[TextEdit]:
@@ -144,8 +151,8 @@ def with_fix(content: str, fix: Fix) -> str | None:
         content: The text for which the fix was made, without a byte order mark.
         fix: One whose changes are all in this text.
     """
-    found = steps(content, fix.changes)
-    return None if found is None else edited(content, found)
+    found = splices(content, fix.changes)
+    return None if found is None else spliced(content, found)
 
 
 def _is_wanted(diagnostic: Diagnostic, *, unsafe: bool) -> bool:
@@ -183,35 +190,20 @@ def _text(content: bytes) -> str | None:
 def _with_fixes(content: bytes, found: Sequence[Diagnostic]) -> tuple[bytes, list[Diagnostic]]:
     """A file with as many of the fixes as can be carried out together, and which those are.
 
-    What another one has changed already is for the next round, as its place may be another one.
+    Those that exclude each other are for the next round, which sees what is then still wrong.
     """
     text = _text(content)
     if text is None:
         return content, []
-    known = [(d, steps(text, d.fix.changes) or []) for d in found if d.fix is not None]
-    # What stands inside comes first: the names around it may change.
-    known.sort(key=lambda pair: -max((len(step.path) for step in pair[1]), default=0))
     carried_out: list[Diagnostic] = []
-    waiting: list[tuple[Diagnostic, list[Step]]] = []
-    taken: set[object] = set()
-    for diagnostic, todo in known:
-        places = {step.path for step in todo}
-        if todo and places.isdisjoint(taken):
-            taken |= places
-            waiting.append((diagnostic, todo))
-    together = [step for _, todo in waiting for step in todo]
-    if together and (made := edited(text, together)) is not None:
-        text, carried_out = made, [diagnostic for diagnostic, _ in waiting]
-    else:
-        # One that cannot be carried out takes nobody's place.
-        taken.clear()
-        for diagnostic, todo in known:
-            places = {step.path for step in todo}
-            if todo and places.isdisjoint(taken) and (made := edited(text, todo)) is not None:
-                text = made
-                taken |= places
-                carried_out.append(diagnostic)
+    todo: list[Splice] = []
+    taken: set[Hashable] = set()
+    for diagnostic in found:
+        own = splices(text, diagnostic.fix.changes) if diagnostic.fix is not None else None
+        claims = {claim for splice in own or () for claim in splice.claims}
+        if own and taken.isdisjoint(claims):
+            taken |= claims
+            todo += own
+            carried_out.append(diagnostic)
     mark = _MARK if content.startswith(_MARK.encode()) else ""
-    order = {id(diagnostic): number for number, diagnostic in enumerate(found)}
-    carried_out.sort(key=lambda diagnostic: order[id(diagnostic)])
-    return f"{mark}{text}".encode(), carried_out
+    return f"{mark}{spliced(text, todo)}".encode(), carried_out

@@ -4,15 +4,21 @@ Apart from the loader, which keeps values and forgets how they are written: whoe
 needs the end of every entry, and which lines are its own.
 """
 
+import bisect
 import functools
+import re
 from collections.abc import Iterator, Sequence
 
 import yaml
 from msgspec import Struct
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
+from etcompile.diagnostics import Location
+
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """libyaml's where there is one, ten times as fast; it tells the same places."""
+
+_BREAK = re.compile(r"\r\n|\n|\r")
 
 Path = tuple[str | int, ...]
 """The number of the document, then keys and indexes."""
@@ -34,16 +40,11 @@ class Entry(Struct, frozen=True, eq=False):
     value: Node
 
 
-@functools.lru_cache(maxsize=4)
-@functools.lru_cache(maxsize=2)  # the fixes of a file are looked up one by one
 def composed(content: str) -> list[Node] | None:
     """The documents of a text; None if it is no YAML.
 
     Args:
         content: A whole file, without a byte order mark.
-
-    Returns:
-        The same list for the same text: not to be changed.
     """
     try:
         return [node for node in yaml.compose_all(content, _Loader) if node is not None]
@@ -77,42 +78,56 @@ def parts(entry: Entry) -> Iterator[Entry]:
             yield Entry((*entry.path, index), node, None, value)
 
 
-def entry_at(documents: Sequence[Node], path: Path) -> Entry | None:
-    """The field or item at a path; None if there is none."""
-    number = path[0]
-    if not isinstance(number, int) or number >= len(documents):
-        return None
-    found = Entry((number,), None, None, documents[number])
-    for length in range(2, len(path) + 1):
-        below = [part for part in parts(found) if part.path == path[:length]]
-        if len(below) != 1:
-            return None  # absent, or there twice
-        found = below[0]
-    return found
-
-
-def entry_of(documents: Sequence[Node], offset: int, *, key: bool) -> Entry | None:
-    """The entry whose key, or whose value, begins at an offset.
+class IndexedText(Struct, frozen=True):
+    """A text whose entries are found by where they begin.
 
     Args:
-        documents: Those of one text.
-        offset: Of its first character in the text.
-        key: It is the key that begins there. Else the value, or the key of a value that is not
-            written at all.
+        starts: The offset of each line.
+        keys: The entries by the offset of their key.
+        scalars: The entries whose value is a scalar, by the offset of that.
     """
-    by_key: Entry | None = None
-    by_value: Entry | None = None
+
+    starts: list[int]
+    keys: dict[int, Entry]
+    scalars: dict[int, Entry]
+
+    def offset(self, place: Location) -> int | None:
+        """The offset of a place; None if the text has no such line."""
+        if place.line is None or place.column is None or place.line > len(self.starts):
+            return None
+        return self.starts[place.line - 1] + place.column - 1
+
+    def place(self, offset: int) -> tuple[int, int]:
+        """The line and the column of an offset, both from 1."""
+        line = bisect.bisect(self.starts, offset)
+        return line, offset - self.starts[line - 1] + 1
+
+    def entry_of(self, offset: int, *, key: bool) -> Entry | None:
+        """The entry whose key, or whose value, begins at an offset.
+
+        Args:
+            offset: Of its first character in the text.
+            key: It is the key that begins there. Else the value, or the key of a value that is
+                not written at all.
+        """
+        by_key = self.keys.get(offset)
+        return by_key if key else self.scalars.get(offset, by_key)
+
+
+@functools.lru_cache(maxsize=2)  # the fixes of a file are looked up one by one
+def indexed(content: str) -> IndexedText | None:
+    """A text by the offsets of its entries; None if it is no YAML.
+
+    Args:
+        content: A whole file, without a byte order mark.
+    """
+    if (documents := composed(content)) is None:
+        return None
+    starts = [0, *(found.end() for found in _BREAK.finditer(content))]
+    text = IndexedText(starts, {}, {})
     for entry in entries(documents):
-        if entry.key is not None and entry.key.start_mark.index == offset:
-            by_key = by_key or entry
-        if isinstance(entry.value, ScalarNode) and entry.value.start_mark.index == offset:
-            by_value = by_value or entry
-    return by_key if key else by_value or by_key
-
-
-def end_of(node: Node) -> int:
-    """The offset after the last character of a value; blanks and comments after it are not its."""
-    if not isinstance(node, MappingNode | SequenceNode) or node.flow_style or not node.value:
-        return int(node.end_mark.index)
-    last = node.value[-1]
-    return end_of(last[1] if isinstance(last, tuple) else last)
+        if entry.key is not None:
+            text.keys.setdefault(entry.key.start_mark.index, entry)
+        if isinstance(entry.value, ScalarNode):
+            text.scalars.setdefault(entry.value.start_mark.index, entry)
+    return text
