@@ -199,7 +199,9 @@ def _told(source: Source | None, fault: Fault, version: str) -> Diagnostic:
     path, at_key = fault.place
     place = _place(source, path, at_key=at_key)
     facts = dict(fault.facts)
-    if place is not None and place.hidden and "found" in facts:
+    # A Secret that a program passes has no text that says what to hide.
+    of_secret = source is not None and value_at(source.data, ("kind",)) == "Secret"
+    if "found" in facts and (of_secret or (place is not None and place.hidden)):
         facts["found"] = "(hidden)"
     if fault.problem == "unknown":
         kind = (fault.definition or "").rpartition(".")[2] or facts["where"]

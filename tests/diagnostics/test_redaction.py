@@ -8,6 +8,7 @@ from click.testing import CliRunner
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
+import etcompile
 from etcompile.cli import check
 from etcompile.diagnostics import Location, diagnose
 from etcompile.diagnostics.redaction import redacted, secret_spans
@@ -119,3 +120,15 @@ def test_ordinary_words_are_as_they_were():
         ["settings: {secret: existing:Not_A_Name}", "ssh-rsa " + "AAAAB3NzaC1yc2E" * 8],
     ):
         assert redacted(words) == words
+
+
+@pytest.mark.parametrize("field", ["data", "stringData"])
+@pytest.mark.parametrize(
+    "value", [{"a": 912345}, "912345x", {"a": ["912345x"]}, {"a b": "912345x"}]
+)
+def test_no_message_about_a_secret_quotes_its_values(field, value):
+    """Nor of one that a program passes, which has no text."""
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, field: value}
+    found = etcompile.compile([secret]).diagnostics
+    assert "ET4002" in {one.code for one in found}
+    assert not any("912345" in f"{one.message}{one.hint}" for one in found)
