@@ -4,6 +4,7 @@ Apart from `objects`, because most runs have no patch of a compiled object.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from operator import itemgetter
 from typing import Any
 
@@ -221,7 +222,16 @@ def _chosen(edit: Edit, value: Object, alike: Alike) -> set[int]:
     own = filling(read)
     if own.shared:
         return set(alike.texts) if _is_for(edit, read) else set()
-    return {number for number, texts in alike.texts.items() if _is_for(edit, own.of(texts))}
+    texts = alike.texts
+    # A patch's name is that of few objects: only these are put together to be looked at.
+    gap, name = own.places["metadata"].get("name"), edit.target.name
+    if gap is not None and name is not None:
+        texts = {
+            number: own_texts
+            for number, own_texts in texts.items()
+            if fnmatchcase(own_texts[gap], name)
+        }
+    return {number for number, own_texts in texts.items() if _is_for(edit, own.of(own_texts))}
 
 
 def _label(value: Object) -> str:
