@@ -2,7 +2,8 @@
 
 `compile` is the one function that strings the stages together; reading it explains the
 program. Each stage is a function from values to values and reports what is wrong as
-diagnostics, so that all problems of a run are told at once.
+diagnostics. The first stage that refuses a document reports everything it finds wrong there, and
+all other documents go on.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,7 +11,7 @@ from typing import Any, BinaryIO
 
 from msgspec import Struct, field, structs
 
-from etcompile import backend, emit, intents, overlays, stages
+from etcompile import backend, emit, intents, stages
 from etcompile.check import objects, sizes
 from etcompile.diagnostics import Diagnostic, codes, diagnose, has_errors
 from etcompile.load import Document
@@ -89,7 +90,7 @@ def compile(  # noqa: A001 - it is what it does
     if refused := stages.impossible_choices(options):
         return Compilation((), tuple(refused))
     loaded = stages.loaded(inputs, options, stdin)
-    documents = (*loaded.documents, *loaded.partial)
+    documents = loaded.documents
     environment = stages.environment(options)
     library = stages.library(options)
     told = [*stages.ignored_problems(options.ignore), *stages.selected_problems(options.select)]
@@ -101,24 +102,13 @@ def compile(  # noqa: A001 - it is what it does
     texts, notes = stages.texts_of(options)
     keys = stages.KeySource()
     told += notes
-    # What could not be read may have been the job that an intent or an overlay is for.
-    broken = has_errors((*loaded.diagnostics, *library.diagnostics))
     if not has_errors(environment.diagnostics):
         options = structs.replace(options, settings=environment.settings)
         keys = stages.key_source(options, environment.place_of("secret"))
         told += keys.diagnostics
-        groups, skipped, problems = _compiled(
-            documents, options, environment, library.documents, texts, keys, broken=broken
+        groups, skipped = _compiled(
+            documents, options, environment, library.documents, texts, keys, told
         )
-        told += problems
-    else:
-        from etcompile.stages.repairs import common  # noqa: PLC0415 - only what is faulty needs it
-
-        ways = (
-            _repaired(documents, options, repair, library.documents, texts, broken=broken)
-            for repair in environment.repairs
-        )
-        told += common(ways)
     named = [document.file for document in (*documents, *library.documents)]
     files = tuple(dict.fromkeys((*named, *environment.files)))
     failed = has_errors(told)
@@ -139,42 +129,11 @@ def compile(  # noqa: A001 - it is what it does
         groups=() if failed else tuple(groups),
         diagnostics=stages.in_order(heard, files, environment.files),
         files=files,
-        inputs=_digests((*loaded.documents, *environment.documents, *runtimes), texts, keys),
+        inputs=_digests((*documents, *environment.documents, *runtimes), texts, keys),
         settings=options.settings,
         suppressed=stages.in_order(silenced, files, environment.files),
         skipped=skipped,
     )
-
-
-def _repaired(
-    documents: Sequence[Document],
-    options: Options,
-    environment: stages.Environment,
-    library: Sequence[Document],
-    texts: backend.Texts,
-    *,
-    broken: bool,
-) -> list[Diagnostic]:
-    """What is wrong with the documents and the settings of a repaired environment."""
-    options = structs.replace(options, settings=environment.settings)
-    keys = stages.key_source(options, environment.place_of("secret"))
-    problems = _compiled(
-        documents, options, environment, library, texts, keys, broken=broken, draft=True
-    )[2]
-    return [*keys.diagnostics, *problems]
-
-
-class _Given(Struct, frozen=True):
-    """What jobs are built with, the same for all of them and however they are repaired."""
-
-    patched: overlays.PatchedDocuments
-    options: Options
-    environment: stages.Environment
-    texts: backend.Texts
-    keys: stages.KeySource
-    broken: bool
-    twice: bool
-    draft: bool
 
 
 def _compiled(
@@ -184,10 +143,8 @@ def _compiled(
     library: Sequence[Document],
     texts: backend.Texts,
     keys: stages.KeySource,
-    *,
-    broken: bool,
-    draft: bool = False,
-) -> tuple[list[JobObjects], tuple[Document, ...], list[Diagnostic]]:
+    told: list[Diagnostic],
+) -> tuple[list[JobObjects], tuple[Document, ...]]:
     """The objects of the documents, by job, those that belong to none first; what was skipped.
 
     Args:
@@ -197,54 +154,26 @@ def _compiled(
         library: The runtimes of `--runtimes`.
         texts: The templates of scripts.
         keys: What fills objects with what only the outside has.
-        broken: Something could not be read: what seems to be absent may stand there.
-        draft: Only what is wrong is asked for.
+        told: What is wrong so far, to which this adds.
     """
-    patched, told = stages.patched(documents, options, environment, library)
+    patched, problems = stages.patched(documents, options, environment, library)
+    unread = has_errors(told)  # maybe the runtime of a job
+    told += (p for p in problems if not (unread and p.code == codes.NO_SUCH_RUNTIME))
     lowered = stages.lowered(
         patched.documents, options.settings.kubernetes_version, options.managed
     )
-    twice = any(diagnostic.code == codes.SAME_OBJECT_TWICE for diagnostic in told)
     told += lowered.diagnostics
-    # With an error there is no output: of a large job, only what is wrong is worth building.
-    draft = draft or has_errors(told)
-    given = _Given(
-        patched, options, environment, texts, keys, broken=broken, twice=twice, draft=draft
-    )
-    if not lowered.repairs:
-        groups, problems = _built(lowered, given)
-    else:
-        from etcompile.stages.repairs import common  # noqa: PLC0415 - only what is faulty needs it
-
-        groups = []
-        given = structs.replace(given, draft=True)
-        ways = ([*repair.diagnostics, *_built(repair, given)[1]] for repair in lowered.repairs)
-        problems = common(ways)
-    told += problems
-    if not (broken or lowered.lost or groups or has_errors(told)):
-        first = next(iter(documents), None)
-        told.append(diagnose(codes.NOTHING_RENDERED, first.locate(("kind",)) if first else None))
-    return groups, lowered.skipped, told
-
-
-def _built(
-    lowered: stages.LoweredDocuments, given: _Given
-) -> tuple[list[JobObjects], list[Diagnostic]]:
-    """The objects of what documents are, and what is wrong beyond the documents themselves."""
-    environment, options, patched = given.environment, given.options, given.patched
+    # What is said of several documents holds only if each of them could be read.
+    whole = not has_errors(told)
     selected = intents.by_job(lowered.jobs, lowered.intents)
-    # An intent may only seem to lack its job, when that one is broken.
-    absent = given.broken or lowered.lost
-    told: list[Diagnostic] = [] if absent else [*selected.diagnostics]
+    told += selected.diagnostics if whole else ()
 
-    advice = stages.advice(options, lowered.others) if options.lint and not given.draft else None
+    advice = stages.advice(options, lowered.others) if options.lint else None
     groups: list[JobObjects] = []
     matched = environment.matched | patched.matched
     for job, wishes in selected.pairs:
         group, edits, problems = stages.job_objects(
-            *(job, wishes, given.texts, environment, patched.sources, given.keys),
-            draft=given.draft,
-            advice=advice,
+            job, wishes, texts, environment, patched.sources, keys, advice=advice
         )
         groups.append(group)
         matched |= edits
@@ -253,8 +182,7 @@ def _built(
     told += problems
 
     made = [(job, built.objects) for (job, _), built in zip(selected.pairs, groups, strict=True)]
-    # The same document twice is told of already.
-    told += objects.check_jobs(made) if not given.twice else ()
+    told += objects.check_jobs(made) if whole else ()
     told += objects.check_neighbours(
         lowered.others,
         made,
@@ -265,7 +193,8 @@ def _built(
     # What an overlay changes in a job that is skipped cannot be seen.
     if (
         environment.edits
-        and not (absent or lowered.skipped)
+        and whole
+        and not lowered.skipped
         and all(built.objects for built in groups)
     ):
         from etcompile.overlays.unmatched import unmatched  # noqa: PLC0415 - few runs have edits
@@ -273,7 +202,12 @@ def _built(
         values = [document.data for document in patched.documents]
         compiled = (value for group in groups for value in group.objects)
         told += unmatched(environment.edits, matched, values, compiled)
-    return [*([neighbours] if neighbours.objects else []), *groups], told
+    if neighbours.objects:
+        groups.insert(0, neighbours)
+    if not groups and not has_errors(told):
+        first = next(iter(documents), None)
+        told.append(diagnose(codes.NOTHING_RENDERED, first.locate(("kind",)) if first else None))
+    return groups, lowered.skipped
 
 
 def _digests(

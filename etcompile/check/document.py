@@ -13,7 +13,7 @@ from msgspec import Struct, field, structs
 
 from etcompile.check import counts, kubernetes, pods, schema
 from etcompile.check.explain import MOST_FAULTS, Fault, without_echoes
-from etcompile.diagnostics import Diagnostic, Location, Severity, Source, ValuePath, codes, diagnose
+from etcompile.diagnostics import Diagnostic, Location, Source, ValuePath, codes, diagnose
 
 
 class Template(Struct, frozen=True):
@@ -44,26 +44,7 @@ class Rules(Struct, frozen=True):
     pod_counts: tuple[ValuePath, ...] = ()
 
 
-class Finding(Struct, frozen=True):
-    """A problem of a document.
-
-    Args:
-        diagnostic: What is told.
-        path: The part that is wrong; of a missing field, the path that it would have.
-        fault: The same as a schema sees it; None for a rule that is in no schema.
-    """
-
-    diagnostic: Diagnostic
-    path: ValuePath
-    fault: Fault | None = None
-
-    @property
-    def is_error(self) -> bool:
-        """Whether the document is refused for it."""
-        return self.diagnostic.severity is Severity.ERROR
-
-
-def findings(source: Source, templates: Sequence[Template], rules: Rules) -> list[Finding]:
+def findings(source: Source, templates: Sequence[Template], rules: Rules) -> list[Diagnostic]:
     """What is wrong with a document, and what is to be said about its Pod templates.
 
     Args:
@@ -72,7 +53,7 @@ def findings(source: Source, templates: Sequence[Template], rules: Rules) -> lis
         rules: What it is held against.
 
     Returns:
-        One finding for each problem: what follows from another problem is left out.
+        One diagnostic for each problem: what follows from another problem is left out.
     """
     kinds = schema.document_faults(source.data, rules.schema)
     inside = [
@@ -83,22 +64,18 @@ def findings(source: Source, templates: Sequence[Template], rules: Rules) -> lis
     own = {id(fault) for fault in kinds}
     faults = _apart(without_echoes([*kinds, *inside]))
     found = [
-        Finding(
-            schema.diagnostic(source, fault)
-            if id(fault) in own
-            else kubernetes.diagnostic(source, fault, rules.version),
-            whole_path(fault),
-            fault,
-        )
+        schema.diagnostic(source, fault)
+        if id(fault) in own
+        else kubernetes.diagnostic(source, fault, rules.version)
         for fault in faults[:MOST_FAULTS]
     ]
     if max(len(kinds), len(faults)) > MOST_FAULTS:
         found.append(_more(source))
-    taken = {finding.path for finding in found}
+    taken = {whole_path(fault) for fault in faults[:MOST_FAULTS]}
     found += (
-        finding
-        for finding in _by_rules(source, templates, rules)
-        if not _within(finding.path, taken)
+        diagnostic
+        for path, diagnostic in _by_rules(source, templates, rules)
+        if not _within(path, taken)
     )
     return found
 
@@ -117,9 +94,11 @@ def _apart(faults: Sequence[Fault]) -> list[Fault]:
     return [fault for fault in kept.values() if not _within(whole_path(fault)[:-1], wrong)]
 
 
-def _by_rules(source: Source, templates: Sequence[Template], rules: Rules) -> Iterator[Finding]:
+def _by_rules(
+    source: Source, templates: Sequence[Template], rules: Rules
+) -> Iterator[tuple[ValuePath, Diagnostic]]:
     """What no schema says. Each rule asks the source for the place of what it is about."""
-    asked = Asked(source)
+    asked = _Asked(source)
     told: list[Diagnostic] = []
     for template in templates:
         told += pods.check_pod_template(
@@ -132,37 +111,26 @@ def _by_rules(source: Source, templates: Sequence[Template], rules: Rules) -> It
         told += pods.check_images(asked, template.path)
     told += counts.check_counts(asked, rules.pod_counts, [template.path for template in templates])
     for diagnostic in told:
-        yield Finding(diagnostic, asked.path_of(diagnostic.location))
+        yield asked.path_of(diagnostic.location), diagnostic
 
 
-class Asked(Struct):
-    """A source that remembers for which paths it was asked.
+class _Asked(Struct):
+    """A source that remembers for which paths it was asked."""
 
-    Args:
-        source: What it answers for; without a source no place is looked up, which is what takes
-            the time.
-        value: The document, if that is another one than the source's.
-    """
-
-    source: Source | None
-    value: Any = None
+    source: Source
     places: dict[int, tuple[Location, ValuePath]] = field(default_factory=dict)
 
     @property
     def data(self) -> Any:
-        """The document."""
-        return self.value if self.source is None else self.source.data
+        return self.source.data
 
     @property
     def relative(self) -> str:
-        """Its file's name."""
-        return "" if self.source is None else self.source.relative
+        return self.source.relative
 
     def locate(self, path: ValuePath, *, key: bool = False) -> Location:
-        """The place of a value; the question is remembered."""
-        place = Location("") if self.source is None else self.source.locate(path, key=key)
         # A place may be kept and given again: this one must be nobody else's.
-        place = structs.replace(place)
+        place = structs.replace(self.source.locate(path, key=key))
         self.places[id(place)] = (place, path)
         return place
 
@@ -184,8 +152,8 @@ def _within(path: ValuePath, paths: set[ValuePath]) -> bool:
     return any(path[:length] in paths for length in range(len(path), 0, -1))
 
 
-def _more(source: Source) -> Finding:
+def _more(source: Source) -> Diagnostic:
     kind = source.data.get("kind") if isinstance(source.data, dict) else None
     facts = {"what": f"this {kind}" if isinstance(kind, str) else "this document"}
     place = source.locate(("kind",))
-    return Finding(diagnose(codes.MORE_PROBLEMS, place, **facts, limit=MOST_FAULTS), ())
+    return diagnose(codes.MORE_PROBLEMS, place, **facts, limit=MOST_FAULTS)

@@ -95,10 +95,10 @@ def with_edits(found: Iterable[Diagnostic]) -> list[Diagnostic]:
             content = _content(file)
             texts[file] = None if content is None else _text(content)
         text = texts[file] if file is not None else None
-        found_in = None if text is None else splices(text, fix.changes)
+        parts = None if text is None else splices(text, fix.changes)
         able = None
-        if text is not None and found_in is not None:
-            able = structs.replace(fix, edits=tuple(_text_edit(text, one) for one in found_in))
+        if text is not None and parts is not None:
+            able = structs.replace(fix, edits=tuple(_text_edit(text, part) for part in parts))
         told[number] = structs.replace(diagnostic, fix=able)
     return told
 

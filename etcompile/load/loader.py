@@ -44,14 +44,11 @@ class Loaded(Struct, frozen=True):
         documents: The documents, in the order of the paths and of the files.
         diagnostics: Everything wrong with the input, in the same order.
         comments: The comments of the files that ask for silence about a warning.
-        partial: The documents of files that cannot be read as a whole: to be checked, so that
-            all that is wrong is told at once, and never to be built.
     """
 
     documents: tuple[Document, ...]
     diagnostics: tuple[Diagnostic, ...]
     comments: "tuple[IgnoreComment, ...]" = ()
-    partial: tuple[Document, ...] = ()
 
 
 _DEFAULT = Limits()
@@ -85,7 +82,6 @@ def load(
         tuple(run.documents),
         (*run.diagnostics, *nothing),
         tuple(run.comments),
-        tuple(run.partial),
     )
 
 
@@ -143,7 +139,6 @@ class _Run(Struct):
     documents: list[Document] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
     comments: "list[IgnoreComment]" = field(default_factory=list)
-    partial: list[Document] = field(default_factory=list)
     # Whether each file that was read held a document, or something to correct.
     fruitful: dict[Identity | str, bool] = field(default_factory=dict)
     # Those that hold not one byte to read: perhaps somebody's job, lost on the way.
@@ -214,7 +209,6 @@ class _Run(Struct):
         self.documents += (structs.replace(document, digest=found) for document in loaded.documents)
         self.diagnostics += loaded.diagnostics
         self.comments += loaded.comments
-        self.partial += loaded.partial
         if not isinstance(data, Diagnostic) and not data.strip():
             self.blank.add(identity)
         self.fruitful[identity] = bool(loaded.documents) or has_errors(loaded.diagnostics)
@@ -242,8 +236,6 @@ def _documents(text: Text, relative: str, limits: Limits) -> Loaded:
     ]
     found, more = documents(nodes, text.file, relative, limits)
     problems = [*reading.problems, *more]
-    if reading.broken and reading.broken[0] == "limit":
-        found = []
     comments = _ignore_comments(text, reading.events)
     if comments:
         found = [structs.replace(document, comments=comments) for document in found]
@@ -251,7 +243,7 @@ def _documents(text: Text, relative: str, limits: Limits) -> Loaded:
     told = tuple(dict.fromkeys(sorted(problems, key=_line_and_column)))
     # Half a file is nobody's intention, though the documents beside the broken one are whole.
     if reading.broken or any(diagnostic.code == codes.TOO_MANY_DOCUMENTS for diagnostic in more):
-        return Loaded((), told, comments, tuple(found))
+        return Loaded((), told, comments)
     return Loaded(tuple(found), told, comments)
 
 

@@ -4,14 +4,12 @@ Apart from the other stages because it is the only one that reads files other th
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
 from etcompile import backend, overlays
 from etcompile.check import kubernetes, schema
-from etcompile.check.document import Finding, whole_path
 from etcompile.diagnostics import Diagnostic, Location, codes, diagnose, has_errors
 from etcompile.load import Document
 from etcompile.model import Settings
@@ -19,7 +17,6 @@ from etcompile.options import Options
 
 if TYPE_CHECKING:
     from etcompile.diagnostics.suppression import IgnoreComment
-    from etcompile.stages.repairs import Check
 
 
 def _nowhere(_: str) -> Location | None:
@@ -39,8 +36,6 @@ class Environment(Struct, frozen=True):
         documents: The overlays.
         diagnostics: What is wrong with the overlays.
         comments: The comments of their files that ask for silence about a warning.
-        repairs: If something is: what they come to when their faulty parts are repaired in one way
-            and another, to find what else is wrong.
     """
 
     settings: Settings
@@ -52,7 +47,6 @@ class Environment(Struct, frozen=True):
     documents: tuple[Document, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
     comments: "tuple[IgnoreComment, ...]" = ()
-    repairs: "tuple[Environment, ...]" = ()
 
 
 def environment(options: Options) -> Environment:
@@ -62,79 +56,22 @@ def environment(options: Options) -> Environment:
         return Environment(options.settings, diagnostics=tuple(undeclared))
     loaded = overlays.overlay_documents(options.overlays, options.limits)
     problems = [*loaded.diagnostics]
-    found = [_findings(document, document.data) for document in loaded.documents]
-    problems += [finding.diagnostic for each in found for finding in each]
+    problems += (
+        schema.diagnostic(document, fault)
+        for document in loaded.documents
+        for fault in schema.document_faults(document.data, overlays.SCHEMA)
+    )
     files = tuple(dict.fromkeys(document.file for document in loaded.documents))
-    if not has_errors(problems):
+    if has_errors(problems):
+        made = Environment(options.settings)
+    else:
         made = _settled(loaded.documents, options, kubernetes.versions())
-        made = structs.replace(
-            made,
-            diagnostics=(*problems, *made.diagnostics),
-            files=files,
-            comments=loaded.comments,
-        )
-        # A setting that cannot be counts as if it were not there, and as if it were another.
-        return structs.replace(made, repairs=_other_versions(made)) if _fails(made) else made
-    # Only what is faulty needs it.
-    from etcompile.stages.repairs import WAYS, common, remembered  # noqa: PLC0415
-
-    checks = [
-        remembered(partial(_findings, document), document.data, problems)
-        for document, problems in zip(loaded.documents, found, strict=True)
-    ]
-    repairs = [_repaired(loaded.documents, found, checks, options, way) for way in range(WAYS)]
-    told = common([repair.diagnostics for repair in repairs if repair])
-    return Environment(
-        options.settings,
+    return structs.replace(
+        made,
+        diagnostics=(*problems, *made.diagnostics),
         files=files,
         comments=loaded.comments,
-        diagnostics=(*problems, *told),
-        repairs=tuple(
-            version for repair in repairs if repair for version in _other_versions(repair)[:1]
-        ),
     )
-
-
-def _fails(environment: Environment) -> bool:
-    return has_errors(environment.diagnostics)
-
-
-def _other_versions(made: Environment) -> "tuple[Environment, ...]":
-    """The environment with the oldest and the newest version of Kubernetes.
-
-    Where the settings are in doubt, what holds for both versions holds for the one that was meant.
-    """
-    known = kubernetes.versions()
-    return tuple(
-        structs.replace(made, settings=structs.replace(made.settings, kubernetes_version=version))
-        for version in (known[-1], known[0])
-    )
-
-
-def _findings(document: Document, value: Any) -> list[Finding]:
-    return [
-        Finding(schema.diagnostic(document, fault), whole_path(fault), fault)
-        for fault in schema.document_faults(value, overlays.SCHEMA)
-    ]
-
-
-def _repaired(
-    documents: Sequence[Document],
-    found: Sequence[Sequence[Finding]],
-    checks: "Sequence[Check]",
-    options: Options,
-    way: int,
-) -> Environment | None:
-    """What overlays come to without their faults; None if one has too many of them."""
-    from etcompile.stages.repairs import repaired  # noqa: PLC0415 - only what is faulty needs it
-
-    whole = []
-    for document, problems, check in zip(documents, found, checks, strict=True):
-        repair = repaired(document, problems, check, way)
-        if repair is None:
-            return None
-        whole.append(repair)
-    return _settled(whole, options, kubernetes.versions())
 
 
 def _settled(

@@ -33,7 +33,6 @@ def loaded(inputs: Input | Iterable[Input], options: Options, stdin: BinaryIO | 
     documents: list[Document] = []
     diagnostics: list[Diagnostic] = []
     comments: list[IgnoreComment] = []
-    partial: list[Document] = []
     paths: list[str | os.PathLike[str]] = []
     values: list[Mapping[str, Any]] = []
     for given in inputs:
@@ -52,12 +51,10 @@ def loaded(inputs: Input | Iterable[Input], options: Options, stdin: BinaryIO | 
             documents += part.documents
             diagnostics += part.diagnostics
             comments += part.comments
-            partial += part.partial
     return Loaded(
         tuple(structs.replace(d, data=as_read(d.data)) for d in documents),
         tuple(diagnostics),
         tuple(dict.fromkeys(comments)),
-        tuple(structs.replace(d, data=as_read(d.data)) for d in partial),
     )
 
 

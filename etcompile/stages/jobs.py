@@ -25,9 +25,6 @@ from etcompile.stages.encryption import KeySource, filled
 from etcompile.stages.environment import Environment
 from etcompile.stages.neighbours import declared, may_have_namespace
 
-_LARGE = 2000
-"""Replicas of a job of which not all are made only to find what else is wrong."""
-
 
 class JobObjects(Struct, frozen=True):
     """The objects of one job, or those that belong to none.
@@ -66,7 +63,6 @@ def job_objects(
     changed_by: Mapping[Document, Sequence[str]],
     keys: KeySource | None = None,
     *,
-    draft: bool = False,
     advice: Advice | None = None,
 ) -> tuple[JobObjects, frozenset[overlays.Edit], list[Diagnostic]]:
     """The objects of a job and its intents.
@@ -78,7 +74,6 @@ def job_objects(
         environment: Settings, and edits of objects.
         changed_by: The overlays that changed a document, by their relative names.
         keys: What fills objects with what only the outside has; they stay as they are if None.
-        draft: Only what is wrong is asked for: of a large job, a few objects are made.
         advice: What is to be said of a job in which nothing is wrong; None for nothing.
 
     Returns:
@@ -101,21 +96,18 @@ def job_objects(
     try:
         if _hosts_size(job) > STORED_LIMIT / 2:
             too_large += _config_problems(job, settings, texts)
-        is_large = sum(len(role.members) for role in job.roles) > _LARGE
-        if too_large or (is_large and draft):
+        if too_large:
             job = _without_replicas(job)  # what else is wrong is told all the same
-        before = job
-        patched, its_run = run.objects(before, settings, texts, environment.edits)
+        patched, its_run = run.objects(job, settings, texts, environment.edits)
         job = its_run.job
         made, matched = patched.objects, frozenset(patched.edits)
         sources |= {edit.origin.source.relative for edit in matched}
         refused = _patched_problems(patched, settings)
         problems += [*patched.diagnostics, *refused]
-        changed = patched.changed
         if has_errors(refused):
-            made = _sound(before, settings, texts, _others(environment.edits, refused))
-            changed = ()
-        problems += backend.gang.problems(job, settings, made, emit.wave, changed)
+            made = ()
+        else:
+            problems += backend.gang.problems(job, settings, made, emit.wave, patched.changed)
         if keys is not None:
             made, unfilled = filled(made, keys, job)
             problems += unfilled
@@ -153,36 +145,6 @@ def _located(problem: Diagnostic, job: Job) -> Diagnostic:
     """What is wrong with the objects of a job is told at its name, if nowhere else."""
     place = problem.location or job.origin.locate("metadata", "name")
     return structs.replace(problem, location=place)
-
-
-def _sound(
-    job: Job, settings: Settings, texts: backend.Texts, edits: Sequence[overlays.Edit]
-) -> tuple[Mapping[str, Any], ...]:
-    """Objects that later stages can read, to find what else is wrong: without faulty patches."""
-    patched, _ = run.objects(job, settings, texts, edits)
-    if has_errors(_patched_problems(patched, settings)):
-        patched, _ = run.objects(job, settings, texts, ())
-    return patched.objects
-
-
-def _others(
-    edits: Sequence[overlays.Edit], problems: Sequence[Diagnostic]
-) -> Sequence[overlays.Edit]:
-    """The edits in whose lines none of these problems stands."""
-    places = [edit.origin.locate() for edit in edits]
-    faulty = set()
-    for place in (problem.location for problem in problems):
-        if place is None or place.line is None:
-            return ()
-        above = [
-            (found.line, number)
-            for number, found in enumerate(places)
-            if found.file == place.file and found.line and found.line <= place.line
-        ]
-        if not above:
-            return ()
-        faulty.add(max(above)[1])
-    return [edit for number, edit in enumerate(edits) if number not in faulty]
 
 
 def _hosts_size(job: Job) -> int:

@@ -44,7 +44,7 @@ def library(options: Options) -> Loaded:
             read = from_values([given])
         else:
             read = load([given], limits=options.limits, output=options.output)
-        documents += (*read.documents, *read.partial)
+        documents += read.documents
         diagnostics += read.diagnostics
         comments += read.comments
     # A file that is named twice, by itself and by its folder, is one.

@@ -101,7 +101,7 @@ def with_runtimes(
         apart = runtime.name in named and runtime not in looked_at
         templates = _templates(runtime) if apart else ()
         rules = Rules(RUNTIME_SCHEMA, kubernetes_version, volumes=_claims(runtime))
-        told += (finding.diagnostic for finding in findings(runtime, templates, rules))
+        told += findings(runtime, templates, rules)
         for path, _ in _claim_templates(runtime):
             told += kubernetes.check_claim_template(runtime, path, kubernetes_version)
     told += _unnamed(documents, given)
