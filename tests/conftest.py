@@ -30,8 +30,8 @@ if yaml.__with_libyaml__:
 
 pytest_plugins = ["browsers.fixtures", "controlplane.fixtures", "consumers.fixtures"]
 
-_SYSTEM = "/usr/local/sbin:/usr/sbin:/sbin"
-"""Not in everybody's PATH, and sshd is there."""
+_SYSTEM = os.environ.get("ETCOMPILE_SBIN", "/usr/local/sbin:/usr/sbin:/sbin")
+"""Not in everybody's PATH, and sshd is there. CI hides it to see that its tests are skipped."""
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -137,24 +137,27 @@ def pytest_testnodedown(node: Any) -> None:
     node.config.stash[_LEFT_OUT] = told.get("left out", 0)
 
 
-def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Says how many tests the default command left out, and how they are run."""
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Says in the very last lines which tests did not run, and why."""
+    terminalreporter = config.pluginmanager.get_plugin("terminalreporter")
+    if terminalreporter is None:
+        return  # a process of pytest-xdist
     chosen = config.option.keyword or "not cluster" not in config.option.markexpr
     lacking = collections.Counter(
         found[1]
         for report in terminalreporter.stats.get("skipped", ())
         if isinstance(report.longrepr, tuple)
-        and (found := re.search(r"needs ([\w-]+): ", report.longrepr[2]))
+        and (found := re.search(r"needs ([\w-]+: .+)", report.longrepr[2]))
     )
-    if lacking:
-        things = ", ".join(f"{thing} ({count} tests)" for thing, count in sorted(lacking.items()))
-        terminalreporter.write_line(f"not proven, as this machine lacks it: {things}")
     left = config.stash.get(_LEFT_OUT, 0)
     if left and not chosen:
         terminalreporter.write_line(
             f"not run: {left} tests of other layers; see CONTRIBUTING.md, or run all that need no "
             "cluster of yours: pytest -n auto -m 'not node and not gitops'"
         )
+    if lacking:
+        things = "; ".join(f"{thing} ({count} tests)" for thing, count in sorted(lacking.items()))
+        terminalreporter.write_line(f"not proven on this machine: {things}")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
