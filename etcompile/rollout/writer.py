@@ -109,8 +109,8 @@ class Writer:
                 return Written(status, live)
             return Written(status, self._taken(step, body, error))
 
-    def delete(self, ref: ObjectRef, uid: str | None) -> Written:
-        """Deletes that very object, if it is still there."""
+    def delete(self, ref: ObjectRef, uid: str | None, *, dry_run: bool = False) -> Written:
+        """Deletes that very object, if it is still there; or only asks whether it may."""
         try:
             resource = self._cluster.resource(ref.api_version, ref.kind)
         except ClusterError as error:
@@ -119,12 +119,14 @@ class Writer:
             raise
         namespace = ref.namespace or None
         try:
-            was_there = self._cluster.delete(resource, ref.name, namespace, uid=uid or "")
+            was_there = self._cluster.delete(
+                resource, ref.name, namespace, uid=uid or "", dry_run=dry_run
+            )
         except ClusterError as error:
             if not error.conflict:
                 raise
             return Written("deleted", None)  # another one has its name
-        if was_there:
+        if was_there and not dry_run:
             left = self._cluster.get(resource, ref.name, namespace, metadata_only=True)
             if left is not None and left["metadata"].get("uid") == uid:
                 return Written("deleting", left)

@@ -4,6 +4,7 @@ Each change is tried with a server-side dry run, which meets the same validation
 field owners as the write. Of many new objects that are alike, the Pods of a role, one is tried,
 unless the cluster has policies that may tell them apart. What is to be replaced is tried under
 another name: an object must not be deleted for one that will be refused (reference/gitops.md 2.2).
+Deletions are tried as well: a policy may keep Pods, and half a job would be left.
 """
 
 from collections import defaultdict
@@ -19,7 +20,7 @@ from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.model.keypair import wants_key_pair, with_placeholders
 from etcompile.plan.admission import alike
-from etcompile.plan.step import ObjectRef, Plan, Step
+from etcompile.plan.step import DESTROYS, ObjectRef, Plan, Step
 from etcompile.rollout.preflight.dryrun import under_another_name
 from etcompile.rollout.refusals import (
     Refusal,
@@ -92,9 +93,18 @@ def refusals(
             return None  # it is tried again while others make room
         return structs.replace(refused, passes=(step.ref.namespace or cluster.namespace) in rooms)
 
-    chosen = _telling(plan.steps, accepted, _each if dry_run else Policies(cluster).single_out)
+    def tried_deletion(step: Step) -> Refusal | None:
+        try:
+            writer.delete(step.ref, step.uid, dry_run=True)
+        except ClusterError as error:
+            return None if no_dry_run(error) else refusal(step.ref, error)
+        return None
+
+    single_out = _each if dry_run else Policies(cluster).single_out
+    chosen = _telling(plan.steps, accepted, single_out)
     with ThreadPoolExecutor(concurrency) as pool:
-        found = [refused for refused in pool.map(tried, chosen) if refused]
+        deletions = pool.map(tried_deletion, _deletions(plan.steps, single_out))
+        found = [refused for refused in (*pool.map(tried, chosen), *deletions) if refused]
     fatal = [refused for refused in found if refused.fatal]
     return fatal[:1] or list(dict.fromkeys(found))
 
@@ -171,7 +181,7 @@ def _tried(
 def _telling(
     steps: Iterable[Step],
     accepted: Collection[ObjectRef],
-    single_out: Callable[[ObjectRef], bool],
+    single_out: Callable[[ObjectRef, str], bool],
 ) -> list[Step]:
     """The steps to try: all that change something, and one of those that make alike objects.
 
@@ -192,12 +202,25 @@ def _telling(
     for alike_ones in made.values():
         first, *others = alike_ones
         chosen.append(first)
-        if others and single_out(first.ref):
+        if others and single_out(first.ref, "CREATE"):
             chosen += others
     return chosen
 
 
-def _each(_ref: ObjectRef) -> bool:
+def _deletions(
+    steps: Iterable[Step], single_out: Callable[[ObjectRef, str], bool]
+) -> Iterator[Step]:
+    """The deletions to try: the first of a kind and namespace, or all if a policy is about them."""
+    tried: dict[tuple[str, str, str], bool] = {}
+    for step in steps:
+        place = step.ref.api_version, step.ref.kind, step.ref.namespace
+        if step.action in DESTROYS and (place not in tried or tried[place]):
+            if place not in tried:
+                tried[place] = single_out(step.ref, "DELETE")
+            yield step
+
+
+def _each(_ref: ObjectRef, _operation: str) -> bool:
     return True
 
 
@@ -227,7 +250,7 @@ Rule = Mapping[str, Any]
 class Policies:
     """The rules of a cluster's policies and webhooks; read when they are first asked about.
 
-    Of many new objects that are alike, one dry run tells about all, unless somebody's policy looks
+    Of many objects that are alike, one dry run tells about all, unless somebody's policy looks
     at names or labels: then each is tried. Who may not read the policies tries each, too.
     """
 
@@ -235,16 +258,17 @@ class Policies:
         self._cluster = cluster
         self._rules: Sequence[Rule] | None = None
 
-    def single_out(self, ref: ObjectRef) -> bool:
-        """Whether one of alike new objects may be refused and another accepted.
+    def single_out(self, ref: ObjectRef, operation: str) -> bool:
+        """Whether one of alike objects may be refused and another accepted.
 
         Args:
             ref: One of them.
+            operation: `CREATE` or `DELETE`.
         """
         if self._rules is None:
             self._rules = [*self._read()]
         resource = self._cluster.resource(ref.api_version, ref.kind).plural
-        return any(_is_about(rule, ref.group, resource) for rule in self._rules)
+        return any(_is_about(rule, ref.group, resource, operation) for rule in self._rules)
 
     def _read(self) -> Iterator[Rule]:
         for kind in (*_POLICIES, *_WEBHOOKS):
@@ -269,11 +293,11 @@ def _rules(value: Mapping[str, Any], kind: str) -> Iterator[Rule]:
             yield from webhook.get("rules") or ()
 
 
-def _is_about(rule: Rule, group: str, resource: str) -> bool:
+def _is_about(rule: Rule, group: str, resource: str, operation: str) -> bool:
     groups, resources = rule.get("apiGroups"), rule.get("resources")
     operations = rule.get("operations")
     return (
         (groups is None or not {"*", group}.isdisjoint(groups))
         and (resources is None or not {"*", "*/*", resource}.isdisjoint(resources))
-        and (operations is None or not {"*", "CREATE"}.isdisjoint(operations))
+        and (operations is None or not {"*", operation}.isdisjoint(operations))
     )

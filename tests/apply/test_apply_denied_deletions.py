@@ -1,0 +1,63 @@
+"""A policy that keeps Pods is met before anything is written, whichever command would delete one."""
+
+import pytest
+
+from apply.policies import deny
+from specs import training_job
+
+
+def changed(**given):
+    """The job with another working directory, which no live Pod can take."""
+    document = training_job(**given)
+    worker = document["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"]
+    worker["containers"][0]["workingDir"] = "/data"
+    return document
+
+
+def versions(objects):
+    return {
+        name: (one["metadata"]["uid"], one["metadata"]["resourceVersion"])
+        for name, one in objects().items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("document", "words"),
+    [
+        (changed(replicas=3), ("apply", "jobs", "--replace")),
+        (training_job(replicas=1), ("apply", "jobs", "--prune", "--drain", "1s")),
+        (changed(replicas=3), ("apply", "jobs", "--run", "auto", "--prune")),
+        (None, ("delete", "--job", "mnist")),
+        (None, ("delete", "jobs")),
+        (None, ("restart", "mnist", "--yes")),
+        (None, ("scale", "mnist", "--pods", "mnist-worker-1", "--apply", "--drain", "1s")),
+    ],
+    ids=lambda one: one[0] if isinstance(one, tuple) else None,
+)
+def test_a_denied_deletion_is_found_before_anything_is_written(
+    run, write, kubelet, objects, control_plane, namespace, document, words
+):
+    write(training_job(replicas=3))
+    assert run("apply", "jobs").returncode == 0
+    before = versions(objects)
+    # Of one Pod only, and not the first that is deleted.
+    condition = "oldObject.metadata.name != 'mnist-worker-1'"
+    remove = deny(control_plane, namespace, condition, "this Pod is kept", operations=("DELETE",))
+    if document is not None:
+        write(document)
+    done = run(*words)
+    remove()
+    assert done.returncode == 7, done.stdout + done.stderr
+    assert "mnist-worker-1" in done.stderr
+    assert "this Pod is kept" in done.stderr
+    assert versions(objects) == before
+
+
+def test_without_policies_one_deletion_of_a_kind_is_tried(run, job, kubelet, proxy, through):
+    job(replicas=5)
+    assert run("apply", "jobs").returncode == 0
+    requests = proxy.count("DELETE")
+    done = run("delete", "--job", "mnist", KUBECONFIG=str(through))
+    assert done.returncode == 0, done.stderr
+    pods, tried = 6, 1
+    assert proxy.count("DELETE", "/pods/") - requests == pods + tried
