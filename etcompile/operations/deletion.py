@@ -17,6 +17,7 @@ from etcompile.plan.removal import EMPTY_INVENTORY, left_beside, named_by, remov
 from etcompile.plan.rights import Rights
 from etcompile.plan.sets import of_other_set, other_set
 from etcompile.plan.step import JobSet, ObjectRef, Plan, Step, deletion, reference
+from etcompile.rollout.lease import seen_version
 from etcompile.rollout.live import belongings, inventory_of, pods_of
 
 
@@ -54,14 +55,16 @@ def delete_proposal(
     unknown: list[Diagnostic] = []
     members: dict[str, list[ObjectRef]] = {}
     applied = set()
+    versions: dict[str, str] = {}
     empty: list[Step] = []
     foreign: list[Step] = []
     for namespace, name in jobs:
         where = namespace or cluster.namespace
         title = f"{where}/{name}"
+        parent = inventory_of(cluster, name, where)
+        versions[title] = seen_version(parent, cluster.now())
         mine = [(title, value) for value in belongings(cluster, name, where)]
         found += mine
-        parent = inventory_of(cluster, name, where)
         if parent is not None:
             if compilation and not adopt and (other := other_set(parent, job_set)):
                 foreign.append(of_other_set(reference(parent), title, other))
@@ -91,7 +94,7 @@ def delete_proposal(
     plan = structs.replace(plan, steps=(*plan.steps, *empty, *used, *foreign))
     stays = {step.ref for step in plan.steps if step.action == "unmanaged"}
     kept = {title: [ref for ref in refs if ref in stays] for title, refs in members.items()}
-    return Proposal(plan=plan, rights=Rights(adopt=adopt, prune=True), kept=kept)
+    return Proposal(plan=plan, rights=Rights(adopt=adopt, prune=True), kept=kept, versions=versions)
 
 
 def _unknown(where: str, name: str) -> Diagnostic:

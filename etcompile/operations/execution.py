@@ -88,7 +88,7 @@ def execute(
     plan, choices = proposal.whole, choices or Choices()
     if (known := refused(proposal)) is not None:
         return known
-    sets = _inventories(cluster, proposal)
+    sets = _inventories(cluster, proposal, choices.lease)
     writer = Writer(cluster, proposal.rights, proposal.secrets, sets.id)
     needed = needs(plan, sets.accesses(), waits=choices.wait != "none")
     found = denied(cluster, needed, choices.concurrency) or sets.refusals()
@@ -98,11 +98,14 @@ def execute(
     if found or dry_run:
         ends = (refusal.code for refusal in found if not refusal.passes)
         return Result(min(ends, default=0), (*_all_told(found), *warned(cluster)))
-    begin(plan)
+    if found := sets.take(choices.concurrency):
+        ends = (refusal.code for refusal in found)
+        return Result(min(ends), (*_all_told(found), *warned(cluster)))
     outcome = Outcome(interrupted=True)
     until = None if choices.timeout is None else time.monotonic() + choices.timeout
     parts = (*proposal.before, proposal.plan)
     try:
+        begin(plan)
         for place, part in enumerate(parts):
             if place and proposal.pause:
                 time.sleep(proposal.pause)
@@ -111,6 +114,7 @@ def execute(
             rollout = Rollout(
                 *(cluster, part, writer, sets, choices, tell),
                 *(proposal.seen, proposal.deciding, proposal.kept),
+                last=place + 1 == len(parts),
             )
             with during(rollout):
                 reached = rollout.run()
@@ -119,6 +123,7 @@ def execute(
                 outcome = unbegun(outcome, parts[place + 1 :])
                 break
     finally:
+        sets.release(reachable=not any(refusal.fatal for refusal in outcome.refusals))
         end(outcome)
     return Result(outcome.code, (*_all_told(outcome.refusals), *warned(cluster)), outcome)
 
@@ -132,7 +137,7 @@ def objections(cluster: Cluster, proposal: Proposal) -> tuple[Diagnostic, ...]:
         cluster: The cluster that the proposal is for; nothing is written.
         proposal: What would be done.
     """
-    sets = _inventories(cluster, proposal)
+    sets = _inventories(cluster, proposal, Choices().lease)
     found = sets.refusals()
     if not found and not proposal.whole.refused:
         writer = Writer(cluster, proposal.rights, proposal.secrets, sets.id)
@@ -146,13 +151,15 @@ def warned(cluster: Cluster) -> Iterator[Diagnostic]:
         yield diagnose(codes.API_SERVER_WARNS, None, text=text)
 
 
-def _inventories(cluster: Cluster, proposal: Proposal) -> Inventories:
+def _inventories(cluster: Cluster, proposal: Proposal, seconds: float) -> Inventories:
     return Inventories(
         cluster,
         proposal.whole,
         adopt=proposal.rights.adopt,
         job_set=proposal.job_set,
         orphans=proposal.orphans,
+        versions=proposal.versions,
+        seconds=seconds,
     )
 
 

@@ -39,6 +39,7 @@ from etcompile.plan.step import (
 )
 from etcompile.plan.targets import targeted
 from etcompile.rollout.inventory import members_left
+from etcompile.rollout.lease import seen_version
 from etcompile.rollout.live import (
     Live,
     Orphan,
@@ -99,6 +100,8 @@ def _proposal(
 ) -> Proposal:
     live = Live(cluster)
     sets = Inventories(compilation, live)
+    now = cluster.now()
+    versions = {title: seen_version(sets.parents.get(title), now) for title in sets.wanted if title}
     declared = declarations(compilation, sets.wanted if founds else sets.ids, generated=True)
     references = [reference(value) for value in compilation.in_order()]
     references += [reference(value) for group in compilation.groups for value in group.generated]
@@ -145,6 +148,7 @@ def _proposal(
         problems += _moved(sets, job_set, jobs, cluster, rights)
         job_set = structs.replace(job_set, orphans=tuple(members))
         beyond |= {reference(value).key: value for orphan in left for value in orphan.objects}
+        versions |= {orphan.title: seen_version(orphan.inventory, now) for orphan in left}
     made = structs.replace(made, cluster=cluster_identity(cluster), job_set=job_set)
     made = with_room(made, beyond, _quotas(cluster))
     if unknown := not_found(made, targets):
@@ -166,6 +170,7 @@ def _proposal(
         job_set=job_set,
         orphans=frozenset(members),
         accepted=frozenset(server.accepted),
+        versions=versions,
         diagnostics=(*_unasked(server, cluster), *problems),
     )
 

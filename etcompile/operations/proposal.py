@@ -29,6 +29,8 @@ class Proposal(Struct, frozen=True, kw_only=True):
         job_set: The set of jobs that is applied; None for single files.
         orphans: The titles of its jobs that are not declared any more.
         accepted: The objects whose planned update the API server has accepted in a dry run.
+        versions: By job, what its inventory was before its objects were read: the plan is stale
+            if it is something else when the plan is done (`rollout.lease.seen_version`).
         diagnostics: What could not be asked.
     """
 
@@ -43,6 +45,7 @@ class Proposal(Struct, frozen=True, kw_only=True):
     job_set: JobSet | None = None
     orphans: frozenset[str] = frozenset()
     accepted: frozenset[ObjectRef] = frozenset()
+    versions: Mapping[str, str] = field(default_factory=dict)
     diagnostics: tuple[Diagnostic, ...] = ()
 
     @property

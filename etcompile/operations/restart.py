@@ -14,6 +14,7 @@ from etcompile.plan.claims import is_member
 from etcompile.plan.restart import restart
 from etcompile.plan.rights import Rights
 from etcompile.plan.step import reference
+from etcompile.rollout.lease import seen_version
 from etcompile.rollout.live import Live, belongings, inventory_of
 from etcompile.stages.stored import StoredJobError
 from etcompile.status import Seen, seen
@@ -36,6 +37,8 @@ def restart_proposal(cluster: Cluster, job: str, *, adopt: bool = False) -> Prop
         NoSuchJobError: there is no such job.
         ImpossibleError: it cannot be run.
     """
+    parent = inventory_of(cluster, job, cluster.namespace)
+    version = seen_version(parent, cluster.now())
     found = seen(cluster, job, cluster.namespace)
     try:
         run = stored_run(found)
@@ -66,7 +69,7 @@ def restart_proposal(cluster: Cluster, job: str, *, adopt: bool = False) -> Prop
         job=title,
         waits=backend.waits(run.job),
         config=run.uid,
-        applied=inventory_of(cluster, job, run.namespace) is not None,
+        applied=parent is not None,
         adopt=adopt,
         context=cluster.context or cluster.server,
         namespace=cluster.namespace,
@@ -84,6 +87,7 @@ def restart_proposal(cluster: Cluster, job: str, *, adopt: bool = False) -> Prop
         pause=_NOTICED if records else 0.0,
         deciding={title: backend.deciding(run.job)},
         kept={title: members},
+        versions={title: version},
     )
 
 

@@ -35,7 +35,7 @@ from etcompile.rollout.machine.reasons import ObjectState
 from etcompile.rollout.machine.states import Choices
 from etcompile.rollout.machine.steps import Machine
 from etcompile.rollout.machine.targets import Key
-from etcompile.rollout.refusals import Refusal, refusal
+from etcompile.rollout.refusals import Refusal, RefusedError, refusal
 from etcompile.rollout.watches import Watches
 from etcompile.rollout.writer import Mistake, Writer, WriterPool
 
@@ -58,6 +58,7 @@ class Rollout:
         deciding: By job, whose success is the run's (`JobObjects.deciding`).
         kept: By job, the members of its set that are not declared and stay; those that the plan
             leaves alone if None.
+        last: Whether no other part of the same rollout follows.
     """
 
     def __init__(
@@ -71,6 +72,8 @@ class Rollout:
         seen: Mapping[Key, ObjectState] | None = None,
         deciding: Mapping[str, tuple[tuple[str, ...], ...]] | None = None,
         kept: Mapping[str, Sequence[ObjectRef]] | None = None,
+        *,
+        last: bool = True,
     ) -> None:
         self._cluster = cluster
         self._plan = plan
@@ -84,6 +87,8 @@ class Rollout:
         self._watches = Watches(cluster, plan, self._queue.put)
         self._writers = WriterPool(writer, sets, choices.concurrency, self._queue.put)
         self._stopped_at: float | None = None
+        self._is_last = last
+        self._refused: list[Refusal] | None = None
 
     def interrupt(self) -> None:
         """Ends the rollout after the requests under way; may be called from a signal handler."""
@@ -101,8 +106,10 @@ class Rollout:
                 self._hear()
                 self._advance(Tick())
                 self._be_patient()
-            refused = self._narrow()
-            return self._machine.outcome(self._warnings(), refused)
+                if self._machine.is_written and self._writers.idle:
+                    self._narrow()  # it may take days until all is ready
+            self._narrow()
+            return self._machine.outcome(self._warnings(), self._refused or ())
         finally:
             self._watches.close()
             self._writers.close()
@@ -176,20 +183,21 @@ class Rollout:
     def _is_patient(self) -> bool:
         return self._stopped_at is None or time.monotonic() - self._stopped_at <= _PATIENCE
 
-    def _narrow(self) -> list[Refusal]:
+    def _narrow(self) -> None:
         """Lets the inventories name what is there, of jobs all of whose steps are done."""
-        if self._machine.is_broken_off:
-            return []
-        refused = []
+        if self._machine.is_broken_off or not self._is_last or self._refused is not None:
+            return
+        self._refused = []
         left = {step.job for step in self._machine.left()}
         for job in dict.fromkeys(step.job for step in self._plan.steps):
             if job is None or job in left:
                 continue
             try:
                 self._sets.narrow(job, self._kept.get(job, ()))
+            except RefusedError as error:
+                self._refused.append(error.refusal)
             except ClusterError as error:
-                refused.append(refusal(self._sets.parent(job), error))
-        return refused
+                self._refused.append(refusal(self._sets.parent(job), error))
 
     def _warnings(self) -> dict[str | None, str]:
         """What Kubernetes Events say of objects that do not say themselves what they wait for."""

@@ -3,15 +3,22 @@
 A parent names the kinds of the members before the first of them is made and until the last of
 them is gone, so that a rollout that is killed loses sight of nothing (reference/gitops.md 3).
 The format is kubectl's, with its rule that another tool's set is not touched.
+
+A parent also holds the lease of whoever changes its job (`rollout.lease`). Each write names the
+version of the parent that it was decided on, so that only one of two rollouts gets the lease.
 """
 
 import threading
 from collections.abc import Collection, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+
+from msgspec import json, structs
 
 from etcompile._version import __version__
 from etcompile.k8s.objects import Object
 from etcompile.kubeapi.client import Cluster
+from etcompile.kubeapi.clock import steady
 from etcompile.kubeapi.errors import ClusterError
 from etcompile.plan import claims
 from etcompile.plan.inventory import (
@@ -33,11 +40,15 @@ from etcompile.plan.sets import (
     other_set,
 )
 from etcompile.plan.step import MAKES, WRITES, JobSet, ObjectRef, Plan
-from etcompile.rollout.refusals import Refusal, RefusedError
+from etcompile.rollout.lease import LEASE, JobLease, lease_of, new_lease, seen_version
+from etcompile.rollout.refusals import Refusal, RefusedError, is_fatal, may_pass, refusal
 
 MANAGER = "etcompile-applyset"
 TOOLING = "applyset.kubernetes.io/tooling"
 _TOOL = "etcompile"
+_NOTHING_YET = "1"
+"""A resourceVersion that no object has: with it, a server-side apply creates or fails."""
+_AGAIN = "run the command again"
 
 
 class Inventories:
@@ -47,6 +58,8 @@ class Inventories:
         adopt: Take over sets of other tools.
         job_set: The set of jobs that is applied; None for single files, whose jobs stay in theirs.
         orphans: The titles of its jobs that are not declared any more.
+        versions: By job, what its parent must still be (`rollout.lease.seen_version`).
+        seconds: How long a lease lasts that is not renewed.
     """
 
     def __init__(
@@ -57,6 +70,8 @@ class Inventories:
         adopt: bool,
         job_set: JobSet | None = None,
         orphans: Collection[str] = (),
+        versions: Mapping[str, str] | None = None,
+        seconds: float = 45.0,
     ) -> None:
         self._cluster = cluster
         self._adopt = adopt
@@ -65,7 +80,20 @@ class Inventories:
         jobs = {step.job for step in plan.steps if step.job is not None}
         self._spread = {self.parent(job).namespace for job in jobs}
         self._lock = threading.Lock()
-        self._written: set[str] = set()
+        self._versions = versions or {}
+        self._seconds = seconds
+        self._lease = new_lease(cluster.now(), seconds)
+        self._held: dict[str, float] = {}
+        """By job, until when its lease surely is ours, by the clock that nobody sets."""
+        self._prior: dict[str, Object | None] = {}
+        """The parents of jobs of which nothing else was written yet, as they were."""
+        self._released = threading.Event()
+        self._writing = {step.job for step in plan.steps if step.action in WRITES and step.job}
+        self._coming = {
+            step.ref.name
+            for step in plan.steps
+            if step.ref.kind == "Namespace" and step.action == "create"
+        }
         self._found: dict[str, Object | None] = {}
         self._before: dict[str, set[ObjectRef]] = {}
         self._after: dict[str, set[ObjectRef]] = {}
@@ -94,7 +122,7 @@ class Inventories:
         return [
             (
                 self.parent(job),
-                ("get", "create", "patch") if self._after[job] else ("get", "delete"),
+                ("get", "create", "patch") if self._after[job] else ("get", "patch", "delete"),
             )
             for job, before in self._before.items()
             if before
@@ -109,28 +137,40 @@ class Inventories:
                 found.append(refused)
         return found
 
+    def take(self, concurrency: int) -> list[Refusal]:
+        """Takes the leases of all jobs that are written to, or says why it has taken none.
+
+        Args:
+            concurrency: How many requests at once.
+        """
+        jobs = [job for job in self._writing if self.parent(job).namespace not in self._coming]
+        with ThreadPoolExecutor(concurrency) as pool:
+            refused = [found for found in pool.map(self._refusal, jobs) if found]
+        if refused:
+            self.release()
+        else:
+            threading.Thread(target=self._renew, name="etcompile-lease", daemon=True).start()
+        return refused
+
     def widen(self, job: str | None) -> None:
         """Lets the parent of a job's set name all that the rollout makes or removes.
 
         Raises:
             ClusterError: it could not be written.
-            RefusedError: it belongs to somebody else.
+            RefusedError: it belongs to somebody else, or somebody else changes the job.
         """
-        with self._lock:
-            if job is None or job in self._written:
-                return
-            live = self._live(job)
-            if live is None and not self._after.get(job):
-                return  # deleting makes no inventory
-            if live is not None and (refused := self._refused(self.parent(job), live)):
-                raise RefusedError(refused)
-            kinds, namespaces = _said(live) if live else (set(), set())
-            members = self._before.get(job, set())
-            self._write(job, kinds | _kinds(members), namespaces | _namespaces(members))
-            self._written.add(job)
+        if job is None:
+            return
+        if job not in self._held:
+            with self._lock:
+                if job not in self._held:
+                    self._take(job)
+        if steady() >= self._held.get(job, float("inf")):
+            raise self._conflict(job, "the lease of the job could not be renewed", _AGAIN)
+        self._prior.pop(job, None)
 
     def narrow(self, job: str, kept: Iterable[ObjectRef]) -> None:
-        """Lets the parent name exactly what is there, once a job's rollout is through.
+        """Lets the parent name exactly what is there, and gives the lease of the job away.
 
         Args:
             job: The title of the job: namespace and name.
@@ -139,22 +179,124 @@ class Inventories:
         with self._lock:
             members = self._after.get(job, set()) | set(kept)
             live = self._live(job)
-            if not members:
-                self._remove(self.parent(job), live)
-            else:
-                self._write(job, _kinds(members), _namespaces(members))
+            try:
+                if job not in self._held:
+                    self._check(job, live)
+                if members:
+                    self._write(job, _kinds(members), _namespaces(members))
+                else:
+                    self._remove(job, live)
+            except RefusedError:
+                if job in self._held:
+                    raise
+                # Nothing was to be done to this job, and somebody else does something.
+            self._held.pop(job, None)
 
-    def _remove(self, ref: ObjectRef, live: Object | None) -> None:
+    def release(self, *, reachable: bool = True) -> None:
+        """Gives all leases away; a parent that nothing followed becomes what it was.
+
+        Args:
+            reachable: Whether the API server answers; else the leases run out.
+        """
+        self._released.set()
+        with self._lock:
+            for job in [*self._held] if reachable else ():
+                prior = self._prior.get(job)
+                try:
+                    if job in self._prior and prior is None:
+                        self._remove(job, self._live(job))
+                    else:
+                        self._write(job, *_said(prior or self._live(job)), prior=prior)
+                except RefusedError:
+                    pass
+                except ClusterError as error:
+                    if is_fatal(error):
+                        return
+                del self._held[job]
+
+    def _refusal(self, job: str) -> Refusal | None:
+        try:
+            self._take(job)
+        except RefusedError as error:
+            return error.refusal
+        except ClusterError as error:
+            return None if may_pass(error) else refusal(self.parent(job), error)
+        return None
+
+    def _take(self, job: str) -> None:
+        live = self._live(job)
+        if live is None and not self._after.get(job):
+            return  # deleting makes no inventory
+        self._check(job, live)
+        kinds, namespaces = _said(live)
+        members = self._before.get(job, set())
+        kinds, namespaces = kinds | _kinds(members), namespaces | _namespaces(members)
+        begun = steady()
+        self._write(job, kinds, namespaces, self._lasting())
+        self._prior[job] = live
+        self._held[job] = begun + self._seconds * 0.8
+
+    def _lasting(self) -> JobLease:
+        return structs.replace(self._lease, until=self._cluster.now() + self._seconds)
+
+    def _renew(self) -> None:
+        while not self._released.wait(self._seconds / 3):
+            for job in [*self._held]:
+                with self._lock:
+                    begun = steady()
+                    if begun >= self._held.get(job, 0.0):
+                        continue  # given away, or lost for good
+                    try:
+                        self._write(job, *_said(self._live(job)), self._lasting())
+                    except (ClusterError, RefusedError):
+                        continue  # it is tried again, or runs out
+                    self._held[job] = begun + self._seconds * 0.8
+
+    def _check(self, job: str, live: Object | None) -> None:
+        """Refuses to write a parent that is not ours, or that somebody else was at.
+
+        Raises:
+            RefusedError: it is not to be written.
+        """
+        if live is not None and (refused := self._refused(self.parent(job), live)):
+            raise RefusedError(refused)
+        lease, now = lease_of(live), self._cluster.now()
+        is_ours = lease is not None and lease.id == self._lease.id
+        if lease is not None and not is_ours and lease.is_held(now):
+            raise self._conflict(job, lease.words, f"wait until it ends, then {_AGAIN}")
+        if job in self._held:
+            is_stale = live is not None and not is_ours
+        else:
+            version = seen_version(live, now)
+            is_stale = not is_ours and self._versions.get(job, version) != version
+        if is_stale:
+            raise self._conflict(job, "another command has changed the job meanwhile", _AGAIN)
+
+    def _conflict(self, job: str, words: str, hint: str) -> RefusedError:
+        return RefusedError(Refusal(self.parent(job), "conflict", (words,), hint=hint))
+
+    def _remove(self, job: str, live: Object | None) -> None:
+        ref = self.parent(job)
         if live is not None and is_parent(live, ref):
             resource = self._cluster.resource(ref.api_version, ref.kind)
             uid = live["metadata"]["uid"]
+            version = "" if job in self._held else live["metadata"]["resourceVersion"]
             try:
-                self._cluster.delete(resource, ref.name, ref.namespace, uid=uid)
+                self._cluster.delete(
+                    resource, ref.name, ref.namespace, uid=uid, resource_version=version
+                )
             except ClusterError as error:
                 if not error.conflict:
                     raise
 
-    def _write(self, job: str, kinds: set[str], namespaces: set[str]) -> None:
+    def _write(
+        self,
+        job: str,
+        kinds: set[str],
+        namespaces: set[str],
+        lease: JobLease | None = None,
+        prior: Object | None = None,
+    ) -> None:
         ref = self.parent(job)
         own = self._cluster.namespace if not ref.namespace else ref.namespace
         annotations = {
@@ -167,12 +309,15 @@ class Inventories:
             "app.kubernetes.io/managed-by": "etcompile",
         }
         live = self._found.get(job)
-        set_labels, set_annotations = self._belonging(job, live)
+        set_labels, set_annotations = belonging(prior) if prior else self._belonging(job, live)
         labels |= set_labels
         annotations |= set_annotations
+        if lease is not None:
+            annotations[LEASE] = json.encode(lease).decode()
         metadata = live["metadata"] if live else {}
         if (
             live
+            and (lease or lease_of(live)) is None
             and _has(metadata.get("labels"), labels)
             and _has(metadata.get("annotations"), annotations)
             and belonging(live) == (set_labels, set_annotations)
@@ -186,11 +331,22 @@ class Inventories:
                 "namespace": own,
                 "labels": labels,
                 "annotations": annotations,
+                "resourceVersion": metadata.get("resourceVersion", _NOTHING_YET),
             },
         }
         # Only its own annotations, and only of a set that is ours or given to us.
-        written = self._cluster.server_side_apply(value, field_manager=MANAGER, force=True)
-        self._found[job] = written
+        try:
+            written = self._cluster.server_side_apply(value, field_manager=MANAGER, force=True)
+        except ClusterError as error:
+            if not error.conflict and not error.not_found:
+                raise
+            del self._found[job]
+            if self._live(job) == live:
+                raise
+            self._check(job, self._live(job))
+            self._write(job, kinds, namespaces, lease, prior)
+        else:
+            self._found[job] = written
 
     def _belonging(self, job: str, live: Object | None) -> tuple[dict[str, str], dict[str, str]]:
         """The labels and annotations that say which set of jobs a job is in."""
@@ -252,9 +408,9 @@ def _namespaces(members: Iterable[ObjectRef]) -> set[str]:
     return {ref.namespace for ref in members}
 
 
-def _said(live: Object) -> tuple[set[str], set[str]]:
+def _said(live: Object | None) -> tuple[set[str], set[str]]:
     """The kinds and the namespaces that a parent names."""
-    annotations = live["metadata"].get("annotations") or {}
+    annotations = (live["metadata"].get("annotations") or {}) if live else {}
     return {*listed(annotations.get(KINDS))}, {*listed(annotations.get(NAMESPACES))}
 
 

@@ -1,4 +1,4 @@
-"""A policy that keeps Pods is met before anything is written, whichever command would delete one."""
+"""A policy that keeps Pods is met before anything is written, whatever would delete one."""
 
 import pytest
 

@@ -31,12 +31,14 @@ class Choices(Struct, frozen=True):
         timeout: Seconds for all of it; None for no limit.
         drain: Seconds for a Pod to drain that left the host list; None for the plan's.
         concurrency: How many writes at once.
+        lease: Seconds after which others may change the jobs if this process is killed.
     """
 
     wait: Wait = "ready"
     timeout: float | None = None
     drain: float | None = None
     concurrency: int = 16
+    lease: float = 45.0
 
 
 class Queued(Struct, frozen=True):

@@ -152,6 +152,11 @@ class Machine:
         return self._interrupted or self._timed_out or self._fatal
 
     @property
+    def is_written(self) -> bool:
+        """Whether nothing more will be written; objects may still become ready."""
+        return not self._active
+
+    @property
     def settled(self) -> bool:
         """Whether nothing is left to wait for."""
         if self._active:
