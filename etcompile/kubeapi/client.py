@@ -421,11 +421,12 @@ class Cluster:
         if grace is not None:
             options["gracePeriodSeconds"] = grace
         if dry_run:
-            options["dryRun"] = ["All"]  # the API server reads no query beside a body here
+            options["dryRun"] = ["All"]  # beside a body, the query only tells the audit log
         try:
             self._session.value(
                 "DELETE",
                 resource.path(namespace or self.namespace, name),
+                {"dryRun": "All"} if dry_run else None,
                 body=msgspec.json.encode({"apiVersion": "v1", "kind": "DeleteOptions", **options}),
                 repeats=repeatable("DELETE", pinned=bool(uid), dry_run=dry_run),
             )
