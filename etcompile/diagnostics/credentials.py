@@ -28,11 +28,11 @@ _FORMS = (
     ("a GitLab token", ("GR1348941",), r"GR1348941[A-Za-z0-9_-]{20,50}(?!\w)"),
     ("a GitLab token", ("glcbt-",), r"glcbt-(?:[0-9a-fA-F]{2}_)?[A-Za-z0-9_-]{20,50}(?!\w)"),
     ("a GitLab token", ("glimt-", "glptt-", "glagent-", "gloas-"), r"(?:glimt-[A-Za-z0-9_-]{25}|glptt-[A-Za-z0-9_-]{40}|glagent-[A-Za-z0-9_-]{50,1024}|gloas-[A-Za-z0-9_-]{64})(?!\w)"),
-    ("a Hugging Face token", ("hf_",), r"\bhf_[A-Za-z0-9]{34,}\b"),
+    ("a Hugging Face token", ("hf_",), r"\bhf_(?=[a-z]*[A-Z0-9])[A-Za-z0-9]{16,}\b"),
     ("a JSON Web Token", ("eyJ",), r"\beyJ[A-Za-z0-9_=-]{8,}\.eyJ[A-Za-z0-9_=-]{8,}\.[A-Za-z0-9_.+/=-]*"),
     ("a Mailchimp key", ("-us",), r"\b[0-9a-z]{32}-us[0-9]{1,2}\b"),
-    ("an npm token", (":_authToken=",), r"//[^\s]+/:_authToken=\s*(?P<value>npm_\w+|[A-Fa-f0-9-]{36})"),
-    ("an OpenAI key", ("T3BlbkFJ",), r"\bsk-[A-Za-z0-9_-]*[A-Za-z0-9]{20}T3BlbkFJ[A-Za-z0-9]{20}"),
+    ("an npm token", (":_authToken=",), r"(?<=/):_authToken=\s*(?P<value>npm_\w+|[A-Fa-f0-9-]{36})"),
+    ("an OpenAI key", ("sk-",), r"(?<![\w-])sk-(?=[A-Za-z_-]*\d)(?=[a-z\d_-]*[A-Z]|(?:[a-z\d]+-){0,2}[a-f\d]{32})[\w-]{20,}"),
     ("a PyPI token", ("pypi-AgE",), r"pypi-AgE(?:IcHlwaS5vcmc|NdGVzdC5weXBpLm9yZw)[A-Za-z0-9_-]{70,}"),
     ("a SendGrid key", ("SG.",), r"\bSG\.[a-zA-Z0-9_-]{22}\.[a-zA-Z0-9_-]{43}"),
     ("a Slack token", ("xox",), r"\b(?i:xox[abpors]-(?:\d+-)+[a-z0-9]+)"),
@@ -90,6 +90,8 @@ _FORM_OF_SIGN = tuple((sign, number) for number, form in enumerate(_FORMS) for s
 """Each sign with the number of the form that has it."""
 _RARE = tuple(sign for _, signs, _ in _FORMS for sign in signs if len(sign) > 2)
 """Signs of a form that few texts hold by chance."""
+_MOST_NESTED = 16
+"""Names that are looked at inside the value of another one."""
 _LONGEST = 64 * 1024
 """Characters of a value; whoever keeps more in a variable keeps no credential there."""
 
@@ -226,12 +228,40 @@ def _named() -> tuple[re.Pattern[str], ...]:
 def _by_name(text: str) -> Iterator[Span]:
     for pattern in _named():
         # Not finditer: what one match takes for a value may hold the next name.
-        start = 0
+        start = end = nested = 0
         while found := pattern.search(text, start):
             start = max(found.end("name"), found.start() + 1)
+            # Each name inside a value is a search over the rest of it: after some of them the whole
+            # value is hidden, or the time would grow with the square of the text.
+            nested = nested + 1 if found.end("value") == end else 0
+            end = found.end("value")
             name, value = found["name"], found["value"].strip().strip("\"'[]{} ")
             # A field of the plain name `secret` or `token` refers to one, as our own option does.
-            if name in ("secret", "token", "--secret"):
-                continue
-            if is_credential(name, value.removeprefix("|").removeprefix(">").strip()):
+            refers = name in ("secret", "token", "--secret")
+            value = value.removeprefix("|").removeprefix(">").strip()
+            if nested > _MOST_NESTED or (not refers and is_credential(name, value)):
+                yield found.span("value")
+                start = max(start, end)
+
+
+@functools.cache
+def _spoken() -> tuple[re.Pattern[str], ...]:
+    name = rf"(?P<name>[\w.-]*(?i:{'|'.join(_WORDS)}))"
+    return (
+        re.compile(r"(?i:authorization)[\"']?[ \t]*[:=][ \t]*[\"']?(?:\w+[ \t]+)?(?P<value>[^\s\"',}]+)"),
+        re.compile(r"\b(?:Bearer|bearer|BEARER)[ \t]+(?P<value>[\w.~+/=-]{8,})"),
+        re.compile(r"\bBasic[ \t]+(?P<value>(?=[a-z]*[A-Z\d+/=])[A-Za-z\d+/]{8,}={0,2})"),
+        re.compile(
+            r"(?i:X-(?:Amz|Goog)-(?:Signature|Credential|Security-Token)|[?&]sig)=(?P<value>[^&\s\"'<>]+)"
+        ),
+        re.compile(rf"(?<![\w.-]){name}\\?[\"']?[ \t]*[=:][ \t]*\\?[\"']?(?P<value>[^\s\"',;}}\]]+)"),
+    )
+
+
+def spoken_spans(text: str) -> Iterator[Span]:
+    """Where a program's output names credentials besides: headers, signed URLs, JSON, INI."""
+    for pattern in _spoken():
+        for found in pattern.finditer(text):
+            name = found.groupdict().get("name")
+            if name is None or is_credential(name, found["value"]):
                 yield found.span("value")

@@ -40,9 +40,11 @@ def spans(text: str) -> Iterator[tuple[int, int]]:
     """Where private keys stand in a text; one without an end goes on to that of the text."""
     if not is_suspicious(text.encode(errors="replace")):
         return
-    for begin in re.finditer(_PRIVATE_KEY, text):
+    stop = 0
+    while begin := re.compile(_PRIVATE_KEY).search(text, stop):
         end = re.compile(_END).search(text, begin.end())
-        yield begin.start(), end.end() if end else len(text)
+        stop = end.end() if end else len(text)
+        yield begin.start(), stop
     for lines in re.finditer(_LINES, text):
         # In pieces, or cut short, it is one still: the sign alone counts.
         if any(sign in lines[0].encode() for sign in _SIGNS):

@@ -388,6 +388,9 @@ class _Written(Struct, frozen=True, omit_defaults=True):
     version: int = 0
 
 
+_WRITTEN = msgspec.json.Decoder(_Written)
+
+
 def log_text(log: FailureLog) -> str:
     """The value of the key `failures`."""
     return msgspec.json.encode(_Written(log, _VERSION)).decode()
@@ -406,7 +409,7 @@ def read_log(data: Mapping[str, Any]) -> FailureLog | None:
 @functools.lru_cache(maxsize=64)  # a job is looked at more often than it fails
 def _read(text: str) -> FailureLog | None:
     try:
-        written = msgspec.json.decode(text, type=_Written)
+        written = _WRITTEN.decode(text)
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
         return None
     log = written.log

@@ -169,6 +169,9 @@ class _Written(Struct, frozen=True, omit_defaults=True):
     version: int = 0
 
 
+_WRITTEN = msgspec.json.Decoder(_Written)
+
+
 def timeline_text(timeline: Timeline) -> str:
     """The value of the key `timeline`; times to the tenth of a second."""
     attempts = tuple(
@@ -204,7 +207,7 @@ def read_timeline(data: Mapping[str, Any]) -> Timeline | None:
 @functools.lru_cache(maxsize=64)  # a job is looked at more often than it is written of
 def _read(text: str) -> Timeline | None:
     try:
-        written = msgspec.json.decode(text, type=_Written)
+        written = _WRITTEN.decode(text)
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
         return None
     return written.timeline if written.version == _VERSION and _is_possible(written) else None

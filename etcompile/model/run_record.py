@@ -272,10 +272,10 @@ def written_record(data: Mapping[str, str]) -> RunRecord | None:
     if not text:
         return None
     try:
-        version = msgspec.json.decode(text, type=_Versioned).version
+        version = _VERSIONED.decode(text).version
         if version in (2, VERSION):
-            return _of_version_2(msgspec.json.decode(text, type=_Version2))
-        return _of_version_1(msgspec.json.decode(text, type=_Version1)) if version == 1 else None
+            return _of_version_2(_VERSION_2.decode(text))
+        return _of_version_1(_VERSION_1.decode(text)) if version == 1 else None
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
         return None
 
@@ -287,7 +287,7 @@ def newer_version(data: Mapping[str, str]) -> int | None:
         data: The `data` of `J-status`.
     """
     try:
-        version = msgspec.json.decode(data.get(RECORD) or "{}", type=_Versioned).version
+        version = _VERSIONED.decode(data.get(RECORD) or "{}").version
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
         return None
     return version if version > VERSION else None
@@ -322,6 +322,11 @@ class _Version1(_Run, frozen=True):
     names: dict[str, int] = field(default_factory=dict)
     lines: dict[str, RestartHistory] = field(default_factory=dict)
     attempts: dict[str, int] = field(default_factory=dict)
+
+
+_VERSIONED = msgspec.json.Decoder(_Versioned)
+_VERSION_1 = msgspec.json.Decoder(_Version1)
+_VERSION_2 = msgspec.json.Decoder(_Version2)
 
 
 def _of_version_2(written: _Version2) -> RunRecord | None:

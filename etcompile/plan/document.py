@@ -137,10 +137,13 @@ class _Head(Struct, frozen=True, rename="camel"):
     kind: Any = None
 
 
+_HEAD_OF = msgspec.json.Decoder(_Head)
+
+
 def is_plan(data: bytes) -> bool:
     """Whether a file's content says that it is a plan, of whatever version."""
     try:
-        head = msgspec.json.decode(data, type=_Head)
+        head = _HEAD_OF.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return _HEAD.match(data) is not None  # a broken plan is still meant as one
     return (head.api_version, head.kind) == (API_VERSION, KIND)

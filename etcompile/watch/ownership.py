@@ -4,7 +4,6 @@ Labels and annotations are anybody's who may create a Pod. A Pod that somebody e
 end a run, be followed, or keep a replica from coming back (docs/security.md says what is left).
 """
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,10 +11,6 @@ from msgspec import Struct
 
 from etcompile.model import Job, Role
 from etcompile.watch.state import MOST_WORDS, PodView, Ran, RanContainer, ran
-
-_IMAGE = re.compile(r"^(?:[^/]*[.:][^/]*/|localhost/)?(?P<path>[^:@]+)(?::[^/@]+)?(?:@.*)?$")
-"""A registry, a path, and perhaps a tag and a digest."""
-
 
 class Owners(Struct, frozen=True):
     """Who may own Pods of a job.
@@ -89,5 +84,8 @@ def declared_names(job: Job) -> dict[str, Role]:
 
 
 def _path(image: str) -> str:
-    found = _IMAGE.match(image)
-    return found["path"] if found else image
+    """The path of an image, without its registry, tag and digest."""
+    first, slash, rest = image.partition("@")[0].partition("/")
+    path = rest if slash and (first == "localhost" or "." in first or ":" in first) else first + slash + rest
+    directory, slash, name = path.rpartition("/")
+    return f"{directory}{slash}{name.partition(':')[0]}"

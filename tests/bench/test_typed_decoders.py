@@ -1,0 +1,70 @@
+"""Typed decoders of msgspec are created at import, because creating one in a thread may crash.
+
+`msgspec.json.decode(text, type=T)` builds what it knows of `T` the first time that it sees it. Two
+threads that do so at once can read it half built, and the process ends with a segmentation fault
+(docs/dependencies.md). `msgspec.json.Decoder(T)` at module level builds all of it at import.
+"""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import etcompile
+
+ROOT = Path(etcompile.__file__).parent
+SINGLE_THREADED = {"plan/document.py"}
+"""Reads plan files, from the command line only; convert has no form that is built at import."""
+
+SIX_THREADS = """
+import sys, threading
+from etcompile.failures import FailureLog
+from etcompile.failures.log import log_text, read_log
+from etcompile.goodput import read_timeline
+from etcompile.model.run_record import RunRecord, read_record, record_data
+sys.setswitchinterval(1e-5)
+data = {**record_data(RunRecord("run")), "failures": log_text(FailureLog("run")), "timeline": "{}"}
+barrier = threading.Barrier(6)
+def work():
+    barrier.wait()
+    read_record(data), read_log(data), read_timeline(data)
+threads = [threading.Thread(target=work) for _ in range(6)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+"""
+
+
+def typed_calls(path: Path) -> list[str]:
+    """Calls inside functions that name a type to decode to, or build a decoder there."""
+    found = []
+    for function in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            continue
+        for call in ast.walk(function):
+            if not isinstance(call, ast.Call):
+                continue
+            name = ast.unparse(call.func)
+            typed = any(keyword.arg == "type" for keyword in call.keywords)
+            if (
+                (name.endswith("decode") and typed)
+                or name == "msgspec.convert"
+                or name.endswith(("json.Decoder", "yaml.Decoder", "msgpack.Decoder"))
+            ):
+                found.append(f"{path.relative_to(ROOT)}:{call.lineno}: {name}")
+    return found
+
+
+def test_no_function_decodes_to_a_type_for_the_first_time():
+    found = [
+        call
+        for path in sorted(ROOT.rglob("*.py"))
+        if str(path.relative_to(ROOT)) not in SINGLE_THREADED
+        for call in typed_calls(path)
+    ]
+    assert found == [], "create the decoder at module level"
+
+
+def test_six_threads_read_a_status_for_the_first_time_at_once():
+    for _ in range(10):
+        done = subprocess.run([sys.executable, "-c", SIX_THREADS], capture_output=True)
+        assert done.returncode == 0, done.stderr.decode()
