@@ -87,11 +87,12 @@ def _shown(found: "Seen", given: StatusOptions) -> None:
     """Writes what was seen, once."""
     import json
 
+    from etcompile.diagnostics.redaction import shown_value
     from etcompile.status import documents
 
     jobs = found.statuses()
     if given.output == "json":
-        values = [documents.job_value(job_status) for job_status in jobs]
+        values = [shown_value(documents.job_value(job_status)) for job_status in jobs]
         value = values[0] if found.job and len(values) == 1 else {"jobs": values}
         write(json.dumps(value, indent=2) + "\n")
     elif jobs:
@@ -127,8 +128,9 @@ def _followed(cluster: "Cluster", found: "Seen", given: StatusOptions) -> None:
     import json
 
     from etcompile.cli.pipes import reader_is_gone
+    from etcompile.diagnostics.redaction import shown, shown_value
     from etcompile.status.changes import changes
-    from etcompile.status.text import clock, printable
+    from etcompile.status.text import clock
 
     machine = given.output == "json"
     before: list[JobStatus] = []
@@ -142,10 +144,13 @@ def _followed(cluster: "Cluster", found: "Seen", given: StatusOptions) -> None:
                 stamp = {"ts": at.isoformat(timespec="milliseconds")}
                 fields = ("job", "object", "was", "status", "reason")
                 write(
-                    json.dumps(stamp | {field: getattr(change, field) for field in fields}) + "\n"
+                    json.dumps(
+                        stamp | {field: shown_value(getattr(change, field)) for field in fields}
+                    )
+                    + "\n"
                 )
             else:
-                write(f"{at.astimezone():%H:%M:%S} {printable(str(change))}\n")
+                write(f"{at.astimezone():%H:%M:%S} {shown(str(change))}\n")
         if reader_is_gone():
             return
         before = jobs

@@ -325,9 +325,19 @@ def _log_to_standard_error(given: WatchOptions) -> None:
     handler = logging.StreamHandler()
     json = given.log_format == "json"
     handler.setFormatter(JsonFormatter() if json else logging.Formatter(TEXT))
+    handler.addFilter(_for_people)
     logger = logging.getLogger("etcompile")
     logger.addHandler(handler)
     logger.setLevel(logging.WARNING if given.quiet else level)
+
+
+def _for_people(record: logging.LogRecord) -> bool:
+    """Masks credentials in a log line, and whatever would end it or reach a terminal."""
+    from etcompile.diagnostics.redaction import shown, shown_value
+
+    record.msg, record.args = shown(record.getMessage()), ()
+    record.fields = shown_value(getattr(record, "fields", {}))
+    return True
 
 
 def _refused(error: "ClusterError") -> int:

@@ -57,6 +57,7 @@ def command(ctx: click.Context, given: WhyOptions) -> None:
     or refuses.
     """
     from etcompile.cli.status import unknown_job
+    from etcompile.diagnostics.redaction import shown_value
     from etcompile.kubeapi import ClusterError
     from etcompile.status import NoSuchJobError, seen
     from etcompile.status.text import clock
@@ -75,7 +76,7 @@ def command(ctx: click.Context, given: WhyOptions) -> None:
         ctx.exit(CLUSTER)
     for why in explanations(found.objects.values(), found.events.values()):
         if given.output == "json":
-            write(json.dumps(explanation_value(why), indent=2) + "\n")
+            write(json.dumps(shown_value(explanation_value(why)), indent=2) + "\n")
         elif given.output == "markdown":
             write(explanation_markdown(why, clock(), lines=given.lines))
         elif given.output == "html":

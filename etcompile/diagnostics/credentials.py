@@ -248,13 +248,17 @@ def _by_name(text: str) -> Iterator[Span]:
 def _spoken() -> tuple[re.Pattern[str], ...]:
     name = rf"(?P<name>[\w.-]*(?i:{'|'.join(_WORDS)}))"
     return (
-        re.compile(r"(?i:authorization)[\"']?[ \t]*[:=][ \t]*[\"']?(?:\w+[ \t]+)?(?P<value>[^\s\"',}]+)"),
+        re.compile(
+            r"(?i:authorization)[\"']?[ \t]*[:=][ \t]*[\"']?(?:\w+[ \t]+)?(?P<value>[^\s\"',}]+)"
+        ),
         re.compile(r"\b(?:Bearer|bearer|BEARER)[ \t]+(?P<value>[\w.~+/=-]{8,})"),
         re.compile(r"\bBasic[ \t]+(?P<value>(?=[a-z]*[A-Z\d+/=])[A-Za-z\d+/]{8,}={0,2})"),
         re.compile(
             r"(?i:X-(?:Amz|Goog)-(?:Signature|Credential|Security-Token)|[?&]sig)=(?P<value>[^&\s\"'<>]+)"
         ),
-        re.compile(rf"(?<![\w.-]){name}\\?[\"']?[ \t]*[=:][ \t]*\\?[\"']?(?P<value>[^\s\"',;}}\]]+)"),
+        re.compile(
+            rf"(?<![\w.-]){name}\\?[\"']?[ \t]*[=:][ \t]*\\?[\"']?(?P<value>[^\s\"',;}}\]]+)"
+        ),
     )
 
 

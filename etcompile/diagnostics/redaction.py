@@ -67,7 +67,7 @@ def shown(text: object, longest: int = LONGEST, *, keep: str = "") -> str:
     Args:
         text: A reason, a message, lines of a log.
         longest: Characters that are kept, from the beginning.
-        keep: Characters to keep that are not printable, such as `\n`.
+        keep: Characters to keep that are not printable, such as line breaks.
     """
     words = str(text)[:_LONGEST_READ]
     if words.isascii() and words.isalpha():

@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field, structs
 
-from etcompile.diagnostics.redaction import redacted
+from etcompile.diagnostics.redaction import shown
 from etcompile.failures.causes import (
     OTHER_NODE_WANTED,
     PREFLIGHT_FAILED,
@@ -51,11 +51,14 @@ LARGEST_TAIL = 4096
 _OTHERS = 9
 """Entries of the newest attempt that are kept besides its first, whatever else there is."""
 _LARGEST_MESSAGE = 512
+_LONGEST_REASON = 128
 _SUPERVISOR = re.compile(r"etcompile: (?:epoch \d+ begins|the command ended|waiting for)")
 _SIGNALS = {number.value: number.name for number in Signals}
 _MOST_NODES = 100
 _MOST_ATTEMPTS = 50
 _VERSION = 1
+_LARGEST = 2 * MOST * LARGEST_TAIL
+"""Characters of all of it, so that what is remembered of it has a bound."""
 
 
 class Failure(Struct, frozen=True, omit_defaults=True):
@@ -173,20 +176,21 @@ def failures_of(pod: Object) -> Iterator[Failure]:
             container=name,
             code=how["exitCode"],
             signal=how.get("signal") or 0,
-            reason=str(how.get("reason") or ""),
-            tail=redacted(_of_last_epoch(str(how.get("message") or ""))),
+            reason=shown(how.get("reason") or "", _LONGEST_REASON),
+            tail=tail_of(_of_last_epoch(str(how.get("message") or ""))),
         )
     if disruption is not None:
         word, explanation, message = disruption
+        word = shown(word, _LONGEST_REASON)
         at = asked or max(times, default=0.0)
         yield structs.replace(
-            base, uid=f"{uid}.{word}", at=at, reason=word, message=message or explanation
+            base, uid=f"{uid}.{word}", at=at, reason=word, message=_message(message or explanation)
         )
     elif failed and not ended:
         # Nothing in it has ended badly: it was not admitted, or was ended as a whole.
-        reason = str(status["reason"])
+        reason = shown(status["reason"], _LONGEST_REASON)
         at = seconds(metadata.get("creationTimestamp")) or 0.0
-        message = status.get("message") or ""
+        message = _message(status.get("message") or "")
         yield structs.replace(base, uid=f"{uid}.{reason}", at=at, reason=reason, message=message)
 
 
@@ -356,21 +360,20 @@ def _by_node(
 
 
 def _bounded(failure: Failure) -> Failure:
-    message = " ".join(failure.message.split())
-    return structs.replace(
-        failure,
-        message=message if len(message) <= _LARGEST_MESSAGE else f"{message[:_LARGEST_MESSAGE]}…",
-        tail=tail_of(failure.tail),
-    )
+    return structs.replace(failure, message=_message(failure.message), tail=tail_of(failure.tail))
+
+
+def _message(text: str) -> str:
+    return shown(" ".join(text.split()), _LARGEST_MESSAGE + 1)
 
 
 def tail_of(text: str) -> str:
     """The end of a text that is no larger than may be kept, from the beginning of a line.
 
     Args:
-        text: Anything; what a terminal would act on is taken out.
+        text: Anything; credentials and what a terminal would act on are taken out.
     """
-    clean = "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text.strip())
+    clean = shown(text.strip(), len(text) + 1, keep="\n\t")
     while len(json.dumps(clean, ensure_ascii=False).encode()) > LARGEST_TAIL:
         over = len(json.dumps(clean, ensure_ascii=False).encode()) - LARGEST_TAIL
         # A character is at most four bytes, and an escape two.
@@ -403,10 +406,10 @@ def read_log(data: Mapping[str, Any]) -> FailureLog | None:
         data: Anybody who may write the ConfigMap may have written it.
     """
     text = data.get(FAILURES)
-    return _read(text) if isinstance(text, str) and text else None
+    return _read(text) if isinstance(text, str) and 0 < len(text) <= _LARGEST else None
 
 
-@functools.lru_cache(maxsize=64)  # a job is looked at more often than it fails
+@functools.lru_cache(maxsize=32)  # a job is looked at more often than it fails
 def _read(text: str) -> FailureLog | None:
     try:
         written = _WRITTEN.decode(text)

@@ -26,6 +26,8 @@ _MOST_HUNG = 20
 """Times in which the run hung: of older ones the Pods tell nothing any more."""
 _LONGEST = 120
 _VERSION = 1
+_LARGEST = 64 * 1024
+"""Characters of all of it, so that what is remembered of it has a bound."""
 _SUSPENDED = "it was suspended"
 
 
@@ -201,10 +203,10 @@ def read_timeline(data: Mapping[str, Any]) -> Timeline | None:
         data: Anybody who may write the ConfigMap may have written it.
     """
     text = data.get(TIMELINE)
-    return _read(text) if isinstance(text, str) and text else None
+    return _read(text) if isinstance(text, str) and 0 < len(text) <= _LARGEST else None
 
 
-@functools.lru_cache(maxsize=64)  # a job is looked at more often than it is written of
+@functools.lru_cache(maxsize=32)  # a job is looked at more often than it is written of
 def _read(text: str) -> Timeline | None:
     try:
         written = _WRITTEN.decode(text)

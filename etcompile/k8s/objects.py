@@ -35,10 +35,13 @@ def is_going(value: Object) -> bool:
     return bool(value["metadata"].get("deletionTimestamp"))
 
 
+_LONGEST_TIME = 40
+
+
 def seconds(time: str | None) -> float | None:
     """A time of the API server's, RFC 3339, in seconds since 1970; None if it is none."""
     try:
-        return None if time is None else _seconds(time)
+        return None if time is None or len(time) > _LONGEST_TIME else _seconds(time)
     except (ValueError, OverflowError, TypeError):
         return None
 

@@ -20,6 +20,7 @@ from etcompile.kubeapi.errors import ClusterError
 from etcompile.kubeapi.kubeconfig import access
 from etcompile.kubeapi.retrying import Repeat, Retries, is_review, repeatable
 from etcompile.kubeapi.session import JSON, Session
+from etcompile.kubeapi.transport import LargeAnswerError
 from etcompile.kubeapi.watch import Watch
 from etcompile.model.protocol import MANAGER
 
@@ -216,6 +217,7 @@ class Cluster:
         limit: int = 500,
         resource_version: str = "",
         one_moment: bool = True,
+        largest: int | None = None,
     ) -> Iterator[Page]:
         """The objects of a kind, some at a time: a caller that drops them needs little memory.
 
@@ -231,6 +233,8 @@ class Cluster:
             one_moment: Whether all pages must be of the same moment. If not, a list that etcd
                 forgot between two pages (after five minutes) is read again, and what was on an
                 earlier page is left out.
+            largest: Bytes that a page has at most, unless it is a single object: its objects are
+                asked for in smaller parts.
 
         Raises:
             ClusterError: among them `expired`, if all pages must be of the same moment.
@@ -246,14 +250,20 @@ class Cluster:
         accept = _METADATA.format("PartialObjectMetadataList") if metadata_only else JSON
         seen: set[str] = set()
         while True:
+            size = int(query["limit"])
             try:
-                answer = self._session.value("GET", path, query, accept=accept)
+                most = largest if size > 1 else None
+                answer = self._session.value("GET", path, query, accept=accept, largest=most)
+            except LargeAnswerError:
+                query["limit"] = str(size // 4 or 1)
+                continue
             except ClusterError as error:
                 if one_moment or not error.expired or "continue" not in query:
                     raise
                 del query["continue"]
                 query["limit"] = "0"
                 continue
+            query["limit"] = str(min(limit, 2 * size))
             items: list[LiveObject] = answer.get("items") or []
             if not one_moment:
                 items = [item for item in items if item["metadata"]["uid"] not in seen]

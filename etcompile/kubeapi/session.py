@@ -81,6 +81,7 @@ class Session:
         content: str = JSON,
         accept: str = JSON,
         repeats: Repeatable = "always",
+        largest: int | None = None,
     ) -> Any:
         """The JSON value that a request is answered with.
 
@@ -92,11 +93,13 @@ class Session:
             content: The body's type.
             accept: The answer's.
             repeats: When it may be sent again.
+            largest: Bytes of the answer that are read; None for all of them.
 
         Raises:
             ClusterError: the request was refused, or not answered.
+            LargeAnswerError: the answer is larger.
         """
-        answer = self._answer(method, path, query or {}, body, content, accept, repeats)
+        answer = self._answer(method, path, query or {}, body, content, accept, repeats, largest)
         try:
             return msgspec.json.decode(answer.body)
         except (msgspec.DecodeError, UnicodeDecodeError):
@@ -165,6 +168,7 @@ class Session:
         content: str,
         accept: str,
         repeats: Repeatable,
+        largest: int | None = None,
     ) -> Answer:
         url = _url(path, query)
         headers = {"Accept": accept}
@@ -172,7 +176,7 @@ class Session:
             headers["Content-Type"] = content
 
         def sent(transport: Transport, headers: Mapping[str, str]) -> Answer:
-            return transport.send(method, url, body, headers)
+            return transport.send(method, url, body, headers, largest)
 
         return self._until_done(f"{method} {path}", sent, headers, repeats)
 

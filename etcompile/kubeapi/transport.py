@@ -39,6 +39,10 @@ class Answer(Struct, frozen=True):
     stream: urllib3.BaseHTTPResponse | None = None
 
 
+class LargeAnswerError(Exception):
+    """An answer is larger than its reader has memory for."""
+
+
 class NoAnswerError(Exception):
     """No answer came.
 
@@ -100,7 +104,14 @@ class Transport:
         # whole URL, which its manager knows to write.
         self._pool = None if proxy else self._manager.connection_from_url(self._root)
 
-    def send(self, method: str, url: str, body: bytes | None, headers: Mapping[str, str]) -> Answer:
+    def send(
+        self,
+        method: str,
+        url: str,
+        body: bytes | None,
+        headers: Mapping[str, str],
+        largest: int | None = None,
+    ) -> Answer:
         """Sends a request and reads the whole answer.
 
         Args:
@@ -108,12 +119,26 @@ class Transport:
             url: The path with its query.
             body: What to send.
             headers: Names and values.
+            largest: Bytes of the answer that are read; None for all of them.
 
         Raises:
             NoAnswerError: the connection failed before the answer was complete.
+            LargeAnswerError: the answer is larger.
         """
-        response = self._request(method, url, body, headers, preload=True, quiet=self._timeout)
-        return Answer(response.status, response.headers, response.data)
+        preload = largest is None
+        response = self._request(method, url, body, headers, preload=preload, quiet=self._timeout)
+        if largest is None:
+            return Answer(response.status, response.headers, response.data)
+        try:
+            data = response.read(largest + 1)
+            if len(data) > largest:
+                response.close()
+                raise LargeAnswerError
+        except urllib3.exceptions.HTTPError as error:
+            raise self._unanswered(error) from None
+        finally:
+            response.release_conn()
+        return Answer(response.status, response.headers, data)
 
     def stream(self, url: str, headers: Mapping[str, str], quiet: float) -> Answer:
         """Sends a GET and returns the answer while it is still coming.

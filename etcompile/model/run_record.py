@@ -408,6 +408,14 @@ def _is_number(text: str) -> bool:
 _RANGES = re.compile(r"(?:[0-9]{1,9}(?:-[0-9]{1,9})?(?:,[0-9]{1,9}(?:-[0-9]{1,9})?)*)?", re.ASCII)
 
 
+def recorded_replicas(data: Mapping[str, str]) -> int:
+    """How many replicas the ranges of a record are of, whatever its version."""
+    return sum(int(end) - int(start) + 1 for start, end in _RANGE.findall(data.get(_RECORD, "")))
+
+
+_RANGE = re.compile(r"[\",]([0-9]{1,9})-([0-9]{1,9})(?=[\",])")
+
+
 def _are_possible(texts: Iterable[str]) -> bool:
     """Whether these are ranges, and not of more replicas than a run can have."""
     many = 0

@@ -14,6 +14,7 @@ from msgspec import Struct, structs
 
 from etcompile import frontends, overlays
 from etcompile.check import counts
+from etcompile.check.explain import value_at
 from etcompile.check.job import is_run
 from etcompile.diagnostics import Location, ValuePath
 from etcompile.k8s.names import is_subdomain
@@ -52,8 +53,12 @@ class Stored(Struct, frozen=True):
     settings: Settings
 
 
-def read_text(text: str) -> Stored:
+def read_text(text: str, most: int = MOST_PODS) -> Stored:
     """The job that a text is: `job.yaml` of a ConfigMap, which anybody may have written.
+
+    Args:
+        text: The text.
+        most: Replicas that the job may have, at most: more are refused before any is created.
 
     Raises:
         StoredJobError: it is none, or asks for more than anybody can carry out. Nothing else is
@@ -68,6 +73,7 @@ def read_text(text: str) -> Stored:
             raise StoredJobError(f"{STORED_JOB} is not a document")
         value = documents[0].data
         _check_numbers(value)
+        _check_replicas(value, most)
         job, settings = read_stored(value)
         _check_names(job)
     except StoredJobError:
@@ -204,6 +210,18 @@ def read_stored(value: Mapping[str, Any]) -> tuple[Job, Settings]:
         raise StoredJobError(f"it has {total} replicas; at most {MOST_PODS} are possible")
     job = with_settings(with_patches(job, read_patches(value)), settings)
     return in_run(job, settings.run), settings
+
+
+def _check_replicas(value: Mapping[str, Any], most: int) -> None:
+    """Refuses a job of too many replicas by the numbers in it, before they take any memory."""
+    document = value["document"]
+    kind = frontends.find(document.get("apiVersion"), document.get("kind"))
+    counts_in = [value_at(document, path) for path in kind.counts_of(document)] if kind else []
+    declared = sum(count for count in counts_in if isinstance(count, int) and count > 0)
+    runs = [run for of_role in value["members"].values() for run in of_role]
+    total = max(declared, sum(max(0, run["to"] - run["from"] + 1) for run in runs))
+    if total > most:
+        raise StoredJobError(f"it has {total} replicas; there is memory for {max(0, most)}")
 
 
 def read_declared(value: Mapping[str, Any]) -> Job:

@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
+from etcompile.diagnostics.redaction import shown
 from etcompile.goodput import Goodput
 from etcompile.naming import shortened
 from etcompile.status.values import Epoch, Hosts, JobStatus, Phase, Replica, RoleStatus, Told
@@ -40,7 +41,10 @@ def job_text(
         color: Use ANSI escapes.
         width: Columns after which lines are cut; None if they are not.
     """
-    return "".join(f"{line}\n" for line in _job_lines(job, now, color=color, width=width))
+    lines = [shown(line) for line in _job_lines(job, now, width=width)]
+    phase = _painted(job.phase, _STYLES.get(job.phase, ""), color=color)
+    lines[1] = lines[1].replace(job.phase, phase, 1)
+    return "".join(f"{line}\n" for line in lines)
 
 
 def jobs_text(
@@ -72,7 +76,7 @@ def jobs_text(
         for job in jobs
     ]
     styles = [_STYLES.get(job.phase, "") for job in jobs]
-    lines = _table([head, *rows])
+    lines = [shown(line) for line in _table([head, *rows])]
     painted = [
         line.replace(f" {job.phase} ", f" {_painted(job.phase, style, color=color)} ", 1)
         for line, job, style in zip(lines[1:], jobs, styles, strict=True)
@@ -103,10 +107,9 @@ def not_ready_lines(job: JobStatus, width: int | None = None) -> Iterator[str]:
         told = f"{state}{separator}{replicas[0].why}".removesuffix(separator)
         names = [replica.name for replica in replicas]
         if width is not None:
-            shown = max(1, min(len(names), _NAMES))
-            room = (width - _STATE) // shown - 2
+            room = (width - _STATE) // max(1, min(len(names), _NAMES)) - 2
             names = [shortened(name, max(_NAME, room)) for name in names]
-        yield f"{some(names)}: {told}"
+        yield shown(f"{some(names)}: {told}")
 
 
 def age(since: str, now: datetime) -> str:
@@ -146,12 +149,11 @@ def clock() -> datetime:
     return datetime.now(UTC)
 
 
-def _job_lines(job: JobStatus, now: datetime, *, color: bool, width: int | None) -> Iterator[str]:
-    phase = _painted(job.phase, _STYLES.get(job.phase, ""), color=color)
+def _job_lines(job: JobStatus, now: datetime, *, width: int | None) -> Iterator[str]:
     how = "" if job.reported else "derived: "
     kind = f" ({job.kind})" if job.kind else ""
     yield f"Job:       {job.namespace}/{job.name}{kind}"
-    yield f"Phase:     {phase} ({how}{job.because})"
+    yield f"Phase:     {job.phase} ({how}{job.because})"
     if job.run is not None:
         yield f"Run:       {job.run}"
     if job.orphan_of:
@@ -185,7 +187,7 @@ def _job_lines(job: JobStatus, now: datetime, *, color: bool, width: int | None)
 
 def _epoch(epoch: Epoch, now: datetime) -> str:
     ago = f", {age(epoch.at, now)} ago" if epoch.at else ""
-    return f"{epoch.number} ({printable(epoch.reason)}{ago})" if epoch.reason else str(epoch.number)
+    return f"{epoch.number} ({epoch.reason}{ago})" if epoch.reason else str(epoch.number)
 
 
 def _role_row(role: RoleStatus) -> tuple[str, ...]:
@@ -198,7 +200,7 @@ def _event_row(event: Told, now: datetime) -> tuple[str, ...]:
     times = f" (x{event.count})" if event.count > 1 else ""
     kind = "Warning" if event.warning else "Normal"
     about = some(event.objects)
-    return age(event.at, now), kind, event.reason, about, f"{printable(event.message)}{times}"
+    return age(event.at, now), kind, event.reason, about, f"{event.message}{times}"
 
 
 def _ready(job: JobStatus) -> str:
@@ -229,11 +231,6 @@ def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:
         )
         for row in rows
     ]
-
-
-def printable(text: str) -> str:
-    """The text without anything that a terminal would act on: events are anybody's words."""
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def _painted(text: str, style: str, *, color: bool) -> str:

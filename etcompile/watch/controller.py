@@ -16,6 +16,7 @@ remembered.
 Times are those of the API server's clock: the times in objects are.
 """
 
+import itertools
 import logging
 import threading
 import time
@@ -54,6 +55,8 @@ _ROOM_AGAIN = 0.5
 """Seconds after a quota has changed, and at least between two looks for that: more may change."""
 _TRUST_AGAIN = 1.0
 """Seconds between two looks for namespaces whose jobs the watcher has just met."""
+_ROOM_CHECK = 5
+"""The same, in such looks, between two questions whether there is memory for what was turned away."""
 _TRIES = 5
 """Looks at a job that fail before `--once` gives it up."""
 _STOPPING = 10.0
@@ -263,8 +266,11 @@ class Watcher:
         self._synced()
         self._want_all()
         self._report_rights()
+        looks = itertools.count(1)
         while not self._stop.wait(_TRUST_AGAIN):
             self._say_whom_it_trusts()
+            if next(looks) % _ROOM_CHECK == 0 and self._observations.has_room_again():
+                self._list_again()
 
     def _say_whom_it_trusts(self) -> None:
         watched = self._choices.namespaces
@@ -274,6 +280,16 @@ class Watcher:
     def _report_rights(self) -> None:
         # Where all namespaces are watched, the rights are the same in each.
         report_missing(self._cluster, self._choices.namespaces or ("default",))
+
+    def _list_again(self) -> None:
+        """Looks again at what there was no memory for when it was seen."""
+        try:
+            for stream in self._streams:
+                stream.list(self._cluster.resource(stream.api_version, stream.kind))
+        except ClusterError as error:
+            _log.warning("cannot list what there was no memory for: %s", error)
+            self._observations.list_again()
+        self._want_all()
 
     def _synced(self) -> None:
         if self._choices.namespaces:

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from etcompile.diagnostics.redaction import shown
 from etcompile.k8s.objects import timestamp
 from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.watch.actions import EmitEvent
@@ -89,8 +90,8 @@ class Events:
                     **{key: value for key, value in about.items() if value},
                 },
                 "type": "Warning" if event.warning else "Normal",
-                "reason": event.reason,
-                "message": event.message[:_LONGEST_MESSAGE],
+                "reason": shown(event.reason, 128),
+                "message": shown(event.message, _LONGEST_MESSAGE),
                 "count": 1,
                 "firstTimestamp": now,
                 "lastTimestamp": now,

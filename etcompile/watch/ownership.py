@@ -12,6 +12,7 @@ from msgspec import Struct
 from etcompile.model import Job, Role
 from etcompile.watch.state import MOST_WORDS, PodView, Ran, RanContainer, ran
 
+
 class Owners(Struct, frozen=True):
     """Who may own Pods of a job.
 
@@ -86,6 +87,7 @@ def declared_names(job: Job) -> dict[str, Role]:
 def _path(image: str) -> str:
     """The path of an image, without its registry, tag and digest."""
     first, slash, rest = image.partition("@")[0].partition("/")
-    path = rest if slash and (first == "localhost" or "." in first or ":" in first) else first + slash + rest
+    is_registry = slash and (first == "localhost" or "." in first or ":" in first)
+    path = rest if is_registry else first + slash + rest
     directory, slash, name = path.rpartition("/")
     return f"{directory}{slash}{name.partition(':')[0]}"

@@ -56,8 +56,6 @@ _WHILE_TERMINATING = 60.0
 _UNTIL_REMOVAL_IS_ALLOWED = 3600.0
 _MOST_GONE = 100
 """Pods that have gone and whose names nobody has again, beside as many as a job has replicas."""
-_LONG_GONE = 600.0
-"""Seconds after which they are not remembered any more if they are too many."""
 _LOOKS = 8
 """Looks at one job in a row; then others have their turn."""
 
@@ -225,8 +223,9 @@ class Reconciler:
                 return None
             if (until := self._terminates_until(key, run)) is not None:
                 return until
-            if len(seen.gone) > _MOST_GONE + sum(len(role.members) for role in run.job.roles):
-                self._store.forget_gone(key, self._cluster.now() - _LONG_GONE)
+            most = _MOST_GONE + sum(len(role.members) for role in run.job.roles)
+            if len(seen.gone) > most:
+                self._store.forget_gone(key, most)
             case = Case(key, former or run, seen)
             self._make_secrets(case)
             foreign = strangers_of(case)

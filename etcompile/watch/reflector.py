@@ -15,6 +15,8 @@ from etcompile.kubeapi import Cluster, ClusterError, Resource
 
 _PAGE = 100
 """Objects of a list's page: with more, their JSON would be most of the memory ever used."""
+_LARGEST_PAGE = 4 * 1024**2
+"""Bytes of one: a page of more is asked for in smaller parts."""
 _FIRST_WAIT = 0.1
 _LONGEST_WAIT = 10.0
 _STEADY = 5.0
@@ -74,6 +76,7 @@ class Reflector:
         self._keeper = keeper
         self._restarted = restarted
         self._version: str | None = None
+        self._lock = threading.Lock()
 
     def run(self, stop: threading.Event) -> None:
         """Follows them until told to stop, or until the cluster is closed."""
@@ -108,12 +111,15 @@ class Reflector:
     def list(self, resource: Resource) -> str:
         """Tells all objects there are; the version that this is as of."""
         version, limit = "", _PAGES.get(self.kind, _PAGE)
-        self._keeper.begin(self._place)
-        pages = self._cluster.pages(resource, self._place, labels=self._labels, limit=limit)
-        for page in pages:
-            self._keeper.listed(self._place, page.items)
-            version = page.resource_version
-        self._keeper.complete(self._place, version)
+        with self._lock:
+            self._keeper.begin(self._place)
+            pages = self._cluster.pages(
+                resource, self._place, labels=self._labels, limit=limit, largest=_LARGEST_PAGE
+            )
+            for page in pages:
+                self._keeper.listed(self._place, page.items)
+                version = page.resource_version
+            self._keeper.complete(self._place, version)
         self.synced.set()
         return version
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 RECORD_BYTES = 1024 * 1024
 """Bytes of a run record, or of host lists: what a ConfigMap can hold."""
-REPLICA_BYTES = 256
-"""Bytes that a replica of a job takes, whether it has a Pod or not."""
+REPLICA_BYTES = 640
+"""Bytes that a replica of a job takes, whether it has a Pod or not (tests/watch measure it)."""
 
 _EACH = 2048
 """Bytes that a ConfigMap takes besides its text: its metadata, and what points to it."""
@@ -35,26 +35,44 @@ class Room:
         self._taken: dict[Hashable, tuple[str, int]] = {}
         self._sums: dict[str, int] = {}
         self._sum = 0
+        self._refused = self._freed = False
 
-    def take(self, namespace: str, what: Hashable, size: int) -> bool:
+    def take(self, namespace: str, what: Hashable, size: int, each: int = _EACH) -> bool:
         """Takes room for something, instead of what it had before.
 
         Args:
             namespace: Whose it is.
             what: What it is for.
             size: Bytes of text; what they come to in memory is reckoned here.
+            each: Bytes that it takes besides its text.
 
         Returns:
             False if there is not as much; then it has none.
         """
         self.give_back(what)
-        size += _EACH
+        size += each
         of_namespace = self._sums.get(namespace, 0) + size
         if of_namespace > self._each or self._sum + size > self._total:
+            self._refused = True
             return False
         self._taken[what] = namespace, size
         self._sums[namespace] = of_namespace
         self._sum += size
+        return True
+
+    def left(self, namespace: str) -> int:
+        """Bytes that a namespace may still take."""
+        return min(self._each - self._sums.get(namespace, 0), self._total - self._sum) - _EACH
+
+    def ask_again(self) -> None:
+        """Has `has_room_again` say so the next time."""
+        self._freed = True
+
+    def has_room_again(self) -> bool:
+        """Whether something was refused, and something else has gone since; asked once."""
+        if not self._freed:
+            return False
+        self._refused = self._freed = False
         return True
 
     def give_back(self, what: Hashable) -> None:
@@ -62,6 +80,7 @@ class Room:
         namespace, size = self._taken.pop(what, ("", 0))
         if not size:
             return
+        self._freed = self._refused
         self._sum -= size
         self._sums[namespace] -= size
         if not self._sums[namespace]:

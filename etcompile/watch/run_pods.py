@@ -13,7 +13,7 @@ from msgspec import structs
 from etcompile import backend, overlays
 from etcompile.backend import services
 from etcompile.k8s.objects import LiveObject, seconds
-from etcompile.model import Member, Role
+from etcompile.model import MOST_PODS, Member, Role
 from etcompile.model.protocol import STORED_JOB
 from etcompile.stages.run import Run, annotated, pods, situation_of_some
 from etcompile.stages.stored import (
@@ -68,8 +68,12 @@ class StoredRun:
         admitted: By role, what admission makes of the main container, where somebody has asked.
     """
 
-    def __init__(self, config: Mapping[str, Any]) -> None:
+    def __init__(self, config: Mapping[str, Any], most: int = MOST_PODS) -> None:
         """Reads a live ConfigMap.
+
+        Args:
+            config: The ConfigMap.
+            most: Replicas that there is memory for.
 
         Raises:
             StoredJobError: it holds no job that this version of etcompile can read.
@@ -85,7 +89,7 @@ class StoredRun:
         if STORED_JOB not in (config.get("data") or {}):
             raise StoredJobError(f"it has no {STORED_JOB}")
         self.text: str = config["data"][STORED_JOB]
-        stored = read_text(self.text)
+        stored = read_text(self.text, most)
         check_place(stored.job, metadata)
         self._value, self.settings = stored.value, stored.settings
         try:

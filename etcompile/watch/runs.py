@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from etcompile.kubeapi import Cluster
+from etcompile.model import MOST_PODS
 from etcompile.model.protocol import STORED_JOB
 from etcompile.model.run_record import ANOTHER_RUN, RUN, UNREADABLE, RunRecord, read_record
 from etcompile.stages.stored import StoredJobError
@@ -46,7 +47,7 @@ class Runs:
         self._selector = selector
         self._notices = notices
         # Of each job the version of its ConfigMap, what that says, and why it cannot be read.
-        self._declared: dict[JobKey, tuple[int, StoredRun | None, str]] = {}
+        self._declared: dict[JobKey, tuple[tuple[int, str], StoredRun | None, str, int]] = {}
         # Of jobs that describe another run than their Pods': as of when, and that of the Pods.
         self._formers: dict[JobKey, tuple[str, StoredRun | None]] = {}
 
@@ -66,14 +67,18 @@ class Runs:
             self._declared.pop(key, None)
             return None
         known = self._declared.get(key)
-        if known is not None and known[0] == config.version:
+        version, rooms = (config.version, config.problem), self._store.rooms
+        # What was refused is looked at again when there is room again.
+        if known is not None and known[0] == version and (not known[2] or known[3] == rooms):
             return known[1]
         run, problem = None, ""
         if self._selector.selects(config.value["metadata"].get("labels") or {}):
             try:
                 if config.problem:
                     raise StoredJobError(config.problem)
-                run = self._with_room(key, StoredRun(config.value))
+                run = self._with_room(
+                    key, StoredRun(config.value, self._store.most_replicas(key[0]))
+                )
             except StoredJobError as error:
                 problem = str(error)
                 self._notices.of_job(
@@ -83,7 +88,7 @@ class Runs:
                     ),
                 )
                 say(logging.WARNING, key, f"not supervised: {error}", reason=UNREADABLE)
-        self._declared[key] = config.version, run, problem
+        self._declared[key] = version, run, problem, rooms
         return run
 
     def former(self, key: JobKey, seen: SeenJob, run: StoredRun | None) -> StoredRun | None:
@@ -104,7 +109,14 @@ class Runs:
         known = self._formers.get(key)
         if known is None or known[0] != version:
             try:
-                known = version, self._with_room(key, copied(self._cluster, seen, wanted), run)
+                known = (
+                    version,
+                    self._with_room(
+                        key,
+                        copied(self._cluster, seen, wanted, self._store.most_replicas(key[0])),
+                        run,
+                    ),
+                )
             except StoredJobError as error:
                 known = version, None
                 describes = f"describes run {run.spec_hash}" if run else "cannot be read"
@@ -206,13 +218,14 @@ def _stays(record: RunRecord, pods: Iterable[PodView]) -> bool:
     return any(not pod.deleting for pod in own) or (bool(own) and record.phase == "Restarting")
 
 
-def copied(cluster: Cluster, seen: SeenJob, spec_hash: str) -> StoredRun:
+def copied(cluster: Cluster, seen: SeenJob, spec_hash: str, most: int = MOST_PODS) -> StoredRun:
     """The run of a copy.
 
     Args:
         cluster: Where the copy is.
         seen: What is known of the job.
         spec_hash: The run's.
+        most: Replicas that there is memory for.
 
     Raises:
         StoredJobError: there is no copy, or none of that run.
@@ -227,7 +240,7 @@ def copied(cluster: Cluster, seen: SeenJob, spec_hash: str) -> StoredRun:
     if not texts or not isinstance(texts[0], str) or len(texts[0]) > LARGEST_COPY:
         raise StoredJobError("no copy of it was kept")
     value: Mapping[str, Any] = {**seen.config.value, "data": {STORED_JOB: texts[0]}}
-    run = StoredRun(value)
+    run = StoredRun(value, most)
     if run.spec_hash != spec_hash:
         raise StoredJobError(f"the copy of it is of run {run.spec_hash}")
     return run

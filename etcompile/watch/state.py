@@ -10,8 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from msgspec import Struct, field
+import msgspec
+from msgspec import Struct, field, structs
 
+from etcompile.diagnostics.redaction import shown
 from etcompile.failures import Failure, FailureLog, failures_of
 from etcompile.goodput import Span, Timeline, spans_of
 from etcompile.k8s import jobs, pods
@@ -34,6 +36,36 @@ from etcompile.model.protocol import (
 )
 from etcompile.model.run_record import DIGITS, LATEST, RunRecord
 
+_MOST_CONTAINERS = 64
+"""Containers of a Pod that are looked at."""
+_LONGEST_TEXT = 4096
+_SMALL = 16 * 1024
+"""Bytes of an object in which nothing need be cut."""
+_WHOLE = frozenset({"data", "binaryData", "managedFields"})
+"""Fields that are bounded elsewhere (`Store`), or that no text is kept of."""
+
+
+def bounded(value: Any) -> Any:
+    """An object from the API server with every text in it cut, and every list of containers.
+
+    This is where everything that others write enters the watcher: the patterns that look into it
+    and the memory that keeps it can rely on these bounds.
+    """
+    return value if len(msgspec.json.encode(value)) <= _SMALL else _cut(value)
+
+
+def _cut(value: Any) -> Any:
+    if isinstance(value, str):
+        return value[:_LONGEST_TEXT]
+    if isinstance(value, list):
+        return [_cut(inner) for inner in value[:_MOST_CONTAINERS]]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key[:_LONGEST_TEXT]: inner if key in _WHOLE else _cut(inner) for key, inner in value.items()
+    }
+
+
 TOUCHED = "etcompile.dev/touched"
 """Annotation of a Pod: which host lists its kubelet was last told to fetch."""
 
@@ -54,6 +86,9 @@ Ran = tuple[RanContainer, ...]
 MOST_WORDS = 200
 """Words of a command that are kept: of longer ones nothing is said."""
 _LONGEST_WORD = 200
+_LONGEST_IMAGE = 512
+_LONGEST_REASON = 128
+"""Characters of a UID, a hash, or of a reason in one word."""
 _LONGEST_WORDS = 300
 """Characters of what is kept of why a Pod does not start."""
 
@@ -210,7 +245,7 @@ def pod_view(pod: Object) -> PodView:
     going = is_going(pod)
     # This is asked of every event of every Pod, and most say that a Pod is well.
     ended = [container for container in containers if pods.terminated(container)]
-    reason = status.get("reason") or ""
+    reason = shown(status.get("reason") or "", _LONGEST_REASON)
     troubled = phase == "Failed" or bool(reason) or "DisruptionTarget" in conditions
     failed = troubled or bool(ended or restarts or init_restarts) or phase == "Pending"
     return PodView(
@@ -218,7 +253,7 @@ def pod_view(pod: Object) -> PodView:
         uid=metadata["uid"],
         role=labels.get(ROLE_LABEL, ""),
         index=_number(labels.get(INDEX_LABEL, "")),
-        spec_hash=annotations.get(SPEC_HASH, ""),
+        spec_hash=annotations.get(SPEC_HASH, "")[:_LONGEST_REASON],
         phase=phase,
         ready=is_ready,
         deleting=going,
@@ -229,16 +264,23 @@ def pod_view(pod: Object) -> PodView:
         init_restarts=init_restarts,
         created=seconds(metadata.get("creationTimestamp")) or 0.0,
         ready_since=seconds(ready.get("lastTransitionTime")) if is_ready else None,
-        touched=annotations.get(TOUCHED, ""),
+        touched=annotations.get(TOUCHED, "")[:_LONGEST_REASON],
         ending=spec.get("activeDeadlineSeconds") == 1,
         rank=_number(labels[RANK_LABEL]) if RANK_LABEL in labels else None,
         due=(seconds(metadata["deletionTimestamp"]) or 0.0) if going else 0.0,
         reasons=tuple(_reasons(ended)) if ended else (),
         half_deleted=going and pods.is_half_deleted(pod),
-        controller=next((str(owner.get("uid")) for owner in owners if owner.get("controller")), "")
+        controller=next(
+            (
+                str(owner.get("uid"))[:_LONGEST_REASON]
+                for owner in owners
+                if owner.get("controller")
+            ),
+            "",
+        )
         if owners
         else "",
-        owner=str(owners[0].get("uid")) if owners else "",
+        owner=str(owners[0].get("uid"))[:_LONGEST_REASON] if owners else "",
         ran=ran(spec) if phase in pods.ENDED else (),
         refused=(troubled and pods.is_refused(pod)) or (failed and _is_sent_away(inits)),
         made_here=_is_made_here(metadata),
@@ -278,7 +320,7 @@ def _supervised(pod: Object, annotations: Mapping[str, str]) -> Supervised | Non
         ),
         str(condition(status_of(pod), "ContainersReady").get("lastTransitionTime") or ""),
         read_command(annotations.get(EPOCH, "")),
-        read_notice(annotations.get(NOTICE, "")),
+        read_notice(annotations.get(NOTICE, "")[:_LONGEST_REASON]),
     )
 
 
@@ -301,8 +343,8 @@ def _waiting(pod: Object) -> Waiting | None:
 
 def _told(reason: str, message: str | None) -> Waiting:
     """As much of it as is kept of each of thousands of Pods."""
-    words = " ".join((message or "").split())
-    return Waiting(reason, words[: max(0, _LONGEST_WORDS - len(f"{reason}: "))])
+    words, reason = " ".join((message or "").split()), shown(reason, _LONGEST_REASON)
+    return Waiting(reason, shown(words, max(1, _LONGEST_WORDS - len(f"{reason}: "))))
 
 
 def _is_made_here(metadata: Mapping[str, Any]) -> bool:
@@ -331,10 +373,10 @@ def words(container: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(map(str, (*(container.get("command") or ()), *(container.get("args") or ()))))
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=128)
 def _ran(name: str, image: str, told: tuple[str, ...]) -> RanContainer:
     """Thousands of Pods run the same, and each keeps this one."""
-    return RanContainer(name, image, tuple(word[:_LONGEST_WORD] for word in told))
+    return RanContainer(name, image[:_LONGEST_IMAGE], tuple(word[:_LONGEST_WORD] for word in told))
 
 
 def _number(label: str) -> int | None:
@@ -351,7 +393,7 @@ def _reasons(ended: Iterable[Object]) -> Iterator[str]:
     for container in ended:
         reason = pods.terminated(container).get("reason")
         if reason not in (None, "Completed", "Error"):
-            yield str(reason)
+            yield shown(reason, _LONGEST_REASON)
 
 
 class BatchView(Struct, frozen=True):
@@ -378,8 +420,23 @@ def batch_view(value: Object) -> BatchView:
     return BatchView(
         value["metadata"]["name"],
         succeeded=jobs.has_succeeded(value),
-        failed="" if failed is None else failed.get("reason") or "Failed",
+        failed="" if failed is None else shown(failed.get("reason") or "Failed", _LONGEST_REASON),
         uid=value["metadata"].get("uid") or "",
+    )
+
+
+def size_of(view: PodView) -> int:
+    """Bytes that a Pod takes besides its share of the maps, as its JSON has them."""
+    return len(msgspec.json.encode(view))
+
+
+def without_details(view: PodView) -> PodView:
+    """A Pod without what only explains it, for a namespace that has used its memory."""
+    return structs.replace(
+        view,
+        ran=(),
+        waiting=None,
+        failures=tuple(structs.replace(f, tail="") for f in view.failures[:1]),
     )
 
 

@@ -11,13 +11,14 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 
+import msgspec
 from msgspec import Struct, field, structs
 
 from etcompile.k8s.objects import Object, seconds
 from etcompile.model.protocol import JOB_LABEL, STORED_JOB, hosts_name, is_config, status_name
-from etcompile.model.run_record import KEYS, RUN
+from etcompile.model.run_record import KEYS, RUN, recorded_replicas
 from etcompile.stages.stored import STORED_BYTES
-from etcompile.watch.room import RECORD_BYTES, Room
+from etcompile.watch.room import RECORD_BYTES, REPLICA_BYTES, Room
 from etcompile.watch.state import (
     BatchView,
     Gone,
@@ -25,8 +26,11 @@ from etcompile.watch.state import (
     PodView,
     Tail,
     batch_view,
+    bounded,
     digest,
     pod_view,
+    size_of,
+    without_details,
 )
 from etcompile.watch.tracking_labels import Tracking
 from etcompile.watch.workqueue import JobKey
@@ -37,6 +41,10 @@ _MOST_STRAYS = 10
 """ConfigMaps of a job that are none of the three, and that are remembered to be told of."""
 _MOST_UNKEPT = 1000
 """ConfigMaps that there is no room for, and that are told of all the same."""
+_EACH_POD = 1536
+"""Bytes that a Pod takes besides its text: its view, and what points to it."""
+_EACH_REPLICA = 128
+"""Bytes that a replica of a run record takes while the record is read."""
 _IN_MEMORY = 7
 """Bytes that a byte of a stored job takes once it is read."""
 
@@ -110,6 +118,7 @@ class SeenJob(Struct):
         since: When its ConfigMap was first seen, in seconds since 1970.
         tracking: What a tool puts on its Pods; None if it puts nothing there.
         strays: ConfigMaps with its label and a stored job that are not the one of its name.
+        crowded: Not all of its Pods could be kept: what is not there is not known.
     """
 
     config: SeenMap | None = None
@@ -121,6 +130,7 @@ class SeenJob(Struct):
     since: float = 0.0
     tracking: Tracking | None = None
     strays: dict[str, SeenMap] = field(default_factory=dict)
+    crowded: bool = False
 
     @property
     def maps(self) -> list[SeenMap]:
@@ -153,6 +163,7 @@ class Store:
         self._now = now
         self._room = room
         self._unkept: set[tuple[JobKey, str]] = set()
+        self.rooms = 0
         self._lock = threading.Lock()
         self._jobs: dict[JobKey, SeenJob] = {}
         # Whose each Pod is: somebody may give it another label, and then it is another job's.
@@ -172,8 +183,13 @@ class Store:
             seen = self._jobs.get(key)
             if seen is None:
                 return None
+            config = seen.config
+            if config is not None and seen.crowded:
+                problem = "the watcher has no memory left for its Pods"
+                config = structs.replace(config, problem=config.problem or problem)
             return structs.replace(
                 seen,
+                config=config,
                 pods=dict(seen.pods),
                 gone=dict(seen.gone),
                 batch=dict(seen.batch),
@@ -189,6 +205,27 @@ class Store:
         """
         with self._lock:
             return self._room.take(key[0], key, size)
+
+    def most_replicas(self, namespace: str) -> int:
+        """How many replicas there is room for in a namespace."""
+        with self._lock:
+            return self._room.left(namespace) // REPLICA_BYTES
+
+    def has_room_again(self) -> bool:
+        """Whether to list everything again, because what was turned away may have room now."""
+        with self._lock:
+            if not self._room.has_room_again():
+                return False
+            self.rooms += 1
+            self._unkept.clear()
+            for seen in self._jobs.values():
+                seen.crowded = False
+            return True
+
+    def list_again(self) -> None:
+        """Everything is to be listed again after all."""
+        with self._lock:
+            self._room.ask_again()
 
     def known(self) -> list[JobKey]:
         """All jobs of which anything is known."""
@@ -248,21 +285,28 @@ class Store:
             pod = seen.pods.get(name) if seen else None
             told = pod is not None and pod.view.uid == uid
             if pod is not None and told:
-                pod.tail = tail
+                size = sum(map(len, tail.lines or ()))
+                fits = self._room.take(key[0], (key, "tail", name), size)
+                pod.tail = tail if fits else structs.replace(tail, lines=())
         if told and tail.lines is not None:
             self._changed(key)
 
-    def forget_gone(self, key: JobKey, before: float) -> None:
-        """Forgets Pods that have gone long ago: who followed them has another name.
+    def forget_gone(self, key: JobKey, most: int) -> None:
+        """Forgets all but the newest Pods that have gone: who followed others has another name.
 
         Args:
             key: The job.
-            before: When they went, at the latest, in seconds since 1970.
+            most: How many are remembered.
         """
         with self._lock:
             seen = self._jobs.get(key)
             if seen is not None:
-                seen.gone = {name: gone for name, gone in seen.gone.items() if gone.at > before}
+                self._forget_gone(key, seen, [*seen.gone][: max(0, len(seen.gone) - most)])
+
+    def _forget_gone(self, key: JobKey, seen: SeenJob, names: Iterable[str]) -> None:
+        for name in names:
+            del seen.gone[name]
+            self._room.give_back((key, "gone", name))
 
     def saw_map(self, value: Object, *, gone: bool = False, answer: bool = False) -> None:
         """A ConfigMap as an event or an answer shows it.
@@ -288,7 +332,7 @@ class Store:
         """Keeps one of a job's three ConfigMaps; whether that is news."""
         version = _version(value)
         known: SeenMap | None = getattr(seen, slot)
-        if known is not None and version <= known.version:
+        if known is not None and version <= known.version - bool(known.problem):
             return False
         if gone:
             if known is not None and known.name != value["metadata"]["name"]:
@@ -318,12 +362,12 @@ class Store:
         self._unkept.discard((key, slot))
         if slot == "config":
             self._room.give_back(key)
-            seen.gone.clear()
+            self._forget_gone(key, seen, [*seen.gone])
         setattr(seen, slot, None)
         if slot == "status":
             # Whoever deletes the record of a run begins another, as `etcompile restart` does: what
             # was seen to go in that run is no loss of the next.
-            seen.gone.clear()
+            self._forget_gone(key, seen, [*seen.gone])
 
     def _put_stray(self, key: JobKey, seen: SeenJob, value: Object, *, gone: bool) -> bool:
         """Remembers a ConfigMap that looks like the job's own, to tell of it."""
@@ -429,7 +473,6 @@ class Store:
         known = seen.pods.get(name)
         if known is not None and known.version >= version:
             return False
-        self._whose[key[0], name] = key
         tracking = Tracking.of(value["metadata"])
         if tracking.marked and tracking != seen.tracking:
             seen.tracking = tracking
@@ -442,13 +485,26 @@ class Store:
         if known is not None and same and not view.spec_hash:
             # It was created for a run: taking its annotation away does not change that.
             view = structs.replace(view, spec_hash=known.view.spec_hash)
+        if known is None or known.view != view:
+            what = key, "pod", name
+            if not self._room.take(key[0], what, size_of(view), _EACH_POD):
+                self._forget_gone(key, seen, [*seen.gone])
+                view = without_details(view)
+                if not self._room.take(key[0], what, size_of(view), _EACH_POD):
+                    # A Pod that is not kept must not look like one that is missing.
+                    self._forget_pod(key, name, version)
+                    if key in self._jobs:
+                        seen.crowded = True
+                        self._drop(key)
+                    return True
+        self._whose[key[0], name] = key
         if known is not None and known.view == view:
             known.version = version
             return False
         heard = known.heard if known is not None and same else None
         tail = known.tail if known is not None and same else None
         seen.pods[name] = SeenPod(version, self._now(), view, heard, tail)
-        seen.gone.pop(name, None)
+        self._forget_gone(key, seen, {name} & seen.gone.keys())
         return True
 
     def _forget_pod(self, key: JobKey, name: str, version: int, *, unseen: bool = False) -> bool:
@@ -459,12 +515,20 @@ class Store:
         del seen.pods[name]
         self._whose.pop((key[0], name), None)
         self._leaving.discard(known.view.uid)
-        seen.gone[name] = Gone(known.view, self._now(), unseen)
+        for kept in ("pod", "tail"):
+            self._room.give_back((key, kept, name))
+        self._forget_gone(key, seen, {name} & seen.gone.keys())
+        if seen.maps and self._room.take(
+            key[0], (key, "gone", name), size_of(known.view), _EACH_POD
+        ):
+            seen.gone[name] = Gone(known.view, self._now(), unseen)
         self._drop(key)
         return True
 
     def _drop(self, key: JobKey) -> None:
-        if self._jobs[key].empty:
+        seen = self._jobs[key]
+        if seen.empty:
+            self._forget_gone(key, seen, [*seen.gone])
             del self._jobs[key]
 
 
@@ -530,7 +594,7 @@ class _Keeper:
 
     def _see(self, value: Object, *, gone: bool = False) -> None:
         try:
-            self._saw(value, gone=gone)
+            self._saw(bounded(value), gone=gone)
         except Exception:
             # One object that nobody thought of must not end the stream of all others.
             metadata = value.get("metadata") or {}
@@ -561,6 +625,12 @@ def _written(value: Object) -> float | None:
     return max(filter(None, (seconds(manager.get("time")) for manager in managers)), default=None)
 
 
+_METADATA = frozenset(
+    {
+        *("name", "namespace", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp"),
+        *("labels", "annotations", "ownerReferences"),
+    }
+)
 _COPY = "kubectl.kubernetes.io/last-applied-configuration"
 
 
@@ -573,13 +643,14 @@ def _slim(value: Object, slot: str) -> tuple[Object, int]:
     wanted = {"config": frozenset({STORED_JOB}), "status": KEYS}.get(slot)
     if wanted is not None:
         data = {key: text for key, text in data.items() if key in wanted}
-    metadata = {k: v for k, v in value["metadata"].items() if k != "managedFields"}
+    metadata = {k: v for k, v in value["metadata"].items() if k in _METADATA}
     if slot == "status" and RUN in data:
         data = {**data, RUN: digest(data[RUN])}
     notes = {k: v for k, v in (metadata.get("annotations") or {}).items() if k != _COPY}
     slim = {"metadata": {**metadata, "annotations": notes}, "data": data}
-    texts = [*data.items(), *notes.items(), *(metadata.get("labels") or {}).items()]
-    size = sum(len(key) + len(text) for key, text in texts)
+    size = len(msgspec.json.encode(slim))
+    if slot == "status":
+        size += recorded_replicas(data) * _EACH_REPLICA
     return slim, size * _IN_MEMORY if slot == "config" else size
 
 

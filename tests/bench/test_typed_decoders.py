@@ -66,5 +66,5 @@ def test_no_function_decodes_to_a_type_for_the_first_time():
 
 def test_six_threads_read_a_status_for_the_first_time_at_once():
     for _ in range(10):
-        done = subprocess.run([sys.executable, "-c", SIX_THREADS], capture_output=True)
+        done = subprocess.run([sys.executable, "-c", SIX_THREADS], check=False, capture_output=True)
         assert done.returncode == 0, done.stderr.decode()

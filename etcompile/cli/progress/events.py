@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, TextIO
 
 from etcompile.diagnostics import Diagnostic, Severity
+from etcompile.diagnostics.redaction import shown_value
 from etcompile.exitcodes import INTERRUPTED
 from etcompile.kubeapi import Repeat
 from etcompile.plan.step import ObjectRef, Plan
@@ -101,7 +102,9 @@ class Events:
         value |= {key: fact for key, fact in facts.items() if fact is not None}
         # A rollout goes on, whoever reads of it.
         with self._lock, contextlib.suppress(OSError):
-            self._stream.buffer.write(json.dumps(value, ensure_ascii=False).encode() + b"\n")
+            self._stream.buffer.write(
+                json.dumps(shown_value(value), ensure_ascii=False).encode() + b"\n"
+            )
             self._stream.flush()
 
 

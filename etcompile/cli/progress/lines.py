@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TextIO
 
 from etcompile.diagnostics import Diagnostic
+from etcompile.diagnostics.redaction import shown
 from etcompile.kubeapi import Repeat
 from etcompile.naming import Natural, natural
 from etcompile.plan.show.alike import listed, side, summary
 from etcompile.plan.step import ObjectRef, Plan, Step
 from etcompile.rollout import Outcome, StepEvent
 
-_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _COLOURS = {
     "created": "32",
     "updated": "33",
@@ -72,7 +72,7 @@ class Lines:
     def line(self, event: StepEvent) -> str:
         """A change of state as a line: `Pod ml/bert-worker-0  waiting: cannot be scheduled: …`."""
         status = self._painted(event.status, _COLOURS.get(event.status, ""))
-        reason = f": {event.reason}" if event.reason else ""
+        reason = f": {shown(event.reason)}" if event.reason else ""
         return f"{event.ref}  {status}{reason}"
 
     def ending(self, outcome: Outcome) -> Iterator[str]:
@@ -120,7 +120,7 @@ class Lines:
             yield self._painted(f"  {before}{listed(ref for ref, _ in group)}{after}: {reason}", "")
 
     def _painted(self, words: str, style: str) -> str:
-        words = _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", words)
+        words = shown(words, keep="\n\t")
         return f"\x1b[{style}m{words}\x1b[0m" if self._color and style else words
 
     def _write(self, line: str) -> None:

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from etcompile.cli.progress.lines import Lines, in_order
 from etcompile.diagnostics import Diagnostic
+from etcompile.diagnostics.redaction import shown
 from etcompile.kubeapi import Repeat
 from etcompile.naming import shortened
 from etcompile.plan.step import WRITES, ObjectRef, Plan
@@ -123,7 +124,7 @@ class Table:
         left = max(_WHY, self._console.width - sum(taken) - _STATE - 3 * _GAP)
         for name, age, (event, _) in zip(names, ages, rows, strict=False):
             style = _STYLES[event.status]
-            reason = Text(event.reason)
+            reason = Text(shown(event.reason))
             reason.truncate(left, overflow="ellipsis")
             grid.add_row(Text(name), Text(event.status, style), Text(age), reason)
         parts: list[object] = [grid] if rows else []

@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
+from etcompile.diagnostics.redaction import shown
 from etcompile.failures import Failure
 from etcompile.goodput import Timeline
-from etcompile.status.text import age, lasting, printable
+from etcompile.status.text import age, lasting
 from etcompile.status.why.explanation import Explanation
 from etcompile.status.why.replica_grid import Grid, Outcome, Row, replica_grid
 from etcompile.status.why.text import (
@@ -156,7 +157,7 @@ def _first(why: Explanation, now: datetime, lines: int) -> Iterator[str]:
     facts = {
         "node": failure.node or "never ran on one",
         "when": _moment(failure, now),
-        "how": printable(failure.how),
+        "how": shown(failure.how),
         "container": failure.container,
         "attempt": str(why.last.number + 1),
         "whose fault": _FAULT.get(failure.cause.blame, failure.cause.blame),

@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
+from etcompile.diagnostics.redaction import shown
 from etcompile.failures import Failure
 from etcompile.model.protocol import PREFLIGHT
-from etcompile.status.text import age, in_training, printable, some
+from etcompile.status.text import age, in_training, some
 from etcompile.status.why.explanation import Attempt, Explanation
 
 _LINES = 20
@@ -22,7 +23,7 @@ def explanation_text(why: Explanation, now: datetime, *, lines: int = _LINES) ->
         now: What ages count to.
         lines: So many of the last lines of what failed first are shown.
     """
-    return "".join(f"{line}\n" for line in _text(why, now, lines))
+    return "".join(f"{shown(line)}\n" for line in _text(why, now, lines))
 
 
 def _text(why: Explanation, now: datetime, lines: int) -> Iterator[str]:
@@ -78,7 +79,7 @@ def headline_parts(why: Explanation) -> tuple[str, str]:
     kind = f" ({status.kind})" if status.kind else ""
     name = f"{status.namespace}/{status.name}{kind}"
     if why.over:
-        return f"{name} has {status.phase.lower()}", printable(status.because)
+        return f"{name} has {status.phase.lower()}", shown(status.because)
     ready = sum(role.ready for role in status.roles)
     wanted = sum(role.desired or 0 for role in status.roles)
     of = f"{ready} of {wanted} Pods are ready"
@@ -99,13 +100,13 @@ def told(failure: Failure, now: datetime) -> str:
     """A failure in a line: who, where, when and how."""
     where = f" on node {failure.node}" if failure.node else ""
     when = f", {_when(failure.at, now)}" if failure.at else ""
-    return f"{failure.pod}{where}{when}: it {printable(failure.in_words)}"
+    return f"{failure.pod}{where}{when}: it {shown(failure.in_words)}"
 
 
 def tail_of(failure: Failure, lines: int) -> list[str]:
     """The last lines of what failed, as they may be shown."""
     last = failure.tail.splitlines()[-lines:] if lines else []
-    return [printable(line.expandtabs()) for line in last]
+    return [shown(line.expandtabs()) for line in last]
 
 
 def what_followed(attempt: Attempt) -> str:
@@ -114,7 +115,7 @@ def what_followed(attempt: Attempt) -> str:
     if attempt.again:
         told.append(f"it failed again {'once' if attempt.again == 1 else f'{attempt.again} times'}")
     if count := sum(number for _, number in attempt.followed):
-        each = ", ".join(f"{number} {printable(text)}" for text, number in attempt.followed)
+        each = ", ".join(f"{number} {shown(text)}" for text, number in attempt.followed)
         same = attempt.first.role, attempt.first.index
         ends = [other.at for other in attempt.others if (other.role, other.index) != same]
         last = max(ends, default=0.0)
@@ -151,9 +152,9 @@ def waiting_lines(why: Explanation) -> list[str]:
     lines = []
     for held in why.held:
         word = "" if held.reason in ("", held.state) else f", {held.reason}"
-        message = f": {printable(held.message)}" if held.message else ""
+        message = f": {shown(held.message)}" if held.message else ""
         lines.append(f"{some(held.names)}: {held.state}{word}{message}")
-    lines += [f"{some(event.objects)}: {printable(event.message)}" for event in why.refused]
+    lines += [f"{some(event.objects)}: {shown(event.message)}" for event in why.refused]
     return lines
 
 

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import structs
 
-from etcompile.diagnostics.redaction import redacted
 from etcompile.failures import COMMAND_ENDED, Failure, FailureLog, tail_of
 from etcompile.k8s.objects import seconds
 from etcompile.model.run_record import ReplicaKey, RunRecord
@@ -147,7 +146,7 @@ def of_silence(states: ReplicaStates, record: RunRecord, now: float) -> Iterator
             at=heard.at or 0.0,
             reason="Stuck",
             message=suspect.what,
-            tail=tail_of(redacted("\n".join([*own[-_LINES_OF_SILENCE:], *places]))),
+            tail=tail_of("\n".join([*own[-_LINES_OF_SILENCE:], *places])),
         )
 
 
@@ -284,6 +283,6 @@ def _with_tail(failure: Failure, lines: Sequence[str]) -> Failure | None:
                 at=at,
                 code=code,
                 signal=code - 128 if 128 < code < 160 else 0,
-                tail=tail_of(redacted("\n".join(own[began + 1 :]))),
+                tail=tail_of("\n".join(own[began + 1 :])),
             )
     return None

@@ -103,6 +103,11 @@ def pod(name: str, version: int, namespace: str = "ml") -> dict[str, Any]:
     }
 
 
+def config_map(version: int = 1) -> dict[str, Any]:
+    metadata = {**pod("bert-config", version)["metadata"], "uid": "c", "annotations": {}}
+    return {"kind": "ConfigMap", "metadata": metadata, "data": {"job.yaml": "{}"}}
+
+
 @pytest.fixture
 def seen() -> Store:
     return Store(lambda _key: None, Room(2**30, 2**30))
@@ -119,15 +124,16 @@ def test_nothing_is_kept_of_namespaces_that_came_and_went(seen):
     assert sizes == {}
 
 
-def test_pods_that_others_followed_are_forgotten_after_a_while(seen):
+def test_pods_that_others_followed_are_forgotten_by_number(seen):
+    seen.saw_map(config_map())
     for number in range(500):
         seen.saw_pod(pod(f"w-{number}", 2 * number + 1))
         if number:
             seen.saw_pod(pod(f"w-{number - 1}", 2 * number + 2), gone=True)
     key = ("ml", "bert")
     assert len(seen.job(key).gone) == 499
-    seen.forget_gone(key, max(one.at for one in seen.job(key).gone.values()))
-    assert seen.job(key).gone == {}
+    seen.forget_gone(key, 3)
+    assert [*seen.job(key).gone] == ["w-496", "w-497", "w-498"]
 
 
 def test_nothing_is_kept_of_jobs_that_went_while_another_watcher_led(place, watching, monkeypatch):
