@@ -18,6 +18,8 @@ _SHARE = 0.4
 """Of the memory that there is, what may be taken by what others write."""
 _LEAST = 64 * 1024**2
 _MOST = 1024**3
+_MOST_SHARED = 32 * 1024**2
+"""Of one namespace among several: about ten thousand Pods."""
 _CGROUP = Path("/sys/fs/cgroup/memory.max")
 
 
@@ -91,10 +93,11 @@ def room(*, shared: bool) -> Room:
     """The room that this machine has, or this container.
 
     Args:
-        shared: Whether several namespaces share it: none of them gets more than half.
+        shared: Whether several namespaces share it: none of them gets more than half, nor so much
+            that the watcher as a whole takes more than 128 MiB because of it.
     """
     total = int(min(_MOST, max(_LEAST, _memory() * _SHARE)))
-    return Room(total, total // 2 if shared else total)
+    return Room(total, min(total // 2, _MOST_SHARED) if shared else total)
 
 
 def _memory() -> int:

@@ -10,6 +10,7 @@ has the hash that the Pods carry.
 """
 
 import logging
+import threading
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -46,6 +47,8 @@ class Runs:
         self._store = store
         self._selector = selector
         self._notices = notices
+        # Reading a large job takes many times its size for a moment.
+        self._one_at_a_time = threading.Lock()
         # Of each job the version of its ConfigMap, what that says, and why it cannot be read.
         self._declared: dict[JobKey, tuple[tuple[int, str], StoredRun | None, str, int]] = {}
         # Of jobs that describe another run than their Pods': as of when, and that of the Pods.
@@ -76,9 +79,9 @@ class Runs:
             try:
                 if config.problem:
                     raise StoredJobError(config.problem)
-                run = self._with_room(
-                    key, StoredRun(config.value, self._store.most_replicas(key[0]))
-                )
+                with self._one_at_a_time:
+                    most = self._store.most_replicas(key[0])
+                    run = self._with_room(key, StoredRun(config.value, most))
             except StoredJobError as error:
                 problem = str(error)
                 self._notices.of_job(

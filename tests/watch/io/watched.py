@@ -5,7 +5,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -272,6 +272,7 @@ class Running:
         leads: bool,
         timeouts: Timeouts,
         chosen: Selector = ALL,
+        more: Iterable[str] = (),
     ) -> None:
         self.cluster = connect(kubeconfig=kubeconfig, namespace=namespace, retries=ONCE, timeout=5)
         self.leading = None
@@ -279,7 +280,7 @@ class Running:
         if leads:
             electing = connect(kubeconfig=kubeconfig, namespace=namespace, retries=ONCE, timeout=2)
             self.leading = LeaderElection(electing, namespace, NAME, identity, terms=TERMS)
-        choices = Choices((namespace,), chosen, timeouts=timeouts)
+        choices = Choices((namespace, *more), chosen, timeouts=timeouts)
         self.watcher = Watcher(self.cluster, choices, identity=identity, leading=self.leading)
         self._ended = threading.Event()
         self._electing = None

@@ -1,0 +1,241 @@
+"""One tenant does what it can to a watcher that it shares; the failed workers of another come back.
+
+`ETCOMPILE_HOSTILE_SECONDS` says for how long, `ETCOMPILE_STARTS` how many watchers are started.
+"""
+
+import contextlib
+import itertools
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from test_watch_hostile import own_map
+from watched import Place, eventually, training_job
+
+import etcompile
+from etcompile.kubeapi import ClusterError, connect
+
+SECONDS = float(os.environ.get("ETCOMPILE_HOSTILE_SECONDS", "60"))
+STARTS = int(os.environ.get("ETCOMPILE_STARTS", "10"))
+PROGRAM = Path(__file__).with_name("watching_process.py")
+ENVIRONMENT = {"PYTHONPATH": f"{PROGRAM.parent}{os.pathsep}{Path(etcompile.__file__).parents[1]}"}
+MIB = 1024
+
+
+@contextlib.contextmanager
+def watcher(kubeconfig: Path, *namespaces: str, before: str = "pass") -> Iterator[subprocess.Popen]:
+    """A watcher of namespaces, as a process of its own."""
+    start = f"import sys; {before}; sys.argv = sys.argv[1:]; import runpy; "
+    start += "runpy.run_path(sys.argv[0], run_name='__main__')"
+    with subprocess.Popen(
+        [sys.executable, "-c", start, PROGRAM, kubeconfig, ",".join(namespaces)],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=ENVIRONMENT,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def memory(process: subprocess.Popen, field: str) -> int:
+    """KiB of memory: `VmRSS` for now, `VmHWM` for the most so far."""
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    return int(status.partition(f"{field}:")[2].split()[0])
+
+
+class Tenant:
+    """Whoever may write everything in one namespace, and means harm."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.number = itertools.count()
+
+    def pod(self, *, image: str = "i", notes: int = 0, owner: str = "", job: str = "evil") -> str:
+        """Creates a Pod that looks like one of a job."""
+        name = f"{job}-worker-{next(self.number)}"
+        owners = [{"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": owner}]
+        self.place.cluster.create(
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {
+                    "name": name,
+                    "namespace": self.place.namespace,
+                    "labels": {"etcompile.dev/job": job, "etcompile.dev/role": "worker"},
+                    "annotations": {"etcompile.dev/spec-hash": "x" * notes},
+                    **({"ownerReferences": owners} if owner else {}),
+                },
+                "spec": {"containers": [{"name": "train", "image": image}]},
+            }
+        )
+        return name
+
+    def delete(self, name: str, kind: str = "Pod") -> None:
+        resource = self.place.cluster.resource("v1", kind)
+        self.place.cluster.delete(resource, name, grace=0)
+
+    def fill_pages(self) -> None:
+        """Pods of a megabyte, so that a page of them has a hundred."""
+        for _ in range(100):
+            self.pod(owner="u" * 1_000_000)
+
+    def fill_room(self) -> None:
+        """Run records and jobs, more than there is memory for."""
+        for number in range(60):
+            slot = ("config", "status", "hosts")[number % 3]
+            key = {"config": "job.yaml", "status": "record", "hosts": "hostfile"}[slot]
+            text = "#" * 900_000 if slot == "hosts" else "[" * 120_000
+            name = f"full-{number}"
+            self.place.cluster.create(own_map(self.place, f"{name}-{slot}", name, **{key: text}))
+
+    def give_room(self) -> None:
+        for number in range(60):
+            slot = ("config", "status", "hosts")[number % 3]
+            self.delete(f"full-{number}-{slot}", "ConfigMap")
+
+    def many_replicas(self) -> None:
+        """A job of 150,000 replicas in a kilobyte, and records of twice as many."""
+        for number in range(8):
+            job = f"huge-{next(self.number)}-{number}"
+            [config] = [
+                value
+                for value in self.place.compiled(training_job(job))
+                if "job.yaml" in value.get("data", {})
+            ]
+            text = config["data"]["job.yaml"].replace("replicas: 2", "replicas: 150000")
+            config["data"]["job.yaml"] = text
+            self.place.cluster.create(config)
+            record = {"run": "x", "version": 2, "replicas": {"worker": {"0-299999": {}}}}
+            status = own_map(self.place, f"{job}-status", job, record=json.dumps(record))
+            self.place.cluster.create(status)
+
+    def odd_maps(self) -> None:
+        """ConfigMaps with the names of the watcher's own, of every form."""
+        for form in ("binary", "immutable", "foreign", "unlabelled"):
+            job = f"odd-{next(self.number)}"
+            for value in self.place.compiled(training_job(job, 1)):
+                if "job.yaml" in value.get("data", {}):
+                    self.place.cluster.create(value)
+            for end in ("status", "hosts"):
+                value = own_map(self.place, f"{job}-{end}", job)
+                if form == "unlabelled":
+                    value["metadata"]["labels"] = {}
+                if form in ("binary", "unlabelled"):
+                    value["binaryData"] = {"done": "eA==", "hostfile": "eA=="}
+                value["immutable"] = form == "immutable"
+                if form == "foreign":
+                    value["data"] = {"foreign": "x" * 1000}
+                self.place.cluster.create(value)
+
+    def says(self, name: str, message: str) -> None:
+        """Has a Pod fail, with a message of its own."""
+        ended = {"exitCode": 1, "reason": "Error\nforged: line\x1b[31m", "message": message}
+        status = {"name": "train", "image": "i", "imageID": "i", "ready": False, "restartCount": 0}
+        status["state"] = {"terminated": ended}
+        path = f"/api/v1/namespaces/{self.place.namespace}/pods/{name}/status"
+        body = {"status": {"phase": "Failed", "containerStatuses": [status]}}
+        self.place.plane.ask("PATCH", path, body, "application/merge-patch+json")
+
+    def run(self, stop: threading.Event, problems: list[BaseException]) -> None:
+        """Does everything again and again."""
+        try:
+            while not stop.is_set():
+                for name in [self.pod(notes=240_000) for _ in range(10)]:
+                    self.delete(name)
+                dots = self.pod(image="." * 1_000_000, job="bad")
+                self.says(dots, "password=" * 3_600)
+                self.delete(self.pod(owner="u" * 1_000_000))
+                self.many_replicas()
+                self.odd_maps()
+                self.fill_room()
+                stop.wait(1.0)
+                self.give_room()
+                self.delete(dots)
+        except BaseException as error:
+            problems.append(error)
+
+
+@pytest.fixture
+def tenant(control_plane) -> Iterator[Tenant]:
+    """Another namespace, and who owns it."""
+    name = control_plane.namespace()
+    with connect(kubeconfig=control_plane.kubeconfig(), namespace=name) as cluster:
+        yield Tenant(Place(control_plane, cluster, name))
+
+
+def test_failed_workers_come_back_beside_a_hostile_tenant(place, control_plane, tenant):
+    place.kubelets()
+    place.submit(training_job(workers=40))
+    for value in tenant.place.compiled(training_job("bad", 3)):
+        if value["kind"] != "Pod":
+            tenant.place.cluster.create(value)
+    tenant.fill_pages()
+    stop, problems, waits = threading.Event(), [], []
+    with watcher(control_plane.kubeconfig(), place.namespace, tenant.place.namespace) as process:
+        eventually(lambda: len(place.hosts()) == 40, 60)
+        hostile = threading.Thread(target=tenant.run, args=(stop, problems), daemon=True)
+        hostile.start()
+        end = time.monotonic() + SECONDS
+        for number in itertools.cycle(range(40)):
+            if time.monotonic() > end:
+                break
+            worker = f"bert-worker-{number}"
+            before, begun = place.uid(worker), time.monotonic()
+            place.fails(worker)
+            eventually(
+                lambda worker=worker, before=before: place.uid(worker) not in ("", before),
+                5,
+                f"after {len(waits)} workers, {max(waits, default=0):.1f} s at most",
+            )
+            waits.append(time.monotonic() - begun)
+            eventually(lambda worker=worker: worker in place.ready("worker", "bert"))
+            time.sleep(0.5)
+        peak = memory(process, "VmHWM") // MIB
+        stop.set()
+        hostile.join(60)
+        assert process.poll() is None
+    print(f"{len(waits)} workers, {max(waits):.2f} s at most, {peak} MiB at most")  # for -s
+    assert problems == []
+    assert peak <= 128
+
+
+def test_what_was_turned_away_is_looked_at_again(control_plane, tenant):
+    place = tenant.place
+    tenant.fill_room()
+    place.kubelets()
+    with watcher(control_plane.kubeconfig(), place.namespace) as process:
+        place.submit(training_job())
+        for _ in range(3):
+            with contextlib.suppress(ClusterError):
+                tenant.give_room()
+        eventually(lambda: len(place.hosts()) == 2, 30)
+        assert process.poll() is None
+
+
+def test_watchers_of_forty_jobs_start_without_a_crash(place, control_plane):
+    place.kubelets()
+    for number in range(40):
+        place.submit(training_job(f"job-{number}", 1))
+    with watcher(control_plane.kubeconfig(), place.namespace):
+        eventually(lambda: all(place.record(f"job-{number}") for number in range(40)), 60)
+    for number in range(STARTS):
+        quick = "sys.setswitchinterval(1e-5)"
+        worker = f"job-{number % 40}-worker-0"
+        with watcher(control_plane.kubeconfig(), place.namespace, before=quick) as process:
+            before = place.uid(worker)
+            place.fails(worker)
+            eventually(
+                lambda worker=worker, before=before, process=process: (
+                    process.poll() is not None or place.uid(worker) not in ("", before)
+                ),
+                30,
+            )
+            assert process.poll() is None, f"start {number} ended with {process.returncode}"
