@@ -57,7 +57,7 @@ def read_text(text: str, most: int = MOST_PODS) -> Stored:
     """The job that a text is: `job.yaml` of a ConfigMap, which anybody may have written.
 
     Args:
-        text: The text.
+        text: What the key holds, YAML.
         most: Replicas that the job may have, at most: more are refused before any is created.
 
     Raises:

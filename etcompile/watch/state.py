@@ -39,6 +39,8 @@ from etcompile.model.run_record import DIGITS, LATEST, RunRecord
 _MOST_CONTAINERS = 64
 """Containers of a Pod that are looked at."""
 _LONGEST_TEXT = 4096
+_LONGEST_NAME = 317  # a prefix of 253 characters, a slash and a name of 63
+_NAMES = frozenset({"name", "namespace", "nodeName", "reason", "type", "uid"})
 _SMALL = 16 * 1024
 """Bytes of an object in which nothing need be cut."""
 _WHOLE = frozenset({"data", "binaryData", "managedFields"})
@@ -62,7 +64,12 @@ def _cut(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     return {
-        key[:_LONGEST_TEXT]: inner if key in _WHOLE else _cut(inner) for key, inner in value.items()
+        key[:_LONGEST_NAME]: inner
+        if key in _WHOLE
+        else inner[:_LONGEST_NAME]
+        if key in _NAMES and isinstance(inner, str)
+        else _cut(inner)
+        for key, inner in value.items()
     }
 
 
