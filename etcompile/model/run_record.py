@@ -410,7 +410,7 @@ _RANGES = re.compile(r"(?:[0-9]{1,9}(?:-[0-9]{1,9})?(?:,[0-9]{1,9}(?:-[0-9]{1,9}
 
 def recorded_replicas(data: Mapping[str, str]) -> int:
     """How many replicas the ranges of a record are of, whatever its version."""
-    return sum(int(end) - int(start) + 1 for start, end in _RANGE.findall(data.get(_RECORD, "")))
+    return sum(int(end) - int(start) + 1 for start, end in _RANGE.findall(data.get(RECORD, "")))
 
 
 _RANGE = re.compile(r"[\",]([0-9]{1,9})-([0-9]{1,9})(?=[\",])")

@@ -56,7 +56,7 @@ _ROOM_AGAIN = 0.5
 _TRUST_AGAIN = 1.0
 """Seconds between two looks for namespaces whose jobs the watcher has just met."""
 _ROOM_CHECK = 5
-"""The same, in such looks, between two questions whether there is memory for what was turned away."""
+"""So many such looks between two for memory for what was turned away."""
 _TRIES = 5
 """Looks at a job that fail before `--once` gives it up."""
 _STOPPING = 10.0

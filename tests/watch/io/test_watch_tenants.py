@@ -19,7 +19,8 @@ from test_watch_hostile import own_map
 from watched import Place, eventually, training_job
 
 import etcompile
-from etcompile.kubeapi import ClusterError, connect
+from etcompile.kubeapi import connect
+from etcompile.watch.room import Room
 
 SECONDS = float(os.environ.get("ETCOMPILE_HOSTILE_SECONDS", "60"))
 STARTS = int(os.environ.get("ETCOMPILE_STARTS", "10"))
@@ -29,16 +30,21 @@ MIB = 1024
 
 
 @contextlib.contextmanager
-def watcher(kubeconfig: Path, *namespaces: str, before: str = "pass") -> Iterator[subprocess.Popen]:
+def watcher(
+    kubeconfig: Path, *namespaces: str, before: str = "pass", log: Path | None = None
+) -> Iterator[subprocess.Popen]:
     """A watcher of namespaces, as a process of its own."""
     start = f"import sys; {before}; sys.argv = sys.argv[1:]; import runpy; "
     start += "runpy.run_path(sys.argv[0], run_name='__main__')"
-    with subprocess.Popen(
-        [sys.executable, "-c", start, PROGRAM, kubeconfig, ",".join(namespaces)],
-        stdin=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env=ENVIRONMENT,
-    ) as process:
+    with (
+        Path(log or os.devnull).open("wb") as log_file,
+        subprocess.Popen(
+            [sys.executable, "-c", start, PROGRAM, kubeconfig, ",".join(namespaces)],
+            stdin=subprocess.PIPE,
+            stderr=log_file,
+            env=ENVIRONMENT,
+        ) as process,
+    ):
         try:
             yield process
         finally:
@@ -171,7 +177,7 @@ def tenant(control_plane) -> Iterator[Tenant]:
         yield Tenant(Place(control_plane, cluster, name))
 
 
-def test_failed_workers_come_back_beside_a_hostile_tenant(place, control_plane, tenant):
+def test_failed_workers_come_back_beside_a_hostile_tenant(place, control_plane, tenant, tmp_path):
     place.kubelets()
     place.submit(training_job(workers=40))
     for value in tenant.place.compiled(training_job("bad", 3)):
@@ -179,7 +185,9 @@ def test_failed_workers_come_back_beside_a_hostile_tenant(place, control_plane, 
             tenant.place.cluster.create(value)
     tenant.fill_pages()
     stop, problems, waits = threading.Event(), [], []
-    with watcher(control_plane.kubeconfig(), place.namespace, tenant.place.namespace) as process:
+    log = tmp_path / "watcher.log"
+    shared = place.namespace, tenant.place.namespace
+    with watcher(control_plane.kubeconfig(), *shared, log=log) as process:
         eventually(lambda: len(place.hosts()) == 40, 60)
         hostile = threading.Thread(target=tenant.run, args=(stop, problems), daemon=True)
         hostile.start()
@@ -207,17 +215,18 @@ def test_failed_workers_come_back_beside_a_hostile_tenant(place, control_plane, 
     assert peak <= 128
 
 
-def test_what_was_turned_away_is_looked_at_again(control_plane, tenant):
-    place = tenant.place
-    tenant.fill_room()
+def test_what_was_turned_away_is_looked_at_again(place, watching, monkeypatch):
+    room = Room(400_000, 400_000)
+    monkeypatch.setattr("etcompile.watch.controller.room", lambda **_: room)
     place.kubelets()
-    with watcher(control_plane.kubeconfig(), place.namespace) as process:
-        place.submit(training_job())
-        for _ in range(3):
-            with contextlib.suppress(ClusterError):
-                tenant.give_room()
-        eventually(lambda: len(place.hosts()) == 2, 30)
-        assert process.poll() is None
+    place.cluster.create(own_map(place, "full-hosts", "full", hostfile="#" * 390_000))
+    running = watching()
+    place.submit(training_job())
+    eventually(lambda: place.told("UnreadableJob"))
+    assert place.data("bert-status") == {}
+    place.cluster.delete(place.cluster.resource("v1", "ConfigMap"), "full-hosts")
+    eventually(lambda: place.whole(2), 30)
+    assert running.watcher.healthy() == (True, "healthy")
 
 
 def test_watchers_of_forty_jobs_start_without_a_crash(place, control_plane):
