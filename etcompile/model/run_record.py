@@ -409,8 +409,9 @@ _RANGES = re.compile(r"(?:[0-9]{1,9}(?:-[0-9]{1,9})?(?:,[0-9]{1,9}(?:-[0-9]{1,9}
 
 
 def recorded_replicas(data: Mapping[str, str]) -> int:
-    """How many replicas the ranges of a record are of, whatever its version."""
-    return sum(int(end) - int(start) + 1 for start, end in _RANGE.findall(data.get(RECORD, "")))
+    """How many replicas the ranges of a record are of; 0 if so many that it is not read."""
+    many = sum(int(end) - int(start) + 1 for start, end in _RANGE.findall(data.get(RECORD, "")))
+    return many if many <= 2 * MOST_PODS else 0
 
 
 _RANGE = re.compile(r"[\",]([0-9]{1,9})-([0-9]{1,9})(?=[\",])")

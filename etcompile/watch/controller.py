@@ -16,7 +16,6 @@ remembered.
 Times are those of the API server's clock: the times in objects are.
 """
 
-import itertools
 import logging
 import threading
 import time
@@ -55,8 +54,9 @@ _ROOM_AGAIN = 0.5
 """Seconds after a quota has changed, and at least between two looks for that: more may change."""
 _TRUST_AGAIN = 1.0
 """Seconds between two looks for namespaces whose jobs the watcher has just met."""
-_ROOM_CHECK = 5
-"""So many such looks between two for memory for what was turned away."""
+_LEAST_REST = 5.0
+_REST = 10
+"""Times as long as a list took, until there is another one for what was turned away."""
 _TRIES = 5
 """Looks at a job that fail before `--once` gives it up."""
 _STOPPING = 10.0
@@ -266,11 +266,15 @@ class Watcher:
         self._synced()
         self._want_all()
         self._report_rights()
-        looks = itertools.count(1)
+        listed_at = rest = 0.0
         while not self._stop.wait(_TRUST_AGAIN):
             self._say_whom_it_trusts()
-            if next(looks) % _ROOM_CHECK == 0 and self._observations.has_room_again():
+            begun = time.monotonic()
+            if begun > listed_at + rest and self._observations.has_room_again():
                 self._list_again()
+                # Who fills the memory and empties it again must not keep the watcher busy.
+                listed_at = time.monotonic()
+                rest = _REST * (listed_at - begun) + _LEAST_REST
 
     def _say_whom_it_trusts(self) -> None:
         watched = self._choices.namespaces

@@ -35,7 +35,8 @@ class WorkQueue:
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
-        self._ready: deque[JobKey] = deque()
+        # By namespace, in turns: whoever has a thousand jobs makes no other one wait for all.
+        self._ready: dict[str, deque[JobKey]] = {}
         self._wanted: set[JobKey] = set()
         self._in_hand: set[JobKey] = set()
         self._due: dict[JobKey, float] = {}
@@ -73,7 +74,11 @@ class WorkQueue:
             while not self._closed:
                 wait = self._fire()
                 if self._ready:
-                    key = self._ready.popleft()
+                    namespace, jobs = next(iter(self._ready.items()))
+                    key = jobs.popleft()
+                    del self._ready[namespace]
+                    if jobs:
+                        self._ready[namespace] = jobs
                     self._wanted.discard(key)
                     self._in_hand.add(key)
                     return key
@@ -135,7 +140,7 @@ class WorkQueue:
         self._condition.notify()
 
     def _put(self, key: JobKey) -> None:
-        self._ready.append(key)
+        self._ready.setdefault(key[0], deque()).append(key)
         self._condition.notify()
 
     def _fire(self) -> float | None:

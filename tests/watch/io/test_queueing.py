@@ -79,3 +79,13 @@ def test_a_later_wish_takes_the_place_of_an_earlier_one():
     queue.close()
     thread.join(5)
     assert taken == [None]
+
+
+def test_a_namespace_with_many_jobs_does_not_make_another_one_wait():
+    queue = WorkQueue()
+    for number in range(1000):
+        queue.want(("many", f"job-{number}"))
+    queue.want(("few", "job"))
+    first = [queue.take() for _ in range(4)]
+    assert ("few", "job") in first[:2]
+    assert first[2:] == [("many", "job-1"), ("many", "job-2")]
