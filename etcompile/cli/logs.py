@@ -24,6 +24,10 @@ _MOST = 64
 """Logs that are followed at the same time."""
 
 
+_LONGEST = 64 * 1024
+"""Characters of a line."""
+
+
 class LogsOptions(TalkOptions, frozen=True, kw_only=True):
     """The options of `etcompile logs`."""
 
@@ -104,9 +108,8 @@ def _shown(
     cluster: "Cluster", pods: Sequence[Mapping[str, Any]], given: LogsOptions
 ) -> list[Diagnostic]:
     """Writes the logs, one after the other or all at the same time; what could not be read."""
-    from etcompile.diagnostics.redaction import redacted
+    from etcompile.diagnostics.redaction import shown
     from etcompile.kubeapi import ClusterError
-    from etcompile.status.text import printable
 
     problems: list[Diagnostic] = []
     lock = threading.Lock()
@@ -118,7 +121,7 @@ def _shown(
         where = pod["metadata"]["namespace"]
         try:
             for line in cluster.log(name, container, where, tail=tail, follow=given.follow):
-                text = printable(redacted(line).replace("\t", "    "))
+                text = shown(line.replace("\t", "    "), _LONGEST)
                 with lock:
                     write(f"[pod/{name}/{container}] {text}\n")
         except ClusterError as error:

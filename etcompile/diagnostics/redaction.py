@@ -59,7 +59,7 @@ def _without(text: str, spans: tuple[Span, ...]) -> str:
 
 
 def shown(text: object, longest: int = LONGEST, *, keep: str = "") -> str:
-    """A text from outside as people and records may have it: masked, printable and cut.
+    r"""A text from outside as people and records may have it: masked, printable and cut.
 
     Everything that a cluster says goes through here before it is printed, logged or written: a Pod
     can put a token, an escape sequence or a newline that looks like a log line into any of it.
