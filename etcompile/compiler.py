@@ -69,6 +69,10 @@ class Compilation(Struct, frozen=True):
         return tuple(sorted({source for group in self.groups for source in group.sources}))
 
 
+_LARGE = 2_000
+"""Replicas of a job whose objects are not made beside an error, which renders nothing anyway."""
+
+
 def compile(  # noqa: A001 - it is what it does
     inputs: Input | Iterable[Input],
     options: Options | None = None,
@@ -171,7 +175,13 @@ def _compiled(
     advice = stages.advice(options, lowered.others) if options.lint else None
     groups: list[JobObjects] = []
     matched = environment.matched | patched.matched
-    for job, wishes in selected.pairs:
+    # The objects of a large job are not made only to be thrown away.
+    pairs = [
+        (job, wishes)
+        for job, wishes in selected.pairs
+        if whole or sum(len(role.members) for role in job.roles) <= _LARGE
+    ]
+    for job, wishes in pairs:
         group, edits, problems = stages.job_objects(
             job, wishes, texts, environment, patched.sources, keys, advice=advice
         )
@@ -181,7 +191,7 @@ def _compiled(
     neighbours, problems = stages.neighbour_objects(lowered.others, options, patched.sources)
     told += problems
 
-    made = [(job, built.objects) for (job, _), built in zip(selected.pairs, groups, strict=True)]
+    made = [(job, built.objects) for (job, _), built in zip(pairs, groups, strict=True)]
     told += objects.check_jobs(made) if whole else ()
     told += objects.check_neighbours(
         lowered.others,

@@ -8,6 +8,7 @@ the other, each once, or those of the earlier stage.
 import copy
 import io
 import itertools
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -353,3 +354,15 @@ def test_a_host_list_that_is_too_long_hides_no_other_problem() -> None:
     found = [one.code for one in compiled([job]).diagnostics]
     assert found.count("ET4008") == found.count("ET2095") == 1
     assert "ET2136" in found
+
+
+def test_a_large_job_beside_a_fault_of_another_document_is_not_built_whole() -> None:
+    job = kubeflow("PyTorchJob", "pytorchReplicaSpecs", "pytorch", ("Master", "Worker"))
+    job["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"] = 50_000
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"a": 1}}
+    tracemalloc.start()
+    made = compiled([job, config])
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert [one.code for one in made.diagnostics if one.severity is Severity.ERROR] == ["ET4002"]
+    assert peak < 30_000_000  # 50,000 Pods and their Services take ten times as much
