@@ -4,10 +4,12 @@ Apart from the kubeconfig that says so, because a Pod's mount says it too, and b
 that sends requests should not know which of them it was.
 """
 
-from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+
+from etcompile.kubeapi.errors import ClusterError
 
 
 class Pem(Struct, frozen=True):
@@ -19,26 +21,49 @@ class Pem(Struct, frozen=True):
     def __bool__(self) -> bool:
         return bool(self.file or self.text)
 
+    def read(self) -> str:
+        """The text, read from the file where there is one.
 
-class ExecPlugin(Struct, frozen=True):
-    """A program that prints credentials.
+        Raises:
+            ClusterError: with reason `Kubeconfig`: the file cannot be read.
+        """
+        if not self.file:
+            return self.text
+        try:
+            return Path(self.file).read_text(errors="replace")
+        except FileNotFoundError:
+            raise ClusterError("Kubeconfig", f"there is no certificate file {self.file}") from None
+        except OSError as error:
+            problem = f"cannot read the certificate file {self.file}: {error.strerror}"
+            raise ClusterError("Kubeconfig", problem) from None
+
+
+class Variable(Struct, frozen=True):
+    """A variable of a plugin's environment."""
+
+    name: str = ""
+    value: str = ""
+
+
+class ExecPlugin(Struct, frozen=True, rename="camel"):
+    """A program that prints credentials: `exec` of a user in a kubeconfig.
 
     Args:
         command: What to run; a path with a separator is relative to the kubeconfig.
-        environment: What its environment has besides ours.
-        api_version: Of the ExecCredential it speaks.
-        interactive: `Never`, `IfAvailable` or `Always`: whether it gets our standard input.
-        cluster_info: Whether it wants to be told about the cluster.
-        install_hint: What to say where it is missing.
+        env: Variables to add to our environment.
+        api_version: Of its ExecCredential.
+        interactive_mode: `Never`, `IfAvailable` or `Always`: whether it gets our standard input.
+        provide_cluster_info: Whether it needs to know the cluster.
+        install_hint: How to install it.
     """
 
-    command: str
-    arguments: tuple[str, ...]
-    environment: Mapping[str, str]
-    api_version: str
-    interactive: str
-    cluster_info: bool
-    install_hint: str
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: tuple[Variable, ...] = ()
+    api_version: str = ""
+    interactive_mode: str = "IfAvailable"
+    provide_cluster_info: bool = False
+    install_hint: str = ""
 
 
 class User(Struct, frozen=True):
@@ -52,7 +77,7 @@ class User(Struct, frozen=True):
         password: For basic authentication.
         certificate: A client certificate.
         plugin: A credential plugin.
-        impersonation: Headers that ask to act as somebody else.
+        headers: Headers of every request, those that impersonate another user.
     """
 
     name: str = ""
@@ -63,7 +88,7 @@ class User(Struct, frozen=True):
     certificate: Pem = Pem()
     key: Pem = Pem()
     plugin: ExecPlugin | None = None
-    impersonation: tuple[tuple[str, str], ...] = ()
+    headers: tuple[tuple[str, str], ...] = ()
 
 
 class Access(Struct, frozen=True):

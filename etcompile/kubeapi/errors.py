@@ -224,6 +224,7 @@ _REASONS = {
     401: "Unauthorized",
     403: "Forbidden",
     404: "NotFound",
+    407: "ProxyAuthenticationRequired",
     409: "Conflict",
     410: "Expired",
     413: "RequestEntityTooLarge",

@@ -9,14 +9,15 @@ anonymous, and importing it takes longer than asking an API server for a thousan
 """
 
 import base64
-import binascii
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
+import msgspec
 import yaml
-from msgspec import Struct
+from msgspec import Struct, field, structs
 
 from etcompile.kubeapi.access import Access, ExecPlugin, Pem, User
 from etcompile.kubeapi.errors import ClusterError
@@ -25,21 +26,85 @@ MOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where a Pod finds its ServiceAccount's token, namespace and CA."""
 
 
-class _Entry(Struct, frozen=True):
-    """A named entry of a kubeconfig, with the file it stands in."""
+class _Extension(Struct, frozen=True):
+    name: str = ""
+    extension: Any = None
 
-    value: Mapping[str, Any]
-    file: Path
+
+class _Cluster(Struct, frozen=True, rename="kebab"):
+    server: str = ""
+    certificate_authority: str = ""
+    certificate_authority_data: str = ""
+    insecure_skip_tls_verify: bool = False
+    tls_server_name: str = ""
+    proxy_url: str = ""
+    disable_compression: bool = False
+    extensions: tuple[_Extension, ...] = ()
+
+
+class _Context(Struct, frozen=True):
+    cluster: str = ""
+    user: str = ""
+    namespace: str = ""
+
+
+class _Provider(Struct, frozen=True):
+    name: str = ""
+    config: dict[str, str] = {}
+
+
+class _User(Struct, frozen=True, rename="kebab"):
+    token: str = ""
+    token_file: str = field(name="tokenFile", default="")
+    username: str = ""
+    password: str = ""
+    client_certificate: str = ""
+    client_certificate_data: str = ""
+    client_key: str = ""
+    client_key_data: str = ""
+    exec: ExecPlugin | None = None
+    auth_provider: _Provider | None = None
+    impersonate: str = field(name="as", default="")
+    as_uid: str = ""
+    as_groups: tuple[str, ...] = ()
+    as_user_extra: dict[str, tuple[str, ...]] = {}
+
+
+class _NamedCluster(Struct, frozen=True):
+    name: str = ""
+    cluster: _Cluster = _Cluster()
+
+
+class _NamedContext(Struct, frozen=True):
+    name: str = ""
+    context: _Context = _Context()
+
+
+class _NamedUser(Struct, frozen=True):
+    name: str = ""
+    user: _User = _User()
+
+
+class _Config(Struct, frozen=True, rename="kebab"):
+    api_version: str = field(name="apiVersion", default="v1")
+    kind: str = "Config"
+    current_context: str = ""
+    clusters: tuple[_NamedCluster, ...] = ()
+    contexts: tuple[_NamedContext, ...] = ()
+    users: tuple[_NamedUser, ...] = ()
+
+
+_CONFIG = msgspec.json.Decoder(_Config)
 
 
 class _Merged(Struct, frozen=True):
-    """Several kubeconfigs as one."""
+    """Several kubeconfigs as one; each entry with the file that defines it."""
 
     files: tuple[Path, ...]
     current: str
-    clusters: Mapping[str, _Entry]
-    contexts: Mapping[str, _Entry]
-    users: Mapping[str, _Entry]
+    clusters: Mapping[str, tuple[_Cluster, Path]]
+    contexts: Mapping[str, tuple[_Context, Path]]
+    users: Mapping[str, tuple[_User, Path]]
 
 
 def access(
@@ -87,52 +152,65 @@ def _files(kubeconfig: str | Path | None, env: Mapping[str, str]) -> tuple[Path,
 def _merged(files: Sequence[Path], *, explicit: bool) -> _Merged:
     """One configuration of all files; what an earlier one defines, a later one cannot change."""
     current = ""
-    tables: dict[str, dict[str, _Entry]] = {"clusters": {}, "contexts": {}, "users": {}}
+    clusters: dict[str, tuple[_Cluster, Path]] = {}
+    contexts: dict[str, tuple[_Context, Path]] = {}
+    users: dict[str, tuple[_User, Path]] = {}
     for file in files:
-        content = _content(file, explicit=explicit)
-        current = current or str(content.get("current-context") or "")
-        for table, known in tables.items():
-            for entry in _list(content.get(table), f"{file}: {table}"):
-                name = str(entry.get("name", ""))
-                value = entry.get(table.removesuffix("s")) or {}
-                known.setdefault(name, _Entry(value, file))
-    return _Merged(tuple(files), current, tables["clusters"], tables["contexts"], tables["users"])
+        config = _config(file, explicit=explicit)
+        current = current or config.current_context
+        for cluster in config.clusters:
+            clusters.setdefault(cluster.name, (cluster.cluster, file))
+        for context in config.contexts:
+            contexts.setdefault(context.name, (context.context, file))
+        for user in config.users:
+            users.setdefault(user.name, (user.user, file))
+    return _Merged(tuple(files), current, clusters, contexts, users)
 
 
-def _content(file: Path, *, explicit: bool) -> Mapping[str, Any]:
+def _config(file: Path, *, explicit: bool) -> _Config:
     """A file's content; a file that KUBECONFIG names and is not there is an empty one."""
     try:
         text = file.read_bytes()
     except FileNotFoundError:
         if explicit:
             raise _fault(f"there is no kubeconfig {file}") from None
-        return {}
+        return _Config()
     except OSError as error:
         raise _fault(f"cannot read the kubeconfig {file}: {error.strerror}") from None
     try:
         content = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
-    except yaml.YAMLError as error:
+        config = _CONFIG.decode(msgspec.json.encode(_without_nulls(content) or {}))
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
+        if isinstance(error, msgspec.ValidationError):
+            said = str(error).replace("`", "").replace(" | null", "")
+            problem, _, place = said.partition(" - at $")
+            where = place.lstrip(".") or "the file"
+            raise _fault(f"the kubeconfig {file}: {where}: {problem.lower()}") from None
         # The error's own text quotes the line, and the line may hold a token.
         mark = getattr(error, "problem_mark", None)
-        place = f":{mark.line + 1}" if mark else ""
-        raise _fault(f"the kubeconfig {file}{place} is not YAML") from None
-    if content is None:
-        return {}
-    if not isinstance(content, dict):
-        raise _fault(f"the kubeconfig {file} is not a mapping")
-    return content
+        line = f":{mark.line + 1}" if mark else ""
+        raise _fault(f"the kubeconfig {file}{line} is not YAML") from None
+    if (config.api_version, config.kind) != ("v1", "Config"):
+        raise _fault(f"{file} is no kubeconfig: it is {config.kind} of {config.api_version}")
+    for entries in (config.clusters, config.contexts, config.users):
+        names = [entry.name for entry in entries]
+        for name in names:
+            if names.count(name) > 1:
+                raise _fault(f"the kubeconfig {file} defines {name!r} twice in one list")
+    return config
 
 
-def _list(value: Any, where: str) -> list[Mapping[str, Any]]:
-    if value is None:
-        return []
-    if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
-        raise _fault(f"{where} is not a list of named entries")
+def _without_nulls(value: Any) -> Any:
+    """A value without the keys that have none, which stand for a field's default."""
+    if isinstance(value, dict):
+        return {key: _without_nulls(each) for key, each in value.items() if each is not None}
+    if isinstance(value, list):
+        return [{} if each is None else _without_nulls(each) for each in value]
     return value
 
 
-def _of_context(merged: _Merged, context: str | None, namespace: str | None) -> Access:
-    name = context or merged.current
+def _of_context(merged: _Merged, name: str | None, namespace: str | None) -> Access:
+    name = name or merged.current
     read = ", ".join(str(file) for file in merged.files)
     known = ", ".join(sorted(merged.contexts))
     if not name:
@@ -145,147 +223,125 @@ def _of_context(merged: _Merged, context: str | None, namespace: str | None) -> 
     if name not in merged.contexts:
         where = f"there is no context {name!r} in {read}"
         raise _fault(where, f"the contexts are: {known}" if known else "")
-    entry = merged.contexts[name]
-    cluster = _named(merged.clusters, entry, name, "cluster")
-    user = _named(merged.users, entry, name, "user")
-    said = namespace or entry.value.get("namespace") or "default"
-    return _access(name, str(said), cluster, user, str(entry.value.get("user") or ""))
-
-
-def _named(table: Mapping[str, _Entry], context: _Entry, name: str, what: str) -> _Entry:
-    """The cluster or the user that a context names; a context without a user is anonymous."""
-    wanted = str(context.value.get(what) or "")
-    if wanted in table:
-        return table[wanted]
-    if not wanted and what == "user":
-        return _Entry({}, context.file)
-    raise _fault(
-        f"context {name!r} of {context.file} names the {what} {wanted!r}, which is not defined"
+    context, file = merged.contexts[name]
+    undefined = f"context {name!r} of {file} names the {{}} {{!r}}, which is not defined"
+    if context.cluster not in merged.clusters:
+        raise _fault(undefined.format("cluster", context.cluster))
+    if context.user and context.user not in merged.users:
+        raise _fault(undefined.format("user", context.user))
+    cluster, cluster_file = merged.clusters[context.cluster]
+    user = _user(*merged.users.get(context.user, (_User(), file)), context.user)
+    if not cluster.server:
+        raise _fault(f"the cluster of context {name!r} has no server ({cluster_file})")
+    authority = _pem(
+        cluster_file,
+        "certificate-authority",
+        cluster.certificate_authority,
+        cluster.certificate_authority_data,
     )
-
-
-def _access(name: str, namespace: str, cluster: _Entry, user: _Entry, user_name: str) -> Access:
-    value = cluster.value
-    server = str(value.get("server") or "")
-    if not server:
-        raise _fault(f"the cluster of context {name!r} has no server ({cluster.file})")
-    authority = _pem(cluster, "certificate-authority")
-    insecure = bool(value.get("insecure-skip-tls-verify"))
+    insecure = cluster.insecure_skip_tls_verify
     if insecure and authority:
         raise _fault(
             f"the cluster of context {name!r} has a CA and insecure-skip-tls-verify"
-            f" ({cluster.file})",
+            f" ({cluster_file})",
             "leave out insecure-skip-tls-verify",
         )
-    found = _user(user, user_name)
+    server = cluster.server
     if "://" not in server:
-        secured = authority or insecure or found.certificate
+        secured = authority or insecure or user.certificate
         server = f"{'https' if secured else 'http'}://{server}"
     return Access(
         server.rstrip("/"),
-        namespace,
+        namespace or context.namespace or "default",
         name,
-        found,
+        # As with kubectl, no credentials are sent where anybody can read them.
+        user if server.lower().startswith("https://") else User(user.name, headers=user.headers),
         authority=authority,
         verify=not insecure,
-        server_name=str(value.get("tls-server-name") or ""),
-        proxy=str(value["proxy-url"]) if value.get("proxy-url") else None,
-        compression=not value.get("disable-compression"),
-        extension=_extension(value),
+        server_name=cluster.tls_server_name,
+        proxy=cluster.proxy_url or None,
+        compression=not cluster.disable_compression,
+        extension={entry.name: entry.extension for entry in cluster.extensions}.get(
+            f"{_EXEC}/exec"
+        ),
     )
 
 
-def _user(entry: _Entry, name: str) -> User:
-    value = entry.value
-    token = str(value.get("token") or "")
-    provider = value.get("auth-provider")
-    if not token and provider and not value.get("exec"):
+def _user(user: _User, file: Path, name: str) -> User:
+    token, plugin, provider = user.token, user.exec, user.auth_provider
+    if provider and not token and not plugin:
         token = _provider_token(provider, name)
+    if plugin:
+        version, mode = plugin.api_version, plugin.interactive_mode
+        for valid, what in (
+            (version in (f"{_EXEC}/v1", f"{_EXEC}/v1beta1"), f"the apiVersion {version!r}"),
+            (mode in ("Never", "IfAvailable", "Always"), f"the interactiveMode {mode!r}"),
+            (plugin.command, "no command"),
+            (all(variable.name for variable in plugin.env), "a variable without a name"),
+        ):
+            if not valid:
+                raise _fault(f"exec of user {name!r} has {what} ({file})")
+        if os.sep in plugin.command:
+            plugin = structs.replace(plugin, command=_path(file, plugin.command))
+    impersonated = [("Uid", user.as_uid)] if user.as_uid else []
+    impersonated += [("Group", group) for group in user.as_groups]
+    # The API server unescapes the key.
+    impersonated += [
+        (f"Extra-{quote(key, safe=_KEY)}", text)
+        for key, values in user.as_user_extra.items()
+        for text in values
+    ]
+    if user.impersonate:
+        impersonated.insert(0, ("User", user.impersonate))
+    elif impersonated:
+        raise _fault(f"user {name!r} impersonates a uid, groups or extra without `as` ({file})")
     return User(
         name,
         token,
-        _path(entry, value.get("tokenFile")),
-        str(value.get("username") or ""),
-        str(value.get("password") or ""),
-        _pem(entry, "client-certificate"),
-        _pem(entry, "client-key"),
-        _plugin(entry, name) if value.get("exec") else None,
-        tuple(_impersonation(value)),
+        _path(file, user.token_file),
+        user.username,
+        user.password,
+        _pem(file, "client-certificate", user.client_certificate, user.client_certificate_data),
+        _pem(file, "client-key", user.client_key, user.client_key_data),
+        plugin,
+        tuple((f"Impersonate-{kind}", text) for kind, text in impersonated),
     )
 
 
-def _provider_token(provider: Mapping[str, Any], name: str) -> str:
+def _provider_token(provider: _Provider, name: str) -> str:
     """The token that an auth-provider has left in the file.
 
     kubectl alone renews it, and writes the file: whoever else did would throw away the login,
     because a refresh token is good for one use.
     """
-    config = provider.get("config") or {}
-    token = str(config.get("id-token") or config.get("access-token") or "")
-    if provider.get("name") != "oidc" or not token:
+    token = provider.config.get("id-token") or provider.config.get("access-token") or ""
+    if provider.name != "oidc" or not token:
         raise ClusterError(
             "Credentials",
-            f"user {name!r} has the auth-provider {provider.get('name')!r}, which is gone from"
-            " kubectl too",
+            f"user {name!r} has the auth-provider {provider.name!r}, which kubectl has dropped too",
             hint="use a credential plugin (`exec` in the kubeconfig)",
         )
     return token
 
 
-def _plugin(entry: _Entry, name: str) -> ExecPlugin:
-    value = entry.value["exec"]
-    version = str(value.get("apiVersion") or "")
-    if not version.startswith("client.authentication.k8s.io/v1"):
-        raise _fault(f"exec of user {name!r} has the apiVersion {version!r} ({entry.file})")
-    command = str(value.get("command") or "")
-    if not command:
-        raise _fault(f"exec of user {name!r} has no command ({entry.file})")
-    if os.sep in command:
-        command = _path(entry, command)
-    return ExecPlugin(
-        command,
-        tuple(str(argument) for argument in value.get("args") or ()),
-        {str(pair["name"]): str(pair["value"]) for pair in value.get("env") or ()},
-        version,
-        str(value.get("interactiveMode") or "IfAvailable"),
-        bool(value.get("provideClusterInfo")),
-        str(value.get("installHint") or "").strip(),
-    )
+_EXEC = "client.authentication.k8s.io"
+_KEY = "!#$&'*+^`|"
+"""What the name of an HTTP header may hold (RFC 9110 5.6.2) that `quote` would escape."""
 
 
-def _impersonation(value: Mapping[str, Any]) -> list[tuple[str, str]]:
-    headers = []
-    if value.get("as"):
-        headers.append(("Impersonate-User", str(value["as"])))
-    if value.get("as-uid"):
-        headers.append(("Impersonate-Uid", str(value["as-uid"])))
-    headers += [("Impersonate-Group", str(group)) for group in value.get("as-groups") or ()]
-    for key, values in (value.get("as-user-extra") or {}).items():
-        headers += [(f"Impersonate-Extra-{key}", str(text)) for text in values]
-    return headers
+def _path(file: Path, name: str) -> str:
+    return str(file.absolute().parent / name) if name else ""
 
 
-def _extension(cluster: Mapping[str, Any]) -> Any:
-    for entry in cluster.get("extensions") or ():
-        if entry.get("name") == "client.authentication.k8s.io/exec":
-            return entry.get("extension")
-    return None
-
-
-def _path(entry: _Entry, value: Any) -> str:
-    return str(entry.file.absolute().parent / str(value)) if value else ""
-
-
-def _pem(entry: _Entry, key: str) -> Pem:
+def _pem(config: Path, key: str, file: str, data: str) -> Pem:
     """A file of certificates, or its content in base64; the content counts where both stand."""
-    data = entry.value.get(f"{key}-data")
     if not data:
-        return Pem(file=_path(entry, entry.value.get(key)))
+        return Pem(file=_path(config, file))
     try:
-        text = base64.b64decode("".join(str(data).split()), validate=True)
-        return Pem(text=text.decode())
-    except (binascii.Error, UnicodeDecodeError):
-        raise _fault(f"{key}-data in {entry.file} is not PEM in base64") from None
+        content = base64.b64decode("".join(data.split()), validate=True)
+    except ValueError:
+        raise _fault(f"{key}-data in {config} is not PEM in base64") from None
+    return Pem(text=content.decode(errors="replace"))
 
 
 def _in_cluster(env: Mapping[str, str], namespace: str | None, mount: Path) -> Access:

@@ -245,13 +245,18 @@ class Session:
                 or shown is None
                 or (shown.certificate, shown.key) != (credential.certificate, credential.key)
             ):
-                self._transport = Transport(
-                    self.access,
-                    credential.certificate,
-                    credential.key,
-                    connections=self._connections,
-                    timeout=self._timeout,
-                )
+                try:
+                    self._transport = Transport(
+                        self.access,
+                        credential.certificate,
+                        credential.key,
+                        connections=self._connections,
+                        timeout=self._timeout,
+                    )
+                except ClusterError:
+                    # A certificate and its key may be replaced one after the other.
+                    if self._transport is None:
+                        raise
                 self._shown = credential
             return self._transport
 

@@ -4,19 +4,21 @@ It sends a request once and says how far it came when it failed; whether to send
 decided elsewhere. Redirects are not followed: they would carry the credentials along.
 """
 
-import ipaddress
 import os
 import ssl
 import tempfile
 from collections.abc import Mapping
+from importlib.util import find_spec
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from pathlib import Path
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies_environment
 
 import urllib3
 from msgspec import Struct
 
 from etcompile.kubeapi.access import Access, Pem
+from etcompile.kubeapi.credentials import basic
 from etcompile.kubeapi.errors import ClusterError
 
 _GARBLED = ("BAD_RECORD_MAC", "DECODE_ERROR", "INTERNAL_ERROR", "UNEXPECTED_MESSAGE")
@@ -76,7 +78,7 @@ class Transport:
     def __init__(
         self, access: Access, certificate: Pem, key: Pem, *, connections: int, timeout: float
     ) -> None:
-        parts = urlsplit(access.server)
+        parts = _url(access.server)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ClusterError("Kubeconfig", f"{access.server!r} is not the URL of a server")
         self._prefix = parts.path.rstrip("/")
@@ -90,19 +92,22 @@ class Transport:
             "timeout": self._limits(timeout),
         }
         if parts.scheme == "https":
-            options["ssl_context"] = _tls(access, certificate, key)
+            options["ssl_context"] = _tls(access, certificate.text, key.text)
             if access.server_name:
                 options["server_hostname"] = access.server_name
-        proxy = _proxy(access, parts.scheme, parts.hostname)
+        proxy = _proxy(access, parts)
         if proxy:
-            self._proxy = _host(urlsplit(proxy))
+            self._proxy = _host(_url(proxy))
         self._manager = (
             _proxied(proxy, options) if proxy else urllib3.PoolManager(**options)  # type: ignore[arg-type]
         )
         self._root = f"{parts.scheme}://{parts.netloc}{self._prefix}"
         # A request that looks for its connections costs a fifth more. A proxy is asked with the
         # whole URL, which its manager knows to write.
-        self._pool = None if proxy else self._manager.connection_from_url(self._root)
+        try:
+            self._pool = None if proxy else self._manager.connection_from_url(self._root)
+        except urllib3.exceptions.HTTPError:
+            raise ClusterError("Kubeconfig", f"{self._host!r} is not the name of a host") from None
 
     def send(
         self,
@@ -203,6 +208,14 @@ class Transport:
         inner = error
         if isinstance(error, urllib3.exceptions.ProxyError):
             inner = error.original_error
+        words = str(inner)
+        if words.startswith("Tunnel connection failed: "):
+            answer = words.removeprefix("Tunnel connection failed: ")
+            return NoAnswerError(
+                f"the proxy {self._proxy} does not connect to {self._host}: {answer}",
+                reached=False,
+                passing=answer.startswith("5"),
+            )
         # Through a proxy it is the proxy that is connected to.
         peer = f"the proxy {self._proxy} of {self._host}" if self._proxy else self._host
         match inner:
@@ -250,10 +263,18 @@ def _host(parts: SplitResult) -> str:
     return f"{host}:{port}" if port else host
 
 
-def _tls(access: Access, certificate: Pem, key: Pem) -> ssl.SSLContext:
+def _url(text: str) -> SplitResult:
+    try:
+        return urlsplit(text)
+    except ValueError:
+        raise ClusterError("Kubeconfig", f"{text!r} is not a URL") from None
+
+
+def _tls(access: Access, certificate: str, key: str) -> ssl.SSLContext:
     """The TLS settings; certificates given as text never stay on the disk."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    field = "certificate-authority"
     try:
         if not access.verify:
             context.check_hostname = False
@@ -261,77 +282,82 @@ def _tls(access: Access, certificate: Pem, key: Pem) -> ssl.SSLContext:
             # The user's kubeconfig asks for it; a warning at every request tells nobody anything.
             urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
         elif access.authority:
-            context.load_verify_locations(
-                cafile=access.authority.file or None, cadata=access.authority.text or None
-            )
+            # Only comments of a bundle are not ASCII.
+            bundle = access.authority.read().encode("ascii", "ignore").decode()
+            context.load_verify_locations(cadata=bundle)
         else:
             context.load_default_certs()
         if certificate:
-            _load_client(context, certificate, key)
-    except FileNotFoundError as error:
-        name = error.filename or access.authority.file or certificate.file
-        raise ClusterError("Kubeconfig", f"there is no certificate file {name}") from None
-    except (ssl.SSLError, OSError) as error:
-        raise ClusterError("Kubeconfig", f"a certificate cannot be used: {error}") from None
+            field = "client-certificate"
+            if not key:
+                raise ClusterError(
+                    "Kubeconfig", "the user has a client-certificate and no client-key"
+                )
+            # OpenSSL reads these from files only: they live in a folder of ours for that moment.
+            with tempfile.TemporaryDirectory(prefix="etcompile-") as folder:
+                files = Path(folder, "certificate"), Path(folder, "key")
+                for file, text in zip(files, (certificate, key), strict=True):
+                    file.touch(mode=0o600)
+                    file.write_text(text)
+                # Never ask for a password on the terminal.
+                context.load_cert_chain(*files, password=lambda: "")
+    except (OSError, ValueError) as error:
+        raise ClusterError("Kubeconfig", f"the {field} cannot be used: {error}") from None
     return context
 
 
-def _load_client(context: ssl.SSLContext, certificate: Pem, key: Pem) -> None:
-    if not key:
-        raise ClusterError("Kubeconfig", "the user has a client-certificate and no client-key")
-    # OpenSSL reads these from files only: they live in a folder of ours for that moment.
-    with tempfile.TemporaryDirectory(prefix="etcompile-") as folder:
-        context.load_cert_chain(
-            certificate.file or _written(Path(folder, "certificate"), certificate.text),
-            key.file or _written(Path(folder, "key"), key.text),
-            password=lambda: "",  # never ask on the terminal
-        )
-
-
-def _written(path: Path, text: str) -> str:
-    path.touch(mode=0o600)
-    path.write_text(text)
-    return str(path)
-
-
 def _proxied(proxy: str, options: Mapping[str, object]) -> urllib3.PoolManager:
-    parts = urlsplit(proxy)
+    parts = _url(proxy)
+    username, password = unquote(parts.username or ""), unquote(parts.password or "")
     if parts.scheme in ("socks5", "socks5h"):
-        try:
-            from urllib3.contrib.socks import SOCKSProxyManager  # noqa: PLC0415 (needs PySocks)
-        except ImportError:
+        # As with kubectl, the proxy looks up the host's name.
+        proxy = f"socks5h://{_host(parts)}"
+        login = {"username": username, "password": password} if username else {}
+        if find_spec("socks") is None:
             raise ClusterError(
                 "Kubeconfig",
-                f"the proxy {parts.hostname} needs PySocks",
-                hint="pip install PySocks",
-            ) from None
-        return SOCKSProxyManager(proxy, **options)  # type: ignore[arg-type]
-    if parts.scheme not in ("http", "https"):
+                f"the SOCKS proxy {parts.hostname} needs PySocks",
+                hint="pip install 'etcompile[socks]'",
+            )
+        from urllib3.contrib.socks import SOCKSProxyManager  # noqa: PLC0415 (needs PySocks)
+
+        return SOCKSProxyManager(proxy, **login, **options)  # type: ignore[arg-type]
+    if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ClusterError("Kubeconfig", f"{parts.scheme!r} is no kind of proxy that is known")
-    login = f"{parts.username}:{parts.password or ''}" if parts.username else ""
-    headers = urllib3.make_headers(proxy_basic_auth=login) if login else None
+    headers = {"Proxy-Authorization": basic(username, password)} if username else None
     return urllib3.ProxyManager(proxy, proxy_headers=headers, **options)  # type: ignore[arg-type]
 
 
-def _proxy(access: Access, scheme: str, host: str) -> str:
+def _proxy(access: Access, server: SplitResult) -> str:
     """The proxy to use: the kubeconfig's, else the environment's; empty for none."""
     if access.proxy is not None:
         return access.proxy
-    known = getproxies_environment()
-    proxy = known.get(scheme, "")
-    if not proxy or _loopback(host) or _exempt(host, known.get("no", "")):
+    proxies, host = getproxies_environment(), server.hostname or ""
+    proxy = proxies.get(server.scheme, "")
+    port = server.port or {"https": 443, "http": 80}[server.scheme]
+    if not proxy or _loopback(host) or _exempt(host, port, proxies.get("no", "")):
         return ""
     return proxy if "://" in proxy else f"http://{proxy}"
 
 
-def _exempt(host: str, exceptions: str) -> bool:
-    """Whether NO_PROXY names the host: itself, a domain above it, or a network it is in."""
+def _exempt(host: str, port: int, exceptions: str) -> bool:
+    """Whether NO_PROXY names the host, as Go reads it: itself, its domain, or its network."""
+    address = _address(host)
     for entry in filter(None, (part.strip().lower() for part in exceptions.split(","))):
-        name = entry.rsplit(":", 1)[0] if entry.count(":") == 1 else entry
-        if entry == "*" or host == name or host.endswith("." + name.removeprefix("*").lstrip(".")):
+        if entry == "*":
             return True
+        name, separator, wanted = entry.rpartition(":")
+        if not separator or (":" in name and not name.endswith("]")):
+            name, wanted = entry, str(port)  # without a port
+        if not name or wanted != str(port):
+            continue
+        if address is None:
+            name = name.removeprefix("*")
+            if host == name or host.endswith(name if name.startswith(".") else f".{name}"):
+                return True
+            continue
         try:
-            if ipaddress.ip_address(host) in ipaddress.ip_network(name, strict=False):
+            if address in ip_network(name.strip("[]"), strict=False):
                 return True
         except ValueError:
             continue
@@ -339,10 +365,15 @@ def _exempt(host: str, exceptions: str) -> bool:
 
 
 def _loopback(host: str) -> bool:
+    address = _address(host)
+    return host == "localhost" or (address is not None and address.is_loopback)
+
+
+def _address(host: str) -> IPv4Address | IPv6Address | None:
     try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+        return ip_address(host)
     except ValueError:
-        return False
+        return None
 
 
 def _words(error: BaseException) -> str:

@@ -187,13 +187,13 @@ assert info["spec"]["interactive"] is False
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        ("sys.exit('log in first')", "failed with exit code 1: log in first"),
+        ("sys.exit('log in first')", "failed with exit code 1"),
         ("print('hello')", "printed no ExecCredential"),
         (TELL + "status = {}" + PRINT, "neither a token nor a certificate"),
         (TELL + "info['apiVersion'] = 'x/v9'" + PRINT, "speaks x/v9"),
     ],
 )
-def test_a_plugin_that_fails_ends_it_with_its_own_words(written, plugin, source, said):
+def test_a_plugin_that_fails_ends_the_command(written, plugin, source, said):
     with (
         connect(kubeconfig=written({"exec": plugin(source)})) as cluster,
         pytest.raises(ClusterError, match=said) as caught,
@@ -270,8 +270,8 @@ def test_a_pod_uses_its_service_account(tmp_path, control_plane, namespace):
 CONTEXT = "\ncontexts: [{name: a, context: {cluster: a}}]\ncurrent-context: a"
 FAULTS = [
     ("clusters: [", "is not YAML"),
-    ("- a", "is not a mapping"),
-    ("contexts: {}", "contexts is not a list"),
+    ("- a", "the file: expected object, got array"),
+    ("contexts: {}", "contexts: expected array, got object"),
     ("contexts: [{name: a, context: {cluster: a}}]", "no current-context is set"),
     (
         "contexts: [{name: a, context: {cluster: a}}]\ncurrent-context: b",
