@@ -27,6 +27,7 @@ from etcompile.model import (
     Success,
 )
 from etcompile.model.commands import discovers_hosts, least_workers
+from etcompile.model.gpus import gpus
 from etcompile.model.protocol import SCRIPTS_PATH, config_name
 
 FRAMEWORK = Framework(
@@ -139,7 +140,7 @@ def _quorum(spec: Spec, worker: Replica) -> int:
 
 
 def _launcher(spec: Spec, replica: Replica, timeout: int) -> Role:
-    gpus = () if _has_gpus(replica) else mpi.NO_GPUS
+    no_gpus = () if _has_gpus(replica) else mpi.NO_GPUS
     base = _base(spec, replica)
     return structs.replace(
         base,
@@ -148,7 +149,7 @@ def _launcher(spec: Spec, replica: Replica, timeout: int) -> Role:
         labels=structs.replace(base.labels, pods=kubeflow.MASTER, index=None),
         additions=structs.replace(
             base.additions,
-            env=(*_OPEN_MPI, *gpus, *mpi.unless_given(replica, *_INTEL, *_OURS)),
+            env=(*_OPEN_MPI, *no_gpus, *mpi.unless_given(replica, *_INTEL, *_OURS)),
             volumes=(
                 EmptyDir(_KUBECTL.volume),
                 kubeflow.config_files(
@@ -184,11 +185,7 @@ def _launcher(spec: Spec, replica: Replica, timeout: int) -> Role:
 
 def _has_gpus(launcher: Replica) -> bool:
     """Whether the launcher takes part in the work: it has a GPU of any vendor (reference 2)."""
-    limits = (
-        container.get("resources", {}).get("limits", {})
-        for container in launcher.template.spec["containers"]
-    )
-    return any("gpu" in name for names in limits for name in names)
+    return any(map(gpus, launcher.template.spec["containers"]))
 
 
 def _files(spec: Spec, worker: Replica | None) -> tuple[ConfigFile, ...]:

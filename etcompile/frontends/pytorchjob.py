@@ -14,6 +14,7 @@ from etcompile.frontends.annotations import GATE_TIMEOUT, gate_timeout
 from etcompile.frontends.kubeflow import Described, Framework, Replica, Spec
 from etcompile.model import Bounds, Env, IndexedEnv, Port, Role, Success, Variable
 from etcompile.model.commands import command_words
+from etcompile.model.gpus import gpus
 from etcompile.model.quantity import whole_number
 
 _GATED = "etcompile.dev/wait-for-master"
@@ -238,17 +239,11 @@ def _per_processor(spec: Spec) -> Iterator[Diagnostic]:
         main = replica.template.main_container
         words = " ".join(command_words(main))
         runs = "torchrun" in words or "torch.distributed.run" in words
-        limits = main.get("resources", {}).get("limits", {})
-        if runs and "nproc" not in words and not any(_is_gpu(name) for name in limits):
+        if runs and "nproc" not in words and not gpus(main, slices=True):
             yield diagnose(
                 codes.PROCESS_PER_PROCESSOR, replica.origin.locate(key=True), where=replica.type
             )
             return
-
-
-def _is_gpu(resource: str) -> bool:
-    """Whether CUDA counts it: a slice of a GPU is `nvidia.com/mig-1g.5gb`."""
-    return "gpu" in resource or resource.startswith("nvidia.com/")
 
 
 KINDS = (kubeflow.kind(FRAMEWORK, describe),)

@@ -5,7 +5,8 @@ reference/trainer-v2.md 5.2. Apart from the policies, because it is a table of i
 
 from collections.abc import Iterator, Sequence
 
-from etcompile.frontends.trainer_policies import PORT, Told, gpus
+from etcompile.frontends.trainer_policies import PORT, Told
+from etcompile.model.gpus import gpus
 
 COMMAND = ["tune", "run"]
 """The command of a TrainJob that is completed."""
@@ -97,4 +98,4 @@ def _is_distributed(facts: Told) -> bool:
 def _devices(facts: Told) -> int:
     """How many processes there are on a node."""
     processes = facts.processes
-    return (gpus(facts.container) or 0) if processes == "auto" else int(processes)
+    return gpus(facts.container) if processes == "auto" else int(processes)

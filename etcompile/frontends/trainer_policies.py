@@ -12,6 +12,7 @@ from msgspec import Struct
 from etcompile.frontends.annotations import NNODES
 from etcompile.frontends.mpi import HOSTFILE
 from etcompile.frontends.rendezvous import node_range
+from etcompile.model.gpus import gpus
 from etcompile.model.quantity import number
 
 MAIN = "node"
@@ -89,7 +90,7 @@ class Told(Struct, frozen=True):
         """Processes per node: of all resources that it has, not only of the job's own (T5)."""
         if (given := self.job["spec"].get("trainer", {}).get("numProcPerNode")) is not None:
             return str(given)
-        if gpus(self.container) is not None:
+        if gpus(self.container):
             return "auto"
         for field in ("requests", "limits"):
             amount = self.container.get("resources", {}).get(field, {}).get("cpu")
@@ -193,7 +194,7 @@ def slots(job: Mapping[str, Any], spec: Mapping[str, Any], container: Mapping[st
     if (given := job["spec"].get("trainer", {}).get("numProcPerNode")) is not None:
         return int(given)
     own = (mpi(spec) or {}).get("numProcPerNode") or 1
-    return max(gpus(container) or 1, 1) if own == 1 else int(own)
+    return max(gpus(container), 1) if own == 1 else int(own)
 
 
 def told(facts: Told) -> Iterator[dict[str, Any]]:
@@ -223,7 +224,7 @@ def told(facts: Told) -> Iterator[dict[str, Any]]:
                 "JAX_COORDINATOR_ADDRESS": f"{first}:{PORT}",
             }
         case "xgboost":
-            workers = str(nodes * max(gpus(facts.container) or 0, 1))
+            workers = str(nodes * max(gpus(facts.container), 1))
             values = dict(zip(RESERVED["xgboost"], (first, str(PORT), _RANK, workers), strict=True))
         case _:
             values = {}
@@ -244,15 +245,6 @@ def launcher_variables(slots: int, given: Collection[str]) -> Iterator[dict[str,
     for name, value in zip(_OPEN_MPI_5, values, strict=True):
         if name not in given:
             yield {"name": name, "value": value}
-
-
-def gpus(container: Mapping[str, Any]) -> int | None:
-    """How many GPUs a container has, as Trainer counts them: by "gpu" in the resource's name."""
-    for field in ("requests", "limits"):
-        for name, amount in container.get("resources", {}).get(field, {}).items():
-            if "gpu" in name.lower() and (count := number(amount)) is not None:
-                return int(count)
-    return None
 
 
 def open_port(container: dict[str, Any]) -> None:

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from etcompile.lint.commands import Given, Started
 from etcompile.lint.subject import LintedJob, RolePods
+from etcompile.model.gpus import gpus
 from etcompile.model.quantity import number, whole_number
 
 _Value = Mapping[str, Any]
@@ -22,7 +23,6 @@ _ACCELERATORS = re.compile(
     r"nvidia\.com/(gpu|mig-.+)|amd\.com/gpu|gpu\.intel\.com/(i915|xe)|google\.com/tpu"
     r"|aws\.amazon\.com/(neuron|neuroncore|neurondevice)|habana\.ai/gaudi|huawei\.com/Ascend.+"
 )
-_GPUS = re.compile(r"nvidia\.com/(gpu|mig-.+)|amd\.com/gpu")
 _NPROC = "nproc_per_node"
 _TORCH = frozenset({"torchrun", "torch.distributed.run", "torch.distributed.launch"})
 
@@ -74,18 +74,9 @@ def passed(pods: RolePods) -> dict[str, tuple[str, Given]]:
 
 def accelerators(container: _Value) -> dict[str, int]:
     """The devices that a container asks for: resource to number."""
-    return _devices(container, _ACCELERATORS)
-
-
-def gpus(container: _Value) -> int:
-    """How many GPUs of NVIDIA or AMD a container asks for, slices of one included."""
-    return sum(_devices(container, _GPUS).values())
-
-
-def _devices(container: _Value, pattern: re.Pattern[str]) -> dict[str, int]:
     given = container.get("resources", {})
     asked = {**given.get("requests", {}), **given.get("limits", {})}
-    counts = {name: number(value) for name, value in asked.items() if pattern.fullmatch(name)}
+    counts = {name: number(value) for name, value in asked.items() if _ACCELERATORS.fullmatch(name)}
     return {name: int(count) for name, count in counts.items() if count}
 
 
@@ -148,7 +139,7 @@ def is_pytorch(job: LintedJob, pods: RolePods) -> bool:
 
 def processes(job: LintedJob, pods: RolePods) -> Processes | None:
     """How many processes train in each Pod, where something says so in numbers."""
-    devices = gpus(pods.main)
+    devices = gpus(pods.main, slices=True)
     for started in pods.commands:
         if not runs_torch(started):
             continue

@@ -104,6 +104,21 @@ def test_trainer_05_processes_are_counted_by_all_resources_of_the_node() -> None
     assert variables(pod)["PET_NPROC_PER_NODE"] == "auto"
 
 
+@pytest.mark.parametrize(
+    ("limits", "processes"),
+    [
+        ({"nvidia.com/gpu": "0"}, "5"),
+        ({"nvidia.com/gpu": "0", "amd.com/gpu": 2}, "auto"),
+        ({"nvidia.com/gpumem": 3000, "nvidia.com/gpu": "0"}, "auto"),
+        ({"nvidia.com/mig-1g.5gb": 1}, "5"),
+    ],
+)
+def test_an_amount_of_no_gpus_is_no_gpu(limits: dict[str, Any], processes: str) -> None:
+    resources = {"requests": {"cpu": "5"}, "limits": {"cpu": "5", **limits}}
+    pod, _ = pods(runtime(), job(trainer={"resourcesPerNode": resources}))
+    assert variables(pod)["PET_NPROC_PER_NODE"] == processes
+
+
 def test_trainer_06_ports_without_a_name_stay() -> None:
     given = runtime()
     main(given)["ports"] = [{"containerPort": 8080}, {"containerPort": 6006}]

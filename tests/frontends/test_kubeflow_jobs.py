@@ -178,6 +178,14 @@ def test_the_mode_that_upstream_requires_is_no_cause_for_a_warning(mode, types):
 
 
 @pytest.mark.parametrize(("mode", "types"), [("MXTune", "Scheduler"), ("MXTrain", "Tuner")])
+def test_an_amount_of_no_gpus_is_a_process_per_processor_for_torchrun():
+    none = {"limits": {"nvidia.com/gpu": "0"}}
+    worker = replicas("PyTorchJob", 2, command=["torchrun", "train.py"], resources=none)
+    found = warnings(kubeflow_job("PyTorchJob", {"Worker": worker}), namespace="ml")
+    bare = replicas("PyTorchJob", 2, command=["torchrun", "train.py"])
+    assert found == warnings(kubeflow_job("PyTorchJob", {"Worker": bare}), namespace="ml") != []
+
+
 def test_a_mode_that_the_types_contradict_is_told_of(mode, types):
     value = kubeflow_job("MXJob", {types: 1}, jobMode=mode)
     assert warnings(value, namespace="ml") == ["ET2041"]

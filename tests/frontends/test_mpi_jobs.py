@@ -55,6 +55,14 @@ def data(made: dict[tuple[str, str], Any]) -> Any:
     return made["ConfigMap", "pi-config"]["data"]
 
 
+@pytest.mark.parametrize(("amount", "is_host"), [("1", True), ("0", False)])
+def test_a_launcher_with_gpus_is_a_host(amount: str, is_host: bool) -> None:
+    value = mpi_job(V1)
+    main(value, "Launcher")["resources"] = {"limits": {"nvidia.com/gpu": amount}}
+    hosts = data(objects(value))["hostfile"]
+    assert hosts.startswith("pi-launcher") == is_host
+
+
 # Annotations ------------------------------------------------------------------------------------
 
 

@@ -17,11 +17,12 @@ from etcompile.diagnostics import Diagnostic, ValuePath, codes, diagnose, has_er
 from etcompile.emit import to_yaml
 from etcompile.frontends.annotations import NNODES
 from etcompile.frontends.conversion import NotConvertibleError
-from etcompile.frontends.trainer_policies import INDEX, MAIN, PORT, RESERVED, gpus
+from etcompile.frontends.trainer_policies import INDEX, MAIN, PORT, RESERVED
 from etcompile.integrations.migrate import carried, mpijob_to_trainjob
 from etcompile.integrations.migrate.files import marked
 from etcompile.integrations.migrate.migration import Migrated
 from etcompile.load import Document
+from etcompile.model.gpus import gpus
 from etcompile.stages import former
 
 _V1 = "kubeflow.org/v1"
@@ -292,7 +293,7 @@ def _not_carried(document: Document, framework: _Framework) -> Iterator[Diagnost
     trains = _trains(whole["template"], framework)
     processes = str(spec.get("nprocPerNode") or "auto")
     # With a GPU, what Trainer says without a number is auto, too.
-    same = processes.isdecimal() or (processes != "cpu" and gpus(trains) is not None)
+    same = processes.isdecimal() or (processes != "cpu" and gpus(trains) > 0)
     if framework.policy == "torch" and not same:
         yield carried.lost(
             document,

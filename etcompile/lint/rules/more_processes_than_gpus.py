@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 
 from etcompile.diagnostics import Diagnostic, codes, diagnose
-from etcompile.lint.facts import gpus, processes
+from etcompile.lint.facts import processes
 from etcompile.lint.subject import LintedJob
+from etcompile.model.gpus import gpus
 
 CODE = codes.MORE_PROCESSES_THAN_GPUS
 
@@ -12,7 +13,7 @@ CODE = codes.MORE_PROCESSES_THAN_GPUS
 def findings(job: LintedJob) -> Iterator[Diagnostic]:
     """A warning for each role that starts more processes in a Pod than the Pod has GPUs."""
     for pods in job.pods:
-        count, running = gpus(pods.main), processes(job, pods)
+        count, running = gpus(pods.main, slices=True), processes(job, pods)
         # Several processes of Horovod or MPI may share a GPU, where they do without NCCL.
         if running and running.torch and 0 < count < running.count:
             option = running.option

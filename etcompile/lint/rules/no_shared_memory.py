@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 
 from etcompile.diagnostics import Diagnostic, codes, diagnose
-from etcompile.lint.facts import gpus, is_pytorch, mounted_at
+from etcompile.lint.facts import is_pytorch, mounted_at
 from etcompile.lint.subject import LintedJob, RolePods
+from etcompile.model.gpus import gpus
 from etcompile.model.quantity import whole_number
 
 CODE = codes.NO_SHARED_MEMORY
@@ -33,7 +34,7 @@ def _needed_by(pods: RolePods) -> str | None:
         count = whole_number(given.value or "")
         if given.name in _LOADERS and count:
             return f"{given.written} {count}"
-    count = gpus(pods.main)
+    count = gpus(pods.main, slices=True)
     # One process a GPU: NCCL passes data between those of a node by shared memory.
     if count > 1:
         return f"NCCL between {count} GPUs"
