@@ -97,7 +97,7 @@ def by_annotation(source: Source, names: tuple[str, ...] = ANNOTATIONS) -> Asked
     return Asked(_gang(source, values, origins, NO_OPERATOR), tuple(problems))
 
 
-def by_runtime(source: Source, path: ValuePath) -> Asked:
+def by_runtime(source: Source, path: ValuePath, trainer: str | None = None) -> Asked:
     """What the runtime of a TrainJob asks, and the job's annotations, which count before it.
 
     reference/trainer-v2.md 6. All Pods are there from the start, so that all of them make up the
@@ -106,6 +106,7 @@ def by_runtime(source: Source, path: ValuePath) -> Asked:
     Args:
         source: The document that the runtime is merged into.
         path: Where the runtime's spec stands in it.
+        trainer: The role that trains, if the runtime says so.
     """
     values, origins, problems = _annotated(source, ANNOTATIONS)
     runtime: Any = source.data
@@ -131,7 +132,7 @@ def by_runtime(source: Source, path: ValuePath) -> Asked:
             values[field] = value
             if below:
                 origins[field] = Origin(source, (*path, *below))
-    return Asked(_gang(source, values, origins, NO_OPERATOR), tuple(problems))
+    return Asked(_gang(source, values, origins, GangOperator(class_of=trainer)), tuple(problems))
 
 
 def _gang(

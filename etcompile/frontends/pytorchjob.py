@@ -211,6 +211,15 @@ def _alone(spec: Spec) -> Iterator[Diagnostic]:
     """A rendezvous where no other worker is: torchrun's own, or at an etcd that nobody runs."""
     elastic = _elastic(spec) or {}
     place = ("spec", "elasticPolicy")
+    if spec.of("Master") and elastic and (high := _range(spec)[1]) < spec.total:
+        at = next((name for name in ("maxReplicas", "minReplicas") if name in elastic), None)
+        facts = {
+            "field": "maxReplicas",
+            "reason": f"with the Master {spec.total} torchruns start, and {high} may meet",
+            "advice": f"remove the Master, or set maxReplicas to {spec.total}",
+        }
+        where = spec.source.locate((*place, at) if at else place, key=at is None)
+        yield diagnose(codes.NO_RENDEZVOUS, where, **facts)
     if elastic.get("standalone") and (high := _range(spec)[1]) > 1:
         facts = {
             "field": "standalone",

@@ -204,6 +204,12 @@ def _of_runtime(runtime: Source) -> Iterator[Diagnostic]:
         why = f"a runtime has one policy, and this one has {' and '.join(named)}"
         place = runtime.locate(("spec", "mlPolicy", named[1]), key=True)
         yield _problem(place, f"spec.mlPolicy.{named[1]}", why, "remove the others")
+    annotations = runtime.data["spec"]["template"].get("metadata", {}).get("annotations", {})
+    groups = runtime.data["spec"].get("podGroupPolicy") or {}
+    if "volcano" in groups and annotations.get(VOLCANO_QUEUE) == "":
+        path = ("spec", "template", "metadata", "annotations", VOLCANO_QUEUE)
+        why = "Trainer refuses an empty name of a queue"
+        yield _problem(runtime.locate(path), VOLCANO_QUEUE, why, "name a queue, or remove it")
     yield from _in_order(runtime)
     jobs = _jobs(runtime)
     names = [replicated["name"] for replicated in jobs]

@@ -12,7 +12,11 @@ TOPOLOGY = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 """The annotation of a JobSet, or of a Job's template: the label of nodes that says how far."""
 JOB_KEY = "jobset.sigs.k8s.io/job-key"
 """The label by which Pods of a Job are told from those of all others in the cluster."""
+PRIORITY = "jobset.sigs.k8s.io/priority"
+"""The label with the priority of a Pod: a Job may take the place of one of lower priority."""
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+_SYSTEM = {"system-cluster-critical": "2000000000", "system-node-critical": "2000001000"}
 
 
 def topology_of(runtime: Mapping[str, Any], replicated: Mapping[str, Any]) -> str | None:
@@ -40,8 +44,18 @@ def job_key(namespace: str | None, job: str) -> str:
     return hashlib.sha1(text, usedforsecurity=False).hexdigest()
 
 
+def priority(spec: Mapping[str, Any]) -> str:
+    """What the label of priority says: JobSet's number, or a class, whose number is not known.
+
+    Args:
+        spec: The PodSpec, JSON.
+    """
+    named = str(spec.get("priorityClassName") or "")[:63].rstrip("-.")
+    return str(spec.get("priority") or _SYSTEM.get(named, named) or 0)
+
+
 def kept_apart(spec: Mapping[str, Any], topology: str, key: str) -> dict[str, Any]:
-    """The spec of Pods that are together, and with no other Job's.
+    """The spec of Pods that are together, and with no other Job's of the same priority.
 
     Args:
         spec: The PodSpec, JSON.
@@ -49,7 +63,8 @@ def kept_apart(spec: Mapping[str, Any], topology: str, key: str) -> dict[str, An
         key: The key of their Job.
     """
     own = {"key": JOB_KEY, "operator": "In", "values": [key]}
-    others = [{"key": JOB_KEY, "operator": "Exists"}, {**own, "operator": "NotIn"}]
+    same = {"key": PRIORITY, "operator": "In", "values": [priority(spec)]}
+    others = [{"key": JOB_KEY, "operator": "Exists"}, {**own, "operator": "NotIn"}, same]
     affinity = dict(spec.get("affinity", {}))
     for field, expressions in (("podAffinity", [own]), ("podAntiAffinity", others)):
         term = {

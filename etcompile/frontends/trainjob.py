@@ -33,7 +33,7 @@ from etcompile.frontends.kubeflow import flag_errors
 from etcompile.frontends.operators import TRAINER
 from etcompile.frontends.podtemplates import main_container, template_notes
 from etcompile.frontends.sshports import SSH_PORT
-from etcompile.frontends.trainer_merge import JOB_SET, RUNTIME, step_of
+from etcompile.frontends.trainer_merge import JOB_SET, RUNTIME, step_of, trainers
 from etcompile.frontends.trainer_policies import INDEX, MAIN
 from etcompile.model import (
     ConfigFile,
@@ -100,12 +100,14 @@ def lower(source: Source) -> Lowered:
     if not _is_whole(source.data.get(RUNTIME)):
         return Lowered(None)
     notes = [*unknown_annotations(source, ANNOTATIONS), *flag_errors(source, (TOGETHER,))]
-    asked = gang.by_runtime(source, (RUNTIME, "spec"))
-    timeout, problems = gate_timeout(source)
-    notes += (*asked.diagnostics, *problems)
     data, name = source.data, source.data["metadata"]["name"]
     runtime = data[RUNTIME]["spec"]
     job_set = runtime["template"]["spec"]
+    jobs = job_set["replicatedJobs"]
+    trains = next((jobs[place]["name"] for place in trainers(jobs)), None)
+    asked = gang.by_runtime(source, (RUNTIME, "spec"), trains)
+    timeout, problems = gate_timeout(source)
+    notes += (*asked.diagnostics, *problems)
     subdomain = trainer_policies.subdomain(data, runtime)
     parts = _parts(job_set, trainer_policies.coordinator(data, runtime))
     restarts = (job_set.get("failurePolicy") or {}).get("maxRestarts") or 0
@@ -273,11 +275,13 @@ def _role(source: Source, job: str, part: _Part, *, ends: bool) -> tuple[Role, l
     main, problems = _main(origin, template, part)
     stem = f"{job}-{name}-{part.number}"
     pod_spec, numbers = template["spec"], part.numbers
+    own: Mapping[str, str] = {}
     topology = trainer_topology.topology_of(source.data[RUNTIME]["spec"], part.replicated)
     if topology is not None:
         key = trainer_topology.job_key(source.data["metadata"].get("namespace"), stem)
         pod_spec = trainer_topology.kept_apart(pod_spec, topology, key)
         numbers = {**numbers, trainer_topology.JOB_KEY: key}
+        own = {trainer_topology.PRIORITY: trainer_topology.priority(pod_spec)}
     noted = {trainer_topology.TOPOLOGY: topology} if topology is not None else {}
     made = PodTemplate(
         labels=metadata.get("labels", {}),
@@ -310,7 +314,7 @@ def _role(source: Source, job: str, part: _Part, *, ends: bool) -> tuple[Role, l
                 f"{_JOB_SET_LABEL}/replicatedjob-name": name,
                 **(several if part.role != name else {}),
             },
-            pods={**numbers, "batch.kubernetes.io/job-name": stem, "job-name": stem},
+            pods={**numbers, **own, "batch.kubernetes.io/job-name": stem, "job-name": stem},
             index=INDEX,
             annotated=True,
         ),

@@ -732,11 +732,13 @@ class GangOperator(Struct, frozen=True):
             template keeps its own.
         leading_class: Without a priority class of its own, a PodGroup has that of the first role
             that has one, the leading roles first; else only one that all roles have.
+        class_of: The role whose priority class a PodGroup has, where one trains and others help.
     """
 
     copies_annotations: bool = False
     replaces_scheduler: bool = False
     leading_class: bool = True
+    class_of: str | None = None
 
 
 class Gang(Struct, frozen=True):

@@ -595,6 +595,33 @@ def test_trainer_07_a_gang_has_its_scheduler_and_all_pods_that_there_are() -> No
     assert {pod["spec"]["schedulerName"] for pod in made} == {"volcano"}
 
 
+def test_an_empty_name_of_a_queue_is_refused() -> None:
+    queue = "scheduling.volcano.sh/queue-name"
+    given = runtime()
+    given["spec"]["template"]["metadata"] = {"annotations": {queue: ""}}
+    assert pods(given, job())
+    given["spec"]["podGroupPolicy"] = {"volcano": {}}
+    assert errors(given, job()) == {("ET2139", queue)}
+
+
+@pytest.mark.parametrize("gang", ["volcano", "kai"])
+@pytest.mark.parametrize(("trainer", "expected"), [("high", "high"), (None, None)])
+def test_a_gang_has_the_priority_of_the_job_that_trains(
+    gang: str, trainer: str | None, expected: str | None
+) -> None:
+    given = of_parts({"torch": {}}, part("helper"), part("node", "trainer"))
+    helper, node = (
+        found["template"]["spec"]["template"]["spec"]
+        for found in given["spec"]["template"]["spec"]["replicatedJobs"]
+    )
+    helper["priorityClassName"] = "low"
+    if trainer:
+        node["priorityClassName"] = trainer
+    made = etcompile.compile([given, job()], Options(settings=Settings(gang=gang)))
+    [group] = [value for value in made.objects if value["kind"] == "PodGroup"]
+    assert group["spec"].get("priorityClassName") == expected
+
+
 def test_a_gang_of_coscheduling_waits_for_as_long_as_its_runtime_says() -> None:
     for policy, seconds in (({}, 60), ({"scheduleTimeoutSeconds": 90}, 90)):
         found, _ = in_gang("coscheduling", coscheduling=policy)
@@ -667,6 +694,9 @@ def test_any_of_several_jobs_is_refused_where_one_has_several_pods() -> None:
     assert pods(given, job(trainer={"numNodes": 2}))
 
 
+PRIORITY = "jobset.sigs.k8s.io/priority"
+
+
 def test_exclusive_topology_keeps_jobs_apart() -> None:
     given = runtime()
     zone = "topology.kubernetes.io/zone"
@@ -680,6 +710,11 @@ def test_exclusive_topology_keeps_jobs_apart() -> None:
         for field in ("podAffinity", "podAntiAffinity"):
             [term] = affinity[field]["requiredDuringSchedulingIgnoredDuringExecution"]
             assert term["topologyKey"] == zone
+        *_, same = term["labelSelector"]["matchExpressions"]
+        assert same == {"key": PRIORITY, "operator": "In", "values": ["0"]}
+        assert pod["metadata"]["labels"][PRIORITY] == "0"
+    replicated(given)["template"]["spec"]["template"]["spec"]["priorityClassName"] = "urgent"
+    assert {pod["metadata"]["labels"][PRIORITY] for pod in pods(given, job())} == {"urgent"}
     nowhere = job()
     del nowhere["metadata"]["namespace"]
     del given["metadata"]["namespace"]

@@ -156,6 +156,16 @@ def test_a_rendezvous_of_its_own_for_each_of_several_workers_is_told_of():
     assert warnings(alone, namespace="ml") == []
 
 
+@pytest.mark.parametrize(
+    ("policy", "expected"), [({}, ["ET2069"]), ({"minReplicas": 1, "maxReplicas": 3}, [])]
+)
+def test_a_master_is_one_of_the_nodes_that_torchrun_counts(policy, expected):
+    value = kubeflow_job(
+        "PyTorchJob", {"Master": 1, "Worker": 2}, elasticPolicy={"rdzvBackend": "c10d", **policy}
+    )
+    assert [code for code in warnings(value, namespace="ml") if code == "ET2069"] == expected
+
+
 def test_an_etcd_rendezvous_needs_an_etcd():
     value = elastic(minReplicas=1, maxReplicas=4, rdzvBackend="etcd-v2")
     assert warnings(value, namespace="ml") == ["ET2069"]
@@ -168,6 +178,14 @@ def test_a_slice_of_a_gpu_is_a_gpu_for_torchrun():
     assert warnings(kubeflow_job("PyTorchJob", {"Worker": worker}), namespace="ml") == []
 
 
+def test_an_amount_of_no_gpus_is_a_process_per_processor_for_torchrun():
+    none = {"limits": {"nvidia.com/gpu": "0"}}
+    worker = replicas("PyTorchJob", 2, command=["torchrun", "train.py"], resources=none)
+    found = warnings(kubeflow_job("PyTorchJob", {"Worker": worker}), namespace="ml")
+    bare = replicas("PyTorchJob", 2, command=["torchrun", "train.py"])
+    assert found == warnings(kubeflow_job("PyTorchJob", {"Worker": bare}), namespace="ml") != []
+
+
 # Modes and commands -----------------------------------------------------------------------------
 
 
@@ -178,14 +196,6 @@ def test_the_mode_that_upstream_requires_is_no_cause_for_a_warning(mode, types):
 
 
 @pytest.mark.parametrize(("mode", "types"), [("MXTune", "Scheduler"), ("MXTrain", "Tuner")])
-def test_an_amount_of_no_gpus_is_a_process_per_processor_for_torchrun():
-    none = {"limits": {"nvidia.com/gpu": "0"}}
-    worker = replicas("PyTorchJob", 2, command=["torchrun", "train.py"], resources=none)
-    found = warnings(kubeflow_job("PyTorchJob", {"Worker": worker}), namespace="ml")
-    bare = replicas("PyTorchJob", 2, command=["torchrun", "train.py"])
-    assert found == warnings(kubeflow_job("PyTorchJob", {"Worker": bare}), namespace="ml") != []
-
-
 def test_a_mode_that_the_types_contradict_is_told_of(mode, types):
     value = kubeflow_job("MXJob", {types: 1}, jobMode=mode)
     assert warnings(value, namespace="ml") == ["ET2041"]

@@ -113,8 +113,10 @@ class Group(Struct, frozen=True):
 
     @property
     def leading_class(self) -> str | None:
-        """The PriorityClass of the first role that has one, the leading roles first."""
-        classes = (share.spec.get("priorityClassName") for share in self.shares)
+        """The PriorityClass of the role that trains, else of the first role that has one."""
+        trains = self.share(self.asked.operator.class_of or "")
+        shares = (trains,) if trains else self.shares
+        classes = (share.spec.get("priorityClassName") for share in shares)
         return next((name for name in classes if name), None)
 
     def place(self, share: Share, member: Member) -> Place:
