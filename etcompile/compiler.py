@@ -116,6 +116,9 @@ def compile(  # noqa: A001 - it is what it does
     named = [document.file for document in (*documents, *library.documents)]
     files = tuple(dict.fromkeys((*named, *environment.files)))
     failed = has_errors(told)
+    if failed:
+        # What is refused first is corrected first; advice is for what can run.
+        told = [diagnostic for diagnostic in told if not diagnostic.code.startswith("ET9")]
     comments = [*loaded.comments, *environment.comments, *library.comments]
     # What jobs take nothing from may change as it likes.
     taken = {source for group in groups for source in group.sources}

@@ -19,6 +19,7 @@ NO_KEYS = {
     "kubernetes.io/ssh-auth": "a type of Secrets",
     "limits.nvidia.com/gpu": "a place in a container, in a message",
     "nvidia.com/gpu": "a resource",
+    "nvidia.com/mig-": "the beginning of a resource",
     "trainer.kubeflow.org/trainjob-controller": "a value of managedBy",
 }
 

@@ -6,7 +6,8 @@ is larger than the API server takes.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from etcompile.check.keys import contains_private_key, may_contain_private_key, path_of_key
@@ -245,11 +246,11 @@ def _generated_names(jobs: Sequence[Job], neighbours: Iterable[Source]) -> Itera
         for job in jobs
         for name in (config_name(job.name), hosts_name(job.name), status_name(job.name))
     }
-    users = [
+    users: list[tuple[str | None, str, Callable[[], Location], Mapping[str, Any]]] = [
         (
             job.namespace,
             f"role '{role.name}' of job '{job.name}'",
-            role.template.origin.locate(),
+            role.template.origin.locate,
             {"kind": "Pod", "spec": role.template.spec},
         )
         for job in jobs
@@ -258,12 +259,11 @@ def _generated_names(jobs: Sequence[Job], neighbours: Iterable[Source]) -> Itera
     for source in neighbours:
         metadata = source.data.get("metadata") or {}
         what = f"{source.data['kind']} '{metadata.get('name', '')}'"
-        users.append(
-            (metadata.get("namespace"), what, source.locate(("metadata", "name")), source.data)
-        )
-    for namespace, what, place, value in users:
+        place = partial(source.locate, ("metadata", "name"))
+        users.append((metadata.get("namespace"), what, place, source.data))
+    for namespace, what, locate, value in users:
         for reference in references(value):
             key = namespace or "default", reference.name
             if reference.kind == "ConfigMap" and key in owners:
                 facts = {"what": what, "name": reference.name, "job": owners[key]}
-                yield diagnose(codes.GENERATED_NAME, place, **facts)
+                yield diagnose(codes.GENERATED_NAME, locate(), **facts)

@@ -211,7 +211,7 @@ def _moved(
     former.pop(job_set.id, None)
     places = [cluster.namespace, *(where for where, _ in declared)]
     for label, source in former.items():
-        there = [one for one in parents(cluster, label, places) if is_covered(one, places)]
+        there = (parent for parent in parents(cluster, label, places) if is_covered(parent, places))
         found = [orphan_job(parent, declared) for parent in there]
         left = ", ".join("/".join(job) for job in sorted(filter(None, found))) or "none"
         yield diagnose(codes.SET_CHANGED, None, former=source, set=job_set.source, jobs=left)

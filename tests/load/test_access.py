@@ -30,7 +30,8 @@ OWN_READERS = {
     "cli/outdated.py": "shows how the output folder differs",
     # The user's own access to a cluster, which no repository can name.
     "kubeapi/credentials.py": "reads the token that the kubeconfig names",
-    "kubeapi/execplugin.py": "reads the certificate that the kubeconfig names",
+    "kubeapi/access.py": "reads the certificate that the kubeconfig names",
+    "kubeapi/client.py": "reads the certificate authority, to tell clusters apart",
     "kubeapi/kubeconfig.py": "reads the kubeconfig and the account of the own Pod",
     "kubeapi/transport.py": "hands certificates to the TLS library",
     # The process itself.
@@ -39,6 +40,7 @@ OWN_READERS = {
     # What is shipped with etcompile.
     "watch/manifests.py": "reads the dashboard that is shipped",
     "watch/room.py": "reads how much memory the process has",
+    "rollout/lease.py": "reads which boot of the machine this is",
 }
 """Modules that open files without asking, each with why it may."""
 

@@ -123,7 +123,7 @@ def test_another_recipient_is_refused_with_the_two_ways_out(folder, encrypting):
     assert str(_file(folder)) in result.stderr
     assert "or begin a run with a key pair of its own: --run ID" in result.stderr
     ways = ("pass the certificate that it was sealed with", "pass --secret sops:age1")
-    assert any(way in result.stderr for way in ways)
+    assert any(way in result.stderr for way in ways), result.stderr
     assert folder.files() == before
 
 
