@@ -226,7 +226,8 @@ def _variables(spec: Spec, launcher: Replica) -> Iterator[Env]:
     if implementation == "OpenMPI":
         yield from mpi.unless_given(
             launcher,
-            Env("PRTE_MCA_prte_keep_fqdn_hostnames", "true"),
+            # With true, a launcher in the hostfile takes its own line for another host.
+            Env("PRTE_MCA_prte_keep_fqdn_hostnames", "false"),
             Env("PRTE_MCA_prte_default_hostfile", mpi.HOSTFILE),
             Env("PRTE_MCA_plm_ssh_args", _RETRIES),
             Env("PRTE_MCA_prte_set_default_slots", slots),

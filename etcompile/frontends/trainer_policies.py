@@ -242,6 +242,8 @@ def launcher_variables(slots: int, given: Collection[str]) -> Iterator[dict[str,
     values = (HOSTFILE, "true", str(slots), _RETRIES)
     for name, value in zip(_OPEN_MPI, values, strict=True):
         yield {"name": name, "value": value}
+    # With true, PRRTE takes the launcher's own line of the hostfile for another host.
+    values = (HOSTFILE, "false", str(slots), _RETRIES)
     for name, value in zip(_OPEN_MPI_5, values, strict=True):
         if name not in given:
             yield {"name": name, "value": value}

@@ -72,7 +72,7 @@ def gates(spec: Any) -> list[str]:
 def test_mpi_operator_d1_open_mpi_5_reads_the_hostfile_too() -> None:
     variables = environment(launcher(mpi_job(slotsPerWorker=4)))
     assert variables["PRTE_MCA_prte_default_hostfile"] == "/etc/mpi/hostfile"
-    assert variables["PRTE_MCA_prte_keep_fqdn_hostnames"] == "true"
+    assert variables["PRTE_MCA_prte_keep_fqdn_hostnames"] == "false"
     assert variables["PRTE_MCA_plm_ssh_args"] == "-o ConnectionAttempts=10"
     assert variables["PRTE_MCA_prte_set_default_slots"] == "4"
 

@@ -273,6 +273,8 @@ def warnings(*inputs: dict[str, Any]) -> set[tuple[str, str]]:
 
 def test_trainer_02_open_mpi_5_is_told_of_the_hosts() -> None:
     found = variables(named(pods(mpi(), job(trainer={"numNodes": 2})))["t-launcher-0-0"])
+    # With true, PRRTE takes the launcher's own line for another host, and opens ssh to itself.
+    assert found["PRTE_MCA_prte_keep_fqdn_hostnames"] == "false"
     assert found["OMPI_MCA_orte_default_hostfile"] == "/etc/mpi/hostfile"
     assert found["PRTE_MCA_prte_default_hostfile"] == "/etc/mpi/hostfile"
     assert found["PRTE_MCA_plm_ssh_args"] == found["OMPI_MCA_plm_rsh_args"]

@@ -325,7 +325,7 @@ def test_what_an_mpijob_leaves_out_is_written_out_for_trainer():
         "NVIDIA_DRIVER_CAPABILITIES": "",
         # Trainer writes those of Open MPI 4 only.
         "PRTE_MCA_prte_default_hostfile": "/etc/mpi/hostfile",
-        "PRTE_MCA_prte_keep_fqdn_hostnames": "true",
+        "PRTE_MCA_prte_keep_fqdn_hostnames": "false",
         "PRTE_MCA_prte_set_default_slots": "4",
         "PRTE_MCA_plm_ssh_args": "-o ConnectionAttempts=10",
     }
