@@ -68,6 +68,10 @@ def _is_near(group: str, own: str) -> bool:
     return difflib.SequenceMatcher(None, group, own).ratio() >= _NEAR
 
 
+SHARED_GROUP = "kubeflow.org"
+"""An API group in which other programs have kinds too, such as Notebook and Profile."""
+
+
 def kinds_of(group: str) -> tuple[str, ...]:
     """The kinds of an API group, for a message about one that it does not have."""
     if "." not in group or group.endswith(".k8s.io"):  # Kubernetes' own: nothing to import for

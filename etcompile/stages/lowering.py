@@ -12,6 +12,7 @@ from etcompile import frontends
 from etcompile.check import job as job_rules
 from etcompile.check import kubernetes, metadata
 from etcompile.check.document import Rules, Template, findings
+from etcompile.check.explain import closest
 from etcompile.diagnostics import Diagnostic, codes, diagnose, has_errors
 from etcompile.frontends import Kind
 from etcompile.frontends.kind import MULTIKUEUE
@@ -153,7 +154,10 @@ def _unknown_version(document: Document) -> list[Diagnostic]:
         facts = {"kind": name, "version": version, "meant": meant}
         return [diagnose(codes.MISSPELT_GROUP, document.locate(("apiVersion",)), **facts)]
     group = version.partition("/")[0]
-    if known := frontends.kinds_of(group):
+    known = frontends.kinds_of(group)
+    # A Notebook is an object of another program; an unknown job would be missing.
+    is_job = name.endswith("Job") or closest(name, known)
+    if known and (group != frontends.SHARED_GROUP or is_job):
         facts = {"group": group, "kind": name, "known": ", ".join(known)}
         return [diagnose(codes.UNKNOWN_KIND, document.locate(("kind",)), **facts)]
     return []

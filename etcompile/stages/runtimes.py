@@ -220,6 +220,9 @@ def _found(job: Document, runtimes: Sequence[Document]) -> tuple[Document | None
         return None, [diagnose(codes.NOT_COMPILED, place, **facts)]
     names = sorted({runtime.name or "" for runtime in known})
     advice = f"known are {', '.join(names)}" if names else "there is none in the input"
+    [other] = {*RUNTIME_KINDS} - {kind}
+    if any(runtime.name == name for runtime in _in_reach(job, other, runtimes)):
+        advice = f"a {other} has this name: add 'kind: {other}' to spec.runtimeRef"
     facts = {"job": job.name or "", "kind": kind, "name": name, "advice": advice}
     return None, [diagnose(codes.NO_SUCH_RUNTIME, place, **facts)]
 

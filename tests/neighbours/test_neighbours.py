@@ -193,3 +193,11 @@ def test_another_version_of_a_known_kind_is_an_error_that_names_the_right_one() 
     result = etcompile.compile(job)
     assert [d.code for d in result.diagnostics] == ["ET2011"]
     assert "v1alpha1" in (result.diagnostics[0].hint or "")
+
+
+@pytest.mark.parametrize(("kind", "code"), [("Notebook", "ET4003"), ("PytorchJobs", "ET2013")])
+def test_kinds_of_other_programs_in_the_group_of_jobs_pass_through(kind: str, code: str) -> None:
+    value = {"apiVersion": "kubeflow.org/v1", "kind": kind, "metadata": {"name": "n"}}
+    found = etcompile.compile([value, training_job()])
+    assert code in {one.code for one in found.diagnostics}
+    assert found.ok == (value in [*found.objects]) == (code == "ET4003")
