@@ -12,7 +12,7 @@ from etcompile.exitcodes import CONFLICT, INPUT
 from etcompile.k8s.objects import Object
 from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.operations.proposal import ImpossibleError, Proposal, Result
-from etcompile.plan.claims import is_member, other_job
+from etcompile.plan.claims import config_of_others, is_member, other_job
 from etcompile.plan.removal import EMPTY_INVENTORY, left_beside, named_by, removal
 from etcompile.plan.rights import Rights
 from etcompile.plan.sets import of_other_set, other_set
@@ -129,10 +129,11 @@ def _others(
 ) -> Iterator[Diagnostic]:
     """An error for each job of the files whose name a job of another kind has in the cluster."""
     maps = {
-        (ref.namespace or namespace, ref.name): value
+        (ref.namespace or namespace, name): value
         for value in compiled
         if value["kind"] == "ConfigMap"
         for ref in [reference(value)]
+        for name in (ref.name, config_of_others(value))
     }
     for live in found:
         ref = reference(live)

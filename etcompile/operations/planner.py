@@ -15,7 +15,7 @@ from etcompile.kubeapi import Cluster, ClusterError
 from etcompile.operations.declarations import Inventories, declarations, job_title
 from etcompile.operations.proposal import ImpossibleError, Proposal, Result
 from etcompile.operations.targets import not_found
-from etcompile.plan.claims import is_member
+from etcompile.plan.claims import config_of_others, is_member
 from etcompile.plan.classes import PRUNE
 from etcompile.plan.live import LiveObjects
 from etcompile.plan.planner import plan
@@ -105,6 +105,12 @@ def _proposal(
     declared = declarations(compilation, sets.wanted if founds else sets.ids, generated=True)
     references = [reference(value) for value in compilation.in_order()]
     references += [reference(value) for group in compilation.groups for value in group.generated]
+    # A job of another kind may have the name, and its ConfigMap another one.
+    references += [
+        structs.replace(reference(value), name=name)
+        for value in compilation.in_order()
+        if (name := config_of_others(value))
+    ]
     server = DryRun(cluster)
     beyond: dict[ObjectKey, Object] = {}
     seen: dict[Key, ObjectState] = {}
@@ -226,6 +232,8 @@ def _operated(
         if group.origin is None:
             continue
         data = group.origin.source.data
+        if any(value["kind"] == data["kind"] for value in group.objects):
+            continue  # the job's own Pods want it there, and no operator runs it
         try:
             resource = cluster.served(data["apiVersion"].rpartition("/")[0], data["kind"])
             if resource is None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from etcompile.k8s.objects import Object
 from etcompile.model.keypair import key_pair_of
-from etcompile.model.protocol import JOB_LABEL, MANAGER, STORED_JOB
+from etcompile.model.protocol import JOB_LABEL, MANAGER, STORED_JOB, config_names
 from etcompile.plan.comparison import PART_OF
 
 INVENTORY_ID = "applyset.kubernetes.io/id"
@@ -101,6 +101,19 @@ def other_job(desired: Object, live: Object) -> str | None:
         return None
     name = (live["metadata"].get("labels") or {}).get(JOB_LABEL)
     return f"{there} {name}"
+
+
+def config_of_others(desired: Object) -> str | None:
+    """The name that the ConfigMap would have if a job of another kind had this job's name.
+
+    Args:
+        desired: An object; None comes of one that declares no job.
+    """
+    if not _job_kind(desired):
+        return None
+    job = (desired["metadata"].get("labels") or {}).get(JOB_LABEL, "")
+    names = (name for name in config_names(job) if name != desired["metadata"]["name"])
+    return next(names, None)
 
 
 def same_name(other: str) -> str:

@@ -139,9 +139,18 @@ def _matched(
     found: dict[ObjectKey, list[Step]] = {}
     doubts: dict[ObjectKey, Doubt] = {}
     left: dict[ObjectKey, Object] = {}
+    beside = {
+        structs.replace(reference(desired), name=name).key_in(namespace): (desired, group)
+        for desired, group in wanted.values()
+        if (name := claims.config_of_others(desired))
+    }
     for value in live:
         key = reference(value).key_in(namespace)
         if key not in wanted:
+            desired, group = beside.get(key, (value, None))
+            job = group.job if group and not rights.whole else None
+            if job and (other := claims.other_job(desired, value)):
+                others[job] = other
             if claims.INVENTORY_ID not in (value["metadata"].get("labels") or {}):
                 left[key] = value
             continue

@@ -341,9 +341,18 @@ class Inventories:
             if not error.conflict and not error.not_found:
                 raise
             del self._found[job]
-            if self._live(job) == live:
+            there = self._live(job)
+            if there == live:
                 raise
-            self._check(job, self._live(job))
+            found = (there or {}).get("metadata") or {}
+            if (
+                error.attempts > 1
+                and _has(found.get("labels"), labels)
+                and _has(found.get("annotations"), annotations)
+                and lease_of(there) == lease
+            ):
+                return  # the answer to an earlier attempt was lost
+            self._check(job, there)
             self._write(job, kinds, namespaces, lease, prior)
         else:
             self._found[job] = written

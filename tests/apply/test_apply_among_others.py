@@ -118,6 +118,7 @@ class Life:
         self.edited: dict[Key, dict[str, str]] = {}  # what somebody wrote on our ConfigMaps
         """What people wrote onto objects of ours, by UID."""
         (folder / "jobs").mkdir(parents=True)
+        (folder / "etcompile.toml").write_text('repository-name = "lives"\n')
         self.direct = plane.kubeconfig(token="admin-token", namespace=self.namespaces[0])
         self.lossy = plane.kubeconfig(
             token="admin-token", server=proxy.url, namespace=self.namespaces[0]

@@ -151,7 +151,7 @@ def test_a_job_goes_though_somebody_edited_its_map(run, write, ask, kubelet, obj
     key = min(config["data"])
     ask("PATCH", "configmaps/mnist-config", {"data": {key: "edited"}}, MERGE, "kubectl-edit")
     if how == "delete":
-        done = run("delete", "jobs")
+        done = run("delete", "jobs", "--set", "team")
     else:
         write(claim("ReadWriteOnce"))
         done = run("apply", "jobs", "--set", "team", "--prune", "--wait", "none")

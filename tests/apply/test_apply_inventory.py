@@ -22,7 +22,10 @@ def annotations(objects):
     return objects()["ConfigMap/etcompile-mnist"]["metadata"]["annotations"]
 
 
-def test_the_parent_says_what_kubectl_wants_to_read(run, job, kubelet, objects, namespace):
+def test_the_parent_says_what_kubectl_wants_to_read(
+    run, job, kubelet, objects, namespace, tmp_path
+):
+    (tmp_path / "etcompile.toml").write_text('repository-name = "team"\n')
     job(replicas=1)
     run("apply", "jobs")
     found = objects()
@@ -30,7 +33,8 @@ def test_the_parent_says_what_kubectl_wants_to_read(run, job, kubelet, objects, 
     metadata = found["ConfigMap/etcompile-mnist"]["metadata"]
     assert metadata["labels"]["applyset.kubernetes.io/id"] == id_
     source = metadata["annotations"].pop("etcompile.dev/set-source")
-    assert source.endswith("/jobs")
+    assert source == "team/jobs"
+    assert metadata["annotations"].pop("etcompile.dev/set-default-namespace") == namespace
     assert metadata["annotations"] == {
         "applyset.kubernetes.io/tooling": f"etcompile/v{__version__}",
         "applyset.kubernetes.io/contains-group-kinds": "ConfigMap,Pod,Service,ServiceAccount",
