@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from faultproxy import WRITE
 from specs import scale_in, training_job
 
 OWN = ("uid", "resourceVersion", "creationTimestamp", "managedFields", "generation")
@@ -94,7 +95,7 @@ def test_a_replacement_killed_between_deletion_and_creation_is_finished(
     started = start(
         "apply", "jobs", "--replace", "--concurrency", "1", KUBECONFIG=str(slow.kubeconfig)
     )
-    until(lambda: slow.proxy.count("DELETE"))
+    until(lambda: slow.proxy.count("DELETE", WRITE))
     started.send_signal(signal.SIGKILL)
     started.wait()
     until(lambda: "Pod/mnist-worker-0" not in objects())
@@ -113,7 +114,7 @@ def test_a_prune_that_was_killed_is_finished(run, start, write, job, kubelet, ob
         *("apply", "jobs", "--prune", "--drain", "1s", "--concurrency", "1"),
         KUBECONFIG=str(slow.kubeconfig),
     )
-    until(lambda: slow.proxy.count("DELETE"))
+    until(lambda: slow.proxy.count("DELETE", WRITE))
     started.send_signal(signal.SIGKILL)
     started.wait()
     assert run("apply", "jobs", "--prune", "--drain", "1s").returncode == 0
