@@ -91,7 +91,7 @@ def test_a_deadline_that_no_clock_holds_ends_no_thread(place, bert):
         for value in place.compiled(job):
             if value["kind"] == "Pod":
                 place.cluster.create(value)
-    eventually(lambda: place.told("UnreadableJob", "evil-2-config"))
+    eventually(lambda: place.told("UnreadableJob", "evil-2-etcompile"))
     for _ in range(3):
         goes_on(place, bert)
 
