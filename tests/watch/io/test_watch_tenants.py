@@ -19,7 +19,7 @@ from test_watch_hostile import own_map
 from watched import Place, eventually, training_job
 
 import etcompile
-from etcompile.kubeapi import connect
+from etcompile.kubeapi import ClusterError, connect
 from etcompile.watch.room import Room
 
 SECONDS = float(os.environ.get("ETCOMPILE_HOSTILE_SECONDS", "60"))
@@ -169,6 +169,38 @@ class Tenant:
             problems.append(error)
 
 
+class Control:
+    """How long writes of a client take that has nothing else to do, meanwhile.
+
+    A replacement is a few writes, one after the other. If the API server itself takes seconds for
+    each, as it does on a machine that is busy with other tests, that is not the watcher's fault.
+    """
+
+    WRITES = 4
+
+    def __init__(self, place: Place) -> None:
+        self.slowest = 0.0
+        self._place = place
+        self._maps = place.cluster.resource("v1", "ConfigMap")
+        place.cluster.create(
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": "control", "namespace": place.namespace},
+            }
+        )
+
+    def run(self, stop: threading.Event) -> None:
+        """Writes again and again."""
+        for number in itertools.count():
+            if stop.wait(0.1):
+                return
+            begun = time.monotonic()
+            with contextlib.suppress(ClusterError):
+                self._place.cluster.patch(self._maps, "control", {"data": {"n": str(number)}})
+            self.slowest = max(self.slowest, time.monotonic() - begun)
+
+
 @pytest.fixture
 def tenant(control_plane) -> Iterator[Tenant]:
     """Another namespace, and who owns it."""
@@ -185,32 +217,40 @@ def test_failed_workers_come_back_beside_a_hostile_tenant(place, control_plane, 
             tenant.place.cluster.create(value)
     tenant.fill_pages()
     stop, problems, waits = threading.Event(), [], []
+    control, slowest = Control(place), []
     log = tmp_path / "watcher.log"
     shared = place.namespace, tenant.place.namespace
     with watcher(control_plane.kubeconfig(), *shared, log=log) as process:
         eventually(lambda: len(place.hosts()) == 40, 60)
         hostile = threading.Thread(target=tenant.run, args=(stop, problems), daemon=True)
         hostile.start()
+        threading.Thread(target=control.run, args=(stop,), daemon=True).start()
         end = time.monotonic() + SECONDS
         for number in itertools.cycle(range(40)):
             if time.monotonic() > end:
                 break
             worker = f"bert-worker-{number}"
-            before, begun = place.uid(worker), time.monotonic()
+            before, begun, control.slowest = place.uid(worker), time.monotonic(), 0.0
             place.fails(worker)
             eventually(
-                lambda worker=worker, before=before: place.uid(worker) not in ("", before),
-                5,
-                f"after {len(waits)} workers, {max(waits, default=0):.1f} s at most",
+                lambda worker=worker, before=before: place.uid(worker) not in ("", before), 120
             )
             waits.append(time.monotonic() - begun)
+            slowest.append(control.slowest)
             eventually(lambda worker=worker: worker in place.ready("worker", "bert"))
             time.sleep(0.5)
         peak = memory(process, "VmHWM") // MIB
         stop.set()
         hostile.join(60)
         assert process.poll() is None
-    print(f"{len(waits)} workers, {max(waits):.2f} s at most, {peak} MiB at most")  # for -s
+    late = [
+        f"{wait:.1f} s, with writes of up to {write:.1f} s"
+        for wait, write in zip(waits, slowest, strict=True)
+        if wait > 5 + Control.WRITES * write
+    ]
+    print(f"{len(waits)} workers, {max(waits):.2f} s at most (writes of others")
+    print(f"{max(slowest):.2f} s at most), {sum(wait > 5 for wait in waits)} above 5 s, {peak} MiB")
+    assert late == []
     assert problems == []
     assert peak <= 128
 
