@@ -197,8 +197,8 @@ def test_ten_dozen_config_maps_of_a_megabyte_do_not_fill_the_watcher(place, cont
     place.submit(training_job())
     filling = "#" * 900_000
     for number in range(120):
-        slot = ("config", "status", "hosts")[number % 3]
-        key = {"config": "job.yaml", "status": "record", "hosts": "hostfile"}[slot]
+        slot = ("etcompile", "etcompile-status", "etcompile-hosts")[number % 3]
+        key = {"etcompile": "job.yaml", "etcompile-status": "record"}.get(slot, "hostfile")
         name = f"evil-{number}"
         place.cluster.create(own_map(place, f"{name}-{slot}", name, **{key: filling}))
     with subprocess.Popen(

@@ -305,7 +305,7 @@ def test_a_role_that_an_apply_could_change_does_not_take_the_others_supervision(
     place.fails("gpt-master-0", 137)
     eventually(lambda: place.uid("gpt-master-0") not in ("", uid), 20)
     eventually(lambda: place.becomes("gpt-master-0", "Succeeded", 0))
-    eventually(lambda: place.data("gpt-status").get("done") == run)
+    eventually(lambda: place.data("gpt-etcompile-status").get("done") == run)
 
 
 def test_what_fails_of_an_exchange_that_stopped_half_way_gets_the_pod_that_is_declared(

@@ -96,15 +96,15 @@ class Tenant:
     def fill_room(self) -> None:
         """Run records and jobs, more than there is memory for."""
         for number in range(60):
-            slot = ("config", "status", "hosts")[number % 3]
-            key = {"config": "job.yaml", "status": "record", "hosts": "hostfile"}[slot]
-            text = "#" * 900_000 if slot == "hosts" else "[" * 120_000
+            slot = ("etcompile", "etcompile-status", "etcompile-hosts")[number % 3]
+            key = {"etcompile": "job.yaml", "etcompile-status": "record"}.get(slot, "hostfile")
+            text = "#" * 900_000 if slot.endswith("hosts") else "[" * 120_000
             name = f"full-{number}"
             self.place.cluster.create(own_map(self.place, f"{name}-{slot}", name, **{key: text}))
 
     def give_room(self) -> None:
         for number in range(60):
-            slot = ("config", "status", "hosts")[number % 3]
+            slot = ("etcompile", "etcompile-status", "etcompile-hosts")[number % 3]
             self.delete(f"full-{number}-{slot}", "ConfigMap")
 
     def many_replicas(self) -> None:
@@ -259,12 +259,12 @@ def test_what_was_turned_away_is_looked_at_again(place, watching, monkeypatch):
     room = Room(400_000, 400_000)
     monkeypatch.setattr("etcompile.watch.controller.room", lambda **_: room)
     place.kubelets()
-    place.cluster.create(own_map(place, "full-hosts", "full", hostfile="#" * 390_000))
+    place.cluster.create(own_map(place, "full-etcompile-hosts", "full", hostfile="#" * 390_000))
     running = watching()
     place.submit(training_job())
     eventually(lambda: place.told("UnreadableJob"))
-    assert place.data("bert-status") == {}
-    place.cluster.delete(place.cluster.resource("v1", "ConfigMap"), "full-hosts")
+    assert place.data("bert-etcompile-status") == {}
+    place.cluster.delete(place.cluster.resource("v1", "ConfigMap"), "full-etcompile-hosts")
     eventually(lambda: place.whole(2), 30)
     assert running.watcher.healthy() == (True, "healthy")
 

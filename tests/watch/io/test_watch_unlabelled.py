@@ -61,9 +61,9 @@ def test_a_label_that_somebody_takes_off_is_put_back_and_nothing_is_forgotten(
     started = place.record()["started"]
     maps = place.cluster.resource("v1", "ConfigMap")
     taken = {"metadata": {"labels": {"etcompile.dev/job": None}}}
-    place.cluster.patch(maps, f"bert-{slot}", taken)
+    place.cluster.patch(maps, f"bert-etcompile-{slot}", taken)
     place.fails("bert-worker-1")
-    eventually(lambda: labels(place, f"bert-{slot}").get("etcompile.dev/job") == "bert")
+    eventually(lambda: labels(place, f"bert-etcompile-{slot}").get("etcompile.dev/job") == "bert")
     eventually(lambda: place.record().get("replaced") == {"worker": 2} and place.whole(2))
     assert place.record()["started"] == started
 
@@ -123,16 +123,16 @@ def test_what_has_the_label_and_no_watcher_could_write_is_told_of_too(
     place, watching, slot, change, words
 ):
     maps = place.cluster.resource("v1", "ConfigMap")
-    metadata = {"name": f"bert-{slot}", "labels": {"etcompile.dev/job": "bert"}}
+    metadata = {"name": f"bert-etcompile-{slot}", "labels": {"etcompile.dev/job": "bert"}}
     made = place.cluster.create({**without_label(""), "metadata": metadata, **change})
     running = watching()
     place.kubelets()
     place.submit(training_job())
-    [event] = eventually(lambda: place.told("UnreadableJob", f"bert-{slot}"))
+    [event] = eventually(lambda: place.told("UnreadableJob", f"bert-etcompile-{slot}"))
     assert words in event["message"]
-    assert place.cluster.get(maps, f"bert-{slot}") == made
+    assert place.cluster.get(maps, f"bert-etcompile-{slot}") == made
     eventually(lambda: running.value("etcompile_watch_unsupervised", reason="ForeignConfigMap"))
-    place.cluster.delete(maps, f"bert-{slot}")
+    place.cluster.delete(maps, f"bert-etcompile-{slot}")
     eventually(lambda: place.record().get("phase") == "Running", 40)
     eventually(lambda: not running.value("etcompile_watch_unsupervised", reason="ForeignConfigMap"))
 
