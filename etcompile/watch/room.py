@@ -10,7 +10,7 @@ from pathlib import Path
 RECORD_BYTES = 1024 * 1024
 """Bytes of a run record, or of host lists: what a ConfigMap can hold."""
 REPLICA_BYTES = 640
-"""Bytes that a replica of a job takes, whether it has a Pod or not (tests/watch measure it)."""
+"""Bytes that a replica of a job takes, whether it has a Pod or not, rounded up."""
 
 _EACH = 2048
 """Bytes that a ConfigMap takes besides its text: its metadata, and what points to it."""
