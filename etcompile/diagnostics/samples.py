@@ -940,6 +940,10 @@ SAMPLES: Mapping[str, Mapping[str, str | int]] = {
             ' "bert" is forbidden: User "ci" cannot get resource "pytorchjobs" (403 Forbidden)'
         ),
     },
+    "ET8029": {
+        "field": "spec.hostnameOverride",
+        "kind": "Pod",
+    },
     "ET9001": {
         "role": "worker",
         "needed": "the data loaders of a training on a GPU",

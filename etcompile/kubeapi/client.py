@@ -104,6 +104,7 @@ class Cluster:
         self._session = session
         self._discovery = Discovery(lambda path: session.value("GET", path))
         self._watches: weakref.WeakSet[Watch] = weakref.WeakSet()
+        self._dropped: dict[tuple[str, str], None] = {}
 
     @property
     def namespace(self) -> str:
@@ -205,6 +206,11 @@ class Cluster:
     def warnings(self) -> tuple[str, ...]:
         """What the API server has warned of so far (`Warning` headers), each text once."""
         return tuple(self._session.warnings)
+
+    @property
+    def dropped(self) -> tuple[tuple[str, str], ...]:
+        """Kinds and fields that the API server has not kept of what was written or tried."""
+        return tuple(self._dropped)
 
     def pages(
         self,
@@ -625,7 +631,37 @@ class Cluster:
             content=content,
             repeats=repeatable(method, named=named, dry_run=dry_run),
         )
+        if content != _MERGE:
+            for field in not_kept(body.get("spec"), written.get("spec")):
+                self._dropped[body["kind"], f"spec{field}"] = None
         return written
+
+
+def not_kept(sent: Any, stored: Any, field: str = "") -> Iterator[str]:
+    """The fields of an object that its API server dropped without a word.
+
+    It does so where a feature gate is off, or where its version is older than the field. Entries of
+    lists are compared by name, because admission may add others.
+
+    Args:
+        sent: What was written, JSON.
+        stored: What came of it.
+        field: Where that is, for the fields in it.
+
+    Yields:
+        Places such as `.containers[main].resizePolicy`; empty values are no loss.
+    """
+    if isinstance(sent, Mapping) and isinstance(stored, Mapping):
+        for key, value in sent.items():
+            if key in stored:
+                yield from not_kept(value, stored[key], f"{field}.{key}")
+            elif value:
+                yield f"{field}.{key}"
+    elif isinstance(sent, list | tuple) and isinstance(stored, list):
+        named = {item["name"]: item for item in stored if isinstance(item, dict) and "name" in item}
+        for item in sent:
+            if isinstance(item, Mapping) and item.get("name") in named:
+                yield from not_kept(item, named[item["name"]], f"{field}[{item['name']}]")
 
 
 def _selected(value: str) -> str:

@@ -146,9 +146,11 @@ def objections(cluster: Cluster, proposal: Proposal) -> tuple[Diagnostic, ...]:
 
 
 def warned(cluster: Cluster) -> Iterator[Diagnostic]:
-    """What the API server has warned of, each text once."""
+    """What the API server has warned of, and what it dropped without a word, each once."""
     for text in cluster.warnings:
         yield diagnose(codes.API_SERVER_WARNS, None, text=text)
+    for kind, field in cluster.dropped:
+        yield diagnose(codes.FIELD_DROPPED, None, kind=kind, field=field)
 
 
 def _inventories(cluster: Cluster, proposal: Proposal, seconds: float) -> Inventories:

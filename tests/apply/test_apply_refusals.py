@@ -354,3 +354,17 @@ def test_warnings_of_the_api_server_are_shown_once(run, job, kubelet, control_pl
         assert lines
         assert len(lines) == len(set(lines))
         assert all("ET8026" in line for line in lines)
+
+
+def test_a_field_that_the_api_server_drops_is_reported(run, write, kubelet, objects):
+    """The feature gate HostnameOverride is off in 1.34."""
+    document = training_job(replicas=1)
+    worker = document["spec"]["etReplicaSpecs"]["worker"]["template"]["spec"]
+    worker["hostnameOverride"] = "w0.example.com"
+    write(document)
+    for command, code in (("diff", 1), ("apply", 0)):
+        done = run(command, "jobs")
+        assert done.returncode == code, done.stderr
+        assert done.stderr.count("ET8029") == 1, done.stderr
+        assert "does not keep spec.hostnameOverride of a Pod" in done.stderr
+    assert "hostnameOverride" not in objects()["Pod/mnist-worker-0"]["spec"]

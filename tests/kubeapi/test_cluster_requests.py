@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from etcompile.kubeapi import ClusterError, connect
+from etcompile.kubeapi.client import not_kept
 
 
 def config_map(name: str = "seed", **data: str) -> dict:
@@ -387,3 +388,15 @@ def test_many_threads_share_a_connection_pool(cluster, config_maps):
 
     with ThreadPoolExecutor(32) as pool:
         assert [*pool.map(work, range(200))] == [str(number) for number in range(200)]
+
+
+def test_what_is_not_kept_is_found_whatever_admission_adds():
+    main = {"name": "main", "image": "a", "resizePolicy": [{"resourceName": "cpu"}]}
+    sent = {"containers": [main], "hostNetwork": False, "volumes": [], "hostUsers": True}
+    added = {"name": "sidecar", "image": "b"}
+    stored = {
+        "containers": [added, {"name": "main", "image": "a", "stdin": False}],
+        "dnsPolicy": "",
+    }
+    assert [*not_kept(sent, stored)] == [".containers[main].resizePolicy", ".hostUsers"]
+    assert [*not_kept(sent, {**stored, "containers": [main], "hostUsers": True})] == []

@@ -240,4 +240,14 @@ RULES = (
         " if it may read the operator's objects.",
         "etcompile apply jobs/   # where the operator's kind is served, and may not be read",
     ),
+    Rule(
+        codes.FIELD_DROPPED,
+        "field-dropped",
+        _WARNING,
+        "the API server does not keep {field} of a {kind}",
+        "enable its feature gate, upgrade the cluster, or remove the field",
+        "An API server drops a field without a word if the feature gate of the field is off. The"
+        " object is created, and behaves as if the field were not there.",
+        "etcompile apply jobs/   # a Pod with spec.hostnameOverride, and HostnameOverride is off",
+    ),
 )
