@@ -143,6 +143,7 @@ def test_the_old_run_stays_until_the_new_one_is_there_where_both_have_room(
 def test_a_renamed_job_takes_the_place_of_the_old_one(
     run, write, kubelet, objects, quota, tmp_path
 ):
+    (tmp_path / "etcompile.toml").write_text('repository-name = "team"\n')
     write(training_job("old", replicas=2), name="one")
     assert run("apply", "jobs").returncode == 0
     quota(3)
