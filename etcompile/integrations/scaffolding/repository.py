@@ -19,7 +19,7 @@ JOBS, OVERLAY, OUTPUT = "jobs", "overlays/prod", "out/prod"
 
 _FILES = {
     "README.md": "repository/README.md",
-    "etcompile.toml": "repository/etcompile.toml",
+    "etcompile.toml": "repository/configuration.toml",
     "jobs/hello.yaml": "repository/hello.yaml",
     "overlays/prod/overlay.yaml": "repository/overlay.yaml",
     ".github/workflows/etcompile.yaml": "repository/workflow.yaml",
