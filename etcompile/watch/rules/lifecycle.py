@@ -27,7 +27,7 @@ from etcompile.watch.actions import (
     Requeue,
 )
 from etcompile.watch.rules.placement import Place, Placement, noted
-from etcompile.watch.rules.replica_state import ReplicaStates
+from etcompile.watch.rules.replica_state import ReplicaStates, put_back
 from etcompile.watch.rules.restart_policy import comes_back
 from etcompile.watch.state import JobView, PodView, Waiting
 
@@ -61,6 +61,7 @@ def noticed(placement: Placement, record: RunRecord) -> RunRecord:
     that is so of all their replacements (`held_up`).
     """
     changed: dict[ReplicaKey, ReplicaRecord] = {}
+    record = record.with_replicas(put_back(placement, record))
     declared: defaultdict[str, set[int]] = defaultdict(set)
     gang = frozenset(record.gang)
     filled = True

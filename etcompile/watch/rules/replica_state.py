@@ -7,10 +7,10 @@ way, of a place that is empty and of a log that does not grow is decided here, o
 from collections.abc import Iterator
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from etcompile.model import Role
-from etcompile.model.run_record import ReplicaRecord, RunRecord
+from etcompile.model.run_record import ReplicaKey, ReplicaRecord, RunRecord
 from etcompile.watch.actions import Action, EndPod, ReadLog, Requeue
 from etcompile.watch.rules.placement import Place, Placement
 from etcompile.watch.rules.restart_policy import Cause, comes_back, counted_restarts, may_follow
@@ -124,6 +124,23 @@ def _replicas(placement: Placement, record: RunRecord) -> Iterator[Replica]:
             yield _missing(place, max(placement.view.watched_since, pruned), record)
         else:
             yield Replica(place, "awaited")
+
+
+def put_back(placement: Placement, record: RunRecord) -> dict[ReplicaKey, ReplicaRecord]:
+    """The records of replicas whose Pod was taken out of the job, left alone, and put back alive.
+
+    It is the same Pod and it never failed, so whatever was decided when it went no longer holds.
+    """
+    stuck = blamed(placement, record)
+    return {
+        place.key: structs.replace(written, lost="", left=False)
+        for place in placement.places
+        if place.pod is not None
+        and (written := record.replica(place.key)).left
+        and place.pod.uid == written.lost
+        and not (place.pod.ended or place.pod.deleting or place.pod.ending)
+        and _present(placement, place, place.pod, record, stuck).state == "there"
+    }
 
 
 def _is_given_up(place: Place, written: ReplicaRecord) -> bool:

@@ -389,3 +389,20 @@ def test_the_number_of_a_scaled_in_worker_can_be_used_again() -> None:
     world.sync()
     world.wait(60)
     assert world.listed[-1] == "mnist-worker-2"
+
+
+@pytest.mark.parametrize("out", [0, 60], ids=["at once", "after its loss was written down"])
+def test_a_pod_that_was_taken_out_and_put_back_counts_again(out: int) -> None:
+    world = et_world(2, "OnFailure")
+    world.wait(30)
+    pod = world.pods["mnist-worker-1"]
+    world.vanish("mnist-worker-1")
+    world.wait(out)
+    assert "mnist-worker-1" not in world.pods
+    world.pods["mnist-worker-1"] = world.gone.pop("mnist-worker-1").pod
+    world.wait(60)
+    assert len(world.listed) == 2
+    assert world.pods["mnist-worker-1"] == pod
+    world.fail("mnist-worker-1", 137)
+    world.wait(60)
+    assert world.pods["mnist-worker-1"].uid != pod.uid, "replaced like one that was never away"
