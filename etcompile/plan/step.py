@@ -5,6 +5,7 @@ how they are made (`etcompile.plan.planner`), so that who only reads a plan need
 """
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, Literal, get_args
 
 from msgspec import Struct, structs
@@ -162,7 +163,7 @@ def _clause(remedy: Remedy | None) -> str:
     return f"; {remedy.words}" if remedy else ""
 
 
-class Step(Struct, frozen=True):
+class Step(Struct, frozen=True, dict=True):
     """One thing to do about one object.
 
     Args:
@@ -202,7 +203,7 @@ class Step(Struct, frozen=True):
     origin: str | None = None
     makes_room: bool = False
 
-    @property
+    @cached_property
     def id(self) -> str:
         """What other steps name it by: unique in its plan."""
         what = f"{self.action} until {self.until}" if self.until else self.action

@@ -100,11 +100,14 @@ class Rollout:
         Returns:
             What came of it; nothing raises but a mistake of ours.
         """
+        tick = 0.0
         try:
             self._do(self._machine.begin(time.monotonic()))
             while not self._is_over():
                 self._hear()
-                self._advance(Tick())
+                if time.monotonic() >= tick:  # it looks at every step that is under way
+                    self._advance(Tick())
+                    tick = time.monotonic() + _TICK
                 self._be_patient()
                 if self._machine.is_written and self._writers.idle:
                     self._narrow()  # it may take days until all is ready
