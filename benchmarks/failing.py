@@ -147,7 +147,7 @@ class Bench:
                 document = spec(f"job-{number}", self.workers)
                 made = compile([document], Options(namespace=self.namespace))
                 assert made.ok, made.diagnostics
-                wanted = [v for v in made.objects if v["kind"] in ("ConfigMap", "Pod")]
+                wanted = [v for v in made.objects if v["kind"] in ("ConfigMap", "Pod", "Service")]
                 for value in made.objects:
                     if value["kind"] == "ServiceAccount":
                         self.cluster.create(value)  # no Pod is admitted before

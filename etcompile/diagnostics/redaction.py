@@ -70,8 +70,8 @@ def shown(text: object, longest: int = LONGEST, *, keep: str = "") -> str:
         keep: Characters to keep that are not printable, such as line breaks.
     """
     words = str(text)[:_LONGEST_READ]
-    if words.isascii() and words.isalpha():
-        return words[:longest]  # `OOMKilled`, as nearly always
+    if not words or (words.isascii() and words.isalpha()):
+        return words[:longest]  # nothing or `OOMKilled`, as nearly always
     words = printable(redacted(words, spoken=True), keep=keep)
     return words if len(words) <= longest else f"{words[: longest - 1]}…"
 
