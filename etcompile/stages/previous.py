@@ -101,7 +101,7 @@ def _without(text: str, documents: set[str]) -> str:
 def _body(part: str) -> str:
     """A document as it reads wherever it stands: the first of a file has the header too."""
     if part.startswith(HEADER):
-        part = part.partition("\n")[2]
+        part = part.removeprefix(HEADER).partition("\n")[2]
     return part.strip("\n")
 
 
