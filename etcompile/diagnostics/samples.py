@@ -506,6 +506,10 @@ SAMPLES: Mapping[str, Mapping[str, str | int]] = {
         " roles",
     },
     "ET2144": {"kind": "ClusterTrainingRuntime", "name": "torch-2023"},
+    "ET2145": {
+        "field": "spec.podTemplateOverrides",
+        "advice": "write it as spec.runtimePatches",
+    },
     "ET3001": {
         "intent": "ScaleOut more",
         "job": "mnits",

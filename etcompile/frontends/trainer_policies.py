@@ -87,10 +87,17 @@ class Told(Struct, frozen=True):
 
     @property
     def processes(self) -> str:
-        """Processes per node: of all resources that it has, not only of the job's own (T5)."""
-        if (given := self.job["spec"].get("trainer", {}).get("numProcPerNode")) is not None:
+        """Processes per node: of all resources that it has, not only of the job's own (T5).
+
+        Trainer 2.0 and 2.1 take it from the runtime, too, and not only a number
+        (`trainer_former`).
+        """
+        given = self.job["spec"].get("trainer", {}).get("numProcPerNode")
+        if given is None:
+            given = (self.spec.get("mlPolicy", {}).get("torch") or {}).get("numProcPerNode")
+        if given not in (None, "auto", "cpu"):
             return str(given)
-        if gpus(self.container):
+        if given != "cpu" and gpus(self.container):
             return "auto"
         for field in ("requests", "limits"):
             amount = self.container.get("resources", {}).get(field, {}).get("cpu")

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
-from etcompile.frontends import torchtune, trainer_claims, trainer_policies
+from etcompile.frontends import torchtune, trainer_claims, trainer_former, trainer_policies
 from etcompile.frontends.gang import VOLCANO_QUEUE
 from etcompile.frontends.kubeflow import TTL_ADVICE, TTL_REASON, TTL_WHEN, no_effect
 from etcompile.frontends.trainer_merge import (
@@ -33,8 +33,13 @@ _MOST_AWAITED = 5
 _JOB: Sequence[tuple[ValuePath, str, str]] = (
     (
         ("spec", "podTemplateOverrides"),
-        "Trainer has runtimePatches in its place since 2.2",
-        "write it as a patch of spec.runtimePatches",
+        "it is for all Jobs of the runtime, or has patches beside it",
+        "name the Jobs in targetJobs, or write patches of spec.runtimePatches alone",
+    ),
+    (
+        ("spec", "podSpecOverrides"),
+        "it is for all Jobs of the runtime, or has patches beside it",
+        "name the Jobs in targetJobs, or write patches of spec.runtimePatches alone",
     ),
     (
         ("spec", "trainer", "resourcesPerNode", "claims"),
@@ -108,7 +113,7 @@ def notes(job: Source, runtime: Source) -> list[Diagnostic]:
         job: The TrainJob, valid by its schema.
         runtime: The runtime that it names, for which nothing is refused.
     """
-    told: list[Diagnostic] = [*_deprecated(job, runtime)]
+    told: list[Diagnostic] = [*_deprecated(job, runtime), *trainer_former.notes(job, runtime)]
     if "mlPolicy" not in runtime.data["spec"]:
         reason = "the runtime has no mlPolicy: Trainer ignores it there"
         path = ("spec", "trainer", "resourcesPerNode")
@@ -483,6 +488,11 @@ def _succeeds(job: Source, runtime: Source) -> Iterator[Diagnostic]:
 def _mpi(job: Source, runtime: Source) -> Iterator[Diagnostic]:
     """A runtime of MPI whose launcher takes part has both Jobs that the policy knows."""
     mpi = trainer_policies.mpi(runtime.data["spec"])
+    processes = job.data["spec"].get("trainer", {}).get("numProcPerNode")
+    if mpi is not None and isinstance(processes, str):
+        place = job.locate(("spec", "trainer", "numProcPerNode"))
+        where, advice = f"numProcPerNode: {processes}", "write a number, or leave it out"
+        yield _problem(place, where, "MPI needs a number", advice)
     if mpi is None or not mpi.get("runLauncherAsNode"):
         return
     names = [replicated["name"] for replicated in _jobs(runtime)]

@@ -17,6 +17,7 @@ from etcompile.check.document import Rules, Template, findings
 from etcompile.check.explain import value_at
 from etcompile.diagnostics import Diagnostic, ValuePath, codes, diagnose
 from etcompile.load import Document, parse
+from etcompile.load.relocated import relocated
 
 RUNTIME_VERSION = "trainer.kubeflow.org/v1alpha1"
 _JOB = "TrainJob"
@@ -83,8 +84,10 @@ def with_runtimes(
         if is_left(document):
             made.append(document)
             continue
+        overlays = _changes(document, changed_by)
+        document, former = _with_patches(document)  # noqa: PLW2901 - the same job, in words of today
         found, problems = _found(document, runtimes)
-        told += problems
+        told += [*former, *problems]
         own = {key: value for key, value in document.data.items() if key != "runtime"}
         result = document if "runtime" not in document.data else structs.replace(document, data=own)
         if found is not None and found not in broken and not _is_faulty(document, found):
@@ -92,7 +95,7 @@ def with_runtimes(
             told += notes
             if result is not document:
                 looked_at.add(found)
-            sources[result] = (*_changes(document, changed_by), *_changes(found, changed_by))
+            sources[result] = (*overlays, *_changes(found, changed_by))
             if found in runtimes:
                 sources[result] += (found.relative,)
         made.append(result)
@@ -191,6 +194,16 @@ def _is_faulty(job: Document, runtime: Document) -> bool:
         bool(faults or schema.document_faults(runtime.data, RUNTIME_SCHEMA))
         or "runtime" in job.data
     )
+
+
+def _with_patches(job: Document) -> tuple[Document, list[Diagnostic]]:
+    """A TrainJob with the overrides of Trainer 2.0 and 2.1 as patches, and a warning of them."""
+    from etcompile.frontends import trainer_former  # noqa: PLC0415 - few inputs have one
+
+    if (found := trainer_former.with_patches(job.data)) is None:
+        return job, []
+    told = trainer_former.renamed(job, found.overrides)
+    return relocated(job, found.data, found.moved), [told]
 
 
 def _changes(document: Document, changed_by: Mapping[Document, Sequence[str]]) -> tuple[str, ...]:

@@ -181,10 +181,41 @@ def test_trainer_20_a_replicated_job_has_one_replica() -> None:
     assert errors(given, job()) == {("ET2139", "replicas of 'node'")}
 
 
-def test_trainer_23_a_field_of_an_older_version_is_refused() -> None:
+@pytest.mark.parametrize(
+    ("of_runtime", "of_job", "expected"),
+    [
+        ("auto", None, "3"),  # the processors of the container
+        ("cpu", None, "3"),
+        ("gpu", None, "gpu"),
+        (4, None, "4"),
+        (4, 2, "2"),
+        (4, "auto", "3"),
+    ],
+)
+def test_trainer_23_processes_of_an_older_runtime_count(of_runtime, of_job, expected) -> None:
     given = runtime()
-    given["spec"]["mlPolicy"]["torch"] = {"numProcPerNode": "auto"}
-    assert [code for code, _ in errors(given, job())] == ["ET2001"]
+    given["spec"]["mlPolicy"]["torch"] = {"numProcPerNode": of_runtime}
+    trainer = {"resourcesPerNode": {"requests": {"cpu": "2500m"}}}
+    asked = job(trainer=trainer if of_job is None else {**trainer, "numProcPerNode": of_job})
+    told = [fields for code, fields in warnings(given, asked) if code == "ET2145"]
+    assert len(told) == 1 + isinstance(of_job, str)
+    for pod in pods(given, asked):
+        [main] = pod["spec"]["containers"]
+        values = {entry["name"]: entry.get("value") for entry in main["env"]}
+        assert values["PET_NPROC_PER_NODE"] == expected
+
+
+@pytest.mark.parametrize("field", ["podTemplateOverrides", "podSpecOverrides"])
+def test_trainer_23_overrides_of_older_versions_are_patches(field) -> None:
+    changed = {"nodeSelector": {"zone": "a"}, "tolerations": [{"key": "gpu", "operator": "Exists"}]}
+    pod = changed if field == "podSpecOverrides" else {"spec": changed}
+    override = {"targetJobs": [{"name": "node"}], **pod}
+    asked = job(**{field: [override]})
+    assert [where for code, where in warnings(runtime(), asked) if code == "ET2145"]
+    for made in pods(runtime(), asked):
+        assert made["spec"]["nodeSelector"] == {"zone": "a"}
+    everywhere = job(**{field: [pod]})
+    assert [code for code, _ in errors(runtime(), everywhere)] == ["ET2139"]
 
 
 def test_trainer_25_an_object_that_has_the_name_already_is_told_of() -> None:
@@ -560,11 +591,6 @@ def test_what_is_wrong_in_a_patch_is_told_where_it_was_written(tmp_path: Any) ->
     [found] = [told for told in compilation.diagnostics if told.code == "ET4001"]
     assert found.location is not None
     assert (found.location.file, found.location.line) == (str(file), 10)
-
-
-def test_the_former_name_of_patches_is_refused() -> None:
-    given = job(podTemplateOverrides=[{"targetJobs": [{"name": "node"}]}])
-    assert errors(runtime(), given) == {("ET2139", "spec.podTemplateOverrides")}
 
 
 def test_a_gang_without_a_scheduler_is_told_by_its_field_in_the_runtime() -> None:

@@ -18,18 +18,13 @@ ROOT = Path(__file__).parents[2]
 INPUTS = Path(os.environ.get("ETCOMPILE_INPUTS", ROOT.parent / "shared" / "inputs")) / "trainer-v2"
 FILES = sorted(INPUTS.glob("*/**/*.yaml"))
 NO_RUNTIME = "which is not there"
-DROPPED = "has no field 'numProcPerNode'"
-"""Of an older version: strict clients refuse it, all others drop it silently (defect T23)."""
 FLUX = "Flux, which starts the processes"
 REFUSED = {
     "05-multi-step": "what it fetches would reach nobody",  # T8, T10
     "kai-1": "needs 'replicatedJobs'",
     "kai-2": NO_RUNTIME,
     "megatron-1": "no Job of the runtime has the label",
-    "overview-1": DROPPED,
-    "pytorch-rocm-1": DROPPED,
-    "runtime-1": DROPPED,
-    "runtime-3": DROPPED,
+    "overview-1": "no Job of the runtime has the label",
     "runtime-4": NO_RUNTIME,
     "runtime-patches-1": NO_RUNTIME,
     "flux-runtime": FLUX,

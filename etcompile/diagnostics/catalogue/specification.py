@@ -896,4 +896,14 @@ RULES = (
         " that names it is applied.",
         "metadata: {labels: {trainer.kubeflow.org/support: deprecated}}",
     ),
+    Rule(
+        codes.FORMER_TRAINER,
+        "former-trainer",
+        _WARNING,
+        "{field} is a field of Trainer 2.0 and 2.1; 2.2 and later do not have it",
+        "{advice}",
+        "etcompile reads the file as those versions did. The API server of a later Trainer drops"
+        " the field, and kubectl refuses it.",
+        "spec: {mlPolicy: {torch: {numProcPerNode: auto}}}  # of a ClusterTrainingRuntime",
+    ),
 )
