@@ -83,8 +83,7 @@ def check_images(source: Source, path: ValuePath) -> list[Diagnostic]:
         path: Where.
 
     Returns:
-        An error for each image that no runtime can pull, and a warning for each that may be
-        another one tomorrow.
+        A warning for each image that no runtime can pull, or that may be another one tomorrow.
     """
     template = value_at(source.data, path)
     if not isinstance(template, dict):

@@ -7,7 +7,7 @@ told apart because those of a controller are looked at less closely than a Pod i
 from collections.abc import Iterable
 
 from etcompile.check import pods
-from etcompile.diagnostics import Diagnostic, Severity, Source, ValuePath, codes, diagnose
+from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
 from etcompile.k8s.fieldpath import dotted
 from etcompile.k8s.validation import forms
 from etcompile.k8s.validation.objects import object_problems, templates_of
@@ -63,5 +63,5 @@ def _impossible_images(source: Source, path: ValuePath) -> list[Diagnostic]:
     return [
         diagnostic
         for diagnostic in pods.check_images(source, path)
-        if diagnostic.severity is Severity.ERROR
+        if diagnostic.code == codes.IMAGE_NOT_PULLABLE
     ]

@@ -16,14 +16,10 @@ _TAG = r"(?a)\w[\w.-]{0,127}"
 _DIGEST = r"[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}"
 _SCHEME = r"[a-z][a-z0-9+-]*://"
 _LONGEST = 255
-_PLACEHOLDERS = ("${", "$(", "{{")
 
 
 def reference_problem(image: str) -> str | None:
     """Why no runtime can pull an image of this name.
-
-    A name with a placeholder (`${IMAGE}`, `{{image}}`) is another matter: something may fill it
-    in before the Pod is created.
 
     Args:
         image: The name, as in the field `image`.
@@ -31,8 +27,6 @@ def reference_problem(image: str) -> str | None:
     Returns:
         What is wrong with it; None if nothing is.
     """
-    if any(mark in image for mark in _PLACEHOLDERS):
-        return None
     if any(map(str.isspace, image)):
         return "it contains a blank"
     if match := re.match(_SCHEME, image):

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from etcompile.check import kubernetes
 from etcompile.check.pods import check_images, check_pod_template
+from etcompile.diagnostics import Severity
 from etcompile.load import from_values, parse
 
 TEMPLATE = """\
@@ -351,12 +352,16 @@ def test_an_image_that_can_change_under_its_name_is_a_warning(image, mutable):
         ("trainer:v1,", "'v1,' is not a tag", "write [REGISTRY/]PATH[:TAG][@DIGEST]"),
         ("trainer@sha256:0123", "'sha256:0123' is not a digest", "write [REGISTRY/]PATH"),
         ("-trainer", "'-trainer' is not a name", "write [REGISTRY/]PATH"),
+        ("IMG_PLACEHOLDER", "has upper-case letters", "did you mean 'img_placeholder'?"),
+        ("${IMAGE}", "'${IMAGE}' is not a name", "write [REGISTRY/]PATH"),
+        ("<account>.dkr.ecr/x:1", "'<account>.dkr.ecr' is not a", "write [REGISTRY/]PATH"),
     ],
 )
-def test_an_image_that_no_runtime_can_pull_is_an_error(image, problem, hint):
+def test_an_image_that_no_runtime_can_pull_is_warned_about(image, problem, hint):
     (document,) = parse(TEMPLATE.replace("trainer:1", json.dumps(image))).documents
     found = only(check_images(document, AT))
     assert (found.code, found.location.line) == ("ET4020", 13)
+    assert found.severity == Severity.WARNING
     assert found.message.startswith(f"image '{image}' can never be pulled: ")
     assert problem in found.message
     assert found.hint.startswith(hint)
@@ -369,7 +374,6 @@ def test_an_image_that_no_runtime_can_pull_is_an_error(image, problem, hint):
         "registry:5000/ml/trainer:V1.2_3-x",
         "Registry.example.com/ml/a__b.c--d:1",
         "[fd00::1]:5000/trainer:1",
-        "${REGISTRY}/trainer:1",
     ],
 )
 def test_an_image_that_a_runtime_may_pull_is_none(image):

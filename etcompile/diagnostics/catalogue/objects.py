@@ -155,12 +155,14 @@ RULES = (
     Rule(
         codes.IMAGE_NOT_PULLABLE,
         "image-not-pullable",
-        _ERROR,
+        _WARNING,
         "image '{image}' can never be pulled: {problem}",
         "{advice}",
         "The API server takes any text for the name of an image, but no container runtime can read"
         " this one: the Pod would stay in InvalidImageName until it is deleted. A name is"
-        " [REGISTRY[:PORT]/]PATH[:TAG][@DIGEST], in lower case up to the tag, without blanks.",
+        " [REGISTRY[:PORT]/]PATH[:TAG][@DIGEST], in lower case up to the tag, without blanks."
+        " If something replaces the name later, such as `images` of kustomize, ignore this warning"
+        " with `# etcompile: ignore[ET4020]` or `--ignore ET4020`.",
         "image: pytorch/pytorch: 2.5.1   # write pytorch/pytorch:2.5.1",
     ),
     Rule(
