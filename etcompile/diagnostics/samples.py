@@ -454,6 +454,11 @@ SAMPLES: Mapping[str, Mapping[str, str | int]] = {
         "what": "PyTorchJob bert",
         "manager": "kueue.x-k8s.io/multikueue",
     },
+    "ET2113": {
+        "kind": "XGBoostJob",
+        "version": "xgboostjob.kubeflow.org/v1",
+        "today": "kubeflow.org/v1",
+    },
     "ET2130": {
         "what": "spec.etReplicaSpecs.worker.replicas",
         "count": 2147483647,

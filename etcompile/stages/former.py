@@ -4,6 +4,8 @@ Apart from lowering, which only says how such a document would read, because a h
 into a file.
 """
 
+from collections.abc import Iterable
+
 from msgspec import structs
 
 from etcompile import frontends
@@ -48,6 +50,50 @@ def current(document: Document) -> Placed:
     return Placed(in_place.document, (*changes, *in_place.changes), in_place.diagnostics)
 
 
+def in_versions_of_today(
+    documents: Iterable[Document],
+) -> tuple[list[Document], list[Diagnostic]]:
+    """Documents that differ from today's only by their API version, as documents of today.
+
+    Args:
+        documents: Any documents; those that need more than that stay as they are.
+
+    Returns:
+        The documents, and a warning for each that an operator of today would not look at.
+    """
+    from etcompile.frontends import conversion  # noqa: PLC0415
+
+    made: list[Document] = []
+    told: list[Diagnostic] = []
+    for document in documents:
+        today = _renamed(document) if conversion.is_former(*_identity(document)) else None
+        made.append(document if today is None else today)
+        if today is not None:
+            place, version = document.locate(("apiVersion",)), today.api_version or ""
+            facts = {"kind": document.kind, "version": document.api_version, "today": version}
+            warning = diagnose(codes.FORMER_VERSION, place, **facts)
+            fix = Fix(f"write apiVersion: {version}", (Replace(place, version),), is_safe=True)
+            told.append(structs.replace(warning, fix=fix))
+    return made, told
+
+
+def _identity(document: Document) -> tuple[str | None, str | None]:
+    return document.api_version, document.kind
+
+
+def _renamed(document: Document) -> Document | None:
+    """A document of a former version in today's; None if that takes more than its version."""
+    from etcompile.frontends import conversion  # noqa: PLC0415
+
+    try:
+        found = conversion.converted(document.data)
+    except conversion.NotConvertibleError:
+        return None
+    if {**found.data, "apiVersion": document.api_version} != document.data:
+        return None
+    return relocated(document, found.data, {})
+
+
 def former_version(document: Document) -> list[Diagnostic]:
     """An error for a document of a former version, which says how to write it today.
 
@@ -57,7 +103,6 @@ def former_version(document: Document) -> list[Diagnostic]:
     from etcompile.frontends import conversion  # noqa: PLC0415
 
     version, name = document.api_version or "", document.kind or ""
-    fix = None
     if not conversion.is_former(version, name):
         return []
     try:
@@ -70,9 +115,5 @@ def former_version(document: Document) -> list[Diagnostic]:
         more = f", with these changes: {'; '.join(changes)}" if changes else ""
         today = now.document.api_version or ""
         advice = f"write apiVersion: {today}{more}. {_MIGRATE}"
-        if conversion.converted(document.data).data == {**document.data, "apiVersion": today}:
-            change = Replace(document.locate(("apiVersion",)), today)
-            fix = Fix(f"write apiVersion: {today}", (change,), is_safe=True)
     place = document.locate(("apiVersion",))
-    told = diagnose(codes.UNKNOWN_VERSION, place, kind=name, version=version, advice=advice)
-    return [structs.replace(told, fix=fix)]
+    return [diagnose(codes.UNKNOWN_VERSION, place, kind=name, version=version, advice=advice)]

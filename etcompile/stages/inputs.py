@@ -76,6 +76,11 @@ def patched(
         The documents and which overlays touched them, and what is wrong.
     """
     kept, problems = _without_overlays(without_library(documents, runtimes), options)
+    if any(_may_be_former(document) for document in kept):
+        from etcompile.stages.former import in_versions_of_today  # noqa: PLC0415 - few inputs do
+
+        kept, former = in_versions_of_today(kept)
+        problems += former
     placed, more = _in_namespace(kept, options.namespace)
     if (default := options.default_namespace) is not None:
         placed = [_placed(document, default) for document in placed]
@@ -148,6 +153,11 @@ def _without_overlays(
         diagnose(codes.OVERLAY_AMONG_INPUTS, document.locate(("kind",)), file=document.file)
         for document in found
     ]
+
+
+def _may_be_former(document: Document) -> bool:
+    kind = document.kind or ""
+    return frontends.is_known(kind) and frontends.find(document.api_version, kind) is None
 
 
 def _templates(document: Document) -> Mapping[str, ValuePath] | None:

@@ -786,6 +786,17 @@ RULES = (
         "runPolicy: {managedBy: kueue.x-k8s.io/multikueue}   # with --skip-managed-by",
     ),
     Rule(
+        codes.FORMER_VERSION,
+        "former-version",
+        _WARNING,
+        "no operator of today serves {version} of {kind}: it is read as {today}",
+        "write apiVersion: {today}",
+        "An operator that is not maintained any more had this version, and its fields mean the same"
+        " in today's. A version whose fields are others is an error, and `etcompile migrate` writes"
+        " the converted file.",
+        "apiVersion: xgboostjob.kubeflow.org/v1\nkind: XGBoostJob",
+    ),
+    Rule(
         codes.TOO_MANY_PODS,
         "too-many-pods",
         _ERROR,
