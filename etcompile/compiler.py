@@ -98,7 +98,11 @@ def compile(  # noqa: A001 - it is what it does
     environment = stages.environment(options)
     library = stages.library(options)
     told = [*stages.ignored_problems(options.ignore), *stages.selected_problems(options.select)]
-    told += loaded.diagnostics
+    told += (
+        problem
+        for problem in loaded.diagnostics
+        if not (options.allow_empty and problem.code == codes.NO_DOCUMENTS)
+    )
     told += [*environment.diagnostics, *library.diagnostics]
     told += stages.credential_notes((*documents, *environment.documents, *library.documents))
     groups: list[JobObjects] = []
@@ -217,7 +221,7 @@ def _compiled(
         told += unmatched(environment.edits, matched, values, compiled)
     if neighbours.objects:
         groups.insert(0, neighbours)
-    if not groups and not has_errors(told):
+    if not (groups or options.allow_empty or has_errors(told)):
         first = next(iter(documents), None)
         told.append(diagnose(codes.NOTHING_RENDERED, first.locate(("kind",)) if first else None))
     return groups, lowered.skipped

@@ -35,6 +35,7 @@ class Options(Struct, frozen=True):
             defaults if None.
         templates: A folder whose Jinja2 templates replace those of the same name.
         allow_plain_secrets: Let Secrets with data among the inputs pass.
+        allow_empty: Let inputs without any object pass: nothing is left of what they were.
         ignore_managed_by: Compile jobs that `managedBy` gives to another controller, too.
         skip_managed_by: Leave such jobs out, each with a warning, instead of refusing them; what
             `ignore_managed_by` compiles is not left out.
@@ -61,6 +62,7 @@ class Options(Struct, frozen=True):
     explicit: frozenset[str] | None = None
     templates: Path | None = None
     allow_plain_secrets: bool = False
+    allow_empty: bool = False
     ignore_managed_by: bool = False
     skip_managed_by: bool = False
     dlrover_version: str | None = None

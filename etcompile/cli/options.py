@@ -286,6 +286,12 @@ _COMPILE = (
         help="Accept Secrets with plain data among the inputs.",
     ),
     click.option(
+        "--allow-empty",
+        cls=Setting,
+        is_flag=True,
+        help="Accept inputs without any object, once the last job has left them.",
+    ),
+    click.option(
         "--ignore-managed-by",
         cls=Setting,
         is_flag=True,
@@ -396,6 +402,7 @@ class SettingOptions(TalkOptions, frozen=True, kw_only=True):
     gang_scheduler: str | None
     run: str | None
     allow_plain_secrets: bool
+    allow_empty: bool
     ignore_managed_by: bool
     skip_managed_by: bool
     dlrover_version: str | None
@@ -447,6 +454,7 @@ def options(given: SettingOptions) -> Options:
         explicit=explicit(),
         templates=given.templates,
         allow_plain_secrets=given.allow_plain_secrets,
+        allow_empty=given.allow_empty,
         ignore_managed_by=given.ignore_managed_by,
         skip_managed_by=given.skip_managed_by,
         dlrover_version=_dlrover_version(given.dlrover_version),

@@ -19,6 +19,7 @@ _SECTIONS = {
         "--templates",
         "--set",
         "--beside",
+        "--allow-empty",
         "--job",
     ),
     "Configuration": ("--environment", "--config", "--isolated"),

@@ -61,8 +61,7 @@ def layout(groups: Sequence[Group], *, split: bool = False, staged: bool = False
             and wait for a whole folder (reference/gitops.md 2.3).
 
     Returns:
-        Texts by path: relative, with `/`, in the order in which they are applied. Empty if
-        there are no objects.
+        Texts by path: relative, with `/`, in the order in which they are applied.
     """
     return _staged(groups, split=split) if staged else _flat(groups, split=split)
 
@@ -71,8 +70,6 @@ def _staged(groups: Sequence[Group], *, split: bool) -> dict[str, str]:
     files: dict[str, str] = {}
     for stage in (PREREQS, PODS):
         inside = _flat([_of_stage(group, stage) for group in groups], split=split)
-        # Without Pods too: a tool that is told of a folder which is gone prunes nothing.
-        inside.setdefault(KUSTOMIZATION, _kustomization((), ()))
         files |= {f"{stage}/{name}": text for name, text in inside.items()}
     return files | {KUSTOMIZATION: _kustomization((PREREQS, PODS), ())}
 
@@ -92,9 +89,9 @@ def _flat(groups: Sequence[Group], *, split: bool) -> dict[str, str]:
         inside[KUSTOMIZATION] = _kustomization(list(inside), group.sources)
         files |= {f"{folder}/{name}": text for name, text in inside.items()}
         resources.append(folder)
-    if resources:
-        # Without sources: a job more is a line more here, and not another header too.
-        files[KUSTOMIZATION] = _kustomization(resources, ())
+    # Without sources: a job more is a line more here, and not another header too. Without
+    # resources too: a tool whose folder is gone prunes nothing.
+    files[KUSTOMIZATION] = _kustomization(resources, ())
     return files
 
 

@@ -96,7 +96,7 @@ def test_the_output_folder_holds_what_the_stream_holds(tmp_path: Path) -> None:
     done = etcompile("render", EXAMPLE, "--overlay", "prod", "-d", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     text = (tmp_path / "out" / "elastic-mnist" / "91-workers.yaml").read_text()
-    assert "overlays/prod/overlay.yaml" in text.splitlines()[0]
+    assert "overlays/prod/overlay.yaml" in text.splitlines()[1]
     assert "environment: prod" in text
 
 

@@ -106,6 +106,26 @@ def test_the_commands_of_its_readme_work(made, tmp_path):
         passes(line, tmp_path)
 
 
+def test_the_last_job_can_leave_as_its_readme_says(made, tmp_path):
+    _, folder = made
+    subprocess.run(["cp", "-r", f"{folder}/.", tmp_path], check=True)
+    for job in (tmp_path / "jobs").iterdir():
+        job.unlink()
+    (tmp_path / "jobs" / ".gitkeep").touch()
+    [block] = re.findall(r"```sh\n(.*?)```", (tmp_path / "README.md").read_text(), re.DOTALL)
+    check, render = (line for line in block.splitlines() if line.startswith("etcompile "))
+    refused = etcompile(*shlex.split(render)[1:], cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "allow-empty" in refused.stderr
+    with (tmp_path / "etcompile.toml").open("a") as file:
+        file.write("allow-empty = true\n")
+    passes(check, tmp_path)
+    passes(render, tmp_path)
+    left = yaml.safe_load((tmp_path / "out/prod/kustomization.yaml").read_text())
+    assert left["resources"] == []
+    assert [path.name for path in (tmp_path / "out/prod").iterdir() if path.is_dir()] == []
+
+
 def test_every_file_that_takes_comments_has_one(made):
     _, folder = made
     for path, text in files(folder).items():

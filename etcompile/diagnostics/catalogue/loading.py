@@ -109,9 +109,10 @@ RULES = (
         "no-documents",
         _ERROR,
         "nothing to compile: {what} holds no document",
-        "name a file that holds a job",
+        "name a file that holds a job, or pass --allow-empty if the last one is to go",
         "An empty input that renders to nothing would, with pruning on, delete a running job."
-        " So it is refused.",
+        " So it is refused, unless `allow-empty` of the configuration file or `--allow-empty` says"
+        " that it is meant.",
         "etcompile render empty.yaml",
     ),
     Rule(
