@@ -453,13 +453,23 @@ def _shared(replicated: Mapping[str, Any], runtime: Source) -> Iterator[str]:
 
 
 def _trained(job: Source, runtime: Source) -> Iterator[Diagnostic]:
-    """A runtime that has nothing for the job to change."""
-    if trainers(_jobs(runtime)) or not job.data["spec"].get("trainer"):
+    """Fields for the Job that trains, where no Job of the runtime is marked as that one.
+
+    MPI finds its nodes by the name of their Job, and so needs no label to count them (reference
+    5.6).
+    """
+    if trainers(_jobs(runtime)):
         return
+    names = {replicated["name"] for replicated in _jobs(runtime)}
+    is_mpi = trainer_policies.mpi(runtime.data["spec"]) is not None
+    read = {"numNodes", "numProcPerNode"} if is_mpi and NODE in names else set()
     why = f"no Job of the runtime has the label {STEP}: {TRAINER}, so that it would change nothing"
     advice = "give the template of one of its replicatedJobs that label"
-    place = job.locate(("spec", "trainer"), key=True)
-    yield _problem(place, "spec.trainer", why, advice)
+    for field in job.data["spec"].get("trainer", {}):
+        if field in read:
+            continue
+        place = job.locate(("spec", "trainer", field), key=True)
+        yield _problem(place, f"spec.trainer.{field}", why, advice)
 
 
 def _succeeds(job: Source, runtime: Source) -> Iterator[Diagnostic]:

@@ -275,6 +275,17 @@ def mpi(**policy: Any) -> dict[str, Any]:
     )
 
 
+def test_nodes_of_mpi_need_no_label_to_be_counted() -> None:
+    given = mpi(numProcPerNode=2)
+    for replicated in given["spec"]["template"]["spec"]["replicatedJobs"]:
+        replicated["template"].pop("metadata", None)
+    found = named(pods(given, job(trainer={"numNodes": 3, "numProcPerNode": 4})))
+    assert set(found) == {"t-node-0-0", "t-node-0-1", "t-launcher-0-0"}
+    for field in ({"image": "a:1"}, {"env": [{"name": "A", "value": "b"}]}):
+        asked = job(trainer={"numNodes": 2, **field})
+        assert errors(given, asked) == {("ET2139", f"spec.trainer.{next(iter(field))}")}
+
+
 def with_data(**mount: Any) -> dict[str, Any]:
     """A runtime that fetches data before it trains."""
     mounts = {"volumeMounts": [{"name": "initializer", "mountPath": "/workspace", **mount}]}
