@@ -524,8 +524,8 @@ def no_effect(
     """
     value: Any = source.data
     for step in path:
-        value = value.get(step) if isinstance(value, Mapping) else None
-        if value is None:
+        there = isinstance(value, list) or (isinstance(value, Mapping) and step in value)
+        if not there or (value := value[step]) is None:
             return
     where = dotted(path) + when
     place = source.locate(path, key=True)

@@ -62,17 +62,17 @@ _RUNTIME: Sequence[tuple[ValuePath, str, str]] = (
 )
 _LONGEST = 63
 """The most characters of a claim's name that JobSet takes, and of a label's value."""
-_JOB_SPEC = (
-    "podFailurePolicy",
-    "successPolicy",
-    "backoffLimitPerIndex",
-    "maxFailedIndexes",
-    "ttlSecondsAfterFinished",
-    "manualSelector",
-    "selector",
-    "podReplacementPolicy",
-    "managedBy",
-)
+_OF_WHOLE_RUN = "failures are counted for the run as a whole"
+_JOB_SPEC = {
+    "podFailurePolicy": "a failure has no rules of its own: maxRestarts of the JobSet counts",
+    "successPolicy": "successPolicy of the JobSet says which Jobs decide",
+    "backoffLimitPerIndex": _OF_WHOLE_RUN,
+    "maxFailedIndexes": _OF_WHOLE_RUN,
+    "manualSelector": "no controller selects Pods",
+    "selector": "no controller selects Pods",
+    "managedBy": "there is no Job",
+}
+"""Fields of a Job that are not compiled, and why."""
 
 
 def refusals(job: Source, runtime: Source) -> list[Diagnostic]:
@@ -128,13 +128,11 @@ def notes(job: Source, runtime: Source) -> list[Diagnostic]:
     }
     for field, reason in reasons.items():
         told += no_effect(runtime, (*_TEMPLATE, field), reason)
-    told += no_effect(
-        runtime,
-        (*_TEMPLATE, "ttlSecondsAfterFinished"),
-        TTL_REASON,
-        TTL_ADVICE,
-        when=TTL_WHEN,
-    )
+    jobs = range(len(_jobs(runtime)))
+    below: list[ValuePath] = [("replicatedJobs", at, "template", "spec") for at in jobs]
+    for owner in [(), *below]:
+        ttl: ValuePath = (*_TEMPLATE, *owner, "ttlSecondsAfterFinished")
+        told += no_effect(runtime, ttl, TTL_REASON, TTL_ADVICE, when=TTL_WHEN)
     told += _deletions(runtime)
     told += _counts(job, runtime)
     for place_of, replicated in enumerate(_jobs(runtime)):
@@ -326,10 +324,10 @@ def _of_replicated_job(
     yield from _depends_on(origin, replicated, names[:place_of])
     yield from _ready(origin, replicated, runtime)
     spec = replicated["template"]["spec"]
-    for field in _JOB_SPEC:
+    for field, why in _JOB_SPEC.items():
         if spec.get(field) is not None:
             place = origin.locate("template", "spec", field, key=True)
-            yield _problem(place, f"{field} of the Job", "there is no Job", "remove it")
+            yield _problem(place, f"{field} of the Job", why, "remove it")
     pod = spec["template"]["spec"]
     containers = [container["name"] for container in pod["containers"]]
     if needed and needed not in containers:

@@ -148,7 +148,7 @@ def lower(source: Source) -> Lowered:
             suspended=bool(data["spec"].get("suspend")),
             suspended_by=("spec", "suspend"),
             deadline=data["spec"].get("activeDeadlineSeconds"),
-            ttl=job_set.get("ttlSecondsAfterFinished"),
+            ttl=_ttl(job_set),
             together=annotations.get(TOGETHER) == "true",
         ),
         config_name=config_name(name),
@@ -235,6 +235,18 @@ def _parts(job_set: Mapping[str, Any], coordinator: str | None) -> list[_Part]:
                 labels = {f"{_JOB_SET_LABEL}/{key}": str(value) for key, value in numbers.items()}
                 parts.append(_Part(replicated, place, number, labels))
     return parts
+
+
+def _ttl(job_set: Mapping[str, Any]) -> int | None:
+    """Seconds after which what is left of a run may go: the JobSet's, or the longest of its Jobs.
+
+    None if one of the Jobs is to stay.
+    """
+    if (own := job_set.get("ttlSecondsAfterFinished")) is not None:
+        return int(own)
+    specs = [replicated["template"]["spec"] for replicated in job_set["replicatedJobs"]]
+    ttls = [spec.get("ttlSecondsAfterFinished") for spec in specs]
+    return None if None in ttls else max(ttls)
 
 
 def _success(job_set: Mapping[str, Any], parts: Sequence[_Part]) -> Success:

@@ -8,9 +8,11 @@ import hashlib
 from typing import Any
 
 import pytest
+import yaml
 
 import etcompile
 from etcompile import Options, Settings
+from etcompile.stages.stored import read_stored
 
 RUNTIME: dict[str, Any] = {
     "apiVersion": "trainer.kubeflow.org/v1alpha1",
@@ -273,6 +275,32 @@ def mpi(**policy: Any) -> dict[str, Any]:
     return of_parts(
         {"mpi": {"runLauncherAsNode": True, **policy}}, node, launcher, successPolicy=success
     )
+
+
+@pytest.mark.parametrize("policy", ["Failed", "TerminatingOrFailed"])
+def test_how_a_job_replaces_pods_needs_no_word(policy: str) -> None:
+    given = runtime()
+    replicated(given)["template"]["spec"]["podReplacementPolicy"] = policy
+    assert pods(given, job()) == pods(runtime(), job())
+    assert warnings(given, job()) == warnings(runtime(), job())
+
+
+def test_a_job_may_go_some_time_after_its_end() -> None:
+    given = runtime()
+    replicated(given)["template"]["spec"]["ttlSecondsAfterFinished"] = 60
+    [found] = warnings(given, job()) - warnings(runtime(), job())
+    assert found[0] == "ET2041"
+    of_job_set = runtime()
+    of_job_set["spec"]["template"]["spec"]["ttlSecondsAfterFinished"] = 60
+    assert stored_ttl(given) == stored_ttl(of_job_set) == 60
+
+
+def stored_ttl(given: dict[str, Any]) -> int | None:
+    compilation = etcompile.compile([given, job()])
+    maps = [value for value in compilation.objects if value["kind"] == "ConfigMap"]
+    [text] = [value["data"]["job.yaml"] for value in maps if "job.yaml" in value["data"]]
+    [read] = read_stored(yaml.safe_load(text))[:1]
+    return read.run.ttl
 
 
 def test_nodes_of_mpi_need_no_label_to_be_counted() -> None:
