@@ -364,7 +364,7 @@ def served(control_plane):
     control_plane.ask("POST", root, crd, "application/json")
     path = f"{root}/pytorchjobs.kubeflow.org"
     for _ in range(100):
-        conditions = control_plane.ask("GET", path).get("status", {}).get("conditions", ())
+        conditions = control_plane.ask("GET", path).get("status", {}).get("conditions") or ()
         if {"type": "Established", "status": "True"}.items() <= {
             key: value
             for one in conditions
