@@ -6,6 +6,7 @@ found instead is judged by the plan's own rules, or refused.
 """
 
 import copy
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -35,6 +36,8 @@ create would not do: it leaves the fields to our manager as an Update, and the n
 is another owner to the API server, would not be able to take any of them away."""
 _CLIENT_SIDE = "kubectl-client-side-apply"
 _TRIES = 5
+_DISCOVERY, _POLL = 10.0, 0.2
+"""Seconds in which discovery has a kind whose definition is Established, and between two looks."""
 
 _WRITTEN: dict[Action, Effect] = {"adopt": "adopted", "release": "released"}
 
@@ -80,6 +83,7 @@ class Writer:
         body = self.body(step)
         if wants_key_pair(body):
             return self._key_pair(step, body)
+        self._wait_until_served(step.ref)
         for _ in range(_TRIES):
             try:
                 live = self._cluster.server_side_apply(_with(body, resourceVersion=_NOTHING_YET))
@@ -94,6 +98,23 @@ class Writer:
             if found is not None:
                 return self._found(step, body, found)
         raise _unsteady(step.ref)
+
+    def _wait_until_served(self, ref: ObjectRef) -> None:
+        """Waits for a kind whose definition is new.
+
+        A definition is Established a moment before the API server's discovery has its kind. A kind
+        without a definition has been refused before anything was written.
+        """
+        last = time.monotonic() + _DISCOVERY
+        while True:
+            try:
+                self._cluster.resource(ref.api_version, ref.kind)
+            except ClusterError as error:
+                if not error.not_found or time.monotonic() > last:
+                    raise
+                time.sleep(_POLL)
+            else:
+                return
 
     def update(self, step: Step) -> Written:
         """Changes an object that the plan has seen, or takes it over."""

@@ -58,6 +58,33 @@ def test_deletions_that_fail_on_the_way_are_not_done_to_a_successor(
         assert pod["spec"]["containers"][0]["workingDir"] == "/data"
 
 
+def test_a_kind_whose_definition_is_new_is_waited_for(
+    run, write, job, kubelet, proxy, through, control_plane
+):
+    """Discovery follows a definition that is Established, sometimes only after a moment."""
+    group = "late.example.com"
+    schema = {"openAPIV3Schema": {"type": "object"}}
+    names = {"plural": "gauges", "singular": "gauge", "kind": "Gauge"}
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"gauges.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": names,
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}],
+        },
+    }
+    gauge = {"apiVersion": f"{group}/v1", "kind": "Gauge", "metadata": {"name": "speed"}}
+    job(replicas=1)
+    write(definition, gauge, name="gauges")
+    body = '{"kind": "Status", "reason": "NotFound", "code": 404}'
+    proxy.add("status", method="GET", path=f"/apis/{group}/v1$", times=12, status=404, body=body)
+    done = run("apply", "jobs", KUBECONFIG=str(through))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_a_watch_that_breaks_is_taken_up_again(run, job, kubelet, proxy, through):
     job(replicas=2)
     proxy.add("cut", method="GET", path="watch=true", times=5, after=1)

@@ -38,7 +38,7 @@ def kept(root: Any) -> dict[str, int]:
 
 
 STEADY = ("_streams", "_quotas", "_threads", "_waiting", "_timers", "_checked")
-"""What depends on namespaces alone, empties by itself, or has a bound of its own (test_queueing)."""
+"""What depends on namespaces alone, empties by itself, or has a bound (test_queueing)."""
 
 
 def submit(place, number: int) -> None:
