@@ -175,6 +175,14 @@ PARAMETERS: tuple[Parameter, ...] = (
         default="false",
     ),
     Parameter(
+        "allow-empty",
+        "Allow no jobs",
+        "Accept a folder without any object, once the last job has left it.",
+        form="boolean",
+        option="--allow-empty",
+        default="false",
+    ),
+    Parameter(
         "ignore",
         "Ignored warnings",
         "Codes of warnings that are not reported, such as ET2040.",

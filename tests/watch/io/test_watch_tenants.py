@@ -237,7 +237,7 @@ def test_failed_workers_come_back_beside_a_hostile_tenant(place, control_plane, 
             )
             waits.append(time.monotonic() - begun)
             slowest.append(control.slowest)
-            eventually(lambda worker=worker: worker in place.ready("worker", "bert"))
+            eventually(lambda worker=worker: worker in place.ready("worker", "bert"), 60)
             time.sleep(0.5)
         peak = memory(process, "VmHWM") // MIB
         stop.set()
