@@ -23,8 +23,10 @@ def run_id(job: Job, wanted: str | None) -> str | None:
 
     Args:
         job: The job, not yet as a run of it.
-        wanted: The ID; `auto` for five characters of the spec hash; None for none.
+        wanted: The ID, unless the job asks for another; `auto` for five characters of the spec
+            hash; None for none.
     """
+    wanted = job.run.run_id or wanted
     return spec_hash(job)[:5] if wanted == "auto" else wanted
 
 

@@ -182,6 +182,7 @@ def output_files(compilation: Compilation, given: FolderOptions) -> dict[str, st
         given: The command line's options.
     """
     from etcompile._version import __version__
+    from etcompile.operations.declarations import job_title
     from etcompile.stages.stored import settings_value
 
     groups = [
@@ -193,6 +194,10 @@ def output_files(compilation: Compilation, given: FolderOptions) -> dict[str, st
     settings |= {"layout": given.layout} if staged else {}
     if given.namespace:
         settings["namespace"] = given.namespace
+    titles = (job_title(group.namespace, group.name) for group in compilation.groups)
+    runs = zip(titles, (group.run for group in compilation.groups), strict=True)
+    if named := {title: run for title, run in runs if run}:
+        settings["runs"] = named
     configuration = of(click.get_current_context()).record
     record = emit.Record(__version__, settings, compilation.inputs, configuration)
     return emit.with_lock(emit.layout(groups, split=given.split, staged=staged), record)

@@ -184,7 +184,7 @@ SAMPLES: Mapping[str, Mapping[str, str | int]] = {
     "ET2013": {
         "group": "kai.alibabacloud.com",
         "kind": "Scaleout",
-        "known": "ScaleIn, ScaleOut, TrainingJob",
+        "advice": "did you mean 'ScaleOut'?",
     },
     "ET2014": {
         "where": "limits.nvidia.com/gpu",
@@ -351,7 +351,7 @@ SAMPLES: Mapping[str, Mapping[str, str | int]] = {
     },
     "ET2085": {
         "problem": "Kueue waits for Pods of other names when it has taken some away",
-        "advice": "give the run an ID: --run auto",
+        "advice": "give the run an ID: annotation etcompile.dev/run: auto",
     },
     "ET2086": {
         "group": "mnist-r1",
@@ -359,7 +359,7 @@ SAMPLES: Mapping[str, Mapping[str, str | int]] = {
     },
     "ET2087": {
         "problem": "nobody said which version of Kubernetes the cluster has",
-        "advice": "pass --kubernetes-version, or set kubernetesVersion in an overlay",
+        "advice": "set kubernetes-version in etcompile.toml, or kubernetesVersion in an overlay",
     },
     "ET2088": {
         "problem": "Pods of worker ask for more cpu than their placeholders",
@@ -545,7 +545,8 @@ SAMPLES: Mapping[str, Mapping[str, str | int]] = {
     },
     "ET3006": {
         "advice": (
-            "make it elastic, if its kind can be; or change its replicas, in another run (--run)"
+            "make it elastic, if its kind can be; or change its replicas, in another run"
+            " (etcompile.dev/run)"
         ),
         "intent": "ScaleOut more",
         "job": "mnist",
@@ -590,7 +591,7 @@ SAMPLES: Mapping[str, Mapping[str, str | int]] = {
         "reason": (
             "each of its replicas is told how many there are, and that cannot change in a Pod"
         ),
-        "advice": "change its replicas, and render it with --run auto: a new gang of Pods",
+        "advice": "change its replicas, and its annotation etcompile.dev/run: a new gang of Pods",
     },
     "ET3016": {
         "advice": "remove it",
@@ -718,7 +719,8 @@ SAMPLES: Mapping[str, Mapping[str, str | int]] = {
         "old": '…2", "python", "main.py"]',
         "new": '…2", "python", "train.py"]',
         "advice": (
-            "pass --run auto, which gives the job's Pods new names; or delete it in the cluster"
+            "give the job the annotation etcompile.dev/run with a new ID, so that its Pods have new"
+            " names; or delete it in the cluster"
             " before this is applied and pass --replace"
         ),
     },
@@ -727,7 +729,8 @@ SAMPLES: Mapping[str, Mapping[str, str | int]] = {
         "field": "spec.containers[main].image",
         "old": '"example.com/trainer:1"',
         "new": '"example.com/trainer:2"',
-        "advice": "pass --run auto for a new gang instead of one that mixes versions",
+        "advice": "give the job the annotation etcompile.dev/run with a new ID for a new gang"
+        " instead of one that mixes versions",
     },
     "ET5010": {
         "what": "Pod nlp/bert-launcher",
@@ -750,7 +753,8 @@ SAMPLES: Mapping[str, Mapping[str, str | int]] = {
         "kind": "sealed",
     },
     "ET5015": {
-        "advice": "stay with sealed; or begin a run with a key pair of its own: --run ID",
+        "advice": "stay with sealed; or begin a run with a key pair of its own: annotation"
+        " etcompile.dev/run: ID",
         "problem": "its key pair is encrypted for sealed, not for sops",
         "what": "Secret 'bert'",
     },
@@ -788,6 +792,7 @@ SAMPLES: Mapping[str, Mapping[str, str | int]] = {
         "gone": "0.4.0",
         "advice": "use --its-new-name",
     },
+    "ET5026": {"jobs": "bert, llama"},
     "ET6001": {
         "entry": "patches[0]",
         "what": "TrainingJob named 'brt'",
@@ -870,7 +875,8 @@ SAMPLES: Mapping[str, Mapping[str, str | int]] = {
     "ET8007": {
         "object": "Pod nlp/bert-worker-0",
         "problem": "spec.containers[main].command cannot be changed on an existing object",
-        "advice": "--replace deletes and recreates it; --run auto creates new Pods instead",
+        "advice": "--replace deletes and recreates it; another ID in the annotation"
+        " etcompile.dev/run of its job creates new Pods instead",
     },
     "ET8008": {
         "object": "Pod nlp/bert-worker-0",

@@ -13,7 +13,8 @@ AVOID_NODES = "etcompile.dev/avoid-nodes"
 PREFLIGHT = "etcompile.dev/preflight"
 STUCK = "etcompile.dev/stuck-after"
 NNODES = "etcompile.dev/nnodes"
-OF_EVERY_JOB = (LOST_NODE, AVOID_NODES, STUCK, PREFLIGHT)
+RUN = "etcompile.dev/run"
+OF_EVERY_JOB = (LOST_NODE, AVOID_NODES, STUCK, PREFLIGHT, RUN)
 """The annotations that are read of jobs of all kinds (`etcompile.frontends.recovery`)."""
 
 DEFAULT_GATE_TIMEOUT = 1800

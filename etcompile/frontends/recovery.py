@@ -1,4 +1,4 @@
-"""What a document's annotations say of how its Pods are recovered, whatever kind of job it is.
+"""Annotations that jobs of all kinds have: how their Pods are recovered, and which run they are.
 
 Apart from the kinds, and read around each of them where kinds are found: nothing of it depends on
 the kind, and a kind that forgot it would drop what somebody wrote. What the watcher does changes no
@@ -13,9 +13,18 @@ from typing import Any
 from msgspec import Struct, structs
 
 from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
-from etcompile.frontends.annotations import AVOID_NODES, LOST_NODE, OF_EVERY_JOB, PREFLIGHT, STUCK
+from etcompile.frontends.annotations import (
+    AVOID_NODES,
+    LOST_NODE,
+    OF_EVERY_JOB,
+    PREFLIGHT,
+    RUN,
+    STUCK,
+)
 from etcompile.frontends.kind import Kind, Lowered
+from etcompile.k8s.names import is_label
 from etcompile.model import Job, Preflight
+from etcompile.model.run import LONGEST_RUN
 
 _NUMBER = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 _LONGEST_COMMAND = 4096
@@ -72,14 +81,21 @@ def _lowered(lower: Callable[[Source], Lowered], source: Source) -> Lowered:
     for name in written:
         if name == PREFLIGHT:
             continue
-        known = _READ[name]
         text = given[name]
-        if _NUMBER.fullmatch(text) and known.least <= int(text) <= known.most:
-            found[known.field] = int(text)
+        if name == RUN:
+            expected = f"auto, or at most {LONGEST_RUN} lower-case letters, digits and '-'"
+            if is_label(text) and len(text) <= LONGEST_RUN:
+                found["run_id"] = text
+                continue
         else:
-            facts = {"name": name, "expected": known.expected, "found": text, "advice": ""}
-            place = source.locate(("metadata", "annotations", name))
-            problems.append(diagnose(codes.ANNOTATION_VALUE, place, **facts))
+            known = _READ[name]
+            expected = known.expected
+            if _NUMBER.fullmatch(text) and known.least <= int(text) <= known.most:
+                found[known.field] = int(text)
+                continue
+        facts = {"name": name, "expected": expected, "found": text, "advice": ""}
+        place = source.locate(("metadata", "annotations", name))
+        problems.append(diagnose(codes.ANNOTATION_VALUE, place, **facts))
     job = lowered.value
     kept = {name: given[name] for name in written}
     job = structs.replace(

@@ -159,7 +159,7 @@ def _impossible(
     limits: tuple[int, int],
 ) -> tuple[str, str] | None:
     """Why the nodes of a job cannot be as many as it asks for, and what to do."""
-    anew = "remove it; another spec.trainer.numNodes is another run (--run)"
+    anew = "remove it; another spec.trainer.numNodes is another run (etcompile.dev/run)"
     if policy == "mpi" and (role is None or limits[0] < 1):
         why = "the launcher is one of the nodes, and waits from the start for another one"
         return why, "have 2 nodes at least, in it and in spec.trainer.numNodes"

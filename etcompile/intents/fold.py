@@ -244,5 +244,6 @@ def _not_scalable(job: Job, intent: Intent) -> Diagnostic:
             codes.NOT_SCALABLE, place, **facts, problem="has no workers", advice="remove it"
         )
     problem = "is not elastic" + (f": {job.fixed}" if job.fixed else "")
-    advice = "make it elastic, if its kind can be; or change its replicas, in another run (--run)"
+    anew = "change its replicas, in another run (etcompile.dev/run)"
+    advice = f"make it elastic, if its kind can be; or {anew}"
     return diagnose(codes.NOT_SCALABLE, place, **facts, problem=problem, advice=advice)

@@ -688,6 +688,8 @@ class RunPolicy(Struct, frozen=True):
             where others follow a replica, that one; None for never.
         avoid_nodes_after: How often Pods of the job may fail on a node by its fault until those
             that come instead of others avoid it; None for ever.
+        run_id: The ID of the run that its document asks for, or `auto`; None if the settings say
+            which run it is.
     """
 
     restart: str
@@ -706,6 +708,7 @@ class RunPolicy(Struct, frozen=True):
     lost_node_after: int | None = None
     avoid_nodes_after: int | None = None
     stuck_after: int | None = None
+    run_id: str | None = None
 
 
 class SharedService(Struct, frozen=True):

@@ -5,6 +5,7 @@ if no tool is to delete the old ones by force (reference/gitops.md 1.3). Hosts k
 they are Services, and those follow the run by its label.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 
 from msgspec import structs
@@ -82,6 +83,21 @@ def in_run(job: Job, run: str | None) -> Job:
         selector={**job.selector, RUN_LABEL: run},
         identity={**job.identity, "run": run},
     )
+
+
+_RUN_OF_STORED = re.compile(r"^  run: .*\n", re.MULTILINE)
+"""Where a stored job says which run it is: among its settings."""
+
+
+def is_only_another_run(before: str, after: str) -> bool:
+    """Whether two stored jobs differ by the ID of their run alone, which no annotation asks for.
+
+    Args:
+        before: The stored job as it was.
+        after: The stored job as it is to be.
+    """
+    without = (_RUN_OF_STORED.sub("", text) for text in (before, after))
+    return before != after and len({*without}) == 1
 
 
 def _of_run(job: Job, role: Role, run: str) -> Role:

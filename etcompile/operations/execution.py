@@ -30,7 +30,8 @@ _CODES = {
 _HINTS = {
     "replace-data": "save what it holds, then name it: --replace-data {object}",
     "adopt": "--adopt takes it over",
-    "replace": "--replace deletes and recreates it; --run auto creates new Pods instead",
+    "replace": "--replace deletes and recreates it; another ID in the annotation etcompile.dev/run"
+    " of its job creates new Pods instead",
     "take-ownership": "--take-ownership {manager} takes the field over",
 }
 _LONGEST = 80

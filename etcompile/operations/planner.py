@@ -1,6 +1,6 @@
 """A compilation and a cluster to a proposal: what `diff` shows and `apply` does."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from msgspec import structs
@@ -12,6 +12,8 @@ from etcompile.exitcodes import INPUT
 from etcompile.k8s.conditions import is_true
 from etcompile.k8s.objects import Object, status_of
 from etcompile.kubeapi import Cluster, ClusterError
+from etcompile.model.protocol import STORED_JOB
+from etcompile.model.run import is_only_another_run
 from etcompile.operations.declarations import Inventories, declarations, job_title
 from etcompile.operations.proposal import ImpossibleError, Proposal, Result
 from etcompile.operations.targets import not_found
@@ -155,6 +157,7 @@ def _proposal(
         job_set = structs.replace(job_set, orphans=tuple(members))
         beyond |= {reference(value).key: value for orphan in left for value in orphan.objects}
         versions |= {orphan.title: seen_version(orphan.inventory, now) for orphan in left}
+    problems += _only_renamed(made.steps)
     made = structs.replace(made, cluster=cluster_identity(cluster), job_set=job_set)
     made = with_room(made, beyond, _quotas(cluster))
     if unknown := not_found(made, targets):
@@ -221,6 +224,19 @@ def _moved(
         found = [orphan_job(parent, declared) for parent in there]
         left = ", ".join("/".join(job) for job in sorted(filter(None, found))) or "none"
         yield diagnose(codes.SET_CHANGED, None, former=source, set=job_set.source, jobs=left)
+
+
+def _only_renamed(steps: Iterable[Step]) -> Iterator[Diagnostic]:
+    """A warning for jobs whose Pods get new names and are otherwise what they were."""
+    found = [
+        str(step.job)
+        for step in steps
+        for change in step.changes
+        if change.steps == ("data", STORED_JOB)
+        and is_only_another_run(str(change.before), str(change.after))
+    ]
+    if found:
+        yield diagnose(codes.ONLY_ANOTHER_RUN, None, jobs=", ".join(found))
 
 
 def _operated(

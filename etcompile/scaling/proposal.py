@@ -167,7 +167,8 @@ def _standing(
     if has_errors(told):
         return None, told
     ((job, wishes),) = selected.pairs
-    folded = intents.fold(job, wishes, any_run=environment.settings.run is not None)
+    any_run = bool(environment.settings.run or job.run.run_id)
+    folded = intents.fold(job, wishes, any_run=any_run)
     if job.scaled_role is None:
         # What is wrong with its intents is that it has any.
         return _Current(job, job, wishes, JobObjects(None, None, emit.Packed(()), ()), ()), []
@@ -195,7 +196,7 @@ def _not_elastic(job: Job, document: Document) -> Diagnostic:
         reason = "it has no workers"
     counts = [*kind.counts_of(document.data)] if kind else []
     number = dotted(counts[0]) if len(counts) == 1 else "its replicas"
-    anew = f"change {number}, and render it with --run auto: a new gang of Pods"
+    anew = f"change {number}, and its annotation etcompile.dev/run: a new gang of Pods"
     field = kind.elastic if kind else ""
     advice = f"set {field} and start it anew; or {anew}" if field else anew
     facts = {"kind": job.kind, "job": job.name, "reason": reason, "advice": advice}

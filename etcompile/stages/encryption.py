@@ -142,7 +142,7 @@ def _what(value: Object) -> str:
 
 
 def _run(job: Job) -> str:
-    return "--run with a new ID" if job.run_id else "--run ID"
+    return f"annotation etcompile.dev/run: {'another ID' if job.run_id else 'ID'}"
 
 
 def _unreadable(value: Object, last: "Kept") -> Diagnostic:

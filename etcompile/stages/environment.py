@@ -119,5 +119,5 @@ def _undeclared(
         return
     if backend.gang.scheduler_of(settings.gang).declares_version:
         problem = "nobody said which version of Kubernetes the cluster has"
-        advice = "pass --kubernetes-version, or set kubernetesVersion in an overlay"
+        advice = "set kubernetes-version in etcompile.toml, or kubernetesVersion in an overlay"
         yield diagnose(codes.GANG_NATIVE, place, problem=problem, advice=advice)

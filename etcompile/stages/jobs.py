@@ -42,6 +42,7 @@ class JobObjects(Struct, frozen=True):
             of these sets have.
         needs: What must be in the cluster for the job's gang, in words.
         origin: The job's document; None for other objects of the input.
+        run: The ID of the run that its Pods are; None if they have none.
     """
 
     name: str | None
@@ -53,6 +54,7 @@ class JobObjects(Struct, frozen=True):
     deciding: tuple[tuple[str, ...], ...] = ()
     needs: tuple[str, ...] = ()
     origin: Origin | None = None
+    run: str | None = None
 
 
 def job_objects(
@@ -80,7 +82,8 @@ def job_objects(
         The objects, the edits that applied to them, and what is wrong.
     """
     settings = environment.settings
-    declared_job, folded = job, intents.fold(job, wishes, any_run=settings.run is not None)
+    any_run = bool(settings.run or job.run.run_id)
+    declared_job, folded = job, intents.fold(job, wishes, any_run=any_run)
     job, problems = folded.job, [*folded.diagnostics]
     problems += job_rules.check_folded(run.run_of(job, settings).job, folded.highest_index)
     if job.namespace is None and (reason := backend.namespace_reason(job, settings)):
@@ -137,6 +140,7 @@ def job_objects(
         backend.deciding(job),
         backend.gang.needs(job, settings, made),
         job.origin,
+        job.run_id,
     )
     return group, matched, [_located(problem, job) for problem in problems]
 

@@ -23,6 +23,8 @@ from etcompile.stages.neighbours import may_have_namespace
 
 Managed = Literal["refuse", "compile", "skip"]
 """What to do with a job that `managedBy` gives to another controller."""
+_TORCHELASTIC = "elastic.pytorch.org/"
+_AS_PYTORCHJOB = "TorchElastic is part of PyTorch now: write a PyTorchJob with an elasticPolicy"
 
 
 class LoweredDocuments(Struct, frozen=True):
@@ -147,6 +149,9 @@ def _unknown_version(document: Document) -> list[Diagnostic]:
 
         if problems := former_version(document):
             return problems
+    if version.startswith(_TORCHELASTIC):
+        facts = {"kind": name, "version": version, "advice": _AS_PYTORCHJOB}
+        return [diagnose(codes.UNKNOWN_VERSION, document.locate(("apiVersion",)), **facts)]
     if known := frontends.served_versions(version, name):
         facts = {"kind": name, "version": version, "advice": f"use {' or '.join(known)}"}
         return [diagnose(codes.UNKNOWN_VERSION, document.locate(("apiVersion",)), **facts)]
@@ -156,8 +161,10 @@ def _unknown_version(document: Document) -> list[Diagnostic]:
     group = version.partition("/")[0]
     known = frontends.kinds_of(group)
     # A Notebook is an object of another program; an unknown job would be missing.
-    is_job = name.endswith("Job") or closest(name, known)
-    if known and (group != frontends.SHARED_GROUP or is_job):
-        facts = {"group": group, "kind": name, "known": ", ".join(known)}
+    meant_kind = closest(name, known)
+    if known and (group != frontends.SHARED_GROUP or name.endswith("Job") or meant_kind):
+        of_group = f"the kinds of this group are {', '.join(known)}"
+        advice = f"did you mean '{meant_kind}'?" if meant_kind else of_group
+        facts = {"group": group, "kind": name, "advice": advice}
         return [diagnose(codes.UNKNOWN_KIND, document.locate(("kind",)), **facts)]
     return []

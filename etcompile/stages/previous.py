@@ -20,6 +20,8 @@ from etcompile.diagnostics.excerpts import excerpts
 from etcompile.emit import HEADER, Comparison
 from etcompile.load import Document, Limits, Loaded, access, parse
 from etcompile.model import protocol
+from etcompile.model.protocol import is_config
+from etcompile.model.run import is_only_another_run
 from etcompile.plan.immutable import Change, Verdict, changes
 
 _SEPARATOR = "\n---\n"
@@ -49,7 +51,8 @@ def replacements(
 
     Returns:
         ET5008 for a field that a live object refuses to change, ET5010 instead under
-        `replaced`, and ET5009 for an image; one for all objects that change alike.
+        `replaced`, and ET5009 for an image; one for all objects that change alike. ET5026 for
+        jobs that are another run though nothing else of them changes.
     """
     changed = [str(path) for path in comparison.changed]
     old = {
@@ -76,7 +79,25 @@ def replacements(
         for document in before
         if _identity(document) in after
     ]
-    return list(_told(pairs, replaced=replaced))
+    return [*_only_renamed(pairs), *_told(pairs, replaced=replaced)]
+
+
+def _only_renamed(pairs: Iterable[tuple[Document, Document]]) -> Iterator[Diagnostic]:
+    """A warning for jobs whose Pods get new names and are otherwise what they were."""
+    found = [
+        old
+        for old, new in pairs
+        if is_config(old.data["metadata"])
+        and is_only_another_run(*(_stored_job(document) for document in (old, new)))
+    ]
+    if found:
+        jobs = [str(document.data["metadata"]["labels"][protocol.JOB_LABEL]) for document in found]
+        place = found[0].locate(("data", protocol.STORED_JOB))
+        yield diagnose(codes.ONLY_ANOTHER_RUN, place, jobs=", ".join(jobs))
+
+
+def _stored_job(document: Document) -> str:
+    return str((document.data.get("data") or {}).get(protocol.STORED_JOB) or "")
 
 
 def _text(file: Path) -> str | None:
@@ -160,16 +181,14 @@ def _diagnostic(objects: list[Document], change: Change, *, replaced: bool) -> D
     place = first.locate(_value_path(first.data, change.path))
     labels = first.data["metadata"].get("labels", {})
     of_job = first.kind == "Pod" and protocol.JOB_LABEL in labels
-    run = "--run with a new ID" if protocol.RUN_LABEL in labels else "--run auto"
+    run = "give the job the annotation etcompile.dev/run with a new ID"
     if change.verdict is Verdict.RESTARTS:
-        advice = f"pass {run} for a new gang instead of one that mixes versions" if of_job else ""
+        advice = f"{run} for a new gang instead of one that mixes versions" if of_job else ""
         return diagnose(codes.IMAGE_IN_PLACE, place, **facts, advice=advice)
     if replaced:
         return diagnose(codes.REPLACED_OBJECT, place, **facts)
     them, names = ("them", "new names") if len(objects) > 1 else ("it", "a new name")
-    another = (
-        f"pass {run}, which gives the job's Pods new names" if of_job else f"give {them} {names}"
-    )
+    another = f"{run}, so that its Pods have new names" if of_job else f"give {them} {names}"
     delete = f"delete {them} in the cluster before this is applied and pass --replace"
     return diagnose(codes.IMMUTABLE_CHANGE, place, **facts, advice=f"{another}; or {delete}")
 

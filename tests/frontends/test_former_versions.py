@@ -326,3 +326,18 @@ def test_a_kind_of_the_same_name_of_another_project_passes(version: str, kind: s
     result = compiled(kubeflow_job("TFJob", {"Worker": 1}), other)
     assert result.ok
     assert other in [*result.objects]
+
+
+def test_a_job_of_torchelastic_is_not_sent_to_dlrover() -> None:
+    document = {**job("v1alpha1", "ElasticJob"), "apiVersion": "elastic.pytorch.org/v1alpha1"}
+    [problem] = etcompile.compile([document]).diagnostics
+    assert problem.code == "ET2011"
+    assert "PyTorchJob with an elasticPolicy" in (problem.hint or "")
+
+
+@pytest.mark.parametrize("kind", ["PytorchJob", "PyTorchJobs", "pytorchjob", "TFjob"])
+def test_a_misspelt_kind_is_named_as_it_was_meant(kind: str) -> None:
+    [problem] = etcompile.compile([job("v1", kind)]).diagnostics
+    assert problem.code == "ET2013"
+    meant = "TFJob" if kind == "TFjob" else "PyTorchJob"
+    assert problem.hint == f"did you mean '{meant}'?"

@@ -196,7 +196,7 @@ def test_what_a_template_names_is_told_at_its_line(tmp_path: Path) -> None:
     assert problem.location is not None
     assert problem.location.line is not None
     assert "schedulerName: mine" in text.splitlines()[problem.location.line - 1]
-    assert "--gang-scheduler mine" in str(problem.hint)
+    assert "gang-scheduler to mine" in str(problem.hint)
 
 
 # Annotations of the job ------------------------------------------------------------------------

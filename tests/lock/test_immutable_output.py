@@ -1,11 +1,15 @@
 """Rendering over a folder whose objects exist: what a live object refuses is refused before."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from rendering import done, render, tree, write
 
+import etcompile
+from etcompile.emit import LOCK
 from specs import container, kubeflow_job, launcher, scale_in, scale_out, training_job, worker
 
 ROOT = Path(__file__).parents[2]
@@ -40,7 +44,7 @@ def test_a_change_that_pods_refuse_is_one_error_with_both_ways_out(job: Path, ou
         "error[ET5008]: Pods mnist-worker-0, mnist-worker-1 and mnist-worker-2:"
         ' spec.containers[main].workingDir cannot change from "" to "/data"'
     ) in result.stderr
-    assert "pass --run auto" in result.stderr
+    assert "annotation etcompile.dev/run with a new ID" in result.stderr
     assert "pass --replace" in result.stderr
 
 
@@ -68,7 +72,7 @@ def test_a_hundred_workers_are_one_error(tmp_path: Path) -> None:
 
 
 def test_pods_whose_host_names_change_are_one_error(job: Path, out: Path) -> None:
-    stderr = render(job, "-d", out, "-n", "default", "--services", "shared").stderr
+    stderr = render(job, "-d", out, "-n", "default", "--config", "services=shared").stderr
     assert stderr.count("spec.hostname cannot change") == 1
 
 
@@ -86,7 +90,7 @@ def test_an_image_changes_in_place_with_a_warning(job: Path, out: Path) -> None:
     assert render(job, "-d", out, "--strict").exit_code == 2
     stderr = done(job, "-d", out).stderr
     assert stderr.count("ET5009") == 1
-    assert "--run auto" in stderr
+    assert "etcompile.dev/run" in stderr
 
 
 def test_a_new_run_may_change_anything(job: Path, out: Path) -> None:
@@ -97,7 +101,7 @@ def test_a_new_run_may_change_anything(job: Path, out: Path) -> None:
 def test_the_same_run_may_not(job: Path, out: Path) -> None:
     done(job, "-d", out, "--run", "one")
     write(job, _changed(workingDir="/data"))
-    assert "pass --run with a new ID" in render(job, "-d", out, "--run", "one").stderr
+    assert "etcompile.dev/run with a new ID" in render(job, "-d", out, "--run", "one").stderr
     done(job, "-d", out, "--run", "two")
 
 
@@ -182,9 +186,9 @@ def test_values_of_secrets_are_not_shown(tmp_path: Path, job: Path) -> None:
         "stringData": {"token": "hunter2"},
     }
     file = write(tmp_path / "secret.yaml", secret)
-    done(job, file, "--allow-plain-secrets", "-d", out)
+    done(job, file, "--config=allow-plain-secrets=true", "-d", out)
     write(file, {**secret, "stringData": {"token": "hunter3"}})
-    stderr = render(job, file, "--allow-plain-secrets", "-d", out).stderr
+    stderr = render(job, file, "--config=allow-plain-secrets=true", "-d", out).stderr
     message = stderr.partition("error[ET5008]")[2].partition("\n")[0]
     assert "data.token cannot change" in message
     assert "hunter" not in stderr
@@ -221,3 +225,56 @@ def test_a_variable_that_names_all_hosts_is_one_change_of_many_pods(job: Path, o
     assert stderr.count("error[ET5008]") == 1
     assert "and 2 more" in stderr
     assert "env[TF_CONFIG]" in stderr
+
+
+# Runs -------------------------------------------------------------------------------------------
+
+
+def named(name: str, run: str | None = None, **fields: Any) -> dict[str, Any]:
+    document = _changed(**fields)
+    document["metadata"]["name"] = name
+    if run:
+        document["metadata"]["annotations"] = {"etcompile.dev/run": run}
+    return document
+
+
+def pods_of(out: Path, name: str) -> list[str]:
+    text = (out / name / "91-workers.yaml").read_text()
+    return [value["metadata"]["name"] for value in yaml.safe_load_all(text)]
+
+
+def test_a_run_of_one_job_leaves_all_others_as_they_are(tmp_path: Path) -> None:
+    jobs, out = tmp_path / "jobs", tmp_path / "out"
+    jobs.mkdir()
+    write(jobs / "a.yaml", named("a"))
+    write(jobs / "b.yaml", named("b"))
+    done(jobs, "-d", out)
+    before = tree(out / "b")
+    write(jobs / "a.yaml", named("a", "two", workingDir="/data"))
+    stderr = done(jobs, "-d", out).stderr
+    assert "ET5026" not in stderr
+    assert pods_of(out, "a") == [f"a-two-worker-{index}" for index in range(3)]
+    assert tree(out / "b") == before
+    assert json.loads((out / LOCK).read_text())["settings"]["runs"] == {"a": "two"}
+
+
+def test_an_id_for_all_jobs_names_those_that_nobody_changed(tmp_path: Path) -> None:
+    jobs, out = tmp_path / "jobs", tmp_path / "out"
+    jobs.mkdir()
+    write(jobs / "a.yaml", named("a"))
+    write(jobs / "b.yaml", named("b"))
+    write(jobs / "own.yaml", named("own", "mine"))
+    done(jobs, "-d", out, "--run", "one")
+    write(jobs / "a.yaml", named("a", workingDir="/data"))
+    result = done(jobs, "-d", out, "--run", "two")
+    assert "warning[ET5026]: all Pods of b are replaced" in result.stderr
+    assert pods_of(out, "own")[0] == "own-mine-worker-0"
+    assert "ET5026" not in done(jobs, "-d", out, "--run", "two").stderr
+
+
+@pytest.mark.parametrize("run", ["Two", "a" * 17, "", "a_b"])
+def test_an_id_that_no_pod_can_have_is_refused(run: str) -> None:
+    document = named("a")
+    document["metadata"]["annotations"] = {"etcompile.dev/run": run}
+    told = etcompile.compile([document]).diagnostics
+    assert [one.code for one in told if one.severity.name == "ERROR"] == ["ET2050"]

@@ -39,7 +39,7 @@ def test_it_lists_every_file_that_was_read_and_written(tmp_path: Path, job: Path
     templates.mkdir()
     shutil.copy(ROOT / "templates" / "run-once.sh.j2", templates)
     out = tmp_path / "out"
-    done(job, more, "--overlay", "dev", "--templates", templates, "-d", out)
+    done(job, more, "--overlay", "dev", "--config", f"templates={templates}", "-d", out)
     lock = json.loads((out / LOCK).read_text())
     assert lock["inputs"] == {
         "job.yaml": _sha(job),

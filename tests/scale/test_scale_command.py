@@ -185,11 +185,19 @@ def test_a_job_of_another_kind_gets_an_intent_of_etcompiles_own(tmp_path):
 @pytest.mark.parametrize(
     ("folder", "job", "how"),
     [
-        ("xgboostjob/iris", "iris", "--run auto"),
+        ("xgboostjob/iris", "iris", "etcompile.dev/run"),
         ("pytorchjob/all-reduce", "all-reduce", "spec.elasticPolicy"),
         ("tfjob/multi-worker", "multi-worker", "spec.enableDynamicWorker"),
-        ("trainjob/torch", "mnist", "change spec.trainer.numNodes, and render it with --run auto"),
-        ("trainjob/mpi", "t5", "change spec.trainer.numNodes, and render it with --run auto"),
+        (
+            "trainjob/torch",
+            "mnist",
+            "spec.trainer.numNodes, and its annotation etcompile.dev/run",
+        ),
+        (
+            "trainjob/mpi",
+            "t5",
+            "spec.trainer.numNodes, and its annotation etcompile.dev/run",
+        ),
     ],
 )
 def test_a_job_that_cannot_scale_says_why_and_what_to_do(folder, job, how):

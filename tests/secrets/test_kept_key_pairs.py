@@ -121,7 +121,10 @@ def test_another_recipient_is_refused_with_the_two_ways_out(folder, encrypting):
     assert result.exit_code == 2
     assert "error[ET5015]" in result.stderr
     assert str(_file(folder)) in result.stderr
-    assert "or begin a run with a key pair of its own: --run ID" in result.stderr
+    assert (
+        "or begin a run with a key pair of its own: annotation etcompile.dev/run: ID"
+        in result.stderr
+    )
     ways = ("pass the certificate that it was sealed with", "pass --secret sops:age1")
     assert any(way in result.stderr for way in ways), result.stderr
     assert folder.files() == before
@@ -140,7 +143,7 @@ def test_a_run_of_its_own_is_the_way_to_another_recipient(folder, encrypting):
     again = folder.files()
     assert folder.rendered(mode, "--run", "two") == again
     result = folder.render(encrypting(), "--run", "two")
-    assert "--run with a new ID" in result.stderr
+    assert "annotation etcompile.dev/run: another ID" in result.stderr
 
 
 def test_another_way_to_encrypt_is_refused(folder, certificate, owner):
@@ -223,7 +226,7 @@ def test_check_and_diff_with_a_folder_need_no_new_key(folder, encrypting):
     mode = encrypting()
     assert folder.run("check", folder.jobs, "--secret", mode, "-q").exit_code == 0
     folder.rendered(mode)
-    same = folder.run("diff", folder.jobs, "--secret", mode, "--against", folder.out)
+    same = folder.run("diff", folder.jobs, "--config", f"secret={mode}", "--against", folder.out)
     assert (same.exit_code, same.stderr) == (0, "")
 
 

@@ -111,7 +111,7 @@ def _advice(name: str, scheduler: Scheduler, wanted: str | None) -> str:
     if usual is None:
         return "remove schedulerName, or choose that scheduler with --gang instead of Kueue"
     return (
-        f"remove schedulerName, or pass --gang-scheduler {name} if {scheduler.title} has that"
+        f"remove schedulerName, or set gang-scheduler to {name} if {scheduler.title} has that"
         f" name in your cluster instead of {usual}"
     )
 

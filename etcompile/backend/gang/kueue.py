@@ -56,12 +56,12 @@ def _problems(group: Group, objects: Sequence[Object]) -> Iterator[Diagnostic]:
     place = group.job.origin.locate("metadata", "name")
     if group.job.run_id is None:
         problem = "Kueue waits for Pods of other names when it has taken some away"
-        yield diagnose(
-            codes.GANG_KUEUE, place, problem=problem, advice="give the run an ID: --run auto"
-        )
+        advice = "give the run an ID: annotation etcompile.dev/run: auto"
+        yield diagnose(codes.GANG_KUEUE, place, problem=problem, advice=advice)
     for name in _gone(group):
         problem = f"{name} is scaled in, and was one of those that it admits together"
-        advice = "scale in others, or change replicas in the job itself and give it a new --run"
+        anew = "change replicas in the job itself and give it another etcompile.dev/run"
+        advice = f"scale in others, or {anew}"
         yield diagnose(codes.GANG_KUEUE, place, problem=problem, advice=advice)
         return
     for problem in _wrong(group, objects):

@@ -54,7 +54,7 @@ def _problems(group: Group, objects: Sequence[Object]) -> Iterator[Diagnostic]:
     place = group.job.origin.locate("metadata", "name")
     if group.minor < _WORKLOADS:
         problem = f"Kubernetes {group.version} has no gangs of its own, 1.{_WORKLOADS} is the first"
-        advice = "choose another gang scheduler, or give a later --kubernetes-version"
+        advice = "choose another gang scheduler, or set a later kubernetes-version"
         yield diagnose(codes.GANG_NATIVE, place, problem=problem, advice=advice)
     for value in objects:
         if value["kind"] == "PodGroup" and value["apiVersion"].startswith("scheduling.k8s.io/"):

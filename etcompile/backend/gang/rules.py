@@ -151,7 +151,8 @@ def _size(group: Group, scheduler: Scheduler, objects: Sequence[Object]) -> Iter
         if began is not None and group.asked.minimum is None and len(share.members) < began:
             problem = f"{scheduler.title} cannot make a gang smaller, which began with {began}"
             problem += f" of {share.role.name}"
-            facts = problem, "lower replicas in the job itself, and render it as a new --run"
+            anew = "lower replicas in the job itself, and give it another etcompile.dev/run"
+            facts = problem, anew
     if facts:
         yield diagnose(codes.GANG_SIZE, place, problem=facts[0], advice=facts[1])
 

@@ -75,7 +75,7 @@ RULES = (
         "{advice}",
         "The API refuses this change on an object that exists. With --replace it is deleted and,"
         " once it is gone, created again: a Pod loses its progress. A run of its own"
-        " (--run auto) has new names instead, and prunes the old Pods.",
+        " (the annotation etcompile.dev/run) has new names instead, and prunes the old Pods.",
         "etcompile apply jobs/   # after the command of a running worker was changed",
     ),
     Rule(

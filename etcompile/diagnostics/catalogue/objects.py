@@ -68,8 +68,8 @@ RULES = (
         "plain-secret",
         _ERROR,
         "{what} holds its data in plain text",
-        "use an ExternalSecret or a SealedSecret, encrypt it with SOPS, or pass"
-        " --allow-plain-secrets",
+        "use an ExternalSecret or a SealedSecret, encrypt it with SOPS, or set"
+        " allow-plain-secrets in etcompile.toml",
         "Base64 is not encryption: anyone who reads the repository reads the Secret.",
         "kind: Secret\ndata: {token: c2VjcmV0}",
     ),

@@ -41,7 +41,7 @@ RULES = (
         _ERROR,
         "template {template}: {problem}",
         "compare with the one etcompile ships: {shipped}",
-        "A template given with --templates does not render.",
+        "A template of the folder that the setting templates names does not render.",
         "{{ undefined_name }}",
     ),
     Rule(
@@ -51,7 +51,7 @@ RULES = (
         "{option}: {problem}",
         "{advice}",
         "The option's value cannot be used.",
-        "--kubernetes-version 1.99",
+        "--config kubernetes-version=1.99",
     ),
     Rule(
         codes.NOTHING_RENDERED,
@@ -91,7 +91,7 @@ RULES = (
         "{advice}",
         "Kubernetes refuses this change on an object that exists: applying it fails after the"
         " merge. The output folder tells what exists, so it is refused before.",
-        "command: [python, train.py]   # was [python, main.py]: etcompile render --run auto",
+        "command: [python, train.py]   # was [python, main.py]: annotate etcompile.dev/run: two",
     ),
     Rule(
         codes.IMAGE_IN_PLACE,
@@ -127,7 +127,7 @@ RULES = (
         codes.UNUSED_TEMPLATE,
         "unused-template",
         _WARNING,
-        "this file in the folder of --templates replaces no template",
+        "this file in the folder of templates replaces no template",
         "{advice}",
         "A template replaces the one of the same name that etcompile ships; under any other name"
         " it is never read, unless one that is read includes it.",
@@ -219,5 +219,16 @@ RULES = (
         "{advice}",
         "`etcompile migrate --write` changes values of a job that a file has already.",
         "etcompile migrate live.yaml --write other-job.yaml",
+    ),
+    Rule(
+        codes.ONLY_ANOTHER_RUN,
+        "only-another-run",
+        _WARNING,
+        "all Pods of {jobs} are replaced by others, though only the ID of the run changes",
+        "give the annotation etcompile.dev/run to the jobs that are to run again, and leave the"
+        " setting as it was",
+        "The setting `run` is for all jobs, so another ID ends what runs and begins it again under"
+        " new names. `run: auto` gives new names only to jobs that have changed.",
+        "settings: {run: two}   # was one, and one of three jobs was edited",
     ),
 )

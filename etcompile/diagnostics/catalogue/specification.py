@@ -127,7 +127,7 @@ RULES = (
         "unknown-kind",
         _ERROR,
         "etcompile does not know a kind '{kind}' of {group}",
-        "the kinds of this group are {known}; upper and lower case matter",
+        "{advice}",
         "A misspelt kind of a group that is compiled would otherwise pass through as somebody"
         " else's object, and the job or intent would be missing.",
         "apiVersion: kai.alibabacloud.com/v1alpha1\nkind: Scaleout      # ScaleOut",
@@ -319,8 +319,8 @@ RULES = (
         "foreign-manager",
         _ERROR,
         "this job is managed by '{manager}', and not by {own}",
-        "remove managedBy, pass --skip-managed-by to leave such jobs out, or --ignore-managed-by"
-        " to compile them anyway",
+        "remove managedBy, set skip-managed-by to leave such jobs out, or ignore-managed-by to"
+        " compile them anyway",
         "runPolicy.managedBy names the controller that manages a job. A job of another controller"
         " would run twice: once under that controller, and once as compiled.",
         "runPolicy: {managedBy: kueue.x-k8s.io/multikueue}",
@@ -417,8 +417,8 @@ RULES = (
         "assumed-dlrover-version",
         _WARNING,
         "the DLRover version of job '{job}' is not given: {version} is assumed",
-        "tag its image with the version, annotate it with etcompile.dev/dlrover-version, or pass"
-        " --dlrover-version",
+        "tag its image with the version, annotate it with etcompile.dev/dlrover-version, or set"
+        " dlrover-version in etcompile.toml",
         "What DLRover's master reads, is told and sets differs from version to version. The version"
         " is read from the tag of an image that is called after DLRover, the master's first.",
         "image: registry.example.com/dlrover:latest     # dlrover:v0.6.1",
@@ -580,7 +580,7 @@ RULES = (
         "Gangs of Kubernetes itself have another form in each version so far, and an API server"
         " that does not know the field of the Pod drops it: the Pods start one by one, and nobody"
         " is told. So the version must be said.",
-        "etcompile render job.yaml --gang native   # without --kubernetes-version",
+        "etcompile render job.yaml --gang native   # without the setting kubernetes-version",
     ),
     Rule(
         codes.GANG_YUNIKORN,
@@ -779,11 +779,11 @@ RULES = (
         _WARNING,
         "{what} is skipped: it is managed by '{manager}', and nothing is rendered of it",
         "what an earlier render -d wrote for it leaves the folder, and a tool that syncs the folder"
-        " then deletes its Pods; --ignore-managed-by compiles it anyway",
-        "With --skip-managed-by a job of MultiKueue is left to the clusters that run it, and the"
+        " then deletes its Pods; the setting ignore-managed-by compiles it anyway",
+        "With skip-managed-by a job of MultiKueue is left to the clusters that run it, and the"
         " rest of the folder compiles. apply never prunes objects of a job that is not compiled; a"
         " folder that render -d writes holds only what is compiled.",
-        "runPolicy: {managedBy: kueue.x-k8s.io/multikueue}   # with --skip-managed-by",
+        "runPolicy: {managedBy: kueue.x-k8s.io/multikueue}   # with skip-managed-by = true",
     ),
     Rule(
         codes.FORMER_VERSION,
