@@ -242,7 +242,7 @@ def _elsewhen(definition: str, field: str) -> str:
     if not known:
         return ""
     if known[-1] == versions()[-1]:
-        return f"Kubernetes has it since {known[0]}: pass --kubernetes-version {known[0]} or later"
+        return f"Kubernetes has it since {known[0]}: set kubernetes-version to {known[0]} or later"
     return f"only Kubernetes {known[0]} to {known[-1]} have it; remove it"
 
 

@@ -23,6 +23,7 @@ from etcompile.cli.options import (
     TalkOptions,
     compile_options,
     explicit,
+    file_only,
     options,
     refuses,
     tell,
@@ -62,6 +63,7 @@ class ApplyOptions(CompileOptions, frozen=True, kw_only=True):
 
 
 @click.command("apply", cls=CompilingCommand)
+@file_only("run")
 @compile_options
 @dry_run_option
 @rights_options

@@ -9,6 +9,7 @@ import click
 from msgspec import Struct
 
 from etcompile.cli import completing
+from etcompile.cli.options import concurrency_option, ignore_differences_option
 from etcompile.cli.structs import Decorator, adds
 from etcompile.cli.suggestion import Choice
 from etcompile.plan.ignore_differences import Ignored
@@ -65,14 +66,7 @@ _WRITES = (
         show_default=True,
         help="Progress as text for people, or as one JSON event per line for programs.",
     ),
-    click.option(
-        "--concurrency",
-        metavar="N",
-        type=click.IntRange(1, 256),
-        default=16,
-        show_default=True,
-        help="Number of parallel writes.",
-    ),
+    concurrency_option,
 )
 
 
@@ -104,13 +98,7 @@ _RIGHTS = (
         multiple=True,
         help="Change fields that this field manager owns. May be repeated.",
     ),
-    click.option(
-        "--ignore-differences",
-        metavar="FILE",
-        type=click.Path(exists=True, dir_okay=False),
-        help="Leave fields as they are that FILE names: ignoreDifferences as Argo CD has it, in a"
-        " document of its own or in an Application.",
-    ),
+    ignore_differences_option,
     click.option(
         "--target",
         "targets",

@@ -18,6 +18,8 @@ from etcompile.cli.options import (
     OVERRIDES,
     SettingOptions,
     TalkOptions,
+    concurrency_option,
+    ignore_differences_option,
     options,
     setting_options,
     tell,
@@ -59,7 +61,7 @@ NOT_FOR_OTHERS = {
 REPOSITORY_NAME = "repository-name"
 """The setting that is no option of a command."""
 _KNOWN_BY = "What clusters know the repository's jobs by. Without it, the Git remote origin."
-_FILES = ("overlay", "runtimes", "templates")
+_FILES = ("ignore-differences", "overlay", "runtimes", "templates")
 _META = f"{__name__}.configured"
 INPUTS = f"{__name__}.inputs"
 """Where a command keeps the inputs that its command line does not name."""
@@ -232,11 +234,13 @@ def configured(
 
 
 def settings() -> dict[str, click.Option]:
-    """The settings that a file can have, as the options of render and check that they stand for."""
+    """The settings that a file can have, as the options of commands that they stand for."""
     from etcompile.cli.check import command as check
     from etcompile.cli.render import command as render
 
-    params = (*render.params, *check.params)
+    # Those of apply, whose module is costly to import.
+    of_apply = click.command(concurrency_option(ignore_differences_option(lambda: None)))
+    params = (*render.params, *check.params, *of_apply.params)
     found = {_key(param): param for param in params if isinstance(param, click.Option)}
     found[REPOSITORY_NAME] = click.Option([f"--{REPOSITORY_NAME}"], help=_KNOWN_BY)
     return {name: param for name, param in found.items() if name not in EACH_TIME}

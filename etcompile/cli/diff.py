@@ -24,6 +24,7 @@ from etcompile.cli.options import (
     CompileOptions,
     colored,
     compile_options,
+    file_only,
     options,
     refuses,
     tell,
@@ -54,6 +55,7 @@ class DiffOptions(CompileOptions, frozen=True, kw_only=True):
 
 
 @click.command("diff", cls=CompilingCommand)
+@file_only("run")
 @compile_options
 @click.option(
     "--against",

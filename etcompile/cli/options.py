@@ -88,11 +88,12 @@ def _checked(
     return callback
 
 
-def kubernetes_version_option() -> Decorator:
+def kubernetes_version_option(*, hidden: bool = False) -> Decorator:
     """`--kubernetes-version`, whose value `minor_version` reads."""
     return click.option(
         "--kubernetes-version",
         cls=Setting,
+        hidden=hidden,
         metavar="V",
         default=_DEFAULTS.kubernetes_version,
         show_default=True,
@@ -125,12 +126,35 @@ class Setting(click.Option):
         return super().handle_parse_result(ctx, opts, args)
 
 
-def file_only(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Hides the settings of a command: they stand in the configuration file."""
-    for param in getattr(command, "__click_params__", ()):
-        if isinstance(param, Setting):
-            param.hidden = True
-    return command
+def file_only(*keep: str) -> Decorator:
+    """Hides the settings of a command, but those to keep: they stand in the configuration file."""
+
+    def hidden(command: Callable[..., Any]) -> Callable[..., Any]:
+        for param in getattr(command, "__click_params__", ()):
+            if isinstance(param, Setting) and param.key not in keep:
+                param.hidden = True
+        return command
+
+    return hidden
+
+
+concurrency_option = click.option(
+    "--concurrency",
+    cls=Setting,
+    metavar="N",
+    type=click.IntRange(1, 256),
+    default=16,
+    show_default=True,
+    help="Number of parallel writes.",
+)
+ignore_differences_option = click.option(
+    "--ignore-differences",
+    cls=Setting,
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Leave fields as they are that FILE names: ignoreDifferences as Argo CD has it, in a"
+    " document of its own or in an Application.",
+)
 
 
 class _Paths(click.Argument):
@@ -199,7 +223,7 @@ _COMPILE = (
         " name. May be repeated. Those of the input count before them, the ones that Trainer ships"
         " after them.",
     ),
-    kubernetes_version_option(),
+    kubernetes_version_option(hidden=True),
     click.option(
         "--secret",
         cls=Setting,
@@ -216,6 +240,7 @@ _COMPILE = (
     click.option(
         "--services",
         cls=Setting,
+        hidden=True,
         type=Choice(["per-replica", "shared"]),
         default=_DEFAULTS.services,
         show_default=True,
@@ -224,6 +249,7 @@ _COMPILE = (
     click.option(
         "--templates",
         cls=Setting,
+        hidden=True,
         metavar="DIR",
         type=click.Path(exists=True, file_okay=False, path_type=Path),
         help="Folder of templates that replace the built-in ones of the same name.",
@@ -231,12 +257,14 @@ _COMPILE = (
     click.option(
         "--init-image",
         cls=Setting,
+        hidden=True,
         metavar="IMAGE",
         help="Image of init containers.  [default: the image of the job]",
     ),
     click.option(
         "--kubectl-image",
         cls=Setting,
+        hidden=True,
         metavar="IMAGE",
         default=_DEFAULTS.kubectl_image,
         show_default=True,
@@ -246,6 +274,7 @@ _COMPILE = (
     click.option(
         "--cluster-domain",
         cls=Setting,
+        hidden=True,
         metavar="DOMAIN",
         default=_DEFAULTS.cluster_domain,
         show_default=True,
@@ -270,6 +299,7 @@ _COMPILE = (
     click.option(
         "--gang-scheduler",
         cls=Setting,
+        hidden=True,
         metavar="NAME",
         help="schedulerName of the gang scheduler.  [default: the one of its installation guide]",
     ),
@@ -282,6 +312,7 @@ _COMPILE = (
     click.option(
         "--allow-plain-secrets",
         cls=Setting,
+        hidden=True,
         is_flag=True,
         help="Accept Secrets with plain data among the inputs.",
     ),
@@ -294,24 +325,27 @@ _COMPILE = (
     click.option(
         "--ignore-managed-by",
         cls=Setting,
+        hidden=True,
         is_flag=True,
         help="Also compile jobs whose managedBy names another controller.",
     ),
     click.option(
         "--skip-managed-by",
         cls=Setting,
+        hidden=True,
         is_flag=True,
         help="Leave jobs out that managedBy gives to MultiKueue, each with a warning.",
     ),
     click.option(
         "--dlrover-version",
         cls=Setting,
+        hidden=True,
         metavar="VERSION",
         callback=_checked(_dlrover_version),
         help="Version of DLRover in the images of ElasticJobs."
         "  [default: the tag of the image, else {}.{}]".format(*DLROVER_NEWEST),
     ),
-    click.option("--strict", is_flag=True, help="Treat warnings as errors."),
+    click.option("--strict", cls=Setting, is_flag=True, help="Treat warnings as errors."),
     click.option(
         "--environment",
         metavar="NAME",
@@ -356,6 +390,7 @@ _TALK = (
     ),
     click.option(
         "--ignore",
+        cls=Setting,
         metavar="CODE",
         multiple=True,
         callback=_ignored,
@@ -365,6 +400,7 @@ _TALK = (
     ),
     click.option(
         "--color",
+        cls=Setting,
         type=Choice(["auto", "always", "never"]),
         default="auto",
         show_default=True,
@@ -423,7 +459,7 @@ setting_options = adds(*_COMPILE[1:], *_TALK)
 
 def file_setting_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """`setting_options` of a command that compiles on the way to something else."""
-    return file_only(setting_options(command))
+    return file_only("ignore", "strict")(setting_options(command))
 
 
 talk_options = adds(*_TALK)

@@ -65,11 +65,22 @@ class Command(Helped):
         """The arguments that are left; a usage error that names all that cannot be used."""
         try:
             return super().parse_args(ctx, [*args])
-        except (click.BadParameter, click.NoSuchOption):
-            errors = [*self._errors(ctx, [*args])]
-            if len(errors) < 2:
+        except (click.BadParameter, click.NoSuchOption) as first:
+            errors = [*self._errors(ctx, [*args])] or [first]
+            if errors == [first]:
                 raise
             raise UsageErrors(errors, ctx) from None
+
+    def _as_setting(self, error: click.NoSuchOption, ctx: click.Context) -> click.UsageError | None:
+        """What to say of a flag that is a setting of the configuration file."""
+        name = error.option_name
+        options = (param for param in self.params if isinstance(param, click.Option))
+        if any(param.hidden and name in param.opts for param in options):
+            where = (
+                f"write it into etcompile.toml, or pass --config {name.removeprefix('--')}=VALUE"
+            )
+            return click.UsageError(f"{name} is a setting: {where}", ctx)
+        return None
 
     def _errors(self, ctx: click.Context, args: list[str]) -> Iterator[click.UsageError]:
         """The mistakes of a command line, in the order of its options."""
@@ -81,7 +92,7 @@ class Command(Helped):
                 values, rest, order = parser.parse_args([*left])
                 break
             except click.NoSuchOption as error:
-                yield error
+                yield self._as_setting(error, ctx) or error
                 shorter = [
                     argument for argument in left if argument.partition("=")[0] != error.option_name
                 ]

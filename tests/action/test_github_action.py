@@ -184,7 +184,7 @@ def test_nothing_in_a_job_ends_the_block_or_runs_as_a_command(runner):
     text = yaml.safe_dump(job).replace("replicas: 12", f"replicas: 12 # {'`' * 12} $(touch pwned)")
     (runner.workspace / "jobs" / "$(touch pwned).yaml").write_text(text)
     (runner.workspace / "jobs" / "bert.yaml").unlink()
-    runner.run(path="jobs/$(touch pwned).yaml", args="--cluster-domain '$(touch pwned)'")
+    runner.run(path="jobs/$(touch pwned).yaml", args="--config 'cluster-domain=$(touch pwned)'")
     assert not (runner.workspace / "pwned").exists()
     assert runner.summary.count("`" * 10) == 2
 
@@ -194,7 +194,7 @@ def test_arguments_are_words_of_a_shell(runner):
         "apiVersion: etcompile.dev/v1alpha1\nkind: Overlay\nsettings: {profiles: [argocd]}\n"
     )
     done = runner.run(
-        mode="render", output="out", args="--overlay 'my overlay.yaml' --services shared"
+        mode="render", output="out", args="--overlay 'my overlay.yaml' --config services=shared"
     )
     assert done.returncode == 0, done.stderr
     pods = (runner.workspace / "out" / "bert" / "91-workers.yaml").read_text()

@@ -64,7 +64,7 @@ def test_examples_stay_unchanged_where_images_are_always_pulled(
         namespace = admitting_plane.namespace()
         config = admitting_plane.kubeconfig(token="admin-token", namespace=namespace)
         copy_example(example, tmp_path / example.name, namespace)
-        given = (example.name, "--wait", "none", "--set", "s", "--secret", "runtime")
+        given = (example.name, "--wait", "none", "--set", "s", "--config", "secret=runtime")
         first = run("apply", *given, KUBECONFIG=str(config))
         assert first.returncode == 0, first.stderr
         writes = len(admitting_plane.writes(namespace))

@@ -402,7 +402,13 @@ class Life:
         """A rollout ends early: killed or interrupted after some of its writes, or cut off."""
         how = self.dice.choice(["SIGKILL", "SIGINT", "SIGTERM", "lost", "reset-after", "status"])
         writes = self.dice.randrange(1, 25)
-        command = [*self.applying(), "--take-ownership", "kubectl-edit", "--concurrency", "2"]
+        command = [
+            *self.applying(),
+            "--take-ownership",
+            "kubectl-edit",
+            "--config",
+            "concurrency=2",
+        ]
         if how in ("lost", "reset-after", "status"):
             for method in ("PATCH", "POST", "DELETE"):
                 self.proxy.add(how, method=method, path=WRITE, times=3, every=3, status=503)

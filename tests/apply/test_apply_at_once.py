@@ -57,7 +57,7 @@ def under_way(run, start, write, kubelet, objects, slow):
     assert run("apply", "jobs").returncode == 0
     write(changed(replicas=3))
     started = start(
-        *("apply", "jobs", "--run", "auto", "--prune", "--concurrency", "1"),
+        *("apply", "jobs", "--run", "auto", "--prune", "--config", "concurrency=1"),
         KUBECONFIG=str(slow.kubeconfig),
     )
     until(lambda: lease(objects))

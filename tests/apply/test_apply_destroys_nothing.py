@@ -337,7 +337,7 @@ def test_an_option_that_contradicts_a_plan_is_refused(run, write, writes, option
     "option",
     [
         *("--prune", "--replace", "--run=auto", "--target=x", "--set=x", "--overlay=dev"),
-        *("--profile=argocd", "--replace-data=x", "--skip-managed-by"),
+        *("--config=profile=argocd", "--replace-data=x", "--config=skip-managed-by=true"),
     ],
 )
 def test_an_option_that_a_plan_has_decided_is_told_so(run, write, writes, option):

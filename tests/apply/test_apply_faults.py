@@ -122,7 +122,7 @@ echo '{{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential
     kubeconfig.write_text(json.dumps(value))
     job(replicas=3)
     proxy.add("status", method="PATCH", path=WRITE, status=401, times=1, every=4)
-    done = run("apply", "jobs", "--concurrency", "1", KUBECONFIG=str(kubeconfig))
+    done = run("apply", "jobs", "--config", "concurrency=1", KUBECONFIG=str(kubeconfig))
     assert done.returncode == 0, done.stdout + done.stderr
     tokens = {seen.authorization for seen in proxy.seen if seen.method == "PATCH"}
     assert tokens == {"Bearer admin-token", "Bearer admin-token-2"}
@@ -134,7 +134,7 @@ def test_a_server_that_does_not_answer_is_exit_6_and_the_next_run_goes_on(
     job(replicas=2)
     # From the fourth write on nothing gets through any more.
     proxy.add("status", method="PATCH", path=WRITE, status=401, times=1000, every=4)
-    done = run("apply", "jobs", "--concurrency", "1", KUBECONFIG=str(through))
+    done = run("apply", "jobs", "--config", "concurrency=1", KUBECONFIG=str(through))
     assert done.returncode == 6
     assert "ET8004" in done.stderr or "ET8002" in done.stderr
     assert "not done:" in done.stdout

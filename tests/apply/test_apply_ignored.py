@@ -42,7 +42,7 @@ def test_a_field_that_is_ignored_is_no_difference_and_is_not_written_back(
     other = {"spec": {"containers": [{**there[0], "image": "mirror.example.com/x:9"}]}}
     control_plane.ask("PATCH", f"{path}?fieldManager=updater", other, MERGE)
     (tmp_path / "ignore.yaml").write_text(rules(BY[by], kind=kind))
-    options = ("--ignore-differences", "ignore.yaml")
+    options = ("--config", "ignore-differences=ignore.yaml")
     assert run("diff", "jobs").returncode == 1
     done = run("diff", "jobs", *options)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -76,7 +76,7 @@ def test_a_field_is_ignored_between_two_revisions_too(run, write, tmp_path):
     told = run("diff", "jobs", "--against", "out", "--output", "json")
     ours = run(
         *("diff", "jobs", "--against", "out", "--output", "json"),
-        *("--ignore-differences", "ignore.yaml"),
+        *("--config", "ignore-differences=ignore.yaml"),
     )
     changed = [
         {
@@ -105,7 +105,7 @@ def test_a_field_is_ignored_between_two_revisions_too(run, write, tmp_path):
 def test_rules_that_cannot_be_read_are_named_with_their_place(run, write, tmp_path, text, words):
     write(training_job(replicas=1))
     (tmp_path / "ignore.yaml").write_text(text)
-    done = run("diff", "jobs", "--against", "jobs", "--ignore-differences", "ignore.yaml")
+    done = run("diff", "jobs", "--against", "jobs", "--config", "ignore-differences=ignore.yaml")
     assert done.returncode == 2
     assert words in " ".join(done.stderr.split())
     assert "ignore.yaml:" in done.stderr

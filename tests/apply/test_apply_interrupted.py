@@ -53,7 +53,9 @@ def test_a_rollout_killed_at_any_point_is_finished_by_the_next(
     """At ten points, in the midst of each of the writes; none of them is the clean run."""
     job(replicas=3)
     if writes:
-        started = start("apply", "jobs", "--concurrency", "1", KUBECONFIG=str(slow.kubeconfig))
+        started = start(
+            "apply", "jobs", "--config", "concurrency=1", KUBECONFIG=str(slow.kubeconfig)
+        )
         until(lambda: slow.count() >= writes)
         started.send_signal(signal.SIGKILL)
         started.wait()
@@ -93,7 +95,7 @@ def test_a_replacement_killed_between_deletion_and_creation_is_finished(
     worker["containers"][0]["workingDir"] = "/data"
     write(document)
     started = start(
-        "apply", "jobs", "--replace", "--concurrency", "1", KUBECONFIG=str(slow.kubeconfig)
+        "apply", "jobs", "--replace", "--config", "concurrency=1", KUBECONFIG=str(slow.kubeconfig)
     )
     until(lambda: slow.proxy.count("DELETE", WRITE))
     started.send_signal(signal.SIGKILL)
@@ -111,7 +113,7 @@ def test_a_prune_that_was_killed_is_finished(run, start, write, job, kubelet, ob
     run("apply", "jobs")
     write(scale_in("less", 2), name="in")
     started = start(
-        *("apply", "jobs", "--prune", "--drain", "1s", "--concurrency", "1"),
+        *("apply", "jobs", "--prune", "--drain", "1s", "--config", "concurrency=1"),
         KUBECONFIG=str(slow.kubeconfig),
     )
     until(lambda: slow.proxy.count("DELETE", WRITE))
@@ -152,7 +154,7 @@ def test_a_rollout_that_is_interrupted_while_it_writes_finishes_the_requests_und
     start, job, kubelet, objects, slow
 ):
     job(replicas=4)
-    started = start("apply", "jobs", "--concurrency", "1", KUBECONFIG=str(slow.kubeconfig))
+    started = start("apply", "jobs", "--config", "concurrency=1", KUBECONFIG=str(slow.kubeconfig))
     until(lambda: slow.count() >= 4)
     started.send_signal(signal.SIGINT)
     out, _ = started.communicate(timeout=30)

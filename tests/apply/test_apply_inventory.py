@@ -261,7 +261,7 @@ def test_a_job_that_is_left_to_another_controller_loses_nothing(
     second["spec"]["runPolicy"] = {"managedBy": "kueue.x-k8s.io/multikueue"}
     write(first, second)
     assert run("apply", "jobs", "--prune", "--wait", "none").returncode == 7
-    done = run("apply", "jobs", "--prune", "--wait", "none", "--skip-managed-by")
+    done = run("apply", "jobs", "--prune", "--wait", "none", "--config=skip-managed-by=true")
     assert done.returncode == 0, done.stderr
     assert "ET2112" in done.stderr
     assert objects().keys() == before.keys()
@@ -295,7 +295,7 @@ def gang_of(replicas):
 
 def test_a_member_of_a_kind_without_v1_is_deleted_with_its_job(run, write, kubelet, pod_groups):
     write(gang_of(1))
-    done = run("apply", "jobs", "--gang", "volcano", "--wait", "none")
+    done = run("apply", "jobs", "--config", "gang=volcano", "--wait", "none")
     assert done.returncode == 0, done.stdout + done.stderr
     assert pod_groups() == {"mnist"}
     gone = run("delete", "--job", "mnist")
@@ -307,7 +307,7 @@ def test_a_member_of_a_kind_that_nothing_declares_any_more_is_pruned(
     run, write, kubelet, pod_groups, objects
 ):
     write(gang_of(1))
-    assert run("apply", "jobs", "--gang", "volcano", "--wait", "none").returncode == 0
+    assert run("apply", "jobs", "--config", "gang=volcano", "--wait", "none").returncode == 0
     left = run("apply", "jobs", "--replace", "--wait", "none")
     assert left.returncode == 0, left.stdout + left.stderr
     assert "--prune deletes them" in left.stderr

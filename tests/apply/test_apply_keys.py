@@ -59,7 +59,7 @@ def test_a_pair_that_is_there_is_never_replaced_or_pruned(run, job, kubelet, obj
     before = objects()["Secret/mnist"]
     job(replicas=2)
     assert run("apply", "jobs", "--prune").returncode == 0
-    assert run("apply", "jobs", "--prune", "--secret", "existing:mine").returncode in (0, 5)
+    assert run("apply", "jobs", "--prune", "--config", "secret=existing:mine").returncode in (0, 5)
     assert objects()["Secret/mnist"] == before
 
 
@@ -113,13 +113,13 @@ def test_a_secret_with_values_is_applied_and_masked(run, write, kubelet, objects
         "stringData": {"password": "correct horse"},
     }
     write(secret)
-    done = run("apply", "jobs", "--allow-plain-secrets")
+    done = run("apply", "jobs", "--config=allow-plain-secrets=true")
     assert done.returncode == 0, done.stderr
     assert data(objects, "s3") == {"password": b"correct horse"}
     secret["stringData"]["password"] = "battery staple"
     write(secret)
-    shown = run("apply", "jobs", "--allow-plain-secrets", "--dry-run=client")
-    applied = run("apply", "jobs", "--allow-plain-secrets", "--output", "json")
+    shown = run("apply", "jobs", "--config=allow-plain-secrets=true", "--dry-run=client")
+    applied = run("apply", "jobs", "--config=allow-plain-secrets=true", "--output", "json")
     assert applied.returncode == 0
     assert data(objects, "s3") == {"password": b"battery staple"}
     for text in (shown.stdout, shown.stderr, applied.stdout, applied.stderr):
@@ -136,13 +136,13 @@ def test_a_conflict_about_a_secret_shows_no_value(run, write, control_plane, nam
         "data": {"password": base64.b64encode(b"ours").decode()},
     }
     write(secret)
-    run("apply", "jobs", "--allow-plain-secrets")
+    run("apply", "jobs", "--config=allow-plain-secrets=true")
     path = f"/api/v1/namespaces/{namespace}/secrets/s3?fieldManager=theirs"
     changed = {"data": {"password": base64.b64encode(b"theirs!").decode()}}
     control_plane.ask("PATCH", path, changed, "application/merge-patch+json")
     secret["data"]["password"] = base64.b64encode(b"ours again").decode()
     write(secret, training_job())
-    done = run("apply", "jobs", "--allow-plain-secrets")
+    done = run("apply", "jobs", "--config=allow-plain-secrets=true")
     assert done.returncode == 4
     assert "theirs owns data.password" in done.stderr
     for value in (b"theirs!", b"ours again"):

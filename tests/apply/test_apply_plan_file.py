@@ -98,7 +98,7 @@ def test_a_plan_with_a_secret_says_that_it_carries_no_values(run, write):
         "stringData": {"password": "x"},
     }
     write(secret)
-    planned(run, "--allow-plain-secrets")
+    planned(run, "--config=allow-plain-secrets=true")
     done = run("apply", "plan.json")
     assert done.returncode == 7
     assert "no plan carries the values of a Secret" in done.stderr

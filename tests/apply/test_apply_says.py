@@ -213,7 +213,7 @@ def test_the_way_out_of_a_replacement_is_said_once(run, write, kubelet):
     done = run("apply", "jobs")
     assert done.returncode == 5
     assert done.stderr.count("--replace ") == 1
-    assert "hint: --replace deletes and recreates it; --run auto" in done.stderr
+    assert "hint: --replace deletes and recreates it; another ID" in done.stderr
 
 
 def test_80_columns_show_the_index_of_a_pod_and_its_state(job, kubelet, kubeconfig, tmp_path):

@@ -108,7 +108,7 @@ def test_a_link_leads_nowhere_outside(repository, link, target, spec):
     (repository / link).symlink_to(target)
     assert "leads out of" in transformed(generator(**spec))
     words = [*spec.get("inputs", ["jobs"]), *(f"--overlay={o}" for o in spec.get("overlays", ()))]
-    words += [f"--templates={spec['templates']}"] if "templates" in spec else []
+    words += [f"--config=templates={spec['templates']}"] if "templates" in spec else []
     # Also where the installation names it, which knows nothing of links in a repository.
     assert "leads out of" in generated(*words)
     named = [{"name": "paths", "array": spec.get("inputs", ["jobs"])}]

@@ -173,7 +173,7 @@ def test_a_setting_of_render_is_a_parameter_unless_it_could_do_harm():
     harmful = {"templates", "allow-plain-secrets"}
     # Which file counts is what the installation says, not each Application.
     of_file = {"config", "isolated"}
-    offered = {one.option.removeprefix("--") for one in PARAMETERS if one.option}
+    offered = {one.option.rpartition("=")[2].removeprefix("--") for one in PARAMETERS if one.option}
     assert options - of_output - talk - harmful - of_file == offered
 
 
@@ -277,7 +277,7 @@ def test_without_a_profile_argo_cd_is_told_the_waves(source):
 
 
 def test_parameters_come_after_the_options_of_plugin_yaml(source):
-    words = ("--secret", "existing:of-all", "--services", "shared")
+    words = ("--secret", "existing:of-all", "--config", "services=shared")
     settings = stored(
         objects(generate(source, {"name": "secret", "string": "external"}, words=words))
     )

@@ -266,7 +266,7 @@ def test_an_unknown_field_is_shown_at_its_key_with_the_field_that_was_meant():
 def test_a_field_of_a_later_kubernetes_says_since_when():
     found = only(pod("name: i, image: x", "name: i, image: x, restartPolicy: Always", "1.27"))
     assert found.code == "ET4001"
-    assert found.hint == "Kubernetes has it since 1.28: pass --kubernetes-version 1.28 or later"
+    assert found.hint == "Kubernetes has it since 1.28: set kubernetes-version to 1.28 or later"
 
 
 @pytest.mark.parametrize(

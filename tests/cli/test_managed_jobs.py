@@ -50,8 +50,8 @@ def run(*words: Any) -> subprocess.CompletedProcess[str]:
 def test_the_refusal_names_both_ways_out() -> None:
     (problem,) = etcompile.compile([job("here"), managed("elsewhere")]).diagnostics
     assert problem.code == "ET2060"
-    assert "--skip-managed-by" in (problem.hint or "")
-    assert "--ignore-managed-by" in (problem.hint or "")
+    assert "skip-managed-by" in (problem.hint or "")
+    assert "ignore-managed-by" in (problem.hint or "")
 
 
 @pytest.mark.parametrize("kind", ["PyTorchJob", "TFJob", "XGBoostJob", "PaddleJob", "JAXJob"])
@@ -112,20 +112,20 @@ def test_an_overlay_for_the_objects_of_a_skipped_job_stops_nothing() -> None:
 @pytest.mark.parametrize("command", ["render", "check"])
 def test_the_command_line_skips(folder: Path, command: str) -> None:
     assert run(command, folder).returncode == 2
-    done = run(command, folder, "--skip-managed-by")
+    done = run(command, folder, "--config", "skip-managed-by=true")
     assert done.returncode == 0
     assert "ET2112" in done.stderr
     assert "elsewhere-worker-0" not in done.stdout
 
 
 def test_strict_refuses_a_skipped_job(folder: Path) -> None:
-    assert run("render", folder, "--skip-managed-by", "--strict").returncode == 2
+    assert run("render", folder, "--config", "skip-managed-by=true", "--strict").returncode == 2
 
 
 def test_a_folder_says_what_leaves_it(folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    run("render", folder, "--ignore-managed-by", "-d", out)
-    done = run("render", folder, "--skip-managed-by", "-d", out)
+    run("render", folder, "--config", "ignore-managed-by=true", "-d", out)
+    done = run("render", folder, "--config", "skip-managed-by=true", "-d", out)
     assert done.returncode == 0
     assert "removed" in done.stderr
     assert "leaves the folder" in done.stderr

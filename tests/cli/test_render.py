@@ -186,7 +186,7 @@ def test_the_output_folder_is_not_read_as_input(tmp_path: Path) -> None:
     "arguments",
     [
         ["render"],
-        ["render", EXAMPLE, "--kubernetes-version", "1.99"],
+        ["render", EXAMPLE, "--config", "kubernetes-version=1.99"],
         ["render", EXAMPLE, "--secret", "vault"],
         ["render", EXAMPLE, "--secret", "existing:Bad Name"],
         ["render", EXAMPLE, "-n", "Bad_NS"],
@@ -241,7 +241,7 @@ def test_a_template_that_replaces_none_is_a_warning(tmp_path: Path) -> None:
     }
     for name, text in own.items():
         (tmp_path / name).write_text(text)
-    done = etcompile("render", EXAMPLE, "--templates", tmp_path)
+    done = etcompile("render", EXAMPLE, "--config", f"templates={tmp_path}")
     assert done.returncode == 0
     assert "# ours" in done.stdout
     assert done.stderr.count("warning[ET5012]") == 3

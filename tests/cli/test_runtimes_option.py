@@ -88,7 +88,7 @@ def test_scale_knows_the_runtimes_of_the_input_and_of_the_library(tree):
     done = etcompile("scale", "mn", "--to", "4", "jobs", "--config", "runtimes=platform")
     assert "error[ET3015]" in done.stderr
     assert "every node is told how many there are" in done.stderr
-    assert "--run auto" in done.stderr
+    assert "etcompile.dev/run" in done.stderr
     shutil.move(tree / "platform", tree / "jobs" / "platform")
     done = etcompile("scale", "mn", "--to", "4", "jobs")
     assert "error[ET3015]" in done.stderr
@@ -206,7 +206,7 @@ def test_diff_against_a_revision_takes_the_runtimes_of_then(tree):
     git("add", ".")
     git("commit", "-qm", "one")
     write(tree / "platform" / "torch.yaml", runtime(image="example.com/torch:2"))
-    done = etcompile("diff", "jobs", "--runtimes", "platform", "--against", "HEAD")
+    done = etcompile("diff", "jobs", "--config", "runtimes=platform", "--against", "HEAD")
     assert "example.com/torch:1" in done.stdout, done.stderr
     assert "example.com/torch:2" in done.stdout
 

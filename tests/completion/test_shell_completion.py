@@ -98,7 +98,7 @@ def terminal(request, environment, require):
         ("etcompile render --overlay pr\t", "--overlay prod "),
         ("etcompile render --profile kap\t", "--profile kapp "),
         ("etcompile render --gang vol\t", "--gang volcano "),
-        ("etcompile render --kubernetes-version 1.3\t\t", "1.34"),
+        ("etcompile init --kubernetes-version 1.3\t\t", "1.34"),
         ("etcompile check jobs/be\t", "jobs/bert.yaml "),
         ("etcompile check jobs --environment ni\t", "--environment night-shift "),
         ("etcompile config --environment ni\t", "--environment night-shift "),

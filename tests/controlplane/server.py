@@ -263,6 +263,7 @@ class ControlPlane:
             f"--data-dir={self.folder / 'etcd'}",
             f"--listen-client-urls={self._etcd_url}",
             f"--advertise-client-urls={self._etcd_url}",
+            "--quota-backend-bytes=8589934592",  # who writes a megabyte a time fills 2 GiB soon
             f"--listen-peer-urls={peers}",
             f"--initial-advertise-peer-urls={peers}",
             f"--initial-cluster=default={peers}",

@@ -160,7 +160,7 @@ def test_text_is_in_order_and_ends_with_a_summary(jobs: Path, diff) -> None:
     assert "+ mnist-worker-2:1" in done.stdout
     assert lines[-1] == "revision HEAD: 2 to create, 1 to update; 6 unchanged"
     assert "\x1b" not in done.stdout
-    assert "\x1b[32m" in diff("jobs", "--against", "HEAD", "--color", "always").stdout
+    assert "\x1b[32m" in diff("jobs", "--against", "HEAD", "--config", "color=always").stdout
     assert diff("jobs", "--against", "HEAD", "--exit-zero").returncode == 0
 
 

@@ -34,8 +34,8 @@ EVERYTHING = ("--profile=argocd", "--profile=flux", "--profile=kapp", "--profile
 
 SETTINGS = {
     "default": (),
-    "prod": ("--overlay=prod", "--kubernetes-version=1.31"),
-    "a run": ("--run=auto", "--secret=external", "--services=shared"),
+    "prod": ("--overlay=prod", "--config=kubernetes-version=1.31"),
+    "a run": ("--run=auto", "--secret=external", "--config=services=shared"),
     "every profile": EVERYTHING,
 }
 

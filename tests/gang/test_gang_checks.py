@@ -228,7 +228,7 @@ def test_e8_kubernetes_itself_wants_its_version_said(tmp_path: Path) -> None:
     found = at_a_shell(*command)
     assert found.returncode == 2
     assert "ET2087" in found.stderr
-    for said in (("--kubernetes-version", "1.37"), ("--overlay", overlay_file(tmp_path))):
+    for said in (("--config", "kubernetes-version=1.37"), ("--overlay", overlay_file(tmp_path))):
         assert at_a_shell(*command, *said).returncode == 0
 
 
@@ -346,7 +346,7 @@ def test_e12_who_leads_is_among_those_that_are_taken_first(gang: str) -> None:
 
 def test_w1_what_cannot_be_seen_from_here_is_listed(tmp_path: Path) -> None:
     (tmp_path / "job.json").write_text(json.dumps(job(queue="q", priorityClass="high")))
-    version = ("--kubernetes-version", "1.37")
+    version = ("--config", "kubernetes-version=1.37")
     command = ("check", tmp_path, "-n", "ml", *version, "--run", "a")
     for gang, needs in {
         "volcano": ("Volcano with schedulerName volcano", "Queue q, open", "PriorityClass high"),

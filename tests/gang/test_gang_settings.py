@@ -56,7 +56,7 @@ def test_an_overlay_with_an_unknown_scheduler_is_refused() -> None:
 def test_the_command_line_chooses(tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text(yaml.safe_dump(JOB))
     command = [sys.executable, "-m", "etcompile", "render", str(tmp_path), "-n", "ml"]
-    chosen = ["--gang", "coscheduling", "--gang-scheduler", "mine"]
+    chosen = ["--gang", "coscheduling", "--config", "gang-scheduler=mine"]
     done = subprocess.run([*command, *chosen], capture_output=True, text=True, check=True)
     found = list(yaml.safe_load_all(done.stdout))
     assert {o["spec"]["schedulerName"] for o in found if o["kind"] == "Pod"} == {"mine"}

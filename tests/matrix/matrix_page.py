@@ -42,7 +42,7 @@ What is in Git for the ssh key pair. Profiles and gang schedulers change nothing
 {secrets}
 ## Gang schedulers and versions of Kubernetes
 
-What the Pods of a job become members of, by `--kubernetes-version`.
+What the Pods of a job become members of, by `kubernetes-version`.
 
 {versions}
 ## Profiles and the objects of schedulers and keys

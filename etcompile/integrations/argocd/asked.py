@@ -184,7 +184,7 @@ def _words(parameter: Parameter, values: Sequence[str], folder: Path, root: Path
                     parameter.name, f"'{value}' is no boolean", "write true or false"
                 )
             if value == "true":
-                yield option
+                yield f"{option}=true" if "=" in option else option
             continue
         for file in _files(parameter, value):
             _check_path(parameter.name, file, folder, root)

@@ -110,20 +110,20 @@ PARAMETERS: tuple[Parameter, ...] = (
         "gang-scheduler",
         "Gang scheduler's name",
         "schedulerName of the gang scheduler. Empty: the one of its installation guide.",
-        option="--gang-scheduler",
+        option="--config=gang-scheduler",
     ),
     Parameter(
         "services",
         "Services",
         "One headless Service per worker (per-replica), or one per job (shared).",
-        option="--services",
+        option="--config=services",
         default="per-replica",
     ),
     Parameter(
         "kubernetes-version",
         "Kubernetes version",
         "Version to compile for. Empty: an overlay's, else the cluster's own.",
-        option="--kubernetes-version",
+        option="--config=kubernetes-version",
     ),
     Parameter(
         "images",
@@ -136,19 +136,19 @@ PARAMETERS: tuple[Parameter, ...] = (
         "init-image",
         "Init image",
         "Image of init containers. Empty: the job's own.",
-        option="--init-image",
+        option="--config=init-image",
     ),
     Parameter(
         "kubectl-image",
         "kubectl image",
         "Image that provides kubectl to a launcher that starts its workers with kubectl exec.",
-        option="--kubectl-image",
+        option="--config=kubectl-image",
     ),
     Parameter(
         "cluster-domain",
         "Cluster domain",
         "DNS domain of the cluster.",
-        option="--cluster-domain",
+        option="--config=cluster-domain",
         default="cluster.local",
     ),
     Parameter(
@@ -156,14 +156,14 @@ PARAMETERS: tuple[Parameter, ...] = (
         "DLRover version",
         "Version of DLRover in the images of ElasticJobs. Empty: the tag of the image, else"
         " {}.{}.".format(*DLROVER_NEWEST),
-        option="--dlrover-version",
+        option="--config=dlrover-version",
     ),
     Parameter(
         "ignore-managed-by",
         "Compile what another controller manages",
         "Also compile jobs whose managedBy names another controller.",
         form="boolean",
-        option="--ignore-managed-by",
+        option="--config=ignore-managed-by",
         default="false",
     ),
     Parameter(
@@ -171,7 +171,7 @@ PARAMETERS: tuple[Parameter, ...] = (
         "Skip what another controller manages",
         "Leave jobs out that managedBy gives to MultiKueue, each with a warning.",
         form="boolean",
-        option="--skip-managed-by",
+        option="--config=skip-managed-by",
         default="false",
     ),
     Parameter(
