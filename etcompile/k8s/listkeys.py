@@ -121,6 +121,14 @@ def label(found: Mapping[str, Any]) -> str:
     return f"[{'/'.join(map(str, found.values()))}]"
 
 
+def step(item: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
+    """The label of an item; None if it lacks a part of its key."""
+    if len(names) == 1 and type(value := item.get(names[0])) is str:
+        return f"[{value}]"  # as nearly always: its name
+    found = key(item, names)
+    return None if found is None else label(found)
+
+
 def index(path: tuple[str, ...], items: Sequence[Any]) -> int | None:
     """The index of the item that a path ends at; None if there is none.
 

@@ -86,7 +86,8 @@ def _of_pod(spec: Mapping[str, Any]) -> Iterator[Reference]:
         yield from _of_volume(volume)
     for container in (*_mappings(spec, "initContainers"), *_mappings(spec, "containers")):
         for env in _mappings(container, "env"):
-            yield from _of_source(_mapping(env, "valueFrom"), "reads", "Key")
+            if "valueFrom" in env:
+                yield from _of_source(_mapping(env, "valueFrom"), "reads", "Key")
         for source in _mappings(container, "envFrom"):
             yield from _of_source(source, "reads", "")
     for secret in _mappings(spec, "imagePullSecrets"):
@@ -95,22 +96,27 @@ def _of_pod(spec: Mapping[str, Any]) -> Iterator[Reference]:
 
 
 def _of_volume(volume: Mapping[str, Any]) -> Iterator[Reference]:
-    yield Reference("mounts", "PersistentVolumeClaim", claim_of(volume))
-    mounted = _text(_mapping(volume, "csi", "volumeAttributes"), "secretProviderClass")
-    yield Reference("mounts", "SecretProviderClass", mounted, _STORE_DRIVER)
-    sources = (volume, *_mappings(_mapping(volume, "projected"), "sources"))
-    for source in sources:
-        config, secret = _mapping(source, "configMap"), _mapping(source, "secret")
-        optional = bool(config.get("optional") or secret.get("optional"))
-        name = _text(secret, "secretName") or _text(secret, "name")
-        yield _read("mounts", "ConfigMap", _text(config, "name"), optional=optional)
-        yield _read("mounts", "Secret", name, optional=optional)
+    if "persistentVolumeClaim" in volume:
+        yield Reference("mounts", "PersistentVolumeClaim", claim_of(volume))
+    if "csi" in volume:
+        mounted = _text(_mapping(volume, "csi", "volumeAttributes"), "secretProviderClass")
+        yield Reference("mounts", "SecretProviderClass", mounted, _STORE_DRIVER)
+    for source in (volume, *_mappings(_mapping(volume, "projected"), "sources")):
+        if "configMap" in source:
+            config = _mapping(source, "configMap")
+            optional = bool(config.get("optional"))
+            yield _read("mounts", "ConfigMap", _text(config, "name"), optional=optional)
+        if "secret" in source:
+            secret = _mapping(source, "secret")
+            name = _text(secret, "secretName") or _text(secret, "name")
+            yield _read("mounts", "Secret", name, optional=bool(secret.get("optional")))
 
 
 def _of_source(source: Mapping[str, Any], how: str, key: str) -> Iterator[Reference]:
     for field, kind in (("configMap", "ConfigMap"), ("secret", "Secret")):
-        named = _mapping(source, f"{field}{key}Ref")
-        yield _read(how, kind, _text(named, "name"), optional=bool(named.get("optional")))
+        if f"{field}{key}Ref" in source:
+            named = _mapping(source, f"{field}{key}Ref")
+            yield _read(how, kind, _text(named, "name"), optional=bool(named.get("optional")))
 
 
 def _read(how: str, kind: str, name: str, *, optional: bool) -> Reference:

@@ -113,10 +113,13 @@ def _mapping(
     made = dict(live)
     before = len(places)
     narrowed = (kind, ours, others, places)
-    for name in desired:
-        _field(path, name, desired[name], live, made, narrowed)
-    if ours:
-        for name in live.keys() - desired.keys():
+    for name, wanted in desired.items():
+        # What the API server has filled in makes a mapping longer: then they differ at a glance.
+        is_there = live.get(name)
+        if type(wanted) is not type(is_there) or wanted != is_there:
+            _field(path, name, wanted, live, made, narrowed)
+    for name in live.keys() - desired.keys() if ours else ():
+        if ours is _ALL or (ours and f"f:{name}" in ours):
             _field(path, name, None, live, made, narrowed)
     return made if len(places) > before else live
 
@@ -163,7 +166,7 @@ def _field(
     """Puts into `made` what becomes of a field, if anything does."""
     kind, ours, others, places = around
     is_there = around_it.get(name)
-    if wanted is is_there or (type(wanted) is type(is_there) is str and wanted == is_there):
+    if wanted is is_there or (type(wanted) is type(is_there) and wanted == is_there):
         return
     field = (*path, name)
     whole = ours is _ALL
@@ -311,10 +314,10 @@ def _by_key(items: list[Any], names: tuple[str, ...]) -> dict[str, Any] | None:
     """The items by the label of their key; None if they cannot be told apart."""
     found: dict[str, Any] = {}
     for item in items if names else ():
-        key = listkeys.key(item, names) if isinstance(item, Mapping) else None
-        if key is None:
+        step = listkeys.step(item, names) if isinstance(item, dict) else None
+        if step is None:
             return None
-        found[listkeys.label(key)] = item
+        found[step] = item
     return found if len(found) == len(items) else None
 
 
