@@ -26,10 +26,13 @@ def check_metadata(source: Source) -> list[Diagnostic]:
 
 
 def _fields(source: Source, metadata: dict[str, Any]) -> Iterator[Diagnostic]:
-    if not any(metadata.get(name) for name in ("name", "generateName")):
+    if all(metadata.get(name) in (None, "") for name in ("name", "generateName")):
         yield _wrong(source, ("metadata", "name"), "needs a name, as text")
     for field in ("name", "generateName", "namespace"):
-        if not isinstance(metadata.get(field, ""), str):
+        value = metadata.get(field)
+        if isinstance(value, bool | int | float):
+            yield _wrong(source, ("metadata", field), "must be text: put it in quotes")
+        elif value is not None and not isinstance(value, str):
             yield _wrong(source, ("metadata", field), "must be text")
     for field in ("labels", "annotations"):
         values = metadata.get(field, {})

@@ -25,6 +25,16 @@ def test_a_config_map_above_one_mebibyte_is_refused():
     assert problem.message == "ConfigMap: holds 1025 KiB; the API server allows 1024 KiB"
 
 
+@pytest.mark.parametrize("name", [False, 0, 1.5])
+def test_a_name_that_yaml_reads_as_something_else_is_one_error(name):
+    made = etcompile.compile(
+        [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}]
+    )
+    assert [one.message for one in made.diagnostics] == [
+        "metadata.name: must be text: put it in quotes"
+    ]
+
+
 @pytest.mark.parametrize("field", ["name", "generateName", "namespace"])
 def test_names_of_any_object_are_text(field):
     metadata = {"name": "a", field: {"a": "b"}}
