@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct, field, structs
 
 from etcompile.check import counts, kubernetes, pods, schema
-from etcompile.check.explain import MOST_FAULTS, Fault, without_echoes
+from etcompile.check.explain import MOST_FAULTS, Fault, value_at, without_echoes
 from etcompile.diagnostics import Diagnostic, Location, Source, ValuePath, codes, diagnose
 
 
@@ -22,10 +22,12 @@ class Template(Struct, frozen=True):
     Args:
         path: Where it stands.
         partial: The job fills in what it lacks.
+        restarts_beside: The restartPolicy beside it counts, whose words it may have: `ExitCode`.
     """
 
     path: ValuePath
     partial: bool
+    restarts_beside: bool = False
 
 
 class Rules(Struct, frozen=True):
@@ -60,6 +62,7 @@ def findings(source: Source, templates: Sequence[Template], rules: Rules) -> lis
         fault
         for template in templates
         for fault in kubernetes.template_faults(source.data, template.path, rules.version)
+        if not (template.restarts_beside and _is_exit_code(source, template, fault))
     ]
     own = {id(fault) for fault in kinds}
     faults = _apart(without_echoes([*kinds, *inside]))
@@ -78,6 +81,12 @@ def findings(source: Source, templates: Sequence[Template], rules: Rules) -> lis
         if not _within(path, taken)
     )
     return found
+
+
+def _is_exit_code(source: Source, template: Template, fault: Fault) -> bool:
+    """Whether a fault is about a restartPolicy that only the replicas around a template have."""
+    place = (*template.path, "spec", "restartPolicy")
+    return whole_path(fault) == place and value_at(source.data, place) == "ExitCode"
 
 
 def _apart(faults: Sequence[Fault]) -> list[Fault]:

@@ -138,7 +138,11 @@ def _rules(value: Any, kind: Kind, version: str) -> Rules:
 
 
 def _templates(value: Any, kind: Kind) -> list[Template]:
-    return [Template(path, path[-2] in kind.completed) for path in kind.templates_of(value)]
+    # reference/training-operator.md 2.4
+    beside = kind.api_version == "kubeflow.org/v1"
+    return [
+        Template(path, path[-2] in kind.completed, beside) for path in kind.templates_of(value)
+    ]
 
 
 def _unknown_version(document: Document) -> list[Diagnostic]:

@@ -239,3 +239,13 @@ def test_a_kustomization_need_not_say_that_it_is_one(tmp_path: Path):
     compilation = etcompile.compile([tmp_path])
     assert [one.code for one in compilation.diagnostics] == ["ET1020"]
     assert [one["kind"] for one in compilation.objects] == ["ConfigMap"]
+
+
+@pytest.mark.parametrize("kind", ["PyTorchJob", "TFJob", "XGBoostJob"])
+def test_exit_code_in_a_template_is_overwritten_like_any_other_policy(kind: str) -> None:
+    types = {"Worker": {**replicas(kind, 1), "restartPolicy": "OnFailure"}}
+    types |= {"Master": {**replicas(kind, 1)}} if kind in ("PyTorchJob", "XGBoostJob") else {}
+    types["Worker"]["template"]["spec"]["restartPolicy"] = "ExitCode"
+    result = etcompile.compile([kubeflow_job(kind, types)])
+    assert result.ok, result.diagnostics
+    assert "ET2042" in {one.code for one in result.diagnostics}
