@@ -28,9 +28,12 @@ from etcompile.exitcodes import REFUSED
 if TYPE_CHECKING:
     from etcompile.intents.wishes import Wish
     from etcompile.scaling import Proposal
+    from etcompile.scaling.selection import Chosen
 
 _NAMES = 4
 """So many of the Pods that come or go are named."""
+_OF_INTENTS = ("TrainingJob", "ElasticJob")
+"""Kinds whose operators scale by documents of their own: ScaleOut, ScaleIn and ScalePlan."""
 
 
 class ScaleOptions(CompileOptions, frozen=True, kw_only=True):
@@ -42,7 +45,7 @@ class ScaleOptions(CompileOptions, frozen=True, kw_only=True):
     remove: int | None
     pods: str | None
     kind: str | None
-    in_place: bool
+    in_place: bool | None
     dry_run: Literal["client"] | None
     applies: bool
     connection: Connection
@@ -75,9 +78,10 @@ class ScaleOptions(CompileOptions, frozen=True, kw_only=True):
     "--kind", metavar="KIND", help="Kind of the job, if jobs of several kinds have this name."
 )
 @click.option(
-    "--in-place",
-    is_flag=True,
-    help="Change the number in the job's own file, and nothing else of it. No file is added.",
+    "--in-place/--no-in-place",
+    default=None,
+    help="Change the number in the job's own file, and nothing else of it, or add a file."
+    "  [default: the number, where the kind is elastic and nothing else says how many there are]",
 )
 @click.option(
     "--dry-run",
@@ -96,12 +100,12 @@ class ScaleOptions(CompileOptions, frozen=True, kw_only=True):
 @file_setting_options
 @takes(ScaleOptions)
 def command(ctx: click.Context, given: ScaleOptions) -> None:
-    """Change the number of workers of a job, by a new ScaleOut or ScaleIn file beside it.
+    """Change the number of workers of a job: in its file, or by a ScaleOut or ScaleIn beside it.
 
-    JOB is looked for in PATHs, here if none is given. One file is added, which counts after all
-    other intents of the job; files that are there are left as they are, but with --in-place, which
-    changes the number in the job's file. What render would refuse is refused before anything is
-    written.
+    JOB is looked for in PATHs, here if none is given. The number in its file changes where its kind
+    is elastic. For a TrainingJob or ElasticJob, with --pods or with an overlay, and where the job
+    has intents already, one file is added that counts after all others. What render would refuse is
+    refused before anything is written.
     """
     from etcompile.scaling import chosen, in_place, proposal, written
 
@@ -113,9 +117,11 @@ def command(ctx: click.Context, given: ScaleOptions) -> None:
     made = None
     if found is not None:
         made, problems = proposal(found, wish, wanted, said=_said(given))
-        if made is not None and given.in_place:
-            made, more = in_place(found, made)
-            problems += more
+        if made is not None and given.in_place is not False:
+            edited, more = in_place(found, made) if _may_edit(given, found) else (made, [])
+            if given.in_place or edited is not None:
+                made = edited
+                problems += more
     if made is None or refuses(problems, given):
         tell(problems, given)
         if talks(given):
@@ -139,6 +145,14 @@ def command(ctx: click.Context, given: ScaleOptions) -> None:
                 why = f"{len(made.go)} of its workers are about to go"
                 _ask_for_checkpoint(given, given.namespace or found.job.namespace, why)
             rollout.command.invoke(rollout)
+
+
+def _may_edit(given: ScaleOptions, found: "Chosen") -> bool:
+    """Whether to change the number in the job's file: unasked, only where that alone counts."""
+    if given.in_place:
+        return True
+    unasked = given.pods is None and not given.overlays and len(found.documents) == 1
+    return unasked and found.job.kind not in _OF_INTENTS
 
 
 def _ask_for_checkpoint(given: ScaleOptions, namespace: str | None, why: str) -> None:

@@ -228,7 +228,9 @@ def test_of_jobs_with_one_name_the_kind_chooses(tree):
     done = scale("mnist", "--add", 1, cwd=tree)
     assert done.returncode == 2
     assert "--kind" in done.stderr
-    done = scale("mnist", "--add", 1, "--kind", "pytorchjob", "--dry-run", cwd=tree)
+    done = scale(
+        "mnist", "--add", 1, "--kind", "pytorchjob", "--no-in-place", "--dry-run", cwd=tree
+    )
     assert yaml.safe_load(done.stdout)["spec"]["selector"]["kind"] == "PyTorchJob"
 
 

@@ -85,11 +85,23 @@ def test_a_dry_run_prints_the_file_and_leaves_it(tree):
 
 
 def test_a_job_with_intents_keeps_its_number(tree):
-    assert scale("elastic", "--to", 4, cwd=tree).returncode == 0
+    assert scale("elastic", "--to", 4, "--no-in-place", cwd=tree).returncode == 0
     done = scale("elastic", "--to", 3, "--in-place", cwd=tree)
     assert done.returncode == 2
     assert "ET3019" in done.stderr
     assert "scale intents" in done.stderr
+
+
+def test_an_elastic_job_has_its_number_changed_unless_something_else_counts(tree):
+    before = (tree / "job.yaml").read_text("utf-8")
+    assert scale("elastic", "--to", 3, cwd=tree).returncode == 0
+    assert [path.name for path in tree.iterdir()] == ["job.yaml"]
+    assert (tree / "job.yaml").read_text("utf-8") == before.replace("replicas: 2", "replicas: 3")
+    assert scale("elastic", "--to", 4, "--no-in-place", cwd=tree).returncode == 0
+    changed = (tree / "job.yaml").read_text("utf-8")
+    assert scale("elastic", "--to", 2, cwd=tree).returncode == 0
+    assert (tree / "job.yaml").read_text("utf-8") == changed, "an intent counts from it"
+    assert len(list(tree.iterdir())) == 3
 
 
 def test_a_number_that_nobody_has_written_is_told(tree):
