@@ -1,10 +1,13 @@
 """`etcompile kinds`: what can be compiled, by API group, and the runtimes that need no file."""
 
+import json
+from typing import Literal
+
 import click
 
 from etcompile import emit, frontends
 from etcompile.cli import completing
-from etcompile.cli.suggestion import did_you_mean
+from etcompile.cli.suggestion import Choice, did_you_mean
 from etcompile.cli.usage import Command
 
 
@@ -16,7 +19,15 @@ from etcompile.cli.usage import Command
     shell_complete=completing.runtimes,
     help="Print a runtime that Trainer ships instead, as YAML: to copy and edit it.",
 )
-def command(runtime: str | None) -> None:
+@click.option(
+    "-o",
+    "--output",
+    type=Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="A table, or a list for scripts.",
+)
+def command(runtime: str | None, output: Literal["text", "json"]) -> None:
     """List the kinds that can be compiled, and the runtimes that TrainJobs find without a file."""
     from etcompile.stages.runtimes import TRAINER_VERSION, not_compiled, shipped
 
@@ -33,6 +44,15 @@ def command(runtime: str | None) -> None:
         click.echo(f"# As Kubeflow Trainer {TRAINER_VERSION} ships it. A file of the input, or of")
         click.echo("# --runtimes, counts before the shipped one of its name.")
         click.echo(emit.to_yaml(found[runtime].data), nl=False)
+        return
+    if output == "json":
+        kinds = [
+            {"apiVersion": kind.api_version, "kind": kind.name, "summary": kind.summary}
+            for kind in frontends.kinds()
+        ]
+        runtimes = [{"name": document.name} for document in shipped()]
+        runtimes += [{"name": name, "refused": why} for name, why in not_compiled().items()]
+        click.echo(json.dumps({"kinds": kinds, "runtimes": runtimes}, indent=2))
         return
     group = None
     width = max(len(kind.name) for kind in frontends.kinds())

@@ -1,6 +1,7 @@
 """`etcompile render` and its neighbours, as a person at a shell meets them."""
 
 import functools
+import json
 import os
 import resource
 import subprocess
@@ -286,7 +287,11 @@ def test_schema_prints_what_an_editor_wants() -> None:
 
 
 def test_kinds_lists_what_compiles() -> None:
-    assert "TrainingJob" in etcompile("kinds").stdout
+    text = etcompile("kinds").stdout
+    listed = json.loads(etcompile("kinds", "-o", "json").stdout)
+    assert {"TrainingJob", "TrainJob"} <= {one["kind"] for one in listed["kinds"]}
+    names = [one["kind"] for one in listed["kinds"]] + [one["name"] for one in listed["runtimes"]]
+    assert all(name in text for name in names)
 
 
 @pytest.mark.parametrize("seed", range(21))
