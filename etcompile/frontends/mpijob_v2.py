@@ -15,7 +15,7 @@ from etcompile.frontends.annotations import GATE_TIMEOUT, gate_timeout
 from etcompile.frontends.kubeflow import Described, Framework, Replica, Spec
 from etcompile.frontends.operators import MPI_OPERATOR
 from etcompile.frontends.podtemplates import MOUNTED_HOME
-from etcompile.frontends.sshports import SSH_PORT, ssh_port
+from etcompile.frontends.sshports import SSH_PORT, ssh_arguments, ssh_port
 from etcompile.model import (
     DOMAIN,
     BatchJob,
@@ -55,8 +55,6 @@ FRAMEWORK = Framework(
     run_by=MPI_OPERATOR,
     gangs=gang.MPI_OPERATOR,
 )
-
-_RETRIES = "-o ConnectionAttempts=10"
 
 
 def describe(spec: Spec) -> Described:
@@ -208,19 +206,20 @@ def _launcher(spec: Spec, replica: Replica, timeout: int) -> Role:
 def _variables(spec: Spec, launcher: Replica) -> Iterator[Env]:
     """The launcher's variables (reference 3.5), for Open MPI 5 under its own names too (D1)."""
     slots, implementation = str(_slots(spec)), _implementation(spec)
+    ssh = ssh_arguments(spec.source)
     yield Env("K_MPI_JOB_ROLE", "launcher")
     if implementation == "OpenMPI":
         yield Env("OMPI_MCA_orte_keep_fqdn_hostnames", "true")
         yield Env("OMPI_MCA_orte_default_hostfile", mpi.HOSTFILE)
-        yield Env("OMPI_MCA_plm_rsh_args", _RETRIES)
+        yield Env("OMPI_MCA_plm_rsh_args", ssh)
         yield Env("OMPI_MCA_orte_set_default_slots", slots)
     elif implementation == "Intel":
         yield Env("I_MPI_HYDRA_HOST_FILE", mpi.HOSTFILE)
-        yield Env("I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS", _RETRIES)
+        yield Env("I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS", ssh)
         yield Env("I_MPI_PERHOST", slots)
     else:
         yield Env("HYDRA_HOST_FILE", mpi.HOSTFILE)
-        yield Env("HYDRA_LAUNCH_EXTRA_ARGS", _RETRIES)
+        yield Env("HYDRA_LAUNCH_EXTRA_ARGS", ssh)
     if not _takes_part(spec):
         yield from mpi.NO_GPUS
     if implementation == "OpenMPI":
@@ -229,7 +228,7 @@ def _variables(spec: Spec, launcher: Replica) -> Iterator[Env]:
             # With true, a launcher in the hostfile takes its own line for another host.
             Env("PRTE_MCA_prte_keep_fqdn_hostnames", "false"),
             Env("PRTE_MCA_prte_default_hostfile", mpi.HOSTFILE),
-            Env("PRTE_MCA_plm_ssh_args", _RETRIES),
+            Env("PRTE_MCA_plm_ssh_args", ssh),
             Env("PRTE_MCA_prte_set_default_slots", slots),
         )
 

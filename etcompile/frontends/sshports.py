@@ -11,6 +11,17 @@ from etcompile.model.ssh import SshPort, connecting_ports, declared_ports, liste
 SSH_PORT = f"{PREFIX}ssh-port"
 
 _HIGHEST = 65535
+RETRIES = "-o ConnectionAttempts=10"
+
+
+def ssh_arguments(source: Source) -> str:
+    """What the launcher's ssh is told: to try again while a worker starts, and its annotated port.
+
+    Args:
+        source: The document. A port that cannot be is told by `ssh_port`.
+    """
+    given = str(source.data["metadata"].get("annotations", {}).get(SSH_PORT) or "")
+    return f"{RETRIES} -p {given}" if _is_port(given) else RETRIES
 
 
 def ssh_port(

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from etcompile.diagnostics import Location, Source, ValuePath
 from etcompile.frontends import torchtune, trainer_claims, trainer_policies
+from etcompile.frontends.sshports import ssh_arguments
 from etcompile.frontends.trainer_patches import written
 from etcompile.frontends.trainer_policies import INDEX, LAUNCHER, MAIN, NODE, Told
 from etcompile.model import Origin
@@ -261,7 +262,8 @@ class _Merge:
             elif policy == "mpi" and self._jobs[place]["name"] == LAUNCHER:
                 given = {entry["name"] for entry in container.get("env", ())}
                 slots = trainer_policies.slots(self._job.data, self._spec, container)
-                told = [*trainer_policies.launcher_variables(slots, given)]
+                ssh = ssh_arguments(self._job)
+                told = [*trainer_policies.launcher_variables(slots, ssh, given)]
             ours: Entries = [(entry, Origin(self._job, ("spec", "runtimeRef"))) for entry in told]
             own = self._own() if leads else []
             for more in (ours, own) if policy in ("jax", "mpi") else (own, ours):

@@ -23,7 +23,6 @@ LAUNCHER = "launcher"
 INDEX = "batch.kubernetes.io/job-completion-index"
 PORT = 29500
 SSH_HOME = "/root/.ssh"
-_RETRIES = "-o ConnectionAttempts=10"
 _OPEN_MPI = (
     "OMPI_MCA_orte_default_hostfile",
     "OMPI_MCA_orte_keep_fqdn_hostnames",
@@ -239,18 +238,19 @@ def told(facts: Told) -> Iterator[dict[str, Any]]:
         yield {"name": variable, "value" if isinstance(value, str) else "valueFrom": value}
 
 
-def launcher_variables(slots: int, given: Collection[str]) -> Iterator[dict[str, Any]]:
+def launcher_variables(slots: int, ssh: str, given: Collection[str]) -> Iterator[dict[str, Any]]:
     """What Open MPI is told on the launcher, version 5 under the names that it reads (T2).
 
     Args:
         slots: Processes on a host.
+        ssh: The arguments of its ssh.
         given: The names of variables that the runtime sets; ours for version 5 give way.
     """
-    values = (HOSTFILE, "true", str(slots), _RETRIES)
+    values = (HOSTFILE, "true", str(slots), ssh)
     for name, value in zip(_OPEN_MPI, values, strict=True):
         yield {"name": name, "value": value}
     # With true, PRRTE takes the launcher's own line of the hostfile for another host.
-    values = (HOSTFILE, "false", str(slots), _RETRIES)
+    values = (HOSTFILE, "false", str(slots), ssh)
     for name, value in zip(_OPEN_MPI_5, values, strict=True):
         if name not in given:
             yield {"name": name, "value": value}

@@ -140,9 +140,7 @@ def _rules(value: Any, kind: Kind, version: str) -> Rules:
 def _templates(value: Any, kind: Kind) -> list[Template]:
     # reference/training-operator.md 2.4
     beside = kind.api_version == "kubeflow.org/v1"
-    return [
-        Template(path, path[-2] in kind.completed, beside) for path in kind.templates_of(value)
-    ]
+    return [Template(path, path[-2] in kind.completed, beside) for path in kind.templates_of(value)]
 
 
 def _unknown_version(document: Document) -> list[Diagnostic]:

@@ -237,3 +237,20 @@ def test_each_defect_is_tested_or_listed_as_the_watchers() -> None:
         listed = {int(n) for n in re.findall(rf"(?m)^- \*\*{letter}(\d+)\*\*", section)}
         assert not listed & found
         assert listed | found == set(numbers)
+
+
+@pytest.mark.parametrize(
+    ("implementation", "variable"),
+    [
+        ("OpenMPI", "OMPI_MCA_plm_rsh_args"),
+        ("OpenMPI", "PRTE_MCA_plm_ssh_args"),
+        ("Intel", "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS"),
+        ("MPICH", "HYDRA_LAUNCH_EXTRA_ARGS"),
+    ],
+)
+def test_an_annotated_port_is_that_of_both_sides(implementation: str, variable: str) -> None:
+    job = mpi_job(mpiImplementation=implementation)
+    assert environment(launcher(job))[variable] == "-o ConnectionAttempts=10"
+    job["metadata"]["annotations"] = {"etcompile.dev/ssh-port": "2222"}
+    assert environment(launcher(job))[variable] == "-o ConnectionAttempts=10 -p 2222"
+    assert "set -- -p 2222" in config(job)["worker.sh"]

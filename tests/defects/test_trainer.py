@@ -303,6 +303,14 @@ def stored_ttl(given: dict[str, Any]) -> int | None:
     return read.run.ttl
 
 
+def test_the_launcher_of_mpi_connects_to_the_annotated_port() -> None:
+    asked = job(trainer={"numNodes": 2})
+    asked["metadata"]["annotations"] = {"etcompile.dev/ssh-port": "2222"}
+    found = variables(named(pods(mpi(), asked))["t-launcher-0-0"])
+    assert found["OMPI_MCA_plm_rsh_args"] == found["PRTE_MCA_plm_ssh_args"]
+    assert found["OMPI_MCA_plm_rsh_args"].endswith(" -p 2222")
+
+
 def test_nodes_of_mpi_need_no_label_to_be_counted() -> None:
     given = mpi(numProcPerNode=2)
     for replicated in given["spec"]["template"]["spec"]["replicatedJobs"]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from etcompile.diagnostics import Diagnostic, ValuePath, codes, diagnose
 from etcompile.frontends import mpijob_v2, trainer_policies
+from etcompile.frontends.sshports import RETRIES
 from etcompile.frontends.trainer_policies import LAUNCHER, NODE, RESERVED, SSH_HOME
 from etcompile.integrations.migrate import carried
 from etcompile.load import Document
@@ -177,7 +178,7 @@ def _launcher(replica: Mapping[str, Any], keys: str, slots: int, *, hides: bool)
     given = {entry["name"] for entry in main.get("env") or ()}
     told += (
         entry
-        for entry in trainer_policies.launcher_variables(slots, given)
+        for entry in trainer_policies.launcher_variables(slots, RETRIES, given)
         if entry["name"] not in RESERVED["mpi"]
     )
     env = carried.variables(main, told, RESERVED["mpi"])
