@@ -508,6 +508,9 @@ def _shape(param: click.Option, value: Any) -> tuple[str, str] | None:
             return None
         example = f'["{value}"]' if isinstance(value, str) else '["a", "b"]'
         return "it must be a list of strings", f"write {example}"
+    if isinstance(param.type, click.IntRange):
+        is_number = isinstance(value, int) and not isinstance(value, bool)
+        return None if is_number else ("it must be a number", "")
     return None if isinstance(value, str) else ("it must be a string", "write it in quotes")
 
 

@@ -307,7 +307,8 @@ _COMPILE = (
         "--run",
         cls=Setting,
         metavar="ID|auto",
-        help="Start a new run: name the Pods JOB-ID-worker-0. auto derives the ID from the spec.",
+        help="Run of jobs that name none in the annotation etcompile.dev/run: their Pods are called"
+        " JOB-ID-worker-0. auto derives the ID from the spec.",
     ),
     click.option(
         "--allow-plain-secrets",

@@ -446,6 +446,7 @@ def test_the_schema_has_the_settings_as_the_options_take_them():
         words = " ".join((param.help or "").split("  [default")[0].split())
         assert found["description"] == words, name
         form = "boolean" if param.is_flag else "array" if param.multiple else "string"
+        form = "integer" if isinstance(param.type, click.IntRange) else form
         assert found["type"] == form, name
         value = found["items"] if param.multiple else found
         choices = list(param.type.choices) if isinstance(param.type, click.Choice) else None
