@@ -14,8 +14,8 @@ from msgspec import Struct, structs
 from etcompile import data
 from etcompile.check import kubernetes, schema
 from etcompile.check.document import Rules, Template, findings
-from etcompile.check.explain import value_at
-from etcompile.diagnostics import Diagnostic, ValuePath, codes, diagnose
+from etcompile.check.explain import Fault, value_at
+from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
 from etcompile.load import Document, parse
 from etcompile.load.relocated import relocated
 
@@ -70,7 +70,7 @@ def with_runtimes(
         return WithRuntimes(tuple(documents), {})
     given = [document for document in documents if is_runtime(document)]
     runtimes = [*given, *library]
-    broken = {runtime for runtime in runtimes if _has_broken_parts(runtime, kubernetes_version)}
+    broken = {runtime for runtime in runtimes if [*_broken_parts(runtime, kubernetes_version)]}
     told: list[Diagnostic] = []
     made: list[Document] = []
     # Of what is part of a job, the Pod templates are looked at there.
@@ -91,7 +91,7 @@ def with_runtimes(
         own = {key: value for key, value in document.data.items() if key != "runtime"}
         result = document if "runtime" not in document.data else structs.replace(document, data=own)
         if found is not None and found not in broken and not _is_faulty(document, found):
-            result, notes = _merged(document, found)
+            result, notes = _merged(document, found, kubernetes_version)
             told += notes
             if result is not document:
                 looked_at.add(found)
@@ -111,16 +111,15 @@ def with_runtimes(
     return WithRuntimes(tuple(made), sources, tuple(dict.fromkeys(told)))
 
 
-def _has_broken_parts(runtime: Document, version: str) -> bool:
-    """Whether merging could not read a Pod template: a part is of the wrong type or nameless."""
-    return any(
-        fault.problem == "type" or fault.facts.get("field") == "name"
-        for template in _templates(runtime)
-        for fault in kubernetes.template_faults(runtime.data, template.path, version)
-    )
+def _broken_parts(runtime: Source, version: str) -> Iterator[Fault]:
+    """Parts of Pod templates that merging could not read: of the wrong type, or nameless."""
+    for template in _templates(runtime):
+        for fault in kubernetes.template_faults(runtime.data, template.path, version):
+            if fault.problem == "type" or fault.facts.get("field") == "name":
+                yield fault
 
 
-def _templates(runtime: Document) -> list[Template]:
+def _templates(runtime: Source) -> list[Template]:
     """The Pod templates of a runtime that could not be merged with any job."""
     above = ("spec", "template", "spec", "replicatedJobs")
     jobs = value_at(runtime.data, above)
@@ -262,7 +261,7 @@ def not_compiled() -> Mapping[str, str]:
     return _NOT_COMPILED
 
 
-def _merged(job: Document, runtime: Document) -> tuple[Document, list[Diagnostic]]:
+def _merged(job: Document, runtime: Document, version: str) -> tuple[Document, list[Diagnostic]]:
     # Few inputs have one.
     from etcompile.frontends import (  # noqa: PLC0415
         trainer_lists,
@@ -276,6 +275,8 @@ def _merged(job: Document, runtime: Document) -> tuple[Document, list[Diagnostic
     if problems := [*trainer_patches.problems(job, runtime)]:
         return job, problems
     patched = trainer_patches.patched(job, runtime)
+    if patched is not runtime and (faults := [*_broken_parts(patched, version)]):
+        return job, [kubernetes.diagnostic(patched, fault, version) for fault in faults]
     if problems := trainer_refusals.refusals(job, patched):
         return job, problems
     made = trainer_merge.merged(job, patched)

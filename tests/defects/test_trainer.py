@@ -277,6 +277,18 @@ def mpi(**policy: Any) -> dict[str, Any]:
     )
 
 
+@pytest.mark.parametrize("field", ["runtimePatches", "podSpecOverrides"])
+def test_a_patch_that_cannot_be_read_is_told_at_its_place(field) -> None:
+    volumes = {"volumes": [{"name": "x", "persistentVolumeClaim": "x"}]}
+    patch: dict[str, Any] = {"targetJobs": [{"name": "node"}], **volumes}
+    if field == "runtimePatches":
+        template = {"spec": {"template": {"spec": volumes}}}
+        jobs = {"replicatedJobs": [{"name": "node", "template": template}]}
+        patch = {"manager": "a.b/c", "trainingRuntimeSpec": {"template": {"spec": jobs}}}
+    found = dict(errors(runtime(), job(**{field: [patch]})))
+    assert "volumes[0].persistentVolumeClaim" in found["ET4002"]
+
+
 @pytest.mark.parametrize("policy", ["Failed", "TerminatingOrFailed"])
 def test_how_a_job_replaces_pods_needs_no_word(policy: str) -> None:
     given = runtime()
