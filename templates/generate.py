@@ -2,9 +2,9 @@
 
 Importing Jinja2 costs a fifth of the time in which a job renders, and the templates we ship
 never change between two releases. So they are translated when etcompile is installed
-(`build_hook.py`); a template of the user's own (`--templates`), one edited here since, and all of
-them where nothing was installed, go through Jinja2 itself. A test compares both ways. To translate
-them again after editing one:
+(`build_hook.py`); a template of the user's own (the setting `templates`), one edited here since,
+and all of them where nothing was installed, go through Jinja2 itself. A test compares both ways. To
+translate them again after editing one:
 
     python templates/generate.py
 """

@@ -2,7 +2,7 @@
 
 A parameter has the name of the option of `etcompile render` that it stands for, so that there is
 one way to say a thing. Left out are options that would let a repository run code in the plugin's
-container (`--templates`) or let Secrets pass (`--allow-plain-secrets`).
+container (`templates`) or let Secrets pass (`allow-plain-secrets`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
