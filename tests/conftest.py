@@ -123,6 +123,8 @@ _LEFT_OUT = pytest.StashKey[int]()
 
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:
     """Counts the tests that are left out."""
+    if not items:
+        return  # --last-failed tells of none, too
     config = items[0].config
     config.stash[_LEFT_OUT] = config.stash.get(_LEFT_OUT, 0) + len(items)
     told = getattr(config, "workeroutput", None)

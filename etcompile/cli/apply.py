@@ -168,8 +168,10 @@ def _refuse_what_diff_takes(given: ApplyOptions) -> None:
         )
     if names := sorted(_GIVEN_TO_DIFF & explicit()):
         called = {
-            parameter.name: parameter.opts[-1]
+            parameter.name: "--config"
+            if getattr(parameter, "hidden", False)
+            else parameter.opts[-1]
             for parameter in click.get_current_context().command.params
         }
-        words = ", ".join(sorted(called[name] for name in names))
+        words = ", ".join(sorted({called[name] for name in names}))
         raise click.UsageError(f"a plan is made already: give {words} to etcompile diff instead")
