@@ -9,10 +9,11 @@ from typing import Any
 
 from msgspec import structs
 
-from etcompile.check.explain import Fault, closest, shown, value_at
+from etcompile.check.explain import Fault, closest, shown
 from etcompile.diagnostics import Diagnostic, Location, Source
 from etcompile.diagnostics.fix import Change, Fix, Quote, Rename, Replace
 from etcompile.diagnostics.spelling import bare
+from etcompile.k8s.fieldpath import value_at
 from etcompile.model import quantity
 
 _TRUE = frozenset({"true", "yes", "on"})

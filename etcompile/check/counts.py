@@ -7,9 +7,8 @@ and from the rules of jobs, which look at replicas that are built already.
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from etcompile.check.explain import value_at
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
-from etcompile.k8s.fieldpath import dotted
+from etcompile.k8s.fieldpath import dotted, value_at
 from etcompile.load.values import text_bytes
 from etcompile.model import MOST_PODS, IndexedEnv, Job, Variable
 

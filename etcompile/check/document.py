@@ -12,8 +12,9 @@ from typing import Any
 from msgspec import Struct, field, structs
 
 from etcompile.check import counts, kubernetes, pods, schema
-from etcompile.check.explain import MOST_FAULTS, Fault, value_at, without_echoes
+from etcompile.check.explain import MOST_FAULTS, Fault, without_echoes
 from etcompile.diagnostics import Diagnostic, Location, Source, ValuePath, codes, diagnose
+from etcompile.k8s.fieldpath import value_at
 
 
 class Template(Struct, frozen=True):

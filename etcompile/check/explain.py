@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from etcompile.check.validator import Validator
 from etcompile.diagnostics import ValuePath
-from etcompile.k8s.fieldpath import dotted
+from etcompile.k8s.fieldpath import dotted, value_at
 
 Problem = Literal["unknown", "missing", "type", "choice", "range", "form", "empty", "other"]
 
@@ -180,16 +180,6 @@ def without_echoes(found: Sequence[Fault]) -> list[Fault]:
         if fault.problem != "missing"
         or misspelt.isdisjoint((fault.path, field) for field in fault.fields)
     ]
-
-
-def value_at(value: Any, path: ValuePath) -> Any:
-    """The value at a path inside a JSON value; None where there is none."""
-    for step in path:
-        try:
-            value = value[step]
-        except (KeyError, IndexError, TypeError):
-            return None
-    return value
 
 
 def _steps(value: Any, path: Iterable[str | int]) -> Iterator[str | int]:

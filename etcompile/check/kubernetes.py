@@ -13,9 +13,10 @@ from typing import Any
 
 from etcompile import data
 from etcompile.check.corrections import with_fix
-from etcompile.check.explain import Fault, Problem, faults, value_at
+from etcompile.check.explain import Fault, Problem, faults
 from etcompile.check.validator import Validator
 from etcompile.diagnostics import Diagnostic, Location, Source, ValuePath, codes, diagnose
+from etcompile.k8s.fieldpath import value_at
 from etcompile.k8s.objects import without_nulls
 from etcompile.model import quantity
 

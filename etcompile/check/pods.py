@@ -8,10 +8,10 @@ and stay what they are.
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from etcompile.check.explain import closest, value_at
+from etcompile.check.explain import closest
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
 from etcompile.k8s import images
-from etcompile.k8s.fieldpath import dotted
+from etcompile.k8s.fieldpath import dotted, value_at
 from etcompile.k8s.validation import Problem, Subject
 from etcompile.k8s.validation.pod import pod_problems
 

@@ -18,7 +18,7 @@ from etcompile.frontends.in_place import TOGETHER
 from etcompile.frontends.kind import Kind, Lowered
 from etcompile.frontends.operators import TRAINING_OPERATOR, Operator
 from etcompile.frontends.podtemplates import main_container, template_notes
-from etcompile.k8s.fieldpath import dotted
+from etcompile.k8s.fieldpath import dotted, value_at
 from etcompile.model import (
     ConfigMapVolume,
     Gang,
@@ -522,11 +522,8 @@ def no_effect(
         advice: What to do instead.
         when: Where that is so, if not everywhere.
     """
-    value: Any = source.data
-    for step in path:
-        there = isinstance(value, list) or (isinstance(value, Mapping) and step in value)
-        if not there or (value := value[step]) is None:
-            return
+    if value_at(source.data, path) is None:
+        return
     where = dotted(path) + when
     place = source.locate(path, key=True)
     yield diagnose(codes.NO_EFFECT, place, where=where, reason=reason, advice=advice)

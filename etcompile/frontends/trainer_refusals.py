@@ -23,7 +23,7 @@ from etcompile.frontends.trainer_merge import (
 )
 from etcompile.frontends.trainer_policies import LAUNCHER, MAIN, NODE, RESERVED, Told
 from etcompile.frontends.trainer_topology import TOPOLOGY
-from etcompile.k8s.fieldpath import dotted
+from etcompile.k8s.fieldpath import dotted, value_at
 from etcompile.k8s.names import is_subdomain
 from etcompile.model import Origin
 
@@ -31,15 +31,13 @@ _TEMPLATE: ValuePath = JOB_SET[1:]
 _MOST_AWAITED = 5
 
 _JOB: Sequence[tuple[ValuePath, str, str]] = (
-    (
-        ("spec", "podTemplateOverrides"),
-        "it is for all Jobs of the runtime, or has patches beside it",
-        "name the Jobs in targetJobs, or write patches of spec.runtimePatches alone",
-    ),
-    (
-        ("spec", "podSpecOverrides"),
-        "it is for all Jobs of the runtime, or has patches beside it",
-        "name the Jobs in targetJobs, or write patches of spec.runtimePatches alone",
+    *(
+        (
+            ("spec", field),
+            "it is for all Jobs of the runtime, or has patches beside it",
+            "name the Jobs in targetJobs, or write patches of spec.runtimePatches alone",
+        )
+        for field in trainer_former.OVERRIDES
     ),
     (
         ("spec", "trainer", "resourcesPerNode", "claims"),
@@ -545,10 +543,7 @@ def _torchtune(job: Source, runtime: Source) -> Iterator[Diagnostic]:
 
 
 def _refused(source: Source, path: ValuePath, why: str, advice: str) -> Iterator[Diagnostic]:
-    value: Any = source.data
-    for step in path:
-        value = value.get(step) if isinstance(value, Mapping) else None
-    if value is not None:
+    if value_at(source.data, path) is not None:
         yield _problem(source.locate(path, key=True), dotted(path), why, advice)
 
 

@@ -6,6 +6,7 @@ two indexes: `spec.containers[main].name`.
 """
 
 import re
+from typing import Any
 
 from etcompile.diagnostics import ValuePath
 
@@ -13,6 +14,16 @@ KeyedPath = tuple[str, ...]
 """Steps to a field; the item of a list is `[its key]`, or `[its index]` where it has none."""
 
 _PLAIN = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*", re.ASCII)
+
+
+def value_at(value: Any, path: ValuePath) -> Any:
+    """The value at a path inside a JSON value; None where there is none."""
+    for step in path:
+        try:
+            value = value[step]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return value
 
 
 def overlap(one: KeyedPath, other: KeyedPath) -> bool:

@@ -16,7 +16,7 @@ from etcompile.check.schema import rules
 from etcompile.diagnostics import Diagnostic, ValuePath, codes, diagnose
 from etcompile.diagnostics.spelling import bare
 from etcompile.frontends import Kind
-from etcompile.k8s.fieldpath import dotted
+from etcompile.k8s.fieldpath import dotted, value_at
 from etcompile.load import Document
 
 _SPEC: ValuePath = ("spec",)
@@ -90,15 +90,15 @@ def placed(document: Document, kind: Kind) -> Placed:
     for before, home in sorted(strays, key=lambda stray: len(stray[1] or ())):
         if home is None or not _is_open(data, home):
             continue
-        value, data = _at(data, before), without_value(data, before)
-        if before[:-1] in (_POLICY, _SCHEDULING) and not _at(data, before[:-1]):
+        value, data = value_at(data, before), without_value(data, before)
+        if before[:-1] in (_POLICY, _SCHEDULING) and not value_at(data, before[:-1]):
             data = without_value(data, before[:-1])
         after = (*home, before[-1]) if home else None
-        taken = after is not None and _at(data, after) is not None
+        taken = after is not None and value_at(data, after) is not None
         moves.append(_Move(before, after, taken))
         if after is not None and not taken:
             made = (after[:length] for length in range(2, len(after) + 1))
-            sources |= {path: before for path in made if _at(data, path) is None}
+            sources |= {path: before for path in made if value_at(data, path) is None}
             data = with_value(data, after, value)
     if not moves:
         return Placed(document)
@@ -123,12 +123,12 @@ def _strays(
 ) -> Iterator[tuple[ValuePath, str]]:
     """The fields that stand where the kind has none of their name, with these names."""
     for at, names in homes.items():
-        given = _at(data, at)
+        given = value_at(data, at)
         for name in given if isinstance(given, Mapping) else ():
             if name not in names:
                 yield (*at, name), name
     for path in kind.templates_of(data):
-        given = _at(data, path[:-1])
+        given = value_at(data, path[:-1])
         for name in given if isinstance(given, Mapping) else ():
             # Not what the replicas of another type may have, too.
             if name in homes[_POLICY]:
@@ -154,23 +154,17 @@ def _resolved(whole: Mapping[str, Any], value: Mapping[str, Any]) -> Mapping[str
     return value
 
 
-def _at(value: Any, path: ValuePath) -> Any:
-    for step in path:
-        value = value.get(step) if isinstance(value, Mapping) else None
-    return value
-
-
 def _is_open(data: Mapping[str, Any], home: ValuePath) -> bool:
     """Whether a field can be put there: what is there is a mapping, or nothing.
 
     A mapping that is there under a misspelt name is not made a second time.
     """
     for length in range(1, len(home) + 1):
-        value = _at(data, home[:length])
+        value = value_at(data, home[:length])
         if not isinstance(value, Mapping | None):
             return False
         if value is None:
-            beside = _at(data, home[: length - 1]) or {}
+            beside = value_at(data, home[: length - 1]) or {}
             return all(bare(name) != bare(str(home[length - 1])) for name in beside)
     return True
 

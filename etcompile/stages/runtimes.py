@@ -14,8 +14,9 @@ from msgspec import Struct, structs
 from etcompile import data
 from etcompile.check import kubernetes, schema
 from etcompile.check.document import Rules, Template, findings
-from etcompile.check.explain import Fault, value_at
+from etcompile.check.explain import Fault
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
+from etcompile.k8s.fieldpath import value_at
 from etcompile.load import Document, parse
 from etcompile.load.relocated import relocated
 

@@ -13,11 +13,10 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from etcompile.check.explain import value_at
 from etcompile.diagnostics import Diagnostic, ValuePath, codes, diagnose, has_errors
 from etcompile.diagnostics.fix import Fix, Replace
 from etcompile.fixes import with_fix
-from etcompile.k8s.fieldpath import dotted
+from etcompile.k8s.fieldpath import dotted, value_at
 from etcompile.load import Document, access, load
 from etcompile.model import Job
 from etcompile.model.job import Origin, PodAdditions, PodTemplate
