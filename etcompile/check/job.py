@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
 from etcompile.k8s.fieldpath import dotted
-from etcompile.k8s.names import is_label
+from etcompile.k8s.names import is_run
 from etcompile.model import FieldEnv, Job, Member, Role, protocol
 from etcompile.model.commands import launch_program, may_launch
 from etcompile.model.run import LONGEST_RUN
@@ -49,11 +49,6 @@ def check_folded(job: Job, highest_index: int) -> list[Diagnostic]:
         highest_index: The highest index a scale-out ever gave out.
     """
     return list(_longest_name(job, highest_index))
-
-
-def is_run(text: str) -> bool:
-    """Whether a text can be the ID of a run."""
-    return is_label(text) and len(text) <= LONGEST_RUN
 
 
 def check_run(run: str | None, place: Location | None) -> list[Diagnostic]:

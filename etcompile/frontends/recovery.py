@@ -22,7 +22,7 @@ from etcompile.frontends.annotations import (
     STUCK,
 )
 from etcompile.frontends.kind import Kind, Lowered
-from etcompile.k8s.names import is_label
+from etcompile.k8s.names import is_run
 from etcompile.model import Job, Preflight
 from etcompile.model.run import LONGEST_RUN
 
@@ -35,27 +35,41 @@ _SHORTEST = 30
 
 
 class _Annotation(Struct, frozen=True):
-    """An annotation that is a number.
+    """An annotation that sets a field of the job's `RunPolicy`.
 
     Args:
-        field: What it sets, of the job's `RunPolicy`.
-        least: The smallest number.
-        most: The largest.
+        field: The field.
+        read: The value of a text; None if it is none.
         expected: What is expected, for a message.
     """
 
     field: str
-    least: int
-    most: int
+    read: Callable[[str], int | str | None]
     expected: str
+
+
+def _number(least: int, most: int, text: str) -> int | None:
+    is_one = _NUMBER.fullmatch(text) and least <= int(text) <= most
+    return int(text) if is_one else None
 
 
 _READ: Mapping[str, _Annotation] = {
     LOST_NODE: _Annotation(
-        "lost_node_after", _SHORTEST, 10**9, f"a number of seconds, {_SHORTEST} or more"
+        "lost_node_after",
+        partial(_number, _SHORTEST, 10**9),
+        f"a number of seconds, {_SHORTEST} or more",
     ),
-    AVOID_NODES: _Annotation("avoid_nodes_after", 1, 99, "a number of failures, 1 to 99"),
-    STUCK: _Annotation("stuck_after", 60, 10**9, "a number of seconds, 60 or more"),
+    AVOID_NODES: _Annotation(
+        "avoid_nodes_after", partial(_number, 1, 99), "a number of failures, 1 to 99"
+    ),
+    STUCK: _Annotation(
+        "stuck_after", partial(_number, 60, 10**9), "a number of seconds, 60 or more"
+    ),
+    RUN: _Annotation(
+        "run_id",
+        lambda text: text if is_run(text) else None,
+        f"auto, or at most {LONGEST_RUN} lower-case letters, digits and '-'",
+    ),
 }
 
 
@@ -81,19 +95,11 @@ def _lowered(lower: Callable[[Source], Lowered], source: Source) -> Lowered:
     for name in written:
         if name == PREFLIGHT:
             continue
-        text = given[name]
-        if name == RUN:
-            expected = f"auto, or at most {LONGEST_RUN} lower-case letters, digits and '-'"
-            if is_label(text) and len(text) <= LONGEST_RUN:
-                found["run_id"] = text
-                continue
-        else:
-            known = _READ[name]
-            expected = known.expected
-            if _NUMBER.fullmatch(text) and known.least <= int(text) <= known.most:
-                found[known.field] = int(text)
-                continue
-        facts = {"name": name, "expected": expected, "found": text, "advice": ""}
+        known, text = _READ[name], given[name]
+        if (value := known.read(text)) is not None:
+            found[known.field] = value
+            continue
+        facts = {"name": name, "expected": known.expected, "found": text, "advice": ""}
         place = source.locate(("metadata", "annotations", name))
         problems.append(diagnose(codes.ANNOTATION_VALUE, place, **facts))
     job = lowered.value

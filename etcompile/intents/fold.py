@@ -62,7 +62,8 @@ def fold(job: Job, intents: Sequence[Intent], *, any_run: bool = False) -> Folde
     Args:
         job: The job as its document describes it.
         intents: The intents that select it, in the order of the input.
-        any_run: Workers may be named as the Pods of a run are, whichever run it was.
+        any_run: Workers may be named as the Pods of a run are, whichever run it was; so may those
+            of a job that asks for a run itself.
 
     Returns:
         The job with the workers that are left, and the errors.
@@ -72,7 +73,8 @@ def fold(job: Job, intents: Sequence[Intent], *, any_run: bool = False) -> Folde
         return _unfolded(job, intents)
     in_order, problems = ordered(intents)
     standing = {m.index: m for m in role.members if m.index is not None}
-    state = _State(role, standing, {}, _run_names(job, role) if any_run else None)
+    runs = _run_names(job, role) if any_run or job.run.run_id else None
+    state = _State(role, standing, {}, runs)
     highest = max(state.members, default=-1)
     sizes: Labels = {}
     for intent in in_order:

@@ -5,6 +5,8 @@ As in k8s.io/apimachinery, pkg/util/validation. Whoever refuses a name says what
 
 import re
 
+from etcompile.model.run import LONGEST_RUN
+
 _LABEL = r"(?a)[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = r"(?a)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 _NAME = r"(?a)[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
@@ -14,6 +16,11 @@ _PORT_NAME = r"(?a)[-a-z0-9]{1,15}"
 def is_label(text: str) -> bool:
     """Whether a text is a DNS label: `worker-0`."""
     return len(text) <= 63 and re.fullmatch(_LABEL, text) is not None
+
+
+def is_run(text: str) -> bool:
+    """Whether a text can be the ID of a run, which is a part of the names of its Pods."""
+    return is_label(text) and len(text) <= LONGEST_RUN
 
 
 def is_service_name(text: str) -> bool:

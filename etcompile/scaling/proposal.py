@@ -167,8 +167,7 @@ def _standing(
     if has_errors(told):
         return None, told
     ((job, wishes),) = selected.pairs
-    any_run = bool(environment.settings.run or job.run.run_id)
-    folded = intents.fold(job, wishes, any_run=any_run)
+    folded = intents.fold(job, wishes, any_run=environment.settings.run is not None)
     if job.scaled_role is None:
         # What is wrong with its intents is that it has any.
         return _Current(job, job, wishes, JobObjects(None, None, emit.Packed(()), ()), ()), []

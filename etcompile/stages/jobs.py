@@ -82,8 +82,7 @@ def job_objects(
         The objects, the edits that applied to them, and what is wrong.
     """
     settings = environment.settings
-    any_run = bool(settings.run or job.run.run_id)
-    declared_job, folded = job, intents.fold(job, wishes, any_run=any_run)
+    declared_job, folded = job, intents.fold(job, wishes, any_run=settings.run is not None)
     job, problems = folded.job, [*folded.diagnostics]
     problems += job_rules.check_folded(run.run_of(job, settings).job, folded.highest_index)
     if job.namespace is None and (reason := backend.namespace_reason(job, settings)):
