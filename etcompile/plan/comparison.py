@@ -118,9 +118,8 @@ def _mapping(
         is_there = live.get(name)
         if type(wanted) is not type(is_there) or wanted != is_there:
             _field(path, name, wanted, live, made, narrowed)
-    for name in live.keys() - desired.keys() if ours else ():
-        if ours is _ALL or (ours and f"f:{name}" in ours):
-            _field(path, name, None, live, made, narrowed)
+    for name in (live.keys() if ours is _ALL else owned_keys(ours, live)) - desired.keys():
+        _field(path, name, None, live, made, narrowed)
     return made if len(places) > before else live
 
 
@@ -166,7 +165,7 @@ def _field(
     """Puts into `made` what becomes of a field, if anything does."""
     kind, ours, others, places = around
     is_there = around_it.get(name)
-    if wanted is is_there or (type(wanted) is type(is_there) and wanted == is_there):
+    if wanted is is_there or (type(wanted) is type(is_there) is str and wanted == is_there):
         return
     field = (*path, name)
     whole = ours is _ALL
