@@ -131,15 +131,19 @@ def put_back(placement: Placement, record: RunRecord) -> dict[ReplicaKey, Replic
 
     It is the same Pod and it never failed, so whatever was decided when it went no longer holds.
     """
-    stuck = blamed(placement, record)
-    return {
-        place.key: structs.replace(written, lost="", left=False)
+    back = [
+        (place, place.pod)
         for place in placement.places
         if place.pod is not None
-        and (written := record.replica(place.key)).left
-        and place.pod.uid == written.lost
+        and record.replica(place.key).left
+        and place.pod.uid == record.replica(place.key).lost
         and not (place.pod.ended or place.pod.deleting or place.pod.ending)
-        and _present(placement, place, place.pod, record, stuck).state == "there"
+    ]
+    stuck = blamed(placement, record) if back else ""  # asked for at each look, and rarely needed
+    return {
+        place.key: structs.replace(record.replica(place.key), lost="", left=False)
+        for place, pod in back
+        if _present(placement, place, pod, record, stuck).state == "there"
     }
 
 
