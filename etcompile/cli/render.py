@@ -194,10 +194,8 @@ def output_files(compilation: Compilation, given: FolderOptions) -> dict[str, st
     settings |= {"layout": given.layout} if staged else {}
     if given.namespace:
         settings["namespace"] = given.namespace
-    titles = (job_title(group.namespace, group.name) for group in compilation.groups)
-    runs = zip(titles, (group.run for group in compilation.groups), strict=True)
-    if named := {title: run for title, run in runs if run}:
-        settings["runs"] = named
+    runs = {job_title(g.namespace, g.name): g.run for g in compilation.groups if g.run}
+    settings |= {"runs": runs} if runs else {}
     configuration = of(click.get_current_context()).record
     record = emit.Record(__version__, settings, compilation.inputs, configuration)
     return emit.with_lock(emit.layout(groups, split=given.split, staged=staged), record)

@@ -7,6 +7,7 @@ import click
 from click.core import ParameterSource
 from msgspec import structs
 
+from etcompile import frontends
 from etcompile.cli import completing
 from etcompile.cli.cluster_options import Connection, connection_options_of
 from etcompile.cli.configured import CompilingCommand
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
 
 _NAMES = 4
 """So many of the Pods that come or go are named."""
-_OF_INTENTS = ("TrainingJob", "ElasticJob")
-"""Kinds whose operators scale by documents of their own: ScaleOut, ScaleIn and ScalePlan."""
 
 
 class ScaleOptions(CompileOptions, frozen=True, kw_only=True):
@@ -117,11 +116,10 @@ def command(ctx: click.Context, given: ScaleOptions) -> None:
     made = None
     if found is not None:
         made, problems = proposal(found, wish, wanted, said=_said(given))
-        if made is not None and given.in_place is not False:
-            edited, more = in_place(found, made) if _may_edit(given, found) else (made, [])
+        if made is not None and _is_in_place(given, found):
+            edited, more = in_place(found, made)
             if given.in_place or edited is not None:
-                made = edited
-                problems += more
+                made, problems = edited, [*problems, *more]
     if made is None or refuses(problems, given):
         tell(problems, given)
         if talks(given):
@@ -147,12 +145,16 @@ def command(ctx: click.Context, given: ScaleOptions) -> None:
             rollout.command.invoke(rollout)
 
 
-def _may_edit(given: ScaleOptions, found: "Chosen") -> bool:
-    """Whether to change the number in the job's file: unasked, only where that alone counts."""
-    if given.in_place:
-        return True
-    unasked = given.pods is None and not given.overlays and len(found.documents) == 1
-    return unasked and found.job.kind not in _OF_INTENTS
+def _is_in_place(given: ScaleOptions, found: "Chosen") -> bool:
+    """Whether to change the number in the job's file: unasked, only where that alone counts.
+
+    Not of a kind whose operator scales by documents of their own.
+    """
+    if given.in_place is not None:
+        return given.in_place
+    kind = frontends.find(found.job.api_version, found.job.kind)
+    scalers = kind.operator.scalers if kind and kind.operator else ()
+    return not (given.pods or given.overlays or scalers) and len(found.documents) == 1
 
 
 def _ask_for_checkpoint(given: ScaleOptions, namespace: str | None, why: str) -> None:

@@ -65,11 +65,10 @@ class Command(Helped):
         """The arguments that are left; a usage error that names all that cannot be used."""
         try:
             return super().parse_args(ctx, [*args])
-        except (click.BadParameter, click.NoSuchOption) as first:
-            errors = [*self._errors(ctx, [*args])] or [first]
-            if errors == [first]:
-                raise
-            raise UsageErrors(errors, ctx) from None
+        except (click.BadParameter, click.NoSuchOption):
+            if errors := [*self._errors(ctx, [*args])]:
+                raise UsageErrors(errors, ctx) from None
+            raise
 
     def _as_setting(self, error: click.NoSuchOption, ctx: click.Context) -> click.UsageError | None:
         """What to say of a flag that is a setting of the configuration file."""
