@@ -14,7 +14,7 @@ from etcompile.k8s.fieldpath import dotted
 
 OVERRIDES = ("podTemplateOverrides", "podSpecOverrides")
 """What `runtimePatches` were called in 2.1 and in 2.0."""
-OF_TORCH: ValuePath = ("spec", "mlPolicy", "torch", "numProcPerNode")
+_OF_TORCH: ValuePath = ("spec", "mlPolicy", "torch", "numProcPerNode")
 _OF_JOB: ValuePath = ("spec", "trainer", "numProcPerNode")
 _MANAGER = "trainer.kubeflow.org"
 
@@ -52,24 +52,23 @@ def with_patches(data: Mapping[str, Any]) -> Patches | None:
     patches: list[dict[str, Any]] = []
     moved: dict[ValuePath, ValuePath] = {}
     for number, override in enumerate(given):
-        if not isinstance(override, Mapping) or not _names(override):
+        names = _names(override) if isinstance(override, Mapping) else []
+        if not names:
             return None
         before: ValuePath = ("spec", field, number)
         after: ValuePath = ("spec", "runtimePatches", number)
         moved[after] = before
-        jobs = []
-        for place, name in enumerate(_names(override)):
-            path = (*after, "trainingRuntimeSpec", "template", "spec", "replicatedJobs", place)
-            moved |= {path: (*before, "targetJobs", place)}
-            pod, below = _pod(override, is_flat=field == "podSpecOverrides")
-            of_pod = (*path, "template", "spec", "template")
+        pod, below = _pod(override, is_flat=field == "podSpecOverrides")
+        above = ("trainingRuntimeSpec", "template", "spec", "replicatedJobs")
+        for place in range(len(names)):
+            moved[*after, *above, place] = (*before, "targetJobs", place)
+            of_pod = (*after, *above, place, "template", "spec", "template")
             moved |= {(*of_pod, *new): (*before, *old) for new, old in below.items()}
-            jobs.append({"name": name, "template": {"spec": {"template": pod}}})
-        template = {"spec": {"replicatedJobs": jobs}}
+        jobs = [{"name": name, "template": {"spec": {"template": pod}}} for name in names]
         patches.append(
             {
                 "manager": f"{_MANAGER}/{field.lower()}-{number}",
-                "trainingRuntimeSpec": {"template": template},
+                "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": jobs}}},
             }
         )
     kept = {key: value for key, value in spec.items() if key != field}
@@ -110,7 +109,7 @@ def notes(job: Source, runtime: Source) -> Iterator[Diagnostic]:
     torch = runtime.data["spec"].get("mlPolicy", {}).get("torch") or {}
     if "numProcPerNode" in torch:
         advice = "write a number into spec.trainer.numProcPerNode of each TrainJob; auto needs none"
-        yield _former(runtime, OF_TORCH, advice)
+        yield _former(runtime, _OF_TORCH, advice)
     if isinstance(job.data["spec"].get("trainer", {}).get("numProcPerNode"), str):
         yield _former(job, _OF_JOB, "leave it out, or write a number")
 

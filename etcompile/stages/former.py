@@ -61,12 +61,10 @@ def in_versions_of_today(
     Returns:
         The documents, and a warning for each that an operator of today would not look at.
     """
-    from etcompile.frontends import conversion  # noqa: PLC0415
-
     made: list[Document] = []
     told: list[Diagnostic] = []
     for document in documents:
-        today = _renamed(document) if conversion.is_former(*_identity(document)) else None
+        today = _renamed(document)
         made.append(document if today is None else today)
         if today is not None:
             place, version = document.locate(("apiVersion",)), today.api_version or ""
@@ -77,14 +75,12 @@ def in_versions_of_today(
     return made, told
 
 
-def _identity(document: Document) -> tuple[str | None, str | None]:
-    return document.api_version, document.kind
-
-
 def _renamed(document: Document) -> Document | None:
-    """A document of a former version in today's; None if that takes more than its version."""
+    """A document of a former version in today's; None if it is of none, or that takes more."""
     from etcompile.frontends import conversion  # noqa: PLC0415
 
+    if not conversion.is_former(document.api_version, document.kind):
+        return None
     try:
         found = conversion.converted(document.data)
     except conversion.NotConvertibleError:

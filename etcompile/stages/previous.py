@@ -20,7 +20,6 @@ from etcompile.diagnostics.excerpts import excerpts
 from etcompile.emit import HEADER, Comparison
 from etcompile.load import Document, Limits, Loaded, access, parse
 from etcompile.model import protocol
-from etcompile.model.protocol import is_config
 from etcompile.model.run import is_only_another_run
 from etcompile.plan.immutable import Change, Verdict, changes
 
@@ -87,7 +86,7 @@ def _only_renamed(pairs: Iterable[tuple[Document, Document]]) -> Iterator[Diagno
     found = [
         old
         for old, new in pairs
-        if is_config(old.data["metadata"])
+        if protocol.is_config(old.data["metadata"])
         and is_only_another_run(*(_stored_job(document) for document in (old, new)))
     ]
     if found:

@@ -133,11 +133,11 @@ def compared(
             yield from compare(title(body), body, defaulted(ours[key]))
         else:
             yield Difference(title(body), "(object)", "(present)", ABSENT)
+    names = [body["metadata"]["name"] for body in created.values()]
     for key, value in ours.items():
         if key not in created:
             # A job that its operator never starts is another matter than one Pod too many.
             job = value["metadata"].get("labels", {}).get(JOB_LABEL, "")
-            names = [body["metadata"]["name"] for body in created.values()]
             is_started = any(f"{name}-".startswith(f"{job}-") for name in names)
             which = "(object)" if is_started else "(every object)"
             yield Difference(title(value), which, ABSENT, "(present)")
