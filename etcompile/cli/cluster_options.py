@@ -10,8 +10,7 @@ from msgspec import Struct
 
 from etcompile.cli import completing
 from etcompile.cli.options import concurrency_option, ignore_differences_option
-from etcompile.cli.structs import Decorator, adds
-from etcompile.cli.suggestion import Choice
+from etcompile.cli.structs import Decorator, adds, output_option
 from etcompile.plan.ignore_differences import Ignored
 from etcompile.plan.rights import Rights
 
@@ -58,12 +57,9 @@ _CONNECTION = _connection(
     "Path of the kubeconfig.  [default: $KUBECONFIG, else ~/.kube/config]",
 )
 _WRITES = (
-    click.option(
-        "-o",
-        "--output",
-        type=Choice(["text", "json"]),
-        default="text",
-        show_default=True,
+    output_option(
+        "text",
+        "json",
         help="Progress as text for people, or as one JSON event per line for programs.",
     ),
     concurrency_option,

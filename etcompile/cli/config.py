@@ -10,7 +10,7 @@ from msgspec import Struct
 from etcompile.cli import completing
 from etcompile.cli.configured import PER_FILE_IGNORES, Configured, configured, settings
 from etcompile.cli.options import TalkOptions, paths_argument, tell, write
-from etcompile.cli.suggestion import Choice
+from etcompile.cli.structs import output_option
 from etcompile.cli.usage import Command
 from etcompile.exitcodes import REFUSED
 
@@ -44,13 +44,9 @@ class _Line(Struct, frozen=True):
     help="Configuration file, not the nearest.",
     shell_complete=completing.files,
 )
-@click.option(
-    "-o",
-    "--output",
-    "form",
-    type=Choice(["text", "json"]),
-    default="text",
-    show_default=True,
+@output_option(
+    "text",
+    "json",
     help="Format of the output.",
 )
 @click.pass_context
@@ -59,7 +55,7 @@ def command(
     paths: tuple[str, ...],
     environment: str | None,
     file: str | None,
-    form: str,
+    output: str,
 ) -> None:
     """Show the settings with which PATH is compiled, and where each of them comes from.
 
@@ -70,12 +66,12 @@ def command(
     found = configured(paths, environment=environment, file=file)
     if found.diagnostics:
         talking = TalkOptions(
-            form="json" if form == "json" else "text", ignore=(), color="auto", quiet=False
+            form="json" if output == "json" else "text", ignore=(), color="auto", quiet=False
         )
         tell(found.diagnostics, talking, are_data=True)
         ctx.exit(REFUSED)
     lines = [*_lines(found)]
-    if form == "json":
+    if output == "json":
         record = found.record
         value = {
             "file": found.configuration.file if found.configuration else None,

@@ -30,8 +30,7 @@ from etcompile.cli.options import (
     tell,
     write,
 )
-from etcompile.cli.structs import takes
-from etcompile.cli.suggestion import Choice
+from etcompile.cli.structs import output_option, takes
 from etcompile.compiler import Compilation, Options, compile  # noqa: A004
 from etcompile.diagnostics import codes, diagnose
 from etcompile.exitcodes import DIFFERENT, REFUSED
@@ -73,12 +72,11 @@ class DiffOptions(CompileOptions, frozen=True, kw_only=True):
     type=click.Path(dir_okay=False, path_type=Path),
     help="Also write the plan as JSON, for etcompile apply.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=Choice(["text", "json", "markdown", "html"]),
-    default="text",
-    show_default=True,
+@output_option(
+    "text",
+    "json",
+    "markdown",
+    "html",
     help="Format of the differences: for a terminal, for scripts, for a comment on a pull request"
     " (at most 60 kB), or a page to open in a browser.",
 )

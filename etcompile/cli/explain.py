@@ -3,7 +3,8 @@
 import click
 
 from etcompile.cli import completing
-from etcompile.cli.suggestion import Choice, did_you_mean
+from etcompile.cli.structs import output_option
+from etcompile.cli.suggestion import did_you_mean
 from etcompile.cli.usage import Command
 from etcompile.diagnostics import Rule, explanation
 from etcompile.diagnostics.catalogue import RULES
@@ -13,16 +14,12 @@ from etcompile.diagnostics.spelling import probable_code
 @click.command("explain", cls=Command)
 @click.argument("code", metavar="[CODE]", required=False, shell_complete=completing.codes)
 @click.option("--all", "every", is_flag=True, help="Explain all diagnostics.")
-@click.option(
-    "-o",
-    "--output",
-    "form",
-    type=Choice(["text", "markdown"]),
-    default="text",
-    show_default=True,
+@output_option(
+    "text",
+    "markdown",
     help="Text for a terminal, or Markdown.",
 )
-def command(code: str | None, form: str, *, every: bool) -> None:
+def command(code: str | None, output: str, *, every: bool) -> None:
     """Explain an error or a warning: its reason, an example, and what to do.
 
     CODE is the code in brackets, such as ET2003, or the name, such as replicas-above-max.
@@ -30,16 +27,16 @@ def command(code: str | None, form: str, *, every: bool) -> None:
     if (code is None) is not every:
         raise click.UsageError("name one CODE, or pass --all")
     try:
-        _show(code, form)
+        _show(code, output)
     except explanation.NoSampleError as error:
         raise click.UsageError(str(error)) from error
 
 
-def _show(code: str | None, form: str) -> None:
+def _show(code: str | None, output: str) -> None:
     if code is not None:
-        explain = explanation.as_text if form == "text" else explanation.as_markdown
+        explain = explanation.as_text if output == "text" else explanation.as_markdown
         click.echo(explain(_rule(code)))
-    elif form == "text":
+    elif output == "text":
         click.echo("\n\n\n".join(explanation.as_text(rule) for rule in _in_order()))
     else:
         click.echo(explanation.page(_in_order()), nl=False)

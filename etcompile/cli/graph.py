@@ -16,8 +16,7 @@ from etcompile.cli.options import (
     tell,
     write,
 )
-from etcompile.cli.structs import takes
-from etcompile.cli.suggestion import Choice
+from etcompile.cli.structs import output_option, takes
 from etcompile.compiler import compile  # noqa: A004
 from etcompile.diagnostics import codes
 from etcompile.exitcodes import REFUSED
@@ -32,12 +31,10 @@ class GraphOptions(CompileOptions, frozen=True, kw_only=True):
 @click.command("graph", cls=CompilingCommand)
 @paths_argument(required=True)
 @file_setting_options
-@click.option(
-    "-o",
-    "--output",
-    type=Choice(["tree", "mermaid", "svg"]),
-    default="tree",
-    show_default=True,
+@output_option(
+    "tree",
+    "mermaid",
+    "svg",
     help="A tree for the terminal, a Mermaid flowchart, or an SVG picture.",
 )
 @takes(GraphOptions)

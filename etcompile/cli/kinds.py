@@ -7,7 +7,8 @@ import click
 
 from etcompile import emit, frontends
 from etcompile.cli import completing
-from etcompile.cli.suggestion import Choice, did_you_mean
+from etcompile.cli.structs import output_option
+from etcompile.cli.suggestion import did_you_mean
 from etcompile.cli.usage import Command
 
 
@@ -19,12 +20,9 @@ from etcompile.cli.usage import Command
     shell_complete=completing.runtimes,
     help="Print a runtime that Trainer ships instead, as YAML: to copy and edit it.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=Choice(["text", "json"]),
-    default="text",
-    show_default=True,
+@output_option(
+    "text",
+    "json",
     help="A table, or a list for scripts.",
 )
 def command(runtime: str | None, output: Literal["text", "json"]) -> None:

@@ -23,7 +23,7 @@ from etcompile.cli.options import (
     tell,
     write,
 )
-from etcompile.cli.structs import takes
+from etcompile.cli.structs import output_option, takes
 from etcompile.cli.suggestion import Choice
 from etcompile.cli.usage import refuse_without
 from etcompile.compiler import Compilation, compile  # noqa: A004
@@ -69,12 +69,10 @@ class RenderOptions(FolderOptions, frozen=True, kw_only=True):
     type=_Folder(path_type=Path),
     help="Write a folder with a kustomization instead of a stream. Its content is replaced.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=Choice(["yaml", "json", "name"]),
-    default="yaml",
-    show_default=True,
+@output_option(
+    "yaml",
+    "json",
+    "name",
     help="Format of standard output: manifests, a List in JSON, or names of the form kind/name.",
 )
 @click.option("--split", is_flag=True, help="With -d: write one file per object.")

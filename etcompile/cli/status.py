@@ -8,8 +8,7 @@ import click
 from etcompile.cli import completing
 from etcompile.cli.cluster_options import Connection, connection_options, namespace_option
 from etcompile.cli.options import TalkOptions, colored, talk_options, tell, write
-from etcompile.cli.structs import takes
-from etcompile.cli.suggestion import Choice
+from etcompile.cli.structs import output_option, takes
 from etcompile.cli.usage import Command
 from etcompile.diagnostics import Diagnostic, codes, diagnose
 from etcompile.exitcodes import CLUSTER, FAILED, REFUSED
@@ -44,12 +43,9 @@ class StatusOptions(TalkOptions, frozen=True, kw_only=True):
     help="Go on: a table that is kept up to date on a terminal, elsewhere a line for each change."
     " With JOB, until it has succeeded or failed.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=Choice(["text", "json"]),
-    default="text",
-    show_default=True,
+@output_option(
+    "text",
+    "json",
     help="For people, or for scripts; with --watch a JSON object for each change.",
 )
 @talk_options

@@ -8,6 +8,8 @@ import click
 from msgspec import Struct
 from msgspec.structs import fields
 
+from etcompile.cli.suggestion import Choice
+
 T = TypeVar("T", bound=Struct)
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -19,6 +21,23 @@ def adds(*options: Decorator) -> Decorator:
         return functools.reduce(lambda inner, option: option(inner), reversed(options), command)
 
     return decorated
+
+
+def output_option(*formats: str, help: str) -> Decorator:  # noqa: A002 - as click calls it
+    """`-o/--output FORMAT`, as kubectl has it.
+
+    Args:
+        formats: What the answer can be; the first if nobody says.
+        help: What they are for.
+    """
+    return click.option(
+        "-o",
+        "--output",
+        type=Choice([*formats]),
+        default=formats[0],
+        show_default=True,
+        help=help,
+    )
 
 
 def takes(struct: type[T]) -> Callable[[Callable[[click.Context, T], None]], Callable[..., None]]:

@@ -8,8 +8,7 @@ import click
 from etcompile.cli import completing
 from etcompile.cli.cluster_options import Connection, connection_options, namespace_option
 from etcompile.cli.options import TalkOptions, talk_options, tell, write
-from etcompile.cli.structs import takes
-from etcompile.cli.suggestion import Choice
+from etcompile.cli.structs import output_option, takes
 from etcompile.cli.usage import Command
 from etcompile.exitcodes import CLUSTER, REFUSED
 
@@ -36,12 +35,11 @@ class WhyOptions(TalkOptions, frozen=True, kw_only=True):
     show_default=True,
     help="Number of last lines to show of what failed first.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=Choice(["text", "json", "markdown", "html"]),
-    default="text",
-    show_default=True,
+@output_option(
+    "text",
+    "json",
+    "markdown",
+    "html",
     help="For people, for scripts, to paste into an issue, or a page to send to somebody.",
 )
 @talk_options
