@@ -38,7 +38,7 @@ class _Annotation(Struct, frozen=True):
     """An annotation that sets a field of the job's `RunPolicy`.
 
     Args:
-        field: The field.
+        field: What it sets, of that policy.
         read: The value of a text; None if it is none.
         expected: What is expected, for a message.
     """
