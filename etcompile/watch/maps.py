@@ -28,7 +28,6 @@ from etcompile.watch.rules.gates import succeeded
 from etcompile.watch.run_pods import StoredRun
 from etcompile.watch.state import (
     ANCHOR,
-    LARGEST_COPY,
     WRITTEN,
     digest,
     hosts_annotations,
@@ -50,7 +49,7 @@ def written(action: WriteStatus | WriteHosts, run: StoredRun, config: SeenMap | 
             data[FAILURES] = log_text(action.failures)
         if action.timeline is not None:
             data[TIMELINE] = timeline_text(action.timeline)
-        if len(run.text.encode()) <= LARGEST_COPY:
+        if run.digest is not None:
             data[RUN] = run.text
         return _config_map(run, status_name(run.job.name), data, _QUIET)
     notes = {**_QUIET, **hosts_annotations(action.hosts)}

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from etcompile.goodput import Goodput, goodput
 from etcompile.kubeapi import Cluster, ClusterError
-from etcompile.model.run_record import ANOTHER_RUN
+from etcompile.model.run_record import ANOTHER_RUN, read_record
 from etcompile.stages.stored import StoredJobError
 from etcompile.watch.actions import RemoveJob, Requeue
 from etcompile.watch.deciding import decide
@@ -193,7 +193,8 @@ class Reconciler:
             seen = self._store.job(key)
             self._notices.of_maps(key, seen)
             declared = self._runs.declared(key, seen) if seen else None
-            former = self._runs.former(key, seen, declared) if seen else None
+            record = read_record(seen.status.data) if seen and seen.status else None
+            former = self._runs.former(key, seen, declared, record) if seen else None
             run = declared or former
             if seen is None or seen.config is None or run is None:
                 self._wishes.pop(key, None)
@@ -234,6 +235,7 @@ class Reconciler:
             self._notices.of_strangers(case, foreign)
             shown = view(
                 case,
+                record,
                 foreign,
                 self._timeouts,
                 since=since,

@@ -24,7 +24,7 @@ from etcompile.stages.stored import (
     read_text,
 )
 from etcompile.watch import ownership
-from etcompile.watch.state import PodView, Ran, RanContainer, ran
+from etcompile.watch.state import LARGEST_COPY, PodView, Ran, RanContainer, digest, ran
 from etcompile.watch.tracking_labels import Tracking
 
 _Given = ParamSpec("_Given")
@@ -104,6 +104,11 @@ class StoredRun:
     def git_managed(self) -> bool:
         """Whether a tool brings back what is deleted, and deletes what Git does not declare."""
         return self.tracking.synced or bool({"argocd", "flux"} & {*self.settings.profiles})
+
+    @cached_property
+    def digest(self) -> str | None:
+        """Of the job as it is written; None if it is too large to be copied."""
+        return digest(self.text) if len(self.text.encode()) <= LARGEST_COPY else None
 
     @cached_property
     def names(self) -> Mapping[str, Role]:

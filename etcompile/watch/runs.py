@@ -17,7 +17,7 @@ from typing import Any
 from etcompile.kubeapi import Cluster
 from etcompile.model import MOST_PODS
 from etcompile.model.protocol import STORED_JOB
-from etcompile.model.run_record import ANOTHER_RUN, RUN, UNREADABLE, RunRecord, read_record
+from etcompile.model.run_record import ANOTHER_RUN, RUN, UNREADABLE, RunRecord
 from etcompile.stages.stored import StoredJobError
 from etcompile.watch.actions import EmitEvent
 from etcompile.watch.job_selector import Selector
@@ -25,7 +25,7 @@ from etcompile.watch.logs import say
 from etcompile.watch.notices import Notices
 from etcompile.watch.room import REPLICA_BYTES
 from etcompile.watch.run_pods import StoredRun
-from etcompile.watch.state import LARGEST_COPY, PodView, digest
+from etcompile.watch.state import LARGEST_COPY, PodView
 from etcompile.watch.store import SeenJob, SeenMap, Store
 from etcompile.watch.workqueue import JobKey
 
@@ -94,7 +94,9 @@ class Runs:
         self._declared[key] = version, run, problem, rooms
         return run
 
-    def former(self, key: JobKey, seen: SeenJob, run: StoredRun | None) -> StoredRun | None:
+    def former(
+        self, key: JobKey, seen: SeenJob, run: StoredRun | None, record: RunRecord | None
+    ) -> StoredRun | None:
         """The run whose Pods are there, if the job describes another one; None if it does not.
 
         None, and told, too if nobody knows any more what that run was. A job that cannot be read
@@ -104,7 +106,7 @@ class Runs:
         if seen.config is None or seen.config.problem or (run is None and is_readable):
             self._formers.pop(key, None)
             return None
-        wanted = former_run(seen, run)
+        wanted = former_run(seen, run, record)
         if not wanted or seen.status is None:
             self._formers.pop(key, None)
             return None
@@ -163,12 +165,12 @@ def wants_copy(run: StoredRun, status: SeenMap | None) -> bool:
         run: The job.
         status: The ConfigMap with the run record, if there is one.
     """
-    if len(run.text.encode()) > LARGEST_COPY:
+    if run.digest is None:
         return False
-    return status is not None and status.data.get(RUN) != digest(run.text)
+    return status is not None and status.data.get(RUN) != run.digest
 
 
-def former_run(seen: SeenJob, run: StoredRun | None) -> str:
+def former_run(seen: SeenJob, run: StoredRun | None, record: RunRecord | None) -> str:
     """The spec hash of the run that is to be looked after instead; empty for that of the job.
 
     It is until a Pod of the new run has the place of one of the old run, or none of those stays.
@@ -177,10 +179,8 @@ def former_run(seen: SeenJob, run: StoredRun | None) -> str:
     Args:
         seen: What is known of the job.
         run: The job as its ConfigMap has it; None if that cannot be read.
+        record: Its run record; None if there is none that can be read.
     """
-    if seen.status is None:
-        return ""
-    record = read_record(seen.status.data)
     if record is None or (run is not None and record.run == run.spec_hash):
         return ""
     pods = [pod.view for pod in seen.pods.values()]
