@@ -30,7 +30,7 @@ from etcompile.model.protocol import (
     is_config,
     status_name,
 )
-from etcompile.model.run_record import read_record
+from etcompile.model.run_record import RunRecord
 from etcompile.watch.actions import (
     REPLACED,
     Action,
@@ -106,11 +106,13 @@ class Case(Struct, frozen=True):
         key: The job.
         run: What its ConfigMap says.
         seen: What was known.
+        record: Its run record; None if there is none that can be read.
     """
 
     key: JobKey
     run: StoredRun
     seen: SeenJob
+    record: RunRecord | None
 
 
 class ActionExecutor:
@@ -344,14 +346,14 @@ class ActionExecutor:
         known = case.seen.status if isinstance(action, WriteStatus) else case.seen.hosts
         self._replace(case, written(action, case.run, case.seen.config), known)
         if isinstance(action, WriteStatus):
-            self._count(action, known)
+            self._count(case, action)
         return True
 
-    def _count(self, action: WriteStatus, known: SeenMap | None) -> None:
+    def _count(self, case: Case, action: WriteStatus) -> None:
         """Counts what a run record and its failures have more than before."""
-        data = known.data if known is not None else {}
+        data = case.seen.status.data if case.seen.status is not None else {}
         if action.record.epoch:
-            record = read_record(data)
+            record = case.record
             same = record is not None and record.run == action.record.run
             begun = (record.epoch or 0) if record is not None and same else 0
             self._metrics.epochs.inc(max(0, action.record.epoch - begun))

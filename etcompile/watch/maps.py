@@ -49,7 +49,7 @@ def written(action: WriteStatus | WriteHosts, run: StoredRun, config: SeenMap | 
             data[FAILURES] = log_text(action.failures)
         if action.timeline is not None:
             data[TIMELINE] = timeline_text(action.timeline)
-        if run.digest is not None:
+        if run.copy_digest is not None:
             data[RUN] = run.text
         return _config_map(run, status_name(run.job.name), data, _QUIET)
     notes = {**_QUIET, **hosts_annotations(action.hosts)}

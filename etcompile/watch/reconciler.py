@@ -193,7 +193,9 @@ class Reconciler:
             seen = self._store.job(key)
             self._notices.of_maps(key, seen)
             declared = self._runs.declared(key, seen) if seen else None
-            record = read_record(seen.status.data) if seen and seen.status else None
+            # Of a job that is not this watcher's nothing is read.
+            ours = declared is not None or self._runs.unreadable(key)
+            record = read_record(seen.status.data) if seen and seen.status and ours else None
             former = self._runs.former(key, seen, declared, record) if seen else None
             run = declared or former
             if seen is None or seen.config is None or run is None:
@@ -227,7 +229,7 @@ class Reconciler:
             most = _MOST_GONE + sum(len(role.members) for role in run.job.roles)
             if len(seen.gone) > most:
                 self._store.forget_gone(key, most)
-            case = Case(key, former or run, seen)
+            case = Case(key, former or run, seen, record)
             self._make_secrets(case)
             foreign = strangers_of(case)
             if self._executor.learn(case, [pod for pod, _ in foreign.values()]):
@@ -235,7 +237,6 @@ class Reconciler:
             self._notices.of_strangers(case, foreign)
             shown = view(
                 case,
-                record,
                 foreign,
                 self._timeouts,
                 since=since,

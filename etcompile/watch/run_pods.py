@@ -106,8 +106,8 @@ class StoredRun:
         return self.tracking.synced or bool({"argocd", "flux"} & {*self.settings.profiles})
 
     @cached_property
-    def digest(self) -> str | None:
-        """Of the job as it is written; None if it is too large to be copied."""
+    def copy_digest(self) -> str | None:
+        """The digest of its copy beside the run record; None if it is too large to be copied."""
         return digest(self.text) if len(self.text.encode()) <= LARGEST_COPY else None
 
     @cached_property

@@ -165,9 +165,9 @@ def wants_copy(run: StoredRun, status: SeenMap | None) -> bool:
         run: The job.
         status: The ConfigMap with the run record, if there is one.
     """
-    if run.digest is None:
+    if run.copy_digest is None:
         return False
-    return status is not None and status.data.get(RUN) != run.digest
+    return status is not None and status.data.get(RUN) != run.copy_digest
 
 
 def former_run(seen: SeenJob, run: StoredRun | None, record: RunRecord | None) -> str:

@@ -13,7 +13,6 @@ from etcompile.failures import read_log
 from etcompile.goodput import read_timeline
 from etcompile.k8s.objects import seconds
 from etcompile.model.protocol import SPEC_HASH
-from etcompile.model.run_record import RunRecord
 from etcompile.watch.executor import Case
 from etcompile.watch.ownership import Owners, stranger
 from etcompile.watch.runs import wants_copy
@@ -23,7 +22,6 @@ from etcompile.watch.store import SeenJob
 
 def view(
     case: Case,
-    record: RunRecord | None,
     strangers: Collection[str],
     timeouts: Timeouts,
     *,
@@ -36,7 +34,6 @@ def view(
 
     Args:
         case: The job.
-        record: Its run record; None if there is none that can be read.
         strangers: The UIDs of Pods that are not of the run (`strangers_of`).
         timeouts: How long to wait for what.
         since: Since when everything is seen, in seconds since 1970.
@@ -64,7 +61,7 @@ def view(
             name: structs.replace(gone, pod=shown(gone.pod))
             for name, gone in _of_this_job(seen).items()
         },
-        record=record,
+        record=case.record,
         hosts=hosts_record(seen.hosts.data, seen.hosts.annotations) if seen.hosts else None,
         batch=known.view if known else None,
         git_managed=run.git_managed,
