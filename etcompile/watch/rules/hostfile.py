@@ -31,7 +31,7 @@ from etcompile.model.run_record import ReplicaKey, RunRecord
 from etcompile.watch.actions import Action, Requeue, TouchPod, WriteHosts
 from etcompile.watch.rules.placement import Placement
 from etcompile.watch.rules.replica_state import ReplicaStates
-from etcompile.watch.state import Anchor, HostsRecord, PodView
+from etcompile.watch.state import Anchor, HostsRecord
 
 _Names = Mapping[str, tuple[str, ...]]
 """Of each live list, by its key, the names of its hosts."""
@@ -92,7 +92,7 @@ def listed(states: ReplicaStates, record: RunRecord, now: float) -> Iterator[Act
         yield WriteHosts(hosts)
     else:
         hosts = before
-    yield from _touched(placement, lists, hosts)
+    yield from _touched(placement, hosts)
     if until is not None:
         yield Requeue(until)
 
@@ -253,23 +253,16 @@ def _names(lines: str) -> tuple[str, ...]:
 # How it arrives --------------------------------------------------------------------------------
 
 
-def _touched(placement: Placement, lists: _Lists, hosts: HostsRecord) -> Iterator[Action]:
+def _touched(placement: Placement, hosts: HostsRecord) -> Iterator[Action]:
+    """Touches each reader whose annotation is not the digest of these lists.
+
+    The annotation alone decides. The lists from Git change with the job, and the times of Pods and
+    lists are of two clocks, so neither says what a Pod has read. A new reader is touched once.
+    """
     value = touch_value(hosts.data)
     for pod in placement.readers:
-        if pod.touched != value and _is_older(pod, hosts) and not _knows_them(pod, lists, hosts):
+        if pod.touched != value:
             yield TouchPod(pod.name, pod.uid, value)
-
-
-def _knows_them(pod: PodView, lists: _Lists, hosts: HostsRecord) -> bool:
-    """Whether a Pod has had the same hosts from Git ever since it started."""
-    return not pod.touched and all(
-        _names(hosts.data.get(key, "")) == seed for key, seed in lists.seeds().items()
-    )
-
-
-def _is_older(pod: PodView, hosts: HostsRecord) -> bool:
-    """Whether a Pod has mounted the lists as they were before."""
-    return bool(pod.touched) or pod.created <= hosts.written
 
 
 # By which name -----------------------------------------------------------------------------

@@ -4,12 +4,13 @@ import random
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from defects.test_trainer import job as train_job
 from defects.test_trainer import mpi
 from etcompile import Settings
 from etcompile.watch.actions import TouchPod, WriteHosts
-from etcompile.watch.state import Timeouts
+from etcompile.watch.state import PodView, Timeouts
 from specs import kubeflow_job, scale_in, scale_out, training_job, worker
 from world import World, mpi_job, stored_job
 
@@ -39,13 +40,17 @@ def test_nothing_is_written_before_all_are_there_or_the_launcher_asks() -> None:
     assert hostfile(world) == ["mnist-worker-0:1", "mnist-worker-1:1", "mnist-worker-2:1"]
 
 
-def test_a_list_like_the_one_from_git_needs_no_hurry() -> None:
+def test_a_launcher_that_starts_is_touched_once() -> None:
     world = et_world(start=False)
     world.sync()
     world.get_ready()
     world.settle()
     assert world.hosts is not None
-    assert world.of(TouchPod) == []
+    assert len(world.of(TouchPod)) == 1
+    world.wait(600)
+    world.restart_watcher()
+    world.wait(600)
+    assert len(world.of(TouchPod)) == 1
 
 
 def test_lists_are_whole_lines_in_natural_order() -> None:
@@ -96,6 +101,23 @@ def test_a_touch_that_got_lost_is_done_by_the_next_watcher() -> None:
     world.restart_watcher()
     world.settle()
     assert len(world.of(TouchPod)) == 1
+
+
+def test_a_launcher_that_an_older_watcher_never_touched_is_touched_once() -> None:
+    world = et_world()
+    world.change("mnist-launcher", touched="")
+    world.restart_watcher()
+    world.wait(600)
+    assert [type(one) for one in world.done] == [TouchPod]
+
+
+def test_a_launcher_is_touched_whatever_the_clocks_say() -> None:
+    """The times of Pods are the API server's, and that of the list is the watcher's."""
+    world = et_world()
+    world.change("mnist-launcher", created=world.now + 60, touched="")
+    world.change("mnist-worker-1", ready=False)
+    world.settle()
+    assert [type(one) for one in world.done] == [WriteHosts, TouchPod]
 
 
 def test_nothing_is_written_while_nothing_changes() -> None:
@@ -300,6 +322,48 @@ def rescaled(world: World, *intents: dict[str, Any]) -> None:
     worker(job)["restartPolicy"] = "Always"
     world.job, world.settings = stored_job(job, *intents)
     world.declared_at = world.now
+
+
+def of_workers(kind: str, workers: int) -> list[dict[str, Any]]:
+    """A job of so many workers, whose launcher reads a list."""
+    if kind == "TrainingJob":
+        return [training_job(replicas=workers)]
+    if kind == "TrainJob":
+        command = ["horovodrun", *DISCOVERS, "t"]
+        job = train_job(trainer={"numNodes": workers, "command": command})
+        job["metadata"]["annotations"] = {"etcompile.dev/nnodes": "2:5"}
+        return [mpi(), job]
+    job = mpi_job(version=kind)
+    job["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"] = workers
+    return [job]
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize("kind", ["TrainingJob", "TrainJob", "v1", "v2beta1"])
+def test_a_launcher_is_touched_once_for_each_change_that_is_applied(
+    kind: str, restarted: bool
+) -> None:
+    """The list from Git is then the same as the live one, and was not when the launcher started."""
+    world = World(*of_workers(kind, 3))
+    if kind == "v2beta1":  # its launcher is made by a Job of Kubernetes
+        run = world.pods["mnist-worker-0"].spec_hash
+        made = PodView("mnist-launcher-x1", "u-1", "launcher", None, run, created=world.now)
+        world.pods[made.name] = structs.replace(made, phase="Running", ready=True)
+        world.settle()
+    before = len(world.listed)
+    world.done.clear()
+    for changes, workers in enumerate([4, 2, 3], start=1):
+        world.job, world.settings = stored_job(*of_workers(kind, workers))
+        world.declared_at = world.now
+        world.sync()
+        world.get_ready()
+        if restarted:
+            world.restart_watcher()
+        world.wait(600)
+        assert len(world.listed) == before + workers - 3
+        touched = [touch.name for touch in world.of(TouchPod)]
+        assert len(touched) == changes
+        assert all("launcher" in name for name in touched)
 
 
 @pytest.mark.parametrize("git", [False, True])
