@@ -9,7 +9,7 @@ own: gate, run-once guard, resident wrapper and the volumes of the run-time prot
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from etcompile.backend import config, gates
+from etcompile.backend import config, gates, sshusers
 from etcompile.backend.identity import (
     identity_labels,
     index_labels,
@@ -60,6 +60,8 @@ from etcompile.model.protocol import (
     SSH_PATH,
     STATUS,
     STATUS_PATH,
+    USERS,
+    USERS_PATH,
     hosts_name,
     status_name,
 )
@@ -141,15 +143,24 @@ def _spec(job: Job, role: Role, settings: Settings) -> dict[str, Any]:
         main if container["name"] == role.template.main else container
         for container in spec["containers"]
     ]
+    gate = [_gate(job, role, role.additions.gate, settings)] if role.additions.gate else []
     inits = [
         *(_setup(role, init, settings) for init in role.additions.setup),
         *([_key_copy(role, ssh)] if ssh and ssh.copied else []),
         *spec.get("initContainers", ()),
-        *([_gate(job, role, role.additions.gate, settings)] if role.additions.gate else []),
+        *gate,
     ]
+    volumes = [*spec.get("volumes", ()), *_volumes(job, role)]
+    if ssh and sshusers.lacks_entry(role):
+        command, mount = ["sh", "-c", sshusers.script(ssh)], _mount(Mount(USERS, USERS_PATH))
+        inits.insert(0, _init(role, USERS, command, [mount], _SMALL))
+        volumes.append({"name": USERS, "emptyDir": {}})
+        for container in (main, *gate):
+            container["volumeMounts"] = [*container["volumeMounts"], sshusers.MOUNT]
     if inits:
         spec["initContainers"] = inits
-    volumes = [*spec.get("volumes", ()), *_volumes(job, role)]
+    if sysctls := sshusers.sysctls(role, ssh):
+        spec["securityContext"] = {**spec.get("securityContext", {}), "sysctls": sysctls}
     if volumes:
         spec["volumes"] = volumes
     if role.additions.service_account:

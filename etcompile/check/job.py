@@ -16,6 +16,7 @@ from etcompile.model.run import LONGEST_RUN
 
 _LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 _NAME_LIMIT = 63
+_WITHOUT_SHELL = r"gcr\.io/distroless/(?!.*:[\w.-]*debug)|cgr\.dev/chainguard/static(?![\w-])"
 
 _OWN_VOLUMES = (
     protocol.SCRIPTS,
@@ -24,8 +25,9 @@ _OWN_VOLUMES = (
     protocol.RUN_STATE,
     protocol.SSH,
     f"{protocol.SSH}-home",
+    protocol.USERS,
 )
-_OWN_INITS = ("wait-for-workers", "copy-ssh-keys")
+_OWN_INITS = ("wait-for-workers", "copy-ssh-keys", protocol.USERS)
 
 
 def check_spec(job: Job) -> list[Diagnostic]:
@@ -134,6 +136,16 @@ def _role(job: Job, role: Role) -> Iterator[Diagnostic]:
     yield from _sidecar_first(role)
     main = role.template.main_container
     place = _main_place(role)
+    wrapped = (role.additions.run_once or role.recovery.serves) and main.get("command")
+    if (wrapped or role.additions.resident or role.additions.gate) and re.match(
+        _WITHOUT_SHELL, str(main["image"])
+    ):
+        yield diagnose(
+            codes.IMAGE_WITHOUT_SHELL,
+            role.template.origin.locate(*place, "image"),
+            where=f"container '{role.template.main}' of {role.name}",
+            image=main["image"],
+        )
     silent = role.additions.resident is not None and not role.additions.resident.keeps_args
     if silent and main.get("args") and not main.get("command"):
         yield diagnose(

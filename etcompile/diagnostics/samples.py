@@ -515,6 +515,10 @@ SAMPLES: Mapping[str, Mapping[str, str | int]] = {
         "field": "spec.podTemplateOverrides",
         "advice": "write it as spec.runtimePatches",
     },
+    "ET2146": {
+        "where": "container 'main' of worker",
+        "image": "gcr.io/distroless/python3-debian12",
+    },
     "ET3001": {
         "intent": "ScaleOut more",
         "job": "mnits",

@@ -48,19 +48,6 @@ def main_container(
     return names[0], []
 
 
-def runs_as_root(spec: Mapping[str, Any], container: str) -> bool:
-    """Whether a container runs as root, as far as its Pod's spec says.
-
-    An image with a USER of its own cannot be seen from here.
-    """
-    main = next(c for c in spec["containers"] if c["name"] == container)
-    pod, own = spec.get("securityContext", {}), main.get("securityContext", {})
-    user = own.get("runAsUser", pod.get("runAsUser"))
-    if user is not None:
-        return bool(user == 0)
-    return not own.get("runAsNonRoot", pod.get("runAsNonRoot", False))
-
-
 def template_notes(
     origin: Origin,
     template: Mapping[str, Any],

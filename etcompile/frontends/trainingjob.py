@@ -20,7 +20,6 @@ from etcompile.frontends.operators import ET_OPERATOR
 from etcompile.frontends.podtemplates import (
     MOUNTED_HOME,
     main_container,
-    runs_as_root,
     template_notes,
 )
 from etcompile.frontends.rights import launcher_access, own_account
@@ -366,11 +365,7 @@ def _credentials(
 ) -> tuple[SshCredentials, list[Diagnostic]]:
     annotations = _annotations(source)
     path = annotations.get(_SSH_MOUNT_PATH, _ROOT_SSH).rstrip("/")
-    others = [
-        role
-        for role, template in templates.items()
-        if not runs_as_root(template.spec, template.main)
-    ]
+    others = [role for role, template in templates.items() if not template.runs_as_root]
     problems = []
     if path == _ROOT_SSH:
         problems = [

@@ -330,6 +330,21 @@ class PodTemplate(Struct, frozen=True):
         """The container that trains."""
         return next(c for c in self.spec["containers"] if c["name"] == self.main)
 
+    @property
+    def user(self) -> int | None:
+        """The user ID that the main container runs as; None if its image decides."""
+        return self._security("runAsUser")
+
+    @property
+    def runs_as_root(self) -> bool:
+        """Whether the main container runs as root; an image's own USER cannot be seen from here."""
+        return not self._security("runAsNonRoot") if self.user is None else self.user == 0
+
+    def _security(self, field: str) -> int | None:
+        contexts = (self.main_container, self.spec)
+        values = ((of.get("securityContext") or {}).get(field) for of in contexts)
+        return next((value for value in values if value is not None), None)
+
 
 class Naming(Struct, frozen=True):
     """What the replicas of a role and their Pods are called.

@@ -1,10 +1,12 @@
 """A namespace of a real cluster, for the tests whose Pods really run.
 
     ETCOMPILE_E2E_KUBECONFIG=~/.kube/config ETCOMPILE_E2E_MPI_IMAGE=… \\
-    ETCOMPILE_E2E_KUBECTL_IMAGE=… ETCOMPILE_E2E_TORCH_IMAGE=… pytest -m node tests/node -s
+    ETCOMPILE_E2E_KUBECTL_IMAGE=… ETCOMPILE_E2E_TORCH_IMAGE=… ETCOMPILE_E2E_MPI5_IMAGE=… \\
+    pytest -m node tests/node -s
 
 Any cluster will do, kind or minikube too. The MPI image needs sshd, Open MPI 4 and Python, the
-kubectl image a shell and kubectl, the torch image torchrun; all must be on the nodes or pullable.
+kubectl image a shell and kubectl, the torch image torchrun, the MPI5 image sshd and Open MPI 5 with
+its programs on ssh's PATH; all must be on the nodes or pullable.
 """
 
 import os

@@ -138,13 +138,68 @@ def test_ranks_are_started_by_ssh(
     }
     cluster.apply(job("MPIJob", "mpiReplicaSpecs", roles, version="v2beta1"))
     create_key(cluster, tmp_path)
-    cluster.until(lambda phases: any(name.startswith("train-launcher-") for name in phases))
-    launcher = next(name for name in cluster.phases() if name.startswith("train-launcher-"))
+    launcher = launcher_of(cluster)
     workers = ["train-worker-0", "train-worker-1"]
     hosts = [f"{worker}.train.{cluster.namespace}.svc:1" for worker in workers]
     check_mpi(cluster, launcher, hosts, workers)
     (made,) = cluster.get("jobs")["items"]
     assert made["status"]["succeeded"] == 1
+
+
+TRUST = "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null"
+
+
+# In Debian's images www-data is 33, at home in /var/www; nobody is 12345.
+@pytest.mark.parametrize(
+    ("user", "home"), [(33, "/var/www"), (12345, "/home/mpi")], ids=["in-passwd", "not-in-passwd"]
+)
+def test_ranks_are_started_by_ssh_without_root(
+    cluster: Any, image: Callable[[str], str], tmp_path: Path, user: int, home: str
+) -> None:
+    mpi = image("MPI")
+    run = f"sh /etc/mpi/discover_hosts.sh && mpirun -mca plm_rsh_args '{TRUST}' -np 2 hostname"
+    roles = {
+        "Launcher": replicas(mpi, "mpi", 1, command=["sh", "-c", run]),
+        "Worker": replicas(mpi, "mpi", 2),
+    }
+    for role in roles.values():
+        role["template"]["spec"]["securityContext"] = {"runAsUser": user, "runAsNonRoot": True}
+    path = f"{home}/.ssh"
+    spec = job("MPIJob", "mpiReplicaSpecs", roles, version="v2beta1", sshAuthMountPath=path)
+    cluster.apply(spec)
+    create_key(cluster, tmp_path)
+    workers = ["train-worker-0", "train-worker-1"]
+    hosts = [f"{worker}.train.{cluster.namespace}.svc:1" for worker in workers]
+    check_mpi(cluster, launcher_of(cluster), hosts, workers)
+
+
+def test_open_mpi_5_starts_a_rank_beside_its_launcher_without_ssh(
+    cluster: Any, image: Callable[[str], str], tmp_path: Path
+) -> None:
+    mpi = image("MPI5")
+    trust = f"PRTE_MCA_plm_ssh_args='{TRUST}'"
+    # No sshd listens in the launcher, so that a connection to itself would fail.
+    run = f"mpirun --version && {trust} mpirun --map-by node -np 3 hostname"
+    roles = {
+        "Launcher": replicas(mpi, "mpi", 1, command=["sh", "-c", run], env=ROOT),
+        "Worker": replicas(mpi, "mpi", 2),
+    }
+    spec = job("MPIJob", "mpiReplicaSpecs", roles, version="v2beta1", runLauncherAsWorker=True)
+    cluster.apply(spec)
+    create_key(cluster, tmp_path)
+    launcher = launcher_of(cluster)
+    cluster.until(ended(launcher), 180)
+    lines = logs(cluster, launcher)
+    assert cluster.phases()[launcher] == "Succeeded"
+    assert any(line.startswith("mpirun (Open MPI) 5.") for line in lines)
+    hosts = {"train-launcher", "train-worker-0", "train-worker-1"}
+    assert {line for line in lines if line in hosts} == hosts
+
+
+def launcher_of(cluster: Any) -> str:
+    """The name of the Pod that the launcher's Job has made."""
+    cluster.until(lambda phases: any(name.startswith("train-launcher-") for name in phases))
+    return next(name for name in cluster.phases() if name.startswith("train-launcher-"))
 
 
 def create_key(cluster: Any, folder: Path) -> None:

@@ -241,9 +241,20 @@ def training_operator_shapes() -> Iterator[dict[str, Any]]:
     yield {**job, "spec": {"mpiReplicaSpecs": {"Launcher": roles["Launcher"]}}}
 
 
+def without_root() -> dict[str, Any]:
+    """A job of the MPI Operator whose user is in no image's passwd file."""
+
+    def role(**more: Any) -> dict[str, Any]:
+        pod = {"containers": [{"name": "main", "image": "mpi:5", **more}]}
+        return {"template": {"spec": {**pod, "securityContext": {"runAsUser": 12345}}}}
+
+    roles = {"Launcher": role(command=["run"]), "Worker": {**role(), "replicas": 2}}
+    return document("kubeflow.org/v2beta1", {"mpiReplicaSpecs": roles})
+
+
 SHAPES = {
     "training-operator": list(training_operator_shapes()),
-    "mpi-operator": [full("kubeflow.org/v2beta1")],
+    "mpi-operator": [full("kubeflow.org/v2beta1"), without_root()],
 }
 
 

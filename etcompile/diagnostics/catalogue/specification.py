@@ -917,4 +917,14 @@ RULES = (
         " the field, and kubectl refuses it.",
         "spec: {mlPolicy: {torch: {numProcPerNode: auto}}}  # of a ClusterTrainingRuntime",
     ),
+    Rule(
+        codes.IMAGE_WITHOUT_SHELL,
+        "image-without-shell",
+        _WARNING,
+        "{where} has the image {image}, which has no shell: the container cannot start",
+        "use an image with a shell: the tag ':debug' of a distroless image has one",
+        "etcompile runs the command with a script, so that a finished run does not start again, and"
+        " adds init containers from the same image. Both need 'sh'. Only few images are known.",
+        "image: gcr.io/distroless/python3-debian12   # instead of …:debug",
+    ),
 )
