@@ -183,7 +183,9 @@ def test_open_mpi_5_starts_a_rank_beside_its_launcher_without_ssh(
     mpi = image("MPI5")
     trust = f"PRTE_MCA_plm_ssh_args='{TRUST}'"
     # No sshd listens in the launcher, so that a connection to itself would fail.
-    run = f"mpirun --version && {trust} mpirun --map-by node -np 3 hostname"
+    # A rank that ends at once can leave mpirun 5.0.11 waiting for it.
+    rank = "sh -c 'sleep 1; hostname'"
+    run = f"mpirun --version && {trust} mpirun --map-by node -np 3 {rank}"
     roles = {
         "Launcher": replicas(mpi, "mpi", 1, command=["sh", "-c", run], env=ROOT),
         "Worker": replicas(mpi, "mpi", 2),
