@@ -36,7 +36,7 @@ def sysctls(role: Role, ssh: SshCredentials | None) -> list[dict[str, Any]] | No
         return None
     known = ssh.port or config.is_resident(role)  # else the image's own configuration decides
     given = spec.get("securityContext", {}).get("sysctls") or []
-    chosen = spec.get("hostNetwork") or any(one["name"] == _PORT_START for one in given)
+    chosen = spec.get("hostNetwork") or any(sysctl["name"] == _PORT_START for sysctl in given)
     if not known or (ssh.port or 22) >= _FIRST_UNPRIVILEGED_PORT or chosen:
         return None
     return [*given, {"name": _PORT_START, "value": "0"}]
