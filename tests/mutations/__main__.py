@@ -1,30 +1,35 @@
 """`python -m mutations FIRST LAST FOLDER...`: recombined inputs, each within two seconds.
 
-Writes each input that ends in a traceback or takes longer to the current directory, under its
-number. `PYTHONPATH` must name the folder `tests`.
+Every fifth is a command line with files of its own (`invocations`). Writes each input that ends in
+a traceback, takes longer or needs more than 300 MB to the current directory, under its number.
+`PYTHONPATH` must name the folder `tests`.
 """
 
-import faulthandler
 import io
-import resource
+import os
+import re
+import shutil
+import signal
 import sys
+import tempfile
 import time
 import traceback
 from pathlib import Path
 
 from etcompile import Options, compile  # noqa: A004
 from etcompile.integrations.krm import answer
+from mutations.invocations import Invocations, resource_list
 from mutations.recombination import Recombination, texts
 
-SECONDS = 2.0
-_LIST = b"apiVersion: config.kubernetes.io/v1\nkind: ResourceList\nitems:\n"
+SECONDS, MEGABYTES = 2.0, 300
+LARGEST = 100_000
+"""Bytes of an input."""
 
 
 def run(data: bytes, number: int) -> None:
     """Reads an input through one of the doors."""
     if number % 8 == 0:
-        lines = data.replace(b"\n", b"\n  ")
-        given = answer(_LIST + b"- " + lines, Options())
+        given = answer(resource_list(data), Options())
         "".join(given.texts())
         return
     found = compile("-", stdin=io.BytesIO(data))
@@ -32,29 +37,64 @@ def run(data: bytes, number: int) -> None:
 
 
 def main(first: int, last: int, folders: list[Path]) -> None:
-    made = Recombination(33, texts(folders))
-    slow = wrong = 0
+    whole = texts(folders)
+    made = Recombination(33, whole)
+    start, scratch = Path.cwd(), Path(tempfile.mkdtemp())
+    os.environ |= {"KUBECONFIG": str(scratch / "none"), "HOME": str(scratch)}
+    lines = Invocations(33, made, whole, scratch)
+    signal.signal(signal.SIGALRM, signal.default_int_handler)
+    counts = dict.fromkeys(("inputs", "command lines", "tracebacks", "slow", "large"), 0)
+    slowest = largest = (0.0, -1)
     for number in range(first, last):
-        data = made.input(number)
-        if len(data) > 100_000:
+        is_line = number % 5 == 0
+        data = b"" if is_line else made.input(number)
+        if len(data) > LARGEST:
             continue
-        before = time.process_time()
-        faulthandler.dump_traceback_later(60, exit=True)
+        counts["command lines" if is_line else "inputs"] += 1
+        Path("/proc/self/clear_refs").write_text("5")  # the peak from here on
+        size, before = _memory("VmRSS"), time.process_time()
+        signal.alarm(30)
+        problem = ""
         try:
-            run(data, number)
-            problem = ""
-        except Exception:
+            if is_line:
+                lines.run(number)
+            else:
+                run(data, number)
+        except (Exception, KeyboardInterrupt):
             problem = traceback.format_exc()
-        faulthandler.cancel_dump_traceback_later()
-        took = time.process_time() - before
-        size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
-        if problem or took > SECONDS:
-            wrong += bool(problem)
-            slow += not problem
-            Path(f"{number}.yaml").write_bytes(data)
+        signal.alarm(0)
+        took, size = time.process_time() - before, _memory("VmHWM") - size
+        slowest, largest = max(slowest, (took, number)), max(largest, (size, number))
+        faults = {"tracebacks": problem, "slow": took > SECONDS, "large": size > MEGABYTES}
+        for fault in (name for name, is_there in faults.items() if is_there):
+            counts[fault] += 1
+            if is_line:
+                shutil.copytree(Path.cwd(), start / str(number), dirs_exist_ok=True)
+            else:
+                (start / f"{number}.yaml").write_bytes(data)
             tail = problem.strip().splitlines()
-            print(number, f"{took:.1f}s", *tail[-4:], sep=" | ", flush=True)
-    print(f"{first} to {last}: {wrong} tracebacks, {slow} slow, peak {size >> 20} MB")
+            words = [" ".join(lines.last)] if is_line else []
+            print(
+                number,
+                fault,
+                f"{took:.1f}s {size:.0f}MB",
+                *words,
+                *tail[-5:],
+                sep=" | ",
+                flush=True,
+            )
+            (start / f"{number}.txt").write_text("\n".join((*words, *tail)), "utf-8", "replace")
+    os.chdir(start)
+    shutil.rmtree(scratch)
+    print(f"{first} to {last}:", *(f"{count} {name}," for name, count in counts.items()))
+    print(f"slowest {slowest[0]:.2f} s ({slowest[1]}), largest {largest[0]:.0f} MB ({largest[1]})")
+    print(f"all of them in {_memory('VmRSS'):.0f} MB")
+
+
+def _memory(what: str) -> float:
+    """Megabytes of this process."""
+    found = re.search(rf"{what}:\s*(\d+)", Path("/proc/self/status").read_text())
+    return int(found[1]) / 1024 if found else 0.0
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import etcompile
 from etcompile import frontends
 from etcompile.check.explain import value_at
 from etcompile.diagnostics import Severity
+from etcompile.frontends import Kind
 from mutations.cluster import Cluster
 from mutations.corpus import Documents
 from mutations.values import VERSION
@@ -24,6 +25,9 @@ _EDGE = 12
 KUBERNETES_CODES = frozenset({"ET4001", "ET4002"})
 _OF_A_CONTROLLER = ".metric.selector."
 """The API server stores any selector of a metric; the autoscaler's controller cannot read it."""
+
+_OF_A_RUNTIME = "runtime."
+"""Where a TrainJob and its runtime make a Pod template together, the server sees none by hand."""
 
 
 class Verdict(Struct, frozen=True):
@@ -53,6 +57,12 @@ def compiled(documents: Documents) -> etcompile.Compilation:
     return etcompile.compile("-", options, stdin=io.BytesIO(text.encode("utf-8", "surrogatepass")))
 
 
+def is_job(document: Any) -> Kind | None:
+    """The kind of a document that etcompile compiles, and does not pass through."""
+    named = document.get("apiVersion"), document.get("kind")
+    return frontends.find(*named) if all(isinstance(one, str) for one in named) else None
+
+
 def verdict(documents: Documents, cluster: Cluster) -> Verdict:
     """What etcompile and the API server say of an input.
 
@@ -75,7 +85,8 @@ def verdict(documents: Documents, cluster: Cluster) -> Verdict:
         told=tuple(f"{one.code} {one.message}" for one in errors),
         refusals=tuple(refusals),
         comparable=all(cluster.serves(one) and _is_named(one) for one in by_hand)
-        and not all(_OF_A_CONTROLLER in one.message for one in errors),
+        and not all(_OF_A_CONTROLLER in one.message for one in errors)
+        and not any(one.message.startswith(_OF_A_RUNTIME) for one in errors),
     )
 
 
@@ -99,9 +110,7 @@ def _by_hand(documents: Documents) -> Iterator[Mapping[str, Any]]:
     for document in documents:
         if not isinstance(document, dict):
             continue
-        named = document.get("apiVersion"), document.get("kind")
-        known = all(isinstance(one, str) for one in named)
-        kind = frontends.find(*named) if known else None
+        kind = is_job(document)
         if kind is None:
             yield {key: value for key, value in document.items() if key != "status"}
             continue

@@ -5,6 +5,7 @@ pipeline leaves behind.
 """
 
 import copy
+import json
 import random
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,12 +37,14 @@ class Recombination:
     def __init__(self, seed: int, whole: Sequence[str]) -> None:
         self._seed, self._texts = seed, whole
         self._values: dict[int, list[Any]] = {}
+        self._kinds: dict[str, list[dict[str, Any]]] = {}
 
     def input(self, number: int) -> bytes:
         """The input of a number, whatever was made before."""
         rng = random.Random(f"{self._seed}-{number}")
         operator = rng.choices(
-            (_lines, _breaks, self._grafted, self._odd, _bytes), (2, 2, 5, 3, 1)
+            (_lines, _breaks, self._grafted, self._odd, self._with_runtime, _bytes),
+            (2, 2, 5, 3, 2, 1),
         )[0]
         made = operator(rng, self._text(rng), self._text(rng))
         if rng.random() < 0.1:
@@ -77,6 +80,31 @@ class Recombination:
         if rng.random() < 0.3:
             ours += theirs
         return yaml.safe_dump_all(ours)
+
+    def _with_runtime(self, rng: random.Random, text: str, other: str) -> str:
+        """A TrainJob and the runtime that it names, each with parts of others of its kind."""
+        jobs, runtimes = self._of("TrainJob"), self._of("TrainingRuntime")
+        if not jobs or not runtimes:
+            return self._grafted(rng, text, other)
+        job, runtime = copy.deepcopy(rng.choice(jobs)), copy.deepcopy(rng.choice(runtimes))
+        for value, others in ((job, jobs), (runtime, runtimes), (runtime, runtimes)):
+            places, more = list(paths(value)), rng.choice(others)
+            source = rng.choice(list(paths(more)))
+            alike = [path for path in places if path[-1:] == source[-1:]]
+            if rng.random() < 0.7 and alike:
+                put(value, rng.choice(alike), copy.deepcopy(_at(more, source)))
+            elif rng.random() < 0.5:
+                put(value, rng.choice(places), copy.deepcopy(rng.choice(ODD[:-3])))
+        if isinstance(spec := job.get("spec"), dict) and isinstance(runtime.get("metadata"), dict):
+            spec["runtimeRef"] = {"name": runtime["metadata"].get("name"), "kind": runtime["kind"]}
+        return json.dumps(job) + "\n---\n" + json.dumps(runtime)
+
+    def _of(self, kind: str) -> list[dict[str, Any]]:
+        if kind not in self._kinds:
+            texts = [text for text in self._texts if kind in text]
+            found = [one for text in texts for one in self._parsed(text)]
+            self._kinds[kind] = [one for one in found if str(one.get("kind")).endswith(kind)]
+        return self._kinds[kind]
 
     def _odd(self, rng: random.Random, text: str, other: str) -> str:
         """Odd values, in the files of a job and of what it may refer to."""

@@ -10,6 +10,7 @@ from etcompile.backend import jinja
 from etcompile.integrations.krm import answer
 from etcompile.options import Options
 from mutations.__main__ import run
+from mutations.invocations import Invocations
 from mutations.recombination import Recombination, texts
 
 ROOT = Path(__file__).parents[2]
@@ -134,3 +135,12 @@ def test_a_template_that_goes_too_far_is_refused(body, tmp_path):
     (tmp_path / "a.j2").write_text(body)
     with pytest.raises(jinja.RenderError):
         jinja.render(jinja.environment(tmp_path), "a.j2", {})
+
+
+def test_no_command_line_ends_in_a_traceback(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    whole = texts([ROOT / "examples"])
+    lines = Invocations(SEED, Recombination(SEED, whole), whole, tmp_path)
+    for number in range(50):
+        lines.run(number)
