@@ -205,7 +205,7 @@ def _upwards(folder: str, root: str) -> Iterator[str]:
 
 def _shown(path: str) -> str:
     """A path as a person at the working directory would write it."""
-    short = os.path.relpath(path)
+    short = os.path.relpath(path or ".")  # which has no name to read
     return path if short.startswith(os.pardir) else short
 
 

@@ -160,6 +160,9 @@ def test_a_file_can_be_named_and_left_out(tree):
     done = etcompile("render", "team/jobs", "--config", "missing.toml")
     assert done.returncode == 2
     assert "there is no such file" in done.stderr
+    done = etcompile("render", "team/jobs", "--config", "")
+    assert done.returncode == 2
+    assert "ET1050" in done.stderr
 
 
 # ---- who wins ------------------------------------------------------------------------------------
