@@ -42,7 +42,8 @@ def command(ctx: click.Context, given: SettingOptions) -> None:
 
     wanted = bounded(options(given), _root(), ctx.meta[_OWN])
     found = answer(sys.stdin.buffer.read(), wanted, strict=given.strict)
-    write(*found.texts())
+    for text in found.texts():
+        write(text)
     # A pipeline shows what stands on standard error, and the results to who asks for them.
     tell(found.diagnostics, given)
     if found.refused:

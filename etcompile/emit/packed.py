@@ -15,6 +15,8 @@ from typing import Any, NamedTuple, overload
 from etcompile.emit.objects import Manifest
 from etcompile.emit.order import Place, place
 
+_LARGEST = 256  # objects of a part: they are mappings at one time
+
 
 class _Part(NamedTuple):
     """Objects of one wave and kind, in order, and the places of the first and the last."""
@@ -42,8 +44,8 @@ class Packed(Sequence[Manifest]):
     def __init__(self, manifests: Iterable[Manifest]) -> None:
         placed = sorted(((place(manifest), manifest) for manifest in manifests), key=itemgetter(0))
         # By wave and kind: these come first in a place.
-        alike = itertools.groupby(placed, key=lambda entry: entry[0][:3])
-        self.parts = tuple(_part(list(found)) for _, found in alike)
+        alike = itertools.groupby(enumerate(placed), lambda x: (x[0] // _LARGEST, *x[1][0][:3]))
+        self.parts = tuple(_part([entry for _, entry in found]) for _, found in alike)
 
     def __len__(self) -> int:
         return sum(part.size for part in self.parts)

@@ -1,5 +1,6 @@
 """Objects kept small come back as they were, in the one order, and share what they shared."""
 
+import tracemalloc
 from typing import Any
 
 from hypothesis import given
@@ -46,6 +47,23 @@ def test_a_group_is_in_order_and_can_be_looked_at_again() -> None:
     assert list(packed) == list(packed) == pods
     assert (packed[2], packed[-1], packed[:2]) == (pods[2], pods[11], tuple(pods[:2]))
     assert packed == Packed(pods) != Packed(pods[1:])
+
+
+def test_only_some_of_many_objects_are_mappings_at_a_time() -> None:
+    pods = [{**pod, "kind": kind} for kind in ("Pod", "Role") for pod in _pods(600, {})]
+    packed = Packed(pods)
+    assert list(packed) == [*ordered(pods)]
+    assert len(packed) == sum(part.size for part in packed.parts) == 1200
+    assert max(part.size for part in packed.parts) == 256
+
+
+def test_a_long_text_is_not_kept_once_it_is_written() -> None:
+    pods = (_pods(1, {"hosts": f"{number}" + "x" * 100_000})[0] for number in range(500))
+    tracemalloc.start()
+    assert sum(map(len, to_documents(pods))) > 50_000_000
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 5_000_000
 
 
 def test_a_changed_object_changes_nothing_for_the_next_reader() -> None:
