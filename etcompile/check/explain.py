@@ -329,6 +329,10 @@ def _words(
     found = error.instance
     match error.kind:
         case _Kind.Type(types=types):
+            # In quotes it would be text, and still wrong.
+            text = json.dumps(found) if isinstance(found, bool | int | float) else ""
+            if text and "string" in types and text not in rules.get("enum", (text,)):
+                return "choice", _choice(rules["enum"], found)
             return "type", _retyped(types, found)
         case _Kind.Enum(options=options):
             return "choice", _choice(options, found)
@@ -401,10 +405,11 @@ def _retyped(types: Sequence[str], found: object) -> dict[str, str]:
 
 def _retype(types: Sequence[str], found: object) -> str:
     """What to do about a value of the wrong type."""
-    if "string" in types and isinstance(found, bool | int | float):
+    numeric = {"integer", "number"} & set(types)
+    if "string" in types and not numeric and isinstance(found, bool | int | float):
         return "put it in quotes"
     if isinstance(found, str):
-        number = re.fullmatch(r"-?\d+", found) and {"integer", "number"} & set(types)
+        number = numeric and re.fullmatch(r"-?\d+", found)
         if number or ("boolean" in types and found.lower() in _BOOLEANS):
             return f"remove the quotes: {found}"
     if list(types) == ["array"]:

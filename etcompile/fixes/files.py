@@ -11,8 +11,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
 from msgspec import Struct, structs
 
-from etcompile.diagnostics import Diagnostic
-from etcompile.diagnostics.fix import Fix, TextEdit
+from etcompile.diagnostics import Diagnostic, has_errors
+from etcompile.diagnostics.fix import Fix, Quote, TextEdit
 from etcompile.fixes.edits import Splice, spliced, splices
 from etcompile.fixes.nodes import indexed
 from etcompile.load import access
@@ -40,24 +40,30 @@ class FixedFile(Struct, frozen=True):
 
 
 def fixed_files(
-    check: Callable[[], Sequence[Diagnostic]], *, unsafe: bool = False
+    check: Callable[[], Sequence[Diagnostic]],
+    *,
+    unsafe: bool = False,
+    without: frozenset[tuple[str, str, str]] = frozenset(),
 ) -> tuple[FixedFile, ...]:
     """What the files of a run look like with the fixes of its diagnostics.
 
     Args:
         check: Makes the run, and reads its files as it always does.
         unsafe: Carry out unsafe fixes, too.
+        without: Diagnostics whose fixes are left out.
 
     Returns:
         The files that change, by their names.
     """
+    known: set[str] = set()
     before: dict[str, bytes] = {}
     after: dict[str, bytes] = {}
     done: dict[str, list[Diagnostic]] = {}
-    never_again: set[tuple[str, str, str]] = set()
+    never_again = {*without}
     for _ in range(_ROUNDS):
         with access.instead_of(after):
             found = check()
+        known = known or {d.message for d in found}
         todo = [
             d for d in found if _is_wanted(d, unsafe=unsafe) and _identity(d) not in never_again
         ]
@@ -74,6 +80,12 @@ def fixed_files(
                 changed = True
         if not changed:
             break
+    # Where a number that is put in quotes is still refused, the number was the mistake.
+    wrong = {_line(d) for d in found if has_errors([d]) and d.message not in known}
+    dubious = [d for own in done.values() for d in own if _line(d) in wrong]
+    quoted = {_identity(d) for d in dubious if d.fix and isinstance(d.fix.changes[0], Quote)}
+    if quoted:
+        return fixed_files(check, unsafe=unsafe, without=without | quoted)
     return tuple(
         FixedFile(file, before[file], after[file], tuple(done[file])) for file in sorted(after)
     )
@@ -162,6 +174,11 @@ def _is_wanted(diagnostic: Diagnostic, *, unsafe: bool) -> bool:
 
 def _identity(diagnostic: Diagnostic) -> tuple[str, str, str]:
     return diagnostic.code, diagnostic.message, str(diagnostic.location)
+
+
+def _line(diagnostic: Diagnostic) -> tuple[object, ...]:
+    place = diagnostic.location
+    return (place.file, place.line) if place else ()
 
 
 def _by_file(found: Iterable[Diagnostic]) -> dict[str, list[Diagnostic]]:

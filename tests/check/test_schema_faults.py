@@ -152,6 +152,13 @@ def test_a_document_without_spec_is_named_by_its_kind():
             "put it in quotes",
         ),
         (
+            "slotsPerWorker: 1",
+            "cleanPodPolicy: 5",
+            "ET2007",
+            "spec.cleanPodPolicy must be one of Running, All, None, not 5",
+            None,  # in quotes it would be none of them either
+        ),
+        (
             "replicas: 2",
             "replicas: 0",
             "ET2008",

@@ -490,3 +490,21 @@ def test_forms_for_machines_carry_the_fixes(form, tmp_path):
                 "insertedContent": {"text": "OnFailure"},
             }
         ]
+
+
+@pytest.mark.parametrize(
+    ("line", "is_quoted"),
+    [
+        ("imagePullPolicy: 7", False),  # none of the choices, in quotes or not
+        ("terminationMessagePath: 7", True),
+        ("volumeMounts: [{name: 7, mountPath: /data}]", False),  # no volume has this name
+        ("resources: {limits: {cpu: true}}", False),
+    ],
+)
+def test_a_number_is_left_as_it_is_where_its_text_would_be_refused_too(line, is_quoted, tmp_path):
+    text = job(
+        template=f"              {line}\n              stdin: 7\n              tty: 'true'\n"
+    )
+    result, _ = fixed(text, tmp_path)
+    assert "tty: true" in result
+    assert (line in result) != is_quoted
