@@ -16,7 +16,7 @@ import time
 import traceback
 from pathlib import Path
 
-from etcompile import Options, compile  # noqa: A004
+from etcompile import Options, compile, emit  # noqa: A004
 from etcompile.integrations.krm import answer
 from mutations.invocations import Invocations, resource_list
 from mutations.recombination import Recombination, texts
@@ -33,7 +33,9 @@ def run(data: bytes, number: int) -> None:
         "".join(given.texts())
         return
     found = compile("-", stdin=io.BytesIO(data))
-    _ = [*found.objects, *map(str, found.diagnostics)]
+    _ = [*map(str, found.diagnostics)]
+    for _ in emit.blocks(found.in_order(), found.sources):
+        pass
 
 
 def main(first: int, last: int, folders: list[Path]) -> None:
@@ -69,7 +71,7 @@ def main(first: int, last: int, folders: list[Path]) -> None:
         for fault in (name for name, is_there in faults.items() if is_there):
             counts[fault] += 1
             if is_line:
-                shutil.copytree(Path.cwd(), start / str(number), dirs_exist_ok=True)
+                shutil.copytree(scratch / "here", start / str(number), dirs_exist_ok=True)
             else:
                 (start / f"{number}.yaml").write_bytes(data)
             tail = problem.strip().splitlines()

@@ -4,6 +4,7 @@ Only commands that need no cluster: there is no kubeconfig. A path that a comman
 one of a few in the folder.
 """
 
+import contextlib
 import io
 import json
 import os
@@ -11,12 +12,12 @@ import random
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
-from click.testing import CliRunner
 
 from etcompile import compile  # noqa: A004
 from etcompile.cli import configured
@@ -174,11 +175,20 @@ class Invocations:
 
     def _call(self, words: list[str], data: bytes, here: Path) -> None:
         os.chdir(here)
-        done = CliRunner().invoke(_etcompile, words, data, prog_name="etcompile")
-        # An error of the file system is told with the file's name (`cli.main`).
-        is_told = isinstance(done.exception, OSError) and done.exception.filename is not None
-        if not (done.exception is None or isinstance(done.exception, SystemExit) or is_told):
-            raise done.exception
+        with (
+            Path(os.devnull).open("w", encoding="utf-8") as nothing,
+            io.TextIOWrapper(io.BytesIO(data), "utf-8") as stdin,
+            contextlib.redirect_stdout(nothing),
+            contextlib.redirect_stderr(nothing),
+            # An error of the file system is told with the file's name (`cli.main`).
+            contextlib.suppress(SystemExit, FileNotFoundError, FileExistsError, NotADirectoryError,
+                                IsADirectoryError, PermissionError),
+        ):  # fmt: skip
+            sys.stdin = stdin
+            try:
+                _etcompile(words, prog_name="etcompile")
+            finally:
+                sys.stdin = sys.__stdin__
 
 
 _TEMPLATES = Path(__file__).parents[2] / "templates"

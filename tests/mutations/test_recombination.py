@@ -4,12 +4,16 @@ import io
 from pathlib import Path
 
 import pytest
+import yaml
 
 from etcompile import compile  # noqa: A004
 from etcompile.backend import jinja
+from etcompile.diagnostics import has_errors
+from etcompile.fixes import fixed_files
 from etcompile.integrations.krm import answer
 from etcompile.options import Options
 from mutations.__main__ import run
+from mutations.generator import Generator
 from mutations.invocations import Invocations
 from mutations.recombination import Recombination, texts
 
@@ -144,3 +148,25 @@ def test_no_command_line_ends_in_a_traceback(tmp_path, monkeypatch):
     lines = Invocations(SEED, Recombination(SEED, whole), whole, tmp_path)
     for number in range(50):
         lines.run(number)
+
+
+def test_a_correction_leaves_no_other_error_in_its_place(tmp_path):
+    generator, corrected = Generator(SEED), 0
+    file = tmp_path / "a.yaml"
+    for number in range(400):
+        text = yaml.safe_dump_all(generator.input(number), allow_unicode=True)
+        file.write_bytes(text.encode("utf-8", "surrogatepass"))
+        before = errors(file)
+        for fixed in fixed_files(lambda: compile(file).findings):
+            file.write_bytes(fixed.after)
+            lines = {one.location.line for one in fixed.fixed if one.location}
+            fresh = {message: line for message, line in errors(file).items() if line in lines}
+            assert fresh.keys() <= before.keys(), (number, text)
+            corrected += 1
+    assert corrected > 2
+
+
+def errors(file):
+    """The messages of the errors of a file, each with its line."""
+    found = compile(file).diagnostics
+    return {one.message: one.location and one.location.line for one in found if has_errors([one])}
