@@ -356,7 +356,7 @@ def _own_selector(value: Mapping[str, Any], _: Subject) -> Iterator[Broken]:
     elif manual and isinstance(selected, dict) and not selects(selected, labels):
         problem = "the selector does not match the labels of the Pod template"
         yield Broken(("selector",), {"problem": problem})
-    elif selected and not manual:
+    elif not manual and any(forms.mapping(value, "selector").values()):
         problem = "the API server makes the selector itself"
         yield Broken(("selector",), {"problem": problem}, at_key=True)
 
@@ -392,7 +392,7 @@ _ONLY_JOBS = (
         _own_selector,
         "{problem}",
         breaks=f"{{selector: {{matchLabels: {{a: b}}}}, {_POD}}}",
-        takes=f"{{{_POD}}}",
+        takes=f"{{selector: {{matchLabels: {{}}}}, {_POD}}}",
         advice="remove spec.selector",
     ),
     Rule(
@@ -456,7 +456,7 @@ _CRON = (
         lambda value, _: value.get("selector") is not None or value.get("manualSelector") is True,
         "cannot have a selector: each Job gets one of its own",
         breaks=f"{{selector: {{matchLabels: {{a: b}}}}, {_POD}}}",
-        takes=f"{{{_POD}}}",
+        takes=f"{{selector: {{matchLabels: {{}}}}, {_POD}}}",
         advice="remove selector and manualSelector",
     ),
     Rule(
