@@ -15,7 +15,8 @@ from etcompile.diagnostics.privatekeys import holds_key, is_suspicious
 def may_contain_private_key(objects: Sequence[Any]) -> bool:
     """Whether it is worth looking closer; False for nearly all there is."""
     # Every text stands in these bytes as it is, those that objects share only once.
-    return is_suspicious(marshal.dumps(list(objects)))
+    starts = range(0, len(objects), 256)
+    return any(is_suspicious(marshal.dumps([*objects[n : n + 256]])) for n in starts)
 
 
 def contains_private_key(value: object) -> bool:

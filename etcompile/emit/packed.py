@@ -8,6 +8,7 @@ again while they are written.
 import heapq
 import itertools
 import marshal
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple, overload
@@ -90,11 +91,14 @@ def merged(several: Iterable[Packed]) -> Iterator[Manifest]:
 def _part(placed: Sequence[tuple[Place, Manifest]]) -> _Part:
     # For JSON values, marshal is quicker than pickle and keeps what is shared shared, too.
     data = marshal.dumps([manifest for _, manifest in placed])
+    if len(data) > 1 << 23:  # each of a thousand Pods names all the others
+        data = zlib.compress(data, 1)
     return _Part(placed[0][0], placed[-1][0], len(placed), data)
 
 
 def _objects(part: _Part) -> Iterator[Manifest]:
-    values: list[dict[str, Any]] = marshal.loads(part.data)  # noqa: S302 - our own bytes
+    data = zlib.decompress(part.data) if part.data.startswith(b"x") else part.data
+    values: list[dict[str, Any]] = marshal.loads(data)  # noqa: S302 - our own bytes
     return iter(values)
 
 

@@ -184,7 +184,8 @@ def _leaf(value: Any, indent: str) -> str:
         return _scalar(value) + "\n"
     if "\n" in value:
         return _literal(value, indent + "  ") or _double_quoted(value) + "\n"
-    return _text(value) + "\n"
+    # The host lists of a thousand Pods would fill the cache.
+    return (_text if len(value) < _LONGEST_SIMPLE_KEY else _text.__wrapped__)(value) + "\n"
 
 
 def _scalar(value: Any) -> str:
@@ -214,16 +215,11 @@ def _number(value: float) -> str:
     return written if "." in written else written.replace("e", ".0e")
 
 
+@functools.lru_cache(maxsize=8192)
 def _text(text: str) -> str:
     """A text on one line, in the plainest style that every reader reads as this text."""
     if not isinstance(text, str):
         raise TypeError("a key of a JSON mapping must be a text")
-    # The host lists of a thousand Pods would fill the memory.
-    return _plain(text) if len(text) < _LONGEST_SIMPLE_KEY else _plain.__wrapped__(text)
-
-
-@functools.lru_cache(maxsize=8192)
-def _plain(text: str) -> str:
     if not _is_printable(text):
         return _double_quoted(text)
     if _NEEDS_QUOTES.search(text) or _READS_AS_ANOTHER_TYPE.fullmatch(text):
