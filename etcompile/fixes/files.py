@@ -83,8 +83,7 @@ def fixed_files(
     # Where a number that is put in quotes is still refused, the number was the mistake.
     wrong = {_line(d) for d in found if has_errors([d]) and d.message not in known}
     dubious = [d for own in done.values() for d in own if _line(d) in wrong]
-    quoted = {_identity(d) for d in dubious if d.fix and isinstance(d.fix.changes[0], Quote)}
-    if quoted:
+    if quoted := {_identity(d) for d in dubious if d.fix and isinstance(d.fix.changes[0], Quote)}:
         return fixed_files(check, unsafe=unsafe, without=without | quoted)
     return tuple(
         FixedFile(file, before[file], after[file], tuple(done[file])) for file in sorted(after)
