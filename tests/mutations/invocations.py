@@ -180,13 +180,14 @@ class Invocations:
             io.TextIOWrapper(io.BytesIO(data), "utf-8") as stdin,
             contextlib.redirect_stdout(nothing),
             contextlib.redirect_stderr(nothing),
-            # An error of the file system is told with the file's name (`cli.main`).
-            contextlib.suppress(SystemExit, FileNotFoundError, FileExistsError, NotADirectoryError,
-                                IsADirectoryError, PermissionError),
-        ):  # fmt: skip
+            contextlib.suppress(SystemExit),
+        ):
             sys.stdin = stdin
             try:
                 _etcompile(words, prog_name="etcompile")
+            except OSError as error:
+                if error.filename is None:  # else it is told (`cli.main`)
+                    raise
             finally:
                 sys.stdin = sys.__stdin__
 
