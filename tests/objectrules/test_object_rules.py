@@ -194,3 +194,16 @@ def test_a_key_of_digits_is_a_key_and_no_index(key):
     }
     messages = [one.message for one in etcompile.compile([job]).diagnostics]
     assert any(f"limits['{key}']: '1 Gi' is not a quantity" in one for one in messages)
+
+
+@pytest.mark.parametrize(("labels", "is_refused"), [({}, False), ({"a": "b"}, True)])
+def test_a_selector_of_nothing_is_no_selector_of_a_job(labels, is_refused):
+    pod = {"restartPolicy": "Never", "containers": [{"name": "a", "image": "a:1"}]}
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "a"},
+        "spec": {"selector": {"matchLabels": labels}, "template": {"spec": pod}},
+    }
+    problems = [one.message for one in object_problems(job, 34)]
+    assert any("makes the selector itself" in one for one in problems) == is_refused

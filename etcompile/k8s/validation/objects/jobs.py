@@ -392,7 +392,7 @@ _ONLY_JOBS = (
         _own_selector,
         "{problem}",
         breaks=f"{{selector: {{matchLabels: {{a: b}}}}, {_POD}}}",
-        takes=f"{{selector: {{matchLabels: {{}}}}, {_POD}}}",
+        takes=f"{{{_POD}}}",
         advice="remove spec.selector",
     ),
     Rule(
@@ -456,7 +456,7 @@ _CRON = (
         lambda value, _: value.get("selector") is not None or value.get("manualSelector") is True,
         "cannot have a selector: each Job gets one of its own",
         breaks=f"{{selector: {{matchLabels: {{a: b}}}}, {_POD}}}",
-        takes=f"{{selector: {{matchLabels: {{}}}}, {_POD}}}",
+        takes=f"{{{_POD}}}",
         advice="remove selector and manualSelector",
     ),
     Rule(
