@@ -55,9 +55,10 @@ def _sequences_written(workers: int, monkeypatch: pytest.MonkeyPatch) -> int:
     return count
 
 
-def test_the_spec_of_a_thousand_workers_is_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_spec_of_workers_is_written_once_for_hundreds(monkeypatch: pytest.MonkeyPatch) -> None:
     few = _sequences_written(2, monkeypatch)
-    assert _sequences_written(1000, monkeypatch) == few > 0
+    assert _sequences_written(100, monkeypatch) == few > 0
+    assert _sequences_written(1000, monkeypatch) <= 4 * few  # 256 Pods are in memory at a time
 
 
 def test_a_clean_render_imports_nothing_that_only_a_complaint_or_a_folder_needs() -> None:
