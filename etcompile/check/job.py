@@ -146,7 +146,17 @@ def _role(job: Job, role: Role) -> Iterator[Diagnostic]:
             where=f"container '{role.template.main}' of {role.name}",
             image=main["image"],
         )
-    silent = role.additions.resident is not None and not role.additions.resident.keeps_args
+    resident = role.additions.resident
+    if job.credentials and resident and resident.ssh and not role.template.runs_as_root:
+        port = job.credentials.port or (None if main.get("command") else 22)
+        if role.template.spec.get("hostNetwork") and port and port < 1024:
+            yield diagnose(
+                codes.PRIVILEGED_SSH_PORT,
+                role.template.origin.locate("spec", "hostNetwork", key=True),
+                role=role.name,
+                port=port,
+            )
+    silent = resident is not None and not resident.keeps_args
     if silent and main.get("args") and not main.get("command"):
         yield diagnose(
             codes.NO_EFFECT,

@@ -519,6 +519,7 @@ SAMPLES: Mapping[str, Mapping[str, str | int]] = {
         "where": "container 'main' of worker",
         "image": "gcr.io/distroless/python3-debian12",
     },
+    "ET2147": {"role": "worker", "port": 22},
     "ET3001": {
         "intent": "ScaleOut more",
         "job": "mnits",

@@ -83,6 +83,17 @@ def test_a_worker_that_needs_no_low_port_gets_no_sysctl(job: dict[str, Any]) -> 
     assert sysctls(job) is None
 
 
+@pytest.mark.parametrize(
+    ("user", "port", "warned"), [(1000, None, True), (1000, "2222", False), (0, None, False)]
+)
+def test_a_low_port_of_the_node_without_root_is_reported(
+    user: int, port: str | None, warned: bool
+) -> None:
+    job = mpi_job({**as_user(user), "hostNetwork": True}, port=port)
+    found = [entry.code for entry in etcompile.compile([job], Options()).diagnostics]
+    assert ("ET2147" in found) is warned
+
+
 def test_sysctls_of_the_template_stay() -> None:
     other = {"name": "net.ipv4.tcp_syncookies", "value": "1"}
     assert sysctls(mpi_job(as_user(1000, sysctls=[other]))) == [other, SYSCTL]

@@ -927,4 +927,14 @@ RULES = (
         " adds init containers from the same image. Both need 'sh'. Only few images are known.",
         "image: gcr.io/distroless/python3-debian12   # instead of …:debug",
     ),
+    Rule(
+        codes.PRIVILEGED_SSH_PORT,
+        "privileged-ssh-port",
+        _WARNING,
+        "sshd of {role} listens on port {port} of its node, which only root may do",
+        "set the annotation etcompile.dev/ssh-port to 1024 or higher, or remove hostNetwork",
+        "In a network of its own, a Pod that does not run as root gets the sysctl"
+        " net.ipv4.ip_unprivileged_port_start. A Pod with hostNetwork may not set it.",
+        "spec: {hostNetwork: true, securityContext: {runAsUser: 1000}}",
+    ),
 )
