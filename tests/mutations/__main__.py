@@ -29,8 +29,8 @@ LARGEST = 100_000
 def run(data: bytes, number: int) -> None:
     """Reads an input through one of the doors."""
     if number % 8 == 0:
-        given = answer(resource_list(data), Options())
-        "".join(given.texts())
+        for _ in answer(resource_list(data), Options()).texts():
+            pass  # written as it comes, as the program does
         return
     found = compile("-", stdin=io.BytesIO(data))
     _ = [*map(str, found.diagnostics)]
