@@ -98,8 +98,8 @@ def job_objects(
     try:
         if _hosts_size(job) > STORED_LIMIT / 2:
             too_large += _config_problems(job, settings, texts)
-        if too_large:
-            job = _without_replicas(job)  # what else is wrong is told all the same
+        if too_large or has_errors(problems):
+            job = _without_replicas(job)  # what else is wrong is reported all the same
         patched, its_run = run.objects(job, settings, texts, environment.edits)
         job = its_run.job
         made, matched = patched.objects, frozenset(patched.edits)

@@ -11,6 +11,7 @@ import etcompile
 from etcompile.emit import blocks
 from etcompile.emit import yaml as writer
 from etcompile.load.positions import Origin
+from etcompile.stages import run
 from specs import compiled, training_job, worker
 
 ROOT = Path(__file__).parents[2]
@@ -53,6 +54,24 @@ def _sequences_written(workers: int, monkeypatch: pytest.MonkeyPatch) -> int:
         text = "".join(blocks(compilation.in_order(), compilation.sources))
     assert text.count("\nkind: Pod\n") == workers + 1
     return count
+
+
+def test_the_replicas_of_a_job_that_is_refused_are_not_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    document = training_job("n" * 60)
+    worker(document)["replicas"] = 1000
+    worker(document).pop("maxReplicas", None)
+    counts: list[int] = []
+    objects = run.objects
+
+    def counted(job: Any, *given: Any) -> Any:
+        counts.append(sum(len(role.members) for role in job.roles))
+        return objects(job, *given)
+
+    monkeypatch.setattr(run, "objects", counted)
+    assert not etcompile.compile([document]).ok
+    assert all(count < 10 for count in counts)
 
 
 def test_the_spec_of_workers_is_written_once_for_hundreds(monkeypatch: pytest.MonkeyPatch) -> None:
