@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from etcompile.check import pods
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
 from etcompile.k8s.fieldpath import dotted
-from etcompile.k8s.validation import forms
 from etcompile.k8s.validation.objects import object_problems, templates_of
 
 
@@ -45,11 +44,8 @@ def check_object(
     if value["kind"] == "Pod":
         found += pods.check_pod_template(source, (), version)
         found += _impossible_images(source, ())
-    claims = forms.mappings(value.get("spec"), "volumeClaimTemplates")
-    volumes = [forms.mapping(claim, "metadata").get("name") for _, claim in claims]
-    named = [name for name in volumes if isinstance(name, str)]
     for path in templates_of(value):
-        found += pods.check_pod_template(source, path, version, known_volumes=named, pod=False)
+        found += pods.check_pod_template(source, path, version, pod=False)
         found += _impossible_images(source, path)
     # By the names of the fields, since values of Python have no lines to compare.
     places = {diagnostic.where for diagnostic in told}

@@ -10,7 +10,6 @@ import yaml
 from msgspec import Struct
 
 from etcompile.k8s.validation.objects import FAMILIES, Kind, metadata_rules
-from etcompile.k8s.validation.objects.metadata import LOOSE_GROUPS
 from etcompile.k8s.validation.rule import Rule
 
 _CUSTOM = Kind(
@@ -62,10 +61,7 @@ def rows() -> Iterator[Row]:
         rules = list(kind.rules)
         if kind.form not in seen or kind is _CUSTOM:
             seen.add(kind.form)
-            namespaced = kind.names[0] != "v1/Namespace"
-            group = kind.names[0].rpartition("/")[0].rpartition("/")[0]
-            custom = kind is _CUSTOM or group in LOOSE_GROUPS
-            rules += metadata_rules(kind.form, custom=custom, namespaced=namespaced)
+            rules += metadata_rules(kind.form, namespaced=True)
         for rule in rules:
             yield Row(
                 kind.names[0], rule, _set(kind, rule, rule.breaks), _set(kind, rule, rule.takes)

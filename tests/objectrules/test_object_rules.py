@@ -46,7 +46,7 @@ def test_names_of_any_object_are_text(field):
     ("kind", "name", "what"),
     [
         ("v1/ConfigMap", "A b", "a DNS subdomain"),
-        ("v1/Namespace", "a.b", "a DNS label"),
+        ("apps/v1/Deployment", "a/b", "a valid name"),
         ("v1/Service", "1a", "a DNS label that begins with a letter"),
         ("rbac.authorization.k8s.io/v1/Role", "a/b", "a valid name"),
         ("example.com/v1/Gauge", "A", "a DNS subdomain"),
@@ -60,34 +60,40 @@ def test_each_kind_has_its_form_of_names(kind, name, what):
 
 
 PORT = "spec.template.spec.containers[0].ports[0].containerPort"
-DEPLOYMENT = """
-apiVersion: apps/v1
-kind: Deployment
+JOB = """
+apiVersion: batch/v1
+kind: Job
 metadata: {name: web}
 spec:
-  selector: {matchLabels: {app: web}}
   template:
-    metadata: {labels: {app: other}}
     spec:
-      restartPolicy: Never
+      restartPolicy: Always
       containers:
         - {name: My_Main, image: "nginx:1.27", ports: [{containerPort: 70000}]}
 """
 
 
-def test_all_problems_of_a_controller_and_of_its_template_are_told_at_once():
-    assert told(DEPLOYMENT) == [
-        "spec.template.metadata.labels: the selector does not match the labels of the Pod template",
-        "spec.template.spec.restartPolicy: must be Always here, not 'Never'",
+def test_all_problems_of_a_job_and_of_its_template_are_reported_at_once():
+    assert told(JOB) == [
+        "spec.template.spec.restartPolicy: restartPolicy must be OnFailure or Never, not 'Always'",
         "spec.template.spec.containers[0].name: 'My_Main' is not a DNS label",
         f"{PORT}: must be between 1 and 65535, not 70000",
     ]
 
 
+def test_what_only_passes_through_is_left_to_the_api_server_beyond_its_schema():
+    claim = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "db"}}
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"restartPolicy": "Never"}}
+    spec = {"selector": {"matchLabels": {"a": "c"}}, "serviceName": "db", "template": template}
+    template["spec"]["containers"] = [{"name": "My_Main", "image": "a:1"}]
+    assert told(yaml.safe_dump({**claim, "spec": spec})) == []
+    assert told(yaml.safe_dump({**claim, "spec": {**spec, "replicas": "2"}})) != []
+
+
 @pytest.mark.parametrize("image", ["ghcr.io/x//y:1", "pytorch/pytorch: 2.5.1", "ghcr.io/Ab/c:1"])
-def test_images_that_no_runtime_can_pull_are_told_of_in_any_template(image):
-    deployment = yaml.safe_load(DEPLOYMENT.replace("nginx:1.27", image))
-    assert "ET4020" in [one.code for one in etcompile.compile([deployment]).diagnostics]
+def test_images_that_no_runtime_can_pull_are_reported_in_any_template(image):
+    job = yaml.safe_load(JOB.replace("nginx:1.27", image))
+    assert "ET4020" in [one.code for one in etcompile.compile([job]).diagnostics]
     pod = {"name": "a", "image": image}
     value = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}
     made = etcompile.compile([{**value, "spec": {"containers": [pod]}}])
@@ -126,38 +132,13 @@ def test_a_place_that_the_schema_complains_about_is_told_once():
     assert told(text) == ["spec.ports[0].port: must be a whole number, not the text '80'"]
 
 
-def test_a_volume_of_a_stateful_set_may_come_from_its_claim_templates():
-    text = """
-apiVersion: apps/v1
-kind: StatefulSet
-metadata: {name: db}
-spec:
-  selector: {matchLabels: {app: db}}
-  template:
-    metadata: {labels: {app: db}}
-    spec: {containers: [{name: db, image: "a:1", volumeMounts: [{name: data, mountPath: /d}]}]}
-  volumeClaimTemplates:
-    - metadata: {name: data}
-      spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
-"""
-    assert told(text) == []
-    (problem,) = told(text.replace("storage: 1Gi", "storage: 0"))
-    assert problem.endswith("resources.requests.storage: must be more than zero, not 0")
-
-
 def test_rules_hold_for_the_versions_that_have_them():
-    text = """
-apiVersion: batch/v1
-kind: CronJob
-metadata: {name: a}
-spec:
-  schedule: TZ=UTC 0 0 * * *
-  jobTemplate:
-    spec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: "a:1"}]}}}
-"""
-    old, new = (etcompile.Settings(kubernetes_version=one) for one in ("1.25", "1.34"))
-    assert told(text, settings=old) == []
-    assert told(text, settings=new) == ["spec.schedule: cannot name a time zone"]
+    job = yaml.safe_load(JOB)
+    job["spec"]["managedBy"] = "kueue"
+    old, new = (etcompile.Settings(kubernetes_version=one) for one in ("1.31", "1.34"))
+    problem = "spec.managedBy: 'kueue' is not the name of a controller"
+    assert problem not in told(yaml.safe_dump(job), settings=old)
+    assert problem in told(yaml.safe_dump(job), settings=new)
 
 
 def places(box):

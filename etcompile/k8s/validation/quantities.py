@@ -24,3 +24,9 @@ def negative(value: Any, _: Subject) -> bool:
     """An amount below zero."""
     found = number(value)
     return found is not None and found < 0
+
+
+def not_positive(value: Any, _: Subject) -> bool:
+    """An amount of zero or below."""
+    found = number(value)
+    return found is not None and found <= 0

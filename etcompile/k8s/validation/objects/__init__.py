@@ -1,6 +1,8 @@
-"""The API server's validation of objects that are no Pods, a module a family of kinds.
+"""The API server's validation of the kinds that etcompile makes, Pods apart; metadata of any kind.
 
-Only the module of a kind that is there is imported: most runs have a handful of kinds.
+What passes through is held to its schema and to the rules of metadata only: the API server says the
+rest, and `apply` asks it before it changes anything. Only the module of a kind that is there is
+imported.
 """
 
 import functools
@@ -16,31 +18,11 @@ from etcompile.k8s.validation.tree import Problem, Tree, problems, tree
 __all__ = ["FAMILIES", "Kind", "kind_of", "metadata_rules", "object_problems", "templates_of"]
 
 FAMILIES: Mapping[str, tuple[str, ...]] = {
-    "access": ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"),
-    "config": ("ConfigMap", "Secret", "ServiceAccount", "Namespace"),
-    "definitions": ("CustomResourceDefinition",),
-    "devices": ("ResourceClaim", "ResourceClaimTemplate", "DeviceClass"),
-    "jobs": ("Job", "CronJob"),
-    "network": (
-        *("Service", "Endpoints", "EndpointSlice", "NetworkPolicy", "Ingress"),
-        "IngressClass",
-    ),
-    "policy": (
-        *("ResourceQuota", "LimitRange", "HorizontalPodAutoscaler", "PodDisruptionBudget"),
-        *("PriorityClass", "RuntimeClass", "Lease"),
-    ),
-    "registration": (
-        *("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"),
-        *("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "APIService"),
-    ),
-    "storage": (
-        *("PersistentVolumeClaim", "PersistentVolume", "StorageClass", "CSIDriver"),
-        "VolumeAttributesClass",
-    ),
-    "workloads": (
-        *("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController"),
-        "PodTemplate",
-    ),
+    "access": ("Role", "RoleBinding"),
+    "config": ("ConfigMap", "Secret", "ServiceAccount"),
+    "jobs": ("Job",),
+    "services": ("Service",),
+    "volumeclaims": ("PersistentVolumeClaim",),
 }
 """The kinds of each module."""
 _MODULES = {kind: family for family, kinds in FAMILIES.items() for kind in kinds}
@@ -89,21 +71,15 @@ def kind_of(api_version: str, kind: str) -> Kind | None:
     return next((candidate for candidate in module.KINDS if name in candidate.names), None)
 
 
-def metadata_rules(form: str, *, custom: bool, namespaced: bool) -> tuple[Rule, ...]:
+def metadata_rules(form: str, *, namespaced: bool) -> tuple[Rule, ...]:
     """The rules for the metadata of a kind.
 
     Args:
         form: What its names must be, as in `Kind`.
-        custom: Whether it is a custom resource, or one that is held to the same rules.
         namespaced: Whether its namespace means anything.
     """
-    loose = custom or form == "loose"
-    return (
-        *metadata.RULES,
-        *metadata.name_rules(form),
-        *(metadata.CUSTOM_RULES if loose else metadata.BUILT_IN_RULES),
-        *(metadata.NAMESPACE_RULES if namespaced else ()),
-    )
+    rules = (*metadata.RULES, *metadata.name_rules(form))
+    return (*rules, *metadata.NAMESPACE_RULES) if namespaced else rules
 
 
 @functools.lru_cache(maxsize=1024)
@@ -114,8 +90,7 @@ def _table(api_version: str, kind: str, *, namespaced: bool) -> Tree:
         return tree((*metadata.name_rules("subdomain"), *metadata.NAMESPACE_RULES))
     found = kind_of(api_version, kind)
     group = api_version.rpartition("/")[0]
-    custom = "." in group and not group.endswith(".k8s.io")
-    form = found.form if found else "subdomain" if custom else "loose"
-    custom = custom or group in metadata.LOOSE_GROUPS
-    rules = metadata_rules(form, custom=custom, namespaced=namespaced)
+    is_custom = "." in group and not group.endswith(".k8s.io")
+    form = found.form if found else "subdomain" if is_custom else "segment"
+    rules = metadata_rules(form, namespaced=namespaced)
     return tree((*rules, *(found.rules if found else ())))

@@ -1,4 +1,4 @@
-"""The API server's rules for Roles and RoleBindings, of a namespace and of the cluster."""
+"""The API server's rules for Roles and RoleBindings."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -10,7 +10,6 @@ from etcompile.k8s.validation.objects.checks import (
     choice,
     filled,
     is_segment,
-    selector,
 )
 from etcompile.k8s.validation.objects.kind import Kind
 from etcompile.k8s.validation.rule import Broken, Rule, Subject
@@ -77,10 +76,6 @@ def _account_name(value: Mapping[str, Any], _: Subject) -> Iterator[Broken]:
         yield Broken(("name",))
 
 
-def _no_namespace(value: Mapping[str, Any], _: Subject) -> bool:
-    return value.get("kind") == "ServiceAccount" and not value.get("namespace")
-
-
 def _binding(*kinds: str) -> tuple[Rule, ...]:
     return (
         choice("roleRef.apiGroup", _GROUP, empty=True),
@@ -139,40 +134,9 @@ KINDS = (
         form="segment",
     ),
     Kind(
-        (f"{_GROUP}/v1/ClusterRole",),
-        _example("ClusterRole", "rules: [{verbs: [get], apiGroups: [''], resources: [pods]}]"),
-        (
-            *_RULES,
-            *selector("aggregationRule.clusterRoleSelectors[*]"),
-            Rule(
-                "aggregationRule",
-                lambda value, _: not value.get("clusterRoleSelectors"),
-                "needs at least one entry in 'clusterRoleSelectors'",
-                breaks="{}",
-                takes="{clusterRoleSelectors: [{matchLabels: {a: b}}]}",
-            ),
-        ),
-        form="segment",
-    ),
-    Kind(
         (f"{_GROUP}/v1/RoleBinding",),
         _example("RoleBinding", _REF.format("Role")),
         _binding("Role", "ClusterRole"),
-        form="segment",
-    ),
-    Kind(
-        (f"{_GROUP}/v1/ClusterRoleBinding",),
-        _example("ClusterRoleBinding", _REF.format("ClusterRole")),
-        (
-            *_binding("ClusterRole"),
-            Rule(
-                "subjects[*]",
-                _no_namespace,
-                "a ServiceAccount needs its namespace here",
-                breaks="{kind: ServiceAccount, name: a}",
-                takes="{kind: ServiceAccount, name: a, namespace: b}",
-            ),
-        ),
         form="segment",
     ),
 )

@@ -8,8 +8,8 @@ from typing import Any
 
 from msgspec import structs
 
-from etcompile.k8s.names import is_key, is_label, is_label_value, is_subdomain
-from etcompile.k8s.validation import forms, nodes
+from etcompile.k8s.names import is_key, is_label_value, is_subdomain
+from etcompile.k8s.validation import forms
 from etcompile.k8s.validation.rule import Broken, Rule, Subject
 
 _EXPRESSION = "needs a list of values, as its operator is {operator}"
@@ -47,31 +47,6 @@ def at_least(path: str, least: int) -> Rule:
         breaks=str(least - 1),
         takes=str(least),
         on=int,
-    )
-
-
-def at_most(path: str, most: int) -> Rule:
-    """A number with an upper bound."""
-    return Rule(
-        path,
-        lambda value, _: value > most,
-        f"must be at most {most}, not {{value}}",
-        breaks=str(most + 1),
-        takes=str(most),
-        on=int,
-    )
-
-
-def label(path: str) -> Rule:
-    """A text that must be a DNS label."""
-    return Rule(
-        path,
-        forms.unless(is_label),
-        "'{value}' is not a DNS label",
-        breaks="A b",
-        takes="ab",
-        advice=forms.LABEL_ADVICE,
-        on=str,
     )
 
 
@@ -203,60 +178,6 @@ def _values_of_expression(value: Mapping[str, Any], _: Subject) -> Iterator[Brok
             yield Broken(("values", index))
 
 
-def node_terms(path: str) -> tuple[Rule, ...]:
-    """Terms that select nodes (ValidateNodeSelector).
-
-    Args:
-        path: The place of their list.
-    """
-    labels_, fields = f"{path}[*].matchExpressions[*]", f"{path}[*].matchFields[*]"
-    return (
-        filled(path, "[{}]"),
-        *(
-            rule
-            for rule in selector(f"{path}[*]")
-            if rule.path.startswith(labels_) and "operator" not in rule.path
-        ),
-        choice(f"{labels_}.operator", "Exists", "In", "NotIn", "DoesNotExist", "Gt", "Lt"),
-        Rule(
-            labels_,
-            nodes.compares_several,
-            "needs exactly one value, because its operator is Gt or Lt",
-            breaks="{key: a, operator: Gt, values: ['1', '2']}",
-            takes="{key: a, operator: Gt, values: ['1']}",
-        ),
-        Rule(
-            fields,
-            nodes.operator_of_labels,
-            "must have the operator In or NotIn, because it is about a field",
-            breaks="{key: metadata.name, operator: Exists}",
-            takes="{key: metadata.name, operator: In, values: [a]}",
-        ),
-        Rule(
-            fields,
-            nodes.no_single_name,
-            "needs exactly one value, because it is about a field",
-            breaks="{key: metadata.name, operator: In, values: [a, b]}",
-            takes="{key: metadata.name, operator: In, values: [a]}",
-        ),
-        Rule(
-            fields,
-            nodes.unknown_field,
-            "must be metadata.name, not '{value}'",
-            breaks="{key: metadata.uid, operator: In, values: [a]}",
-            takes="{key: metadata.name, operator: In, values: [a]}",
-        ),
-        Rule(
-            fields,
-            nodes.bad_name,
-            "'{value}' is not the name of a node",
-            breaks="{key: metadata.name, operator: In, values: [A_b]}",
-            takes="{key: metadata.name, operator: In, values: [a-b]}",
-            advice=forms.SUBDOMAIN_ADVICE,
-        ),
-    )
-
-
 def selects(selected: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
     """Whether a label selector matches labels."""
     wanted = forms.mapping(selected, "matchLabels")
@@ -309,50 +230,8 @@ def needs(*path: str) -> Rule:
     )
 
 
-def percent(value: Any) -> int | None:
-    """The number of a percentage, such as `25%`; None if it is none."""
-    if isinstance(value, str) and value.endswith("%") and _is_digits(value[:-1]):
-        return int(value[:-1]) if len(value) < 12 else 1_000_000_000
-    return None
-
-
 def _is_digits(text: str) -> bool:
     return text.isascii() and text.isdigit()
-
-
-def amount(value: Any) -> int | None:
-    """What a number or a percentage comes to, to tell whether it is zero."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    return percent(value)
-
-
-def share(path: str) -> Rule:
-    """A number or a percentage."""
-
-    def check(value: Any, _: Subject) -> bool:
-        return percent(value) is None if isinstance(value, str) else value < 0
-
-    return Rule(
-        path,
-        check,
-        "must be a number of at least 0, or a percentage such as 25%, not {value}",
-        breaks="many",
-        takes="25%",
-        on=(int, str),
-    )
-
-
-def share_up_to_all(path: str) -> Rule:
-    """A percentage that must not be above 100."""
-    return Rule(
-        path,
-        lambda value, _: (percent(value) or 0) > 100,
-        "must be at most 100%, not {value}",
-        breaks="101%",
-        takes="100%",
-        on=str,
-    )
 
 
 def is_segment(text: str) -> bool:

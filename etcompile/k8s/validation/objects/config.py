@@ -1,4 +1,4 @@
-"""The API server's rules for ConfigMaps, Secrets, ServiceAccounts and Namespaces.
+"""The API server's rules for ConfigMaps, Secrets and ServiceAccounts.
 
 Sizes are bounds on what etcd stores: 1 MiB for the values of a ConfigMap or Secret.
 """
@@ -9,7 +9,6 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from etcompile.k8s.names import is_key
 from etcompile.k8s.validation import forms
 from etcompile.k8s.validation.objects.checks import CONFIG_KEY_ADVICE, is_config_key
 from etcompile.k8s.validation.objects.kind import Kind
@@ -195,21 +194,5 @@ KINDS = (
     Kind(
         ("v1/ServiceAccount",),
         "{apiVersion: v1, kind: ServiceAccount, metadata: {name: a}}",
-    ),
-    Kind(
-        ("v1/Namespace",),
-        "{apiVersion: v1, kind: Namespace, metadata: {name: a}}",
-        (
-            Rule(
-                "spec.finalizers[*]",
-                lambda value, _: not (value == "kubernetes" or ("/" in value and is_key(value))),
-                "'{value}' is not a finalizer",
-                breaks="mine",
-                takes="example.com/mine",
-                advice="write it with a domain: example.com/name",
-                on=str,
-            ),
-        ),
-        form="label",
     ),
 )

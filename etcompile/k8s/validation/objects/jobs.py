@@ -1,14 +1,10 @@
-"""The API server's rules for Jobs and CronJobs.
-
-Apart from the other controllers because the Pods of these end.
-"""
+"""The API server's rules for Jobs."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from etcompile.k8s.names import is_key, is_label, is_subdomain
 from etcompile.k8s.validation import forms
-from etcompile.k8s.validation.objects import schedules
 from etcompile.k8s.validation.objects.checks import (
     at_least,
     choice,
@@ -345,7 +341,7 @@ _JOB = (
     ),
 )
 
-# Jobs alone -----------------------------------------------------------------------------------
+# The Job as a whole -----------------------------------------------------------------------------
 
 
 def _own_selector(value: Mapping[str, Any], _: Subject) -> Iterator[Broken]:
@@ -405,71 +401,6 @@ _ONLY_JOBS = (
     ),
 )
 
-_CRON = (
-    filled("spec.schedule", "'@daily'"),
-    Rule(
-        "spec.schedule",
-        lambda value, _: bool(value) and "TZ" not in value and not schedules.is_schedule(value),
-        "'{value}' is not a schedule",
-        breaks="'60 * * * *'",
-        takes="'59 * * * *'",
-        advice="write minute, hour, day of the month, month and day of the week: '15 3 * * 1-5'",
-        on=str,
-    ),
-    Rule(
-        "spec.schedule",
-        lambda value, _: "TZ" in value,
-        "cannot name a time zone",
-        breaks="TZ=UTC 0 0 * * *",
-        takes="0 0 * * *",
-        advice="write it as spec.timeZone",
-        on=str,
-        since=29,
-    ),
-    Rule(
-        "spec.timeZone",
-        lambda value, _: not schedules.is_time_zone(value),
-        "'{value}' is not the name of a time zone",
-        breaks="Local",
-        takes="Etc/UTC",
-        advice="use a name of the IANA database, for example Europe/Berlin",
-        on=str,
-        since=27,
-    ),
-    choice("spec.concurrencyPolicy", "Allow", "Forbid", "Replace", empty=True),
-    *(
-        at_least(f"spec.{name}", 0)
-        for name in (
-            *("startingDeadlineSeconds", "successfulJobsHistoryLimit"),
-            "failedJobsHistoryLimit",
-        )
-    ),
-    Rule(
-        "spec.jobTemplate.spec",
-        lambda value, _: _is_indexed(value) and value.get("completions") is None,
-        "a Job with completionMode: Indexed needs 'completions'",
-        breaks=f"{{completionMode: Indexed, {_POD}}}",
-        takes=f"{{completionMode: Indexed, completions: 1, {_POD}}}",
-    ),
-    Rule(
-        "spec.jobTemplate.spec",
-        lambda value, _: value.get("selector") is not None or value.get("manualSelector") is True,
-        "cannot have a selector: each Job gets one of its own",
-        breaks=f"{{selector: {{matchLabels: {{a: b}}}}, {_POD}}}",
-        takes=f"{{{_POD}}}",
-        advice="remove selector and manualSelector",
-    ),
-    Rule(
-        "metadata.name",
-        lambda value, _: len(value) > 52,
-        "is longer than 52 characters",
-        breaks="a" * 53,
-        takes="a" * 52,
-        advice="shorten it: the names of its Jobs add eleven characters",
-        on=str,
-    ),
-)
-
 
 _RULE = "podFailurePolicy: {{rules: [{{action: Ignore, {}}}]}}, ".format
 _SPECS = {
@@ -486,14 +417,6 @@ def _job(spec: str) -> str:
     return f"{{apiVersion: batch/v1, kind: Job, metadata: {{name: a}}, spec: {{{spec}}}}}"
 
 
-def _cron_job(spec: str) -> str:
-    return (
-        "{apiVersion: batch/v1, kind: CronJob, metadata: {name: a}, spec: {schedule: '@daily',"
-        f" jobTemplate: {{spec: {{{spec}}}}}}}}}"
-    )
-
-
-_NESTED = "spec.jobTemplate.spec"
 KINDS = (
     Kind(
         ("batch/v1/Job",),
@@ -501,12 +424,5 @@ KINDS = (
         (*moved(_JOB, "spec"), *_ONLY_JOBS, needs("spec", "template", "spec")),
         templates=(("spec", "template"),),
         examples={f"spec.{path}": _job(spec) for path, spec in _SPECS.items()},
-    ),
-    Kind(
-        ("batch/v1/CronJob",),
-        _cron_job(_POD),
-        (*moved(_JOB, _NESTED), *_CRON, needs(*_NESTED.split("."), "template", "spec")),
-        templates=(("spec", "jobTemplate", "spec", "template"),),
-        examples={f"{_NESTED}.{path}": _cron_job(spec) for path, spec in _SPECS.items()},
     ),
 )

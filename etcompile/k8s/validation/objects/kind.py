@@ -18,7 +18,7 @@ class Kind(Struct, frozen=True):
         example: A correct object, as YAML: the examples of the rules are set into it.
         rules: What it must satisfy beyond its schema and its metadata.
         form: What its name must be: `subdomain`, `label`, `service` (a label that begins with a
-            letter), `segment` (of a path) or `loose` (the same, with less said of finalizers).
+            letter) or `segment` (of a path).
         templates: Where it has Pod templates.
         examples: Other correct objects for the rules whose path begins so.
     """

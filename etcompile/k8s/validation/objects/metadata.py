@@ -13,15 +13,6 @@ from etcompile.k8s.validation.rule import Broken, Rule, Subject
 
 ANNOTATIONS_LIMIT = 256 * 1024
 """Bytes: keys and values of all annotations of one object."""
-LOOSE_GROUPS = frozenset(
-    (
-        *("admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io"),
-        *("coordination.k8s.io", "node.k8s.io", "policy"),
-    )
-)
-"""API groups of Kubernetes that take a finalizer without a domain, as custom resources do."""
-_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
-
 
 _FORMS: dict[str, tuple[Callable[[str], bool], str, str]] = {
     "subdomain": (is_subdomain, "a DNS subdomain", forms.SUBDOMAIN_ADVICE),
@@ -31,7 +22,6 @@ _FORMS: dict[str, tuple[Callable[[str], bool], str, str]] = {
         "a DNS label that begins with a letter",
         forms.LABEL_ADVICE,
     ),
-    "loose": (is_segment, "a valid name", SEGMENT_ADVICE),
     "segment": (is_segment, "a valid name", SEGMENT_ADVICE),
 }
 
@@ -42,10 +32,8 @@ def name_rules(form: str) -> tuple[Rule, ...]:
     Args:
         form: What a name must be, as in `Kind`.
     """
-    if form not in _FORMS:
-        return ()
     check, what, advice = _FORMS[form]
-    breaks = "a/b" if form in ("segment", "loose") else "A b"
+    breaks = "a/b" if form == "segment" else "A b"
 
     def bad_prefix(value: str, _: Subject) -> bool:
         return value != "" and not check(f"{value[:-1]}a" if value.endswith("-") else value)
@@ -86,14 +74,6 @@ def _too_large(value: Mapping[str, Any], _: Subject) -> Iterator[Broken]:
         yield Broken((), {"size": -(-size // 1024)}, at_key=True)
 
 
-def _bad_finalizer(value: str, _: Subject) -> bool:
-    return not (value in _FINALIZERS or ("/" in value and is_key(value)))
-
-
-def _two_finalizers(value: list[Any], _: Subject) -> bool:
-    return "orphan" in value and "foregroundDeletion" in value
-
-
 NAMESPACE_RULES = (
     Rule(
         "metadata.namespace",
@@ -122,35 +102,5 @@ RULES = (
         breaks="{a: !repeat [x, 262144]}",
         takes="{a: !repeat [x, 262143]}",
         advice="keep large texts in a ConfigMap",
-    ),
-    Rule(
-        "metadata.finalizers",
-        _two_finalizers,
-        "cannot have both orphan and foregroundDeletion",
-        breaks="[orphan, foregroundDeletion]",
-        takes="[orphan]",
-        on=list,
-    ),
-)
-BUILT_IN_RULES = (
-    Rule(
-        "metadata.finalizers[*]",
-        _bad_finalizer,
-        "'{value}' is not a finalizer",
-        breaks="mine",
-        takes="example.com/mine",
-        advice="write it with a domain: example.com/name",
-        on=str,
-    ),
-)
-CUSTOM_RULES = (
-    Rule(
-        "metadata.finalizers[*]",
-        forms.unless(is_key),
-        "'{value}' is not a finalizer",
-        breaks="A b",
-        takes="mine",
-        advice=forms.KEY_ADVICE,
-        on=str,
     ),
 )
