@@ -1,10 +1,12 @@
-"""What volumes are made of (validateVolumeSource and its kind); the schema has the plain bounds."""
+"""What volumes are made of (validateVolumeSource and its kind); the schema has the plain bounds.
 
-import re
+Of the volumes that only old clusters have (iscsi, fc, flocker, quobyte …) the API server says more.
+"""
+
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from etcompile.k8s.names import is_label, is_subdomain
+from etcompile.k8s.names import is_subdomain
 from etcompile.k8s.validation import claims, forms
 from etcompile.k8s.validation.pod.env import VOLUME_FIELDS, bad_amount, bad_divisor, bad_field
 from etcompile.k8s.validation.pod.places import VOLUME, Value
@@ -16,9 +18,6 @@ from etcompile.k8s.validation.selectors import (
 
 _SOURCES = f"{VOLUME}.projected.sources[*]"
 _CLAIM = f"{VOLUME}.ephemeral.volumeClaimTemplate"
-_IQN = r"(?a)iqn\.\d{4}-\d{2}\.([A-Za-z0-9.-]+)(:[^,;*&$|\s]+)"
-_EUI = r"(?a)eui.[A-Za-z0-9]{16}"
-_NAA = r"(?a)naa.[A-Za-z0-9]{32}"
 _MODES = ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod")
 _PROJECTIONS = (*("secret", "configMap", "downwardAPI", "serviceAccountToken"),)
 """The API server leaves out sources whose feature gate is off: the others of a new kind."""
@@ -390,66 +389,6 @@ _CLAIM_RULES = (
 # Other sources ----------------------------------------------------------------------------------
 
 
-def _is_initiator(text: str) -> bool:
-    if text.startswith("iqn"):
-        return re.fullmatch(_IQN, text) is not None
-    form = _EUI if text.startswith("eui") else _NAA
-    return re.fullmatch(form, text) is not None
-
-
-def _chap(source: Value, _: Subject) -> bool:
-    asked = source.get("chapAuthDiscovery") is True or source.get("chapAuthSession") is True
-    return asked and source.get("secretRef") is None
-
-
-def _long_portal(volume: Value, _: Subject) -> bool:
-    iscsi = forms.mapping(volume, "iscsi")
-    together = f"{volume.get('name')}:{iscsi.get('targetPortal')}"
-    return iscsi.get("initiatorName") is not None and len(together) > 64
-
-
-def _one_address(source: Value, _: Subject) -> bool:
-    return bool(source.get("targetWWNs")) == bool(source.get("wwids"))
-
-
-def _no_lun(source: Value, _: Subject) -> bool:
-    return bool(source.get("targetWWNs")) and source.get("lun") is None
-
-
-def _bad_lun(source: Value, _: Subject) -> Iterator[Broken]:
-    lun = source.get("lun")
-    if source.get("targetWWNs") and isinstance(lun, int) and not 0 <= lun <= 255:
-        yield Broken(("lun",))
-
-
-def _one_dataset(source: Value, _: Subject) -> bool:
-    return bool(source.get("datasetName")) == bool(source.get("datasetUUID"))
-
-
-def _reserved_options(options: Value, _: Subject) -> Iterator[Broken]:
-    for key in options:
-        domain = f".{key.partition('/')[0].lower()}"
-        if domain.endswith((".kubernetes.io", ".k8s.io")):
-            yield Broken((key,), {"value": key}, at_key=True)
-
-
-def _pairs(registry: str, _: Subject) -> bool:
-    return any(_host_port(pair) is None for pair in registry.split(","))
-
-
-def _host_port(pair: str) -> re.Match[str] | None:
-    return re.fullmatch(r"(\[[^\[\]]*\]|[^\[\]:]*):[^\[\]:]*", pair)
-
-
-def _disk_uri(disk: Value, _: Subject) -> Iterator[Broken]:
-    kind, uri = disk.get("kind") or "Shared", disk.get("diskURI")
-    if not isinstance(uri, str) or not uri:
-        return
-    start = "/subscriptions/" if kind == "Managed" else "https://"
-    if not uri.startswith(start):
-        yield Broken(("diskURI",), {"start": start, "kind": kind})
-
-
 def _driver(name: str) -> bool:
     return len(name) <= 63 and is_subdomain(name.lower())
 
@@ -469,14 +408,9 @@ def _claimed_twice(spec: Value, subject: Subject) -> Iterator[Broken]:
             yield Broken(("volumes", index, "persistentVolumeClaim", "claimName"))
 
 
-_ISCSI = "targetPortal: '1.2.3.4:3260', iqn: 'iqn.2001-04.com.example:a', lun: 0"
-_DISK = "diskName: a, diskURI: 'https://a.blob.core.windows.net/b/c.vhd'"
-
 RULES = (
     _needs("secret", "secretName", "a"),
     _needs("configMap", "name", "a"),
-    _needs("storageos", "volumeName", "a"),
-    _needs("scaleIO", "volumeName", "a", "gateway: 'https://a', system: b, secretRef: {name: c}"),
     _needs("image", "reference", "a:1", since=35),
     *_file_rules(f"{VOLUME}.secret", lambda text: _of("secret", f"secretName: a, {text}")),
     *_file_rules(f"{VOLUME}.configMap", lambda text: _of("configMap", f"name: a, {text}")),
@@ -509,138 +443,6 @@ RULES = (
         "'{value}' does not begin with '/'",
         "nfs: {server: a, path: b}",
         "nfs: {server: a, path: /b}",
-        on=str,
-    ),
-    Rule(
-        f"{VOLUME}.gitRepo.directory",
-        forms.unless(forms.is_inside),
-        "'{value}' is not a path inside the volume",
-        "gitRepo: {repository: a, directory: /b}",
-        "gitRepo: {repository: a, directory: b}",
-        forms.INSIDE_ADVICE,
-        on=str,
-    ),
-    Rule(
-        f"{VOLUME}.iscsi.(iqn|initiatorName)",
-        forms.unless(_is_initiator),
-        "'{value}' is not the name of an iSCSI node",
-        "iscsi: {targetPortal: a, iqn: a, lun: 0}",
-        f"iscsi: {{{_ISCSI}}}",
-        "for example iqn.2001-04.com.example:storage",
-        on=str,
-    ),
-    Rule(
-        f"{VOLUME}.iscsi",
-        _chap,
-        "needs 'secretRef' for CHAP",
-        f"iscsi: {{{_ISCSI}, chapAuthSession: true}}",
-        f"iscsi: {{{_ISCSI}, chapAuthSession: true, secretRef: {{name: a}}}}",
-    ),
-    Rule(
-        VOLUME,
-        _long_portal,
-        "the name of the volume and the targetPortal may have 63 characters together",
-        f"iscsi: {{{_ISCSI.replace('1.2.3.4:3260', 'x' * 60)},"
-        " initiatorName: 'iqn.2001-04.com.example:b'}",
-        f"iscsi: {{{_ISCSI}, initiatorName: 'iqn.2001-04.com.example:b'}}",
-        "shorten the name of the volume",
-    ),
-    Rule(
-        f"{VOLUME}.fc",
-        _one_address,
-        "needs either targetWWNs or wwids",
-        "fc: {targetWWNs: [a], wwids: [b], lun: 1}",
-        "fc: {wwids: [b]}",
-    ),
-    Rule(
-        f"{VOLUME}.fc",
-        _no_lun,
-        "needs 'lun' with targetWWNs",
-        "fc: {targetWWNs: [a]}",
-        "fc: {targetWWNs: [a], lun: 1}",
-    ),
-    Rule(
-        f"{VOLUME}.fc",
-        _bad_lun,
-        "must be between 0 and 255, not {value}",
-        "fc: {targetWWNs: [a], lun: 256}",
-        "fc: {targetWWNs: [a], lun: 255}",
-    ),
-    Rule(
-        f"{VOLUME}.flocker",
-        _one_dataset,
-        "needs either datasetName or datasetUUID",
-        "flocker: {}",
-        "flocker: {datasetName: a}",
-    ),
-    Rule(
-        f"{VOLUME}.flocker.datasetName",
-        lambda name, _: "/" in name,
-        "'{value}' contains '/'",
-        "flocker: {datasetName: a/b}",
-        "flocker: {datasetName: a-b}",
-        on=str,
-    ),
-    Rule(
-        f"{VOLUME}.flexVolume.options",
-        _reserved_options,
-        "'{value}' belongs to Kubernetes",
-        "flexVolume: {driver: a/b, options: {a.kubernetes.io/b: c}}",
-        "flexVolume: {driver: a/b, options: {a.example.com/b: c}}",
-    ),
-    Rule(
-        f"{VOLUME}.quobyte.registry",
-        lambda value, subject: value != "" and _pairs(value, subject),
-        "'{value}' is not a list of HOST:PORT",
-        "quobyte: {registry: a, volume: b}",
-        "quobyte: {registry: 'a:1,b:2', volume: b}",
-        on=str,
-    ),
-    Rule(
-        f"{VOLUME}.quobyte.tenant",
-        lambda value, _: len(value) > 64,
-        "is longer than 64 characters",
-        "quobyte: {registry: 'a:1', volume: b, tenant: x*65}",
-        "quobyte: {registry: 'a:1', volume: b, tenant: x*64}",
-        on=str,
-    ),
-    Rule(
-        f"{VOLUME}.azureDisk.cachingMode",
-        forms.one_of("None", "ReadOnly", "ReadWrite"),
-        "must be None, ReadOnly or ReadWrite, not '{value}'",
-        f"azureDisk: {{{_DISK}, cachingMode: Full}}",
-        f"azureDisk: {{{_DISK}, cachingMode: ReadOnly}}",
-        on=str,
-    ),
-    Rule(
-        f"{VOLUME}.azureDisk.kind",
-        forms.one_of("Shared", "Dedicated", "Managed"),
-        "must be Shared, Dedicated or Managed, not '{value}'",
-        f"azureDisk: {{{_DISK}, kind: Own}}",
-        f"azureDisk: {{{_DISK}, kind: Shared}}",
-        on=str,
-    ),
-    Rule(
-        f"{VOLUME}.azureDisk",
-        _disk_uri,
-        "must begin with {start} for a disk of kind {kind}",
-        f"azureDisk: {{{_DISK}, kind: Managed}}",
-        "azureDisk: {diskName: a, diskURI: /subscriptions/a, kind: Managed}",
-    ),
-    Rule(
-        f"{VOLUME}.(cinder|storageos).secretRef",
-        forms.lacks("name"),
-        "needs 'name'",
-        "cinder: {volumeID: a, secretRef: {}}",
-        "cinder: {volumeID: a, secretRef: {name: b}}",
-    ),
-    Rule(
-        f"{VOLUME}.storageos.(volumeName|volumeNamespace)",
-        forms.unless_empty_or(is_label),
-        "'{value}' is not a DNS label",
-        "storageos: {volumeName: A_b}",
-        "storageos: {volumeName: a-b}",
-        forms.LABEL_ADVICE,
         on=str,
     ),
     Rule(
