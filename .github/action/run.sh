@@ -129,10 +129,13 @@ digest=
 if [ "$code" = 0 ] || [ "$changed" = true ]; then
   kept=()
   [ -z "$output" ] || [ ! -d "$output" ] || kept=(--previous "$output")
-  digest=$(
-    run bundle ${render_args[@]+"${render_args[@]}"} ${kept[@]+"${kept[@]}"} \
-      --archive "$scratch/bundle.tar.gz" --quiet 2>/dev/null
-  ) || digest=
+  if run render ${render_args[@]+"${render_args[@]}"} ${kept[@]+"${kept[@]}"} \
+    -d "$scratch/rendered" --quiet >/dev/null 2>&1; then
+    digest=sha256:$(
+      cd "$scratch/rendered" && find . -type f -print0 | LC_ALL=C sort -z | xargs -0 sha256sum |
+        sha256sum | cut -d " " -f 1
+    )
+  fi
 fi
 
 {

@@ -52,7 +52,6 @@ _GROUPS = {
         "schema": "Print the JSON Schema of a kind.",
         "completion": "Print the completion script of a shell.",
         "lsp": "Serve an editor: errors as you type, corrections, completion.",
-        "bundle": "Pack the rendered manifests into an archive or an OCI image.",
         "argocd": "Run as Argo CD's plugin, or write the files that Argo CD needs.",
         "flux": "Write the files that Flux needs.",
         "krm": "Run as a KRM function of kustomize or kpt.",

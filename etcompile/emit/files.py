@@ -8,7 +8,6 @@ because whoever put the link there would choose what is written over. Apart from
 import contextlib
 import itertools
 import os
-import re
 import secrets
 import stat
 from collections.abc import Iterable, Iterator, Mapping
@@ -72,32 +71,6 @@ def write_file(file: Path, content: bytes, *, only_new: bool = False) -> list[Di
             _write(top, PurePosixPath(file.name), content, only_new=only_new)
     except OSError as error:
         return [_failed(file, error)]
-    return []
-
-
-def remove_files(folder: Path, below: str, pattern: str, kept: Iterable[str]) -> list[Diagnostic]:
-    """Removes the files of a folder that have a name of ours, and are not wanted any more.
-
-    Args:
-        folder: The folder, as the user named it.
-        below: The folder in it that they are in.
-        pattern: What all of a file's name matches if it may be removed.
-        kept: The names of those that stay.
-
-    Returns:
-        ET5023 for a link in the way, ET5003 if the system refused.
-    """
-    if problems := refused(folder, [f"{below}/x"]):
-        return problems
-    stays = {*kept}
-    try:
-        with _opened(folder) as top, _entered(top, PurePosixPath(below).parts) as inner:
-            for name in os.listdir(inner):  # noqa: PTH208 - a descriptor has no path
-                mode = os.stat(name, dir_fd=inner, follow_symlinks=False).st_mode
-                if name not in stays and stat.S_ISREG(mode) and re.fullmatch(pattern, name):
-                    os.unlink(name, dir_fd=inner)
-    except OSError as error:
-        return [_failed(folder / below, error)]
     return []
 
 

@@ -346,7 +346,6 @@ def test_all_options_of_render_and_check_are_settings_or_named(tree):
         ("check", "team/jobs"),
         ("graph", "team/jobs"),
         ("scale", "all-reduce", "team/jobs", "--to", "3"),
-        ("bundle", "team/jobs", "--archive", "-"),
     ],
     ids=lambda words: words[0],
 )

@@ -47,7 +47,7 @@ def test_every_option_is_explained_in_a_sentence(names: tuple[str, ...]):
             assert param.help.rstrip("]")[-1] in ".T" or "[default:" in param.help
 
 
-COMPILE = {"check", "render", "diff", "apply", "bundle", "krm", "lsp", "generate"}
+COMPILE = {"check", "render", "diff", "apply", "krm", "lsp", "generate"}
 """Commands that have a flag for each setting."""
 
 

@@ -1,4 +1,4 @@
-"""What the pages on kustomize, CI, bundles and editors show is what happens."""
+"""What the pages on kustomize, CI and editors show is what happens."""
 
 import os
 import re
@@ -13,7 +13,7 @@ from etcompile.cli.publishing import ALL, BASE, CATALOG, published
 from specs import scale_out, training_job
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("bundle.md", "ci.md", "editors.md", "install.md", "kustomize.md")
+PAGES = ("ci.md", "editors.md", "install.md", "kustomize.md")
 
 
 def page(name: str) -> str:

@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +11,7 @@ import yaml
 from click.testing import CliRunner
 
 from etcompile.cli.main import _etcompile as program
-from etcompile.emit.files import remove_files, write_file, write_files
+from etcompile.emit.files import write_file, write_files
 from specs import training_job
 
 BLOB = "0" * 64
@@ -140,56 +138,7 @@ def test_a_pipe_is_written_to_and_stays_a_pipe(output):
     assert (output / "pipe").is_fifo()
 
 
-def test_only_files_of_our_names_are_removed(elsewhere, output):
-    inner = output / "blobs"
-    (inner / ("1" * 64)).mkdir(parents=True)
-    (inner / ("2" * 64)).symlink_to(elsewhere / BLOB)
-    for name in ("3" * 64, "4" * 64, "notes"):
-        (inner / name).write_text("")
-    assert remove_files(output, "blobs", "[0-9a-f]{64}", ["3" * 64]) == []
-    assert {path.name for path in inner.iterdir()} == {*(c * 64 for c in "123"), "notes"}
-
-
 # The doors ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("place", ["index.json", "oci-layout", "blobs", "blobs/sha256"])
-def test_an_image_is_not_written_or_tidied_through_a_link(elsewhere, output, job, place):
-    assert run("bundle", job, "--oci-layout", output)[0] == 0
-    found = output / place
-    kept = found.rename(output.parent / "kept")
-    (found).symlink_to(kept if place == "oci-layout" else elsewhere)
-    before = state(kept) if kept.is_dir() else kept.read_bytes()
-    code, said = run("bundle", job, "--oci-layout", output, "--archive", output / "job.tar.gz")
-    assert (code, "ET5023" in said) == (2, True)
-    assert (state(kept) if kept.is_dir() else kept.read_bytes()) == before
-    assert not (output / "job.tar.gz").exists()
-
-
-def test_an_image_loses_its_old_blobs_and_nothing_else(output, job):
-    assert run("bundle", job, "--oci-layout", output)[0] == 0
-    first = state(output)
-    (output / "blobs/sha256/notes").write_text("mine")
-    job.write_text(yaml.safe_dump(training_job("other")))
-    assert run("bundle", job, "--oci-layout", output)[0] == 0
-    assert (output / "blobs/sha256/notes").read_text() == "mine"
-    (output / "blobs/sha256/notes").unlink()
-    assert len(state(output)) == len(first)
-
-
-def test_an_archive_is_not_written_through_a_link(elsewhere, output, job):
-    (output / "job.tar.gz").symlink_to(elsewhere / "precious")
-    code, said = run("bundle", job, "--archive", output / "job.tar.gz")
-    assert (code, "ET5023" in said) == (2, True)
-
-
-def test_an_archive_goes_to_the_name_of_the_standard_output(job):
-    command = [sys.executable, "-m", "etcompile", "bundle", job, "--archive"]
-    archives = [
-        subprocess.run([*command, name], capture_output=True, check=True).stdout
-        for name in ("-", "/dev/stdout")
-    ]
-    assert archives[1].startswith(archives[0])
 
 
 @pytest.mark.parametrize("place", ["catalog.json", "kai.alibabacloud.com", "kubeflow.org/v1"])

@@ -29,7 +29,7 @@ from mutations.recombination import Recombination
 
 _COMMANDS = (
     *("render", "check", "diff", "scale", "graph") * 4,
-    *("bundle", "migrate", "krm") * 2,
+    *("migrate", "krm") * 2,
     *("argocd generate", "argocd application", "argocd parameters", "flux kustomization"),
     *("flux source", "init", "config", "schema", "explain", "kinds"),
 )
@@ -38,7 +38,6 @@ _PATHS = ("jobs", "jobs/a.yaml", "jobs/b.yaml", "out", "missing", "etcompile.tom
 _TEXTS = [one for one in values.TEXTS if "\x00" not in one and one not in ("/", "..", "a/../b")]
 """Without those by which a command would read more than the folder."""
 _NEEDED = {
-    "bundle": ("--archive", "--oci-layout"),
     "scale": ("--to", "--add", "--remove", "--pods"),
     "diff": ("--against",),
 }
