@@ -358,8 +358,9 @@ def _jobs() -> list[tuple[Path, Any]]:
     found = []
     for path in EXAMPLES:
         documents = [d.data for d in load([str(path)]).documents]
+        is_job = any(kind.endswith("Job") for kind in (str(d.get("kind")) for d in documents))
         jobs = [d for d in documents if "spec" in d and compile(load([str(path)]).documents).groups]
-        if len(documents) == 1 and jobs:
+        if len(documents) == 1 and jobs and is_job:
             found.append((path, jobs[0]))
     return found
 

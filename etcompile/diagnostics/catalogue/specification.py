@@ -792,8 +792,7 @@ RULES = (
         "no operator of today serves {version} of {kind}: it is read as {today}",
         "write apiVersion: {today}",
         "An operator that is not maintained any more had this version, and its fields mean the same"
-        " in today's. A version whose fields are others is an error, and `etcompile migrate` writes"
-        " the converted file.",
+        " in today's. A version whose fields are others is an error, which names them.",
         "apiVersion: xgboostjob.kubeflow.org/v1\nkind: XGBoostJob",
     ),
     Rule(

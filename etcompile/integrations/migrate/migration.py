@@ -16,7 +16,6 @@ from etcompile.compiler import Compilation, Options, compile  # noqa: A004
 from etcompile.diagnostics import Diagnostic, codes, diagnose, has_errors
 from etcompile.emit import to_yaml
 from etcompile.frontends import Kind
-from etcompile.frontends.conversion import NotConvertibleError
 from etcompile.integrations.migrate import runtimes
 from etcompile.integrations.migrate.adoption import fates, is_pod
 from etcompile.integrations.migrate.cleanup import cleaned
@@ -36,7 +35,6 @@ from etcompile.integrations.migrate.workers import workers
 from etcompile.load import Document, load
 from etcompile.model import Intent, Job
 from etcompile.stages import JobObjects, former
-from etcompile.stages.misplaced import Placed
 from etcompile.stages.runtimes import is_runtime
 
 OVERLAY = "overlay.yaml"
@@ -159,10 +157,7 @@ def _current(
     changes: list[tuple[str, ...]] = []
     told: list[Diagnostic] = []
     for document in documents:
-        try:
-            now = former.current(document)
-        except NotConvertibleError:
-            now = Placed(document, diagnostics=tuple(former.former_version(document)))
+        now = former.current(document)
         found.append(now.document)
         changes.append(now.changes)
         told += now.diagnostics

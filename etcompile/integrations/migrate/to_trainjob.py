@@ -16,7 +16,6 @@ from etcompile.compiler import Options, compile  # noqa: A004
 from etcompile.diagnostics import Diagnostic, ValuePath, codes, diagnose, has_errors
 from etcompile.emit import to_yaml
 from etcompile.frontends.annotations import NNODES
-from etcompile.frontends.conversion import NotConvertibleError
 from etcompile.frontends.trainer_policies import INDEX, MAIN, PORT, RESERVED
 from etcompile.integrations.migrate import carried, mpijob_to_trainjob
 from etcompile.integrations.migrate.files import marked
@@ -81,12 +80,10 @@ def to_trainjobs(documents: Sequence[Document], options: Options | None = None) 
     files: dict[str, str] = {}
     told: list[Diagnostic] = []
     for given in documents:
-        try:
-            now = former.current(given)
-        except NotConvertibleError:
-            told += former.former_version(given)
-            continue
+        now = former.current(given)
         told += now.diagnostics
+        if has_errors(now.diagnostics):
+            continue
         document = now.document
         way = _WAYS.get((document.api_version or "", document.kind or ""))
         if way is None:
