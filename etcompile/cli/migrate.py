@@ -1,7 +1,7 @@
 """`etcompile migrate`: a job that an operator runs to files for Git, and how to hand it over."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -9,7 +9,6 @@ from etcompile.cli import completing
 from etcompile.cli.cluster_options import Connection, connection_options_of
 from etcompile.cli.options import (
     TalkOptions,
-    counted,
     paths_argument,
     refuses,
     talk_options,
@@ -22,9 +21,6 @@ from etcompile.cli.suggestion import Choice
 from etcompile.cli.usage import Command
 from etcompile.exitcodes import REFUSED
 
-if TYPE_CHECKING:
-    from etcompile.integrations.migrate import Rewritten
-
 
 class MigrateOptions(TalkOptions, frozen=True, kw_only=True):
     """The options of `etcompile migrate`."""
@@ -35,7 +31,6 @@ class MigrateOptions(TalkOptions, frozen=True, kw_only=True):
     namespace: str | None
     connection: Connection
     to: str | None
-    rewrites: Path | None
 
 
 @click.command("migrate", cls=Command)
@@ -67,14 +62,6 @@ class MigrateOptions(TalkOptions, frozen=True, kw_only=True):
     help="Go the other way: write a PyTorchJob, JAXJob, XGBoostJob or MPIJob as a TrainJob and its"
     " TrainingRuntime, and tell what does not carry over.",
 )
-@click.option(
-    "--write",
-    "rewrites",
-    metavar="FILE",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="Change the job's own FILE so that it says what runs, in the place of a new one; not a"
-    " character besides its values changes.",
-)
 @connection_options_of("--from-cluster")
 @talk_options
 @takes(MigrateOptions)
@@ -88,14 +75,10 @@ def command(ctx: click.Context, given: MigrateOptions) -> None:
     With --to trainjob nothing is taken over: PATH is a file of a repository, and what is written
     is for Kubeflow Trainer, or for etcompile.
 
-    With --write the job's file in your repository is changed rather than written anew: its
-    comments and its order stay. What the job runs with that is no value of the file is told.
-
     Without -d the spec goes to standard output and the instructions to standard error.
     """
     from etcompile import stages
     from etcompile.compiler import Options
-    from etcompile.emit.files import refused, write_file
     from etcompile.integrations.migrate import migrated, written
 
     output = given.output
@@ -103,8 +86,6 @@ def command(ctx: click.Context, given: MigrateOptions) -> None:
         raise click.UsageError("name files, or a job with --from-cluster KIND/NAME")
     if not given.named and (given.connection.context or given.connection.kubeconfig):
         raise click.UsageError("--context and --kubeconfig need --from-cluster")
-    if given.rewrites is not None and given.to is not None:
-        raise click.UsageError("--to writes another kind of job: give its folder with -d")
     options = Options(namespace=None if given.named else given.namespace, output=output)
     inputs: list[Any] = [*given.paths]
     if given.named:
@@ -121,23 +102,13 @@ def command(ctx: click.Context, given: MigrateOptions) -> None:
 
         result = to_trainjobs(loaded.documents, options)
     else:
-        result = migrated(loaded.documents, options, file=given.rewrites)
+        result = migrated(loaded.documents, options)
     problems = [*loaded.diagnostics, *result.diagnostics]
-    if result.rewritten is not None:
-        file = result.rewritten.file
-        problems += refused(file.parent, [file.name])
     if result.files and output is not None and not refuses(problems, given):
         problems += written(output, result.files)
-    if result.rewritten is not None and not refuses(problems, given):
-        problems += write_file(result.rewritten.file, result.rewritten.content)
     tell(problems, given)
     if refuses(problems, given):
-        if given.rewrites is not None and talks(given):
-            click.echo("nothing was written", err=True)
         ctx.exit(REFUSED)
-    if result.rewritten is not None and talks(given):
-        for line in _told(result.rewritten):
-            click.echo(line, err=True)
     if output is None:
         specs = [text for name, text in result.files.items() if name.endswith(".yaml")]
         write("---\n".join(specs))
@@ -146,16 +117,6 @@ def command(ctx: click.Context, given: MigrateOptions) -> None:
     elif talks(given):
         read = "; read HANDOVER.md" if "HANDOVER.md" in result.files else ""
         click.echo(f"{output}: {', '.join(result.files)}{read}", err=True)
-
-
-def _told(made: "Rewritten") -> list[str]:
-    """What was changed in a file."""
-    if not made.changes:
-        return [f"{made.file}: no value of it had to be changed"]
-    return [
-        f"{made.file}: {counted(len(made.changes), 'change')}",
-        *(f"  {c}" for c in made.changes),
-    ]
 
 
 def _from_cluster(given: MigrateOptions, named: str) -> tuple[list[Any], list[Any]]:

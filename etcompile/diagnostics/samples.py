@@ -780,23 +780,6 @@ SAMPLES: Mapping[str, Mapping[str, str | int]] = {
         "reason": "it is a link",
         "folder": "schemas",
     },
-    "ET5024": {
-        "advice": "write it here",
-        "job": "TrainingJob 'bert'",
-        "what": "it runs with spec.cleanPodPolicy: None",
-    },
-    "ET5025": {
-        "advice": "name the file that has it",
-        "file": "training/other.yaml",
-        "job": "TrainingJob 'bert'",
-        "reason": "it is not in that file",
-    },
-    "ET5030": {
-        "name": "--some-old-option",
-        "since": "0.2.0",
-        "gone": "0.4.0",
-        "advice": "use --its-new-name",
-    },
     "ET5026": {"jobs": "bert, llama"},
     "ET6001": {
         "entry": "patches[0]",

@@ -73,7 +73,6 @@ _LIKELY: dict[str, tuple[str, ...]] = {
     "--runtime": ("torch-distributed", "mpi-distributed"),
     "--ignore-differences": ("overlay.yaml",),
     "--plan": ("plan.json",),
-    "--write": ("new.yaml",),
     "--archive": ("new.tar.gz",),
     "--output-dir": ("out", "out", "new"),
     "CODE": ("ET2040", "2040", "ET9999"),

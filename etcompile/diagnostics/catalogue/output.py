@@ -201,26 +201,6 @@ RULES = (
         "etcompile schema --all -d schemas   # where schemas/kai.alibabacloud.com is a link",
     ),
     Rule(
-        codes.RUNS_OTHERWISE,
-        "runs-otherwise",
-        _WARNING,
-        "{job}: {what}",
-        "{advice}, unless this file is to say something else than what runs",
-        "`etcompile migrate --write` changes values in the job's own file, and adds and removes"
-        " nothing: where a field belongs, and whether an alias is to stay one, is for people to"
-        " say. Fields of which nothing that is rendered depends are not told.",
-        "etcompile migrate live.yaml --write bert.yaml   # in the cluster, it got a volume",
-    ),
-    Rule(
-        codes.NOT_REWRITTEN,
-        "not-rewritten",
-        _ERROR,
-        "{job} cannot be written into {file}: {reason}",
-        "{advice}",
-        "`etcompile migrate --write` changes values of a job that a file has already.",
-        "etcompile migrate live.yaml --write other-job.yaml",
-    ),
-    Rule(
         codes.ONLY_ANOTHER_RUN,
         "only-another-run",
         _WARNING,

@@ -7,6 +7,5 @@ needs to know what a cluster has made of it.
 
 from etcompile.integrations.migrate.files import written
 from etcompile.integrations.migrate.migration import Migrated, migrated
-from etcompile.integrations.migrate.repository_file import Rewritten
 
-__all__ = ["Migrated", "Rewritten", "migrated", "written"]
+__all__ = ["Migrated", "migrated", "written"]

@@ -5,7 +5,6 @@ for, `workers` what runs, `adoption` what becomes of each object, `handover` wha
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, structs
@@ -22,17 +21,9 @@ from etcompile.integrations.migrate.cleanup import cleaned
 from etcompile.integrations.migrate.files import marked
 from etcompile.integrations.migrate.handover import instructions
 from etcompile.integrations.migrate.history import History, history
-from etcompile.integrations.migrate.repository_file import (
-    Rewritten,
-    Wanted,
-    absent,
-    meaning,
-    refused,
-    rewritten,
-)
 from etcompile.integrations.migrate.subject import Handover
 from etcompile.integrations.migrate.workers import workers
-from etcompile.load import Document, load
+from etcompile.load import Document
 from etcompile.model import Intent, Job
 from etcompile.stages import JobObjects, former
 from etcompile.stages.runtimes import is_runtime
@@ -47,12 +38,10 @@ class Migrated(Struct, frozen=True):
     Args:
         files: Name to text; none if something was refused.
         diagnostics: What is wrong with the input, or worth knowing.
-        rewritten: The job's own file, if one was named.
     """
 
     files: Mapping[str, str]
     diagnostics: tuple[Diagnostic, ...]
-    rewritten: Rewritten | None = None
 
 
 class _Taken(Struct, frozen=True):
@@ -77,17 +66,13 @@ class _Taken(Struct, frozen=True):
     runtime: Document | None = None
 
 
-def migrated(
-    documents: Iterable[Document], options: Options | None = None, *, file: Path | None = None
-) -> Migrated:
+def migrated(documents: Iterable[Document], options: Options | None = None) -> Migrated:
     """The files with which etcompile takes jobs over from their operator.
 
     Args:
         documents: Custom resources as a cluster gives them, with their scale intents, and
             objects that the operator made of them.
         options: How to compile.
-        file: The file of a repository that has the jobs: it is changed so that it says what runs,
-            in the place of files of its own for each job.
 
     Returns:
         The files, and what is to be said. Bad input never raises.
@@ -142,10 +127,7 @@ def migrated(
         live_now, more = lives[id(now)]
         found = _taken(job, wishes, (live_now, (*more, *notes), kind), done, spec)
         taken.append(structs.replace(found, runtime=runtime))
-    if file is not None:
-        written = _rewritten(file, taken, others, options)
-    else:
-        written = _files(taken, _overlay(taken, others), others, options)
+    written = _files(taken, _overlay(taken, others), others, options)
     return structs.replace(written, diagnostics=(*told, *written.diagnostics))
 
 
@@ -272,60 +254,6 @@ def _files(
         files[OVERLAY] = marked(OVERLAY, _overlay_text(overlay))
     files[HANDOVER] = _instructions(taken, names, runtime_files, compilation, others, overlay)
     return Migrated(files, compilation.diagnostics)
-
-
-def _rewritten(
-    file: Path, taken: Sequence[_Taken], others: Sequence[Mapping[str, Any]], options: Options
-) -> Migrated:
-    """The jobs' own file as it says what runs, with an overlay for what no field of it can say."""
-    overlay = _overlay([structs.replace(each, patch=None) for each in taken], others)
-    overlays = (*options.overlays, *([overlay] if overlay else []))
-    options = structs.replace(options, overlays=overlays)
-    specs, besides = [], []
-    for each in taken:
-        spec = each.documents[0]
-        data = _patched(spec.data, each.patch or {})
-        specs.append(Wanted(structs.replace(spec, data=data), each.live.data))
-        if each.runtime is not None and each.runtime not in besides:
-            besides.append(each.runtime)
-    given = load([str(file)])
-    problems = [*given.diagnostics]
-    if not has_errors(problems):
-        problems += (found for spec in specs if (found := absent(file, given.documents, spec)))
-    for each, wish in zip(taken, specs, strict=True):
-        if len(each.documents) > 1:
-            reason = "scale intents lead to what runs, in an order that no field of a job can say"
-            advice = "let them be written with the job into a folder: -d DIR"
-            problems.append(refused(file, wish, reason, advice))
-    if has_errors(problems):
-        return Migrated({}, tuple(problems))
-    there = {(document.kind, document.name) for document in given.documents}
-    elsewhere = [document for document in besides if (document.kind, document.name) not in there]
-
-    def rendered(documents: Sequence[Document]) -> Any:
-        found = compile([*documents, *elsewhere], options)
-        return [meaning([*group.objects]) for group in found.groups] if found.ok else None
-
-    wanted = [*specs, *(Wanted(document, document.data) for document in besides)]
-    made = rewritten(file, wanted, rendered)
-    compilation = compile([*made.documents, *elsewhere], options)
-    told = (*made.diagnostics, *(compilation.diagnostics))
-    if not compilation.ok:
-        return Migrated({}, told)
-    files = {}
-    if overlay is not None:
-        files[OVERLAY] = marked(OVERLAY, _overlay_text(overlay))
-    names = [str(file)] * len(taken)
-    files[HANDOVER] = _instructions(taken, names, {}, compilation, others, overlay)
-    return Migrated(files, told, made)
-
-
-def _patched(value: Any, patch: Mapping[str, Any]) -> dict[str, Any]:
-    """A document with the numbers of an overlay."""
-    made = dict(value) if isinstance(value, Mapping) else {}
-    for key, below in patch.items():
-        made[key] = _patched(made.get(key), below) if isinstance(below, Mapping) else below
-    return made
 
 
 def _instructions(
