@@ -134,7 +134,6 @@ def compile(  # noqa: A001 - it is what it does
         options.ignore,
         whole=not failed,
         unheard=unheard,
-        ignored_in=options.ignore_in,
     )
     return Compilation(
         groups=() if failed else tuple(groups),

@@ -41,8 +41,6 @@ class Options(Struct, frozen=True):
             `ignore_managed_by` compiles is not left out.
         dlrover_version: The version of DLRover that ElasticJobs run which do not say it themselves.
         ignore: The codes of warnings that are not told, such as `["ET2040"]`.
-        ignore_in: The codes of warnings that are not told of some files, by patterns of absolute
-            paths, as `fnmatch` reads them.
         lint: Give advice about training too, as `check` does: the warnings ET9xxx.
         select: The codes of advice that is given only where it is asked for, such as `["ET9034"]`.
         limits: Bounds on what is read.
@@ -67,7 +65,6 @@ class Options(Struct, frozen=True):
     skip_managed_by: bool = False
     dlrover_version: str | None = None
     ignore: Collection[str] = ()
-    ignore_in: tuple[tuple[str, tuple[str, ...]], ...] = ()
     lint: bool = False
     select: Collection[str] = ()
     limits: Limits = field(default_factory=Limits)

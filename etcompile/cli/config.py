@@ -8,7 +8,7 @@ import click
 from msgspec import Struct
 
 from etcompile.cli import completing
-from etcompile.cli.configured import PER_FILE_IGNORES, Configured, configured, settings
+from etcompile.cli.configured import Configured, configured, settings
 from etcompile.cli.options import TalkOptions, paths_argument, tell, write
 from etcompile.cli.structs import output_option
 from etcompile.cli.usage import Command
@@ -97,9 +97,6 @@ def _lines(found: Configured) -> Iterator[_Line]:
             yield _Line(name, setting.value, source)
         else:
             yield _Line(name, _default(param), "default")
-    if found.configuration is not None and found.ignored_per_file:
-        source = str(found.configuration.location(found.ignored_place))
-        yield _Line(PER_FILE_IGNORES, found.ignored_per_file, source)
 
 
 def _default(param: click.Option) -> Any:
@@ -114,6 +111,4 @@ def _shown(value: Any) -> str:
     """A value as the file would have it; nothing where there is none."""
     if value is None:
         return "(none)"
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{json.dumps(k)} = {_shown(v)}" for k, v in value.items()) + "}"
     return json.dumps(value, ensure_ascii=False)

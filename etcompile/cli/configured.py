@@ -14,7 +14,6 @@ import click
 from msgspec import Struct
 
 from etcompile.cli.options import (
-    IGNORED_IN,
     OVERRIDES,
     SettingOptions,
     TalkOptions,
@@ -37,7 +36,6 @@ from etcompile.load import Boundary, access, configuration
 from etcompile.load.configuration import Configuration, Place
 
 ENVIRONMENTS = "environments"
-PER_FILE_IGNORES = "per-file-ignores"
 EACH_TIME = {
     "filename": "it is another PATH",
     "output-dir": "where the result goes is said where it is wanted",
@@ -89,25 +87,13 @@ class Configured(Struct, frozen=True):
         configuration: The file; None if there is none, or none that can be read.
         environment: The environment that was chosen.
         settings: What holds, by the names of the options.
-        ignored_in: Codes that are ignored in some files: patterns of absolute paths, and codes.
-        ignored_place: The keys that lead to what the file says of that.
         diagnostics: What is wrong with it.
     """
 
     configuration: Configuration | None = None
     environment: str | None = None
     settings: Mapping[str, Setting] = {}
-    ignored_in: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    ignored_place: Place = ()
     diagnostics: tuple[Diagnostic, ...] = ()
-
-    @property
-    def ignored_per_file(self) -> Mapping[str, Any]:
-        """The codes that are ignored in some files, as the file has it."""
-        value: Any = self.configuration.values if self.configuration else {}
-        for key in self.ignored_place:
-            value = value[key]
-        return value if self.ignored_place else {}
 
     @property
     def repository_name(self) -> tuple[str, str] | None:
@@ -154,7 +140,6 @@ class CompilingCommand(SectionedCommand):
                 for_others=self.for_others,
             )
             ctx.meta[_META] = found
-            ctx.meta[IGNORED_IN] = found.ignored_in
             names = {_key(param): param.name for param in self.params if param.name}
             ctx.default_map = {
                 names[name]: setting.given
@@ -307,7 +292,6 @@ class _Reading:
         self.for_others = for_others
         self.known = settings()
         self.problems: list[Diagnostic] = []
-        self.ignored_in: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def read(self) -> Configured:
         """The settings that hold. Environments that were not chosen are checked, too."""
@@ -317,19 +301,14 @@ class _Reading:
         if not isinstance(environments, dict):
             self._wrong((ENVIRONMENTS,), "it is no table of environments", "[environments.prod]")
             environments = {}
-        ignored_in = self.ignored_in
-        where: Place = (PER_FILE_IGNORES,)
         for name, table in environments.items():
             place = (ENVIRONMENTS, name)
             if not isinstance(table, dict):
                 self._wrong(place, "it is no table", f"[environments.{name}]")
                 continue
-            self.ignored_in = ()
             chosen = self._table(table, place)
             if name == self.environment:
                 held |= chosen
-                if PER_FILE_IGNORES in table:
-                    ignored_in, where = self.ignored_in, (*place, PER_FILE_IGNORES)
         if self.environment is not None and self.environment not in environments:
             known = ", ".join(environments) or "none"
             self.problems.append(
@@ -344,8 +323,6 @@ class _Reading:
             configuration=self.found,
             environment=self.environment,
             settings=held,
-            ignored_in=ignored_in,
-            ignored_place=where if ignored_in else (),
             diagnostics=tuple(self.problems),
         )
 
@@ -353,9 +330,7 @@ class _Reading:
         held = {}
         for key, value in table.items():
             place = (*above, key)
-            if key == PER_FILE_IGNORES:
-                self._per_file(value, place)
-            elif key in EACH_TIME:
+            if key in EACH_TIME:
                 self._unknown(place, f"--{key} is given on the command line: {EACH_TIME[key]}")
             elif key not in self.known:
                 self._unknown(place, self._meant(key))
@@ -371,7 +346,7 @@ class _Reading:
         from etcompile.diagnostics.spelling import probably
 
         written = key.replace("_", "-")
-        names = {*self.known, PER_FILE_IGNORES, ENVIRONMENTS}
+        names = {*self.known, ENVIRONMENTS}
         near = written if written in names else probably(written, names)
         if near is None and f"{written[:-1]}" in names:
             near = written[:-1]
@@ -420,23 +395,6 @@ class _Reading:
         except OSError:
             pass  # told when it is opened
         return scheme + os.path.relpath(path)
-
-    def _per_file(self, value: Any, place: Place) -> None:
-        if not isinstance(value, dict):
-            self._wrong(place, "it is no table", 'per-file-ignores = {"old/*.yaml" = ["ET2040"]}')
-            return
-        from glob import escape
-
-        ignore, found = self.known["ignore"], []
-        for pattern, listed in value.items():
-            if self._given(ignore, "ignore", listed, (*place, pattern)) is None:
-                continue
-            folder = escape(os.path.realpath(self.found.folder))
-            patterns = [f"{folder}{os.sep}{pattern}"]
-            if "/" not in pattern:
-                patterns.append(f"{folder}{os.sep}*{os.sep}{pattern}")
-            found += [(path, tuple(listed)) for path in patterns]
-        self.ignored_in = tuple(found)
 
     def _unknown(self, place: Place, advice: str) -> None:
         where = self.found.location(place)

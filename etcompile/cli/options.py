@@ -28,7 +28,6 @@ from etcompile.model.settings import Services, secret_mode
 _DEFAULTS = Settings()
 OVERRIDES = f"{__name__}.overrides"
 """Where a command keeps the settings that its command line has instead of the file."""
-IGNORED_IN = f"{__name__}.ignored_in"
 """Where a command keeps the codes that its configuration file ignores in some files."""
 
 
@@ -496,7 +495,6 @@ def options(given: SettingOptions) -> Options:
         skip_managed_by=given.skip_managed_by,
         dlrover_version=_dlrover_version(given.dlrover_version),
         ignore=given.ignore,
-        ignore_in=click.get_current_context().meta.get(IGNORED_IN, ()),
     )
 
 

@@ -6,7 +6,6 @@ its whole file. This module decides; finding the comments is the loader's part, 
 knows what is a comment and what is text.
 """
 
-import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
@@ -97,7 +96,6 @@ def suppressed(
     *,
     whole: bool,
     unheard: Collection[str] = (),
-    ignored_in: Sequence[tuple[str, tuple[str, ...]]] = (),
 ) -> Suppressed:
     """The diagnostics of a run, divided into those that are told and those that are not.
 
@@ -107,7 +105,6 @@ def suppressed(
         ignored: The codes of `--ignore`.
         whole: Whether every stage ran, so that a comment that silenced nothing is unused.
         unheard: Codes that the run did not ask about, so that a comment about one may be of use.
-        ignored_in: The codes that are ignored in some files, by patterns of their absolute paths.
     """
     wishes = {_key(comment, code) for comment in comments for code in comment.codes}
     used: set[_Key] = set()
@@ -119,29 +116,10 @@ def suppressed(
     ]
     marked += [_by_comment(complaint, wishes, used) for complaint in more]
     marked = list(by_option(marked, ignored))
-    if ignored_in:
-        marked = [_by_file(diagnostic, ignored_in) for diagnostic in marked]
     return Suppressed(
         told=tuple(diagnostic for diagnostic in marked if diagnostic.suppressed is None),
         silenced=tuple(diagnostic for diagnostic in marked if diagnostic.suppressed is not None),
     )
-
-
-def _by_file(
-    diagnostic: Diagnostic, ignored_in: Sequence[tuple[str, tuple[str, ...]]]
-) -> Diagnostic:
-    """The diagnostic, marked if it is of a file in which its code is ignored."""
-    from fnmatch import fnmatchcase  # noqa: PLC0415 - few runs have files of their own rules
-
-    place = diagnostic.location
-    if place is None or diagnostic.severity is not Severity.WARNING:
-        return diagnostic
-    path = os.path.realpath(place.file)
-    silent = any(
-        diagnostic.code in codes_of(listed) and fnmatchcase(path, pattern)
-        for pattern, listed in ignored_in
-    )
-    return structs.replace(diagnostic, suppressed="external") if silent else diagnostic
 
 
 _Key = tuple[str, int | None, str]

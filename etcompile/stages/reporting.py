@@ -66,7 +66,6 @@ def divided(
     *,
     whole: bool,
     unheard: Collection[str] = (),
-    ignored_in: Sequence[tuple[str, tuple[str, ...]]] = (),
 ) -> tuple[Sequence[Diagnostic], Sequence[Diagnostic]]:
     """The diagnostics that are told, and those that somebody asked not to be told.
 
@@ -76,15 +75,12 @@ def divided(
         ignored: The codes of `--ignore`.
         whole: Whether every stage ran.
         unheard: Codes that the run did not ask about.
-        ignored_in: The codes that are ignored in some files, by patterns of their absolute paths.
     """
-    if not (ignored or comments or ignored_in):
+    if not (ignored or comments):
         return diagnostics, ()
     from etcompile.diagnostics.suppression import suppressed  # noqa: PLC0415 - few runs need it
 
-    found = suppressed(
-        diagnostics, comments, ignored, whole=whole, unheard=unheard, ignored_in=ignored_in
-    )
+    found = suppressed(diagnostics, comments, ignored, whole=whole, unheard=unheard)
     return found.told, found.silenced
 
 

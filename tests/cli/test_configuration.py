@@ -18,7 +18,6 @@ from etcompile.cli import argocd, krm
 from etcompile.cli.configured import (
     EACH_TIME,
     ENVIRONMENTS,
-    PER_FILE_IGNORES,
     ConfigurationError,
     settings,
 )
@@ -237,29 +236,6 @@ def test_paths_are_seen_from_the_file(tree, monkeypatch):
     assert etcompile("render", ".").stdout == first
 
 
-def test_warnings_are_ignored_in_some_files(tree):
-    text = EXAMPLE.read_text().replace("image: ", "image: trainer:latest  # ")
-    (tree / "team/jobs/job.yaml").write_text(text)
-    text = text.replace("name: ", "name: old-", 1)
-    (tree / "team/jobs/old.yaml").write_text(text)
-
-    def told() -> set[tuple[str, str]]:
-        done = etcompile("check", "team/jobs", "--output-format", "json")
-        return {
-            (Path(one["file"]).name, one["code"])
-            for one in json.loads(done.stdout)["diagnostics"]
-            if one.get("suppressed") is None
-        }
-
-    before = told()
-    codes = {code for file, code in before if file == "old.yaml"}
-    assert codes
-    said(tree, f'per-file-ignores = {{"old.yaml" = {json.dumps(sorted(codes))}}}\n')
-    assert told() == {one for one in before if one[0] != "old.yaml"}
-    said(tree, f'per-file-ignores = {{"team/*/old.yaml" = {json.dumps(sorted(codes))}}}\n')
-    assert told() == {one for one in before if one[0] != "old.yaml"}
-
-
 @pytest.mark.parametrize("words", [("-d", "out"), ("-d", "out", "--check"), ()])
 def test_a_layout_does_not_ask_for_a_folder(tree, words):
     said(tree, 'layout = "staged"\nsplit = true\n')
@@ -441,7 +417,7 @@ def test_without_a_file_the_lock_file_does_not_speak_of_one(tree):
 
 def test_the_schema_has_the_settings_as_the_options_take_them():
     schema = json.loads((data.folder("schemas") / "configuration.json").read_text())
-    assert set(schema["properties"]) == {*settings(), PER_FILE_IGNORES, ENVIRONMENTS}
+    assert set(schema["properties"]) == {*settings(), ENVIRONMENTS}
     properties = schema["$defs"]["settings"]["properties"]
     for name, param in settings().items():
         found = properties[name]
@@ -459,7 +435,7 @@ def test_the_schema_has_the_settings_as_the_options_take_them():
     ("value", "is_right"),
     [
         ({"gang": "volcano", "environments": {"prod": {"strict": True}}}, True),
-        ({"per-file-ignores": {"old/*.yaml": ["ET2040"]}}, True),
+        ({"ignore": ["ET2040"]}, True),
         ({"gang": "vulcan"}, False),
         ({"environments": {"prod": {"environments": {}}}}, False),
         ({"environments": {"prod": {"gnag": "volcano"}}}, False),

@@ -218,8 +218,6 @@ def _settings(rng: random.Random) -> Iterator[str]:
         if not isinstance(value, dict) and value != "é\ud83d":
             yield f"{name} = {json.dumps(value).replace('null', '[]')}\n"
     if rng.random() < 0.3:
-        yield '[per-file-ignores]\n"*.yaml" = ["ET2040"]\n'
-    if rng.random() < 0.3:
         yield '[environments.dev]\ngang = "volcano"\n'
 
 
