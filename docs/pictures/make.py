@@ -90,7 +90,6 @@ def main() -> None:
     for old in (*folder.glob("*.svg"), *folder.glob("*.png")):
         old.unlink()
     draw_overview(folder)
-    draw_graph(folder)
     draw_status(folder)
     with tempfile.TemporaryDirectory() as work, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=_chromium(), args=_flags())
@@ -123,12 +122,6 @@ def why_page() -> str:
 def draw_overview(folder: Path) -> None:
     """Draws what etcompile does, of a picture that follows the reader's theme."""
     _draw_both((SOURCES / "overview.svg").read_text("utf-8"), folder / "overview")
-
-
-def draw_graph(folder: Path) -> None:
-    """Draws what `etcompile graph` does, which follows the reader's theme."""
-    words = ("graph", "examples/trainingjob/elastic-mnist/job.yaml", "--output", "svg")
-    _draw_both(_etcompile(*words, folder=ROOT), folder / "graph")
 
 
 def _draw_both(text: str, file: Path) -> None:

@@ -1,4 +1,4 @@
-"""`etcompile graph`: what the compiled objects wait for, as a tree or a picture."""
+"""`etcompile graph`: what the compiled objects wait for, as a tree or a flowchart."""
 
 from typing import Literal
 
@@ -25,7 +25,7 @@ from etcompile.exitcodes import REFUSED
 class GraphOptions(CompileOptions, frozen=True, kw_only=True):
     """The options of `etcompile graph`."""
 
-    output: Literal["tree", "mermaid", "svg"]
+    output: Literal["tree", "mermaid"]
 
 
 @click.command("graph", cls=CompilingCommand)
@@ -34,8 +34,7 @@ class GraphOptions(CompileOptions, frozen=True, kw_only=True):
 @output_option(
     "tree",
     "mermaid",
-    "svg",
-    help="A tree for the terminal, a Mermaid flowchart, or an SVG picture.",
+    help="A tree for the terminal, or a Mermaid flowchart.",
 )
 @takes(GraphOptions)
 def command(ctx: click.Context, given: GraphOptions) -> None:

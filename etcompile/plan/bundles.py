@@ -29,7 +29,7 @@ def bundled(graph: Graph) -> Graph:
     alike: dict[object, list[int]] = defaultdict(list)
     for place, node in enumerate(graph.nodes):
         stem, number = split(node.names[0])
-        likeness = (node.kind, node.group, node.namespace, node.job, node.wave, node.mark)
+        likeness = (node.kind, node.group, node.namespace, node.job, node.wave)
         alone = place if number is None else None
         alike[(alone, stem, likeness, frozenset(needs[place]))].append(place)
     bundles = [
@@ -78,7 +78,7 @@ def label(node: Node) -> str:
 def _taken_together(nodes: list[Node]) -> Node:
     first = nodes[0]
     names = tuple(node.names[0] for node in nodes)
-    return Node(first.kind, names, first.namespace, first.group, first.job, first.wave, first.mark)
+    return Node(first.kind, names, first.namespace, first.group, first.job, first.wave)
 
 
 def split(text: str) -> tuple[str, str | None]:

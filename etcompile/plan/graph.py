@@ -44,7 +44,6 @@ class Node(Struct, frozen=True):
         group: Its API group.
         job: The title of its job; None if it belongs to none.
         wave: When it is applied; None for an object that is named but not in the output.
-        mark: What is done about it, in a plan; empty elsewhere.
     """
 
     kind: str
@@ -53,7 +52,6 @@ class Node(Struct, frozen=True):
     group: str
     job: str | None
     wave: int | None
-    mark: str = ""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.names[0]}"

@@ -15,7 +15,9 @@ class _Outside(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: Any) -> None:
         self.addresses += [
-            value for name, value in attrs if name in ("src", "href", "data", "action", "poster")
+            value
+            for name, value in attrs
+            if name in ("src", "href", "data", "action", "poster") and not value.startswith("#")
         ]
         if len(tag) == 2 and tag[0] == "h" and tag[1].isdecimal():
             self.headings.append(int(tag[1]))

@@ -78,20 +78,34 @@ def test_everything_can_be_read_without_scripts(opened: Callable[..., Any]) -> N
     assert there.locator(".step .inside").first.is_visible()
 
 
-def test_the_picture_is_drawn_and_light_and_dark_differ(opened: Callable[..., Any]) -> None:
+def test_a_step_stands_right_of_what_it_waits_for_and_leads_to_its_change(
+    opened: Callable[..., Any],
+) -> None:
+    there = opened()
+    columns = there.locator(".turns li")
+    lefts = [columns.nth(n).bounding_box()["x"] for n in range(columns.count())]
+    assert len(lefts) > 1
+    assert lefts == sorted(set(lefts))
+    texts = [columns.nth(n).inner_text() for n in range(columns.count())]
+    service, pod = (next(n for n, text in enumerate(texts) if f"+ {kind}" in text)
+                    for kind in ("Service", "Pod"))  # fmt: skip
+    assert service < pod
+    boxes = there.locator(".turns .box")
+    assert boxes.count() == there.locator(".step").count()
+    assert there.locator(boxes.first.get_attribute("href")).count() == 1
+
+
+def test_light_and_dark_differ(opened: Callable[..., Any]) -> None:
     colours = {}
     for scheme in ("light", "dark"):
         there = opened(color_scheme=scheme)
-        box = there.locator(".picture svg").bounding_box()
-        assert box["width"] > 400
-        assert box["height"] > 100
         colours[scheme] = [
             there.evaluate(f"getComputedStyle(document.querySelector('{one}')).{name}")
             for one, name in (
                 ("body", "backgroundColor"),
                 ("body", "color"),
-                (".picture svg .page", "fill"),
-                (".do-create", "fill"),
+                (".box.create", "color"),
+                (".box.create", "backgroundColor"),
             )
         ]
     pairs = zip(colours["light"], colours["dark"], strict=True)

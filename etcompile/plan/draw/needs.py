@@ -58,10 +58,10 @@ def heading(job: str | None) -> str:
     return f"job {job}" if job else "other objects"
 
 
-def size(nodes: list[Node], thing: str = "object") -> str:
+def size(nodes: list[Node]) -> str:
     """How many objects there are: `1 object`, `12 objects`."""
     number = sum(len(node.names) for node in nodes)
-    return f"{number} {thing}" + ("" if number == 1 else "s")
+    return f"{number} object" + ("" if number == 1 else "s")
 
 
 def _style(told: list[str]) -> Style:

@@ -11,15 +11,16 @@ STYLE = """\
   border: 1px solid var(--gone); background: var(--gone-ground); border-radius: 6px;
   padding: 8px 12px;
 }
-.picture { border: 1px solid var(--line); border-radius: 8px; overflow: hidden }
-.picture > summary { padding: 10px 14px; background: var(--panel) }
-.scroll { overflow: auto; max-height: 70vh; border-top: 1px solid var(--line) }
-.scroll svg { display: block }
-.box.do-create { stroke: var(--new); fill: var(--new-ground) }
-.box.do-adopt, .box.do-update, .box.do-release { stroke: var(--change); fill: var(--change-ground) }
-.box.do-replace { stroke: var(--remake); fill: var(--remake-ground) }
-.box.do-delete, .box.do-conflict { stroke: var(--gone); fill: var(--gone-ground) }
-.box.do-wait { stroke-dasharray: 5 4 }
+.turns { border: 1px solid var(--line); border-radius: 8px; overflow: hidden }
+.turns > summary { padding: 10px 14px; background: var(--panel) }
+.turns ol { display: grid; grid-auto-flow: column; grid-auto-columns: minmax(180px, max-content);
+  gap: 16px; align-items: start; list-style: none; margin: 0; padding: 12px 14px;
+  border-top: 1px solid var(--line); overflow: auto; max-height: 70vh }
+.turns h3 { font-size: 12px; font-weight: 400; color: var(--soft); margin: 0 0 6px }
+.box { display: block; border: 1px solid; border-radius: 6px; padding: 5px 10px; margin: 0 0 8px;
+  text-decoration: none; white-space: nowrap; background: var(--ground) }
+.box b { font-family: var(--mono) }
+.box.wait { border-style: dashed }
 #controls {
   display: flex; flex-wrap: wrap; gap: 8px; align-items: center; margin: 10px 0;
   position: sticky; top: 0; background: var(--ground); padding: 8px 0; z-index: 1;

@@ -1,4 +1,4 @@
-"""A plan as one page that needs nothing else: the picture, and each object's change to unfold.
+"""A plan as one page that needs nothing else: its turns, and each object's change to unfold.
 
 For a reviewer who opens a file: no address is loaded, and without scripts everything can still be
 read and unfolded; the script only searches and filters.
@@ -7,15 +7,17 @@ read and unfolded; the script only searches and filters.
 from collections.abc import Iterator
 
 from etcompile.diagnostics.redaction import redacted
+from etcompile.plan.schedule import turns
 from etcompile.plan.show.alike import MARKS, Shown, gist, refusals, shown, side, summary
 from etcompile.plan.show.dress import SCRIPT, STYLE
 from etcompile.plan.show.lines import Line, Yaml, limited, lines
-from etcompile.plan.show.picture import picture
 from etcompile.plan.step import ACTIONS, Plan
 from etcompile.webpage import document, escaped
 
 _LONGEST = 3000
 """Lines of one thing to do."""
+_MOST_IN_TURNS = 150
+"""Things to do that can still be taken in at a glance."""
 _CLASSES = {"-": "gone", "+": "new", " ": "same", "@": "cut", "#": "field"}
 
 
@@ -40,10 +42,8 @@ def _body(plan: Plan, yaml: Yaml) -> Iterator[str]:
     for words in refusals(plan):
         yield f'<p class="refused"><strong>Refused as it is.</strong> {escaped(words)}.</p>'
     yield "<main>"
-    if drawing := picture(plan):
-        yield '<details class="picture" open><summary><h2>In which order</h2></summary>'
-        yield f'<div class="scroll" tabindex="0" role="img" aria-label="The plan">{drawing}</div>'
-        yield "</details>"
+    if 0 < len(groups) <= _MOST_IN_TURNS:
+        yield from _turns(plan, groups)
     yield "<section><h2>What is done</h2>"
     if groups:
         yield from _controls(groups)
@@ -64,6 +64,25 @@ def _body(plan: Plan, yaml: Yaml) -> Iterator[str]:
                 yield f"<li>{escaped(group.title)}{why if group.reasons else ''}</li>"
             yield "</ul></details>"
     yield "</main>"
+
+
+def _turns(plan: Plan, groups: list[Shown]) -> Iterator[str]:
+    """A column for each turn: what stands in one can be done at once."""
+    order = turns(plan.steps)
+    columns: dict[int, list[Shown]] = {}
+    for group in groups:
+        turn = max(order.get(step.id, 0) for step in group.steps)
+        columns.setdefault(turn, []).append(group)
+    yield '<details class="turns" open><summary><h2>In which order</h2></summary>'
+    yield '<ol tabindex="0">'
+    for turn in sorted(columns):
+        yield f"<li><h3>turn {turn + 1}</h3>"
+        for group in columns[turn]:
+            action = group.first.action
+            yield f'<a class="box {action}" href="#step-{group.number}">'
+            yield f"<b>{escaped(MARKS[action])}</b> {escaped(group.title)}</a>"
+        yield "</li>"
+    yield "</ol></details>"
 
 
 def _controls(groups: list[Shown]) -> Iterator[str]:
