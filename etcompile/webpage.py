@@ -1,82 +1,36 @@
-"""What all pages that etcompile writes have in common: one file each, which loads nothing.
+"""Pages for people: one file each, from the templates in `templates/pages`.
 
-A page is sent to somebody and opened years later, so it names no address. What is shown in it was
-written by others (names, messages, last lines of logs), so all of it goes through `escaped`. The
-colours follow the reader's light or dark setting.
+A page is sent to somebody and opened years later, so it loads nothing. What is shown in it was
+written by others (names, messages, last lines of logs), so every value is escaped, and characters
+that hide or turn around others are replaced.
 """
 
-from collections.abc import Iterable, Iterator
-from html import escape
+from typing import Any
 
+from etcompile import data
+from etcompile._version import __version__
 from etcompile.diagnostics.output.characters import printable
 
-STYLE = """\
-:root {
-  color-scheme: light dark;
-  --ground: #ffffff; --panel: #f6f8fa; --line: #d1d9e0; --ink: #1f2328; --soft: #59636e;
-  --new: #1a7f37; --new-ground: #dafbe1; --gone: #cf222e; --gone-ground: #ffebe9;
-  --change: #9a6700; --change-ground: #fff8c5; --remake: #8250df; --remake-ground: #fbefff;
-  --focus: #0969da;
-  --mono: ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace;
-}
-@media (prefers-color-scheme: dark) {
-  :root {
-    --ground: #0d1117; --panel: #151b23; --line: #3d444d; --ink: #f0f6fc; --soft: #9198a1;
-    --new: #3fb950; --new-ground: #12261e; --gone: #f85149; --gone-ground: #25171c;
-    --change: #d29922; --change-ground: #272115; --remake: #ab7df8; --remake-ground: #211b34;
-    --focus: #4493f8;
-  }
-}
-* { box-sizing: border-box }
-body {
-  margin: 0 auto; max-width: 1200px; padding: 24px; background: var(--ground); color: var(--ink);
-  font: 14px/1.5 system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif;
-}
-h1 { font-size: 22px; margin: 0; overflow-wrap: anywhere }
-h2 { font-size: 16px; margin: 0; display: inline }
-section { margin-top: 24px }
-.summary { font-size: 16px; font-weight: 600; margin: 4px 0 0; overflow-wrap: anywhere }
-footer { color: var(--soft); margin-top: 32px }
-summary { cursor: pointer }
-:focus-visible { outline: 2px solid var(--focus); outline-offset: 1px }
-[hidden] { display: none !important }
-@media (max-width: 700px) { body { padding: 12px } }
-"""
-"""The colours, the type and the space around them."""
 
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
-
-
-def escaped(words: str) -> str:
-    """Anybody's words as text of a page: no markup, and nothing that hides or turns around others.
+def page(template: str, **values: Any) -> str:
+    """A page as HTML.
 
     Args:
-        words: What is to be read; it may stand in the value of an attribute, too.
+        template: The name of a file in `templates/pages`.
+        values: What it shows; `title` is what a browser calls it.
     """
-    return escape(printable(words, keep="\n\t"))
+    import jinja2  # noqa: PLC0415 - most commands write no page
 
+    def finalize(value: Any) -> Any:
+        return printable(value, keep="\n\t") if type(value) is str else value
 
-def document(
-    title: str, body: Iterable[str], *, style: str, version: str, script: str = ""
-) -> Iterator[str]:
-    """The lines of a page.
-
-    Args:
-        title: What a browser calls it.
-        body: The lines of its body, as HTML.
-        style: The style that it has beside `STYLE`.
-        version: The version of etcompile, for the foot of the page.
-        script: What it does by itself; without it, everything can be read.
-    """
-    yield "<!DOCTYPE html>"
-    yield '<html lang="en"><head><meta charset="utf-8">'
-    yield f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-    yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    yield '<meta name="color-scheme" content="light dark">'
-    yield f"<title>{escaped(title)}</title>"
-    yield f"<style>\n{STYLE}{style}</style></head><body>"
-    yield from body
-    yield f"<footer>etcompile {escaped(version)}</footer>"
-    if script:
-        yield f"<script>\n{script}</script>"
-    yield "</body></html>"
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(data.folder("templates") / "pages"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=finalize,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    return environment.get_template(template).render(version=__version__, **values)

@@ -116,7 +116,7 @@ def plan_page(work: Path) -> str:
 
 def why_page() -> str:
     """The page of `etcompile why`: a run that has failed four times for the same rank."""
-    return explanation_page(of_many_ranks(8), NOW, version=etcompile.__version__)
+    return explanation_page(of_many_ranks(8), NOW)
 
 
 def draw_overview(folder: Path) -> None:

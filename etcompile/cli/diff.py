@@ -161,10 +161,9 @@ def _texts(plan: Plan, output: str, *, color: bool) -> Iterator[str]:
 
         yield markdown(plan, emit.to_yaml)
     elif output == "html":
-        from etcompile._version import __version__
         from etcompile.plan.show.page import page
 
-        yield page(plan, emit.to_yaml, version=__version__)
+        yield page(plan, emit.to_yaml)
     else:
         from etcompile.plan.show.text import text
 

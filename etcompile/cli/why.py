@@ -78,9 +78,8 @@ def command(ctx: click.Context, given: WhyOptions) -> None:
         elif given.output == "markdown":
             write(explanation_markdown(why, clock(), lines=given.lines))
         elif given.output == "html":
-            from etcompile._version import __version__
             from etcompile.status.why.page import explanation_page
 
-            write(explanation_page(why, clock(), lines=given.lines, version=__version__))
+            write(explanation_page(why, clock(), lines=given.lines))
         else:
             write(explanation_text(why, clock(), lines=given.lines))

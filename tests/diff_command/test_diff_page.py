@@ -28,7 +28,7 @@ def made() -> Plan:
 
 @pytest.fixture
 def opened(open_page: Callable[..., Any], made: Plan) -> Callable[..., Any]:
-    text = page(made, emit.to_yaml, version="1")
+    text = page(made, emit.to_yaml)
     return lambda **options: open_page(text, **options)
 
 

@@ -39,7 +39,7 @@ CONTRASTS = """() => {
 
 
 def page(why: Explanation, **options: Any) -> str:
-    return explanation_page(why, NOW, version="1", **options)
+    return explanation_page(why, NOW, **options)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
