@@ -44,7 +44,6 @@ _VOLUMES = {
     "projected": {"defaultMode": 0o644, "sources": [{"serviceAccountToken": {"path": "a"}}]},
     "quobyte": {"registry": "a:1", "volume": "a"},
     "rbd": {"image": "a", "monitors": ["a"]},
-    "scaleIO": {"gateway": "a", "system": "a", "volumeName": "b"},
     "secret": {"secretName": "a", "defaultMode": 0o644, "items": [{"key": "a", "path": "a"}]},
     "vsphereVolume": {"volumePath": "a"},
 }

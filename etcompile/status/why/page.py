@@ -114,7 +114,10 @@ def _strip(why: Explanation, timeline: Timeline, now: datetime) -> dict[str, Any
     def place(at: float) -> float:
         return 100.0 * (min(max(at, begin), end) - begin) / (end - begin)
 
-    spans = [(one.number, place(one.began), place(one.ended or end)) for one in timeline.attempts]
+    spans = [
+        (attempt.number, place(attempt.began), place(attempt.ended or end))
+        for attempt in timeline.attempts
+    ]
     return {
         "label": f"{goodput_line(why)} The table of attempts below says the same.",
         "training": [
