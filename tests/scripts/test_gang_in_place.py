@@ -1,435 +1,665 @@
-"""A gang that restarts in place, of real processes: the real supervisors under the real rules.
+"""Gangs of real supervisors that agree by themselves, and whatever may happen to them.
 
-What is played is the kubelet: it starts supervisors, puts what the watcher says into their files a
-little late, looks each half second whether the command runs, and says so a little late.
+Each member has an address of its own on the loopback, and reaches the coordinator through a proxy
+that can be cut, frozen and slowed down. What is played is the kubelet, which starts containers
+again, and the watcher, which brings back Pods that are gone. `witness.py` is the command: its
+processes see whether any process of another epoch lives.
 """
 
+import asyncio
+import contextlib
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec import Struct, structs
 
-from etcompile.model import InPlace
-from etcompile.model.epochs import Command, command_text
-from etcompile.watch.actions import ReadLog, ReadTail, WarnPod
-from etcompile.watch.state import LogActivity, Supervised, SupervisedContainer, Tail
-from specs import kubeflow_job, replicas
-from world import World
-
-RANK = Path(__file__).with_name("rank.py")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+)
+SUPERVISOR = Path(__file__).parents[2] / "templates" / "supervise.py"
+WITNESS = Path(__file__).with_name("witness.py")
 KILLS = int(os.environ.get("ETCOMPILE_KILLS", "10"))
-"""Of each of the two gangs."""
-WORLD, STEPS = 4, 10_000_000
-PROBE, LATE, GRACE = 0.5, 0.3, 1
+"""Faults that each random test causes."""
+SEEDS = range(1, 1 + int(os.environ.get("ETCOMPILE_GANGS", "2")))
+BEAT, LEASE, FENCE, STOP, GRACE = 0.2, 1.0, 0.4, 0.2, 0.8
+LINE = re.compile(
+    r"etcompile: epoch (\d+) (begins|is the last|needs new Pods)"
+    r" \(restarts: (\d+), in a row: (\d+)\): (.*)"
+)
 
 
-def stamp() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
+class Network:
+    """Proxies between members and the coordinator."""
 
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
+        self.thread.start()
+        self.frozen: set[str] = set()
+        self.targets: dict[str, str] = {}
+        self.delays: dict[str, float] = {}
+        self.writers: dict[str, list[asyncio.StreamWriter]] = {}
+        self.servers: list[asyncio.Server] = []
 
-class Container(Struct):
-    """A container with its supervisor, and what its kubelet has yet to deliver."""
+    def open(self, address: str, port: int, target: str) -> None:
+        """Leads those who connect to an address to the target."""
+        self.targets[address] = target
+        self.writers[address] = []
 
-    name: str
-    uid: str
-    folder: Path
-    process: subprocess.Popen[bytes] | None = None
-    told: list[tuple[float, str]] = []
-    reports: list[tuple[float, Supervised]] = []
-    ends: int = 0
-    ready: bool = False
-    since: str = ""
-    started: str = ""
-    starts: float = 0.0
-    probes: float = 0.0
-    end_of_grace: float | None = None
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            self.writers[address].append(writer)
+            try:
+                there = await asyncio.open_connection(self.targets[address], port)
+            except OSError:
+                writer.transport.abort()
+                return
+            self.writers[address].append(there[1])
+            await asyncio.gather(
+                self._pump(address, reader, there[1]), self._pump(address, there[0], writer)
+            )
 
+        self.servers.append(self._run(asyncio.start_server(serve, address, port)))
 
-class Node(World):
-    """A node with a gang on it."""
-
-    def __init__(
-        self, place: Path, script: Callable[..., str], shell: list[str], seed: int
+    async def _pump(
+        self, address: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        self.place, self.script, self.shell = place, script, shell
+        with contextlib.suppress(OSError):
+            while True:
+                data = await reader.read(1 << 16)
+                await asyncio.sleep(self.delays.get(address, 0.0))
+                while address in self.frozen:
+                    await asyncio.sleep(0.01)
+                if not data:
+                    break
+                writer.write(data)
+                await writer.drain()
+        writer.close()
+
+    def cut(self, address: str) -> None:
+        """Cuts what is connected through an address."""
+
+        async def cut() -> None:
+            for writer in self.writers[address]:
+                writer.transport.abort()
+            self.writers[address].clear()
+
+        self._run(cut())
+
+    def _run(self, what: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(what, self.loop).result(10)
+
+    def close(self) -> None:
+        async def close() -> None:
+            for server in self.servers:
+                server.close()
+            for writers in self.writers.values():
+                for writer in writers:
+                    writer.transport.abort()
+            tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.sleep(0)
+
+        self._run(close())
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join(10)
+        self.loop.close()
+
+
+class Pod:
+    """A Pod: its folder, which outlives its containers, and its container."""
+
+    def __init__(self, gang: "Gang", name: str, number: int) -> None:
+        self.gang, self.name, self.uid = gang, name, f"uid-{number}"
+        self.address = f"127.{gang.net}.{1 + number // 200}.{1 + number % 200}"
+        self.folder = gang.place / f"{name}.{number}"
+        for folder in ("scripts", "run", "status"):
+            (self.folder / "etc/etcompile" / folder).mkdir(parents=True)
+        role, _, index = name.rpartition("-")
+        facts = {"spec-hash": "0f3a9c", "uid": self.uid, "role": role, "index": index}
+        for fact, text in {**facts, "epoch": gang.annotation}.items():
+            (self.folder / "etc/etcompile/scripts" / fact).write_text(text)
+        self.process: subprocess.Popen[bytes] | None = None
+        self.starts_at = time.monotonic()
+        self.killed_at: float | None = None
+        self.codes: list[int] = []
+        self.proxy = f"127.{gang.net}.{101 + number // 200}.{1 + number % 200}"
+        self.leads = name == gang.names[0]
+        if not self.leads:
+            gang.network.open(self.proxy, gang.port, gang.coordinator_address)
+
+    def start(self) -> None:
+        gang = self.gang
+        options = ["--root", self.folder, "--bind", self.address, "--port", gang.port]
+        options += ["--gang", gang.roles, "--first", gang.names[0], "--coordinator", self.proxy]
+        options += ["--beat", BEAT, "--lease", LEASE, "--fence", FENCE, "--stop", STOP]
+        options += ["--backoff", 0.05, *gang.options]
+        command = [sys.executable, "-SE", WITNESS, gang.place, self.name]
+        command += ["stubborn"] * (self.name == gang.names[-1])
+        words = [sys.executable, "-SE", SUPERVISOR, *options, "--", *command]
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [*map(str, words)], stdout=log, stderr=log, cwd=self.folder
+            )
+
+    def inside(self) -> Iterator[int]:
+        """The processes in the container but its first: they work in the Pod's folder."""
+        for folder in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if (folder / "cwd").readlink() == self.folder:
+                    state = (folder / "stat").read_text().rsplit(") ", 1)[1][0]
+                    first = self.process is not None and int(folder.name) == self.process.pid
+                    if state != "Z" and not first:
+                        yield int(folder.name)
+
+    def send(self, number: int, *, all_of_it: bool = False) -> None:
+        """Sends a signal to the supervisor."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(number)
+            if all_of_it:
+                self.send_command(number)
+
+    def send_command(self, number: int) -> bool:
+        found = [*self.inside()]
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+        return bool(found)
+
+    def kill(self) -> None:
+        """Ends the container as a whole, as the kernel does when its first process goes."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+        while self.send_command(signal.SIGKILL):
+            time.sleep(0.005)
+
+    @property
+    def runs(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    @property
+    def log(self) -> str:
+        path = self.folder / "log"
+        return path.read_text() if path.exists() else ""
+
+
+class Gang:
+    """A gang, its kubelets and its watcher."""
+
+    def __init__(self, place: Path, size: int, seed: int, *options: object) -> None:
+        self.place, self.options = place, options
         self.random = random.Random(seed)
-        self.containers: dict[str, Container] = {}
-        self.going: list[Container] = []
-        self.port = 20_000 + (os.getpid() * 7 + seed * 101) % 20_000
-        types = {
-            "Master": {**replicas("PyTorchJob", 1), "restartPolicy": "OnFailure"},
-            "Worker": {**replicas("PyTorchJob", WORLD - 1), "restartPolicy": "OnFailure"},
-        }
-        for replica in types.values():
-            replica["template"]["spec"]["terminationGracePeriodSeconds"] = GRACE
-        super().__init__(kubeflow_job("PyTorchJob", types), start=False)
-        roles = tuple(role.name for role in self.job.roles)
-        in_place = InPlace("together", roles, hold=20, stop=2)
-        run = structs.replace(self.job.run, in_place=in_place, together=True)
-        self.job = structs.replace(self.job, run=run)
-        self.timeouts = structs.replace(
-            self.timeouts, settle=0.5, confirm=0.7, backoff=0.1, forget=1
-        )
-        self.now = self.watched_since = self.config_created = time.time()
-        self.sync()
+        self.net = 16 + (os.getpid() + seed) % 200
+        self.port, self.count, self.annotation = 29999, 0, ""
+        self.roles = f"master:1,worker:{size - 1}"
+        self.names = ["master-0", *(f"worker-{index}" for index in range(size - 1))]
+        self.network = Network()
+        self.coordinator_address = ""
+        self.pods: dict[str, Pod] = {}
+        self.old: list[Pod] = []
+        self.restarts = True
+        for name in self.names:
+            self.make(name)
 
-    # ---- what the watcher does -----------------------------------------------------------------
-
-    def create(
-        self, name: str, role: str = "", follower: Any = None, *, here: bool = False
-    ) -> None:
-        super().create(name, role, follower, here=here)
-        uid = self.pods[name].uid
-        nothing = SupervisedContainer("pytorch")
-        self.change(name, supervised=Supervised((nothing,)))
-        folder = self.place / uid
-        (folder / "run").mkdir(parents=True)
-        (folder / "spec-hash").write_text(self.spec_hash)
-        found = Container(name, uid, folder, told=[], reports=[], starts=time.time() + 0.2)
-        self.containers[uid] = found
-
-    def tell(self, name: str, command: Command | None) -> None:
-        super().tell(name, command)
-        if command is not None:
-            container = self.containers[self.pods[name].uid]
-            late = 0.0 if container.process is None else self.random.uniform(0, LATE)
-            container.told.append((time.time() + late, command_text(command)))
-
-    def _remove(self, name: str, uid: str) -> None:
-        super()._remove(name, uid)
-        if self._is(name, uid):
-            self._terminate(self.containers[uid])
+    def make(self, name: str) -> Pod:
+        self.count += 1
+        pod = Pod(self, name, self.count)
+        if pod.leads:
+            self.coordinator_address = pod.address
+            for address in self.network.targets:
+                self.network.targets[address] = pod.address
+        self.pods[name] = pod
+        return pod
 
     # ---- faults --------------------------------------------------------------------------------
 
-    def kill_process(self, name: str) -> None:
-        for container in self._of(name):
-            for pid in self._processes(container):
-                os.kill(pid, signal.SIGKILL)
+    def delete(self, name: str) -> None:
+        pod = self.pods[name]
+        if pod.killed_at is None:
+            pod.send(signal.SIGTERM)
+            pod.killed_at = time.monotonic() + GRACE
 
-    def kill_container(self, name: str) -> None:
-        for container in self._of(name):
-            self._kill(container)
+    def force_delete(self, name: str, grace: float = 0.0) -> Pod:
+        """The Pod is gone for the API server at once, and made again; it may live on."""
+        old = self.pods[name]
+        self.old.append(old)
+        if grace < GRACE:
+            old.send(signal.SIGTERM)
+        old.killed_at = time.monotonic() + grace
+        self.make(name)
+        return old
 
-    def delete_pod(self, name: str) -> None:
-        for container in self._of(name):
-            if not self.pods[name].deleting:
-                self.change(name, deleting=True)
-                self._terminate(container)
+    # ---- kubelets and watcher --------------------------------------------------------------------
 
-    def force_delete(self, name: str) -> None:
-        for container in self._of(name):
-            del self.containers[container.uid]
-            self.going.append(container)
-            self._terminate(container)
-            self.vanish(name)
+    def turn(self) -> None:
+        now = time.monotonic()
+        for pod in [*self.pods.values(), *self.old]:
+            if pod.process is not None and pod.process.poll() is not None:
+                pod.codes.append(pod.process.returncode)
+                pod.kill()
+                pod.process, pod.starts_at = None, now + self.random.uniform(0.05, 0.2)
+            if pod.killed_at is not None and (not pod.runs or now >= pod.killed_at):
+                pod.kill()
+                if pod in self.old:
+                    self.old.remove(pod)
+                elif self.pods[pod.name] is pod:
+                    self.make(pod.name)
+            elif pod.process is None and now >= pod.starts_at:
+                ended = pod.codes and (pod.codes[-1] == 0 or not self.restarts)
+                if not ended:
+                    pod.start()
 
-    def _of(self, name: str) -> Iterator[Container]:
-        pod = self.pods.get(name)
-        found = self.containers.get(pod.uid) if pod is not None else None
-        if found is not None and found.process is not None and found.process.poll() is None:
-            yield found
+    def passes(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            self.turn()
+            time.sleep(0.01)
 
-    def _terminate(self, container: Container) -> None:
-        if container.process is not None and container.process.poll() is None:
-            container.process.terminate()
-        container.end_of_grace = time.time() + GRACE
-
-    def _processes(self, container: Container) -> list[int]:
-        """The ranks that run in a container: they name its folder among their arguments."""
-        found = []
-        for status in Path("/proc").glob("[0-9]*/cmdline"):
-            try:
-                words = status.read_bytes().split(b"\0")
-            except OSError:
-                continue
-            supervisor = container.process.pid if container.process is not None else 0
-            pid = int(status.parent.name)
-            if {str(container.folder).encode(), str(RANK).encode()} <= {
-                *words
-            } and pid != supervisor:
-                found.append(pid)
-        return found
-
-    def _kill(self, container: Container) -> None:
-        """Ends all processes of a container, as the kernel does when its first one goes."""
-        if container.process is not None:
-            container.process.kill()
-            container.process.wait()
-        for pid in self._processes(container):
-            os.kill(pid, signal.SIGKILL)
-
-    # ---- the kubelet ---------------------------------------------------------------------------
-
-    def pass_time(self, seconds: float) -> None:
-        end = time.time() + seconds
-        while time.time() < end:
-            self.now = time.time()
-            for container in [*self.containers.values(), *self.going]:
-                self._look_after(container)
-            self.settle()
-            time.sleep(0.03)
-
-    def _look_after(self, container: Container) -> None:
-        now = time.time()
-        process = container.process
-        if "epoch" in (self.status or {}):
-            self._write(container, "status-epoch", (self.status or {})["epoch"])
-        if container.end_of_grace is not None:
-            if process is not None and process.poll() is None and now < container.end_of_grace:
-                return
-            self._kill(container)
-            if container in self.going:
-                self.going.remove(container)
-            elif self._is(container.name, container.uid):
-                self.change(container.name, phase="Failed", ready=False, exits=(("pytorch", 143),))
-                self.settle()
-                if self._is(container.name, container.uid):
-                    self.vanish(container.name)
-            self.containers.pop(container.uid, None)
-            return
-        while container.told and container.told[0][0] <= now:
-            self._write(container, "command", container.told.pop(0)[1])
-        if process is not None and process.poll() is not None:
-            self._kill(container)
-            container.process, container.ready, container.since = None, False, stamp()
-            container.ends += 1
-            container.starts = now + 0.2
-            self._report(container, 0)
-        if container.process is None and now >= container.starts:
-            self._start(container)
-        if container.process is not None and now >= container.probes:
-            container.probes = now + PROBE
-            ready = (container.folder / "run" / "running").exists()
-            if ready != container.ready:
-                container.ready, container.since = ready, stamp()
-                self._report(container, self.random.uniform(0, LATE))
-        while container.reports and container.reports[0][0] <= now:
-            self._shows(container, container.reports.pop(0)[1])
-
-    def _start(self, container: Container) -> None:
-        folder, index = container.folder, self.declared.index(container.name)
-        path = folder / "supervise.sh"
-        if not path.exists():
-            files = {
-                "run_dir": "run",
-                "command_file": "command",
-                "notice_file": "notice",
-                "status_epoch": "status-epoch",
-                "status_done": "done",
-                "spec_hash_file": "spec-hash",
-            }
-            told = {name: str(folder / file) for name, file in files.items()}
-            made = self.script(
-                "supervise.sh",
-                **told,
-                hold_seconds=20,
-                stop_seconds=2,
-                checkpoint_signal=None,
-                warn_seconds=0,
-            )
-            Path(made).replace(path)
-        rank = [sys.executable, "-S", "-E", str(RANK), str(index), str(WORLD), str(self.port)]
-        command = [*self.shell, str(path), "--", *rank, str(STEPS), str(self.place), str(folder)]
-        with (self.place / f"{container.name}.log").open("ab") as log:
-            container.process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.place)
-        container.started = container.since = stamp()
-        container.probes = time.time() + self.random.uniform(0, PROBE)
-        self._report(container, 0)
-
-    def _write(self, container: Container, name: str, text: str) -> None:
-        new = container.folder / f"{name}.new"
-        new.write_text(f"{text}\n")
-        new.replace(container.folder / name)
-
-    def _report(self, container: Container, late: float) -> None:
-        pod = self.pods.get(container.name)
-        if pod is None or pod.uid != container.uid or pod.supervised is None:
-            return
-        up = container.process is not None
-        seen = SupervisedContainer(
-            "pytorch", container.ready, container.ends, container.started if up else ""
-        )
-        last = container.reports[-1][0] if container.reports else 0.0
-        due = max(last, time.time() + late)
-        told = Supervised((seen,), since=container.since)
-        container.reports.append((due, told))
-
-    def _shows(self, container: Container, told: Supervised) -> None:
-        if not self._is(container.name, container.uid):
-            return
-        supervised = self.pods[container.name].supervised
-        if supervised is not None:  # what stands in annotations is no kubelet's to change
-            told = structs.replace(told, command=supervised.command, notice=supervised.notice)
-        self.change(
-            container.name,
-            supervised=told,
-            ready=told.containers[0].ready,
-            phase="Running",
-            restarts=told.containers[0].ends,
-        )
-
-    def clean_up(self) -> None:
-        for container in [*self.containers.values(), *self.going]:
-            self._kill(container)
-
-    # ---- what is to be seen --------------------------------------------------------------------
-
-    def steps(self) -> int:
-        checkpoint = self.place / "checkpoint"
-        return int(checkpoint.read_text()) if checkpoint.exists() else 0
-
-    def trains_on(self, seconds: float = 60) -> None:
-        """Waits until another step is done, in the epoch of the record."""
-        end, before = time.time() + seconds, self.steps()
-        while self.steps() < before + 5:
-            assert time.time() < end, f"no step since {before}\n{self.story()}"
-            self.pass_time(0.2)
+    def until(self, condition: Callable[[], Any], what: str, seconds: float = 20.0) -> None:
+        end = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < end, f"{what} in vain\n{self.story()}"
+            self.passes(0.02)
 
     def story(self) -> str:
-        logs = [f"== {log.name}\n{log.read_text()}" for log in sorted(self.place.glob("*.log"))]
-        return "\n".join([*logs, repr(self.status), *map(repr, self.pods.values())])
+        pods = [*self.pods.values(), *self.old]
+        return "\n".join(f"== {pod.folder.name} {pod.codes}\n{pod.log[-700:]}" for pod in pods)
 
+    def clean_up(self) -> None:
+        for pod in [*self.pods.values(), *self.old]:
+            pod.send(signal.SIGCONT, all_of_it=True)
+            pod.kill()
+        self.network.close()
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_no_kill_lets_two_epochs_meet_and_training_goes_on_after_each(
-    seed: int, place: Path, script: Callable[..., str], require: Callable[..., str]
-) -> None:
-    shell = [require("shells", which="dash")] if seed == 1 else [require("shells", which="bash")]
-    node = Node(place, script, shell, seed)
-    try:
-        node.trains_on()
-        kills = 0
-        while kills < KILLS:
-            node.pass_time(node.random.choice((0.0, 0.3, 1.0, 3.5)))
-            faults = (node.kill_process, node.kill_container, node.delete_pod, node.force_delete)
-            for _ in range(node.random.choice((1, 1, 2))):
-                node.random.choice(faults)(node.random.choice(node.declared))
-                kills += 1
-            if node.random.random() < 0.3:
-                node.restart_watcher()
-            if node.random.random() < 0.7:
-                node.trains_on()
-        node.trains_on()
-        assert not (place / "violations").exists(), (place / "violations").read_text()
-        assert node.record.phase == "Running", node.record
-        assert (node.record.epoch or 0) > 0
-    finally:
-        node.clean_up()
+    # ---- what is to be seen ------------------------------------------------------------------------
 
+    def epochs(self) -> dict[int, set[str]]:
+        """The members that have begun each epoch."""
+        found: dict[int, set[str]] = {}
+        path = self.place / "begun"
+        for line in path.read_text().splitlines() if path.exists() else ():
+            epoch, member = line.split()[:2]
+            found.setdefault(int(epoch), set()).add(member)
+        return found
 
-# One rank hangs, and all others wait for it -------------------------------------------------------
-
-HANGS = int(os.environ.get("ETCOMPILE_HANGS", "8"))
-SILENT = 3
-
-
-class Silent(Node):
-    """A node whose watcher may read logs, and looks whether they grow."""
-
-    def __init__(self, *given: Any) -> None:
-        self.lines: dict[str, list[str]] = {}
-        super().__init__(*given)
-        in_place = structs.replace(self.job.run.in_place, stack_signal="USR1")
-        run = structs.replace(self.job.run, stuck_after=SILENT, in_place=in_place)
-        self.job = structs.replace(self.job, run=run)
-        self.timeouts = structs.replace(self.timeouts, report=5)
-
-    def act(self, action: Any) -> None:
-        super().act(action)
-        pod = self.pods.get(getattr(action, "name", ""))
-        container = self.containers.get(pod.uid) if pod is not None else None
-        if isinstance(action, ReadLog):
-            # Of all ranks the first speaks for all: with each step it writes a line.
-            written = (self.place / "steps").stat().st_mtime if action.name == self.first else 0.0
-            self.heard[action.uid] = LogActivity(self.now, written, "step")
-        elif isinstance(action, ReadTail):
-            self.tails[action.uid] = Tail(action.of, tuple(self.lines[action.name][-action.most :]))
-        elif isinstance(action, WarnPod) and container is not None:
-            self._write(container, "notice", action.notice)
-
-    def settle(self, until: Callable[[Any], bool] | None = None) -> float | None:
-        # Each line of a log has the time at which it was written.
-        for name in self.declared:
-            log, known = self.place / f"{name}.log", self.lines.setdefault(name, [])
-            found = log.read_text().splitlines() if log.exists() else []
-            known += [f"{stamp()} {line}" for line in found[len(known) :]]
-        return super().settle(until)
+    def begun(self) -> int:
+        """The newest epoch that all have begun."""
+        full = [epoch for epoch, members in self.epochs().items() if len(members) == self.size]
+        return max(full, default=-1)
 
     @property
-    def first(self) -> str:
-        return self.declared[0]
+    def size(self) -> int:
+        return len(self.names)
 
-    def send(self, name: str, number: signal.Signals) -> bool:
-        found = [pid for container in self._of(name) for pid in self._processes(container)]
-        for pid in found:
-            os.kill(pid, number)
-        return bool(found)
+    def runs(self, since: int, seconds: float = 20.0) -> int:
+        """Waits until all run an epoch that is newer, and nobody a newer one."""
 
+        def together() -> bool:
+            return self.begun() > since and self.begun() == max(self.epochs())
 
-@pytest.mark.programs
-@pytest.mark.parametrize(
-    ("sent", "words"),
-    [
-        (signal.SIGSTOP, "is stopped by a signal"),
-        (signal.SIGUSR2, "is in load_batch (rank.py, line "),
-    ],
-    ids=["stopped", "computes-for-ever"],
-)
-def test_the_rank_that_hangs_is_named_each_time(
-    sent: signal.Signals,
-    words: str,
-    place: Path,
-    script: Callable[..., str],
-    require: Callable[..., str],
-) -> None:
-    node = Silent(place, script, [require("shells", which="dash")], 5)
-    try:
-        node.trains_on()
-        for hang in range(HANGS):
-            name = node.random.choice(node.declared)
-            before = node.record.epoch or 0
-            node.pass_time(node.random.uniform(0, 1))
-            assert node.send(name, sent), node.story()
-            end = time.time() + 60
-            while (node.record.epoch or 0) == before:
-                assert time.time() < end, f"{hang}: nobody noticed\n{node.story()}"
-                node.pass_time(0.2)
-            assert node.record.epoch_reason.startswith(f"{name}: process "), (
-                hang,
-                name,
-                node.record,
-            )
-            assert words in node.record.epoch_reason
-            node.trains_on()
-            last = [one for one in node.failures if one.reason == "Stuck"][-1]
-            assert (last.pod, last.attempt) == (name, hang)
-            assert (sent == signal.SIGUSR2) == ("  load_batch (rank.py, line " in last.tail)
-        assert node.record.epoch == HANGS
-        assert not (place / "violations").exists(), (place / "violations").read_text()
-    finally:
-        node.clean_up()
+        self.until(together, f"waited for an epoch after {since}", seconds)
+        return self.begun()
+
+    def lines(self, name: str = "master-0") -> list[tuple[int, str, int, int, str]]:
+        found = []
+        for match in LINE.finditer(self.pods[name].log):
+            epoch, what, restarts, row, why = match.groups()
+            found.append((int(epoch), what, int(restarts), int(row), why))
+        return found
+
+    def last(self, name: str = "master-0") -> tuple[int, str]:
+        """Restarts and reason of the newest epoch."""
+        line = self.lines(name)[-1]
+        return line[2], line[4]
+
+    def is_sound(self) -> None:
+        violations = self.place / "violations"
+        assert not violations.exists(), violations.read_text() + self.story()
+        for pod in [*self.pods.values(), *self.old]:
+            assert "Traceback" not in pod.log, pod.log
+            assert "dropped the connection" not in pod.log, pod.log
 
 
-@pytest.mark.programs
-def test_healthy_steps_are_never_taken_for_a_hang(
-    place: Path, script: Callable[..., str], require: Callable[..., str]
-) -> None:
-    node = Silent(place, script, [require("shells", which="dash")], 6)
-    try:
-        node.trains_on()
-        node.pass_time(float(os.environ.get("ETCOMPILE_HEALTHY", "30")))
-        node.trains_on()
-        assert node.record.epoch == 0, node.record.epoch_reason
-        assert not node.failures
-    finally:
-        node.clean_up()
+@pytest.fixture
+def gang(place: Path) -> Iterator[Callable[..., Gang]]:
+    made: list[Gang] = []
+
+    def make(size: int = 4, seed: int = 0, *options: object) -> Gang:
+        made.append(Gang(place, size, seed, *options))
+        made[-1].runs(-1)
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.clean_up()
+        one.is_sound()
+
+
+# One fault, and what is said of it ----------------------------------------------------------------
+
+
+def test_the_first_to_fail_is_named_though_others_follow_at_once(gang):
+    group = gang(5)
+    for turn, name in enumerate(["worker-2", "master-0", "worker-3"]):
+        before = group.begun()
+        # Of this epoch: the next may begin any moment.
+        others = [p for pod in group.pods.values() if pod.name != name for p in pod.inside()]
+        (group.place / f"exit-{name}").write_text(str(3 + turn))
+        group.until(lambda: not (group.place / f"exit-{name}").exists(), "end")  # noqa: B023
+        time.sleep(0.02)
+        for other in others:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(other, signal.SIGKILL)
+        group.runs(before)
+        assert group.last() == (turn + 1, f"{name} failed first: exit code {3 + turn}")
+        assert [group.lines(one)[-1] for one in group.names] == [group.lines()[-1]] * 5
+
+
+@pytest.mark.parametrize("name", ["worker-1", "master-0"])
+def test_a_container_that_is_killed_is_named_though_others_end_first(gang, name):
+    group = gang(4)
+    for other in group.pods.values():
+        if other.name != name:
+            other.send_command(signal.SIGKILL)
+    group.pods[name].kill()
+    group.runs(0)
+    assert group.last() == (1, f"the container of {name} was killed")
+
+
+@pytest.mark.parametrize("peers", ["before", "at once", "after", "not at all"])
+def test_deletions_are_not_counted_whatever_order_they_are_seen_in(gang, peers):
+    group = gang(4, 0, "--backoff-limit", 2)
+    for turn, name in enumerate(["worker-1", "master-0", "worker-2", "worker-0"]):
+        before, others = group.begun(), [pod for pod in group.pods.values() if pod.name != name]
+        if peers == "before":
+            others[turn % 3].send_command(signal.SIGKILL)
+            group.passes(0.02 * turn)
+        group.delete(name)
+        if peers == "at once":
+            for other in others:
+                other.send_command(signal.SIGKILL)
+        if peers == "after":
+            group.passes(0.02 * turn)
+            others[turn % 3].send_command(signal.SIGKILL)
+        group.runs(before)
+        if peers == "before" and (group.lines()[-1][4] != f"{name} was deleted"):
+            # The next epoch had begun before anybody was told of the deletion.
+            before = group.begun()
+        restarts, why = group.last()
+        assert peers == "before" or (restarts, why) == (0, f"{name} was deleted")
+        assert restarts <= (1 if peers == "before" else 0)
+
+
+def test_two_pods_that_are_deleted_together_are_one_epoch_and_no_failure(gang):
+    group = gang(4, 0, "--backoff-limit", 0)
+    for names in (("worker-0", "worker-1"), ("worker-2", "master-0")):
+        before = group.begun()
+        for name in names:
+            group.delete(name)
+        group.until(lambda: all(group.pods[n].runs for n in names), "start")  # noqa: B023
+        group.runs(before)
+        assert group.last()[0] == 0
+        assert group.last()[1].endswith(" was deleted")
+
+
+def test_a_pod_that_is_deleted_by_force_is_not_counted(gang):
+    group = gang(4, 0, "--backoff-limit", 0)
+    for name in ("worker-1", "master-0"):
+        before = group.begun()
+        group.force_delete(name)
+        group.runs(before)
+        assert group.last() == (0, f"{name} was deleted")
+
+
+def test_a_coordinator_that_goes_in_good_order_keeps_nobody_waiting(gang):
+    group = gang(4)
+    group.delete("master-0")
+    began = time.monotonic()
+    group.runs(0)
+    assert time.monotonic() - began < LEASE
+    assert group.last() == (0, "master-0 was deleted")
+
+
+@pytest.mark.parametrize("name", ["worker-1", "master-0"])
+def test_a_frozen_node_loses_its_lease_and_comes_back(gang, name):
+    group = gang(4)
+    group.pods[name].send(signal.SIGSTOP, all_of_it=True)
+    group.passes(2 * LEASE)
+    assert group.begun() == 0
+    group.pods[name].send(signal.SIGCONT, all_of_it=True)
+    group.runs(0)
+    assert group.last()[1].startswith("the connection to ")
+
+
+def test_a_frozen_moment_is_none(gang):
+    group = gang(4)
+    for name in group.names:
+        group.pods[name].send(signal.SIGSTOP, all_of_it=True)
+        group.passes(0.4 * LEASE)
+        group.pods[name].send(signal.SIGCONT, all_of_it=True)
+        group.passes(0.3)
+    assert group.lines() == []
+    assert max(group.epochs()) == 0
+
+
+def test_a_connection_that_is_cut_ends_the_epoch(gang):
+    group = gang(4)
+    group.network.cut(group.pods["worker-1"].proxy)
+    group.runs(0)
+    assert group.last() == (1, "the connection to worker-1 was lost")
+
+
+def test_a_slow_network_is_no_fault(gang):
+    group = gang(4)
+    for pod in group.pods.values():
+        group.network.delays[pod.proxy] = 0.1
+    group.passes(2 * LEASE)
+    assert group.begun() == 0
+    group.pods["worker-1"].send_command(signal.SIGKILL)
+    group.runs(0)
+    assert group.last() == (1, "worker-1 failed first: exit code 137 (SIGKILL)")
+
+
+# Partitions ---------------------------------------------------------------------------------------
+
+
+def test_the_old_pod_behind_a_partition_ends_before_the_new_one_begins(gang):
+    group = gang(4, 0, "--backoff-limit", 0)
+    old = group.pods["worker-1"]
+    group.network.frozen.add(old.proxy)
+    group.force_delete("worker-1", grace=1000)
+    group.runs(0)
+    assert group.last() == (0, "worker-1 was deleted")
+    # It comes back, but its place is taken.
+    group.network.frozen.clear()
+    group.passes(2 * LEASE)
+    assert group.begun() == max(group.epochs()) == 1
+    assert old.runs
+
+
+@pytest.mark.parametrize("replaced", [(), ("worker-1",)])
+def test_of_two_coordinators_the_old_one_has_ended_its_command_in_time(gang, replaced):
+    group = gang(5)
+    old = group.pods["master-0"]
+    stays = [group.force_delete(name, grace=1000) for name in ("master-0", *replaced)]
+    # The old one goes on with the old worker, if that is replaced; the others are led to the new.
+    for pod in stays[1:]:
+        group.network.targets[pod.proxy] = old.address
+    for name in group.names[1:]:
+        if name not in replaced:
+            group.network.cut(group.pods[name].proxy)
+    group.runs(0)
+    assert group.last() == (0, "master-0 was deleted")
+    group.passes(LEASE)
+    assert old.runs
+    # The old coordinator is reached again by all, and by none of them for long.
+    for name in group.names[1:]:
+        group.network.targets[group.pods[name].proxy] = old.address
+        group.network.cut(group.pods[name].proxy)
+    group.passes(LEASE)
+    for name in group.names[1:]:
+        group.network.targets[group.pods[name].proxy] = group.coordinator_address
+        group.network.cut(group.pods[name].proxy)
+    old.kill()
+    group.runs(1)
+
+
+def test_what_was_sent_before_a_partition_and_comes_after_it_does_no_harm(gang):
+    group = gang(4)
+    for turn in range(2):
+        before, pod = group.begun(), group.pods[f"worker-{turn}"]
+        group.network.frozen.add(pod.proxy)
+        group.passes((1 + turn) * LEASE)
+        group.network.frozen.clear()
+        group.runs(before)
+        group.passes(0.5)
+
+
+# Ends ---------------------------------------------------------------------------------------------
+
+
+def test_a_run_that_is_done_ends_with_0_everywhere(gang):
+    group = gang(4)
+    (group.place / "finish").touch()
+    group.until(lambda: all(pod.codes for pod in group.pods.values()), "end")
+    assert [pod.codes for pod in group.pods.values()] == [[0]] * 4
+
+
+def test_without_restarts_left_all_end_and_say_why_again_when_they_are_started_again(gang):
+    group = gang(4, 0, "--backoff-limit", 1)
+    for _ in range(2):
+        before = group.begun()
+        (group.place / "exit-worker-1").write_text("3")
+        if before == 0:
+            group.runs(before)
+    group.until(lambda: all(len(pod.codes) > 1 for pod in group.pods.values()), "end")
+    why = "backoffLimit 1 is reached: worker-1 failed first: exit code 3"
+    for name, pod in group.pods.items():
+        assert pod.codes[:2] == [3 if name == "worker-1" else 143, 1]
+        assert group.lines(name)[-2:] == [(1, "is the last", 1, 1, why)] * 2
+
+
+def test_an_exit_code_that_is_not_retried_ends_the_run(gang):
+    group = gang(4, 0, "--permanent=exit-code")
+    group.pods["worker-0"].send_command(signal.SIGKILL)
+    group.runs(0)
+    group.restarts = False
+    (group.place / "exit-worker-0").write_text("3")
+    group.until(lambda: all(pod.codes for pod in group.pods.values()), "end")
+    why = "its exit code is not retried: worker-0 failed first: exit code 3"
+    assert group.lines()[-1] == (1, "is the last", 1, 1, why)
+
+
+def test_after_five_failures_in_a_row_other_pods_are_needed_which_go_on_counting(gang):
+    group = gang(3)
+    group.restarts = False
+    for epoch in range(6):
+        (group.place / "exit-worker-0").write_text("3")
+        if epoch < 5:
+            group.runs(epoch)
+    group.until(lambda: all(pod.codes for pod in group.pods.values()), "end")
+    assert group.last("worker-1")[0] == 5
+    assert group.lines("worker-1")[-1][:4] == (5, "needs new Pods", 5, 5)
+    group.annotation, group.restarts = "5 5", True
+    for name in group.names:
+        group.make(name)
+    group.runs(5)
+    assert group.lines() == [(6, "begins", 5, 0, "all Pods were made anew")]
+    (group.place / "exit-worker-0").write_text("3")
+    group.runs(6)
+    assert group.last() == (6, "worker-0 failed first: exit code 3")
+
+
+# Whatever may happen ------------------------------------------------------------------------------
+
+
+class Faults:
+    """Faults of a gang, by chance."""
+
+    def __init__(self, group: Gang) -> None:
+        self.group, self.random = group, group.random
+        self.undo: list[Callable[[], None]] = []
+        self.deleted: set[str] = set()
+
+    def kill_command(self, name: str) -> None:
+        self.group.pods[name].send_command(signal.SIGKILL)
+
+    def fail(self, name: str) -> None:
+        (self.group.place / f"exit-{name}").write_text("1")
+
+    def kill_container(self, name: str) -> None:
+        self.group.pods[name].kill()
+
+    def delete(self, name: str) -> None:
+        self.group.delete(name)
+
+    def force_delete(self, name: str) -> None:
+        self.group.force_delete(name, self.random.choice((0.0, 0.3)))
+
+    def cut(self, name: str) -> None:
+        if not self.group.pods[name].leads:
+            self.group.network.cut(self.group.pods[name].proxy)
+
+    def partition(self, name: str) -> None:
+        proxy = self.group.pods[name].proxy
+        self.group.network.frozen.add(proxy)
+        self.undo.append(lambda: self.group.network.frozen.discard(proxy))
+
+    def replace_behind_partition(self, name: str) -> None:
+        if not self.group.pods[name].leads:
+            self.partition(name)
+        self.group.force_delete(name, grace=3 * LEASE)
+
+    def freeze(self, name: str) -> None:
+        pod = self.group.pods[name]
+        whole = self.random.random() < 0.5
+        pod.send(signal.SIGSTOP, all_of_it=whole)
+        self.undo.append(lambda: pod.send(signal.SIGCONT, all_of_it=True))
+
+    def slow(self, name: str) -> None:
+        proxy = self.group.pods[name].proxy
+        self.group.network.delays[proxy] = self.random.uniform(0, 0.3)
+        self.undo.append(lambda: self.group.network.delays.pop(proxy, None))
+
+    def one(self) -> Callable[[str], None]:
+        kinds = (self.kill_command, self.fail, self.kill_container, self.delete, self.force_delete)
+        kinds += (self.cut, self.partition, self.freeze, self.slow, self.replace_behind_partition)
+        return self.random.choice(kinds)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_whatever_happens_no_two_epochs_meet_and_all_run_again(gang, seed):
+    group = gang(4 + seed % 5, seed, "--forget", 0.3)
+    faults, done = Faults(group), 0
+    while done < KILLS:
+        before, story = group.begun(), []
+        for _ in range(group.random.choice((1, 1, 2, 3))):
+            fault, name = faults.one(), group.random.choice(group.names)
+            story.append(f"{fault.__name__} {name}")
+            fault(name)
+            done += 1
+            group.passes(group.random.choice((0.0, 0.02, 0.1, LEASE)))
+        group.passes(group.random.choice((0.0, 0.1, LEASE, 1.5 * LEASE)))
+        for undo in faults.undo:
+            undo()
+        faults.undo.clear()
+        for path in group.place.glob("exit-*"):
+            path.unlink(missing_ok=True)
+        with (group.place / "story").open("a") as file:
+            file.write(f"{time.time():.3f} {before} {story}\n")
+        group.passes(0.3)
+        group.until(
+            lambda: group.begun() == max(group.epochs()), f"{(group.place / 'story').read_text()}", 30
+        )
+        group.is_sound()
