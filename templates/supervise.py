@@ -143,9 +143,12 @@ class Processes:
         every = [getattr(signal, "SIG" + name) for name in (*PASSED_ON, "CHLD", "PIPE", "XFSZ")]
         # A signal that comes before the command has begun reaches it when it has.
         signal.pthread_sigmask(signal.SIG_BLOCK, every)
-        self.leader = os.fork()
+        try:
+            self.leader = os.fork()
+        finally:
+            if self.leader != 0:
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, every)
         if self.leader:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, every)
             return
         try:
             signal.set_wakeup_fd(-1)
@@ -299,7 +302,7 @@ class Link:
             self.input += data
             try:
                 self.receive()
-            except (ValueError, KeyError, TypeError, AttributeError) as error:
+            except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
                 if self.name:
                     say("dropped the connection to %s: %r" % (self.name, error))
                 data = b""
@@ -310,8 +313,10 @@ class Link:
         """Hands over whole lines; a first line of HTTP is a readiness probe."""
         if self.name is None and self.input[:1] in (b"G", b"H"):
             if b"\n" in self.input:
-                self.owner.probed(self)
+                self.loop.probed(self)
             return
+        if self.owner is self.loop and self is not self.loop.link:
+            raise ValueError("only the coordinator is listened to")
         if len(self.input) > (LONGEST_MESSAGE if self.name else 1 << 20):
             raise ValueError("a message is too long")
         *lines, rest = self.input.split(b"\n")
@@ -381,10 +386,6 @@ class Coordinator:
         link.connected = True
         self.links.add(link)
         return link
-
-    def probed(self, link):
-        """A kubelet asks whether the command runs."""
-        self.loop.probed(link)
 
     def on_hi(self, link, message):
         """A member tells the time. Its hello repeats ours, so that an old one is recognised."""
@@ -463,6 +464,8 @@ class Coordinator:
 
     def on_done(self, link, message):
         """The command of a member has ended with 0."""
+        if self.members.get(link.name) is not link:
+            return
         self.runners.pop(link.name, None)
         self.idle.discard(link.name)
         if link.name not in self.state["done"]:
@@ -1050,7 +1053,12 @@ class Supervisor:
         command = self.command
         if self.options["gate"] and self.state["cause"]:
             command = ["sh", "-c", 'sh "$0" && exec "$@"', self.options["gate"], *command]
-        self.processes.start(command, dict(os.environ, ETCOMPILE_EPOCH=str(epoch)), self.files)
+        try:
+            environment = dict(os.environ, ETCOMPILE_EPOCH=str(epoch))
+            self.processes.start(command, environment, self.files)
+        except OSError as error:  # the container may have no more processes
+            say("cannot start the command: %s" % error.strerror)
+            self.command_ended(126)
 
     def on_stop(self, link, message):
         """The coordinator ends the epoch."""
