@@ -480,7 +480,7 @@ class Coordinator:
         """Whether a member speaks of what it was told to run last."""
         runner = self.runners.get(link.name)
         return runner is not None and runner["link"] is link and (
-            int(message["epoch"]) == self.state["epoch"]
+            message["epoch"] in (None, self.state["epoch"])
         )
 
     def lost(self, link):
@@ -718,9 +718,10 @@ class Supervisor:
         self.own.update(notice="", done=False, released=False)
         self.saved = {}
         try:
-            self.saved = json.loads(read(os.path.join(self.folder, "state.json")))
-            self.state.update(self.saved["state"])
-            self.own.update(self.saved["own"])
+            saved = json.loads(read(os.path.join(self.folder, "state.json")))
+            self.state.update(saved["state"])
+            self.own.update(saved["own"])
+            self.saved = saved
         except (ValueError, KeyError, TypeError):
             pass
         self.own["starts"] += 1
@@ -1037,7 +1038,7 @@ class Supervisor:
     def on_run(self, link, message):
         """The coordinator begins an epoch."""
         if self.told or self.exits is not None or self.own["done"]:
-            return
+            return link.say("stopped", epoch=None)  # we have said why
         epoch = message["state"]["epoch"]
         if self.running or epoch <= self.own["ran"]:
             return link.close()
@@ -1054,11 +1055,16 @@ class Supervisor:
         if self.options["gate"] and self.state["cause"]:
             command = ["sh", "-c", 'sh "$0" && exec "$@"', self.options["gate"], *command]
         try:
-            environment = dict(os.environ, ETCOMPILE_EPOCH=str(epoch))
-            self.processes.start(command, environment, self.files)
+            self.processes.start(command, self.environment(), self.files)
         except OSError as error:  # the container may have no more processes
             say("cannot start the command: %s" % error.strerror)
             self.command_ended(126)
+
+    def environment(self):
+        """What the command gets: our own variables as they came, since Python adds to them."""
+        with open("/proc/self/environ", "rb") as file:
+            pairs = [line.split(b"=", 1) for line in file.read().split(b"\0") if b"=" in line]
+        return {**dict(pairs), b"ETCOMPILE_EPOCH": str(self.epoch).encode()}
 
     def on_stop(self, link, message):
         """The coordinator ends the epoch."""
@@ -1165,9 +1171,8 @@ class Supervisor:
             self.stop_with(self.code)
         elif self.own["done"]:
             self.save()
-            if self.coordinator is not None and len(self.gang) > 1:
-                self.coordinator.end("released")
             if self.coordinator is not None:
+                self.coordinator.end("released")
                 self.leave(0)
             elif self.link is not None:
                 self.link.say("done")
@@ -1179,7 +1184,7 @@ class Supervisor:
         """The container ends, because somebody wants that."""
         if self.link is not None:
             self.link.say("leaving")
-            self.link.say("stopped", epoch=self.epoch)
+            self.link.say("stopped", epoch=None)  # and nothing will run here
         self.leave(143 if code is None else code)
 
     def leave(self, code):
