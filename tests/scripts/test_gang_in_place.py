@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ WITNESS = Path(__file__).with_name("witness.py")
 KILLS = int(os.environ.get("ETCOMPILE_KILLS", "10"))
 """Faults that each random test causes."""
 SEEDS = range(1, 1 + int(os.environ.get("ETCOMPILE_GANGS", "2")))
-BEAT, LEASE, FENCE, STOP, GRACE = 0.2, 1.0, 0.4, 0.2, 0.8
+BEAT, LEASE, FENCE, STOP, GRACE = 0.15, 0.8, 0.3, 0.2, 0.6
 LINE = re.compile(
     r"etcompile: epoch (\d+) (begins|is the last|needs new Pods)"
     r" \(restarts: (\d+), in a row: (\d+)\): (.*)"
@@ -49,6 +49,8 @@ class Network:
         self.delays: dict[str, float] = {}
         self.writers: dict[str, list[asyncio.StreamWriter]] = {}
         self.servers: list[asyncio.Server] = []
+        self.pairs: dict[str, list[tuple[asyncio.StreamWriter, asyncio.StreamWriter]]] = {}
+        self.silent: set[asyncio.StreamWriter] = set()
 
     def open(self, address: str, port: int, target: str) -> None:
         """Leads those who connect to an address to the target."""
@@ -63,6 +65,7 @@ class Network:
                 writer.transport.abort()
                 return
             self.writers[address].append(there[1])
+            self.pairs.setdefault(address, []).append((writer, there[1]))
             await asyncio.gather(
                 self._pump(address, reader, there[1]), self._pump(address, there[0], writer)
             )
@@ -82,7 +85,19 @@ class Network:
                     break
                 writer.write(data)
                 await writer.drain()
-        writer.close()
+        if writer not in self.silent:
+            writer.close()
+
+    def lead_away(self, address: str, target: str) -> None:
+        """Leads to another target; that of before is not told that the connection has ended."""
+        self.targets[address] = target
+
+        async def lead_away() -> None:
+            for member, coordinator in self.pairs.pop(address, ()):
+                self.silent.add(coordinator)
+                member.transport.abort()
+
+        self._run(lead_away())
 
     def cut(self, address: str) -> None:
         """Cuts what is connected through an address."""
@@ -145,7 +160,7 @@ class Pod:
         options += ["--beat", BEAT, "--lease", LEASE, "--fence", FENCE, "--stop", STOP]
         options += ["--backoff", 0.05, *gang.options]
         command = [sys.executable, "-SE", WITNESS, gang.place, self.name]
-        command += ["stubborn"] * (self.name == gang.names[-1])
+        command += ["stubborn"] * (self.name in gang.stubborn)
         words = [sys.executable, "-SE", SUPERVISOR, *options, "--", *command]
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
@@ -197,7 +212,9 @@ class Pod:
 class Gang:
     """A gang, its kubelets and its watcher."""
 
-    def __init__(self, place: Path, size: int, seed: int, *options: object) -> None:
+    def __init__(
+        self, place: Path, size: int, seed: int, *options: object, stubborn: Iterable[str] = ()
+    ) -> None:
         self.place, self.options = place, options
         self.random = random.Random(seed)
         self.net = 16 + (os.getpid() + seed) % 200
@@ -208,7 +225,7 @@ class Gang:
         self.coordinator_address = ""
         self.pods: dict[str, Pod] = {}
         self.old: list[Pod] = []
-        self.restarts = True
+        self.restarts, self.stubborn = True, {self.names[-1], *stubborn}
         for name in self.names:
             self.make(name)
 
@@ -335,8 +352,8 @@ class Gang:
 def gang(place: Path) -> Iterator[Callable[..., Gang]]:
     made: list[Gang] = []
 
-    def make(size: int = 4, seed: int = 0, *options: object) -> Gang:
-        made.append(Gang(place, size, seed, *options))
+    def make(size: int = 4, seed: int = 0, *options: object, **more: Any) -> Gang:
+        made.append(Gang(place, size, seed, *options, **more))
         made[-1].runs(-1)
         return made[-1]
 
@@ -490,28 +507,28 @@ def test_the_old_pod_behind_a_partition_ends_before_the_new_one_begins(gang):
 
 @pytest.mark.parametrize("replaced", [(), ("worker-1",)])
 def test_of_two_coordinators_the_old_one_has_ended_its_command_in_time(gang, replaced):
-    group = gang(5)
+    stop = STOP if replaced else 3
+    group = gang(4, 0, "--stop", stop, stubborn=["master-0"])
     old = group.pods["master-0"]
+    targets = dict(group.network.targets)
     stays = [group.force_delete(name, grace=1000) for name in ("master-0", *replaced)]
-    # The old one goes on with the old worker, if that is replaced; the others are led to the new.
-    for pod in stays[1:]:
-        group.network.targets[pod.proxy] = old.address
-    for name in group.names[1:]:
-        if name not in replaced:
-            group.network.cut(group.pods[name].proxy)
+    group.network.targets.update(targets)
+    # The old worker that was replaced stays with the old coordinator. The others are led to the
+    # new one; the old one hears nothing of them any more.
+    old_ones = {pod.proxy for pod in stays}
+    for pod in [*group.pods.values()]:
+        if not pod.leads and pod.proxy not in old_ones:
+            group.network.lead_away(pod.proxy, group.coordinator_address)
     group.runs(0)
     assert group.last() == (0, "master-0 was deleted")
+    # The old coordinator is reached again by all. It waits as the new one has.
+    for pod in [*group.pods.values()]:
+        if not pod.leads:
+            group.network.lead_away(pod.proxy, old.address)
     group.passes(LEASE)
-    assert old.runs
-    # The old coordinator is reached again by all, and by none of them for long.
-    for name in group.names[1:]:
-        group.network.targets[group.pods[name].proxy] = old.address
-        group.network.cut(group.pods[name].proxy)
-    group.passes(LEASE)
-    for name in group.names[1:]:
-        group.network.targets[group.pods[name].proxy] = group.coordinator_address
-        group.network.cut(group.pods[name].proxy)
     old.kill()
+    for pod in group.pods.values():
+        group.network.targets[pod.proxy] = group.coordinator_address
     group.runs(1)
 
 
@@ -617,9 +634,14 @@ class Faults:
         self.undo.append(lambda: self.group.network.frozen.discard(proxy))
 
     def replace_behind_partition(self, name: str) -> None:
-        if not self.group.pods[name].leads:
+        group = self.group
+        if not group.pods[name].leads:
             self.partition(name)
-        self.group.force_delete(name, grace=3 * LEASE)
+        group.force_delete(name, grace=3 * LEASE)
+        if group.pods[name].leads:
+            for pod in group.pods.values():
+                if not pod.leads and self.random.random() < 0.7:
+                    group.network.lead_away(pod.proxy, group.coordinator_address)
 
     def freeze(self, name: str) -> None:
         pod = self.group.pods[name]
