@@ -46,6 +46,7 @@ for _name in (*PASSED_ON, "CHLD"):
     signal.signal(getattr(signal, "SIG" + _name), lambda number, frame: ARRIVED.append(number))
 
 import json  # noqa: E402
+import resource  # noqa: E402
 import selectors  # noqa: E402
 import socket  # noqa: E402
 import time  # noqa: E402
@@ -139,34 +140,18 @@ class Processes:
                 pass
 
     def start(self, command, environment, files):
-        """Starts the command as it would be without us: its signals, its limits, its input."""
+        """Starts the command with the signals, the limits and the input that it has without us."""
         every = [getattr(signal, "SIG" + name) for name in (*PASSED_ON, "CHLD", "PIPE", "XFSZ")]
-        # A signal that comes before the command has begun reaches it when it has.
-        signal.pthread_sigmask(signal.SIG_BLOCK, every)
+        more = {} if self.init else {"setpgroup": 0}
+        if files:
+            resource.setrlimit(resource.RLIMIT_NOFILE, files)
         try:
-            self.leader = os.fork()
+            self.leader = os.posix_spawnp(
+                command[0], command, environment, setsigdef=every, setsigmask=(), **more
+            )
         finally:
-            if self.leader != 0:
-                signal.pthread_sigmask(signal.SIG_UNBLOCK, every)
-        if self.leader:
-            return
-        try:
-            signal.set_wakeup_fd(-1)
-            for number in every:
-                signal.signal(number, signal.SIG_DFL)
-            if not self.init:
-                os.setsid()
             if files:
-                import resource
-
-                resource.setrlimit(resource.RLIMIT_NOFILE, files)
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, every)
-            os.execvpe(command[0], command, environment)
-        except OSError as error:
-            say("%s: %s" % (command[0], error.strerror))
-            os._exit(127 if isinstance(error, FileNotFoundError) else 126)
-        finally:
-            os._exit(126)
+                resource.setrlimit(resource.RLIMIT_NOFILE, (files[1], files[1]))
 
     def reap(self):
         """Buries the dead; returns the exit code of the command if it was among them."""
@@ -809,15 +794,16 @@ class Supervisor:
             if now >= self.next_tick:
                 self.next_tick = now + self.tick_every
                 self.tick(now)
+            for chosen, mask in events:
+                chosen.data(mask)
             while ARRIVED:
                 number = ARRIVED.pop(0)
                 if number != signal.SIGCHLD:
                     self.signalled(number)
-            for chosen, mask in events:
-                chosen.data(mask)
-            code = self.processes.reap()
-            if code is not None:
-                self.command_ended(code)
+                    continue
+                code = self.processes.reap()
+                if code is not None:
+                    self.command_ended(code)
             self.turn(clock())
             if self.exits is not None and self.may_exit():
                 if not self.processes.init:
@@ -843,13 +829,8 @@ class Supervisor:
         self.listener.setblocking(False)
         self.selector.register(self.listener, selectors.EVENT_READ, self.accept)
         if self.coordinator is not None:
-            try:
-                import resource
-
-                self.files = resource.getrlimit(resource.RLIMIT_NOFILE)
-                resource.setrlimit(resource.RLIMIT_NOFILE, (self.files[1], self.files[1]))
-            except (ImportError, OSError, ValueError):
-                self.files = None
+            self.files = resource.getrlimit(resource.RLIMIT_NOFILE)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (self.files[1], self.files[1]))
 
     def accept(self, mask):
         """Somebody has connected: a probe, or a member."""
@@ -1056,9 +1037,9 @@ class Supervisor:
             command = ["sh", "-c", 'sh "$0" && exec "$@"', self.options["gate"], *command]
         try:
             self.processes.start(command, self.environment(), self.files)
-        except OSError as error:  # the container may have no more processes
-            say("cannot start the command: %s" % error.strerror)
-            self.command_ended(126)
+        except OSError as error:
+            say("%s: %s" % (command[0], error.strerror))
+            self.command_ended(127 if isinstance(error, FileNotFoundError) else 126)
 
     def environment(self):
         """What the command gets: our own variables as they came, since Python adds to them."""

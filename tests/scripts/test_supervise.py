@@ -222,7 +222,8 @@ def test_signals_and_limits_are_as_without_a_supervisor(container, run):
     found = run(*container.line("bash", "-c", text, options=("--first", "worker-0")))
     plain = run("bash", "-c", "ulimit -n; ulimit -Hn")
     blocked, ignored, *limits = found.stdout.splitlines()
-    assert int(blocked.split()[1], 16) == int(ignored.split()[1], 16) == 0
+    assert int(blocked.split()[1], 16) == 0
+    assert int(ignored.split()[1], 16) & 0x7FFFFFFF == 0  # the C library uses 32 and 33
     assert limits == plain.stdout.splitlines()
 
 
