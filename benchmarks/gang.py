@@ -47,9 +47,7 @@ class Gang:
             options += ["--gang", f"worker:{members}", "--first", "worker-0", "--forget", 0]
             options += ["--coordinator", "127.9.1.1", "--", "sh", "-c", COMMAND, self.begun]
             line = [*UNSHARE, sys.executable, "-SE", SUPERVISOR, *options]
-            self.processes.append(
-                subprocess.Popen([*map(str, line)], stderr=self.log, cwd=root)
-            )
+            self.processes.append(subprocess.Popen([*map(str, line)], stderr=self.log, cwd=root))
             time.sleep(0.02 if index > 20 else 0)  # hundreds that start at once starve all others
 
     def runs(self) -> tuple[int, float]:

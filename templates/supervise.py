@@ -16,9 +16,10 @@ one of a new one, because of five rules.
 4. A member that comes back with the same Pod UID proves that its old processes are gone: a kubelet
    starts a container only when the one before has ended. A member with another UID proves nothing
    about the Pod before it. Unless that one said `stopped`, the coordinator waits as rule 3 says.
-5. Members remember the coordinator that they last said hello to. A coordinator in another Pod waits
-   until that one has lost its lease and ended its own command, unless it said `part`: that
-   everybody has stopped and that it will not say `run` again.
+5. A hello names the coordinators that the member has said hello to, back to the one that answered
+   last. A coordinator in another Pod waits until those have lost a lease and ended their own
+   commands. One that has said `part` is not among them: everybody had stopped, and it will not say
+   `run` again.
 
 The state (epoch, restarts and so on) comes with every `run`. Each member keeps it in a file and
 hands it over in its hello, so a coordinator that comes back continues with the newest.
@@ -45,11 +46,11 @@ PASSED_ON = ("TERM", "INT", "QUIT", "HUP", "USR1", "USR2", "ALRM", "WINCH", "CON
 for _name in (*PASSED_ON, "CHLD"):
     signal.signal(getattr(signal, "SIG" + _name), lambda number, frame: ARRIVED.append(number))
 
-import json  # noqa: E402
-import resource  # noqa: E402
-import selectors  # noqa: E402
-import socket  # noqa: E402
-import time  # noqa: E402
+import json
+import resource
+import selectors
+import socket
+import time
 
 FOREVER = float("inf")
 LONGEST_MESSAGE = 16 << 20
@@ -87,7 +88,7 @@ def clock():
 def say(text):
     """Writes a line to the log."""
     try:
-        os.write(2, ("etcompile: %s\n" % text).encode("utf-8", "replace"))
+        os.write(2, (f"etcompile: {text}\n").encode("utf-8", "replace"))
     except OSError:
         pass
 
@@ -176,7 +177,7 @@ class Processes:
         found = {}
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:
-                with open("/proc/%s/stat" % pid, "rb") as file:
+                with open(f"/proc/{pid}/stat", "rb") as file:
                     head, _, tail = file.read().decode("utf-8", "replace").rpartition(") ")
             except OSError:
                 continue
@@ -210,12 +211,12 @@ class Processes:
 
     def handlers(self, name):
         """The processes that handle a signal: any other would die of it."""
-        found = []
+        found, number = [], getattr(signal, "SIG" + name)
         for pid in self.living():
             for line in read("/proc/%d/status" % pid).splitlines():
-                if line.startswith("SigCgt:"):
-                    if int(line.split()[1], 16) >> (getattr(signal, "SIG" + name) - 1) & 1:
-                        found.append(pid)
+                title, _, mask = line.partition(":")
+                if title == "SigCgt" and int(mask, 16) >> (number - 1) & 1:
+                    found.append(pid)
         return found
 
     @staticmethod
@@ -289,7 +290,7 @@ class Link:
                 self.receive()
             except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
                 if self.name:
-                    say("dropped the connection to %s: %r" % (self.name, error))
+                    say(f"dropped the connection to {self.name}: {error!r}")
                 data = b""
             if not data:
                 self.close()
@@ -333,7 +334,7 @@ class Coordinator:
         self.runners = {}  # name: who was told to run the epoch and has not been seen to stop
         self.links = set()
         self.running = self.parted = False
-        self.foreign, self.fenced_until = False, None
+        self.foreign, self.fenced_until = loop.saved.get("foreign", False), None
         self.go_at = None  # when the next epoch may begin, once its cause is known
         self.own_limit = FOREVER  # until when our own command may live without those we have lost
         self.highest = -1
@@ -399,8 +400,9 @@ class Coordinator:
         state = message["state"]
         if not self.running and key(state) > key(self.state):
             self.loop.state = dict(state, done=sorted({*state["done"], *self.state["done"]}))
-        if message["coordinator"] not in ("", self.loop.uid) and not message["parted"]:
+        if set(message["coordinators"]) - {self.loop.uid}:
             self.foreign, self.fenced_until = True, None
+            self.loop.save()
         runner = self.runners.get(name)
         if runner is not None:
             self.happened("lost", name, runner["uid"], runner["start"])
@@ -436,7 +438,7 @@ class Coordinator:
         word, now = self.options["checkpoint-signal"], clock()
         if word and self.running and now - self.warned_at >= REAPPEARS:
             self.warned_at = now
-            self.tell("notice", signal=word, why="%s is about to go" % link.name)
+            self.tell("notice", signal=word, why=f"{link.name} is about to go")
 
     def on_stopped(self, link, message):
         """Nothing of the epoch lives any more at a member."""
@@ -464,8 +466,10 @@ class Coordinator:
     def speaks(self, link, message):
         """Whether a member speaks of what it was told to run last."""
         runner = self.runners.get(link.name)
-        return runner is not None and runner["link"] is link and (
-            message["epoch"] in (None, self.state["epoch"])
+        return (
+            runner is not None
+            and runner["link"] is link
+            and (message["epoch"] in (None, self.state["epoch"]))
         )
 
     def lost(self, link):
@@ -512,9 +516,11 @@ class Coordinator:
             if runner["link"] is not None:
                 limit = self.own_limit if name == self.loop.name else FOREVER
                 within = max(0.0, limit - clock())
-                runner["link"].say("stop", epoch=self.state["epoch"], **(
-                    {} if within == FOREVER else {"within": within}
-                ))
+                runner["link"].say(
+                    "stop",
+                    epoch=self.state["epoch"],
+                    **({} if within == FOREVER else {"within": within}),
+                )
 
     def left_stopped(self):
         """Whether a member whose Pod goes has ended its command."""
@@ -533,18 +539,18 @@ class Coordinator:
         if self.highest >= 0 and members[own].ran < 0:
             gone.append(own)
         if gone:
-            return "%s was deleted" % gone[0], False, False
+            return f"{gone[0]} was deleted", False, False
         for event in self.events:
             if event[0] == "asked":
                 return event[1], True, False
         for name, _, start in lost:
             if name in members and members[name].order[0] > start:
-                return "the container of %s was killed" % name, True, False
+                return f"the container of {name} was killed", True, False
         for kind, name, *rest in self.events:
             if kind == "ended":
-                return "%s failed first: %s" % (name, exit_code(rest[0])), True, bool(rest[1])
+                return f"{name} failed first: {exit_code(rest[0])}", True, bool(rest[1])
             if kind == "lost":
-                return "the connection to %s was lost" % name, True, False
+                return f"the connection to {name} was lost", True, False
         if self.highest >= 0:
             return "the coordinator was interrupted", True, False
         return "all Pods were made anew" if self.state["epoch"] >= 0 else "", False, False
@@ -553,9 +559,9 @@ class Coordinator:
         """Begins the next epoch as soon as every member is there and nothing of the last lives."""
         state = self.state
         if self.running or self.ending or self.parted or self.loop.exits is not None:
-            return
+            return None
         if len(self.idle) < len(self.names) - len(state["done"]):
-            return
+            return None
         now = clock()
         if self.foreign and self.fenced_until is None:
             # Who left that coordinator has stopped. It has then lost a lease, and its own command.
@@ -575,7 +581,7 @@ class Coordinator:
         if self.go_at is None:
             self.go_at = now + self.decide()
         if self.ending:
-            return
+            return None
         if now < self.go_at:
             return self.loop.wake(self.go_at)
         state["epoch"] = max(state["epoch"], self.highest) + 1
@@ -612,7 +618,7 @@ class Coordinator:
         if now - state["failed_at"] > self.options["forget"]:
             state["row"] = 0
         if permanent:
-            state["cause"] = "its exit code is not retried: %s" % why
+            state["cause"] = f"its exit code is not retried: {why}"
             return self.end("failed")
         if 0 <= limit <= state["restarts"]:
             state["cause"] = "backoffLimit %d is reached: %s" % (limit, why)
@@ -687,7 +693,7 @@ class Supervisor:
         self.done_file = os.path.join(root, "etc/etcompile/status/done")
         self.folder = os.path.join(root, "etc/etcompile/run")
         self.hash, self.uid = self.fact("spec-hash"), self.fact("uid")
-        self.name = "%s-%s" % (self.fact("role"), self.fact("index"))
+        self.name = "{}-{}".format(self.fact("role"), self.fact("index"))
         self.gang = [self.name]
         if options["gang"]:
             counts = (part.split(":") for part in options["gang"].split(","))
@@ -699,7 +705,7 @@ class Supervisor:
         numbers = self.fact("epoch").split()
         if len(numbers) >= 2 and all(number.isdigit() for number in numbers[:2]):
             self.state.update(epoch=int(numbers[0]), restarts=int(numbers[1]))
-        self.own = {"ran": -1, "starts": 0, "born": time.time(), "coordinator": "", "parted": False}
+        self.own = {"ran": -1, "starts": 0, "born": time.time(), "coordinators": []}
         self.own.update(notice="", done=False, released=False)
         self.saved = {}
         try:
@@ -745,6 +751,7 @@ class Supervisor:
         value = {"state": self.state, "own": self.own}
         if self.coordinator is not None:
             runners = self.coordinator.runners.items()
+            value["foreign"] = self.coordinator.foreign
             value["runners"] = {name: [one["uid"], one["start"]] for name, one in runners}
         path = os.path.join(self.folder, "state.json")
         try:
@@ -752,9 +759,7 @@ class Supervisor:
                 json.dump(value, file)
             os.replace(path + ".new", path)
         except OSError:
-            say(
-                "cannot write to %s: is it mounted, and may this user write there?" % self.folder
-            )
+            say(f"cannot write to {self.folder}: is it mounted, and may this user write there?")
             self.processes.send(signal.SIGKILL, self.processes.living())
             sys.exit(1)
 
@@ -763,7 +768,7 @@ class Supervisor:
     def main(self):
         """Runs until nothing is left to do; returns the exit code."""
         if self.finished():
-            say("run %s is done, not running it again" % self.hash)
+            say(f"run {self.hash} is done, not running it again")
             return 0
         if self.state["over"] or self.own["released"]:
             self.say_over()
@@ -783,7 +788,7 @@ class Supervisor:
             return 1
         while True:
             now = clock()
-            if ARRIVED or self.exits is not None and self.may_exit():
+            if ARRIVED or (self.exits is not None and self.may_exit()):
                 timeout = 0.0
             else:
                 timeout = max(0.0, min(self.due, self.next_tick) - now) if self.next_tick else 0.0
@@ -850,9 +855,9 @@ class Supervisor:
         """A kubelet asks whether the command runs."""
         ready = self.processes.leader is not None and not self.ending
         words = "200 OK" if ready else "503 Service Unavailable"
-        if not link.input.split()[1:2] == [b"/ready"]:
+        if link.input.split()[1:2] != [b"/ready"]:
             words = "404 Not Found"
-        text = "HTTP/1.1 %s\r\nContent-Length: 0\r\nConnection: close\r\n\r\n" % words
+        text = f"HTTP/1.1 {words}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
         link.output += text.encode()
         link.flush()
         link.close()
@@ -867,18 +872,21 @@ class Supervisor:
             self.coordinator.tick(now)
             if self.running and not self.ending:
                 self.read_notice()
+        for entry in list(self.selector.get_map().values()):
+            link = getattr(entry.data, "__self__", None)
+            strange = isinstance(link, Link) and link.owner is self and link is not self.link
+            if strange and now >= link.lease:
+                link.close()  # a probe that says nothing
         if self.exits is not None:
             return
         if (self.options["serves"] or not self.running) and self.finished():
-            say("run %s is done, ending" % self.hash)
-            self.own["done"] = True
-            self.code, self.told = 0, True
-            if self.link is not None:
-                self.link.say("done")
+            say(f"run {self.hash} is done, ending")
+            self.told = True
             if self.running:
+                self.code, self.stopped = 0, True
                 self.end(self.options["stop"])
             else:
-                self.leave(0)
+                self.stop_with(self.code or 0)
         elif self.link is None and not self.running and now - self.said >= 60:
             self.said = now
             host = "%s:%d" % (self.options["coordinator"], self.options["port"])
@@ -893,7 +901,9 @@ class Supervisor:
             self.wake(at)
         if self.term_at is not None and now >= self.term_at:
             self.term_at = None
-            self.processes.send(signal.SIGTERM, [self.processes.leader or 0][: bool(self.processes.leader)])
+            self.processes.send(
+                signal.SIGTERM, [self.processes.leader or 0][: bool(self.processes.leader)]
+            )
         elif self.term_at is not None:
             self.wake(self.term_at)
         if self.ending:
@@ -903,10 +913,11 @@ class Supervisor:
         if self.link is not None:
             if now >= self.link.lease and not self.running:
                 self.link.close()
-            elif now >= self.next_beat and self.link.connected:
+            elif now >= self.next_beat and self.link.name:
                 self.next_beat = now + self.options["beat"]
-                self.link.say("beat", at=now, of=self.link.theirs) if self.link.name else None
-            self.wake(self.next_beat)
+                self.link.say("beat", at=now, of=self.link.theirs)
+            if self.link is not None:
+                self.wake(self.next_beat if self.link.name else self.link.lease)
         elif not self.running and self.exits is None and not self.own["released"]:
             self.connect(now)
 
@@ -942,7 +953,7 @@ class Supervisor:
                 sock.setblocking(False)
                 sock.connect_ex(address)
             except OSError:
-                return
+                return None
             self.link = Link(self, sock, self)
         self.link.say("hi", at=clock())
         self.link.flush()
@@ -960,7 +971,11 @@ class Supervisor:
 
     def abandon(self):
         """Our lease is over: others may soon run the next epoch."""
-        say("no word from the coordinator for %g s: the command is killed" % self.options["lease"])
+        say(
+            "no word from the coordinator for {:g} s: the command is killed".format(
+                self.options["lease"]
+            )
+        )
         self.stopped, self.lease = True, FOREVER
         if self.link is not None:
             self.link.close()
@@ -971,13 +986,11 @@ class Supervisor:
         """The coordinator has told the time."""
         if link is not self.link or message["run"] != self.hash or self.running:
             return link.close()
-        if message["uid"] != self.own["coordinator"]:
-            coordinator, parted = self.own["coordinator"], self.own["parted"]
-            self.own.update(coordinator=message["uid"], parted=False)
-        else:
-            coordinator, parted = message["uid"], False
+        former = list(self.own["coordinators"])
+        self.own["coordinators"] = sorted({*former, message["uid"]})
+        self.save()
         self.hellos += 1
-        link.name = self.first
+        link.name, link.uid = self.first, message["uid"]
         link.theirs = message["at"]
         link.lease = clock() + self.options["lease"]
         self.attempts = 0
@@ -991,18 +1004,20 @@ class Supervisor:
             order=[self.own["starts"], self.hellos],
             ran=self.own["ran"],
             done=self.own["done"],
-            coordinator=coordinator,
-            parted=parted,
+            coordinators=former,
             state=self.state,
             at=clock(),
             of=message["at"],
         )
-        self.save()
 
     def on_beat(self, link, message):
         """The coordinator has heard us."""
         link.theirs = message["at"]
         link.answer(message)
+        # It has our hello, so it knows of those before it, and waits until they have given up.
+        if self.own["coordinators"] != [link.uid]:
+            self.own["coordinators"] = [link.uid]
+            self.save()
         if self.lease < FOREVER:
             self.lease = link.lease
 
@@ -1021,10 +1036,10 @@ class Supervisor:
         if self.told or self.exits is not None or self.own["done"]:
             return link.say("stopped", epoch=None)  # we have said why
         epoch = message["state"]["epoch"]
-        if self.running or epoch <= self.own["ran"]:
+        if self.running or epoch <= self.own["ran"] or clock() >= link.lease:
             return link.close()
         self.remember(message["state"])
-        self.own.update(ran=epoch, parted=False)
+        self.own["ran"] = epoch
         self.save()
         self.epoch, self.code, self.running = epoch, None, True
         self.ending = self.stopped = self.asked = False
@@ -1038,7 +1053,7 @@ class Supervisor:
         try:
             self.processes.start(command, self.environment(), self.files)
         except OSError as error:
-            say("%s: %s" % (command[0], error.strerror))
+            say(f"{command[0]}: {error.strerror}")
             self.command_ended(127 if isinstance(error, FileNotFoundError) else 126)
 
     def environment(self):
@@ -1065,12 +1080,12 @@ class Supervisor:
 
     def on_part(self, link, message):
         """The coordinator goes, and has seen everybody stop."""
-        self.own["parted"] = True
+        self.own["coordinators"] = []
         self.save()
 
     def on_done(self, link, message):
         """The coordinator knows that our command is done."""
-        if self.own["done"]:
+        if self.own["done"] and not self.running:
             self.leave(0)
 
     def on_end(self, link, message):
@@ -1142,7 +1157,7 @@ class Supervisor:
         if living or self.processes.leader or self.processes.any_child():
             if now >= self.kill_at:
                 if not self.killing and self.limit > 0:
-                    say("what has not ended after %g s is killed" % self.limit)
+                    say(f"what has not ended after {self.limit:g} s is killed")
                 self.killing = True
                 self.processes.send(signal.SIGKILL, living)
             return self.wake(now + 0.1 if not self.killing else now + 0.02)
@@ -1224,7 +1239,7 @@ class Supervisor:
 
     def pass_over_notice(self):
         """A notice from before an epoch is not about it."""
-        self.own["notice"] = (self.fact("notice").split() + [""])[0]
+        self.own["notice"] = [*self.fact("notice").split(), ""][0]
 
     def notify(self, word, why):
         """Tells the command what a notice says; false if nobody handles its signal."""
@@ -1236,11 +1251,11 @@ class Supervisor:
             return False
         handlers = self.processes.handlers(word)
         if not handlers:
-            say("%s: no process handles signal %s" % (why, word))
+            say(f"{why}: no process handles signal {word}")
             return False
         if word == self.options["checkpoint-signal"]:
             self.heeded_at = clock()
-        say("%s: signal %s is passed on" % (why, word))
+        say(f"{why}: signal {word} is passed on")
         self.processes.send(getattr(signal, "SIG" + word), handlers)
         return True
 
@@ -1249,18 +1264,18 @@ class Supervisor:
         if name in ("HUP", "USR1", "USR2", "ALRM", "WINCH"):
             handlers = self.processes.handlers(name)
             if not handlers:
-                say("no process handles signal %s, which asks for its stack" % name)
+                say(f"no process handles signal {name}, which asks for its stack")
             for pid in handlers[:16]:  # one after the other: their lines would mix
                 say("process %d is sent %s for its stack" % (pid, name))
                 self.processes.send(getattr(signal, "SIG" + name), [pid])
                 yield 0.2
-        say("%s: these processes run" % why)
-        for pid, (title, state) in self.processes.living().items():
-            if state == "D":  # for a moment this may be whoever reads a file; it hangs in nothing
+        say(f"{why}: these processes run")
+        for pid, facts in self.processes.living().items():
+            if facts[1] == "D":  # for a moment, whoever reads a file is in it too
                 yield 1.0
-                title, state = self.processes.living().get(pid, ("", ""))
-            if state:
-                say("process %d %s %s" % (pid, state, title))
+                facts = self.processes.living().get(pid)  # noqa: PLW2901
+            if facts:
+                say("process %d %s %s" % (pid, facts[1], facts[0]))
 
 
 def main():

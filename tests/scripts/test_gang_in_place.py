@@ -299,7 +299,7 @@ class Gang:
             pod.kill()
         self.network.close()
 
-    # ---- what is to be seen ------------------------------------------------------------------------
+    # ---- what is to be seen --------------------------------------------------------------------
 
     def epochs(self) -> dict[int, set[str]]:
         """The members that have begun each epoch."""
@@ -682,6 +682,8 @@ def test_whatever_happens_no_two_epochs_meet_and_all_run_again(gang, seed):
             file.write(f"{time.time():.3f} {before} {story}\n")
         group.passes(0.3)
         group.until(
-            lambda: group.begun() == max(group.epochs()), f"{(group.place / 'story').read_text()}", 30
+            lambda: group.begun() == max(group.epochs()),
+            f"{(group.place / 'story').read_text()}",
+            30,
         )
         group.is_sound()

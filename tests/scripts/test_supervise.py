@@ -6,7 +6,6 @@ decides alone; test_gang_in_place.py has gangs.
 
 import contextlib
 import os
-import re
 import shutil
 import signal
 import socket
@@ -288,8 +287,9 @@ def test_what_has_nothing_to_do_uses_next_to_no_time(container):
 
 
 def test_it_is_ready_while_the_command_runs(container):
-    container.begin("[ $ETCOMPILE_EPOCH -eq 0 ] && exec sleep 600; exit 3",
-                    options=("--backoff", "600"))
+    container.begin(
+        "[ $ETCOMPILE_EPOCH -eq 0 ] && exec sleep 600; exit 3", options=("--backoff", "600")
+    )
     container.until(lambda: container.get() == "HTTP/1.1 200 OK")
     assert container.get("/other") == "HTTP/1.1 404 Not Found"
     for _ in range(3):
@@ -308,9 +308,10 @@ def test_what_neighbours_send_does_no_harm(container):
     texts += [b'{"say":"stop","epoch":0}\n', b'{"say":"__init__"}\n', b"x" * (2 << 20)]
     texts += [b'{"say":"hi","at":0}\n{"say":"ended","epoch":0,"code":1,"permanent":true}\n']
     for text in texts:
-        with contextlib.suppress(OSError), socket.create_connection(
-            ("127.0.0.1", container.port), 5
-        ) as neighbour:
+        with (
+            contextlib.suppress(OSError),
+            socket.create_connection(("127.0.0.1", container.port), 5) as neighbour,
+        ):
             neighbour.sendall(text)
             neighbour.shutdown(socket.SHUT_WR)
             neighbour.recv(100)
@@ -452,8 +453,10 @@ def test_failures_long_ago_are_forgotten(container):
 def test_only_a_code_that_is_retried_begins_an_epoch(container, options, code, again):
     container.begin(f"[ $ETCOMPILE_EPOCH -gt 0 ] || exit {code}", options=options)
     assert container.ends() == (0 if again else code)
-    assert ("is the last (restarts: 0, in a row: 0): its exit code is not retried: worker-3 "
-            "failed first" in container.log) is not again
+    assert (
+        "is the last (restarts: 0, in a row: 0): its exit code is not retried: worker-3 "
+        "failed first" in container.log
+    ) is not again
 
 
 def test_what_ignores_term_is_killed_at_the_end_of_an_epoch(container):

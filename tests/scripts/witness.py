@@ -13,20 +13,21 @@ import signal
 import struct
 import sys
 import time
+from pathlib import Path
 
-folder, member = sys.argv[1:3]
+folder, member = Path(sys.argv[1]), sys.argv[2]
 epoch = int(os.environ["ETCOMPILE_EPOCH"])
 LOCK = "hhqqi"  # type, whence, start, length, process
 
 
 def note(name, text):
-    number = os.open(os.path.join(folder, name), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    number = os.open(folder / name, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.write(number, (text + "\n").encode())
     os.close(number)
 
 
 def lock():
-    number = os.open(os.path.join(folder, "epochs"), os.O_RDWR | os.O_CREAT)
+    number = os.open(folder / "epochs", os.O_RDWR | os.O_CREAT)
     own = struct.pack(LOCK, fcntl.F_RDLCK, os.SEEK_SET, epoch, 1, 0)
     fcntl.fcntl(number, fcntl.F_SETLK, own)
     for start, length in ((0, epoch), (epoch + 1, 0)):
@@ -50,12 +51,9 @@ if "stubborn" in sys.argv and not os.fork():
 note("begun", f"{epoch} {member} {time.time():.6f} {os.getpid()}")
 while True:
     time.sleep(0.01)
-    if os.path.exists(os.path.join(folder, "finish")):  # noqa: PTH110
+    if (folder / "finish").exists():
         sys.exit(0)
-    try:
-        with open(os.path.join(folder, "exit-" + member), encoding="utf-8") as file:  # noqa: PTH123
-            code = int(file.read())
-        os.unlink(os.path.join(folder, "exit-" + member))  # noqa: PTH108
-        sys.exit(code)
-    except (OSError, ValueError):
-        pass
+    told = folder / f"exit-{member}"
+    if told.exists() and (code := told.read_text(encoding="utf-8")):
+        told.unlink()
+        sys.exit(int(code))
