@@ -342,7 +342,9 @@ class Gang:
 
     def is_sound(self) -> None:
         violations = self.place / "violations"
-        assert not violations.exists(), violations.read_text() + self.story()
+        story = self.place / "story"
+        known = story.read_text() if story.exists() else ""
+        assert not violations.exists(), violations.read_text() + known + self.story()
         for pod in [*self.pods.values(), *self.old]:
             assert "Traceback" not in pod.log, pod.log
             assert "dropped the connection" not in pod.log, pod.log
@@ -607,7 +609,7 @@ class Faults:
     def __init__(self, group: Gang) -> None:
         self.group, self.random = group, group.random
         self.undo: list[Callable[[], None]] = []
-        self.deleted: set[str] = set()
+        self.frozen: set[str] = set()
 
     def kill_command(self, name: str) -> None:
         self.group.pods[name].send_command(signal.SIGKILL)
@@ -635,6 +637,8 @@ class Faults:
 
     def replace_behind_partition(self, name: str) -> None:
         group = self.group
+        if group.pods[name].uid in self.frozen:
+            return  # nobody can end what is frozen: docs/recovery.md takes that on trust
         if not group.pods[name].leads:
             self.partition(name)
         group.force_delete(name, grace=3 * LEASE)
@@ -646,6 +650,7 @@ class Faults:
     def freeze(self, name: str) -> None:
         pod = self.group.pods[name]
         whole = self.random.random() < 0.5
+        self.frozen.add(pod.uid)
         pod.send(signal.SIGSTOP, all_of_it=whole)
         self.undo.append(lambda: pod.send(signal.SIGCONT, all_of_it=True))
 
@@ -676,6 +681,7 @@ def test_whatever_happens_no_two_epochs_meet_and_all_run_again(gang, seed):
         for undo in faults.undo:
             undo()
         faults.undo.clear()
+        faults.frozen.clear()
         for path in group.place.glob("exit-*"):
             path.unlink(missing_ok=True)
         with (group.place / "story").open("a") as file:

@@ -4,6 +4,7 @@ As a plain process, and as process 1 of a PID namespace as it is in a container.
 decides alone; test_gang_in_place.py has gangs.
 """
 
+import ast
 import contextlib
 import os
 import shutil
@@ -800,3 +801,7 @@ def test_without_python_a_done_run_is_not_run_again(shim, container):
     container.write("done", OWN)
     found = shim("/bin/sh", "-c", "echo trains")
     assert (found.returncode, found.stdout, found.stderr) == (0, "", "")
+
+
+def test_an_old_python_can_read_the_supervisor_to_say_that_it_is_too_old():
+    ast.parse(SUPERVISOR.read_text(), feature_version=(3, 6))
