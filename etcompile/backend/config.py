@@ -4,6 +4,7 @@ Git declares it and nobody changes it in the cluster; what changes at run time i
 ConfigMaps that the watcher writes (`etcompile.model.protocol`).
 """
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,25 +12,24 @@ from etcompile.backend.gates import enough
 from etcompile.backend.identity import job_labels, metadata
 from etcompile.backend.services import domain
 from etcompile.backend.texts import Texts
-from etcompile.model import DOMAIN, HostList, InPlace, Job, Role, Settings, SshCredentials
+from etcompile.model import DOMAIN, HostList, Job, Role, Settings, SshCredentials
 from etcompile.model.protocol import (
-    COMMAND_FILE,
     COMPLETED_FILE,
     DONE_FILE,
-    EPOCH_FILE,
-    NOTICE_FILE,
-    RUN_STATE_PATH,
     SCRIPTS_PATH,
     SPEC_HASH_FILE,
     SSH_PATH,
     STORED_JOB,
 )
+from etcompile.model.supervision import is_supervised, options
 
 GATE = "wait-for-workers.sh"
 RUN_ONCE = "run-once.sh"
 WORKER = "worker.sh"
 UNTIL_DONE = "until-done.sh"
-SUPERVISE = "supervise.sh"
+SUPERVISE = "supervise.py"
+SUPERVISE_BY_SHELL = "supervise.sh"
+"""Finds a Python that runs the other."""
 SSH_KEYS = "ssh-keys.sh"
 PREFLIGHT_SCRIPT = "preflight.sh"
 PREFLIGHT_CHECK = "preflight-check"
@@ -61,6 +61,8 @@ def config_map(job: Job, settings: Settings, texts: Texts, stored: str) -> dict[
         data[file.key] = texts.render(file.template, **file.values, pods=_pod_stems(job))
     for key, template, values in _scripts(job, settings):
         data[key] = texts.render(template, **values)
+    if any(is_supervised(job, role) for role in job.roles):
+        data[SUPERVISE] = texts.plain(SUPERVISE)
     if job.preflight is not None:
         data[PREFLIGHT_CHECK] = job.preflight.command + "\n"
     data[STORED_JOB] = stored
@@ -141,12 +143,17 @@ def ends_with_run(role: Role) -> bool:
     return is_resident(role) or serves
 
 
+_PYTHON = re.compile(r"(.*/)?python3(\.[0-9]+)?")
+
+
 def wrapper(job: Job, role: Role) -> str | None:
     """The script that the main container's own command is run by; None if it runs alone."""
-    if not role.template.main_container.get("command"):
+    command = role.template.main_container.get("command")
+    if not command:
         return None
-    if job.run.in_place and role.name in job.run.in_place.roles:
-        return SUPERVISE
+    if is_supervised(job, role):
+        # An image whose program is Python may have no shell.
+        return SUPERVISE if _PYTHON.fullmatch(command[0]) else SUPERVISE_BY_SHELL
     if role.recovery.serves:
         return UNTIL_DONE
     return RUN_ONCE if role.additions.run_once else None
@@ -157,12 +164,16 @@ def wrapped(job: Job, role: Role) -> list[str]:
     script = wrapper(job, role)
     if script is None:
         return []
-    words = ["sh", f"{SCRIPTS_PATH}/{script}"]
-    if script != SUPERVISE:
+    # Neither the user's PYTHONPATH nor packages of the image can break the supervisor.
+    program = [role.template.main_container["command"][0], "-SE"] if script == SUPERVISE else ["sh"]
+    words = [*program, f"{SCRIPTS_PATH}/{script}"]
+    if not is_supervised(job, role):
         return words
-    serves = ["--serves"] if role.recovery.serves else []
-    permanent = [f"--permanent={role.recovery.permanent}"] if role.recovery.permanent else []
-    return [*words, *serves, *permanent, "--"]
+    restarts_alone = job.run.in_place is not None and job.run.in_place.mode == "each"
+    # Who restarts with all others waits for them anyway.
+    waits = restarts_alone and role.additions.gate
+    gate = [f"--gate={SCRIPTS_PATH}/{gate_script(job, role)}"] if waits else []
+    return [*words, *options(job, role), *gate, "--"]
 
 
 def _pod_stems(job: Job) -> list[tuple[str, str]]:
@@ -177,12 +188,10 @@ def _scripts(job: Job, settings: Settings) -> Iterator[tuple[str, str, dict[str,
     for role in job.roles:
         if is_resident(role):
             yield WORKER, WORKER, {**marker, **_sshd(role, ssh), "poll_seconds": _STATUS_POLL}
-        elif wrapper(job, role) == SUPERVISE and job.run.in_place:
-            yield SUPERVISE, SUPERVISE, {**marker, **_supervision(job, job.run.in_place)}
-        elif wrapper(job, role) == UNTIL_DONE:
+        elif (script := wrapper(job, role)) == UNTIL_DONE:
             yield UNTIL_DONE, UNTIL_DONE, {**marker, "poll_seconds": _STATUS_POLL}
-        elif wrapper(job, role):
-            yield RUN_ONCE, RUN_ONCE, marker
+        elif script and script != SUPERVISE:  # which is no template
+            yield script, script, marker
         if gate := role.additions.gate:
             live, hosts = enough(job, role, settings) or (None, None)
             yield (
@@ -209,30 +218,6 @@ def _scripts(job: Job, settings: Settings) -> Iterator[tuple[str, str, dict[str,
         check = f"{SCRIPTS_PATH}/{PREFLIGHT_CHECK}"
         values: dict[str, object] = {"check_file": check, "timeout_seconds": _PREFLIGHT}
         yield PREFLIGHT_SCRIPT, PREFLIGHT_SCRIPT, values
-
-
-def _supervision(job: Job, in_place: InPlace) -> dict[str, object]:
-    """The variables of the script that runs a command again."""
-    return {
-        "run_dir": RUN_STATE_PATH,
-        "command_file": COMMAND_FILE,
-        "notice_file": NOTICE_FILE,
-        "status_epoch": EPOCH_FILE,
-        "hold_seconds": in_place.hold,
-        "stop_seconds": in_place.stop,
-        "checkpoint_signal": in_place.checkpoint_signal,
-        "warn_seconds": _warning(job, in_place),
-    }
-
-
-def _warning(job: Job, in_place: InPlace) -> int:
-    """Seconds for which a command that the kubelet stops has the checkpoint signal alone.
-
-    Half of what the first of the Pods to end has (`terminationGracePeriodSeconds`).
-    """
-    specs = (role.template.spec for role in job.roles if role.name in in_place.roles)
-    graces = [spec.get("terminationGracePeriodSeconds") for spec in specs]
-    return min(30 if grace is None else int(grace) for grace in graces) // 2
 
 
 def _key_copy(ssh: SshCredentials) -> dict[str, object]:

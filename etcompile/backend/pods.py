@@ -41,17 +41,16 @@ from etcompile.model import (
     Volume,
 )
 from etcompile.model.protocol import (
-    COMMAND_FILE,
     EPOCH,
     HOSTS,
     HOSTS_PATH,
+    INDEX_LABEL,
     NOTICE,
-    NOTICE_FILE,
     OWN_LABELS,
     POD_ANNOTATIONS,
+    ROLE_LABEL,
     RUN_STATE,
     RUN_STATE_PATH,
-    RUNNING_FILE,
     SCRIPTS,
     SCRIPTS_PATH,
     SPEC_HASH,
@@ -65,6 +64,7 @@ from etcompile.model.protocol import (
     hosts_name,
     status_name,
 )
+from etcompile.model.supervision import is_supervised
 
 _SMALL = {"cpu": "100m", "memory": "64Mi"}
 """Resources of our own init containers: a namespace with a quota refuses Pods without any."""
@@ -208,8 +208,10 @@ def _main(job: Job, role: Role) -> dict[str, Any]:
         ours = [port_entry(port, "containerPort") for port in role.additions.main_ports]
         main["ports"] = [*main.get("ports", ()), *ours]
     mounts += [_read_only(mount) for mount in _protocol_mounts(job, role)]
-    supervised = config.wrapper(job, role) == config.SUPERVISE
-    if supervised:
+    if (in_place := job.run.in_place) and is_supervised(job, role):
+        port = in_place.port
+        main["ports"] = [*main.get("ports", ()), {"name": "supervisor", "containerPort": port}]
+        main.setdefault("readinessProbe", _running_probe(port))
         mounts.append(_mount(Mount(RUN_STATE, RUN_STATE_PATH)))
     if mounts:
         main["volumeMounts"] = [*main.get("volumeMounts", ()), *mounts]
@@ -222,21 +224,14 @@ def _main(job: Job, role: Role) -> dict[str, Any]:
             main.setdefault("readinessProbe", probe)
     elif before := config.wrapped(job, role):
         main["command"] = [*before, *main["command"]]
-    if supervised:
-        main["readinessProbe"] = _running_probe()
     main.setdefault("terminationMessagePolicy", _LAST_LINES)
     return main
 
 
-def _running_probe() -> dict[str, Any]:
-    """A container that is ready while its command runs, which the watcher sees as readiness."""
-    return {
-        "exec": {"command": ["sh", "-c", f"[ -e {RUNNING_FILE} ]"]},
-        "periodSeconds": 1,
-        # One that hangs says nothing for long, rather than that the command has stopped.
-        "timeoutSeconds": 600,
-        "failureThreshold": 1,
-    }
+def _running_probe(port: int) -> dict[str, Any]:
+    """A container that is ready while its command runs, as its supervisor says."""
+    get = {"path": "/ready", "port": port}
+    return {"httpGet": get, "periodSeconds": 2, "failureThreshold": 1}
 
 
 class _Stamp:
@@ -423,7 +418,7 @@ def _volumes(job: Job, role: Role) -> list[dict[str, Any]]:
         if ssh.copied:
             volumes.append({"name": _HOME, "emptyDir": {}})
     if scripts := _role_scripts(job, role):
-        volumes.append(_scripts_volume(job, scripts))
+        volumes.append(_scripts_volume(job, role, scripts))
     mounted = {mount.volume for mount in _protocol_mounts(job, role)} | (
         {STATUS} if role.additions.gate else set()
     )
@@ -431,7 +426,7 @@ def _volumes(job: Job, role: Role) -> list[dict[str, Any]]:
         if name in mounted:
             source = {"name": config_map, "optional": True}
             volumes.append({"name": name, "configMap": source})
-    if config.SUPERVISE in scripts:
+    if is_supervised(job, role):
         volumes.append({"name": RUN_STATE, "emptyDir": {}})
     return volumes
 
@@ -453,6 +448,7 @@ def _role_scripts(job: Job, role: Role) -> list[str]:
     return [
         *([config.WORKER] if config.is_resident(role) else []),
         *([wrapper] if wrapper and not config.is_resident(role) else []),
+        *([config.SUPERVISE] if wrapper == config.SUPERVISE_BY_SHELL else []),
         *([config.gate_script(job, role)] if role.additions.gate else []),
         *([role.additions.gate.file] if role.additions.gate and role.additions.gate.file else []),
         *role.additions.scripts,
@@ -461,17 +457,20 @@ def _role_scripts(job: Job, role: Role) -> list[str]:
     ]
 
 
-def _scripts_volume(job: Job, scripts: Sequence[str]) -> dict[str, Any]:
+def _scripts_volume(job: Job, role: Role, scripts: Sequence[str]) -> dict[str, Any]:
     items = [{"key": script, "path": script} for script in scripts]
-    told = {SPEC_HASH_FILE: SPEC_HASH}
-    if config.SUPERVISE in scripts:
-        told |= {COMMAND_FILE: EPOCH, NOTICE_FILE: NOTICE}
-    own = [
-        {
-            "path": file.rpartition("/")[2],
-            "fieldRef": {"fieldPath": f"metadata.annotations['{annotation}']"},
+    facts = {SPEC_HASH_FILE.rpartition("/")[2]: f"annotations['{SPEC_HASH}']"}
+    if is_supervised(job, role):
+        facts |= {
+            "epoch": f"annotations['{EPOCH}']",
+            "notice": f"annotations['{NOTICE}']",
+            "uid": "uid",
+            "role": f"labels['{ROLE_LABEL}']",
+            "index": f"labels['{INDEX_LABEL}']",
         }
-        for file, annotation in told.items()
+    own = [
+        {"path": file, "fieldRef": {"fieldPath": f"metadata.{field}"}}
+        for file, field in facts.items()
     ]
     sources = [
         {"configMap": {"name": job.config_name, "items": items}},

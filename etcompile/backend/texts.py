@@ -112,6 +112,11 @@ class Texts:
             own = self._own.file(file) if self._own and file in self._names else None
             raise TemplateError(file, str(error), own, getattr(error, "line", None)) from error
 
+    @staticmethod
+    def plain(name: str) -> str:
+        """The text of a file of ours that is no template."""
+        return (data.folder("templates") / name).read_text("utf-8")
+
     @functools.cached_property
     def _render(self) -> _Render:
         folder = data.folder("templates")

@@ -5,6 +5,7 @@ restart and whether they do so together, which a kind says itself. What a Pod te
 then is checked where the whole job is known (`etcompile.check.in_place`).
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct, structs
@@ -12,15 +13,15 @@ from msgspec import Struct, structs
 from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
 from etcompile.frontends.annotations import PREFIX, STUCK, seconds
 from etcompile.model import InPlace, Job, Role
+from etcompile.model.supervision import SUPERVISOR_PORT, options
 
 RESTART = f"{PREFIX}restart"
 TOGETHER = f"{PREFIX}restart-together"
 """The annotation by which one replica that fails restarts all, in new Pods."""
-_HOLD = f"{PREFIX}hold-timeout"
 _STOP = f"{PREFIX}stop-timeout"
 _SIGNAL = f"{PREFIX}checkpoint-signal"
 _STACKS = f"{PREFIX}stack-signal"
-_SETTINGS = (_HOLD, _STOP, _SIGNAL, _STACKS)
+_SETTINGS = (_STOP, SUPERVISOR_PORT, _SIGNAL, _STACKS)
 ANNOTATIONS = (RESTART, *_SETTINGS)
 """The annotations that every kind of job reads."""
 
@@ -28,6 +29,9 @@ _IN_PLACE = "in-place"
 _SIGNALS = ("USR1", "USR2", "HUP", "ALRM", "WINCH")
 """What a program may be sent without being told to end: not TERM, INT and QUIT."""
 _DEFAULT = InPlace("together", ())
+_PORT = re.compile(r"[1-9][0-9]{3,4}", re.ASCII)
+_PORTS = range(1024, 65536)
+"""Those on which a container may listen that does not run as root."""
 
 
 class Asked(Struct, frozen=True):
@@ -49,9 +53,15 @@ def by_annotation(source: Source) -> Asked:
         source: The document.
     """
     given = _annotations(source)
-    hold, problems = seconds(source, _HOLD, _DEFAULT.hold)
-    stop, others = seconds(source, _STOP, _DEFAULT.stop)
-    problems += [*others, *_choice_problems(source)]
+    stop, problems = seconds(source, _STOP, _DEFAULT.stop)
+    problems += _choice_problems(source)
+    port = given.get(SUPERVISOR_PORT, str(_DEFAULT.port))
+    if not _PORT.fullmatch(port) or int(port) not in _PORTS:
+        expected = f"a port from {_PORTS[0]} to {_PORTS[-1]}, quoted"
+        facts = {"name": SUPERVISOR_PORT, "expected": expected, "found": port, "advice": ""}
+        place = source.locate(("metadata", "annotations", SUPERVISOR_PORT))
+        problems.append(diagnose(codes.ANNOTATION_VALUE, place, **facts))
+        port = str(_DEFAULT.port)
     if RESTART not in given:
         return Asked(None, (*problems, *_idle(source)))
     if given[RESTART] != _IN_PLACE:
@@ -59,8 +69,8 @@ def by_annotation(source: Source) -> Asked:
     problems += _stack_problems(source)
     asked = structs.replace(
         _DEFAULT,
-        hold=hold,
         stop=stop,
+        port=int(port),
         checkpoint_signal=given.get(_SIGNAL),
         stack_signal=given.get(_STACKS),
     )
@@ -70,7 +80,8 @@ def by_annotation(source: Source) -> Asked:
 def restarted(job: Job, asked: InPlace | None, each: tuple[str, ...] | None = None) -> Job:
     """The job as it restarts in place, if it does.
 
-    What its containers run is another command then, so it is another run.
+    What its containers run is another command then, so it is another run. That command also has
+    most of the settings.
 
     Args:
         job: The job without restarts in place.
@@ -83,8 +94,9 @@ def restarted(job: Job, asked: InPlace | None, each: tuple[str, ...] | None = No
     roles = tuple(role for role in job.roles if each is None or role.name in each)
     in_place = structs.replace(asked, mode=mode, roles=tuple(role.name for role in roles))
     run = structs.replace(job.run, in_place=in_place, together=mode == "together")
-    commands = {role.name: role.recovery.permanent or "none" for role in roles}
-    return structs.replace(job, run=run, identity={**job.identity, "inPlace": commands})
+    job = structs.replace(job, run=run)
+    commands = {role.name: options(job, role) for role in roles}
+    return structs.replace(job, identity={**job.identity, "inPlace": commands})
 
 
 def contradiction(

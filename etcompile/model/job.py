@@ -651,20 +651,19 @@ class InPlace(Struct, frozen=True):
     Args:
         mode: All replicas of all roles restart as one (`together`), or each by itself (`each`).
         roles: The roles whose commands do.
-        hold: Seconds for which a container is kept whose command has failed, until somebody says
-            that it is to run again.
         stop: Seconds that a command has between the signals TERM and KILL when it is to run again.
         checkpoint_signal: What a command is sent when the run is about to be disturbed, such as
             `USR1`; None for nothing.
         stack_signal: What makes a command write where each of its threads is; None for nothing.
+        port: The port on which the supervisors talk to each other and answer readiness probes.
     """
 
     mode: Literal["together", "each"]
     roles: tuple[str, ...]
-    hold: int = 60
     stop: int = 10
     checkpoint_signal: str | None = None
     stack_signal: str | None = None
+    port: int = 29999
 
 
 class Preflight(Struct, frozen=True):

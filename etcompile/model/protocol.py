@@ -14,7 +14,7 @@ HOSTS = "etcompile-hosts"
 STATUS = "etcompile-status"
 """Volume of the run record; empty until the watcher writes it."""
 RUN_STATE = "etcompile-run"
-"""Volume of what the supervisor of a command that restarts in place writes down."""
+"""Volume in which a supervisor keeps its state while its container restarts."""
 SSH = "etcompile-ssh"
 """Volume of the ssh keys, where their Secret's name cannot name a volume, and of copied ones."""
 USERS = "etcompile-users"
@@ -35,24 +35,18 @@ COMPLETED = "completed"
 """The key of `J-etcompile-status`, and so the file, that says which roles have succeeded."""
 COMPLETED_FILE = f"{STATUS_PATH}/{COMPLETED}"
 """Holds the spec hash of a run and, a line each, its roles that have succeeded and are awaited."""
-EPOCH_FILE = f"{STATUS_PATH}/epoch"
-"""Holds the spec hash of the run that a watcher looks after, and its epoch."""
-COMMAND_FILE = f"{SCRIPTS_PATH}/command"
-"""Holds the Pod's own annotation `EPOCH`; empty without one."""
-NOTICE_FILE = f"{SCRIPTS_PATH}/notice"
-"""Holds the Pod's own annotation `NOTICE`; empty without one."""
-RUNNING_FILE = f"{RUN_STATE_PATH}/running"
-"""Is there while a process of a supervised command runs."""
 
 SPEC_HASH = "etcompile.dev/spec-hash"
 """Annotation of every Pod: which run it belongs to."""
 EPOCH = "etcompile.dev/epoch"
-"""Annotation that the watcher gives a Pod which restarts in place: which epoch it is to run."""
+"""Annotation of Pods that the watcher makes when it makes all of a run anew: `EPOCH RESTARTS`, the
+last epoch of the Pods before and the restarts counted until then."""
 NOTICE = "etcompile.dev/notice"
-"""Annotation that the watcher gives such a Pod: what its command is to be told by a signal."""
+"""Annotation that the watcher gives a Pod which restarts in place: a signal for the commands, or
+that they are to restart (`model.notice`)."""
 POD_ANNOTATIONS: Mapping[str, str] = {
     SPEC_HASH: "it says which run a Pod belongs to",
-    EPOCH: "by it the watcher restarts a Pod's command",
+    EPOCH: "by it the watcher numbers the restarts of a run",
     NOTICE: "by it the watcher tells a Pod's command of a disturbance",
 }
 """The annotations of Pods that are ours, which no template may have, and why."""

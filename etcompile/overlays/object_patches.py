@@ -306,8 +306,6 @@ def _fixed_in_pod(pod: Object) -> Iterator[tuple[ValuePath, str]]:
                 yield ("spec", group, container["name"], "command"), reason
     for container in pod["spec"]["containers"]:
         if any(mount["name"] == RUN_STATE for mount in container.get("volumeMounts", ())):
-            reason = "it says whether the command runs that the job restarts in place"
-            yield ("spec", "containers", container["name"], "readinessProbe"), reason
             for field in ("shareProcessNamespace", "hostPID"):
                 yield ("spec", field), "who restarts a command in place must be process 1"
 

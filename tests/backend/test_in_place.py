@@ -2,6 +2,8 @@
 
 import copy
 import json
+from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,9 +18,11 @@ from etcompile.stages.stored import read_patches, read_stored
 from fidelity.every_job import JOBS, changed, compiled, pod_templates
 from specs import by_name, errors, kubeflow_job, replicas, training_job, warnings
 
+ROOT = Path(__file__).parents[2]
 RESTART = "etcompile.dev/restart"
 HASH = "etcompile.dev/spec-hash"
-SCRIPT = "/etc/etcompile/scripts/supervise.sh"
+SCRIPTS = "/etc/etcompile/scripts"
+SHIM = ["sh", f"{SCRIPTS}/supervise.sh"]
 LAUNCHERS = {"MPIJob", "TrainingJob"}
 EXAMPLES = {
     name: {**job, "metadata": {"namespace": "ml", **job["metadata"]}}
@@ -74,7 +78,8 @@ def _mounts(container: dict[str, Any]) -> set[str]:
 
 
 def is_supervised(pod: dict[str, Any]) -> bool:
-    return main_of(pod).get("command", [])[:2] == ["sh", SCRIPT]
+    words = main_of(pod).get("command", [])
+    return words[:2] == SHIM or words[1:3] == ["-SE", f"{SCRIPTS}/supervise.py"]
 
 
 def command(job: dict[str, Any], name: str) -> list[str]:
@@ -82,6 +87,14 @@ def command(job: dict[str, Any], name: str) -> list[str]:
     objects = by_name(compiled(job))
     value = objects.get(("Pod", name)) or objects["Job", name]["spec"]["template"]
     return list(main_of(value)["command"])
+
+
+def options(job: dict[str, Any], name: str) -> list[str]:
+    """What the supervisor of a Pod is told besides its port and `--stop`."""
+    words = command(job, name)
+    start = next(at for at, word in enumerate(words) if word.startswith("--"))
+    found = words[start : words.index("--")]
+    return [word for word in found if not word.startswith(("--port=", "--stop="))]
 
 
 def model(job: dict[str, Any]) -> Any:
@@ -136,23 +149,29 @@ def _take_off(plain: dict[str, Any], ours: dict[str, Any]) -> None:
     assert wrapper in ("run-once.sh", "until-done.sh")
     words = main.pop("command")
     assert words[words.index("--") + 1 :] == own[2:]
-    assert main.pop("readinessProbe") == {
-        "exec": {"command": ["sh", "-c", "[ -e /etc/etcompile/run/running ]"]},
-        "periodSeconds": 1,
-        "timeoutSeconds": 600,
-        "failureThreshold": 1,
-    }
+    probe = {"httpGet": {"path": "/ready", "port": 29999}}
+    probe |= {"periodSeconds": 2, "failureThreshold": 1}
+    if "readinessProbe" not in other:
+        assert main.pop("readinessProbe") == probe
+    assert main["ports"].pop() == {"name": "supervisor", "containerPort": 29999}
+    if not main["ports"]:
+        del main["ports"]
     mount = {"name": "etcompile-run", "mountPath": "/etc/etcompile/run"}
     main["volumeMounts"].remove(mount)
     ours["spec"]["volumes"].remove({"name": "etcompile-run", "emptyDir": {}})
     scripts, plain_scripts = (_sources(pod) for pod in (ours, plain))
     assert _take_files(scripts, "downwardAPI") - _take_files(plain_scripts, "downwardAPI") == {
-        ("command", "metadata.annotations['etcompile.dev/epoch']"),
+        ("epoch", "metadata.annotations['etcompile.dev/epoch']"),
         ("notice", "metadata.annotations['etcompile.dev/notice']"),
+        ("uid", "metadata.uid"),
+        ("role", "metadata.labels['etcompile.dev/role']"),
+        ("index", "metadata.labels['etcompile.dev/index']"),
     }
+    shim = {("supervise.sh", "supervise.sh")} if words[:2] == SHIM else set()
     assert _take_files(scripts, "configMap") ^ _take_files(plain_scripts, "configMap") == {
         (wrapper, wrapper),
-        ("supervise.sh", "supervise.sh"),
+        ("supervise.py", "supervise.py"),
+        *shim,
     }
 
 
@@ -186,22 +205,156 @@ def test_the_script_is_in_the_config_map_once_and_those_it_replaces_are_not(exam
         for one in made
         if one["kind"] == "ConfigMap" and "job.yaml" in one.get("data", {})
     )
-    assert "/etc/etcompile/run" in data["supervise.sh"]
+    assert data["supervise.py"] == (ROOT / "templates" / "supervise.py").read_text("utf-8")
     used = {
         word.rpartition("/")[2]
         for pod in pod_templates(made)
         for container in pod["spec"]["containers"]
         for word in container.get("command", ())[1:2]
     }
-    for script in ("run-once.sh", "until-done.sh"):
+    for script in ("run-once.sh", "until-done.sh", "supervise.sh"):
         assert (script in data) == (script in used)
 
 
-def test_the_numbers_of_the_annotations_are_in_the_script() -> None:
-    job = in_place(training_job(), hold_timeout="77", stop_timeout="33")
-    data = by_name(compiled(job))["ConfigMap", "mnist-config"]["data"]["supervise.sh"]
-    assert "hold 77" in data
-    assert "end 33\n" in data
+@pytest.mark.parametrize("services", ["per-replica", "shared"])
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_the_gang_is_all_that_restart_together_and_finds_its_coordinator(
+    example: str, services: Any
+) -> None:
+    settings = Settings(services=services)
+    objects = compiled(in_place(EXAMPLES[example]), settings=settings).objects
+    pods = [pod for pod in pod_templates(objects) if is_supervised(pod)]
+    told = {word for pod in pods for word in main_of(pod)["command"] if word.startswith("--")}
+    values = {name: value for name, _, value in (word.partition("=") for word in told)}
+    if launches(EXAMPLES[example]) or is_elastic(EXAMPLES[example]):
+        assert values.keys().isdisjoint({"--gang", "--coordinator", "--first"})
+        return
+    assert "--gate" not in values
+    assert len([word for word in told if word.startswith(("--gang", "--first", "--coor"))]) == 3
+    counts = Counter(map(role_of, pods))
+    assert values["--gang"] == ",".join(f"{role}:{count}" for role, count in counts.items())
+    names = {f"{role_of(pod)}-{index(pod)}": pod for pod in pods}
+    first = names[values["--first"]]
+    assert not any(word == "--serves" for word in main_of(first)["command"])
+    assert index(first) == "0"
+    _resolves(values["--coordinator"], first, objects)
+
+
+def index(pod: dict[str, Any]) -> str:
+    return str(pod["metadata"]["labels"]["etcompile.dev/index"])
+
+
+def _resolves(name: str, pod: dict[str, Any], objects: list[dict[str, Any]]) -> None:
+    """Fails unless Pods of the same namespace reach a Pod by this name before it is ready."""
+    services = {one["metadata"]["name"]: one for one in objects if one["kind"] == "Service"}
+    host, _, service = name.partition(".")
+    if not service and host in services:
+        service = host
+    else:
+        assert pod["spec"]["hostname"] == host
+        service = service or pod["spec"]["subdomain"]
+        assert pod["spec"]["subdomain"] == service
+        searched = pod["spec"].get("dnsConfig", {}).get("searches", ())
+        domain = f"{service}.{pod['metadata']['namespace']}.svc.cluster.local"
+        assert "." in name or domain in searched
+    spec = services[service]["spec"]
+    assert spec["clusterIP"] == "None"
+    assert spec["selector"].items() <= pod["metadata"]["labels"].items()
+
+
+def test_the_options_of_a_gang() -> None:
+    job = in_place(JOBS["pytorchjob/all-reduce"], supervisor_port="7777", stop_timeout="33")
+    name = job["metadata"]["name"]
+    job["spec"]["runPolicy"] = {"backoffLimit": 4}
+    expected = [
+        f"--coordinator={name}-master-0",
+        "--first=master-0",
+        "--port=7777",
+        "--stop=33",
+        "--backoff-limit=4",
+    ]
+    for pod in ("master-0", "worker-0"):
+        assert [word for word in command(job, f"{name}-{pod}") if word in expected] == expected
+    pod = by_name(compiled(job))["Pod", f"{name}-master-0"]
+    assert main_of(pod)["ports"][-1] == {"name": "supervisor", "containerPort": 7777}
+    assert main_of(pod)["readinessProbe"]["httpGet"]["port"] == 7777
+
+
+def test_who_only_serves_does_not_coordinate() -> None:
+    job = in_place(kubeflow_job("TFJob", {"PS": worker("OnFailure"), "Worker": worker()}))
+    assert options(job, "mnist-ps-1")[:3] == [
+        "--gang=ps:2,worker:2",
+        "--coordinator=mnist-worker-0",
+        "--first=worker-0",
+    ]
+
+
+def test_the_name_of_a_trainjobs_coordinator_needs_no_search_domain() -> None:
+    job = in_place(JOBS["trainjob/torch"])
+    name = job["metadata"]["name"]
+    found = options(job, f"{name}-node-0-1")
+    assert f"--coordinator={name}-node-0-0.{name}" in found
+
+
+def test_a_launcher_looks_at_its_workers_before_it_runs_again() -> None:
+    gate = f"--gate={SCRIPTS}/wait-for-workers.sh"
+    assert options(in_place(training_job()), "mnist-launcher") == ["--backoff-limit=6", gate]
+
+
+@pytest.mark.parametrize(
+    ("example", "role", "limit"),
+    [
+        ("trainjob/torch", "node-0-0", "--backoff-limit=6"),  # of the Job, of its one attempt
+        ("mpijob-v2beta1/pi", "launcher", "--backoff-limit=6"),
+    ],
+)
+def test_the_limit_is_that_of_the_job_that_the_kind_makes(example, role, limit) -> None:
+    job = in_place(JOBS[example])
+    job["spec"].pop("runPolicy", None)
+    assert limit in options(job, f"{job['metadata']['name']}-{role}")
+
+
+def test_a_job_set_that_restarts_allows_the_failures_of_each_attempt() -> None:
+    job = in_place(JOBS["trainjob/with-runtime"])
+    job_set = job["runtime"]["spec"]["template"]["spec"]
+    job_set["failurePolicy"] = {"maxRestarts": 2}
+    [trainer] = job_set["replicatedJobs"]
+    trainer["template"]["spec"]["backoffLimit"] = 3
+    [pod, *_] = pod_templates(compiled(job).objects)
+    assert "--backoff-limit=11" in main_of(pod)["command"]
+
+
+def test_a_command_without_a_limit_has_none() -> None:
+    job = in_place(kubeflow_job("JAXJob", {"Worker": 1}))
+    assert not [word for word in options(job, "mnist-worker-0") if "limit" in word]
+
+
+@pytest.mark.parametrize(
+    "program", ["python3", "python3.12", "/usr/bin/python3", "/opt/venv/bin/python3.8"]
+)
+def test_an_image_of_python_alone_needs_no_shell(program) -> None:
+    words = [program, "-m", "train"]
+    job = in_place(kubeflow_job("JAXJob", {"Worker": replicas("JAXJob", 2, command=words)}))
+    made = command(job, "mnist-worker-0")
+    assert made[:3] == [program, "-SE", f"{SCRIPTS}/supervise.py"]
+    assert made[made.index("--") + 1 :] == words
+    objects = by_name(compiled(job))
+    assert "supervise.sh" not in objects["ConfigMap", "mnist-etcompile"]["data"]
+    assert "sh" not in json.dumps(objects["Pod", "mnist-worker-0"]["spec"]).split('"')
+
+
+@pytest.mark.parametrize(
+    "program", ["python", "python2", "python3-config", "$(PYTHON)", "torchrun"]
+)
+def test_other_commands_look_for_a_python_first(program) -> None:
+    job = kubeflow_job("JAXJob", {"Worker": replicas("JAXJob", 1, command=[program])})
+    assert command(in_place(job), "mnist-worker-0")[:2] == SHIM
+
+
+def test_a_readiness_probe_of_the_users_own_stays() -> None:
+    own = {"httpGet": {"port": 80}}
+    job = in_place(kubeflow_job("JAXJob", {"Worker": replicas("JAXJob", 1, readinessProbe=own)}))
+    assert main_of(by_name(compiled(job))["Pod", "mnist-worker-0"])["readinessProbe"] == own
 
 
 def worker(policy: str | None = None, **main: Any) -> dict[str, Any]:
@@ -210,7 +363,7 @@ def worker(policy: str | None = None, **main: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("policy", "options"),
+    ("policy", "permanent"),
     [
         ("OnFailure", []),
         ("Always", []),
@@ -219,14 +372,15 @@ def worker(policy: str | None = None, **main: Any) -> dict[str, Any]:
         (None, ["--permanent=all"]),
     ],
 )
-def test_the_supervisor_is_told_after_which_codes_nothing_restarts(policy, options) -> None:
+def test_the_supervisor_is_told_after_which_codes_nothing_restarts(policy, permanent) -> None:
     job = in_place(kubeflow_job("TFJob", {"Worker": worker(policy)}))
-    assert command(job, "mnist-worker-0") == ["sh", SCRIPT, *options, "--", "train"]
+    assert options(job, "mnist-worker-0")[3:] == permanent
+    assert command(job, "mnist-worker-0")[-2:] == ["--", "train"]
 
 
 def test_a_server_that_never_ends_is_told_when_the_run_is_done() -> None:
     job = in_place(kubeflow_job("TFJob", {"PS": worker("OnFailure"), "Worker": worker()}))
-    assert command(job, "mnist-ps-0") == ["sh", SCRIPT, "--serves", "--", "train"]
+    assert options(job, "mnist-ps-0")[3:] == ["--serves"]
 
 
 def test_arguments_stay_where_they_are() -> None:
@@ -262,9 +416,10 @@ def test_the_watcher_reads_which_roles_restart_and_whether_together(example: str
 def test_the_watcher_reads_the_settings_with_their_defaults() -> None:
     job = kubeflow_job("JAXJob", {"Worker": 2})
     assert model(job).in_place is None
-    assert model(in_place(job)).in_place == InPlace("together", ("worker",), 60, 10, None)
-    told = {"hold_timeout": "90", "stop_timeout": "5", "checkpoint_signal": "USR1"}
-    assert model(in_place(job, **told)).in_place == InPlace("together", ("worker",), 90, 5, "USR1")
+    assert model(in_place(job)).in_place == InPlace("together", ("worker",), 10, None)
+    told = {"supervisor_port": "2000", "stop_timeout": "5", "checkpoint_signal": "USR1"}
+    expected = InPlace("together", ("worker",), 5, "USR1", port=2000)
+    assert model(in_place(job, **told)).in_place == expected
 
 
 @pytest.mark.parametrize("overlays", [(), ("prod",)], ids=["plain", "overlaid"])
@@ -293,11 +448,26 @@ def test_a_job_that_restarts_in_place_is_another_run() -> None:
     assert _run(job) != _run(in_place(job))
 
 
-@pytest.mark.parametrize("setting", ["hold_timeout", "stop_timeout", "checkpoint_signal"])
-def test_how_long_and_which_signal_makes_no_other_pods(setting) -> None:
+@pytest.mark.parametrize(
+    "other",
+    [{"supervisor_port": "4500"}, {"stop_timeout": "45"}, {"checkpoint_signal": "USR1"}],
+    ids=lambda other: next(iter(other)),
+)
+def test_what_is_in_the_command_makes_another_run(other) -> None:
     job = in_place(kubeflow_job("JAXJob", {"Worker": 1}))
-    value = "USR1" if "signal" in setting else "45"
-    assert _pods(annotated(job, **{setting: value})) == _pods(job)
+    assert _run(annotated(job, **other)) != _run(job)
+
+
+def test_a_limit_makes_another_run_only_of_a_job_that_restarts_in_place() -> None:
+    job = kubeflow_job("JAXJob", {"Worker": 1})
+    limited = {**job, "spec": {**job["spec"], "runPolicy": {"backoffLimit": 3}}}
+    assert _run(job) == _run(limited)
+    assert _run(in_place(job)) != _run(in_place(limited))
+
+
+def test_the_signal_for_stacks_makes_no_other_pods() -> None:
+    job = in_place(kubeflow_job("JAXJob", {"Worker": 1}), stuck_after="600")
+    assert _pods(annotated(job, stack_signal="USR1")) == _pods(job)
 
 
 def test_a_policy_that_is_in_the_command_makes_another_run() -> None:
@@ -331,9 +501,9 @@ def without_command(template: dict[str, Any]) -> None:
         container.pop("command", None)
 
 
-def with_probe(template: dict[str, Any]) -> None:
-    for container in template["spec"]["containers"]:
-        container["readinessProbe"] = {"tcpSocket": {"port": 80}}
+def with_port(template: dict[str, Any]) -> None:
+    for container in template["spec"]["containers"][:1]:
+        container["ports"] = [{"containerPort": 29999}]
 
 
 def with_shared_processes(template: dict[str, Any]) -> None:
@@ -346,7 +516,7 @@ def with_host_processes(template: dict[str, Any]) -> None:
 
 IN_THE_WAY = {
     "has no command": without_command,
-    "does not tell whether its command runs": with_probe,
+    "listens on port 29999, and so does container": with_port,
     "shareProcessNamespace: true": with_shared_processes,
     "hostPID: true": with_host_processes,
 }
@@ -386,17 +556,58 @@ def test_none_of_it_is_in_the_way_of_workers_that_only_serve(problem) -> None:
 
 def test_an_error_stands_at_the_field_and_says_what_to_do(tmp_path) -> None:
     job = in_place(kubeflow_job("JAXJob", {"Worker": 1}))
-    with_probe(job["spec"]["jaxReplicaSpecs"]["Worker"]["template"])
+    with_port(job["spec"]["jaxReplicaSpecs"]["Worker"]["template"])
     text = yaml.safe_dump(job, sort_keys=False)
     (tmp_path / "job.yaml").write_text(text)
     (found,) = etcompile.compile([tmp_path / "job.yaml"]).diagnostics
-    line = 1 + next(n for n, row in enumerate(text.splitlines()) if "readinessProbe" in row)
+    line = 1 + next(n for n, row in enumerate(text.splitlines()) if "containerPort" in row)
     assert (found.location.line, found.code) == (line, "ET2137")
     assert found.message == (
-        "job 'mnist' cannot restart in place: the readinessProbe of container 'jax' of worker does"
-        " not tell whether its command runs"
+        "job 'mnist' cannot restart in place: the supervisor of worker listens on port 29999, and"
+        " so does container 'jax'"
     )
-    assert found.hint == "remove it: such a container is ready as long as its command runs"
+    assert found.hint == "write another port into the annotation etcompile.dev/supervisor-port"
+
+
+def problem_of(job: dict[str, Any], **annotations: str) -> str:
+    ((code, message, hint),) = told(in_place(job, **annotations))
+    assert code == "ET2137"
+    assert hint
+    return message.rpartition(" in place: ")[2]
+
+
+def test_the_port_of_the_supervisors_is_that_of_nobody_else() -> None:
+    job = kubeflow_job("PyTorchJob", {"Master": 1})
+    listens = "the supervisor of master listens on port 23456, which is also that of"
+    assert problem_of(job, supervisor_port="23456") == f"{listens} pytorchjob-port"
+    main = job["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]["containers"][0]
+    main["ports"] = [{"name": "pytorchjob-port", "containerPort": 4000}]
+    assert told(in_place(job, supervisor_port="23456")) == []
+    assert "and so does container 'pytorch'" in problem_of(job, supervisor_port="4000")
+    main["ports"].append({"containerPort": 5000, "protocol": "UDP"})
+    assert told(in_place(job, supervisor_port="5000")) == []
+    main["ports"].append({"containerPort": 5000, "name": "supervisor"})
+    assert "has a port of the name supervisor" in problem_of(job)
+
+
+def test_a_job_without_replicas_is_refused_for_that() -> None:
+    job = kubeflow_job("JAXJob", {"Worker": 0})
+    assert errors(in_place(job), namespace="ml") == errors(job, namespace="ml") != []
+
+
+def test_the_port_of_the_supervisors_is_not_that_of_the_rendezvous() -> None:
+    job = copy.deepcopy(JOBS["pytorchjob/elastic"])
+    job["spec"]["elasticPolicy"] |= {"rdzvPort": 4444}
+    assert "that of PET_RDZV_ENDPOINT" in problem_of(job, supervisor_port="4444")
+    job = copy.deepcopy(JOBS["jaxjob/all-reduce"])
+    main = job["spec"]["jaxReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]
+    main.setdefault("env", []).append({"name": "MASTER_PORT", "value": "29999"})
+    assert "that of MASTER_PORT" in problem_of(job)
+
+
+def test_the_port_of_the_supervisors_is_not_that_of_ssh() -> None:
+    job = annotated(JOBS["mpijob-v2beta1/pi"], ssh_port="2222")
+    assert "that of ssh" in problem_of(job, supervisor_port="2222")
 
 
 @pytest.mark.parametrize("example", ["mpijob/elastic-horovod", "trainingjob/elastic-mnist"])
@@ -459,8 +670,9 @@ def test_two_annotations_that_contradict_each_other_are_refused(job, flag, probl
     [
         ("restart", "yes", None),
         ("restart", "", None),
-        ("hold-timeout", "soon", None),
-        ("hold-timeout", "0", None),
+        ("supervisor-port", "http", None),
+        ("supervisor-port", "1023", None),
+        ("supervisor-port", "65536", None),
         ("stop-timeout", "10s", None),
         ("checkpoint-signal", "TERM", None),
         ("checkpoint-signal", "KILL", None),
@@ -497,13 +709,13 @@ def test_stacks_are_asked_for_only_of_a_run_that_may_count_as_one_that_hangs() -
 
 
 @pytest.mark.parametrize(
-    "name", ["hold_timeout", "stop_timeout", "checkpoint_signal", "stack_signal"]
+    "name", ["supervisor_port", "stop_timeout", "checkpoint_signal", "stack_signal"]
 )
 @pytest.mark.parametrize(
     "example", ["jaxjob/all-reduce", "elasticjob/all-reduce", "mpijob-v2beta1/pi"]
 )
 def test_a_setting_of_a_job_that_makes_new_pods_is_told_of(example, name) -> None:
-    value = "USR1" if "signal" in name else "30"
+    value = "USR1" if "signal" in name else "3000"
     ((code, message, hint),) = told(annotated(JOBS[example], **{name: value}))
     assert code == "ET2041"
     assert message.endswith("has no effect: the job does not restart in place")
@@ -524,10 +736,9 @@ def test_what_the_watcher_says_is_in_no_template(name) -> None:
     "change",
     [
         {"metadata": {"annotations": {"etcompile.dev/epoch": "7 run 0 new"}}},
-        {"spec": {"containers": [{"name": "jax", "readinessProbe": {"periodSeconds": 9}}]}},
         {"spec": {"shareProcessNamespace": True}},
     ],
-    ids=["annotation", "probe", "processes"],
+    ids=["annotation", "processes"],
 )
 def test_an_overlay_does_not_change_it_in_compiled_pods(change) -> None:
     patch = {"target": {"kind": "Pod"}, "patch": change}

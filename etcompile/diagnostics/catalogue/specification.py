@@ -825,10 +825,10 @@ RULES = (
         "job '{job}' cannot restart in place: {problem}",
         "{advice}",
         "With the annotation etcompile.dev/restart: in-place a supervisor runs the command of a"
-        " container, and runs it again there. It needs a command to put itself before, the"
-        " container's readiness to tell whether the command runs, and to be process 1, so that it"
-        " can end all that the command started. Who restarts, and after which exit codes, the kind"
-        " and its restartPolicy say; where these rule it out, nothing would ever restart in place.",
+        " container, and runs it again there. It needs a command to put itself before, a port of"
+        " its own for the other supervisors, and to be process 1, so that it can end all that the"
+        " command started. Who restarts, and after which exit codes, the kind and its"
+        " restartPolicy say; where these rule it out, nothing would ever restart in place.",
         "annotations: {etcompile.dev/restart: in-place}   # and: shareProcessNamespace: true",
     ),
     Rule(

@@ -16,7 +16,7 @@ from msgspec import Struct
 from etcompile.k8s import jobs, pods
 from etcompile.k8s.conditions import condition, is_false, is_true
 from etcompile.k8s.objects import Object, is_going, status_of
-from etcompile.model.protocol import EPOCH, RUN_STATE
+from etcompile.model.protocol import RUN_STATE
 
 State = Literal["waiting", "ready", "ended", "failed"]
 
@@ -206,21 +206,14 @@ def _containers(value: Object) -> Iterator[ObjectState]:
 def _at_work(pod: Object, name: object) -> str:
     """What a container is at that runs and is not ready.
 
-    One whose command restarts in place is ready exactly while the command runs (docs/recovery.md).
+    The supervisor of a command that restarts in place answers for it (docs/recovery.md).
     """
-    containers = (pod.get("spec") or {}).get("containers") or ()
-    mounts = (
-        mount.get("name")
-        for container in containers
-        if container.get("name") == name
-        for mount in container.get("volumeMounts") or ()
-    )
-    if RUN_STATE not in mounts:
-        return "running, but not ready"
-    told = (pod["metadata"].get("annotations") or {}).get(EPOCH, "").split()
-    if told[1:2] == ["hold"]:
-        return f"its command waits for epoch {told[0]} to begin"
-    return "its command has ended, or has not begun yet"
+    for container in (pod.get("spec") or {}).get("containers") or ():
+        get = (container.get("readinessProbe") or {}).get("httpGet") or {}
+        mounts = [mount.get("name") for mount in container.get("volumeMounts") or ()]
+        if container.get("name") == name and RUN_STATE in mounts and get.get("path") == "/ready":
+            return "its command has ended, or waits for the other replicas to begin"
+    return "running, but not ready"
 
 
 def _why_failed(value: Object) -> str:
