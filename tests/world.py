@@ -17,31 +17,32 @@ from etcompile import backend
 from etcompile.failures import Failure, log_text, read_log
 from etcompile.goodput import Span, Timeline, read_timeline, timeline_text
 from etcompile.model import Job, Member, Settings
-from etcompile.model.epochs import Command
 from etcompile.model.notice import read_notice
 from etcompile.model.protocol import STORED_JOB
 from etcompile.model.run_record import RunRecord, ranges, read_record, record_data
+from etcompile.model.supervision import epoch_line
 from etcompile.stages.stored import read_stored
 from etcompile.watch.actions import (
     Action,
-    CommandPod,
     CreatePod,
     DeletePod,
     EmitEvent,
     EndPod,
+    NotifyPod,
+    ReadEpochs,
     ReadLog,
     ReadTail,
     RemoveJob,
     ReplacePod,
     Requeue,
     TouchPod,
-    WarnPod,
     WriteHosts,
     WriteStatus,
 )
 from etcompile.watch.deciding import decide
 from etcompile.watch.state import (
     BatchView,
+    EpochLog,
     Gone,
     HostsRecord,
     JobView,
@@ -140,6 +141,9 @@ class World:
         self._facts: tuple[Job, str, dict[str, tuple[str, Member]]] | None = None
         self.heard: dict[str, LogActivity] = {}
         self.tails: dict[str, Tail] = {}
+        self.epochs: dict[str, EpochLog] = {}
+        self.logs: dict[str, list[tuple[float, str]]] = {}
+        self.annotated: dict[str, str] = {}
         self._uids = itertools.count(1)
         if start:
             self.sync()
@@ -199,6 +203,7 @@ class World:
             failures=read_log(self.status) if self.status is not None else None,
             timeline=read_timeline(self.status) if self.status is not None else None,
             tails=dict(self.tails),
+            epochs=dict(self.epochs),
             hosts=self.hosts,
             batch=self.batch,
             git_managed=self.git,
@@ -270,6 +275,13 @@ class World:
     def evict(self, name: str, code: int | None = None) -> None:
         self.fail(name, code, reason="Evicted", disrupted=True)
 
+    def says(self, name: str, text: str, *, ended: bool = False) -> None:
+        """The supervisor of a Pod writes a line; is it the end of the container, too?"""
+        self.logs.setdefault(self.pods[name].uid, []).append((self.now, f"etcompile: {text}"))
+        line = epoch_line(f"etcompile: {text}", self.now)
+        if ended and line is not None:
+            self.change(name, epochs=(*self.pods[name].epochs, line))
+
     def succeed(self, name: str) -> None:
         self._stop(name)
         self.change(name, phase="Succeeded", ready=False)
@@ -308,6 +320,8 @@ class World:
         """The watcher dies, and another one begins: it knows what is written and no more."""
         self.gone.clear()
         self.heard.clear()
+        self.tails.clear()
+        self.epochs.clear()
         self.watched_since = self.now
 
     # ---- what the watcher does -----------------------------------------------------------------
@@ -411,33 +425,27 @@ class World:
                 self._remove(name, uid)
                 if force and self._is(name, uid):
                     self.vanish(name)
-            case CommandPod(name, uid, command):
+            case ReadEpochs(name, uid, _, known):
+                written = self.logs.get(uid, ())
+                lines = [line for at, text in written if (line := epoch_line(text, at))]
+                self.epochs[uid] = structs.replace(known, lines=tuple(lines))
+            case NotifyPod(name, uid, notice):
                 if self._is(name, uid):
-                    self.tell(name, command)
-            case WarnPod(name, uid, notice):
-                if self._is(name, uid) and (supervised := self.pods[name].supervised) is not None:
-                    told = structs.replace(supervised, notice=read_notice(notice))
-                    self.change(name, supervised=told)
-            case ReplacePod(name, uid, command=command):
+                    self.change(name, notice=read_notice(notice))
+            case ReplacePod(name, uid, epoch=epoch):
                 self._remove(name, uid)
                 if name not in self.pods:
                     self.create(name, here=True)
-                    self.tell(name, command)
-            case CreatePod(name, role, _, _, follower, command=command):
+                    self.annotated[name] = epoch
+            case CreatePod(name, role, _, _, follower, epoch=epoch):
                 if name not in self.pods:
                     self.create(name, role, follower, here=True)
-                    self.tell(name, command)
+                    self.annotated[name] = epoch
             case RemoveJob():
                 assert not self.pods, "its Pods go first"
                 self.removed = True
             case Requeue():
                 pass
-
-    def tell(self, name: str, command: Command | None) -> None:
-        """The annotation of a Pod that tells its supervisor what to do."""
-        supervised = self.pods[name].supervised
-        if supervised is not None:
-            self.change(name, supervised=structs.replace(supervised, command=command))
 
     def _reader(self) -> str | None:
         """The UID of the launcher that reads the lists now."""

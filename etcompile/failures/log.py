@@ -97,8 +97,8 @@ class Failure(Struct, frozen=True, omit_defaults=True):
 
     @property
     def is_unread(self) -> bool:
-        """Whether its log is yet to say how it ended."""
-        return self.reason == COMMAND_ENDED and self.code is None and not self.message
+        """Whether its last lines are yet to be read."""
+        return self.reason == COMMAND_ENDED and not (self.tail or self.message)
 
     @property
     def cause(self) -> Cause:

@@ -7,13 +7,12 @@ nothing: what the status does not say is not counted.
 
 from collections.abc import Iterator, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from etcompile.k8s import pods
 from etcompile.k8s.conditions import condition
 from etcompile.k8s.objects import Object, seconds, status_of
-from etcompile.model.epochs import read_command
-from etcompile.model.protocol import EPOCH, RUN_STATE
+from etcompile.model.protocol import RUN_STATE
 
 
 class Span(Struct, frozen=True, gc=False):
@@ -30,30 +29,58 @@ class Span(Struct, frozen=True, gc=False):
     end: float = 0.0
 
 
-def spans_of(pod: Object) -> tuple[Span, ...]:
+_MOST = 8
+"""Spans of a container that are known from before."""
+
+
+def spans_of(pod: Object, before: Sequence[Span] = ()) -> tuple[Span, ...]:
     """The last spans of each container of a Pod: the one that runs, and the one before it.
 
     A container of a Pod that is not ready does no work since that is so: its command has ended and
-    waits for the next epoch (docs/recovery.md), its probe fails, or its node does not answer.
+    waits for the next epoch (docs/recovery.md), its probe fails, or its node does not answer. A
+    command that restarts in place has run since the Pod is ready, and its earlier spans are only
+    known to those who have seen them.
 
     Args:
         pod: The Pod, JSON.
+        before: The spans of the same Pod as they were seen before.
     """
     containers = pods.containers(pod)
-    return tuple(_spans(pod, containers)) if containers else ()
+    if not containers:
+        return ()
+    volumes = (pod.get("spec") or {}).get("volumes") or ()
+    if all(volume.get("name") != RUN_STATE for volume in volumes):
+        return tuple(_spans(pod, containers))
+    ready = condition(status_of(pod), "Ready")
+    begun = seconds(ready.get("lastTransitionTime")) or 0.0
+    found = _spans(pod, containers, begun if ready.get("status") == "True" else 0.0)
+    return tuple(_with_earlier(before, [*found]))
 
 
-def _spans(pod: Object, containers: Sequence[Object]) -> Iterator[Span]:
+def _with_earlier(before: Sequence[Span], found: Sequence[Span]) -> Iterator[Span]:
+    """Spans of commands, each from its begin if that was seen, and those before them."""
+    for name in dict.fromkeys(span.container for span in found):
+        earlier = [span for span in before if span.container == name]
+        now = []
+        for span in (span for span in found if span.container == name):
+            begins = (one.begin for one in earlier if not span.end or one.begin < span.end)
+            now.append(structs.replace(span, begin=max(span.begin, *begins, 0.0)))
+        first = now[0].begin
+        past = [one for one in earlier if one.begin < first]
+        yield from (structs.replace(one, end=min(one.end or first, first)) for one in past[-_MOST:])
+        yield from now
+
+
+def _spans(pod: Object, containers: Sequence[Object], begun: float = 0.0) -> Iterator[Span]:
     ready = condition(status_of(pod), "Ready")
     works = ready.get("status") == "True"
     since = 0.0 if works else seconds(ready.get("lastTransitionTime")) or 0.0
-    begun = _begun(pod)
     for container in containers:
         name = str(container.get("name"))
         running = pods.started_at(container)
         # This is asked of every event of every Pod, and most have never ended.
         if not running or container.get("lastState"):
-            yield from _ended(container, name, begun, since)
+            yield from _ended(container, name, since)
         begin = seconds(running) if running else None
         if begin is None:
             continue
@@ -64,13 +91,12 @@ def _spans(pod: Object, containers: Sequence[Object]) -> Iterator[Span]:
             yield Span(name, begin, since)
 
 
-def _ended(container: Object, name: str, begun: float, since: float) -> Iterator[Span]:
+def _ended(container: Object, name: str, since: float) -> Iterator[Span]:
     """The spans of a container that have ended, the one before the last first.
 
     Args:
         container: Its status.
         name: What it is called.
-        begun: When its command was told to begin, the last time.
         since: Since when its Pod is not ready; 0 if it is.
     """
     for how, last in (
@@ -81,24 +107,7 @@ def _ended(container: Object, name: str, begun: float, since: float) -> Iterator
         if begin is None or end is None:
             continue
         if last:
-            begin = max(begin, begun)
             # A command that has ended may have been kept in its container for a while.
             end = min(end, since) if begin < since else end
         if begin < end:
             yield Span(name, begin, end)
-
-
-def _begun(pod: Object) -> float:
-    """When a command was told to begin that restarts in place; 0 if it began with its container."""
-    volumes = (pod.get("spec") or {}).get("volumes") or ()
-    if RUN_STATE not in [volume.get("name") for volume in volumes]:
-        return 0.0
-    annotations = pod["metadata"].get("annotations") or {}
-    told = read_command(annotations.get(EPOCH, ""))
-    if told is None or (told.run and told.epoch == 0):
-        return 0.0
-    # Who was told to wait has stopped, or will: that its command ran before was written down then.
-    return told.at if told.run else _NEVER
-
-
-_NEVER = float("inf")

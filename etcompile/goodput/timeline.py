@@ -116,13 +116,13 @@ def advanced(
         if not began:
             return known
         began = max(began, record.restarted_at)
-        known = Timeline(record.run, began, (Attempt(record.restarts, began),))
+        known = Timeline(record.run, began, (Attempt(record.attempt, began),))
     last = known.attempts[-1]
-    if record.restarts > last.number:
+    if record.attempt > last.number:
         at = record.restarted_at if record.restarted_at > last.began else now
         why = record.message if record.phase == "Restarting" else record.epoch_reason
         known = _closed(known, at, why or record.message)
-        attempts = (*known.attempts, Attempt(record.restarts, at))
+        attempts = (*known.attempts, Attempt(record.attempt, at))
         known = structs.replace(known, attempts=attempts[-MOST_ATTEMPTS:])
     elif record.ended:
         known = _closed(known, record.finished or now, record.message)

@@ -550,6 +550,8 @@ class Cluster:
         *,
         tail: int | None = None,
         follow: bool = False,
+        since: str | None = None,
+        limit: int | None = None,
     ) -> Iterator[str]:
         """The lines that a container has written, as they come.
 
@@ -559,6 +561,8 @@ class Cluster:
             namespace: The Pod's namespace; the cluster's own if None.
             tail: Only so many last lines of what is there.
             follow: Go on until the container ends.
+            since: Only lines from this time on (RFC 3339, empty for all), each after its time.
+            limit: Only so many bytes.
 
         Raises:
             ClusterError: the request was refused, or the connection broke.
@@ -567,6 +571,10 @@ class Cluster:
         query = {"container": container, "follow": str(follow).lower()}
         if tail is not None:
             query["tailLines"] = str(tail)
+        if since is not None:
+            query |= {"timestamps": "true", **({"sinceTime": since} if since else {})}
+        if limit is not None:
+            query["limitBytes"] = str(limit)
         quiet = 24 * 3600.0 if follow else 60.0
         response = self._session.stream(path, query, quiet, "text/plain, */*")
         rest = b""

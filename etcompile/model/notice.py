@@ -1,7 +1,9 @@
-"""What the commands of a run are told of a disturbance: the annotation `NOTICE` of their Pods.
+"""What the supervisors of a run are asked to do: the annotation `NOTICE` of a Pod.
 
-The watcher writes it when a Pod is about to go (`watch.rules.disruption`), `etcompile checkpoint`
-when somebody asks. A supervisor heeds it once, by the first word (`templates/supervise.sh.j2`).
+`etcompile checkpoint` has commands write a checkpoint; the watcher asks what the processes of a run
+do that hangs, and has its commands restarted. The annotation is on the Pod of the first replica,
+whose supervisor tells the others; where each replica restarts by itself, on each of their Pods. A
+supervisor heeds it once, by the first word (`templates/supervise.py`).
 """
 
 from msgspec import Struct
@@ -14,6 +16,8 @@ REMINDED = 3.0
 """Seconds after which a notice is given once more: nobody answers it, and a kubelet may lose it."""
 _REPORT = "REPORT"
 """In place of a signal: the supervisor is to tell in its log what its processes do."""
+_RESTART = "RESTART"
+"""In place of a signal: the supervisor is to begin the next epoch."""
 _AGAIN = " (again)"
 
 
@@ -22,8 +26,7 @@ class Notice(Struct, frozen=True):
 
     Args:
         name: By which supervisors know whether they have heeded it.
-        text: All of it, the value of the annotation: name, signal, until when the first Pod has to
-            be gone in seconds since 1970, and why.
+        text: All of it, the value of the annotation: name, signal, `0`, and why.
         at: When it was given, in seconds since 1970; 0 if nobody has said so.
         repeated: It was given once more.
     """
@@ -41,26 +44,33 @@ class Notice(Struct, frozen=True):
     @property
     def is_report(self) -> bool:
         """Whether it asks what processes do, and tells of no disturbance."""
-        word = "".join(self.text.split(" ")[1:2])
-        return word.partition("+")[0] == _REPORT
+        return self._word.partition("+")[0] == _REPORT
+
+    @property
+    def is_restart(self) -> bool:
+        """Whether it has the commands restarted."""
+        return self._word == _RESTART
+
+    @property
+    def _word(self) -> str:
+        return "".join(self.text.split(" ")[1:2])
 
     def again(self) -> "Notice":
         """The same, given once more."""
         return Notice(self.name, self.text + _AGAIN, self.at, repeated=True)
 
 
-def notice(epoch: int, at: float, signal: str, due: float, why: str) -> Notice:
+def notice(epoch: int, at: float, signal: str, why: str) -> Notice:
     """A new notice.
 
     Args:
         epoch: The epoch of the run.
         at: The time, in seconds since 1970.
         signal: What processes that handle it are sent: `USR1`.
-        due: Until when the first Pod has to be gone, in seconds since 1970; 0 if none has to.
         why: Why, in a sentence.
     """
     name = f"{epoch}-{at:.0f}"
-    return Notice(name, f"{name} {signal} {due:.0f} {' '.join(why.split())}", float(f"{at:.0f}"))
+    return Notice(name, f"{name} {signal} 0 {' '.join(why.split())}", float(f"{at:.0f}"))
 
 
 def report_request(epoch: int, at: float, stack_signal: str | None, why: str) -> Notice:
@@ -73,7 +83,18 @@ def report_request(epoch: int, at: float, stack_signal: str | None, why: str) ->
         why: Why they are asked, in a sentence.
     """
     word = _REPORT if stack_signal is None else f"{_REPORT}+{stack_signal}"
-    return notice(epoch, at, word, 0, why)
+    return notice(epoch, at, word, why)
+
+
+def restart_request(epoch: int, at: float, why: str) -> Notice:
+    """A notice that has the commands restarted.
+
+    Args:
+        epoch: The epoch of the run.
+        at: The time, in seconds since 1970.
+        why: Why, in a sentence.
+    """
+    return notice(epoch, at, _RESTART, why)
 
 
 def read_notice(text: str) -> Notice:

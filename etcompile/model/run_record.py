@@ -73,7 +73,8 @@ class ReplicaRecord(Struct, frozen=True, omit_defaults=True):
         attempt: Which of its Pods the present one is, where a scheduler wants another name for each
             (Kueue).
         history: Who has had its rank, where somebody has followed the one that is declared.
-        epoch: Which epoch its command is to run, where each replica has epochs of its own.
+        epoch: Which epoch its command runs, where each replica has epochs of its own.
+        restarts: How often its command was restarted after it failed, in that case.
     """
 
     seen: bool = False
@@ -86,6 +87,7 @@ class ReplicaRecord(Struct, frozen=True, omit_defaults=True):
     attempt: int = 0
     history: RestartHistory | None = None
     epoch: int = 0
+    restarts: int = 0
 
     @property
     def returns(self) -> bool:
@@ -143,9 +145,6 @@ class _Run(Struct, frozen=True, omit_defaults=True):
     expired: bool = False
     epoch: int | None = None
     epoch_reason: str = ""
-    fence: float = 0.0
-    notice: str = ""
-    warned: tuple[str, ...] = ()
 
 
 class RunRecord(_Run, frozen=True):
@@ -158,8 +157,9 @@ class RunRecord(_Run, frozen=True):
         message: The same in a sentence.
         started: When its first Pod was created, in seconds since 1970; anew after each restart.
         finished: When it ended.
-        restarts: How often all of its Pods were made anew together.
-        restarted_at: When that was last.
+        restarts: How often all of its Pods were made anew together, and their commands restarted
+            in place after a failure.
+        restarted_at: When that was last, or when the last epoch began.
         restarts_in_a_row: How often that was in a row, one soon after the other.
         replaced: Of each role, how many Pods failed and were replaced.
         lost_restarts: How often containers were started again in Pods that are gone now.
@@ -174,12 +174,9 @@ class RunRecord(_Run, frozen=True):
             not answer, or they are of another run and have the names of this one's.
         config: The UID of the `J-etcompile` that declares the run; empty if nobody wrote that down.
         expired: Its time after the end is over, and it was told that it stays.
-        epoch: How often commands were restarted in place; None before the run has been Running.
-        epoch_reason: Why, the last time, in a sentence.
-        fence: Until when a process of an earlier epoch may live of which nobody saw the end, in
-            seconds since 1970.
-        notice: The last warning of a disruption, as the supervisors read it.
-        warned: The UIDs of the Pods that were about to go, and of which commands were warned.
+        epoch: Which epoch its commands run, where they restart in place; of replicas that restart
+            each by itself, how many epochs they have begun. None before the run has been Running.
+        epoch_reason: Why that began, in a sentence.
         replicas: Of each role, by number, the replicas to which something has happened.
     """
 
@@ -189,6 +186,11 @@ class RunRecord(_Run, frozen=True):
     def ended(self) -> bool:
         """Whether the run is over."""
         return self.phase in ENDED
+
+    @property
+    def attempt(self) -> int:
+        """How often it has begun again, in whatever way."""
+        return max(self.restarts, self.epoch or 0)
 
     def replica(self, key: ReplicaKey) -> ReplicaRecord:
         """What is written down of a replica."""
@@ -224,12 +226,11 @@ RUN = "run.yaml"
 RECORD = "record"
 _DONE = "done"
 _PHASE = "phase"
-_EPOCH = "epoch"
 FAILURES = "failures"
 """Key of `J-status`: what the run has failed of (`etcompile.failures`)."""
 TIMELINE = "timeline"
 """Key of `J-status`: when the run was in training (`etcompile.goodput`)."""
-KEYS = frozenset({RECORD, _DONE, _PHASE, _EPOCH, RUN, FAILURES, TIMELINE, COMPLETED})
+KEYS = frozenset({RECORD, _DONE, _PHASE, RUN, FAILURES, TIMELINE, COMPLETED})
 """All that `J-status` holds."""
 
 
@@ -237,17 +238,14 @@ def record_data(record: RunRecord) -> dict[str, str]:
     """The `data` of `J-status`.
 
     Returns:
-        `phase`, `epoch` where commands restart in place and, once the run is over, `done`, plain
-        files for people and for the scripts in the Pods (`DONE_FILE`, `EPOCH_FILE`); `record`, all
-        of it, for the next watcher.
+        `phase` and, once the run is over, `done`, plain files for people and for the scripts in
+        the Pods (`DONE_FILE`); `record`, all of it, for the next watcher.
     """
     facts = {name: getattr(record, name) for name in _Run.__struct_fields__}
     replicas = {role: _packed(members) for role, members in record.replicas.items()}
     version = 2 if record.epoch is None else VERSION
     written = _Version2(**facts, version=version, replicas=replicas)
     data = {_PHASE: record.phase, RECORD: msgspec.json.encode(written).decode()}
-    if record.epoch is not None:
-        data[_EPOCH] = f"{record.run} {record.epoch}"
     return {**data, _DONE: record.run} if record.ended else data
 
 
@@ -429,14 +427,15 @@ def _are_possible(texts: Iterable[str]) -> bool:
 
 def _is_possible(record: _Run, replicas: Iterable[ReplicaRecord]) -> bool:
     """Whether a run can have such a record."""
-    times = [record.started or 0.0, record.finished or 0.0, record.restarted_at, record.fence]
+    times = [record.started or 0.0, record.finished or 0.0, record.restarted_at]
     times += [departure.since for departure in record.leaving.values()]
     counts = [record.restarts, record.lost_restarts, record.restarts_in_a_row, record.epoch or 0]
     for by_role in (record.replaced, record.numbers, record.failures):
         counts += by_role.values()
     for replica in replicas:
         times.append(replica.failed_at)
-        counts += (replica.failed, replica.host_form, replica.attempt, replica.epoch)
+        counts += (replica.failed, replica.host_form, replica.attempt)
+        counts += (replica.epoch, replica.restarts)
         if replica.history is not None:
             counts += (
                 replica.history.index or 0,

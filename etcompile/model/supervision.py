@@ -1,11 +1,17 @@
-"""How the supervisors of a job that restarts in place are called (`templates/supervise.py`).
+"""How supervisors are called (`templates/supervise.py`), and what they say of epochs in their logs.
 
-This is in the model because the options are part of the Pods, and so of the run's identity.
+This is in the model because the options are part of the Pods, and so of the run's identity, and
+because the watcher reads the lines that the supervisors write.
 """
 
+import re
 from collections.abc import Iterator
+from typing import Literal, cast
 
-from etcompile.model.job import InPlace, Job, Role
+from msgspec import Struct
+
+from etcompile.diagnostics.redaction import shown
+from etcompile.model.job import InPlace, Job, Member, Role
 
 SUPERVISOR_PORT = "etcompile.dev/supervisor-port"
 """Annotation of a job: the port on which its supervisors talk to each other."""
@@ -34,18 +40,33 @@ def options(job: Job, role: Role) -> tuple[str, ...]:
     return (*_gang(job, in_place), *_own(job, in_place, role))
 
 
-def _gang(job: Job, in_place: InPlace) -> Iterator[str]:
-    """Who restarts together, and who of them coordinates: the first that does not only serve."""
+def first_replica(job: Job) -> tuple[Role, Member] | None:
+    """The replica whose supervisor coordinates: the first that does not only serve.
+
+    None if replicas do not restart together.
+    """
+    if job.run.in_place is None or job.run.in_place.mode == "each":
+        return None
     roles = [role for role in job.roles if is_supervised(job, role) and role.members]
-    if in_place.mode == "each" or not roles:
-        return
+    if not roles:
+        return None
     first = next((role for role in roles if not role.recovery.serves), roles[0])
+    return first, first.members[0]
+
+
+def _gang(job: Job, in_place: InPlace) -> Iterator[str]:
+    """Who restarts together, and who of them coordinates."""
+    found = first_replica(job)
+    if found is None:
+        return
+    first, member = found
+    roles = [role for role in job.roles if role.name in in_place.roles and role.members]
     # By this name its own peers find it, too.
     searched = job.service is None or job.service.searched
     domain = "" if searched or job.service is None else f".{job.service.name}"
     yield "--gang=" + ",".join(f"{role.name}:{len(role.members)}" for role in roles)
-    yield f"--coordinator={first.host_name(first.members[0])}{domain}"
-    yield f"--first={first.name}-{first.members[0].index}"
+    yield f"--coordinator={first.host_name(member)}{domain}"
+    yield f"--first={first.name}-{member.index or 0}"
 
 
 def _own(job: Job, in_place: InPlace, role: Role) -> Iterator[str]:
@@ -84,3 +105,57 @@ def _warning(job: Job) -> int:
     specs = (role.template.spec for role in job.roles if is_supervised(job, role))
     graces = [spec.get("terminationGracePeriodSeconds") for spec in specs]
     return min(_GRACE_PERIOD if grace is None else int(grace) for grace in graces) // 2
+
+
+# What they say ---------------------------------------------------------------------------------
+
+Verb = Literal["begins", "is the last", "needs new Pods"]
+
+
+class EpochLine(Struct, frozen=True, gc=False):
+    """A line of a supervisor's log about an epoch.
+
+    Args:
+        epoch: The epoch that begins, or the one that has ended.
+        verb: What becomes of it.
+        restarts: How often commands were restarted after failures, so far.
+        in_a_row: The same since the last long epoch.
+        why: Why, in a sentence.
+        at: When it was written, in seconds since 1970; 0 if that is not known.
+    """
+
+    epoch: int
+    verb: Verb
+    restarts: int
+    in_a_row: int
+    why: str
+    at: float = 0.0
+
+    @property
+    def failed_first(self) -> tuple[str, int, int] | None:
+        """Role, index and exit code of the replica whose command failed first, if one did."""
+        found = _FAILED_FIRST.search(self.why)
+        return (found[1], int(found[2]), int(found[3])) if found else None
+
+
+_LINE = re.compile(
+    r"etcompile: epoch (\d{1,9}) (begins|is the last|needs new Pods)"
+    r" \(restarts: (\d{1,9}), in a row: (\d{1,9})\): (.{1,512})",
+    re.ASCII,
+)
+_FAILED_FIRST = re.compile(r"(?:^|: )(\S+)-(\d{1,9}) failed first: exit code (\d{1,3})\b", re.ASCII)
+_LONGEST_WHY = 300
+
+
+def epoch_line(text: str, at: float = 0.0) -> EpochLine | None:
+    """What a line of a log says of an epoch; None if it says nothing of one.
+
+    Args:
+        text: The line.
+        at: When it was written, in seconds since 1970; 0 if that is not known.
+    """
+    found = _LINE.match(text)
+    if found is None:
+        return None
+    why = shown(found[5].strip(), _LONGEST_WHY)
+    return EpochLine(int(found[1]), cast("Verb", found[2]), int(found[3]), int(found[4]), why, at)

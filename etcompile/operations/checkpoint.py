@@ -11,10 +11,12 @@ from etcompile.exitcodes import INPUT
 from etcompile.k8s import pods
 from etcompile.k8s.objects import LiveObject, is_going
 from etcompile.kubeapi import Cluster, ClusterError
+from etcompile.model import Member, Role
 from etcompile.model.notice import REMINDED, SAME, Notice, notice, read_notice
-from etcompile.model.protocol import NOTICE, ROLE_LABEL, RUN_STATE, status_name
+from etcompile.model.protocol import INDEX_LABEL, NOTICE, ROLE_LABEL, RUN_STATE, status_name
 from etcompile.model.protocol import WATCHER as MANAGER
 from etcompile.model.run_record import written_record
+from etcompile.model.supervision import first_replica
 from etcompile.operations.proposal import ImpossibleError, Result
 from etcompile.operations.stored_runs import stored_run
 from etcompile.stages.stored import StoredJobError
@@ -53,9 +55,10 @@ def request_checkpoint(
 ) -> CheckpointRequest:
     """Asks all commands of a job at the same time to write a checkpoint.
 
-    Each of its Pods gets the annotation `etcompile.dev/notice`; its supervisor passes the signal on
-    that the job names in `etcompile.dev/checkpoint-signal` (docs/recovery.md). Nobody answers, so
-    each is told twice, and heeds it once.
+    The Pod of its first replica gets the annotation `etcompile.dev/notice`, or each of its Pods
+    where each restarts by itself. The supervisors pass the signal on that the job names in
+    `etcompile.dev/checkpoint-signal` (docs/recovery.md). Nobody answers, so each Pod is told twice,
+    and its supervisor heeds that once.
 
     Args:
         cluster: Where the job is.
@@ -92,10 +95,15 @@ def request_checkpoint(
         return CheckpointRequest(
             title, in_place.checkpoint_signal, (), others, last.why, now - last.at
         )
-    new = notice(_epoch(found, job), now, in_place.checkpoint_signal, 0.0, why)
-    asked = _told(cluster, running, new, concurrency)
+    new = notice(_epoch(found, job), now, in_place.checkpoint_signal, why)
+    first = first_replica(run.job)
+    spoken_to = [pod for pod in running if first is None or _is(pod, *first)]
+    if not spoken_to:
+        raise _impossible(job, "the supervisor of its first replica tells all, and does not run")
+    told = _told(cluster, spoken_to, new, concurrency)
     pause(REMINDED)
-    _told(cluster, asked, new.again(), concurrency)
+    _told(cluster, told, new.again(), concurrency)
+    asked = running if first is not None and told else told
     return CheckpointRequest(
         title, in_place.checkpoint_signal, tuple(_name(pod) for pod in asked), others
     )
@@ -119,6 +127,13 @@ def _supervised(
         if role in mains and any(volume["name"] == RUN_STATE for volume in volumes):
             ready = (container for container in pods.containers(value) if container.get("ready"))
             yield value, any(container.get("name") == mains[role] for container in ready)
+
+
+def _is(pod: LiveObject, role: Role, member: Member) -> bool:
+    """Whether a Pod is that of a replica."""
+    labels = pod["metadata"].get("labels") or {}
+    index = None if member.index is None else str(member.index)
+    return labels.get(ROLE_LABEL) == role.name and labels.get(INDEX_LABEL) == index
 
 
 def _told(

@@ -14,9 +14,8 @@ from msgspec import Struct
 from etcompile.failures import Failure, FailureLog
 from etcompile.goodput import Timeline
 from etcompile.model import Member
-from etcompile.model.epochs import Command
 from etcompile.model.run_record import RunRecord
-from etcompile.watch.state import HostsRecord
+from etcompile.watch.state import EpochLog, HostsRecord
 
 REPLACED = "PodReplaced"
 """The reason of Events and log lines about a Pod that another one comes instead of."""
@@ -60,22 +59,8 @@ class TouchPod(Struct, frozen=True):
     value: str
 
 
-class CommandPod(Struct, frozen=True):
-    """Tell the supervisor of a Pod what to do with its command.
-
-    Args:
-        name: The Pod's name.
-        uid: Its UID: no other Pod of that name is told.
-        command: What it is told.
-    """
-
-    name: str
-    uid: str
-    command: Command
-
-
-class WarnPod(Struct, frozen=True):
-    """Have the supervisor of a Pod pass a signal on to its command.
+class NotifyPod(Struct, frozen=True):
+    """Ask something of the supervisor of a Pod.
 
     Args:
         name: The Pod's name.
@@ -99,7 +84,7 @@ class ReplacePod(Struct, frozen=True):
         uid: Its UID: no other Pod of that name is deleted.
         index: Its number in the role.
         reason: Why, in one word.
-        command: What its supervisor is told from the beginning; None for nothing.
+        epoch: Its annotation `EPOCH`; empty for none.
         avoid: The nodes that it avoids.
     """
 
@@ -108,7 +93,7 @@ class ReplacePod(Struct, frozen=True):
     role: str
     index: int | None
     reason: str
-    command: Command | None = None
+    epoch: str = ""
     avoid: tuple[str, ...] = ()
 
 
@@ -122,7 +107,7 @@ class CreatePod(Struct, frozen=True):
         follower: The replica, where it is none that the job declares: who follows one.
         lost: The name of the Pod that it comes instead of, if that is another one.
         renamed: It is the declared replica under a name that it does not declare.
-        command: What its supervisor is told from the beginning; None for nothing.
+        epoch: Its annotation `EPOCH`; empty for none.
         avoid: The nodes that it avoids.
     """
 
@@ -133,7 +118,7 @@ class CreatePod(Struct, frozen=True):
     follower: Member | None = None
     lost: str = ""
     renamed: bool = False
-    command: Command | None = None
+    epoch: str = ""
     avoid: tuple[str, ...] = ()
 
 
@@ -200,6 +185,24 @@ class ReadTail(Struct, frozen=True):
     most: int = 200
 
 
+class ReadEpochs(Struct, frozen=True):
+    """See what a supervisor has said of epochs in the log of its container.
+
+    Args:
+        name: The Pod's name.
+        uid: Its UID: no other Pod of that name is asked.
+        container: The container's.
+        known: What is known of it.
+        since: The time of the oldest line that matters (RFC 3339); empty for all lines.
+    """
+
+    name: str
+    uid: str
+    container: str
+    known: EpochLog
+    since: str = ""
+
+
 class EmitEvent(Struct, frozen=True):
     """Tell people. One that gets lost does no harm.
 
@@ -232,8 +235,7 @@ Action = (
     WriteStatus
     | WriteHosts
     | TouchPod
-    | CommandPod
-    | WarnPod
+    | NotifyPod
     | ReplacePod
     | CreatePod
     | DeletePod
@@ -241,6 +243,7 @@ Action = (
     | RemoveJob
     | ReadLog
     | ReadTail
+    | ReadEpochs
     | EmitEvent
     | Requeue
 )
@@ -253,10 +256,8 @@ class Decision(Struct, frozen=True):
         record: The run record, with what the rule adds to it.
         actions: What is to be done, in this order, after the record is written.
         failures: What the rule has seen to fail.
-        ending: What seems to have failed, and is yet to be made sure of.
     """
 
     record: RunRecord
     actions: Sequence[Action] = ()
     failures: Sequence[Failure] = ()
-    ending: Sequence[Failure] = ()

@@ -4,14 +4,13 @@ Rules are functions from values to values, in modules named for what they decide
 ones above it in this list, which `lint-imports` checks:
 
 - `placement`: which Pod has the place, and the rank, of which declared replica.
+- `epochs`: what the supervisors report of commands that restart in place.
 - `restart_policy`: which losses bring a replica back, and who may follow it.
 - `silence`: a run that says nothing any more; whose log is to be read.
 - `replica_state`: each replica in one word; whose log is to be read.
 - `completion`: whether the run is over, and how; what becomes of its Pods then.
 - `hostfile`: the live host lists.
 - `restart`: replacing lost replicas, one by one or all together.
-- `in_place`: commands that run again in the Pods that are there.
-- `disruption`: a warning to all commands before one of the Pods goes.
 - `nodes`: those that do not answer let go of their Pods, and those that fail Pods are avoided.
 - `failures`: what has failed, for the log that outlives the Pods.
 - `termination`: Pods that must go, and those that should have gone.
@@ -36,11 +35,10 @@ from etcompile.watch.actions import (
 )
 from etcompile.watch.rules import (
     completion,
-    disruption,
+    epochs,
     failures,
     gates,
     hostfile,
-    in_place,
     lifecycle,
     nodes,
     restart,
@@ -69,9 +67,6 @@ def decide(view: JobView, now: float) -> tuple[Action, ...]:
     decision = _decision(around, begun, now)
     seen = [*failures.of_pods(around, begun), *decision.failures]
     log = failures.noted(view, seen, now)
-    # The log of a command that seems to have ended is read before that is sure, so that what it
-    # says is written down with the epoch that begins then, and not in a write of its own.
-    expected = failures.noted(view, [*seen, *decision.ending], now) if decision.ending else log
     decision = Decision(decision.record, (*decision.actions, *lifecycle.orphaned(view)))
     decision = lifecycle.superseded(view, decision, now)
     record = decision.record
@@ -83,8 +78,8 @@ def decide(view: JobView, now: float) -> tuple[Action, ...]:
     stale = view.record is not None and not view.copied and not record.ended
     quiet = lifecycle.quiet_from(around)
     worth_writing = stale or lifecycle.worth_writing(view.record, record, quiet=now >= quiet)
-    if expected is not None:
-        actions += failures.unread(expected, around)
+    if log is not None:
+        actions += failures.unread(log, around)
     if log != view.failures and not worth_writing:
         due = failures.due_at(view.failures)
         worth_writing = now >= due
@@ -110,29 +105,33 @@ def _decision(around: Placement, record: RunRecord, now: float) -> Decision:
     if around.job.run.suspended:
         return lifecycle.suspended(around, record)
     back = lifecycle.resumed(record)
-    record = lifecycle.noticed(around, back.record)
+    learned = epochs.learned(around, lifecycle.noticed(around, back.record), now)
+    record = learned.record
     taken = states(around, record)
-    lost_so = [*failures.of_losses(taken, record, now), *failures.of_silence(taken, record, now)]
+    lost_so = [
+        *learned.failures,
+        *failures.of_losses(taken, record, now),
+        *failures.of_silence(taken, record, now),
+    ]
     # Whether it is over is asked first: nobody is to be replaced for a run that is.
     judged = _judged(taken, record, now)
-    actions = [*back.actions, *judged.actions]
+    actions = [*back.actions, *learned.actions, *judged.actions]
     if judged.record.ended:
         after = completion.after_the_end(around, judged.record, now)
         return Decision(after.record, (*actions, *after.actions), lost_so)
-    warned = disruption.warned(around, judged.record, now)
-    losses = _losses(taken, warned.record, now)
-    actions += (*warned.actions, *losses.actions)
-    lost_so += failures.of_commands(taken, record, losses.record)
+    losses = _losses(taken, judged.record, now)
+    actions += losses.actions
     # From here on replicas are asked about as they are with what has just been decided.
     if losses.record != record:
         taken = states(around, losses.record)
-    ending = failures.ending(taken, losses.record) if losses.record.epoch == record.epoch else ()
     if losses.record.phase == "Restarting":
         actions += restart.carried_out(taken, losses.record, now)
     actions += logs_to_read(taken, now)
+    actions += epochs.logs_to_read(around, losses.record, now)
     actions += silence.launcher_ended(around, losses.record)
     actions += silence.logs_to_read(around, losses.record, now)
     actions += silence.reports_to_ask(around, losses.record, now)
+    actions += silence.restarts_to_ask(around, losses.record, now)
     leaving = Decision(losses.record)
     if not around.view.superseded:
         actions += termination.duplicates(around, losses.record, now)
@@ -144,8 +143,8 @@ def _decision(around: Placement, record: RunRecord, now: float) -> Decision:
     # Last what is only told: it needs to know what became of everybody.
     waits = lifecycle.held_up(taken, leaving.record, now)
     lost = termination.unreachable(around, waits.record, now)
-    told = in_place.commanded(taken, lost.record, (*actions, *waits.actions, *lost.actions))
-    return Decision(lost.record, told, lost_so, ending)
+    told = epochs.numbered(around, lost.record, (*actions, *waits.actions, *lost.actions))
+    return Decision(lost.record, told, lost_so)
 
 
 def _judged(taken: ReplicaStates, record: RunRecord, now: float) -> Decision:
@@ -162,15 +161,15 @@ def _losses(taken: ReplicaStates, record: RunRecord, now: float) -> Decision:
     """What becomes of replicas that were lost: all together come back, or each by itself."""
     if record.phase == "Restarting":
         return Decision(record)
-    commands = in_place.together(taken, record, now)
-    if commands is not None:
-        return commands
+    for _, line in epochs.verdicts(taken.placement, record):
+        if line.verb == "needs new Pods" and taken.placement.job.run.together:
+            return restart.restarted(taken, record, now, line.why, None, anew=False)
     together = restart.joint_loss(taken, record, now)
     if together is not None:
         return together
     decision = restart.replaced(taken, record, now)
-    alone = in_place.each(taken, decision.record, now)
-    decision = Decision(alone.record, (*decision.actions, *alone.actions))
+    anew = epochs.new_pods(taken.placement, decision.record)
+    decision = Decision(decision.record, (*decision.actions, *anew))
     return Decision(hostfile.renamed(taken, decision.record, now), decision.actions)
 
 

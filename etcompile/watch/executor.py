@@ -15,12 +15,11 @@ from functools import partial
 from itertools import groupby
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from etcompile.failures import read_log
 from etcompile.k8s.objects import is_going, seconds
 from etcompile.kubeapi import Cluster, ClusterError
-from etcompile.model.epochs import Command, command_text
 from etcompile.model.protocol import (
     EPOCH,
     JOB_LABEL,
@@ -31,21 +30,22 @@ from etcompile.model.protocol import (
     status_name,
 )
 from etcompile.model.run_record import RunRecord
+from etcompile.model.supervision import epoch_line
 from etcompile.watch.actions import (
     REPLACED,
     Action,
-    CommandPod,
     CreatePod,
     DeletePod,
     EmitEvent,
     EndPod,
+    NotifyPod,
+    ReadEpochs,
     ReadLog,
     ReadTail,
     RemoveJob,
     ReplacePod,
     Requeue,
     TouchPod,
-    WarnPod,
     WriteHosts,
     WriteStatus,
 )
@@ -64,11 +64,18 @@ from etcompile.watch.workqueue import LONGEST, JobKey
 Outcome = Literal["nothing", "some", "all"]
 """Of actions: none of them wrote anything, some were left for later, or all were carried out."""
 
-PodAction = ReplacePod | CreatePod | DeletePod | TouchPod | CommandPod | WarnPod | EndPod
+PodAction = ReplacePod | CreatePod | DeletePod | TouchPod | NotifyPod | EndPod
 _LIST_AGAIN = 1.0
 """Seconds until a host list is written again, at most: who is gone must not stay listed."""
 _JUST_MADE = 60.0
 """Seconds in which a Pod is taken back that came while its job was being deleted."""
+_EPOCHS_EVERY = 10.0
+"""Seconds between two looks at a log for what it says of epochs."""
+_EPOCHS_AFTER_FAILURE = 300.0
+_EPOCHS_AT_ONCE = 16 * 2**20
+"""Bytes of a log that are read at once; the rest is read at the next look."""
+_MOST_EPOCHS = 16
+"""Lines about epochs that are kept of a log."""
 _CONFIG_MAP = ("v1", "ConfigMap")
 _EVERY = "*"
 """Stands for all roles."""
@@ -230,6 +237,8 @@ class ActionExecutor:
                 self._ask(case.key, action)
             elif isinstance(action, ReadTail):
                 self._ask_for_tail(case.key, action)
+            elif isinstance(action, ReadEpochs):
+                self._read_epochs(case.key, action)
 
     def make_secrets(self, case: Case) -> None:
         """Creates the Secrets that a job's Pods wait for, if they are not there.
@@ -487,10 +496,7 @@ class ActionExecutor:
                 return self._delete(case.key, name, uid, grace=0 if force else None)
             case TouchPod(name, uid, value):
                 return self._patch(case, name, uid, {}, {"annotations": {TOUCHED: value}})
-            case CommandPod(name, uid, command):
-                told = {"annotations": {EPOCH: command_text(command)}}
-                return self._patch(case, name, uid, {}, told)
-            case WarnPod(name, uid, notice):
+            case NotifyPod(name, uid, notice):
                 return self._patch(case, name, uid, {}, {"annotations": {NOTICE: notice}})
             case EndPod(name, uid):
                 return self._patch(case, name, uid, {"spec": {"activeDeadlineSeconds": 1}}, {})
@@ -518,8 +524,10 @@ class ActionExecutor:
         value = made.get((action.role, action.index))
         if value is None:
             return False  # the job no longer has it
-        if action.command is not None:
-            value = _told(value, action.command)
+        if action.epoch:
+            metadata = value["metadata"]
+            annotations = {**(metadata.get("annotations") or {}), EPOCH: action.epoch}
+            value = {**value, "metadata": {**metadata, "annotations": annotations}}
         if action.avoid:
             value = self._avoiding(case, value, action)
         try:
@@ -683,6 +691,34 @@ class ActionExecutor:
 
         self._beside.submit(listen)
 
+    def _read_epochs(self, key: JobKey, action: ReadEpochs) -> None:
+        """Reads what a log has about epochs since the last time, and does not wait."""
+        known = structs.replace(action.known, due=self._cluster.now() + _EPOCHS_EVERY)
+        self._observations.saw_epochs(key, action.name, action.uid, known)
+
+        def listen() -> None:
+            time, lines = action.since, [*known.lines]
+            try:
+                for line in self._cluster.log(
+                    action.name, action.container, key[0], since=time, limit=_EPOCHS_AT_ONCE
+                ):
+                    time, _, text = line.partition(" ")
+                    if (told := epoch_line(text, seconds(time) or 0.0)) is not None:
+                        lines.append(told)
+            except ClusterError as error:
+                reason = "the watcher may not read its log" if error.status == 403 else str(error)
+                say(logging.INFO, key, f"epochs cannot be read: {reason}", pod=action.name)
+                later = structs.replace(known, due=self._cluster.now() + _EPOCHS_AFTER_FAILURE)
+                self._observations.saw_epochs(key, action.name, action.uid, later)
+                return
+            new = tuple(dict.fromkeys(lines))[-_MOST_EPOCHS:]
+            until = time if seconds(time) is not None else action.since
+            found = structs.replace(known, until=until, lines=new)
+            news = new != known.lines
+            self._observations.saw_epochs(key, action.name, action.uid, found, news=news)
+
+        self._beside.submit(listen)
+
     # ---- requests ------------------------------------------------------------------------------
 
     @property
@@ -724,9 +760,7 @@ def _what(case: Case, action: Action) -> str:
             return f"hosts {case.seen.hosts.version if case.seen.hosts else 0}"
         case CreatePod() | ReplacePod():
             return f"create {action.name}"
-        case CommandPod(name, _, command):
-            return f"command {name} {command.epoch} {command.run}"
-        case DeletePod() | TouchPod() | WarnPod() | EndPod():
+        case DeletePod() | TouchPod() | NotifyPod() | EndPod():
             return f"{type(action).__name__} {action.name}"
     return ""
 
@@ -746,7 +780,7 @@ def _is_kept(metadata: Mapping[str, Any]) -> bool:
 def _part(action: Action) -> str:
     """What may be carried out together."""
     match action:
-        case EmitEvent() | ReadLog() | ReadTail() | Requeue():
+        case EmitEvent() | ReadLog() | ReadTail() | ReadEpochs() | Requeue():
             return "telling"
         case WriteHosts() | TouchPod():
             return "lists"
@@ -777,13 +811,6 @@ def _made(case: Case, actions: Sequence[PodAction]) -> _Made:
         remade = case.run.pods(role, indexes, case.seen.tracking)
         made.update({(role, index): pod for index, pod in remade})
     return made
-
-
-def _told(pod: Mapping[str, Any], command: Command) -> dict[str, Any]:
-    """A Pod whose supervisor is told something from the beginning."""
-    metadata = pod["metadata"]
-    annotations = {**(metadata.get("annotations") or {}), EPOCH: command_text(command)}
-    return {**pod, "metadata": {**metadata, "annotations": annotations}}
 
 
 def _pod_named(namespace: str, name: str) -> Mapping[str, Any]:

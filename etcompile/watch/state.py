@@ -17,24 +17,21 @@ from etcompile.diagnostics.redaction import shown
 from etcompile.failures import Failure, FailureLog, failures_of
 from etcompile.goodput import Span, Timeline, spans_of
 from etcompile.k8s import jobs, pods
-from etcompile.k8s.conditions import condition
 from etcompile.k8s.objects import Object, is_going, seconds, status_of
 from etcompile.model import Job, Settings
-from etcompile.model.epochs import Command, read_command
 from etcompile.model.notice import Notice, read_notice
 from etcompile.model.protocol import (
-    EPOCH,
     INDEX_LABEL,
     NOTICE,
     OTHER_NODE,
     PREFLIGHT,
     RANK_LABEL,
     ROLE_LABEL,
-    RUN_STATE,
     SPEC_HASH,
     WATCHER,
 )
 from etcompile.model.run_record import DIGITS, LATEST, RunRecord
+from etcompile.model.supervision import EpochLine, epoch_line
 
 _MOST_CONTAINERS = 64
 """Containers of a Pod that are looked at."""
@@ -96,6 +93,7 @@ _LONGEST_WORD = 200
 _LONGEST_IMAGE = 512
 _LONGEST_REASON = 128
 """Characters of a UID, a hash, or of a reason in one word."""
+_MOST_EPOCHS = 8
 _LONGEST_WORDS = 300
 """Characters of what is kept of why a Pod does not start."""
 
@@ -113,41 +111,6 @@ class Waiting(Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"{self.reason}: {self.message}" if self.message else self.reason
-
-
-class SupervisedContainer(Struct, frozen=True, gc=False):
-    """A container of such a Pod.
-
-    Args:
-        ready: Its readiness probe succeeds.
-        ends: How often it has ended.
-        started: When it was started that runs now, in the words of the kubelet; empty if none runs.
-        backs_off: The kubelet puts off starting it again, because it has ended too often.
-        succeeded: It has ended with exit code 0, and does not run.
-    """
-
-    name: str
-    ready: bool = False
-    ends: int = 0
-    started: str = ""
-    backs_off: bool = False
-    succeeded: bool = False
-
-
-class Supervised(Struct, frozen=True, gc=False):
-    """A Pod whose command restarts in place: what its kubelet says of its containers.
-
-    Args:
-        containers: The statuses of its containers, without its init containers.
-        since: Since when all containers have been ready, or not all, in the words of the kubelet.
-        command: What its supervisor was told last; None if nothing.
-        notice: The last disturbance that its supervisor was told of.
-    """
-
-    containers: tuple[SupervisedContainer, ...]
-    since: str = ""
-    command: Command | None = None
-    notice: Notice = Notice()
 
 
 class PodView(Struct, frozen=True, gc=False):
@@ -177,7 +140,8 @@ class PodView(Struct, frozen=True, gc=False):
         refused: It never trained: its kubelet did not admit it, or its preflight sent it away.
         made_here: A watcher has created it.
         waiting: What keeps one that is Pending from starting, as far as it says.
-        supervised: What is seen of its containers, if its command restarts in place.
+        notice: What its supervisor was asked last.
+        epochs: What its supervisor said of epochs in the termination messages of its containers.
         node: Where it runs; empty before it does.
         asked: When it was asked to go, in seconds since 1970; 0 if it was not.
         failures: What it says that it has failed of.
@@ -213,7 +177,8 @@ class PodView(Struct, frozen=True, gc=False):
     refused: bool = False
     made_here: bool = False
     waiting: Waiting | None = None
-    supervised: Supervised | None = None
+    notice: Notice = Notice()
+    epochs: tuple[EpochLine, ...] = ()
     node: str = ""
     asked: float = 0.0
     failures: tuple[Failure, ...] = ()
@@ -235,11 +200,12 @@ def how_it_ended(pod: PodView) -> str:
     return f"failed ({', '.join(said)})" if said else "failed"
 
 
-def pod_view(pod: Object) -> PodView:
+def pod_view(pod: Object, before: Sequence[Span] = ()) -> PodView:
     """A Pod, as the API server describes it.
 
     Args:
         pod: The Pod, JSON; one that etcompile has labelled.
+        before: When its containers ran, as it was seen before.
     """
     metadata, status, spec = pod["metadata"], status_of(pod), pod.get("spec") or {}
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
@@ -292,11 +258,12 @@ def pod_view(pod: Object) -> PodView:
         refused=(troubled and pods.is_refused(pod)) or (failed and _is_sent_away(inits)),
         made_here=_is_made_here(metadata),
         waiting=_waiting(pod) if phase == "Pending" else None,
-        supervised=_supervised(pod, annotations),
+        notice=read_notice(annotations.get(NOTICE, "")[:_LONGEST_REASON]),
+        epochs=tuple(_epochs(containers)) if ended or restarts else (),
         node=str(spec.get("nodeName") or ""),
         asked=pods.asked_to_go(pod) if going else 0.0,
         failures=tuple(failures_of(pod)) if failed else (),
-        spans=spans_of(pod),
+        spans=spans_of(pod, before),
         unreachable_since=0.0 if is_ready or not ready else pods.unreachable_since(pod),
     )
 
@@ -310,30 +277,13 @@ def _is_sent_away(inits: Iterable[Object]) -> bool:
     )
 
 
-def _supervised(pod: Object, annotations: Mapping[str, str]) -> Supervised | None:
-    if RUN_STATE not in [volume.get("name") for volume in _volumes(pod)]:
-        return None
-    return Supervised(
-        tuple(
-            SupervisedContainer(
-                str(container.get("name")),
-                bool(container.get("ready")),
-                pods.ends(container),
-                pods.started_at(container),
-                pods.waiting(container).get("reason") == "CrashLoopBackOff",
-                pods.terminated(container).get("exitCode") == 0,
-            )
-            for container in pods.containers(pod)
-        ),
-        str(condition(status_of(pod), "ContainersReady").get("lastTransitionTime") or ""),
-        read_command(annotations.get(EPOCH, "")),
-        read_notice(annotations.get(NOTICE, "")[:_LONGEST_REASON]),
-    )
-
-
-def _volumes(pod: Object) -> Sequence[Mapping[str, Any]]:
-    found: Sequence[Mapping[str, Any]] = (pod.get("spec") or {}).get("volumes") or ()
-    return found
+def _epochs(containers: Iterable[Object]) -> Iterator[EpochLine]:
+    """The last lines about epochs that containers have ended with, the older container first."""
+    for container in containers:
+        for how in (pods.terminated_before(container), pods.terminated(container)):
+            at = seconds(how.get("finishedAt")) or 0.0
+            lines = (epoch_line(line, at) for line in str(how.get("message") or "").splitlines())
+            yield from [line for line in lines if line is not None][-_MOST_EPOCHS:]
 
 
 def _waiting(pod: Object) -> Waiting | None:
@@ -462,6 +412,20 @@ class Gone(Struct, frozen=True):
     unseen: bool = False
 
 
+class EpochLog(Struct, frozen=True, gc=False):
+    """What the log of a Pod says of epochs.
+
+    Args:
+        due: When to read it again, in seconds since 1970.
+        until: The time of the last line that was read, as the log has it; empty if none was.
+        lines: The last lines about epochs.
+    """
+
+    due: float
+    until: str = ""
+    lines: tuple[EpochLine, ...] = ()
+
+
 class LogActivity(Struct, frozen=True, gc=False):
     """What is known of a Pod's log.
 
@@ -587,13 +551,6 @@ class Timeouts(Struct, frozen=True):
         overlap: How long a host that is gone stays listed, at most, when all others are new.
         drain: Until the Pod of a worker goes that the job does not have any more.
         start: Until it is told that Pods are missing, or that none finds a node.
-        confirm: Until a container that is not ready counts as one whose command has ended: a
-            kubelet that is started again says so for a moment.
-        remind: Until a Pod that does not answer is told the same again, and then twice as long.
-        linger: Until commands are stopped whose peers have: most of them end by themselves.
-        stop: Until a Pod is made again whose command should have stopped and has not been seen to,
-            beside the time that its processes may take.
-        begin: Until a command that was told to run and was not seen to is taken for lost.
         report: For supervisors to tell what their processes do, and again to read it.
     """
 
@@ -606,11 +563,6 @@ class Timeouts(Struct, frozen=True):
     overlap: float = 2.0
     drain: float = 60.0
     start: float = 60.0
-    confirm: float = 2.0
-    remind: float = 3.0
-    linger: float = 1.0
-    stop: float = 20.0
-    begin: float = 60.0
     report: float = 8.0
 
 
@@ -634,6 +586,7 @@ class JobView(Struct, frozen=True):
         timeouts: How long the watcher waits.
         heard: What is known of the logs of Pods, by UID, where the job limits their silence.
         tails: The last lines of the logs of Pods that were asked for, by UID.
+        epochs: What the logs of Pods say of epochs, by UID, where commands restart in place.
         failures: What the run has failed of; None if of nothing.
         timeline: When it was in training, as that was written last; None before the first time.
         config_uid: The UID of the job's ConfigMap.
@@ -659,6 +612,7 @@ class JobView(Struct, frozen=True):
     timeouts: Timeouts = Timeouts()
     heard: Mapping[str, LogActivity] = field(default_factory=dict)
     tails: Mapping[str, Tail] = field(default_factory=dict)
+    epochs: Mapping[str, EpochLog] = field(default_factory=dict)
     failures: FailureLog | None = None
     timeline: Timeline | None = None
     config_uid: str = ""

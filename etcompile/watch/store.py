@@ -21,6 +21,7 @@ from etcompile.stages.stored import STORED_BYTES
 from etcompile.watch.room import RECORD_BYTES, REPLICA_BYTES, Room
 from etcompile.watch.state import (
     BatchView,
+    EpochLog,
     Gone,
     LogActivity,
     PodView,
@@ -58,6 +59,7 @@ class SeenPod(Struct):
         view: What the rules see of it.
         heard: What is known of its log, if somebody has asked.
         tail: The last lines of it, if somebody has asked for them.
+        epochs: What it says of epochs, if somebody has asked.
     """
 
     version: int
@@ -65,6 +67,7 @@ class SeenPod(Struct):
     view: PodView
     heard: LogActivity | None = None
     tail: Tail | None = None
+    epochs: EpochLog | None = None
 
 
 class SeenBatch(Struct, frozen=True):
@@ -291,6 +294,19 @@ class Store:
         if told and tail.lines is not None:
             self._changed(key)
 
+    def saw_epochs(
+        self, key: JobKey, name: str, uid: str, epochs: EpochLog, *, news: bool = False
+    ) -> None:
+        """Somebody has asked what a Pod's log says of epochs, or been answered."""
+        with self._lock:
+            seen = self._jobs.get(key)
+            pod = seen.pods.get(name) if seen else None
+            told = pod is not None and pod.view.uid == uid
+            if pod is not None and told:
+                pod.epochs = epochs
+        if told and news:
+            self._changed(key)
+
     def forget_gone(self, key: JobKey, most: int) -> None:
         """Forgets all but the newest Pods that have gone: who followed others has another name.
 
@@ -476,12 +492,12 @@ class Store:
         tracking = Tracking.of(value["metadata"])
         if tracking.marked and tracking != seen.tracking:
             seen.tracking = tracking
-        view = pod_view(value)
+        same = known is not None and known.view.uid == value["metadata"]["uid"]
+        view = pod_view(value, known.view.spans if known is not None and same else ())
         if view.uid in self._leaving:
             view = structs.replace(view, deleting=True)
         if known is not None and known.view.uid != view.uid:
             self._leaving.discard(known.view.uid)
-        same = known is not None and known.view.uid == view.uid
         if known is not None and same and not view.spec_hash:
             # It was created for a run: taking its annotation away does not change that.
             view = structs.replace(view, spec_hash=known.view.spec_hash)

@@ -70,6 +70,7 @@ def view(
         timeouts=timeouts,
         heard={pod.view.uid: pod.heard for pod in seen.pods.values() if pod.heard},
         tails={pod.view.uid: pod.tail for pod in seen.pods.values() if pod.tail},
+        epochs={pod.view.uid: pod.epochs for pod in seen.pods.values() if pod.epochs},
         failures=read_log(seen.status.data) if seen.status else None,
         timeline=read_timeline(seen.status.data) if seen.status else None,
         config_uid=run.uid,

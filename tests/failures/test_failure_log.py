@@ -160,7 +160,7 @@ def test_what_is_still_to_be_read_of_the_newest_attempt_is_kept() -> None:
     assert log.nodes == {"node-0": {"Segfault": 30}}
     read = {
         one.uid: structs.replace(
-            one, code=139 if one.index == 5 else 1, tail=LOST * (one.index != 5)
+            one, code=139 if one.index == 5 else 1, tail="step 7" if one.index == 5 else LOST
         )
         for one in newest
     }

@@ -15,7 +15,7 @@ def at(minute: int, second: int = 0) -> str:
 
 
 def pod(
-    *states: dict[str, Any], ready: bool = True, since: str = at(0), told: str | None = None
+    *states: dict[str, Any], ready: bool = True, since: str = at(0), supervised: bool = False
 ) -> dict[str, Any]:
     value: dict[str, Any] = {
         "metadata": {"name": "mnist-worker-0", "uid": "u"},
@@ -27,8 +27,7 @@ def pod(
             "containerStatuses": [{"name": "main", **state} for state in states],
         },
     }
-    if told is not None:
-        value["metadata"]["annotations"] = {"etcompile.dev/epoch": told}
+    if supervised:
         value["spec"]["volumes"] = [{"name": "etcompile-run"}]
     return value
 
@@ -68,25 +67,20 @@ def minutes(spans: tuple[Span, ...]) -> list[tuple[float, float | None]]:
             pod({"state": ended("", "soon")}, ready=False), [], id="it says nothing that is a time"
         ),
         pytest.param(
-            pod(running(at(1)), told="0 run 0 - 0", since=at(1)), [(1, None)], id="the first epoch"
+            pod(running(at(1)), supervised=True, since=at(1)), [(1, None)], id="the first epoch"
         ),
         pytest.param(
-            pod(running(at(1)), told=f"2 run 0 - {T0 + 600:.0f}", since=at(10)),
+            pod(running(at(1)), supervised=True, since=at(10)),
             [(10, None)],
-            id="a later epoch begins when it is told to",
+            id="a later epoch begins when the Pod is ready",
         ),
         pytest.param(
-            pod(running(at(1)), told=f"2 run 0 - {T0 + 600:.0f}", ready=False, since=at(12)),
-            [(10, 12)],
+            pod(running(at(1)), supervised=True, ready=False, since=at(12)),
+            [(1, 12)],
             id="its command has ended, and its container waits",
         ),
         pytest.param(
-            pod(running(at(1)), told=f"3 hold 0 - {T0 + 720:.0f}", ready=False, since=at(12)),
-            [],
-            id="a command that was told to wait",
-        ),
-        pytest.param(
-            pod({"state": ended(at(1), at(9))}, told="0 run 0 - 0", ready=False, since=at(8)),
+            pod({"state": ended(at(1), at(9))}, supervised=True, ready=False, since=at(8)),
             [(1, 8)],
             id="a command that ended a minute before its container",
         ),
@@ -94,3 +88,17 @@ def minutes(spans: tuple[Span, ...]) -> list[tuple[float, float | None]]:
 )
 def test_spans(value: dict[str, Any], expected: list[tuple[float, float | None]]) -> None:
     assert minutes(spans_of(value)) == expected
+
+
+def test_earlier_spans_of_a_command_are_known_to_those_who_saw_them() -> None:
+    spans: tuple[Span, ...] = ()
+    for ready, since in ((True, 1), (False, 5), (True, 6), (False, 9), (False, 9), (True, 12)):
+        seen = pod(running(at(1)), supervised=True, ready=ready, since=at(since))
+        spans = spans_of(seen, spans)
+    assert minutes(spans) == [(1, 5), (6, 9), (12, None)]
+
+
+def test_a_command_that_was_ready_again_before_anybody_looked_has_two_spans() -> None:
+    spans = spans_of(pod(running(at(1)), supervised=True, since=at(1)))
+    spans = spans_of(pod(running(at(1)), supervised=True, since=at(6)), spans)
+    assert minutes(spans) == [(1, 6), (6, None)]

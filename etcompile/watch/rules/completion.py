@@ -25,6 +25,7 @@ from etcompile.backend import ends_with_run
 from etcompile.model import Job, Relaunch, Role
 from etcompile.model.completion import Completion, Decider, Outcome, completion
 from etcompile.model.run_record import RunRecord
+from etcompile.model.supervision import first_replica
 from etcompile.watch.actions import (
     Action,
     Decision,
@@ -34,13 +35,13 @@ from etcompile.watch.actions import (
     RemoveJob,
     Requeue,
 )
+from etcompile.watch.rules import epochs
 from etcompile.watch.rules.placement import Placement
 from etcompile.watch.rules.replica_state import Replica, ReplicaStates, State
 from etcompile.watch.rules.restart_policy import counts_failures, spends_budget, why
 
-MOST_IN_A_ROW = 5
-"""Epochs in a row that fail soon until all Pods are made again, and so often after that until the
-run fails."""
+_MOST_IN_A_ROW = 10
+"""Epochs in a row that may fail soon. After half of them supervisors ask for new Pods."""
 
 
 class End(Struct, frozen=True):
@@ -114,6 +115,8 @@ def _end(states: ReplicaStates, record: RunRecord, now: float) -> End | None:
     if states.placement.view.batch and (reason := states.placement.view.batch.failed):
         name = states.placement.view.batch.name
         return End(reason, f"the Job {name} failed: {reason}", final=True)
+    if (given_up := _given_up(states, record)) is not None:
+        return given_up
     losses = states.new_losses(now)
     if (end := _worn_out(states, record, losses) or _waited(states, now)) is not None:
         return end
@@ -128,7 +131,7 @@ def _end(states: ReplicaStates, record: RunRecord, now: float) -> End | None:
     if _is_exceeded(states, record, states.new_returns(now)):
         limit = states.placement.job.run.backoff_limit
         return End("BackoffLimitExceeded", f"replicas failed more than {limit} times")
-    if states.placement.job.run.in_place and record.restarts_in_a_row > 2 * MOST_IN_A_ROW:
+    if states.placement.job.run.in_place and record.restarts_in_a_row > _MOST_IN_A_ROW:
         message = (
             f"it was restarted {record.restarts_in_a_row} times in a row, and failed each time"
         )
@@ -178,6 +181,19 @@ def _deadline(states: ReplicaStates, record: RunRecord) -> float | None:
     if job.run.deadline is None or any(role.batch for role in job.roles):
         return None  # a Job of Kubernetes has its own
     return None if record.started is None else record.started + job.run.deadline
+
+
+def _given_up(states: ReplicaStates, record: RunRecord) -> End | None:
+    """The end of a run, or of an attempt, whose supervisors do not run a command again."""
+    in_place = states.placement.job.run.in_place
+    for found, line in epochs.verdicts(states.placement, record):
+        if line.verb == "is the last":
+            exceeded = line.why.startswith("backoffLimit")
+            reason = "BackoffLimitExceeded" if exceeded else "PodFailed"
+            together = in_place is not None and in_place.mode == "together"
+            message = line.why if together else f"{found.pod.name}: {line.why}"
+            return End(reason, message, final=together)
+    return None
 
 
 def _is_late(states: ReplicaStates) -> bool:
@@ -293,6 +309,8 @@ def _is_exceeded(states: ReplicaStates, record: RunRecord, losses: Sequence[Repl
     new = [loss for loss in losses if loss.is_failure and counts_failures(loss.place.role)]
     failures = sum(record.replaced.get(role, 0) for role in roles)
     failures += min(len(new), 1) if states.placement.job.run.together else len(new)
+    if first_replica(states.placement.job) is not None:
+        failures += record.restarts
     in_place = record.lost_restarts + sum(replica.restarts for replica in states.replicas)
     return _is_more(failures, in_place, limit)
 

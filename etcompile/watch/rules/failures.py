@@ -12,9 +12,8 @@ from msgspec import structs
 
 from etcompile.failures import COMMAND_ENDED, Failure, FailureLog, tail_of
 from etcompile.k8s.objects import seconds
-from etcompile.model.run_record import ReplicaKey, RunRecord
+from etcompile.model.run_record import RunRecord
 from etcompile.watch.actions import ReadTail
-from etcompile.watch.rules.in_place import command_state, epoch_of
 from etcompile.watch.rules.nodes import silent_since
 from etcompile.watch.rules.placement import Placement
 from etcompile.watch.rules.replica_state import Replica, ReplicaStates
@@ -35,12 +34,11 @@ _LOSSES: Mapping[str, str] = {
     "stuck": "Stuck",
 }
 _UNREAD = "its log could not be read"
-_SAID = re.compile(r"etcompile: the command ended with exit code (\d{1,3})\b")
+_SILENT = "it wrote nothing"
+_SAID = re.compile(r"etcompile: the command ended in epoch (\d{1,9}): exit code \d", re.ASCII)
 _BEGAN = re.compile(r"etcompile: epoch \d+ begins")
-_LATE = 5.0
-"""Seconds that a line may be younger than the end of which it tells: kubelets tell whole ones."""
-
-
+_LINES = 1000
+"""Of the log of a command that has ended: those of the next epoch come after it."""
 _EVERY = 1.0
 """Seconds between two writes for failures alone. What is decided because of them is not delayed."""
 
@@ -76,9 +74,15 @@ def of_pods(placement: Placement, record: RunRecord) -> list[Failure]:
     told = [pod for pod in view.pods.values() if pod.failures]
     told += (gone.pod for gone in view.gone.values() if gone.pod.failures)
     gang = frozenset(record.gang)
+    begun = record.restarted_at if record.epoch else 0.0
+
+    def attempt(pod: PodView, failure: Failure) -> int:
+        # Those of a gang that is being made again are of the attempt before. So is what an epoch
+        # begins for: that is learned before the kubelet says so, or after.
+        return max(0, record.attempt - (pod.uid in gang or 0 < failure.at < begun))
+
     return [
-        # Those of a gang that is being made again are of the attempt before.
-        structs.replace(failure, attempt=max(0, record.restarts - (pod.uid in gang)))
+        structs.replace(failure, attempt=attempt(pod, failure))
         for pod in told
         if pod.spec_hash == view.spec_hash
         for failure in pod.failures
@@ -107,8 +111,8 @@ def of_losses(states: ReplicaStates, record: RunRecord, now: float) -> Iterator[
             continue
         if pod is not None and _is_released(states, loss, pod, now):
             reason = "NodeLost"
-        base = _vanished(loss, record) if pod is None else _base(pod, record.restarts)
-        uid = f"{pod.uid if pod is not None else loss.place.name}.{record.restarts}.{reason}"
+        base = _vanished(loss, record) if pod is None else _base(pod, record.attempt)
+        uid = f"{pod.uid if pod is not None else loss.place.name}.{record.attempt}.{reason}"
         at = loss.since or (pod.asked if pod is not None else 0.0) or now
         yield structs.replace(base, uid=uid, at=at, reason=reason)
 
@@ -141,8 +145,8 @@ def of_silence(states: ReplicaStates, record: RunRecord, now: float) -> Iterator
         )
         places = [line for stack in stacks[:_STACKS] for line in stack.lines]
         yield structs.replace(
-            _base(pod, record.restarts),
-            uid=f"{pod.uid}.{record.restarts}.Stuck",
+            _base(pod, record.attempt),
+            uid=f"{pod.uid}.{record.attempt}.Stuck",
             at=heard.at or 0.0,
             reason="Stuck",
             message=suspect.what,
@@ -159,130 +163,52 @@ def _is_released(states: ReplicaStates, loss: Replica, pod: PodView, now: float)
 
 def _vanished(loss: Replica, record: RunRecord) -> Failure:
     place = loss.place
-    return Failure(place.role.name, place.number, place.name, attempt=record.restarts)
-
-
-def of_commands(states: ReplicaStates, before: RunRecord, after: RunRecord) -> Iterator[Failure]:
-    """The commands whose end has begun an epoch, in containers that stay.
-
-    Args:
-        states: What has become of the replicas, before anything was decided about them.
-        before: The run record from before that.
-        after: The run record with what was decided.
-    """
-    if before.epoch is None or after.epoch is None or after.epoch == before.epoch:
-        return
-    in_place = states.placement.job.run.in_place
-    alone = in_place is not None and in_place.mode == "each"
-    for key, failure in _ended_commands(states, before):
-        if not alone or before.replica(key).epoch != after.replica(key).epoch:
-            yield failure
-
-
-def ending(states: ReplicaStates, record: RunRecord) -> list[Failure]:
-    """The commands that seem to have ended, before it is sure and an epoch begins.
-
-    Args:
-        states: What has become of the replicas.
-        record: The run record; nothing has been decided about these commands.
-    """
-    return [failure for _, failure in _ended_commands(states, record)]
-
-
-def _ended_commands(
-    states: ReplicaStates, record: RunRecord
-) -> Iterator[tuple[ReplicaKey, Failure]]:
-    """The commands that have ended in the epoch that they were last told to run."""
-    in_place = states.placement.job.run.in_place
-    for pod in states.placement.of_this_run if record.epoch is not None else ():
-        role = states.placement.job.role(pod.role)
-        if in_place is None or role is None or pod.supervised is None or pod.deleting:
-            continue
-        if in_place.mode == "together" and epoch_of(pod) != record.epoch:
-            continue
-        if command_state(pod, role.template.main) == "stopped":
-            failure = structs.replace(
-                _base(pod, record.restarts),
-                uid=f"{pod.uid}.epoch-{epoch_of(pod)}",
-                at=seconds(pod.supervised.since) or 0.0,
-                container=role.template.main,
-                reason=COMMAND_ENDED,
-            )
-            yield (role.name, pod.index or 0), failure
+    return Failure(place.role.name, place.number, place.name, attempt=record.attempt)
 
 
 def unread(log: FailureLog, placement: Placement) -> Iterator[ReadTail]:
-    """The logs that tell how commands ended whose containers stay; of each Pod the last end.
-
-    One that was read before the end was sure, and did not tell it yet, is read once more; not one
-    of which there was nothing to read.
-    """
+    """The logs of commands that ended in containers that stay; of each Pod the last end."""
     last = {
         failure.uid.partition(".")[0]: failure
         for failure in log.failures
         if failure.reason == COMMAND_ENDED
     }
     there = {pod.uid for pod in placement.view.pods.values()} if last else set()
-    known = placement.view.failures
-    written = {failure.uid for failure in known.failures} if known is not None else set()
     for uid, failure in last.items():
         if uid not in there or not failure.is_unread:
             continue
-        end, tail = _end(failure), placement.view.tails.get(uid, Tail(""))
-        if tail.of not in (end, end + _AGAIN):
-            yield ReadTail(failure.pod, uid, failure.container, end)
-        elif tail.of == end and tail.lines and failure.uid in written:
-            yield ReadTail(failure.pod, uid, failure.container, end + _AGAIN)
-
-
-_AGAIN = " again"
-
-
-def _end(failure: Failure) -> str:
-    """One end of a command: what seemed to be one a moment before may have been none."""
-    return f"{failure.uid}.{failure.at:.0f}"
+        if placement.view.tails.get(uid, Tail("")).of != failure.uid:
+            yield ReadTail(failure.pod, uid, failure.container, failure.uid, _LINES)
 
 
 def read(log: FailureLog, tails: Mapping[str, Tail]) -> FailureLog:
     """The log of failures, with what was read of the logs of Pods."""
     lines = {tail.of: tail.lines for tail in tails.values() if tail.lines is not None}
-    if not lines:
-        return log
-    found: dict[str, Failure] = {}
-    for failure in log.failures:
-        for of in (_end(failure), _end(failure) + _AGAIN) if failure.is_unread else ():
-            if of in lines and (told := _with_tail(failure, lines[of])) is not None:
-                found[failure.uid] = told
-            elif of in lines and (not lines[of] or of.endswith(_AGAIN)):
-                found[failure.uid] = structs.replace(failure, message=_UNREAD)
-    return log.with_read(found)
+    found = {
+        failure.uid: _with_tail(failure, lines[failure.uid])
+        for failure in log.failures
+        if failure.is_unread and failure.uid in lines
+    }
+    return log.with_read(found) if found else log
 
 
-def _with_tail(failure: Failure, lines: Sequence[str]) -> Failure | None:
-    """A command's end as its supervisor has told it in the log, and the lines before that.
+def _with_tail(failure: Failure, lines: Sequence[str]) -> Failure:
+    """A command's end with the lines before it.
 
     Args:
         failure: One whose lines were not known.
         lines: The last lines of the log, each after the time at which it was written. Those of the
             next epoch may be among them.
-
-    Returns:
-        The failure; None if they do not tell of it.
     """
-    parts = [line.partition(" ") for line in lines]
-    told = [(seconds(time) or 0.0, text) for time, _, text in parts]
-    for place in range(len(told) - 1, -1, -1):
-        at, text = told[place]
+    told = [line.partition(" ") for line in lines]
+    epoch = failure.uid.rpartition("-")[2]
+    for place, (time, _, text) in enumerate(told):
         said = _SAID.match(text)
-        if said and at <= failure.at + _LATE:
-            own = [text for _, text in told[:place]]
-            began = max((n for n, line in enumerate(own) if _BEGAN.match(line)), default=-1)
-            code = int(said[1])
-            return structs.replace(
-                failure,
-                at=at,
-                code=code,
-                signal=code - 128 if 128 < code < 160 else 0,
-                tail=tail_of("\n".join(own[began + 1 :])),
-            )
-    return None
+        if said is None or said[1] != epoch:
+            continue
+        own = [text for _, _, text in told[:place]]
+        began = max((n for n, line in enumerate(own) if _BEGAN.match(line)), default=-1)
+        tail = tail_of("\n".join(own[began + 1 :]))
+        at = seconds(time) or failure.at
+        return structs.replace(failure, at=at, tail=tail, message="" if tail else _SILENT)
+    return structs.replace(failure, message=_UNREAD)

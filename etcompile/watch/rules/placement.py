@@ -12,6 +12,7 @@ from msgspec import Struct, structs
 from etcompile.model import Job, Member, Role
 from etcompile.model.completion import attempt_name, holder
 from etcompile.model.run_record import NOTHING, ReplicaKey, RestartHistory, RunRecord
+from etcompile.model.supervision import is_supervised
 from etcompile.watch.state import Gone, JobView, PodView
 
 
@@ -29,6 +30,7 @@ class Place(Struct, frozen=True, gc=False):
         follower: The replica that has the rank, if it is not the one that is declared.
         others: Other Pods of the rank that have not ended.
         declared: The name that its first Pod has, where each has another one.
+        supervised: Its command restarts in place.
     """
 
     role: Role
@@ -42,6 +44,7 @@ class Place(Struct, frozen=True, gc=False):
     follower: Member | None = None
     others: tuple[PodView, ...] = ()
     declared: str = ""
+    supervised: bool = False
 
     @property
     def number(self) -> int:
@@ -174,6 +177,7 @@ def _places(view: JobView, own: Iterable[PodView]) -> Iterator[Place]:
         if role.recovery.relaunch:
             yield from _ranked(view, role, own)
             continue
+        supervised = is_supervised(view.job, role)
         written = record.replicas.get(role.name, {})
         for member in role.members:
             key = role.name, member.index or 0
@@ -182,16 +186,21 @@ def _places(view: JobView, own: Iterable[PodView]) -> Iterator[Place]:
             if view.git_managed and _is_back(pods.get(first), run):
                 name = first  # its tool would bring it back for ever
             declared = first if renames(view) else ""
-            pod = pods.get(name)
-            if pod is not None:
-                ours = pod if pod.spec_hash == run else None
-                taken = ours is None
-                yield Place(role, member.index, key, name, ours, taken=taken, declared=declared)
-                continue
-            last = gone.get(name)
-            if last is not None and last.pod.spec_hash != run:
+            pod, last = pods.get(name), gone.get(name)
+            ours = pod if pod is not None and pod.spec_hash == run else None
+            if pod is not None or (last is not None and last.pod.spec_hash != run):
                 last = None
-            yield Place(role, member.index, key, name, None, last, declared=declared)
+            yield Place(
+                role,
+                member.index,
+                key,
+                name,
+                ours,
+                last,
+                taken=pod is not None and ours is None,
+                declared=declared,
+                supervised=supervised,
+            )
 
 
 def _is_back(pod: PodView | None, run: str) -> bool:

@@ -44,7 +44,12 @@ class Replica(Struct, frozen=True):
 
     @property
     def is_failure(self) -> bool:
-        """Whether its loss counts as one: not if its kubelet did not admit the Pod."""
+        """Whether its loss counts as one: not if its kubelet did not admit the Pod.
+
+        Where commands restart in place, what happens to a Pod from outside does not count either.
+        """
+        if self.place.supervised and self.last is not None and self.last.disrupted:
+            return False
         if self.cause == "stuck":
             return self.place.role.recovery.relaunch is None
         return self.cause == "failed" and not (self.last is not None and self.last.refused)
@@ -52,8 +57,8 @@ class Replica(Struct, frozen=True):
     @property
     def restarts(self) -> int:
         """How often containers of its Pod were started again, as far as that counts now."""
-        if self.state in ("restarting", "returning"):
-            return 0  # counted when that was decided
+        if self.state in ("restarting", "returning") or self.place.supervised:
+            return 0  # counted when that was decided, or by the supervisors
         return counted_restarts(self.place.role, self.place.pod)
 
 

@@ -71,7 +71,7 @@ def replaced(states: ReplicaStates, record: RunRecord, now: float) -> Decision:
         told.append(_told(loss, written, timeouts))
         if not loss.returns:
             continue
-        again = counted_restarts(role, loss.last)
+        again = 0 if loss.place.supervised else counted_restarts(role, loss.last)
         if role.recovery.failures is None:
             lost_restarts += again
             again = 0
@@ -274,7 +274,7 @@ def restarted(
         elif replica.restarts:
             replaced[role] = replaced.get(role, 0) + replica.restarts
     written = {
-        key: structs.replace(replica_record, completed=False, host_form=0)
+        key: structs.replace(replica_record, completed=False, host_form=0, restarts=0)
         for key, replica_record in record.every_replica()
     }
     for place in (replica.place for replica in states.replicas if replica.place.declared):
@@ -300,9 +300,12 @@ def restarted(
 
 
 def joint_loss(states: ReplicaStates, record: RunRecord, now: float) -> Decision | None:
-    """The restart of a gang that has just lost a member; None if it has not."""
+    """The restart of a gang that has just lost a member; None if it has not.
+
+    Of one whose commands restart in place only the member comes back.
+    """
     placement = states.placement
-    if not placement.job.run.together:
+    if not placement.job.run.together or placement.job.run.in_place is not None:
         return None
     losses = states.new_returns(now)
     if losses:

@@ -8,9 +8,9 @@ log that cannot be read, says that nobody knows.
 
 Logs are read only when they may have been silent for too long: first that of the Pod that spoke
 last, and if it has not spoken since, all others. What is done then is what is done about a replica
-that fails: by the kind's rules all are restarted, or one is replaced, or commands run again in
-place. Where commands have supervisors, these are asked first what state their processes are
-in: one that is stopped, or waits for a device, is the one that all others wait for, and is named.
+that fails: by the kind's rules all are restarted, or one is replaced, or supervisors are asked to
+run commands again. Supervisors are asked first what state their processes are in: one that is
+stopped, or waits for a device, is the one that all others wait for, and is named.
 With `etcompile.dev/stack-signal` they have their processes write where they are, too: one that is
 elsewhere than most is named then. Nobody else can know. Where others follow a replica (ElasticJob)
 each counts by itself (`replica_state`).
@@ -23,17 +23,18 @@ from msgspec import Struct
 
 from etcompile.failures import Stack, elsewhere, stacks
 from etcompile.k8s.objects import seconds
-from etcompile.model.notice import report_request
+from etcompile.model.notice import report_request, restart_request
 from etcompile.model.run_record import RunRecord
 from etcompile.watch.actions import (
     Action,
     DeletePod,
     EmitEvent,
+    NotifyPod,
     ReadLog,
     ReadTail,
     Requeue,
-    WarnPod,
 )
+from etcompile.watch.rules.epochs import speakers, supervised
 from etcompile.watch.rules.placement import Placement
 from etcompile.watch.state import JobView, PodView, Tail
 
@@ -102,6 +103,25 @@ def hung(placement: Placement, record: RunRecord, now: float) -> tuple[float, fl
     return _silent_since(placement.view, _at_work(placement, record), record), now
 
 
+def restarts_to_ask(placement: Placement, record: RunRecord, now: float) -> Iterator[Action]:
+    """What supervisors are to be asked in a run that is stuck, once that is settled.
+
+    Args:
+        placement: Who is there.
+        record: The run record.
+        now: The time, in seconds since 1970.
+    """
+    if placement.job.run.in_place is None or not is_settled(placement, record, now):
+        return
+    message = f"nobody has written anything for {placement.job.run.stuck_after} s"
+    for suspect in suspects(placement, record)[:1]:
+        message = f"{suspect.pod.name}: {suspect.what}, and {message}"
+    asked = restart_request(record.epoch or 0, now, message)
+    for found in speakers(placement):
+        yield NotifyPod(found.pod.name, found.pod.uid, asked.text)
+    yield EmitEvent("RunStuck", f"{message}: its commands are restarted", warning=True)
+
+
 def reports_to_ask(placement: Placement, record: RunRecord, now: float) -> Iterator[Action]:
     """What supervisors are to be asked in a run that is stuck, and when to look at their answers.
 
@@ -118,13 +138,16 @@ def reports_to_ask(placement: Placement, record: RunRecord, now: float) -> Itera
     if now >= first + 2 * placement.view.timeouts.report:
         return
     why = f"nobody has written anything for {placement.job.run.stuck_after} s"
+    signal = placement.job.run.in_place.stack_signal
+    word = report_request(record.epoch or 0, first, signal, why)
+    for found in speakers(placement):
+        if not _asked(placement, record, found.pod):
+            yield NotifyPod(found.pod.name, found.pod.uid, word.text)
     for pod in pods:
         role = placement.job.role(pod.role)
         if not _asked(placement, record, pod):
-            signal = placement.job.run.in_place.stack_signal
-            word = report_request(record.epoch or 0, first, signal, why)
-            yield WarnPod(pod.name, pod.uid, word.text)
-        elif role is not None and not _report(placement, record, pod):
+            continue
+        if role is not None and not _report(placement, record, pod):
             turn = int((now - first) // _EVERY)
             of = f"{pod.uid}.report.{first:.0f}.{turn}"
             if placement.view.tails.get(pod.uid, Tail("")).of != of:
@@ -238,16 +261,19 @@ def _processes(report: Sequence[str]) -> Iterator[tuple[int, str, str]]:
 
 
 def _supervised(placement: Placement, record: RunRecord) -> list[PodView]:
-    return [pod for pod in _at_work(placement, record) if pod.supervised is not None]
+    uids = {found.pod.uid for found in supervised(placement)}
+    return [pod for pod in _at_work(placement, record) if pod.uid in uids]
 
 
 def _asked(placement: Placement, record: RunRecord, pod: PodView) -> float:
     """When its supervisor was asked since the run is stuck, in seconds since 1970; 0 if not."""
-    if pod.supervised is None or not pod.supervised.notice.is_report:
+    # The supervisor of the first replica tells the others.
+    asked = {found.pod.uid: found.pod.notice for found in speakers(placement)}
+    notice = asked.get(pod.uid) or next(iter(asked.values()), None)
+    if notice is None or not notice.is_report:
         return 0.0
     since = _silent_since(placement.view, _at_work(placement, record), record)
-    at = pod.supervised.notice.at
-    return at if at + 1 > since else 0.0
+    return notice.at if notice.at + 1 > since else 0.0
 
 
 def last_to_speak(placement: Placement, record: RunRecord, within: float = 60.0) -> list[PodView]:
@@ -329,25 +355,22 @@ def _at_work(placement: Placement, record: RunRecord) -> list[PodView]:
     if record.phase != "Running" or any(r.recovery.relaunch for r in placement.job.roles):
         return []
     found = []
+    commands = {one.pod.uid for one in supervised(placement)}
+
+    def runs(pod: PodView) -> bool:
+        # A command that is between two epochs has nothing to say.
+        ready = pod.ready or pod.uid not in commands
+        return ready and pod.phase == "Running" and not pod.deleting and not pod.ending
+
     for place in placement.places:
         written = record.replica(place.key)
         if written.completed or written.left:
             continue
-        if place.pod is None or not _runs(place.pod) or place.pod.uid == written.lost:
+        if place.pod is None or not runs(place.pod) or place.pod.uid == written.lost:
             return []
         found.append(place.pod)
     batch = [pod for pod in placement.batch if not pod.ended]
-    return [*found, *batch] if all(map(_runs, batch)) else []
-
-
-def _runs(pod: PodView) -> bool:
-    if pod.phase != "Running" or pod.deleting or pod.ending:
-        return False
-    if pod.supervised is None:
-        return True
-    # A command that is between two epochs has nothing to say.
-    told = pod.supervised.command
-    return pod.ready and (told is None or told.run)
+    return [*found, *batch] if all(map(runs, batch)) else []
 
 
 def _spoke(view: JobView, pod: PodView) -> float:
@@ -360,4 +383,5 @@ def _silent_since(view: JobView, pods: list[PodView], record: RunRecord) -> floa
     """Since when nobody has written anything; what has just begun has had no time to."""
     begun = (max(pod.ready_since or 0.0, pod.created, _spoke(view, pod)) for pod in pods)
     failed = (replica.failed_at for _, replica in record.every_replica())
-    return max(*begun, *failed, record.restarted_at)
+    asked = (pod.notice.at for pod in pods if pod.notice.is_restart)
+    return max(*begun, *failed, *asked, record.restarted_at)

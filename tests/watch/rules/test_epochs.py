@@ -1,296 +1,397 @@
-"""Commands that restart in place: no process of an old epoch beside one of a new one, ever."""
+"""Epochs as the supervisors report them; the watcher only brings back Pods that are gone."""
 
-import json
-from itertools import pairwise
+import itertools
 from typing import Any
 
 import pytest
-from msgspec import structs
 
-from etcompile.model.epochs import Command, command_text, read_command
-from etcompile.model.notice import notice
-from etcompile.model.run_record import newer_version
-from etcompile.watch.actions import CommandPod, CreatePod, DeletePod, WarnPod, WriteStatus
-from etcompile.watch.rules.completion import MOST_IN_A_ROW
-from gang import GRACE, Gang, stamp
-
-
-def epochs(gang: Gang) -> dict[str, int]:
-    return {found.name: found.process.epoch for found in gang.alive if found.process is not None}
-
-
-def at_work(seed: int = 1, **options: Any) -> Gang:
-    """A gang that has trained for a while."""
-    gang = Gang(seed, **options)
-    gang.pass_time(20)
-    assert gang.record.phase == "Running"
-    assert epochs(gang) == dict.fromkeys(gang.declared, 0)
-    gang.done.clear()
-    return gang
+from defects.test_trainer import job, replicated, runtime
+from etcompile.failures import Failure
+from etcompile.model.supervision import epoch_line
+from etcompile.watch.actions import (
+    CreatePod,
+    DeletePod,
+    NotifyPod,
+    ReadEpochs,
+    ReadTail,
+    ReplacePod,
+    WriteStatus,
+)
+from etcompile.watch.state import Tail, pod_view
+from watch.rules.supervised import FIRST, begins, failed, pytorch_job, uids
+from world import World, mpi_job
 
 
-@pytest.mark.parametrize("seed", range(24))
-def test_whatever_is_killed_no_process_meets_one_of_another_epoch(seed: int) -> None:
-    gang = Gang(seed)
-    gang.pass_time(gang.random.choice((1, 3, 12)))
-    faults = (gang.kill_process, gang.kill_container, gang.delete_pod, gang.force_delete)
-    for _ in range(6):
-        for _ in range(gang.random.choice((1, 1, 2))):
-            gang.random.choice(faults)(gang.random.choice(gang.declared))
-        if gang.random.random() < 0.3:
-            gang.restart_watcher()
-        gang.pass_time(gang.random.choice((1, 3, 15, 40)))
-        if gang.record.ended:
-            break
-    gang.pass_time(90)
-    gang.sync()  # a Pod that no watcher has ever seen is nobody's to make again
-    gang.pass_time(60)
-    assert not gang.violations
-    if not gang.record.ended:
-        assert epochs(gang) == dict.fromkeys(gang.declared, gang.record.epoch)
+def changes(world: World) -> list[Any]:
+    """What was done to Pods."""
+    kinds = (CreatePod, ReplacePod, DeletePod, NotifyPod)
+    return [one for one in world.done if isinstance(one, kinds)]
 
 
-def test_whoever_began_by_itself_is_told_once_who_looks_after_it() -> None:
-    """A kubelet takes more than a minute to bring J-status into a Pod that nobody touches."""
-    gang = Gang(1)
-    gang.pass_time(60)
-    told = [(one.name, one.command.epoch, one.command.run) for one in gang.of(CommandPod)]
-    assert sorted(told) == [(name, 0, True) for name in sorted(gang.declared)]
-    assert epochs(gang) == dict.fromkeys(gang.declared, 0)
+# Learning of epochs ----------------------------------------------------------------------------
 
 
-def test_a_process_that_dies_costs_one_write_and_one_patch_of_each_pod() -> None:
-    gang = at_work()
-    before = {name: pod.uid for name, pod in gang.pods.items()}
-    for name in gang.declared:  # the others lost their peer
-        gang.kill_process(name)
-    gang.pass_time(15)
-    assert {name: pod.uid for name, pod in gang.pods.items()} == before
-    assert epochs(gang) == dict.fromkeys(gang.declared, 1)
-    assert len(gang.of(WriteStatus)) == 1
-    first = [told for told in gang.of(CommandPod) if not told.command.reminded]
-    assert sorted(told.name for told in first) == sorted(gang.declared)
-    assert "its command ended, and so did" in gang.told("EpochBegins")[0].message
+def test_a_run_in_which_nothing_happens_costs_a_look_at_one_log_every_ten_seconds() -> None:
+    world = World(pytorch_job())
+    world.wait(100)
+    asked = world.of(ReadEpochs)
+    assert {one.name for one in asked} == {FIRST}
+    assert 9 <= len(asked) <= 11
+    assert world.record.epoch == 0
+    assert not changes(world)
+    assert not world.of(WriteStatus)
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_what_a_kubelet_loses_is_told_again(seed: int) -> None:
-    """Real ones lose what comes while they bring the change before into a Pod."""
-    gang = at_work(seed, loses=0.15, hold=60)
-    before = {name: pod.uid for name, pod in gang.pods.items()}
-    for container in gang.alive:
-        assert container.process is not None
-        container.process.ends = 1e9  # nobody ends without being told
-    gang.kill_process(gang.declared[1])
-    gang.pass_time(100)
-    assert not gang.violations
-    assert epochs(gang) == dict.fromkeys(gang.declared, 1)
-    assert {name: pod.uid for name, pod in gang.pods.items()} == before
+def test_an_epoch_is_written_down_and_nobody_is_told_anything() -> None:
+    world = World(pytorch_job())
+    before = uids(world)
+    world.now += 50
+    world.says(FIRST, begins(1, 1, failed("worker-1", 137)))
+    at = world.now
+    world.wait(15)
+    assert (world.record.epoch, world.record.restarts) == (1, 1)
+    assert world.record.restarts_in_a_row == 1
+    assert world.record.epoch_reason == "worker-1 failed first: exit code 137"
+    assert world.record.restarted_at == at
+    [told] = world.told("EpochBegins")
+    assert told.warning
+    assert told.message.startswith("worker-1 failed first: exit code 137: epoch 1 begins")
+    assert uids(world) == before
+    assert not changes(world)
+    [kept] = world.failures
+    assert (kept.pod, kept.code, kept.attempt) == ("mnist-worker-1", 137, 0)
+    writes = len(world.of(WriteStatus))
+    world.wait(600)
+    assert len(world.of(WriteStatus)) == writes
 
 
-def test_a_process_that_hangs_is_told_to_stop_and_then_to_run() -> None:
-    gang = at_work(3)
-    for container in gang.alive:
-        assert container.process is not None
-        container.process.ends = 1e9  # it waits for its peers for ever
-    victim = gang.declared[2]
-    gang.kill_process(victim)
-    gang.pass_time(30)
-    first = [one for one in gang.of(CommandPod) if not one.command.reminded]
-    told = [(one.name, one.command.run) for one in first]
-    for name in gang.declared:
-        assert [run for who, run in told if who == name] == (
-            [True] if name == victim else [False, True]
-        )
-    assert epochs(gang) == dict.fromkeys(gang.declared, 1)
+def test_a_watcher_that_was_away_sees_the_newest_line_and_counts_once() -> None:
+    world = World(pytorch_job())
+    world.says(FIRST, begins(1, 1, failed("worker-1")))
+    world.wait(20)
+    for epoch in (2, 3, 4):
+        world.now += 30
+        world.says(FIRST, begins(epoch, epoch, failed("worker-0")))
+    world.restart_watcher()
+    world.wait(20)
+    assert (world.record.epoch, world.record.restarts) == (4, 4)
+    assert [told.message.split(": ")[2] for told in world.told("EpochBegins")] == [
+        f"epoch {epoch} begins, in the Pods that are there" for epoch in (1, 2, 3, 4)
+    ]
+    world.restart_watcher()
+    world.wait(100)
+    assert (world.record.epoch, world.record.restarts) == (4, 4)
+    assert len(world.told("EpochBegins")) == 4
 
 
-def test_only_the_pod_that_is_lost_is_made_again() -> None:
-    gang = at_work()
-    gang.delete_pod("mnist-worker-1")
-    gang.pass_time(30)
-    assert [made.name for made in gang.of(CreatePod)] == ["mnist-worker-1"]
-    assert not gang.of(DeletePod)
-    assert gang.of(CreatePod)[0].command == Command(1, run=False, since="new")
-    assert epochs(gang) == dict.fromkeys(gang.declared, 1)
+def test_without_the_right_to_read_logs_termination_messages_tell() -> None:
+    world = World(pytorch_job())
+    line = epoch_line("etcompile: " + begins(3, 2, "worker-0 was deleted", 0))
+    assert line is not None
+    world.change("mnist-worker-1", epochs=(line,), restarts=1)
+    world.wait(1)
+    assert (world.record.epoch, world.record.restarts) == (3, 2)
+    assert world.record.epoch_reason == "worker-0 was deleted"
 
 
-def test_a_pod_deleted_by_force_is_waited_for_as_long_as_its_processes_may_live() -> None:
-    gang = at_work()
-    forced = gang.now
-    gang.force_delete("mnist-worker-0")
-    gang.pass_time(30)
-    begun = [when for when, _, epoch in gang.patches if epoch == 1]
-    assert not gang.violations
-    runs = [one for one in gang.of(CommandPod) if one.command.run]
-    assert min(one.command.at for one in runs) >= forced + GRACE
-    assert begun
-
-
-def test_a_container_that_has_ended_well_restarts_nothing() -> None:
-    """Its kubelet says that of the Pod only once it has cleared it away, a second or two later."""
-    gang = at_work()
-    name = gang.declared[1]
-    supervised = gang.pods[name].supervised
-    assert supervised is not None
-    [container] = supervised.containers
-    ended = structs.replace(container, ready=False, ends=1, started="", succeeded=True)
-    since = stamp(gang.now)
-    gang.change(
-        name, ready=False, supervised=structs.replace(supervised, containers=(ended,), since=since)
+def test_lines_are_found_in_the_termination_messages_of_a_pod() -> None:
+    text = "step 7\netcompile: epoch 2 begins (restarts: 1, in a row: 1): worker-3 was deleted\nx"
+    ended = {"exitCode": 1, "message": text, "finishedAt": "2026-11-23T10:00:00Z"}
+    status = {"name": "main", "restartCount": 1, "lastState": {"terminated": ended}}
+    labels = {"etcompile.dev/role": "worker"}
+    view = pod_view(
+        {
+            "metadata": {"name": "p", "uid": "u", "labels": labels},
+            "status": {"phase": "Running", "containerStatuses": [status]},
+        }
     )
-    gang.settle()
-    assert not gang.told("EpochBegins")
-    assert not gang.of(CommandPod)
-
-
-def test_a_kubelet_that_starts_anew_restarts_nothing() -> None:
-    """It calls its containers not ready for a moment; all of them, and only its own."""
-    gang = at_work()
-    name = gang.declared[1]
-    supervised = gang.pods[name].supervised
-    assert supervised is not None
-    [container] = supervised.containers
-    unready = structs.replace(container, ready=False)
-    flapped = structs.replace(supervised, containers=(unready,), since=stamp(gang.now))
-    gang.change(name, supervised=flapped)
-    gang.settle()
-    gang.now += 1.0
-    gang.change(name, supervised=structs.replace(supervised, since=stamp(gang.now)))
-    gang.pass_time(10)
-    assert gang.record.epoch == 0
-    assert not gang.of(CommandPod)
-
-
-def test_a_job_without_a_watcher_runs_as_one_that_does_not_restart_in_place() -> None:
-    gang = Gang(5)
-    gang.kept = False
-    gang.pass_time(20)
-    assert epochs(gang) == dict.fromkeys(gang.declared, 0)
-    gang.kill_process("mnist-worker-0")
-    [ended] = [found for found in gang.containers.values() if found.name == "mnist-worker-0"]
-    assert ended.ends == 1  # its container ends with it
-
-
-def test_epochs_that_fail_in_a_row_back_off_then_make_all_pods_again_then_fail_the_run() -> None:
-    gang = at_work()
-    begun: list[float] = []
-    made = 0
-    for _ in range(200):
-        if gang.record.ended:
-            break
-        if epochs(gang) == dict.fromkeys(gang.declared, gang.record.epoch or 0):
-            begun.append(gang.now)
-            for name in gang.declared:
-                gang.kill_process(name, 1)
-        gang.pass_time(2)
-        made = len({pod.uid for pod in gang.pods.values()} & {f"uid-{n}" for n in range(1, 5)})
-    assert gang.record.reason == "RestartsInARow"
-    assert gang.record.restarts_in_a_row == 2 * MOST_IN_A_ROW + 1
-    assert made == 0, "no Pod of the first ones is left"
-    assert len({one.uid for one in gang.of(DeletePod)}) == len(gang.declared), "made again once"
-    waits = [later - sooner for sooner, later in pairwise(begun)]
-    assert waits[-1] > waits[0] + 30, "later and later"
-
-
-def test_a_run_of_ten_minutes_ends_the_row() -> None:
-    gang = at_work()
-    for _ in range(2):
-        for name in gang.declared:
-            gang.kill_process(name)
-        gang.pass_time(20)
-    assert gang.record.restarts_in_a_row == 2
-    gang.pass_time(620)
-    for name in gang.declared:
-        gang.kill_process(name)
-    gang.pass_time(10)
-    assert gang.record.restarts_in_a_row == 1
-    assert gang.record.restarts == 3
-
-
-def test_the_policy_of_the_job_limits_epochs() -> None:
-    gang = Gang(1)
-    gang.job = structs.replace(gang.job, run=structs.replace(gang.job.run, backoff_limit=2))
-    gang.pass_time(20)
-    for _ in range(4):
-        for name in gang.declared:
-            gang.kill_process(name, 1)
-        gang.pass_time(15)
-    assert gang.record.phase == "Failed"
-    assert gang.record.reason == "BackoffLimitExceeded"
-
-
-def test_a_watcher_from_before_epochs_leaves_a_run_that_has_any_alone() -> None:
-    gang = at_work()
-    assert gang.status is not None
-    assert gang.status["epoch"] == f"{gang.spec_hash} 0"
-    version = json.loads(gang.status["record"])["version"]
-    assert version == 3
-    assert newer_version({"record": json.dumps({"version": version + 1})}) == version + 1
+    [line] = view.epochs
+    assert (line.epoch, line.restarts, line.why) == (2, 1, "worker-3 was deleted")
+    assert line.at
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    "text",
     [
-        ("", None),
-        ("4", None),
-        ("4 sing", None),
-        ("x run", None),
-        ("4 run", Command(4, run=True)),
-        ("4 hold 2 new 1763870000", Command(4, run=False, ends=2, since="new", at=1763870000.0)),
-        ("4 run 0 - 9999999999999", Command(4, run=True)),
+        "epoch 1 begins (restarts: 1, in a row: 1): x",
+        "etcompile: epoch 1 begins",
+        "etcompile: epoch 1234567890 begins (restarts: 1, in a row: 1): x",
+        "etcompile: epoch 1 stops (restarts: 1, in a row: 1): x",
+        "etcompile: epoch \N{ARABIC-INDIC DIGIT ONE} begins (restarts: 1, in a row: 1): x",
     ],
 )
-def test_an_annotation_that_anybody_may_write_is_read_with_care(
-    text: str, expected: Command | None
-) -> None:
-    assert read_command(text) == expected
-    if expected is not None:
-        assert read_command(command_text(expected)) == expected
+def test_what_no_supervisor_writes_is_no_line(text: str) -> None:
+    assert epoch_line(text) is None
 
 
-def test_all_commands_are_warned_once_when_one_pod_is_about_to_go() -> None:
-    gang = at_work(checkpoint_signal="USR1")
-    gang.delete_pod("mnist-worker-1")
-    gang.containers[gang.pods["mnist-worker-1"].uid].killed = gang.now + 8
-    gang.pass_time(1)
-    gang.delete_pod("mnist-worker-2")  # the same drain
-    gang.restart_watcher()
-    gang.pass_time(5)
-    warned = [one for one in gang.of(WarnPod) if not one.notice.endswith(" (again)")]
-    assert sorted(one.name for one in warned) == sorted(gang.declared)
-    [notice] = {one.notice for one in warned}
-    # No supervisor says that it was warned, and a kubelet may lose a change of an annotation.
-    again = [one for one in gang.of(WarnPod) if one.notice.endswith(" (again)")]
-    assert {one.notice for one in again} == {f"{notice} (again)"}
-    assert sorted(one.name for one in again) == ["mnist-master-0", "mnist-worker-0"]
-    name, signal, _, reason = notice.split(" ", 3)
-    assert name.startswith("0-")
-    assert signal == "USR1"
-    assert reason == "mnist-worker-1 is about to go"
-    assert len(gang.told("CheckpointRequested")) == 1
+def test_what_a_line_says_is_made_printable_and_short() -> None:
+    line = epoch_line("etcompile: " + begins(1, 1, "\x1b[31m" + "x" * 2000))
+    assert line is not None
+    assert "\x1b" not in line.why
+    assert len(line.why) <= 300
 
 
-def test_nobody_is_warned_when_the_whole_job_goes() -> None:
-    gang = at_work(checkpoint_signal="USR1")
-    for name in gang.declared:
-        gang.delete_pod(name)
-    gang.settle()
-    assert not gang.of(WarnPod)
+# Bringing back Pods ----------------------------------------------------------------------------
 
 
-def test_nobody_is_warned_again_whom_somebody_has_just_asked() -> None:
-    gang = at_work(checkpoint_signal="USR1")
-    asked = notice(0, gang.now, "USR1", 0.0, "somebody has asked for a checkpoint")
-    for name in gang.declared:
-        gang.act(WarnPod(name, gang.pods[name].uid, asked.text))
-    gang.pass_time(5)
-    gang.delete_pod("mnist-worker-1")
-    gang.pass_time(5)
-    assert {one.notice for one in gang.of(WarnPod)} <= {asked.text}
-    # Much later it is another disturbance.
-    gang.settle()
-    gang.pass_time(60)
-    gang.delete_pod("mnist-worker-2")
-    gang.pass_time(5)
-    assert any("mnist-worker-2 is about to go" in one.notice for one in gang.of(WarnPod))
+def test_only_the_pod_that_is_gone_is_made_again_with_what_is_known() -> None:
+    world = World(pytorch_job())
+    world.says(FIRST, begins(1, 1, failed("worker-0")))
+    world.wait(20)
+    world.done.clear()
+    before = uids(world)
+    world.delete("mnist-worker-1")
+    world.wait(30)
+    [made] = changes(world)
+    assert (made.name, made.epoch) == ("mnist-worker-1", "1 1")
+    after = uids(world)
+    assert {name for name in after if after[name] != before[name]} == {"mnist-worker-1"}
+
+
+ORDERS = [order for size in range(2, 5) for order in itertools.permutations("degl", size)]
+
+
+@pytest.mark.parametrize("order", ORDERS, ids="".join)
+def test_a_pod_that_was_deleted_never_counts_in_whatever_order_that_is_seen(order) -> None:
+    """d: somebody deletes it; e: its container ends; g: it is gone; l: the supervisors' line."""
+    world = World(pytorch_job(limit=0))
+    name = "mnist-worker-1"
+    for event in order:
+        if event == "l":
+            world.says(FIRST, begins(1, 0, "worker-1 was deleted"))
+        elif name not in world.pods or world.pods[name].phase == "Pending":
+            continue
+        elif event == "d":
+            world.change(name, deleting=True)
+        elif event == "e" and world.pods[name].deleting:
+            world.change(name, phase="Failed", ready=False, exits=(("pytorch", 143),))
+        elif event == "e":  # the kubelet of a node without room ends it first
+            world.evict(name, 137)
+        else:
+            world.vanish(name)
+        world.now += 1
+        world.settle()
+    world.wait(60)
+    assert world.record.phase == "Running"
+    assert (world.record.restarts, sum(world.record.replaced.values())) == (0, 0)
+    assert {*world.pods} == {*world.declared}
+
+
+def test_a_pod_that_failed_by_itself_counts_once_and_comes_back() -> None:
+    world = World(pytorch_job(limit=1))
+    world.fail("mnist-worker-1", 137)
+    world.wait(30)
+    world.says(FIRST, begins(1, 0, "worker-1 was deleted"))
+    world.wait(30)
+    assert world.record.replaced == {"worker": 1}
+    assert world.record.phase == "Running"
+    world.says(FIRST, begins(2, 1, failed("worker-0")))
+    world.wait(15)
+    assert world.record.reason == "BackoffLimitExceeded"
+
+
+def test_what_the_kubelet_starts_again_is_counted_by_the_supervisors_alone() -> None:
+    world = World(pytorch_job(limit=2))
+    world.change("mnist-worker-1", restarts=1)
+    world.says(FIRST, begins(1, 1, "the container of worker-1 was killed"))
+    world.wait(15)
+    world.change("mnist-worker-1", restarts=2)
+    world.says(FIRST, begins(2, 2, "the container of worker-1 was killed"))
+    world.wait(15)
+    assert (world.record.phase, world.record.restarts) == ("Running", 2)
+    assert not changes(world)
+
+
+# The end, and other Pods -----------------------------------------------------------------------
+
+
+def test_the_last_epoch_ends_the_run() -> None:
+    world = World(pytorch_job(limit=2))
+    why = "backoffLimit 2 is reached: worker-1 failed first: exit code 3"
+    world.says(FIRST, f"epoch 2 is the last (restarts: 2, in a row: 2): {why}", ended=True)
+    world.fail("mnist-worker-0", 143)
+    world.settle()
+    assert (world.record.phase, world.record.reason) == ("Failed", "BackoffLimitExceeded")
+    assert (world.record.message, world.record.restarts) == (why, 2)
+    assert world.failures[0].code == 3
+    assert not world.of(ReplacePod)
+
+
+def test_an_exit_code_that_is_not_retried_ends_the_run() -> None:
+    world = World(pytorch_job(restart="ExitCode"))
+    why = "its exit code is not retried: worker-1 failed first: exit code 1"
+    world.says(
+        "mnist-worker-1", f"epoch 0 is the last (restarts: 0, in a row: 0): {why}", ended=True
+    )
+    world.fail("mnist-worker-1", 1)
+    world.settle()
+    assert (world.record.phase, world.record.reason) == ("Failed", "PodFailed")
+    assert world.record.message == why
+
+
+def needs_new_pods(world: World, epoch: int, restarts: int) -> None:
+    why = failed("worker-1")
+    line = f"epoch {epoch} needs new Pods (restarts: {restarts}, in a row: 5): {why}"
+    world.says("mnist-worker-1", line, ended=True)
+    world.settle()
+
+
+def test_all_pods_are_made_anew_once_and_carry_the_epoch() -> None:
+    world = World(pytorch_job())
+    before = uids(world)
+    for epoch in range(1, 6):
+        world.now += 10
+        world.says(FIRST, begins(epoch, epoch, failed("worker-1")))
+    world.wait(15)
+    needs_new_pods(world, 5, 5)
+    assert world.record.phase == "Restarting"
+    world.wait(60)
+    assert world.record.phase == "Running"
+    assert not {*uids(world).values()} & {*before.values()}
+    assert {world.annotated[name] for name in world.declared} == {"5 6"}
+    world.says(FIRST, begins(6, 6, "all Pods were made anew", 0))
+    world.wait(15)
+    assert (world.record.epoch, world.record.restarts) == (6, 6)
+    assert world.record.restarts_in_a_row == 6
+    after = uids(world)
+    for restarts in range(7, 12):
+        world.now += 10
+        world.says(FIRST, begins(restarts, restarts, failed("worker-1"), restarts - 6))
+    world.wait(15)
+    assert uids(world) == after
+    assert (world.record.phase, world.record.reason) == ("Failed", "RestartsInARow")
+
+
+def test_a_long_epoch_ends_the_row() -> None:
+    world = World(pytorch_job())
+    for epoch in range(1, 30):
+        world.now += 700
+        world.says(FIRST, begins(epoch, epoch, failed("worker-1"), 1))
+        world.wait(15)
+    assert (world.record.phase, world.record.restarts_in_a_row) == ("Running", 1)
+
+
+# Each by itself --------------------------------------------------------------------------------
+
+
+def launcher(limit: int | None = None) -> World:
+    document = mpi_job()
+    document["metadata"]["annotations"] = {"etcompile.dev/restart": "in-place"}
+    for role in document["spec"]["mpiReplicaSpecs"].values():
+        role["restartPolicy"] = "OnFailure"
+    if limit is not None:
+        document["spec"]["runPolicy"] = {"backoffLimit": limit}
+    return World(document)
+
+
+def test_a_launcher_reports_its_own_epochs() -> None:
+    world = launcher()
+    before = uids(world)
+    world.says("mnist-launcher", begins(1, 1, failed("launcher-0")))
+    world.wait(15)
+    assert (world.record.epoch, world.record.replaced) == (1, {"launcher": 1})
+    assert world.record.epoch_reason == "mnist-launcher: launcher-0 failed first: exit code 1"
+    [told] = world.told("CommandRestarted")
+    assert told.pod == "mnist-launcher"
+    assert uids(world) == before
+    assert {one.name for one in world.of(ReadEpochs)} == {"mnist-launcher"}
+    [kept] = world.failures
+    assert kept.pod == "mnist-launcher"
+    world.delete("mnist-launcher")
+    world.wait(30)
+    assert world.annotated["mnist-launcher"] == "1 1"
+    world.says("mnist-launcher", begins(2, 1, "all Pods were made anew", 0))
+    world.wait(15)
+    assert (world.record.epoch, world.record.replaced) == (2, {"launcher": 1})
+
+
+def test_a_launcher_that_needs_a_new_pod_gets_one_alone() -> None:
+    world = launcher()
+    before = uids(world)
+    world.says("mnist-launcher", "epoch 5 needs new Pods (restarts: 5, in a row: 5): x", ended=True)
+    world.wait(60)
+    after = uids(world)
+    assert {name for name in after if after[name] != before[name]} == {"mnist-launcher"}
+    assert world.annotated["mnist-launcher"] == "5 5"
+
+
+def test_nodes_that_may_come_and_go_are_limited_as_their_job_says_and_then_all_begin_anew() -> None:
+    given = runtime()
+    replicated(given)["template"]["spec"]["backoffLimit"] = 2
+    given["spec"]["template"]["spec"]["failurePolicy"] = {"maxRestarts": 1}
+    made = job(trainer={"numNodes": 1})
+    names = {"etcompile.dev/restart": "in-place", "etcompile.dev/nnodes": "1:4"}
+    made["metadata"]["annotations"] = names
+    world = World(given, made)
+    last = "epoch 2 is the last (restarts: 2, in a row: 2): backoffLimit 2 is reached: x"
+    before = uids(world)
+    for epoch in (1, 2):
+        world.says("t-node-0-0", begins(epoch, epoch, failed("node-0")))
+        world.wait(15)
+    assert (world.record.replaced, world.record.restarts) == ({"node": 2}, 0)
+    world.says("t-node-0-0", last, ended=True)
+    world.wait(60)
+    assert (world.record.phase, world.record.restarts) == ("Running", 1)
+    assert uids(world)["t-node-0-0"] != before["t-node-0-0"]
+    assert world.annotated["t-node-0-0"] == "2 0"
+    world.says("t-node-0-0", last.replace("2 is the", "5 is the"), ended=True)
+    world.wait(60)
+    assert (world.record.phase, world.record.reason) == ("Failed", "BackoffLimitExceeded")
+
+
+# What it failed of -----------------------------------------------------------------------------
+
+
+def test_the_last_lines_of_who_failed_first_are_read_from_its_log() -> None:
+    world = World(pytorch_job())
+    world.says(FIRST, begins(1, 1, failed("worker-1", 139)))
+    world.wait(15)
+    [ask] = world.of(ReadTail)
+    assert ask.name == "mnist-worker-1"
+    lines = (
+        "1970-01-12T13:46:40Z etcompile: epoch 0 begins (restarts: 0, in a row: 0): x",
+        "1970-01-12T13:46:40Z step 7",
+        "1970-01-12T13:46:41Z etcompile: the command ended in epoch 0: exit code 139 (SIGSEGV)",
+        "1970-01-12T13:46:42Z etcompile: epoch 1 begins (restarts: 1, in a row: 1): x",
+        "1970-01-12T13:46:42Z step 7 again",
+    )
+    world.tails[ask.uid] = Tail(ask.of, lines)
+    world.wait(5)
+    [kept] = world.failures
+    assert (kept.code, kept.signal, kept.tail, kept.at) == (139, 11, "step 7", 1_000_001.0)
+    assert len(world.of(ReadTail)) == 1
+
+
+@pytest.mark.parametrize("lines", [(), ("1970-01-12T13:46:40Z step 7",)])
+def test_a_log_that_does_not_tell_is_given_up(lines: tuple[str, ...]) -> None:
+    world = World(pytorch_job())
+    world.says(FIRST, begins(1, 1, failed("worker-1", 139)))
+    world.wait(15)
+    [ask] = world.of(ReadTail)
+    world.tails[ask.uid] = Tail(ask.of, lines)
+    world.wait(30)
+    [kept] = world.failures
+    assert (kept.code, kept.message) == (139, "its log could not be read")
+    assert len(world.of(ReadTail)) == 1
+
+
+def test_a_container_that_was_killed_is_of_the_attempt_that_it_ended() -> None:
+    world = World(pytorch_job())
+    world.now += 100
+    pod = world.pods["mnist-worker-1"]
+    died = Failure("worker", 1, pod.name, f"{pod.uid}.pytorch.1", 0, world.now - 1, code=137)
+    world.says(FIRST, begins(1, 1, "the container of worker-1 was killed"))
+    world.wait(15)
+    world.change(pod.name, failures=(died,), restarts=1)
+    world.wait(5)
+    [kept] = world.failures
+    assert kept.attempt == 0
+
+
+def test_pods_that_go_for_a_restart_are_not_heard_again() -> None:
+    world = World(pytorch_job())
+    needs_new_pods(world, 0, 0)
+    gang = world.record.gang
+    world.wait(2, ready=False)
+    assert world.record.gang == gang
+    assert world.record.restarts == 1

@@ -6,11 +6,12 @@ import pytest
 from msgspec import structs
 
 from etcompile.failures import first_causes
-from etcompile.model.notice import Notice
-from etcompile.watch.actions import DeletePod, ReadLog, ReadTail, ReplacePod
+from etcompile.k8s.objects import timestamp as stamp
+from etcompile.model.notice import read_notice
+from etcompile.watch.actions import DeletePod, NotifyPod, ReadLog, ReadTail, ReplacePod
 from etcompile.watch.state import PodView, Tail
 from specs import kubeflow_job, replicas, training_job
-from watch.rules.gang import Gang, stamp
+from watch.rules.supervised import FIRST, begins, pytorch_job
 from world import World, mpi_job
 
 LIMIT = 600
@@ -172,99 +173,98 @@ def test_a_launcher_that_a_job_of_kubernetes_makes_is_deleted_for_that_to_make_a
     assert told.message == "nobody has written anything for 600 s: deleted"
 
 
-def test_commands_run_again_in_the_pods_that_are_there() -> None:
-    gang = Gang(3)
-    gang.job = structs.replace(gang.job, run=structs.replace(gang.job.run, stuck_after=LIMIT))
-    gang.pass_time(30)
-    assert gang.record.phase == "Running"
-    before = uids(gang)
-    speaks(gang)
-    gang.pass_time(LIMIT + 120)
-    assert gang.record.epoch == 1
-    assert "nobody has written anything for 600 s" in gang.record.epoch_reason
-    assert uids(gang) == before
-    assert not gang.violations
-    speaks(gang, at=1e9)
-    gang.pass_time(LIMIT + 120)
-    assert gang.record.epoch == 1
+class Asked(World):
+    """A run whose supervisors tell what their processes do, and restart them, when asked."""
 
-
-class Asked(Gang):
-    """A gang whose supervisors tell what their processes do, once they have been asked."""
-
-    states: dict[str, str]
-    slow: frozenset[str] = frozenset()
+    def __init__(self, states: dict[str, str], slow: frozenset[str] = frozenset()) -> None:
+        self.states, self.slow = states, slow
+        super().__init__(pytorch_job(stuck_after=str(LIMIT)))
+        self.wait(30)
 
     def act(self, action: Any) -> None:
         super().act(action)
+        if isinstance(action, NotifyPod) and self.pods[FIRST].notice.is_restart:
+            epoch = (self.record.epoch or 0) + 1
+            self.says(FIRST, begins(epoch, epoch, read_notice(action.notice).why))
+            speaks(self)
         if isinstance(action, ReadTail):
-            pod = self.pods[action.name]
-            lines = [f"{stamp(self.now - 700)} step 7", f"{stamp(self.now - 650)} step 8"]
             old = "etcompile: of another time: these processes run"
-            lines += [
+            lines = [
+                f"{stamp(self.now - 700)} step 7",
+                f"{stamp(self.now - 650)} step 8",
                 f"{stamp(self.now - 640)} {old}",
                 f"{stamp(self.now - 640)} etcompile: process 9 T sh",
             ]
-            notice = pod.supervised.notice if pod.supervised is not None else Notice()
-            if notice.is_report and action.name not in self.slow:
-                lines.append(f"{stamp(self.now)} etcompile: {notice.why}: these processes run")
+            if self.pods[FIRST].notice.is_report and action.name not in self.slow:
+                lines.append(f"{stamp(self.now)} etcompile: nobody writes: these processes run")
                 state = self.states.get(action.name, "S")
                 lines.append(f"{stamp(self.now)} etcompile: process 17 {state} python3")
             self.tails[action.uid] = Tail(action.of, tuple(lines))
 
 
 def asked(states: dict[str, str], slow: frozenset[str] = frozenset()) -> Asked:
-    gang = Asked(3)
-    gang.states, gang.slow = states, slow
-    gang.job = structs.replace(gang.job, run=structs.replace(gang.job.run, stuck_after=LIMIT))
-    gang.pass_time(30)
-    speaks(gang)
-    gang.pass_time(LIMIT + 90)
-    assert gang.record.epoch == 1
-    return gang
+    world = Asked(states, slow)
+    speaks(world)
+    world.wait(LIMIT + 90)
+    assert world.record.epoch == 1
+    return world
+
+
+def test_the_supervisor_of_the_first_replica_is_asked_to_restart_all() -> None:
+    world = Asked({})
+    before = uids(world)
+    speaks(world)
+    world.wait(LIMIT + 90)
+    assert {one.name for one in world.of(NotifyPod)} == {FIRST}
+    words = [one.notice.split(" ")[1] for one in world.of(NotifyPod)]
+    assert words == ["REPORT", "RESTART"]
+    assert uids(world) == before
+    assert (world.record.epoch, world.record.restarts) == (1, 1)
+    speaks(world, at=1e9)
+    world.wait(LIMIT + 120)
+    assert world.record.epoch == 1
+
+
+def test_who_does_not_heed_a_notice_is_asked_again_when_it_has_hung_as_long_again() -> None:
+    world = World(pytorch_job(stuck_after=str(LIMIT)))
+    speaks(world)
+    world.wait(2 * LIMIT + 120)
+    words = [one.notice.split(" ")[1] for one in world.of(NotifyPod)]
+    assert words == ["REPORT", "RESTART"] * 2
 
 
 @pytest.mark.parametrize(
     ("states", "named", "words"),
     [
         ({"mnist-worker-1": "T"}, "mnist-worker-1", "process 17 (python3) is stopped by a signal"),
-        ({"mnist-worker-2": "D"}, "mnist-worker-2", "waits for a device or a file system"),
-        ({"mnist-worker-0": "D", "mnist-worker-2": "T"}, "mnist-worker-2", "stopped by a signal"),
+        ({"mnist-worker-1": "D"}, "mnist-worker-1", "waits for a device or a file system"),
+        ({"mnist-worker-0": "D", "mnist-worker-1": "T"}, "mnist-worker-1", "stopped by a signal"),
     ],
 )
 def test_the_rank_that_hangs_is_named_with_what_it_does(states, named, words) -> None:
-    gang = asked(states)
-    assert gang.record.epoch_reason.startswith(f"{named}: process 17 (python3)")
-    assert words in gang.record.epoch_reason
-    [kept] = gang.failures
+    world = asked(states)
+    assert world.record.epoch_reason.startswith(f"{named}: process 17 (python3)")
+    assert words in world.record.epoch_reason
+    [kept] = world.failures
     assert (kept.pod, kept.reason, kept.tail) == (named, "Stuck", "step 7\nstep 8")
     assert words in kept.message
 
 
 def test_a_log_whose_lines_are_too_long_is_asked_for_fewer_of_them() -> None:
-    gang = Asked(3)
-    gang.states, gang.slow = {"mnist-worker-1": "T"}, frozenset({"mnist-worker-2"})
-    gang.job = structs.replace(gang.job, run=structs.replace(gang.job.run, stuck_after=LIMIT))
-    gang.pass_time(30)
-    speaks(gang)
-    gang.pass_time(LIMIT + 90)
-    asked_for = [one.most for one in gang.of(ReadTail) if one.name == "mnist-worker-2"]
+    world = asked({"mnist-worker-0": "T"}, frozenset({"mnist-worker-1"}))
+    asked_for = [one.most for one in world.of(ReadTail) if one.name == "mnist-worker-1"]
     assert asked_for[:4] == [2000, 200, 50, 2000]
 
 
 def test_the_time_in_which_all_were_silent_is_not_in_training() -> None:
-    gang = asked({"mnist-worker-1": "T"})
-    timeline = gang.timeline
-    assert timeline is not None
-    [(begin, end)] = timeline.hung
+    [(begin, end)] = asked({"mnist-worker-1": "T"}).timeline.hung
     assert LIMIT <= end - begin < LIMIT + 90
 
 
 def test_nobody_is_blamed_whose_processes_only_wait() -> None:
-    gang = asked({})
-    assert gang.record.epoch_reason == "nobody has written anything for 600 s"
+    assert asked({}).record.epoch_reason == "nobody has written anything for 600 s"
 
 
 def test_a_supervisor_that_does_not_answer_does_not_hold_the_others_up() -> None:
-    gang = asked({"mnist-worker-1": "T"}, slow=frozenset({"mnist-worker-2"}))
-    assert gang.record.epoch_reason.startswith("mnist-worker-1: process 17")
+    world = asked({"mnist-worker-0": "T"}, slow=frozenset({"mnist-worker-1"}))
+    assert world.record.epoch_reason.startswith("mnist-worker-0: process 17")

@@ -2,16 +2,14 @@
 
 from typing import Any
 
-import pytest
-
-from etcompile.goodput import goodput, spans_of
-from etcompile.model.epochs import Command, command_text
-from etcompile.model.protocol import EPOCH, RUN_STATE
+from etcompile.goodput import Span, goodput, spans_of
+from etcompile.k8s.objects import timestamp
+from etcompile.model.protocol import RUN_STATE
 from etcompile.watch.actions import WriteStatus
 from etcompile.watch.rules.timeline import timeline
-from etcompile.watch.state import Supervised
 from specs import kubeflow_job, training_job
-from watch.rules.gang import STEP, Container, Gang
+from watch.rules.supervised import FIRST, begins, failed
+from watch.rules.supervised import pytorch_job as in_place
 from world import START, World
 
 
@@ -122,54 +120,34 @@ def test_a_job_that_is_declared_anew_has_a_new_timeline() -> None:
     assert seconds(world)[1] <= 20.0
 
 
-class TimedGang(Gang):
-    """A gang whose Pods say when their commands ran, beside the seconds in which all did."""
-
-    trained = 0.0
-
-    def tell(self, name: str, command: Command | None) -> None:
-        super().tell(name, command)
-        self._say(name)
-
-    def _shows(self, container: Container, seen: Supervised) -> None:
-        super()._shows(container, seen)
-        if container.name in self.pods:
-            self._say(container.name)
-
-    def _peers(self) -> None:
-        super()._peers()
-        self.trained += STEP * (len({found.name for found in self.alive}) == len(self.declared))
-
-    def _say(self, name: str) -> None:
-        """Writes what the status of the Pod says of times."""
-        told = self.pods[name].supervised
-        assert told is not None
-        [container] = told.containers
-        ready = {"type": "Ready", "status": str(container.ready), "lastTransitionTime": told.since}
-        state = {"running": {"startedAt": container.started}} if container.started else {}
-        command = {EPOCH: command_text(told.command)} if told.command is not None else {}
-        pod = {
-            "metadata": {"annotations": command},
-            "spec": {"volumes": [{"name": RUN_STATE}]},
-            "status": {
-                "conditions": [ready],
-                "containerStatuses": [{"name": container.name, "state": state}],
-            },
-        }
-        self.change(name, spans=spans_of(pod))
+def test_restarts_in_place_count_as_long_as_commands_run() -> None:
+    world = World(in_place())
+    for epoch in range(1, 5):
+        world.wait(60)
+        for name in world.declared:  # nobody trains for four seconds, and the line is read later
+            world.change(name, ready=False, spans=seen(world, name, ready=False))
+        world.settle()
+        world.now += 4
+        for name in world.declared:
+            world.change(name, ready=True, spans=seen(world, name, ready=True))
+        world.says(FIRST, begins(epoch, epoch, failed("worker-1")))
+    world.wait(60)
+    assert [attempt.number for attempt in world.timeline.attempts] == [0, 1, 2, 3, 4]
+    assert world.timeline.attempts[1].why == "worker-1 failed first: exit code 1"
+    training, elapsed = seconds(world)
+    assert (training, elapsed) == (300.0, 316.0)
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_restarts_in_place_count_as_long_as_commands_run(seed: int) -> None:
-    gang = TimedGang(seed)
-    gang.pass_time(60)
-    for _ in range(4):
-        for name in gang.declared:  # the others lose their peer
-            gang.kill_process(name)
-        gang.pass_time(60)
-    assert gang.record.epoch == 4
-    assert [attempt.number for attempt in gang.timeline.attempts] == [0, 1, 2, 3, 4]
-    training, elapsed = seconds(gang)
-    assert elapsed == pytest.approx(300, abs=6)
-    # Kubelets tell whole seconds, and bring a command into its Pod within a few.
-    assert training == pytest.approx(gang.trained, abs=5 * 4)
+def seen(world: World, name: str, *, ready: bool) -> tuple[Span, ...]:
+    """The spans of a Pod whose readiness changes now."""
+    since = timestamp(world.now)
+    started = {"running": {"startedAt": timestamp(START)}}
+    pod = {
+        "metadata": {},
+        "spec": {"volumes": [{"name": RUN_STATE}]},
+        "status": {
+            "conditions": [{"type": "Ready", "status": str(ready), "lastTransitionTime": since}],
+            "containerStatuses": [{"name": "pytorch", "state": started}],
+        },
+    }
+    return spans_of(pod, world.pods[name].spans)

@@ -1,0 +1,273 @@
+"""Epochs of commands that restart in place, as the supervisors in the Pods report them.
+
+The supervisors agree among themselves when commands are ended and run again (docs/recovery.md), and
+nobody tells them to. The watcher brings back Pods that are gone, and learns of epochs from lines of
+their logs: from the log of the first replica, where it may read logs, and from the termination
+messages of all. Where each replica restarts by itself, each reports its own epochs.
+
+The lines carry the numbers so far, so it does not matter which of them are seen, or how often. What
+the supervisors have counted counts once. A Pod that was deleted, drained or evicted is none of it.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct, structs
+
+from etcompile.failures import COMMAND_ENDED, Failure
+from etcompile.k8s.objects import timestamp
+from etcompile.model import Role
+from etcompile.model.run_record import ReplicaKey, RunRecord
+from etcompile.model.supervision import EpochLine, first_replica
+from etcompile.watch.actions import (
+    Action,
+    CreatePod,
+    Decision,
+    DeletePod,
+    EmitEvent,
+    ReadEpochs,
+    ReplacePod,
+    Requeue,
+)
+from etcompile.watch.rules.placement import Placement
+from etcompile.watch.state import EpochLog, PodView
+
+_EVERY = 10.0
+"""Seconds between two looks at a log."""
+_READ_IN_TURN = 8
+"""Logs of a job that are read that often; of more, each is read more seldom."""
+
+
+class Supervised(Struct, frozen=True):
+    """A Pod with a supervisor.
+
+    Args:
+        role: Its role.
+        key: What the run record calls the replica.
+        pod: The Pod.
+    """
+
+    role: Role
+    key: ReplicaKey
+    pod: PodView
+
+
+def supervised(placement: Placement) -> list[Supervised]:
+    """The Pods whose commands restart in place, those of a Job of Kubernetes included."""
+    found = [
+        Supervised(place.role, place.key, place.pod)
+        for place in placement.places
+        if place.supervised and place.pod is not None
+    ]
+    in_place = placement.job.run.in_place
+    for pod in placement.batch if in_place is not None else ():
+        role = placement.job.role(pod.role)
+        if role is not None and in_place is not None and role.name in in_place.roles:
+            found.append(Supervised(role, (role.name, pod.index or 0), pod))
+    return found
+
+
+def speakers(placement: Placement) -> list[Supervised]:
+    """Those whose supervisors speak for the run, and are asked when something is asked of it.
+
+    The first replica, or each where each restarts by itself.
+    """
+    first = first_replica(placement.job)
+    if first is None:
+        return supervised(placement)
+    role, member = first
+    return [
+        found
+        for found in supervised(placement)
+        if found.role.name == role.name and found.pod.index == member.index
+    ]
+
+
+def logs_to_read(placement: Placement, record: RunRecord, now: float) -> Iterator[Action]:
+    """The logs that are to be read for what they say of epochs, and when to ask again.
+
+    Args:
+        placement: Who is there.
+        record: The run record.
+        now: The time, in seconds since 1970.
+    """
+    if record.phase != "Running":
+        return
+    found = [one for one in speakers(placement) if one.pod.phase == "Running"]
+    every = _EVERY * max(1.0, len(found) / _READ_IN_TURN)
+    together = first_replica(placement.job) is not None
+    begun = timestamp(record.restarted_at) if together and record.restarted_at else ""
+    for role, pod in ((one.role, one.pod) for one in found if not one.pod.deleting):
+        known = placement.view.epochs.get(pod.uid, EpochLog(0.0))
+        if now < known.due:
+            yield Requeue(known.due)
+            continue
+        known = structs.replace(known, due=now + every)
+        yield ReadEpochs(pod.name, pod.uid, role.template.main, known, known.until or begun)
+        yield Requeue(known.due)
+
+
+def learned(placement: Placement, record: RunRecord, now: float) -> Decision:
+    """The record, with the epochs that the supervisors have reported.
+
+    Args:
+        placement: Who is there.
+        record: The run record.
+        now: The time, in seconds since 1970.
+    """
+    in_place = placement.job.run.in_place
+    if in_place is None:
+        return Decision(record)
+    if record.epoch is None and record.phase == "Running":
+        record = structs.replace(record, epoch=0)
+    if in_place.mode == "together":
+        return _of_all(placement, record, now)
+    return _of_each(placement, record, now)
+
+
+def _of_all(placement: Placement, record: RunRecord, now: float) -> Decision:
+    """The record of a run whose replicas restart together."""
+    forget = placement.view.timeouts.forget
+    actions: list[Action] = []
+    failures: list[Failure] = []
+    # The time of a line is better known from the log than from a termination message.
+    reports = sorted(_reports(placement, record), key=lambda found: found[1].at)
+    lines = {(line.epoch, line.verb): line for _, line in reversed(reports)}
+    for line in sorted(lines.values(), key=lambda line: (line.epoch, line.verb != "begins")):
+        if line.epoch < (record.epoch or 0):
+            continue
+        if line.verb != "begins":
+            record = structs.replace(record, restarts=max(record.restarts, line.restarts))
+        elif line.epoch > (record.epoch or 0):
+            at = line.at or now
+            counted = max(0, line.restarts - record.restarts)
+            row = record.restarts_in_a_row if at - record.restarted_at < forget else 0
+            record = structs.replace(
+                record,
+                epoch=line.epoch,
+                epoch_reason=line.why,
+                restarts=record.restarts + counted,
+                restarted_at=at,
+                restarts_in_a_row=max(row + counted, line.in_a_row),
+            )
+            message = f"{line.why}: epoch {line.epoch} begins, in the Pods that are there"
+            actions.append(EmitEvent("EpochBegins", message, warning=counted > 0))
+        else:
+            continue
+        failures += _failed_first(placement, line, now)
+    return Decision(record, actions, failures)
+
+
+def _of_each(placement: Placement, record: RunRecord, now: float) -> Decision:
+    """The record of a run whose replicas restart each by itself."""
+    actions: list[Action] = []
+    failures: list[Failure] = []
+    run = placement.job.run
+    for found, line in _reports(placement, record):
+        written, role = record.replica(found.key), found.role
+        counted = max(0, line.restarts - written.restarts)
+        if line.epoch < written.epoch or (line.verb == "begins" and line.epoch == written.epoch):
+            continue
+        # A role with a limit of its own leaves the restarts of the job for when that is reached.
+        whole = counted if run.restart == "OnFailure" and role.recovery.failures is None else 0
+        changed = structs.replace(
+            written, epoch=line.epoch, restarts=max(written.restarts, line.restarts)
+        )
+        record = record.with_replicas({found.key: changed})
+        record = structs.replace(record, restarts=record.restarts + whole)
+        if counted:
+            replaced = record.replaced.get(role.name, 0) + counted
+            record = structs.replace(record, replaced={**record.replaced, role.name: replaced})
+        if line.verb == "begins":
+            message = f"{found.pod.name}: {line.why}"
+            record = structs.replace(
+                record,
+                epoch=(record.epoch or 0) + line.epoch - written.epoch,
+                epoch_reason=message,
+                restarted_at=line.at or now,
+            )
+            told = f"{message}: it runs again in the same Pod"
+            pod = found.pod
+            actions.append(
+                EmitEvent("CommandRestarted", told, pod.name, pod.uid, warning=counted > 0)
+            )
+        failures += _failed_first(placement, line, now)
+    return Decision(record, actions, failures)
+
+
+def _reports(placement: Placement, record: RunRecord) -> Iterator[tuple[Supervised, EpochLine]]:
+    """The lines about epochs of the Pods that are there, each Pod's in order."""
+    gang = frozenset(record.gang)
+    for found in supervised(placement):
+        if found.pod.uid not in gang:
+            log = placement.view.epochs.get(found.pod.uid)
+            for line in (*found.pod.epochs, *(log.lines if log is not None else ())):
+                yield found, line
+
+
+def _failed_first(placement: Placement, line: EpochLine, now: float) -> Iterator[Failure]:
+    """The failure that a line names as the first of its epoch."""
+    if line.failed_first is None:
+        return
+    name, index, code = line.failed_first
+    ended = line.epoch - 1 if line.verb == "begins" else line.epoch
+    for found in supervised(placement):
+        if found.key != (name, index):
+            continue
+        pod = found.pod
+        yield Failure(
+            name,
+            index,
+            pod.name,
+            f"{pod.uid}.epoch-{ended}",
+            attempt=ended,
+            at=line.at or now,
+            node=pod.node,
+            container=found.role.template.main,
+            code=code,
+            signal=code - 128 if 128 < code < 160 else 0,
+            reason=COMMAND_ENDED,
+        )
+
+
+def verdicts(placement: Placement, record: RunRecord) -> list[tuple[Supervised, EpochLine]]:
+    """What supervisors have ended the commands for, and what is to become of the Pods then."""
+    together = first_replica(placement.job) is not None
+    return [
+        (found, line)
+        for found, line in _reports(placement, record)
+        if line.verb != "begins"
+        and line.epoch >= ((record.epoch or 0) if together else record.replica(found.key).epoch)
+    ]
+
+
+def new_pods(placement: Placement, record: RunRecord) -> Iterator[Action]:
+    """The removal of Pods that are to be made anew, where each replica restarts by itself.
+
+    The one of a Job of Kubernetes is that Job's: its container goes on failing.
+    """
+    if first_replica(placement.job) is not None:
+        return
+    for found, line in verdicts(placement, record):
+        if line.verb == "needs new Pods" and not (found.role.batch or found.pod.deleting):
+            yield DeletePod(found.pod.name, found.pod.uid, "NeedsNewPod")
+
+
+def numbered(placement: Placement, record: RunRecord, actions: Sequence[Action]) -> list[Action]:
+    """Actions, with the epoch and the restarts so far on the Pods that they create.
+
+    Supervisors go on from there if none of them knows better.
+    """
+    in_place = placement.job.run.in_place
+    if in_place is None or record.epoch is None:
+        return [*actions]
+    together = in_place.mode == "together"
+    changed: list[Action] = []
+    for action in actions:
+        if isinstance(action, CreatePod | ReplacePod) and action.role in in_place.roles:
+            written = record.replica((action.role, action.index or 0))
+            epoch, restarts = written.epoch, written.restarts
+            if together:
+                epoch, restarts = record.epoch, record.restarts
+            action = structs.replace(action, epoch=f"{epoch} {restarts}")  # noqa: PLW2901
+        changed.append(action)
+    return changed
