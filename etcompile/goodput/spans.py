@@ -60,10 +60,10 @@ def spans_of(pod: Object, before: Sequence[Span] = ()) -> tuple[Span, ...]:
 def _with_earlier(before: Sequence[Span], found: Sequence[Span]) -> Iterator[Span]:
     """Spans of commands, each from its begin if that was seen, and those before them."""
     for name in dict.fromkeys(span.container for span in found):
-        earlier = [span for span in before if span.container == name]
+        earlier = [past for past in before if past.container == name]
         now = []
         for span in (span for span in found if span.container == name):
-            begins = (one.begin for one in earlier if not span.end or one.begin < span.end)
+            begins = (past.begin for past in earlier if not span.end or past.begin < span.end)
             now.append(structs.replace(span, begin=max(span.begin, *begins, 0.0)))
         first = now[0].begin
         past = [one for one in earlier if one.begin < first]

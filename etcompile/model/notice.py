@@ -99,7 +99,12 @@ def restart_request(epoch: int, at: float, why: str) -> Notice:
 
 def read_notice(text: str) -> Notice:
     """The notice that an annotation is; an empty one if it says nothing."""
+    if not text:
+        return _NONE  # thousands of Pods have none
     name = text.partition(" ")[0]
     at = name.partition("-")[2]
     known = at.isdecimal() and float(at) < LATEST
     return Notice(name, text, float(at) if known else 0.0, text.endswith(_AGAIN))
+
+
+_NONE = Notice()

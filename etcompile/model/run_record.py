@@ -1,9 +1,8 @@
 """The run record: what the watcher must not forget of a run, and its form in `J-status`.
 
 It stands in the model because the watcher writes it and `status` reads it as well. After a crash
-the next watcher knows what is written here and no more, so nothing of it may get lost with a change
-of its form: that has a version, each version that was ever written is read, and one that is newer
-than this code is left as it is (docs/protocol.md).
+the next watcher knows what is written here and no more. Its form has a version, and a record that
+is newer than this code is left as it is (docs/protocol.md).
 
 In memory there is one `ReplicaRecord` a replica. Written, replicas of which the same is to be said
 stand together as ranges, `"worker": {"0-2,4-2999": {"seen": true}, "3": {…}}`, because thousands of
@@ -22,9 +21,7 @@ from etcompile.model.protocol import COMPLETED
 from etcompile.model.scaling import MOST_PODS
 
 VERSION = 3
-"""Of the newest form of the record. Version 1 did not say which it was, and had a map for each
-thing that may be said of a replica. Version 3 is version 2 with epochs: it is written of runs that
-have any, because who does not know them would forget them."""
+"""Of the form of the record."""
 
 Phase = Literal["Pending", "Running", "Restarting", "Suspended", "Succeeded", "Failed"]
 """Of a run. `Pending`: not all of its Pods have been seen yet."""
@@ -243,8 +240,7 @@ def record_data(record: RunRecord) -> dict[str, str]:
     """
     facts = {name: getattr(record, name) for name in _Run.__struct_fields__}
     replicas = {role: _packed(members) for role, members in record.replicas.items()}
-    version = 2 if record.epoch is None else VERSION
-    written = _Version2(**facts, version=version, replicas=replicas)
+    written = _Written(**facts, version=VERSION, replicas=replicas)
     data = {_PHASE: record.phase, RECORD: msgspec.json.encode(written).decode()}
     return {**data, _DONE: record.run} if record.ended else data
 
@@ -270,10 +266,7 @@ def written_record(data: Mapping[str, str]) -> RunRecord | None:
     if not text:
         return None
     try:
-        version = _VERSIONED.decode(text).version
-        if version in (2, VERSION):
-            return _of_version_2(_VERSION_2.decode(text))
-        return _of_version_1(_VERSION_1.decode(text)) if version == 1 else None
+        return _read(_WRITTEN.decode(text))
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
         return None
 
@@ -295,39 +288,20 @@ class _Versioned(Struct, frozen=True):
     version: int = 1
 
 
-class _Version2(_Run, frozen=True, kw_only=True):
+class _Written(_Run, frozen=True, kw_only=True):
     """Replicas by role and ranges."""
 
     version: int
     replicas: dict[str, dict[str, ReplicaRecord]] = field(default_factory=dict)
 
 
-class _Version1Backoff(Struct, frozen=True):
-    """What version 1 said of the last loss of a replica."""
-
-    uid: str = ""
-    left: bool = False
-    count: int = 0
-    at: float = 0.0
-
-
-class _Version1(_Run, frozen=True):
-    """A map for each thing that may be said of replicas: of roles ranges, else by `worker/3`."""
-
-    seen: dict[str, str] = field(default_factory=dict)
-    completed: dict[str, str] = field(default_factory=dict)
-    trials: dict[str, _Version1Backoff] = field(default_factory=dict)
-    names: dict[str, int] = field(default_factory=dict)
-    lines: dict[str, RestartHistory] = field(default_factory=dict)
-    attempts: dict[str, int] = field(default_factory=dict)
-
-
 _VERSIONED = msgspec.json.Decoder(_Versioned)
-_VERSION_1 = msgspec.json.Decoder(_Version1)
-_VERSION_2 = msgspec.json.Decoder(_Version2)
+_WRITTEN = msgspec.json.Decoder(_Written)
 
 
-def _of_version_2(written: _Version2) -> RunRecord | None:
+def _read(written: _Written) -> RunRecord | None:
+    if written.version != VERSION:
+        return None
     replicas: dict[str, dict[int, ReplicaRecord]] = {}
     ranges: list[str] = []
     distinct: list[ReplicaRecord] = []
@@ -344,52 +318,6 @@ def _of_version_2(written: _Version2) -> RunRecord | None:
             else:
                 members.update(dict.fromkeys(numbers(key), replica))
     return _run_record(written, replicas)
-
-
-def _of_version_1(written: _Version1) -> RunRecord | None:
-    if not _are_possible([*written.seen.values(), *written.completed.values()]):
-        return None
-    replicas: dict[str, dict[int, ReplicaRecord]] = {}
-
-    def write(role: str, number: int, **said: object) -> None:
-        members = replicas.setdefault(role, {})
-        members[number] = structs.replace(members.get(number, NOTHING), **said)
-
-    for role, text in written.seen.items():
-        replicas[role] = dict.fromkeys(numbers(text), _SEEN)
-    for role, text in written.completed.items():
-        for number in numbers(text):
-            write(role, number, completed=True)
-    for key, trial in written.trials.items():
-        lost = trial.uid or UNKNOWN
-        if key == _ALL:
-            written = structs.replace(written, restarts_in_a_row=trial.count)
-        elif (found := _replica_key(key)) is not None:
-            write(*found, lost=lost, left=trial.left, failed=trial.count, failed_at=trial.at)
-    for key, form in written.names.items():
-        if (found := _replica_key(key)) is not None:
-            write(*found, host_form=form)
-    for key, history in written.lines.items():
-        if (found := _replica_key(key)) is not None:
-            write(*found, history=history)
-    for key, attempt in written.attempts.items():
-        if (found := _replica_key(key)) is not None:
-            write(*found, attempt=attempt)
-    distinct = [
-        replica for members in replicas.values() for replica in members.values() if replica != _SEEN
-    ]
-    return _run_record(written, replicas) if _is_possible(written, distinct) else None
-
-
-_SEEN = ReplicaRecord(seen=True)
-_ALL = "*"
-"""What version 1 called all replicas together."""
-
-
-def _replica_key(key: str) -> ReplicaKey | None:
-    """The replica that version 1 called `worker/3`, or just `launcher` where there is one."""
-    role, _, number = key.partition("/")
-    return (role, int(number or 0)) if _is_number(number) or not number else None
 
 
 def _run_record(written: _Run, replicas: dict[str, dict[int, ReplicaRecord]]) -> RunRecord:

@@ -122,6 +122,9 @@ class EpochLine(Struct, frozen=True, gc=False):
         in_a_row: The same since the last long epoch.
         why: Why, in a sentence.
         at: When it was written, in seconds since 1970; 0 if that is not known.
+        failed_first: Role, index and exit code of the replica whose command failed first, if one
+            did.
+        at_limit: The policy of the job allows no restart more.
     """
 
     epoch: int
@@ -130,12 +133,8 @@ class EpochLine(Struct, frozen=True, gc=False):
     in_a_row: int
     why: str
     at: float = 0.0
-
-    @property
-    def failed_first(self) -> tuple[str, int, int] | None:
-        """Role, index and exit code of the replica whose command failed first, if one did."""
-        found = _FAILED_FIRST.search(self.why)
-        return (found[1], int(found[2]), int(found[3])) if found else None
+    failed_first: tuple[str, int, int] | None = None
+    at_limit: bool = False
 
 
 _LINE = re.compile(
@@ -157,5 +156,14 @@ def epoch_line(text: str, at: float = 0.0) -> EpochLine | None:
     found = _LINE.match(text)
     if found is None:
         return None
-    why = shown(found[5].strip(), _LONGEST_WHY)
-    return EpochLine(int(found[1]), cast("Verb", found[2]), int(found[3]), int(found[4]), why, at)
+    cause = _FAILED_FIRST.search(found[5])
+    return EpochLine(
+        int(found[1]),
+        cast("Verb", found[2]),
+        int(found[3]),
+        int(found[4]),
+        shown(found[5].strip(), _LONGEST_WHY),
+        at,
+        (cause[1], int(cause[2]), int(cause[3])) if cause else None,
+        found[5].startswith("backoffLimit"),
+    )

@@ -43,7 +43,7 @@ def test_the_three_config_maps_keep_their_names_and_keys() -> None:
     assert protocol.hosts_name("bert") == "bert-etcompile-hosts"
     assert protocol.status_name("bert") == "bert-etcompile-status"
     assert protocol.STORED_JOB == "job.yaml"
-    keys = {"record", "done", "phase", "epoch", "run.yaml", "failures", "timeline", "completed"}
+    keys = {"record", "done", "phase", "run.yaml", "failures", "timeline", "completed"}
     assert keys == run_record.KEYS
 
 

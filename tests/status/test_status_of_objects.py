@@ -9,7 +9,7 @@ import pytest
 
 import etcompile
 from etcompile.model.protocol import is_config
-from etcompile.model.run_record import RunRecord, record_data
+from etcompile.model.run_record import VERSION, RunRecord, record_data
 from etcompile.status import JobStatus, statuses
 from etcompile.status.changes import changes
 from etcompile.status.documents import job_value
@@ -112,6 +112,7 @@ def test_the_watchers_record_counts_if_it_is_of_this_run(run, config, phase, bec
     launcher = next(value for value in values if value["kind"] == "Pod")
     own = launcher["metadata"]["annotations"]["etcompile.dev/spec-hash"]
     record = {"run": run or own, "reason": "Evicted", "message": "mnist-worker-0", "restarts": 1}
+    record["version"] = VERSION
     record["config"] = config
     data = {"phase": "Restarting", "record": json.dumps(record)}
     metadata = {"name": "mnist-etcompile-status", "namespace": "ml"}
@@ -288,7 +289,7 @@ def spec_hash() -> str:
 
 
 def test_the_epoch_of_a_run_that_restarts_in_place_is_told_with_its_reason():
-    reason = "in-place-worker-1: its command ended, and so did 3 more"
+    reason = "worker-1 failed first: exit code 137 (SIGKILL)"
     record = RunRecord(
         spec_hash(), "Running", epoch=4, epoch_reason=reason, restarted_at=1_795_000_000.0
     )

@@ -188,8 +188,7 @@ def _given_up(states: ReplicaStates, record: RunRecord) -> End | None:
     in_place = states.placement.job.run.in_place
     for found, line in epochs.verdicts(states.placement, record):
         if line.verb == "is the last":
-            exceeded = line.why.startswith("backoffLimit")
-            reason = "BackoffLimitExceeded" if exceeded else "PodFailed"
+            reason = "BackoffLimitExceeded" if line.at_limit else "PodFailed"
             together = in_place is not None and in_place.mode == "together"
             message = line.why if together else f"{found.pod.name}: {line.why}"
             return End(reason, message, final=together)

@@ -41,9 +41,9 @@ class Supervised(Struct, frozen=True):
     """A Pod with a supervisor.
 
     Args:
-        role: Its role.
+        role: Whose template it has.
         key: What the run record calls the replica.
-        pod: The Pod.
+        pod: What is known of it.
     """
 
     role: Role
@@ -92,11 +92,13 @@ def logs_to_read(placement: Placement, record: RunRecord, now: float) -> Iterato
     """
     if record.phase != "Running":
         return
-    found = [one for one in speakers(placement) if one.pod.phase == "Running"]
+    found = [speaker for speaker in speakers(placement) if speaker.pod.phase == "Running"]
     every = _EVERY * max(1.0, len(found) / _READ_IN_TURN)
     together = first_replica(placement.job) is not None
     begun = timestamp(record.restarted_at) if together and record.restarted_at else ""
-    for role, pod in ((one.role, one.pod) for one in found if not one.pod.deleting):
+    for role, pod in ((speaker.role, speaker.pod) for speaker in found):
+        if pod.deleting:
+            continue
         known = placement.view.epochs.get(pod.uid, EpochLog(0.0))
         if now < known.due:
             yield Requeue(known.due)

@@ -355,7 +355,7 @@ def _at_work(placement: Placement, record: RunRecord) -> list[PodView]:
     if record.phase != "Running" or any(r.recovery.relaunch for r in placement.job.roles):
         return []
     found = []
-    commands = {one.pod.uid for one in supervised(placement)}
+    commands = {found.pod.uid for found in supervised(placement)}
 
     def runs(pod: PodView) -> bool:
         # A command that is between two epochs has nothing to say.

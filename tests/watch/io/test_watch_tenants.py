@@ -119,7 +119,7 @@ class Tenant:
             text = config["data"]["job.yaml"].replace("replicas: 2", "replicas: 150000")
             config["data"]["job.yaml"] = text
             self.place.cluster.create(config)
-            record = {"run": "x", "version": 2, "replicas": {"worker": {"0-299999": {}}}}
+            record = {"run": "x", "version": 3, "replicas": {"worker": {"0-299999": {}}}}
             status = own_map(self.place, f"{job}-status", job, record=json.dumps(record))
             self.place.cluster.create(status)
 
