@@ -69,9 +69,8 @@ _LIST_AGAIN = 1.0
 """Seconds until a host list is written again, at most: who is gone must not stay listed."""
 _JUST_MADE = 60.0
 """Seconds in which a Pod is taken back that came while its job was being deleted."""
-_EPOCHS_EVERY = 10.0
-"""Seconds between two looks at a log for what it says of epochs."""
 _EPOCHS_AFTER_FAILURE = 300.0
+"""Seconds until a log is read again for epochs that could not be read."""
 _EPOCHS_AT_ONCE = 16 * 2**20
 """Bytes of a log that are read at once; the rest is read at the next look."""
 _MOST_EPOCHS = 16
@@ -693,7 +692,7 @@ class ActionExecutor:
 
     def _read_epochs(self, key: JobKey, action: ReadEpochs) -> None:
         """Reads what a log has about epochs since the last time, and does not wait."""
-        known = structs.replace(action.known, due=self._cluster.now() + _EPOCHS_EVERY)
+        known = action.known
         self._observations.saw_epochs(key, action.name, action.uid, known)
 
         def listen() -> None:

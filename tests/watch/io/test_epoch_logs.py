@@ -1,0 +1,116 @@
+"""Logs are read for what supervisors say of epochs: only what is new, and without waiting."""
+
+from collections.abc import Iterator
+from concurrent.futures import Executor, Future
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from etcompile.kubeapi import ClusterError
+from etcompile.watch.actions import ReadEpochs
+from etcompile.watch.executor import ActionExecutor, Case
+from etcompile.watch.ledger import Ledger
+from etcompile.watch.room import Room
+from etcompile.watch.state import EpochLog
+from etcompile.watch.store import SeenJob, Store
+from watch.rules.supervised import begins, failed
+
+KEY = ("ml", "mnist")
+POD = {
+    "metadata": {
+        "name": "mnist-master-0",
+        "namespace": "ml",
+        "uid": "u",
+        "resourceVersion": "1",
+        "labels": {"etcompile.dev/job": "mnist", "etcompile.dev/role": "master"},
+    }
+}
+
+
+class AtOnce(Executor):
+    def submit(self, todo: Any, /, *args: Any, **more: Any) -> Future[Any]:
+        todo(*args, **more)
+        return Future()
+
+
+class Logs:
+    """A cluster of which only logs can be read."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.asked: list[str | None] = []
+        self.refused = False
+
+    def now(self) -> float:
+        return 1000.0
+
+    def log(
+        self, name: str, container: str, namespace: str, *, since: str, limit: int
+    ) -> Iterator[str]:
+        self.asked.append(since)
+        if self.refused:
+            raise ClusterError("Forbidden", "it may not", status=403)
+        yield from (line for line in self.lines if line >= since)
+
+
+@pytest.fixture
+def logs() -> Logs:
+    return Logs()
+
+
+@pytest.fixture
+def store() -> Store:
+    store = Store(lambda key: None, Room(10**9, 10**9))
+    store.saw_pod(POD)
+    return store
+
+
+@pytest.fixture
+def read(logs: Logs, store: Store) -> Any:
+    """`read()`: what is known of the log after another look at it."""
+    beside: Any = AtOnce()
+    stub: Any = SimpleNamespace()
+    executor = ActionExecutor(
+        logs, store, lambda: True, stub, stub, beside, lambda key: False, Ledger()
+    )
+
+    def look() -> EpochLog:
+        known = epochs() or EpochLog(0.0)
+        action = ReadEpochs("mnist-master-0", "u", "main", known, known.until)
+        executor.act(Case(KEY, stub, SeenJob(), None), [action])
+        found = epochs()
+        assert found is not None
+        return found
+
+    def epochs() -> EpochLog | None:
+        job = store.job(KEY)
+        assert job is not None
+        return job.pods["mnist-master-0"].epochs
+
+    return look
+
+
+def test_each_look_reads_on_from_the_last_line(logs: Logs, read: Any) -> None:
+    logs.lines = ["2026-01-01T00:00:01.5Z step 1", "2026-01-01T00:00:02.5Z step 2"]
+    assert read() == EpochLog(0.0, "2026-01-01T00:00:02.5Z")
+    line = begins(1, 1, failed("worker-0"))
+    logs.lines += [f"2026-01-01T00:00:03.5Z etcompile: {line}", "2026-01-01T00:00:04Z step 1"]
+    first = read()
+    assert [found.epoch for found in first.lines] == [1]
+    logs.lines += ["2026-01-01T00:00:05Z step 2"]
+    assert read().lines == first.lines
+    assert logs.asked == ["", "2026-01-01T00:00:02.5Z", "2026-01-01T00:00:04Z"]
+
+
+def test_only_the_newest_lines_are_kept(logs: Logs, read: Any) -> None:
+    logs.lines = [
+        f"2026-01-01T00:{n // 60:02}:{n % 60:02}Z etcompile: {begins(n, n, 'x')}"
+        for n in range(1, 200)
+    ]
+    assert [found.epoch for found in read().lines] == [*range(184, 200)]
+
+
+def test_a_log_that_may_not_be_read_is_left_alone_for_a_while(logs: Logs, read: Any) -> None:
+    logs.refused = True
+    assert read() == EpochLog(1300.0)
