@@ -1,15 +1,20 @@
 """A gang of ranks on a real cluster, the watcher that looks after it, and ways to disturb both."""
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from etcompile.model import supervision
+from etcompile.model.protocol import status_name
 from node.real_cluster import Cluster
 
 RANK = Path(__file__).with_name("rank.py")
@@ -42,12 +47,15 @@ for process in filter(str.isdecimal, os.listdir("/proc")):
 _WATCH = """
 import functools, sys
 from etcompile.cli.main import main
+from etcompile.model import supervision
 from etcompile.watch import controller, state
 
 if sys.argv[1] != "-":
     timeouts = state.Timeouts(forget=float(sys.argv[1]))
     controller.Choices = functools.partial(controller.Choices, timeouts=timeouts)
-sys.argv[1:2] = ["watch"]
+    own = supervision._own  # noqa: SLF001 - no user needs that option
+    supervision._own = lambda *role: (*own(*role), f"--forget={sys.argv[2]}")
+sys.argv[1:3] = ["watch"]
 sys.exit(main())
 """
 
@@ -80,8 +88,8 @@ class Watcher:
 
     def __init__(self, namespace: str, log: Path, forget: float | None = None) -> None:
         self.log = log
-        forget_after = "-" if forget is None else str(forget)
-        self._command = [sys.executable, "-c", _WATCH, forget_after, "--namespace", namespace]
+        after = "-" if forget is None else f"{forget:g}"
+        self._command = [sys.executable, "-c", _WATCH, after, after, "--namespace", namespace]
         self._command += ["--listen", "", "--lease", "10"]
         self.start()
 
@@ -210,9 +218,8 @@ class Gang:
                 time.sleep(0.3)
 
     def until_watched(self, seconds: float) -> None:
-        """Waits until all Pods have been told who looks after them."""
-        eventually(lambda: all(map(is_watched, self.pods().values())), seconds, self.told)
-        time.sleep(2)
+        """Waits until the watcher has seen all Pods run."""
+        eventually(lambda: epoch_of(self.cluster, "gang") is not None, seconds, self.told)
 
     def told(self) -> str:
         """What is to be known when something is wrong."""
@@ -281,9 +288,21 @@ class Gang:
         return last
 
 
-def is_watched(pod: dict[str, Any]) -> bool:
-    """Whether the watcher has told a Pod which epoch it runs."""
-    return "etcompile.dev/epoch" in pod["metadata"].get("annotations", {})
+def epoch_of(cluster: Cluster, job: str) -> int | None:
+    """The epoch of a job that the watcher has written down; None before all of it has run."""
+    found = cluster.get("configmaps", f"--field-selector=metadata.name={status_name(job)}")["items"]
+    text = found[0]["data"].get("record", "{}") if found else "{}"
+    epoch: int | None = json.loads(text).get("epoch")
+    return epoch
+
+
+@contextlib.contextmanager
+def forgetful(seconds: float) -> Iterator[None]:
+    """Jobs are compiled so that a failure after so many seconds is the first of another row."""
+    own = supervision._own  # noqa: SLF001 - no user needs that option
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(supervision, "_own", lambda *role: (*own(*role), f"--forget={seconds:g}"))
+        yield
 
 
 def read_step(line: str) -> Step:

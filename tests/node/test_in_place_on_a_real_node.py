@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from node.real_cluster import Cluster
-from node.real_gang import Gang, Watcher, eventually, is_watched, read_step
+from node.real_gang import Gang, Watcher, epoch_of, eventually, forgetful, read_step
 from specs import container, launcher, training_job, worker
 
 pytestmark = pytest.mark.node
@@ -94,8 +94,7 @@ class Storm:
             self.watcher.kill()
             killed.append("watcher")
         for _ in range(2 if kind == "two" else 1):
-            # A kubelet puts off a container that ends twice in ten minutes, whoever ends it: such
-            # a Pod would have to be made again.
+            # A kubelet puts off a container that ends twice in ten minutes, whoever ends it.
             there = [
                 (name, pod["status"]["containerStatuses"][0]["restartCount"])
                 for name, pod in self.gang.pods().items()
@@ -144,7 +143,8 @@ def test_the_rank_that_hangs_is_named_and_all_go_on(
     words: str,
 ) -> None:
     gang = Gang(cluster, image("TORCH"), SILENT, MEETS="sockets", PAUSE="0.5")
-    gang.apply()
+    with forgetful(2.0):
+        gang.apply()
     watcher = watch(forget=2.0)
     gang.until_step_of(0.0, LONGEST)
     gang.until_watched(LONGEST)
@@ -156,6 +156,8 @@ def test_the_rank_that_hangs_is_named_and_all_go_on(
         began = gang.kill(name, what)
         assert began is not None
         found = gang.until_step_of(began, LONGEST)
+        begun = number + 1
+        eventually(lambda n=begun: epoch_of(cluster, "gang") == n, 30, watcher.log.read_text)
         record = json.loads(cluster.get("configmap", "gang-etcompile-status")["data"]["record"])
         print(
             f"{name}: step {found.number} after {found.at - began:.1f} s: {record['epoch_reason']}"
@@ -203,7 +205,8 @@ def test_a_gang_whose_ranks_are_killed_ends_with_the_right_sum(
     meets: str,
 ) -> None:
     gang = Gang(cluster, image("TORCH"), IN_PLACE, MEETS=meets)
-    gang.apply()
+    with forgetful(2.0):
+        gang.apply()
     # Kills that follow each other would be a row of failures, after which a run fails.
     watcher = watch(forget=2.0)
     gang.until_step_of(0.0, LONGEST)
@@ -379,7 +382,7 @@ def test_the_command_of_a_launcher_runs_again_beside_the_same_workers(
         log = cluster.log(name(), "--all-containers") if name() else ""
         return f"{cluster.kubectl('get', 'pods')}{log}{watcher.log.read_text()}"
 
-    eventually(lambda: name() and is_watched(cluster.get("pod", name())), 120, why)
+    eventually(lambda: epoch_of(cluster, "train") is not None, 120, why)
     # Both ranks run: they are there when their launcher dies.
     ranks = ("sh", "-c", "cat /proc/[0-9]*/cmdline | tr '\\0' ' '")
     for index in range(2):
