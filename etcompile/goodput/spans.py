@@ -66,8 +66,8 @@ def _with_earlier(before: Sequence[Span], found: Sequence[Span]) -> Iterator[Spa
             begins = (past.begin for past in earlier if not span.end or past.begin < span.end)
             now.append(structs.replace(span, begin=max(span.begin, *begins, 0.0)))
         first = now[0].begin
-        past = [one for one in earlier if one.begin < first]
-        yield from (structs.replace(one, end=min(one.end or first, first)) for one in past[-_MOST:])
+        for past in [past for past in earlier if past.begin < first][-_MOST:]:
+            yield structs.replace(past, end=min(past.end or first, first))
         yield from now
 
 
