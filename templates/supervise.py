@@ -203,7 +203,7 @@ class Peer:
 class Coordinator:
     """Decides, in the supervisor of the first replica, who runs what."""
 
-    def __init__(self, supervisor, runners):
+    def __init__(self, supervisor):
         self.supervisor, self.options = supervisor, supervisor.options
         self.members = {}  # by name, the peer of the newest hello; it may be closed
         self.idle = set()  # names of connected members of whose commands nothing lives
@@ -214,9 +214,10 @@ class Coordinator:
         self.run_at = None  # when the next epoch may begin; None until its cause is known
         self.waits_since = self.last_log = clock()
         self.last_checkpoint = -FOREVER
-        for name, (uid, order) in runners.items():  # of the container before
+        for name, (uid, order) in supervisor.pod["runners"].items():  # of the container before
             peer = self.members[name] = Peer(supervisor, self)
-            peer.name, peer.uid, peer.order, peer.runs = name, uid, order, True
+            peer.name, peer.uid, peer.order = name, uid, order
+            peer.runs = name not in supervisor.state["done"]
 
     def on_beat(self, peer, message):
         """A member is alive. It gets the state if that has changed."""
@@ -329,6 +330,7 @@ class Coordinator:
         self.idle.clear()
         for peer in runners:
             peer.runs, peer.version = True, state["version"]
+        self.supervisor.pod["runners"] = {peer.name: [peer.uid, peer.order] for peer in runners}
         self.supervisor.save()
         for peer in runners:
             peer.send("run", state=state)
@@ -416,11 +418,9 @@ class Supervisor:
         self.state = {"version": 0, "epoch": epoch, "restarts": restarts, "row": 0, "done": []}
         self.state.update(failed_at=0.0, cause="", over="")
         self.pod = {"born": time.time(), "starts": 0, "hellos": 0, "ran": -1, "done": False}
-        self.pod.update(coordinators=[], notice="")
-        runners = {}
+        self.pod.update(coordinators=[], runners={}, notice="")
         try:
             saved = json.loads(read(self.folder + "/run/state.json"))
-            runners = saved["runners"]
             self.state.update(saved["state"])
             self.pod.update(saved["pod"])
         except (ValueError, KeyError, TypeError):
@@ -439,7 +439,7 @@ class Supervisor:
         self.waits_since = self.last_log = clock()
         self.last_checkpoint = -FOREVER
         leads = self.name == (options["first"] or self.name)
-        self.coordinator = Coordinator(self, runners) if leads else None
+        self.coordinator = Coordinator(self) if leads else None
 
     def fact(self, name):
         """A file in which the Pod describes itself."""
@@ -451,12 +451,10 @@ class Supervisor:
 
     def save(self):
         """Keeps what the next container of this Pod has to know."""
-        members = self.coordinator.members.values() if self.coordinator else ()
-        runners = {peer.name: [peer.uid, peer.order] for peer in members if peer.runs}
         path = self.folder + "/run"
         try:
             with open(path + "/state.json.new", "w", encoding="utf-8") as file:
-                json.dump({"state": self.state, "pod": self.pod, "runners": runners}, file)
+                json.dump({"state": self.state, "pod": self.pod}, file)
             os.replace(path + "/state.json.new", path + "/state.json")
         except OSError:
             log("cannot write to %s: is it mounted, and may this user write there?" % path)
