@@ -470,14 +470,19 @@ def test_what_ignores_term_is_killed_at_the_end_of_an_epoch(container):
 
 
 @pytest.mark.parametrize("stop", [0, 5])
-def test_what_has_left_its_group_ends_with_its_epoch(container, require, stop):
+def test_what_has_left_its_group_ends_with_its_epoch(container, require, until, stop):
     require("shells", which="setsid")
     far = "setsid sh -c 'echo far $$ >> out; exec sleep 600' & "
     ends = "while ! grep -q far out; do sleep 0.01; done; sleep 0.1; exit 3"
     container.begin(f"{UP} [ $ETCOMPILE_EPOCH -gt 0 ] && exec sleep 600; {far}\n{ends}", stop=stop)
     container.says("up 1")
-    titles = [Path(f"/proc/{pid}/cmdline").read_text() for pid in _inside(container.place)]
-    assert titles.count("sleep\x00600\x00") == 1
+
+    def sleeping() -> list[str]:
+        titles = [Path(f"/proc/{pid}/cmdline").read_text() for pid in _inside(container.place)]
+        return [title for title in titles if title == "sleep\x00600\x00"]
+
+    until(lambda: sleeping())
+    assert len(sleeping()) == 1
 
 
 @only_init
