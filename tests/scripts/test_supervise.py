@@ -481,7 +481,7 @@ def test_what_has_left_its_group_ends_with_its_epoch(container, require, until, 
         titles = [Path(f"/proc/{pid}/cmdline").read_text() for pid in _inside(container.place)]
         return [title for title in titles if title == "sleep\x00600\x00"]
 
-    until(lambda: sleeping())
+    until(sleeping)
     assert len(sleeping()) == 1
 
 
