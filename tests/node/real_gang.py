@@ -53,8 +53,8 @@ from etcompile.watch import controller, state
 if sys.argv[1] != "-":
     timeouts = state.Timeouts(forget=float(sys.argv[1]))
     controller.Choices = functools.partial(controller.Choices, timeouts=timeouts)
-    own = supervision._own  # noqa: SLF001 - no user needs that option
-    supervision._own = lambda *role: (*own(*role), f"--forget={sys.argv[2]}")
+    own, more = supervision._own, f"--forget={sys.argv[2]}"  # no user needs that option
+    supervision._own = lambda *role: (*own(*role), more)
 sys.argv[1:3] = ["watch"]
 sys.exit(main())
 """
