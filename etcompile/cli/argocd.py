@@ -101,9 +101,9 @@ def _generate(ctx: click.Context, given: CompileOptions) -> None:
     tell(told, given)
     if refuses(told, given):
         ctx.exit(REFUSED)
-    # All of it or nothing, whatever happens on the way.
-    text = "".join(emit.blocks(compilation.in_order(), compilation.sources))
-    write(text)
+    # In pieces: Argo CD uses nothing of a plugin that fails on the way.
+    for text in emit.blocks(compilation.in_order(), compilation.sources):
+        write(text)
 
 
 def _refused(error: Any) -> Diagnostic:
