@@ -261,6 +261,8 @@ class Coordinator:
 
     def on_leaving(self, peer, message):
         """The kubelet stops the Pod of a member. The epoch ends when its command has ended."""
+        if peer.name in self.supervisor.state["done"]:
+            return
         peer.leaving = True
         self.idle.discard(peer.name)
         self.causes.append((DELETED, "%s was deleted" % peer.name))
@@ -272,7 +274,9 @@ class Coordinator:
     def on_stopped(self, peer, message):
         """Nothing of a member's command lives any more."""
         peer.runs = False
-        if not peer.leaving and peer.name not in self.supervisor.state["done"]:
+        if peer.name in self.supervisor.state["done"]:
+            return  # it exits, and the others go on
+        if not peer.leaving:
             self.idle.add(peer.name)
         self.stop_epoch()
         self.advance()

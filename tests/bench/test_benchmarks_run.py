@@ -14,7 +14,7 @@ import pytest
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 RUN = {
-    *("apply", "dependencies", "editor", "epochs", "failing", "lint", "recovery", "render"),
+    *("apply", "dependencies", "editor", "failing", "gang", "lint", "recovery", "render"),
     "watch",
 }
 """The benchmarks that tests of this module run; `failing` is a part of `watch`."""
@@ -115,29 +115,11 @@ def test_an_editor_is_told_of_each_keystroke(
     assert re.search(r"median \d+, slowest \d+; \d+ MB at most", told)
 
 
-def test_an_epoch_is_one_record_and_one_touch_of_each_pod(
-    load: Load, monkeypatch: pytest.MonkeyPatch, control_plane: Any
-) -> None:
-    benchmark = load("epochs")
-    quiet = benchmark.Gang.quiet
-    monkeypatch.setattr(benchmark.Gang, "quiet", lambda self, _still: quiet(self, 4.0))
-    gang = benchmark.Gang(control_plane, 6)
-    try:
-        gang.fill()
-        gang.watch()
-        ended = gang.epoch("all commands end", gang.names(6))
-        hung = gang.epoch("one ends, the others hang", gang.names(1))
-        counted = gang.metric("etcompile_watch_epochs_total")
-        told = benchmark.page([ended, hung], 6, 0.5, 60.0)
-    finally:
-        gang.process.terminate()
-        gang.process.wait()
-    assert ended.writes["patch J-etcompile-status"] == 1
-    assert ended.told == 6
-    assert hung.writes["patch J-etcompile-status"] == 1
-    assert hung.told == 6 + 5  # those that hang have to be told to stop first
-    assert counted == 2
-    assert "| all commands end | 1 | 1.00 | 1 |" in told
+def test_a_gang_restarts_as_often_as_a_command_of_it_is_killed(load: Load) -> None:
+    benchmark = load("gang")
+    row = benchmark.measure(3, kills=2, idle=0.5)
+    assert re.match(r"\| 3 \| \d+\.\d\d s \|", row)
+    assert f"\n{row}\n" in benchmark.page([row], 0.5, 2)
 
 
 def test_recovery_is_told_in_a_table_and_drawn(load: Load) -> None:

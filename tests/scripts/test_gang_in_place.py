@@ -30,7 +30,7 @@ WITNESS = Path(__file__).with_name("witness.py")
 KILLS = int(os.environ.get("ETCOMPILE_KILLS", "10"))
 """Faults that each random test causes."""
 SEEDS = range(2, 2 + int(os.environ.get("ETCOMPILE_GANGS", "1")))
-SLOWER = float(os.environ.get("ETCOMPILE_SLOWER", "1"))
+SLOWER = float(os.environ.get("ETCOMPILE_SLOWER", "2"))
 """By which all times are longer, for a machine that is busy."""
 BEAT, LEASE, FENCE, STOP, GRACE = (SLOWER * time for time in (0.15, 0.8, 0.3, 0.2, 0.6))
 LINE = re.compile(
@@ -578,6 +578,19 @@ def test_a_run_that_is_done_ends_with_0_everywhere(gang):
     (group.place / "finish").touch()
     group.until(lambda: all(pod.codes for pod in group.pods.values()), "end")
     assert [pod.codes for pod in group.pods.values()] == [[0]] * 4
+
+
+def test_members_that_are_done_end_nothing_while_the_first_replica_goes_on(gang):
+    group = gang(6)
+    for name in group.names[1:]:
+        (group.place / f"exit-{name}").write_text("0")
+    group.until(lambda: all(group.pods[name].codes for name in group.names[1:]), "end")
+    group.passes(0.5)
+    assert group.begun() == 0
+    assert not group.lines()
+    (group.place / "finish").touch()
+    group.until(lambda: group.pods["master-0"].codes, "end")
+    assert [pod.codes for pod in group.pods.values()] == [[0]] * 6
 
 
 def test_without_restarts_left_all_end_and_say_why_again_when_they_are_started_again(gang):
