@@ -53,9 +53,9 @@ from etcompile.watch import controller, state
 if sys.argv[1] != "-":
     timeouts = state.Timeouts(forget=float(sys.argv[1]))
     controller.Choices = functools.partial(controller.Choices, timeouts=timeouts)
-    own, more = supervision._own, f"--forget={sys.argv[2]}"  # no user needs that option
+    own, more = supervision._own, f"--forget={sys.argv[1]}"
     supervision._own = lambda *role: (*own(*role), more)
-sys.argv[1:3] = ["watch"]
+sys.argv[1:2] = ["watch"]
 sys.exit(main())
 """
 
@@ -89,7 +89,7 @@ class Watcher:
     def __init__(self, namespace: str, log: Path, forget: float | None = None) -> None:
         self.log = log
         after = "-" if forget is None else f"{forget:g}"
-        self._command = [sys.executable, "-c", _WATCH, after, after, "--namespace", namespace]
+        self._command = [sys.executable, "-c", _WATCH, after, "--namespace", namespace]
         self._command += ["--listen", "", "--lease", "10"]
         self.start()
 

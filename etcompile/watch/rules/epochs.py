@@ -216,6 +216,7 @@ def _failed_first(placement: Placement, line: EpochLine, now: float) -> Iterator
         if found.key != (name, index):
             continue
         pod = found.pod
+        replaced = bool(line.at) and pod.created > line.at
         yield Failure(
             name,
             index,
@@ -223,11 +224,12 @@ def _failed_first(placement: Placement, line: EpochLine, now: float) -> Iterator
             f"{pod.uid}.epoch-{ended}",
             attempt=ended,
             at=line.at or now,
-            node=pod.node,
+            node="" if replaced else pod.node,
             container=found.role.template.main,
             code=code,
             signal=code - 128 if 128 < code < 160 else 0,
             reason=COMMAND_ENDED,
+            message="its Pod has been replaced since" if replaced else "",
         )
 
 

@@ -395,3 +395,13 @@ def test_pods_that_go_for_a_restart_are_not_heard_again() -> None:
     world.wait(2, ready=False)
     assert world.record.gang == gang
     assert world.record.restarts == 1
+
+
+def test_the_log_of_another_pod_is_not_asked_for_what_the_one_before_failed_of() -> None:
+    world = World(pytorch_job())
+    world.now += 50
+    world.says(FIRST, begins(1, 1, failed("worker-1", 139)))
+    world.change("mnist-worker-1", created=world.now + 5)
+    world.wait(15)
+    assert not world.of(ReadTail)
+    assert (world.failures[0].code, world.failures[0].node) == (139, "")
