@@ -143,9 +143,8 @@ def test_the_rank_that_hangs_is_named_and_all_go_on(
     words: str,
 ) -> None:
     gang = Gang(cluster, image("TORCH"), SILENT, MEETS="sockets", PAUSE="0.5")
-    with forgetful(2.0):
-        gang.apply()
-    watcher = watch(forget=2.0)
+    gang.apply()
+    watcher = watch()
     gang.until_step_of(0.0, LONGEST)
     gang.until_watched(LONGEST)
     gang.prepare()
