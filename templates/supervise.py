@@ -350,15 +350,16 @@ class Coordinator:
             self.causes.append((KILLED, "the container of %s was killed" % self.supervisor.name))
         kind, why, *permanent = min(self.causes, key=lambda cause: cause[0])
         state["cause"] = why
+        # Members that are done would be missed by the others.
         if kind == DELETED:
-            return 0.0
+            return self.end("anew", why) if state["done"] else 0.0
         if time.time() > state["failed_at"] + self.options["forget"]:
             state["row"] = 0
         if any(permanent):
             return self.end("failed", "its exit code is not retried: " + why)
         if 0 <= limit <= state["restarts"]:
             return self.end("failed", "backoffLimit %d is reached: %s" % (limit, why))
-        if state["row"] >= 5:
+        if state["row"] >= 5 or state["done"]:
             return self.end("anew", why)
         row = state["row"] + 1
         state.update(restarts=state["restarts"] + 1, row=row, failed_at=time.time())
@@ -413,7 +414,7 @@ class Supervisor:
         self.options, self.command = options, command
         self.folder = os.path.join(options["root"], "etc/etcompile")
         self.hash, self.uid = self.fact("spec-hash"), self.fact("uid")
-        self.name = "%s-%s" % (self.fact("role"), self.fact("index"))
+        self.name = "%s-%s" % (self.fact("role"), self.fact("index") or "0")
         counts = (part.split(":") for part in options["gang"].split(",") if part)
         self.gang = ["%s-%d" % (role, i) for role, count in counts for i in range(int(count))]
         self.gang = self.gang or [self.name]

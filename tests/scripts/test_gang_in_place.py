@@ -593,6 +593,23 @@ def test_members_that_are_done_end_nothing_while_the_first_replica_goes_on(gang)
     assert [pod.codes for pod in group.pods.values()] == [[0]] * 6
 
 
+@pytest.mark.parametrize("ends", ["fails", "is deleted"])
+def test_a_gang_in_which_somebody_is_done_needs_new_pods(gang, ends):
+    group = gang(4)
+    group.restarts = False
+    (group.place / "exit-worker-0").write_text("0")
+    group.until(lambda: group.pods["worker-0"].codes, "end")
+    if ends == "fails":
+        (group.place / "exit-worker-1").write_text("3")
+    else:
+        group.delete("worker-1")
+    others = ("master-0", "worker-2")
+    group.until(lambda: all(group.pods[name].codes for name in others), "end")
+    cause = "worker-1 failed first: exit code 3" if ends == "fails" else "worker-1 was deleted"
+    for name in others:
+        assert group.lines(name) == [(0, "needs new Pods", 0, 0, cause)]
+
+
 def test_without_restarts_left_all_end_and_say_why_again_when_they_are_started_again(gang):
     group = gang(4, 0, "--backoff-limit", 1)
     for _ in range(2):

@@ -236,6 +236,17 @@ def needs_new_pods(world: World, epoch: int, restarts: int) -> None:
     world.settle()
 
 
+def test_new_pods_after_a_deletion_are_not_counted() -> None:
+    world = World(pytorch_job())
+    before = uids(world)
+    line = "epoch 0 needs new Pods (restarts: 0, in a row: 0): worker-1 was deleted"
+    world.says(FIRST, line)
+    world.wait(75)
+    assert world.record.phase == "Running"
+    assert not {*uids(world).values()} & {*before.values()}
+    assert (world.record.restarts, world.record.restarts_in_a_row) == (0, 0)
+
+
 def test_all_pods_are_made_anew_once_and_carry_the_epoch() -> None:
     world = World(pytorch_job())
     before = uids(world)
