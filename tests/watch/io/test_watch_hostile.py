@@ -14,7 +14,15 @@ from msgspec import structs
 from watched import eventually, is_ready, training_job
 
 import etcompile
-from etcompile.model.run_record import VERSION, RunRecord, read_record, record_data
+from etcompile.model.run_record import (
+    VERSION,
+    Leaving,
+    ReplicaRecord,
+    RestartHistory,
+    RunRecord,
+    read_record,
+    record_data,
+)
 from etcompile.stages.stored import StoredJobError
 from etcompile.watch.actions import Requeue
 from etcompile.watch.deciding import decide
@@ -149,22 +157,6 @@ def test_a_run_record_of_a_newer_version_is_told_of_and_left_as_it_is(place, ber
     place.cluster.patch(maps, "bert-etcompile-status", {"data": {"record": known["record"]}})
     eventually(lambda: place.uid("bert-worker-0") not in ("", before))
     eventually(lambda: place.replica("worker", 0).failed == 1)
-
-
-def test_a_run_record_of_the_version_before_is_read_and_written_in_the_new_form(place, bert):
-    goes_on(place, bert)
-    known = place.record()
-    first = {key: one for key, one in known.items() if key not in ("version", "replicas")}
-    first |= {
-        "seen": {"worker": "0-1", "launcher": "0"},
-        "trials": {"worker/1": {"uid": "of-before", "count": 7, "at": 5.0}},
-        "restarts": 4,
-    }
-    change = {"data": {"record": json.dumps(first)}}
-    place.cluster.patch(place.cluster.resource("v1", "ConfigMap"), "bert-etcompile-status", change)
-    goes_on(place, bert)
-    eventually(lambda: place.record().get("version") == 2)
-    assert (place.run_record().restarts, place.replica("worker", 1).failed) == (4, 7)
 
 
 @pytest.mark.parametrize("count", [200_000_000, 10**30])
@@ -404,23 +396,25 @@ def test_no_run_record_makes_the_rules_fail(place):
     [config] = [v for v in objects if "job.yaml" in v.get("data", {})]
     config["metadata"].update(uid="u", resourceVersion="1")
     run = StoredRun(config)
-    first = {
-        "run": run.spec_hash,
-        "phase": "Running",
-        "started": 1000.0,
-        "seen": {"worker": "0-2", "launcher": "0"},
-        "completed": {"worker": "1"},
-        "replaced": {"worker": 2},
-        "trials": {"worker/0": {"uid": "a", "count": 3, "at": 5.0}, "*": {"at": 3.0}},
-        "gang": ["a", "b"],
-        "names": {"worker/1": 2},
-        "leaving": {"bert-worker-9": {"uid": "z", "since": 10.0}},
-        "lines": {"worker/2": {"index": 4, "relaunches": 1, "memory": "2Gi"}},
-        "numbers": {"worker": 4},
-        "failures": {"worker": 1},
-    }
-    record = read_record({"record": json.dumps(first)})
-    second = json.loads(record_data(record)["record"])
+    changed = RunRecord(
+        run.spec_hash,
+        "Running",
+        started=1000.0,
+        replaced={"worker": 2},
+        gang=("a", "b"),
+        leaving={"bert-worker-9": Leaving("z", 10.0)},
+        numbers={"worker": 4},
+        failures={"worker": 1},
+        epoch=2,
+    ).with_replicas(
+        {
+            ("launcher", 0): ReplicaRecord(seen=True),
+            ("worker", 0): ReplicaRecord(seen=True, lost="a", failed=3, failed_at=5.0),
+            ("worker", 1): ReplicaRecord(completed=True, host_form=2, epoch=1, restarts=1),
+            ("worker", 2): ReplicaRecord(seen=True, history=RestartHistory(4, 1)),
+        }
+    )
+    whole = json.loads(record_data(changed)["record"])
     pods = {
         name: PodView(name, name, "worker", number, run.spec_hash, "Running", ready=True)
         for number in range(2)
@@ -429,7 +423,7 @@ def test_no_run_record_makes_the_rules_fail(place):
     read = 0
     for seed in range(FUZZ):
         lots = random.Random(seed)
-        text = json.dumps(_mutated((first, second)[seed % 2], lots, odds=0.05))
+        text = json.dumps(_mutated(whole, lots, odds=0.05))
         record = read_record({"record": text, "done": lots.choice(["", "", run.spec_hash])})
         read += record is not None
         notes = {"etcompile.dev/written": lots.choice(["nan", "1e999", "-1", "x", "5"])}
