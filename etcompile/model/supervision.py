@@ -125,6 +125,7 @@ class EpochLine(Struct, frozen=True, gc=False):
         failed_first: Role, index and exit code of the replica whose command failed first, if one
             did.
         at_limit: The policy of the job allows no restart more.
+        is_deletion: A Pod was deleted, which is no failure.
     """
 
     epoch: int
@@ -135,6 +136,7 @@ class EpochLine(Struct, frozen=True, gc=False):
     at: float = 0.0
     failed_first: tuple[str, int, int] | None = None
     at_limit: bool = False
+    is_deletion: bool = False
 
 
 _LINE = re.compile(
@@ -166,4 +168,5 @@ def epoch_line(text: str, at: float = 0.0) -> EpochLine | None:
         at,
         (cause[1], int(cause[2]), int(cause[3])) if cause else None,
         found[5].startswith("backoffLimit"),
+        found[5].rstrip().endswith(" was deleted"),
     )

@@ -166,7 +166,7 @@ def _losses(taken: ReplicaStates, record: RunRecord, now: float) -> Decision:
     for _, line in epochs.verdicts(taken.placement, record):
         if line.verb == "needs new Pods" and taken.placement.job.run.together:
             decision = restart.restarted(taken, record, now, line.why, None, anew=False)
-            if line.why.endswith(" was deleted"):  # which is no failure
+            if line.is_deletion:
                 counts = {name: getattr(record, name) for name in ("restarts", "restarts_in_a_row")}
                 counted = structs.replace(decision.record, **counts)
                 return structs.replace(decision, record=counted)
