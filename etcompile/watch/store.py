@@ -261,37 +261,38 @@ class Store:
         if told:
             self._changed(key)
 
+    def _pod(self, key: JobKey, name: str, uid: str) -> SeenPod | None:
+        """The Pod of that name, if it is still the one with this UID."""
+        seen = self._jobs.get(key)
+        pod = seen.pods.get(name) if seen else None
+        return pod if pod is not None and pod.view.uid == uid else None
+
     def leaves(self, key: JobKey, name: str, uid: str) -> None:
         """A Pod was asked to go, and the API server agreed."""
         with self._lock:
-            seen = self._jobs.get(key)
-            pod = seen.pods.get(name) if seen else None
-            if pod is not None and pod.view.uid == uid:
+            pod = self._pod(key, name, uid)
+            if pod is not None:
                 self._leaving.add(uid)
                 pod.view = structs.replace(pod.view, deleting=True, half_deleted=False)
 
     def heard(self, key: JobKey, name: str, uid: str, heard: LogActivity) -> None:
         """Somebody has asked for the log of a Pod, or been answered."""
         with self._lock:
-            seen = self._jobs.get(key)
-            pod = seen.pods.get(name) if seen else None
-            told = pod is not None and pod.view.uid == uid
-            if pod is not None and told:
+            pod = self._pod(key, name, uid)
+            if pod is not None:
                 pod.heard = heard
-        if told and heard.at is not None:
+        if pod is not None and heard.at is not None:
             self._changed(key)
 
     def read(self, key: JobKey, name: str, uid: str, tail: Tail) -> None:
         """Somebody has asked for the last lines of a Pod's log, or been answered."""
         with self._lock:
-            seen = self._jobs.get(key)
-            pod = seen.pods.get(name) if seen else None
-            told = pod is not None and pod.view.uid == uid
-            if pod is not None and told:
+            pod = self._pod(key, name, uid)
+            if pod is not None:
                 size = sum(map(len, tail.lines or ()))
                 fits = self._room.take(key[0], (key, "tail", name), size)
                 pod.tail = tail if fits else structs.replace(tail, lines=())
-        if told and tail.lines is not None:
+        if pod is not None and tail.lines is not None:
             self._changed(key)
 
     def saw_epochs(
@@ -299,12 +300,10 @@ class Store:
     ) -> None:
         """Somebody has asked what a Pod's log says of epochs, or been answered."""
         with self._lock:
-            seen = self._jobs.get(key)
-            pod = seen.pods.get(name) if seen else None
-            told = pod is not None and pod.view.uid == uid
-            if pod is not None and told:
+            pod = self._pod(key, name, uid)
+            if pod is not None:
                 pod.epochs = epochs
-        if told and news:
+        if pod is not None and news:
             self._changed(key)
 
     def forget_gone(self, key: JobKey, most: int) -> None:
