@@ -53,15 +53,17 @@ class Supervised(Struct, frozen=True):
 
 def supervised(placement: Placement) -> list[Supervised]:
     """The Pods whose commands restart in place, those of a Job of Kubernetes included."""
+    in_place = placement.job.run.in_place
+    if in_place is None:
+        return []  # most jobs, and this is asked several times in a look
     found = [
         Supervised(place.role, place.key, place.pod)
         for place in placement.places
         if place.supervised and place.pod is not None
     ]
-    in_place = placement.job.run.in_place
-    for pod in placement.batch if in_place is not None else ():
+    for pod in placement.batch:
         role = placement.job.role(pod.role)
-        if role is not None and in_place is not None and role.name in in_place.roles:
+        if role is not None and role.name in in_place.roles:
             found.append(Supervised(role, (role.name, pod.index or 0), pod))
     return found
 
