@@ -23,8 +23,6 @@ are asked is here and nowhere else.
 
 from collections.abc import Iterable, Iterator
 
-from msgspec import structs
-
 from etcompile.model.run_record import RunRecord
 from etcompile.watch.actions import (
     Action,
@@ -165,12 +163,10 @@ def _losses(taken: ReplicaStates, record: RunRecord, now: float) -> Decision:
         return Decision(record)
     for _, line in epochs.verdicts(taken.placement, record):
         if line.verb == "needs new Pods" and taken.placement.job.run.together:
-            decision = restart.restarted(taken, record, now, line.why, None, anew=False)
-            if line.is_deletion:
-                counts = {name: getattr(record, name) for name in ("restarts", "restarts_in_a_row")}
-                counted = structs.replace(decision.record, **counts)
-                return structs.replace(decision, record=counted)
-            return decision
+            counted = not line.is_deletion
+            return restart.restarted(
+                taken, record, now, line.why, None, anew=False, counted=counted
+            )
     together = restart.joint_loss(taken, record, now)
     if together is not None:
         return together

@@ -243,6 +243,7 @@ def restarted(
     loss: Replica | None,
     *,
     anew: bool,
+    counted: bool = True,
 ) -> Decision:
     """The record of a run whose Pods are all to go and to come back.
 
@@ -253,6 +254,7 @@ def restarted(
         message: Why, in a sentence.
         loss: The replica that is to blame, if it is one.
         anew: The run starts anew, and its clock too; else only its Pods do.
+        counted: It counts among the restarts of the run; one after a deletion does not.
     """
     placement = states.placement
     timeouts = placement.view.timeouts
@@ -286,11 +288,13 @@ def restarted(
         reason="Restarting",
         message=message,
         started=None if anew and not placement.job.run.keeps_clock else record.started,
-        restarts=record.restarts + 1,
+        restarts=record.restarts + counted,
         restarted_at=now,
         replaced=replaced,
         lost_restarts=lost_restarts,
-        restarts_in_a_row=in_a_row(record.restarts_in_a_row, lived, timeouts),
+        restarts_in_a_row=in_a_row(record.restarts_in_a_row, lived, timeouts)
+        if counted
+        else record.restarts_in_a_row,
         gang=uids,
         launcher="",
         leaving={},
