@@ -129,18 +129,10 @@ def gate_script(job: Job, role: Role) -> str:
     return f"{role.name}-{GATE}" if several else GATE
 
 
-def is_resident(role: Role) -> bool:
-    """Whether the role's main container runs our wrapper that serves until the run is done."""
-    main = role.template.main_container
-    if role.additions.resident is None or main.get("command"):
-        return False
-    return not (role.additions.resident.keeps_args and main.get("args"))
-
-
 def ends_with_run(role: Role) -> bool:
     """Whether the role's main container ends by itself when the run is done."""
     serves = role.recovery.serves and bool(role.template.main_container.get("command"))
-    return is_resident(role) or serves
+    return role.is_resident or serves
 
 
 _PYTHON = re.compile(r"(.*/)?python3(\.[0-9]+)?")
@@ -186,7 +178,7 @@ def _scripts(job: Job, settings: Settings) -> Iterator[tuple[str, str, dict[str,
     marker: dict[str, object] = {"status_done": DONE_FILE, "spec_hash_file": SPEC_HASH_FILE}
     ssh = job.credentials
     for role in job.roles:
-        if is_resident(role):
+        if role.is_resident:
             yield WORKER, WORKER, {**marker, **_sshd(role, ssh), "poll_seconds": _STATUS_POLL}
         elif (script := wrapper(job, role)) == UNTIL_DONE:
             yield UNTIL_DONE, UNTIL_DONE, {**marker, "poll_seconds": _STATUS_POLL}

@@ -215,7 +215,7 @@ def _main(job: Job, role: Role) -> dict[str, Any]:
         mounts.append(_mount(Mount(RUN_STATE, RUN_STATE_PATH)))
     if mounts:
         main["volumeMounts"] = [*main.get("volumeMounts", ()), *mounts]
-    if config.is_resident(role):
+    if role.is_resident:
         main["command"] = ["sh", f"{SCRIPTS_PATH}/{config.WORKER}"]
         main.pop("args", None)
         if ssh and ssh.port and role.additions.resident and role.additions.resident.ssh:
@@ -337,7 +337,7 @@ def _env(
 
 def _protocol_mounts(job: Job, role: Role) -> list[Mount]:
     """The volumes of the run-time protocol that the main container reads."""
-    if config.is_resident(role):
+    if role.is_resident:
         return [Mount(SCRIPTS, SCRIPTS_PATH), Mount(STATUS, STATUS_PATH)]
     hosts = [Mount(HOSTS, HOSTS_PATH)] if role.additions.reads_hosts else []
     if hosts or config.wrapper(job, role):
@@ -446,8 +446,8 @@ _PREFLIGHT = (config.PREFLIGHT_SCRIPT, config.PREFLIGHT_CHECK)
 def _role_scripts(job: Job, role: Role) -> list[str]:
     wrapper = config.wrapper(job, role)
     return [
-        *([config.WORKER] if config.is_resident(role) else []),
-        *([wrapper] if wrapper and not config.is_resident(role) else []),
+        *([config.WORKER] if role.is_resident else []),
+        *([wrapper] if wrapper and not role.is_resident else []),
         *([config.SUPERVISE] if wrapper == config.SUPERVISE_BY_SHELL else []),
         *([config.gate_script(job, role)] if role.additions.gate else []),
         *([role.additions.gate.file] if role.additions.gate and role.additions.gate.file else []),

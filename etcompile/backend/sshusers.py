@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from etcompile.backend import config
 from etcompile.model import Role, SshCredentials
 from etcompile.model.protocol import USERS, USERS_PATH
 
@@ -11,7 +10,6 @@ MOUNT = {"name": USERS, "mountPath": "/etc/passwd", "subPath": "passwd", "readOn
 _FIRST_FOREIGN_USER = 10_000
 """Users of images have lower IDs than this. IDs that a cluster gives out are higher."""
 _PORT_START = "net.ipv4.ip_unprivileged_port_start"
-_FIRST_UNPRIVILEGED_PORT = 1024
 
 
 def lacks_entry(role: Role) -> bool:
@@ -31,12 +29,9 @@ def script(ssh: SshCredentials) -> str:
 
 def sysctls(role: Role, ssh: SshCredentials | None) -> list[dict[str, Any]] | None:
     """The sysctls of a Pod whose sshd needs one to listen on port 22 without root; else None."""
-    spec, resident = role.template.spec, role.additions.resident
-    if not (ssh and resident and resident.ssh) or role.template.runs_as_root:
-        return None
-    known = ssh.port or config.is_resident(role)  # else the image's own configuration decides
+    spec = role.template.spec
     given = spec.get("securityContext", {}).get("sysctls") or []
     chosen = spec.get("hostNetwork") or any(sysctl["name"] == _PORT_START for sysctl in given)
-    if not known or (ssh.port or 22) >= _FIRST_UNPRIVILEGED_PORT or chosen:
+    if chosen or role.privileged_ssh_port(ssh) is None:
         return None
     return [*given, {"name": _PORT_START, "value": "0"}]

@@ -146,16 +146,15 @@ def _role(job: Job, role: Role) -> Iterator[Diagnostic]:
             where=f"container '{role.template.main}' of {role.name}",
             image=main["image"],
         )
+    port = role.privileged_ssh_port(job.credentials)
+    if port is not None and role.template.spec.get("hostNetwork"):
+        yield diagnose(
+            codes.PRIVILEGED_SSH_PORT,
+            role.template.origin.locate("spec", "hostNetwork", key=True),
+            role=role.name,
+            port=port,
+        )
     resident = role.additions.resident
-    if job.credentials and resident and resident.ssh and not role.template.runs_as_root:
-        port = job.credentials.port or (None if main.get("command") else 22)
-        if role.template.spec.get("hostNetwork") and port and port < 1024:
-            yield diagnose(
-                codes.PRIVILEGED_SSH_PORT,
-                role.template.origin.locate("spec", "hostNetwork", key=True),
-                role=role.name,
-                port=port,
-            )
     silent = resident is not None and not resident.keeps_args
     if silent and main.get("args") and not main.get("command"):
         yield diagnose(

@@ -505,6 +505,28 @@ class Role(Struct, frozen=True):
         """The name of a replica's Pod."""
         return _numbered(self.naming.pod_stem or self.naming.stem, member.index)
 
+    @property
+    def is_resident(self) -> bool:
+        """Whether its main container runs our wrapper that serves until the run is done."""
+        main = self.template.main_container
+        if self.additions.resident is None or main.get("command"):
+            return False
+        return not (self.additions.resident.keeps_args and main.get("args"))
+
+    def privileged_ssh_port(self, ssh: "SshCredentials | None") -> int | None:
+        """The port below 1024 on which its sshd listens without being root.
+
+        None if there is no such sshd, or if its image's own configuration decides.
+        """
+        resident = self.additions.resident
+        if not (ssh and resident and resident.ssh) or self.template.runs_as_root:
+            return None
+        port = ssh.port or (22 if self.is_resident else None)
+        return port if port and port < _FIRST_UNPRIVILEGED_PORT else None
+
+
+_FIRST_UNPRIVILEGED_PORT = 1024
+
 
 def _numbered(stem: str, number: int | None) -> str:
     return stem if number is None else f"{stem}-{number}"
