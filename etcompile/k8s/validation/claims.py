@@ -1,8 +1,4 @@
-"""Rules for claims that are made of a template, whichever kind of object the template is in.
-
-Apart from the tables of Pods and of objects, because both have such templates: an ephemeral
-volume of a Pod, the claims of a StatefulSet, a ResourceClaimTemplate.
-"""
+"""Rules for the claim that Kubernetes makes of the template of an ephemeral volume."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
