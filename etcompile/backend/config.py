@@ -106,7 +106,7 @@ def host_names(job: Job, lines: HostList, settings: Settings, host: str) -> tupl
     parts = short.split(".")[1:]
     longer = [f".{'.'.join(parts[:count])}" for count in range(1, len(parts) + 1)]
     whole = f"{short}.{settings.cluster_domain}"
-    bare = ("",) if _is_searched(job) else ()
+    bare = ("",) if job.has_bare_names else ()
     forms = (_suffix(job, lines, short), *bare, *longer, whole, f"{whole}.")
     return tuple(dict.fromkeys(host + form for form in forms))
 
@@ -115,12 +115,7 @@ def _suffix(job: Job, lines: HostList, domain: str) -> str:
     """What follows the bare name of a host in a list from Git."""
     if DOMAIN in lines.line:
         return domain
-    return f".{job.service.name}" if job.service and not job.service.searched else ""
-
-
-def _is_searched(job: Job) -> bool:
-    """Whether Pods search the domain of their Service, so that bare names resolve."""
-    return job.service is None or job.service.searched
+    return f".{job.service.name}" if job.service and not job.has_bare_names else ""
 
 
 def gate_script(job: Job, role: Role) -> str:

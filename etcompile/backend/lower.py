@@ -97,7 +97,7 @@ def namespace_reason(job: Job, settings: Settings) -> str | None:
         return "the subject of its RoleBinding must name one"
     if job.names_namespace:
         return job.names_namespace
-    searched = job.service is None or job.service.searched
+    searched = job.has_bare_names
     if searched and job.is_behind_one_service(settings.services):
         return "the DNS search domain of shared Services must name one"
     if "kpt" in settings.profiles and any(role.additions.gate for role in job.roles):

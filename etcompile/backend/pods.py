@@ -181,7 +181,7 @@ def credentials(job: Job, role: Role) -> SshCredentials | None:
 
 def _shared_name(job: Job, spec: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
     """Makes bare host names resolve under one Service: a search domain for the rest of them."""
-    if job.service and not job.service.searched:
+    if job.service and not job.has_bare_names:
         return {"subdomain": service_name(job)}
     domain = f"{service_name(job)}.{job.namespace}.svc.{settings.cluster_domain}"
     dns = spec.get("dnsConfig", {})

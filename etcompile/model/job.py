@@ -883,6 +883,11 @@ class Job(Struct, frozen=True):
         """The role of that name, if the job has it."""
         return next((role for role in self.roles if role.name == name), None)
 
+    @property
+    def has_bare_names(self) -> bool:
+        """Whether Pods search the domain of their Service, so that bare names resolve."""
+        return self.service is None or self.service.searched
+
     def is_behind_one_service(self, services: Services) -> bool:
         """Whether one Service has all its replicas behind it.
 

@@ -49,7 +49,7 @@ def _used(job: Job, settings: Settings) -> Iterator[tuple[str, object]]:
     """The settings that the job's Pods depend on."""
     if job.is_behind_one_service(settings.services):
         # Pods without a search domain are the same in any: `_shared_name` in backend/pods.py.
-        if job.service is None or job.service.searched:
+        if job.has_bare_names:
             yield "clusterDomain", settings.cluster_domain
         if job.service is None:
             yield "services", settings.services

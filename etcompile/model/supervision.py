@@ -62,8 +62,7 @@ def _gang(job: Job, in_place: InPlace) -> Iterator[str]:
     first, member = found
     roles = [role for role in job.roles if role.name in in_place.roles and role.members]
     # By this name its own peers find it, too.
-    searched = job.service is None or job.service.searched
-    domain = "" if searched or job.service is None else f".{job.service.name}"
+    domain = f".{job.service.name}" if job.service and not job.has_bare_names else ""
     yield "--gang=" + ",".join(f"{role.name}:{len(role.members)}" for role in roles)
     yield f"--coordinator={first.host_name(member)}{domain}"
     yield f"--first={first.name}-{member.index or 0}"
