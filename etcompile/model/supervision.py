@@ -108,6 +108,11 @@ def _warning(job: Job) -> int:
 
 # What they say ---------------------------------------------------------------------------------
 
+UNSUPERVISED = "etcompile: unsupervised: "
+"""How the line begins that says why a command has no supervisor."""
+UNSUPERVISED_EVENT = "Unsupervised"
+"""The reason of the Event with which the watcher repeats it."""
+
 Verb = Literal["begins", "is the last", "needs new Pods"]
 
 

@@ -30,7 +30,7 @@ from etcompile.model.protocol import (
     status_name,
 )
 from etcompile.model.run_record import RunRecord
-from etcompile.model.supervision import epoch_line
+from etcompile.model.supervision import UNSUPERVISED, UNSUPERVISED_EVENT, epoch_line
 from etcompile.watch.actions import (
     REPLACED,
     Action,
@@ -702,6 +702,8 @@ class ActionExecutor:
                     action.name, action.container, key[0], since=time, limit=_EPOCHS_AT_ONCE
                 ):
                     time, _, text = line.partition(" ")
+                    if text.startswith(UNSUPERVISED) and not known.until:
+                        self._tell_unsupervised(key, action, text.removeprefix(UNSUPERVISED))
                     if (told := epoch_line(text, seconds(time) or 0.0)) is not None:
                         lines.append(told)
             except ClusterError as error:
@@ -717,6 +719,12 @@ class ActionExecutor:
             self._observations.saw_epochs(key, action.name, action.uid, found, news=news)
 
         self._beside.submit(listen)
+
+    def _tell_unsupervised(self, key: JobKey, action: ReadEpochs, why: str) -> None:
+        """Tells that a command runs without the supervisor that it was to have."""
+        event = EmitEvent(UNSUPERVISED_EVENT, why, action.name, action.uid, warning=True)
+        self._events.tell(key[0], event, {}, UNSUPERVISED)
+        say(logging.WARNING, key, f"unsupervised: {why}", pod=action.name, reason=event.reason)
 
     # ---- requests ------------------------------------------------------------------------------
 

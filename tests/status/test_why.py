@@ -103,6 +103,27 @@ def test_a_container_that_was_ended_for_its_probe_is_told_by_its_events(killing:
     assert "statuscode: 500" in text
 
 
+def test_a_pod_whose_image_has_no_python_is_said_to_be_unsupervised() -> None:
+    values = objects(kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 1}))
+    for value in values:
+        if value["kind"] == "Pod":
+            value["metadata"]["uid"] = value["metadata"]["name"]
+            value["spec"]["nodeName"] = "gpu-0"
+            value["status"] = {"phase": "Running"}
+    event = {
+        "kind": "Event",
+        "metadata": {"name": "unsupervised", "namespace": "ml"},
+        "involvedObject": {"kind": "Pod", "namespace": "ml", "uid": "mnist-master-0"},
+        "reason": "Unsupervised",
+        "message": "this image has no Python 3.8 or newer",
+        "type": "Warning",
+    }
+    [found] = explanations(values, [event])
+    told = explanation_text(found, NOW)
+    assert "mnist-master-0: Running, NotReady: unsupervised: this image has no Python" in told
+    assert "mnist-worker-0: Running, NotReady: unsupervised" not in told
+
+
 def test_without_a_watcher_the_pods_that_are_there_tell_what_they_can() -> None:
     values = objects(kubeflow_job("PyTorchJob", {"Master": 1, "Worker": 1}))
     for value in values:

@@ -212,7 +212,10 @@ def _at_work(pod: Object, name: object) -> str:
         get = (container.get("readinessProbe") or {}).get("httpGet") or {}
         mounts = [mount.get("name") for mount in container.get("volumeMounts") or ()]
         if container.get("name") == name and RUN_STATE in mounts and get.get("path") == "/ready":
-            return "its command has ended, or waits for the other replicas to begin"
+            return (
+                "its command has ended, waits for the other replicas to begin, or runs "
+                "unsupervised (see the first line of its log)"
+            )
     return "running, but not ready"
 
 

@@ -29,6 +29,7 @@ from etcompile.kubeapi.client import told_at
 from etcompile.model import Job
 from etcompile.model.protocol import JOB_LABEL, PREFLIGHT, SPEC_HASH, status_name
 from etcompile.model.run_record import RunRecord, written_record
+from etcompile.model.supervision import UNSUPERVISED_EVENT
 from etcompile.status.job_status import is_config, statuses, stored_job
 from etcompile.status.values import ENDED, JobStatus, Replica, Told
 
@@ -162,7 +163,12 @@ def _explained(
     attempts = _attempts(log, its_pods, _probes(events))
     over = status.phase in ENDED
     warnings = _warnings(status, events)
-    held = () if over else tuple(_held(status, job, its_pods, warnings))
+    unsupervised = {
+        str((event.get("involvedObject") or {}).get("uid")): f"unsupervised: {event.get('message')}"
+        for event in events
+        if event.get("reason") == UNSUPERVISED_EVENT
+    }
+    held = () if over else tuple(_held(status, job, its_pods, warnings, unsupervised))
     refused = tuple(event for event in status.events if event.warning and event.reason in _CREATES)
     return Explanation(
         status,
@@ -294,6 +300,7 @@ def _held(
     job: Job | None,
     its_pods: Iterable[LiveObject],
     warnings: Mapping[str, str],
+    unsupervised: Mapping[str, str],
 ) -> Iterator[Held]:
     by_name = {pod["metadata"]["name"]: pod for pod in its_pods}
     alike: dict[tuple[str, str, str, str], list[Replica]] = {}
@@ -303,6 +310,8 @@ def _held(
         message = _gate(replica, status, job, by_name.get(replica.name)) or replica.message
         if replica.reason in _VAGUE:
             message = warnings.get(replica.name, message)
+        if (pod := by_name.get(replica.name)) is not None:
+            message = unsupervised.get(pod["metadata"].get("uid"), message)
         words = message.replace(replica.name, "*")
         key = (replica.role, replica.state, replica.reason, words)
         alike.setdefault(key, []).append(replica)

@@ -1,14 +1,16 @@
 """Logs are read for what supervisors say of epochs: only what is new, and without waiting."""
 
+import re
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from etcompile.kubeapi import ClusterError
-from etcompile.watch.actions import ReadEpochs
+from etcompile.watch.actions import EmitEvent, ReadEpochs
 from etcompile.watch.executor import ActionExecutor, Case
 from etcompile.watch.ledger import Ledger
 from etcompile.watch.room import Room
@@ -67,12 +69,19 @@ def store() -> Store:
 
 
 @pytest.fixture
-def read(logs: Logs, store: Store) -> Any:
+def events() -> Any:
+    """What people are told."""
+    told: list[EmitEvent] = []
+    return SimpleNamespace(told=told, tell=lambda namespace, event, *about: told.append(event))
+
+
+@pytest.fixture
+def read(logs: Logs, store: Store, events: Any) -> Any:
     """`read()`: what is known of the log after another look at it."""
     beside: Any = AtOnce()
     stub: Any = SimpleNamespace()
     executor = ActionExecutor(
-        logs, store, lambda: True, stub, stub, beside, lambda key: False, Ledger()
+        logs, store, lambda: True, stub, events, beside, lambda key: False, Ledger()
     )
 
     def look() -> EpochLog:
@@ -114,3 +123,14 @@ def test_only_the_newest_lines_are_kept(logs: Logs, read: Any) -> None:
 def test_a_log_that_may_not_be_read_is_left_alone_for_a_while(logs: Logs, read: Any) -> None:
     logs.refused = True
     assert read() == EpochLog(1300.0)
+
+
+def test_a_command_without_a_supervisor_is_told_once(logs: Logs, read: Any, events: Any) -> None:
+    script = (Path(__file__).parents[3] / "templates" / "supervise.sh.j2").read_text()
+    [line] = re.findall("echo '(etcompile: unsupervised: .*)'", script)
+    logs.lines = [f"2026-01-01T00:00:01Z {line}"]
+    read()
+    read()
+    [event] = events.told
+    assert (event.reason, event.pod) == ("Unsupervised", "mnist-master-0")
+    assert event.message.startswith("this image has no Python 3.8")
