@@ -33,7 +33,7 @@ from peers import on_a_node  # noqa: E402
 
 import etcompile  # noqa: E402
 from node.real_cluster import Cluster  # noqa: E402
-from node.real_gang import Gang, Watcher, eventually, read_step  # noqa: E402
+from node.real_gang import Gang, Watcher, eventually, forgetful, read_step  # noqa: E402
 
 DOCS = ROOT / "docs"
 IMAGE = "ETCOMPILE_E2E_TORCH_IMAGE"
@@ -60,14 +60,15 @@ class Way:
         annotations: Of the job.
         makes_pods: All Pods are made again.
         fails: The programs that it does not bring back.
-        kills: So many at most.
+        backs_off: Kubelets start containers again, and wait before they do so a second time. Each
+            kill is the first of a gang then.
     """
 
     title, colour = "new Pods", "#c2571a"
     annotations: Mapping[str, str] = {"etcompile.dev/restart-together": "true"}
     makes_pods = True
     fails: tuple[str, ...] = ()
-    kills = 1000
+    backs_off = False
 
     def gang(self, cluster: Cluster, image: str, ranks: int, grace: int, **variables: str) -> Gang:
         """The gang."""
@@ -86,9 +87,6 @@ class Way:
         finally:
             watcher.stop()
 
-    def prepare(self, gang: Gang) -> None:
-        """Waits for what the first kill needs."""
-
 
 class InPlace(Way):
     """Our watcher, in place."""
@@ -96,9 +94,6 @@ class InPlace(Way):
     title, colour = "in place", "#0b6e4f"
     annotations = {"etcompile.dev/restart": "in-place"}  # noqa: RUF012
     makes_pods = False
-
-    def prepare(self, gang: Gang) -> None:
-        gang.until_watched(LONGEST)
 
 
 class OperatorGang(Gang):
@@ -118,7 +113,7 @@ class Operator(Way):
     title, colour = "Training Operator, OnFailure", "#4a5fc1"
     makes_pods = False
     fails = ("hangs",)  # only the container that was killed is started again
-    kills = 5
+    backs_off = True
     restart_policy = "OnFailure"
 
     def gang(self, cluster: Cluster, image: str, ranks: int, grace: int, **variables: str) -> Gang:
@@ -139,12 +134,14 @@ class OperatorMakesPods(Operator):
     title, colour = "Training Operator, ExitCode", "#8a4fb0"
     makes_pods = True
     fails = ("hangs",)  # only the Pod that was killed is made again
-    kills = 1000
+    backs_off = False
     restart_policy = "ExitCode"
 
 
 class JobSetGang(Gang):
     """The same ranks as an indexed Job of a JobSet, whose Pods have other names each time."""
+
+    job_set = staticmethod(on_a_node.job_set)
 
     def __init__(
         self, cluster: Cluster, image: str, size: int, grace: int, **variables: str
@@ -154,7 +151,7 @@ class JobSetGang(Gang):
 
     def submit(self) -> None:
         replicas = self.document["spec"]["pytorchReplicaSpecs"]["Master"]
-        value = on_a_node.job_set(replicas["template"]["spec"], len(self.names))
+        value = self.job_set(replicas["template"]["spec"], len(self.names))
         self.cluster.kubectl("apply", "-f", "-", given=json.dumps(value))
 
     def pods(self) -> dict[str, Any]:
@@ -171,7 +168,7 @@ class JobSetGang(Gang):
 class JobSet(Way):
     """JobSet: all Jobs of the set are deleted and made again."""
 
-    title, colour = "JobSet", "#a08a1a"
+    title, colour = "JobSet, Recreate", "#a08a1a"
 
     def gang(self, cluster: Cluster, image: str, ranks: int, grace: int, **variables: str) -> Gang:
         return JobSetGang(cluster, image, ranks, grace, **variables)
@@ -182,7 +179,35 @@ class JobSet(Way):
             yield
 
 
-WAYS: tuple[Way, ...] = (InPlace(), Way(), OperatorMakesPods(), Operator(), JobSet())
+class JobSetGangInPlace(JobSetGang):
+    """The same, whose containers are JobSet's agents."""
+
+    job_set = staticmethod(on_a_node.job_set_in_place)
+
+    def submit(self) -> None:
+        on_a_node.allow_agents(self.cluster)
+        super().submit()
+
+
+class JobSetInPlace(JobSet):
+    """JobSet: agents in the Pods end, kubelets start them again, and they wait for each other."""
+
+    title, colour = "JobSet, InPlaceRestart", "#6b5900"
+    makes_pods = False
+    backs_off = True
+
+    def gang(self, cluster: Cluster, image: str, ranks: int, grace: int, **variables: str) -> Gang:
+        return JobSetGangInPlace(cluster, image, ranks, grace, **variables)
+
+
+WAYS: tuple[Way, ...] = (
+    InPlace(),
+    Way(),
+    OperatorMakesPods(),
+    Operator(),
+    JobSet(),
+    JobSetInPlace(),
+)
 
 
 @dataclass(frozen=True)
@@ -210,26 +235,35 @@ class Result:
 
 def measured(program: str, way: Way, kills: int, ranks: int, folder: Path) -> Result:
     """Runs a gang, and kills one rank after the other."""
+    draws = random.Random(17)
+    load = os.getloadavg()[0]
+    found: list[Recovery] = []
+    while len(found) < kills:
+        more = 1 if way.backs_off else kills
+        found += killed(program, way, more, ranks, folder, draws)
+    return Result(program, way.title, found, load)
+
+
+def killed(
+    program: str, way: Way, kills: int, ranks: int, folder: Path, draws: random.Random
+) -> list[Recovery]:
+    """What some kills of one gang cost."""
     name = "-".join(way.title.lower().replace(",", "").split())
     cluster = Cluster(f"etcompile-recovery-{name}-{program}")
     cluster.kubectl("delete", "namespace", cluster.namespace, "--ignore-not-found")
     cluster.kubectl("create", "namespace", cluster.namespace)
-    draws = random.Random(17)
-    image = os.environ[IMAGE]
     _, variables, grace = PROGRAMS[program]
-    gang = way.gang(cluster, image, ranks, grace, PAUSE="0.1", **variables)
+    gang = way.gang(cluster, os.environ[IMAGE], ranks, grace, PAUSE="0.1", **variables)
     try:
         with way.keeper(cluster, folder):
-            gang.apply()
+            with forgetful(FORGET):
+                gang.apply()
             gang.until_step_of(0.0, LONGEST)
-            way.prepare(gang)
             gang.prepare()
             time.sleep(5)
-            load = os.getloadavg()[0]
-            found = [one_kill(gang, way, draws) for _ in range(min(kills, way.kills))]
+            return [one_kill(gang, way, draws) for _ in range(kills)]
     finally:
         cluster.kubectl("delete", "namespace", cluster.namespace)
-    return Result(program, way.title, found, load)
 
 
 def one_kill(gang: Gang, way: Way, draws: random.Random) -> Recovery:
@@ -348,8 +382,8 @@ def page(results: Sequence[Result], date: str, kills: int, ranks: int) -> str:
     measured = f"""
 Measured on {date}, on {os.cpu_count()} cores ({platform.system()}, {platform.machine()}) that hold
 the node, all ranks and the controllers: the load average was {min(loads):.0f} to {max(loads):.0f}
-when a way began. {kills} kills each ({Operator.kills} with `OnFailure`), so the 95th percentile is
-the longest of them. etcompile {etcompile.__version__}."""
+when a way began. {kills} kills each, so the 95th percentile is the longest of them. etcompile
+{etcompile.__version__}."""
     return f"""\
 # How long a run stands still when a rank dies
 
@@ -363,8 +397,9 @@ on a Kubernetes of one real node (kubelet, containerd), one way after the other:
   makes Pods again that ended with 128 or more (so these ranks end with 138 when they have lost a
   peer; with Python's usual 1 the job would have failed); with `OnFailure` kubelets start
   containers again, and it does nothing
-- **JobSet** 0.12.0, built from its source, as it is: `failurePolicy.maxRestarts`, all Jobs of the
-  set are made again
+- **JobSet** 0.12.0, built from its source, as it is: with `restartStrategy: Recreate` all Jobs of
+  the set are made again; with `InPlaceRestart` (behind a feature gate) an agent is the command of
+  each container, which waits for the others before it runs the rank, and ends when one has failed
 
 {textwrap.fill(" ".join(measured.split()), 100, break_on_hyphens=False)}
 
@@ -381,9 +416,9 @@ on a Kubernetes of one real node (kubelet, containerd), one way after the other:
   was killed, while the others wait.
 - All images are on the node already, the Pods ask for no device and mount no network volume. Each
   of these adds to what new Pods take, and nothing to a restart in place.
-- With `OnFailure` a kubelet starts a container again at once the first time, then after 10, 20,
-  40 … 300 seconds: five kills are the beginning of that row. Nothing keeps ranks of before and
-  after apart there.
+- With `OnFailure` and with `InPlaceRestart` kubelets start the containers again: at once the first
+  time, then after 10, 20, 40 … 300 seconds. So each kill is the first of a gang here. With
+  `OnFailure` nothing keeps ranks of before and after apart.
 - In place, kills count as the first of a row each, so nobody waits for a back-off.
 """
 

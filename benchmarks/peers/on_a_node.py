@@ -8,6 +8,7 @@ import base64
 import contextlib
 import json
 import os
+import shlex
 import subprocess
 import time
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from node.real_cluster import Cluster
 PEERS = Path(__file__).parent
 OPERATOR = "github.com/kubeflow/training-operator"
 JOBSET = "sigs.k8s.io/jobset"
+AGENT = "in-place-restart-agent"
 MOUNTED = Path("/tmp/k8s-webhook-server/serving-certs")
 """Where the Training Operator looks for its certificate, whatever it is told."""
 INDEX = "batch.kubernetes.io/job-completion-index"
@@ -132,6 +134,7 @@ def jobset(cluster: Cluster, folder: Path) -> Iterator[None]:
         "webhook": {"port": webhook, "host": "127.0.0.1", "certDir": str(folder)},
         "leaderElection": {"leaderElect": False},
         "internalCertManagement": {"enable": False},
+        "featureGates": {"InPlaceRestart": True},
     }
     file = folder / "jobset.yaml"
     file.write_text(yaml.safe_dump(config))
@@ -180,3 +183,65 @@ def job_set(pods: dict, size: int) -> dict:
             "replicatedJobs": [{"name": "rank", "replicas": 1, "template": {"spec": job}}],
         },
     }
+
+
+def job_set_in_place(pods: dict, size: int) -> dict:
+    """The same, whose ranks are run by JobSet's agents, which end when one of them has failed.
+
+    The agent is mounted from the machine, which holds the node.
+
+    Args:
+        pods: The spec of a rank's Pod.
+        size: How many ranks there are.
+    """
+    program = built(PEERS / "jobset", AGENT, f"{JOBSET}/cmd/{AGENT}", print)
+    made = job_set(pods, size)
+    made["spec"]["failurePolicy"]["restartStrategy"] = "InPlaceRestart"
+    job = made["spec"]["replicatedJobs"][0]["template"]["spec"]
+    job |= {"backoffLimit": 2**31 - 1, "podReplacementPolicy": "Failed"}
+    spec = job["template"]["spec"]
+    (container,) = spec["containers"]
+    pod_name = {"valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+    container["env"] += [
+        {"name": "WORKER_COMMAND", "value": f"exec {shlex.join(container['command'])}"},
+        {"name": "SHELL", "value": "/bin/sh"},
+        {"name": "JOBSET_NAME", "value": made["metadata"]["name"]},
+        {"name": "POD_NAME", **pod_name},
+    ]
+    container["command"] = [f"/agent/{AGENT}"]
+    container["volumeMounts"] = [
+        *container["volumeMounts"],
+        {"name": "agent", "mountPath": "/agent", "readOnly": True},
+    ]
+    folder = {"name": "agent", "hostPath": {"path": str(program.parent)}}
+    spec |= {"volumes": [*spec["volumes"], folder], "restartPolicy": "OnFailure"}
+    return made
+
+
+def allow_agents(cluster: Cluster) -> None:
+    """Lets the Pods of a namespace read JobSets, and write their own attempt down."""
+    group = "rbac.authorization.k8s.io"
+    rules = [
+        {
+            "apiGroups": ["jobset.x-k8s.io"],
+            "resources": ["jobsets"],
+            "verbs": ["get", "list", "watch"],
+        },
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "patch"]},
+    ]
+    _apply(
+        cluster,
+        {
+            "apiVersion": f"{group}/v1",
+            "kind": "Role",
+            "metadata": {"name": AGENT},
+            "rules": rules,
+        },
+        {
+            "apiVersion": f"{group}/v1",
+            "kind": "RoleBinding",
+            "metadata": {"name": AGENT},
+            "roleRef": {"apiGroup": group, "kind": "Role", "name": AGENT},
+            "subjects": [{"kind": "ServiceAccount", "name": "default"}],
+        },
+    )

@@ -23,7 +23,8 @@ RANK = Path(__file__).with_name("rank.py")
 _KILL = """
 import os, signal, sys, time
 
-namespace, pod, what = sys.argv[1:]
+namespace, pod, what, after = sys.argv[1:]
+time.sleep(float(after))
 for process in filter(str.isdecimal, os.listdir("/proc")):
     try:
         with open(f"/proc/{process}/environ", "rb") as file:
@@ -41,6 +42,25 @@ for process in filter(str.isdecimal, os.listdir("/proc")):
         number = {"stop": signal.SIGSTOP, "loop": signal.SIGALRM}.get(what, signal.SIGKILL)
         os.kill(int(process), number)
         print(at)
+"""
+
+# It goes on by itself: an exec goes through the kubelet.
+_FREEZE = """
+import os, signal, sys, time
+
+for process in filter(str.isdecimal, os.listdir("/proc")):
+    with open(f"/proc/{process}/cmdline") as file:
+        if os.path.basename(file.read().split("\0")[0]) == "kubelet":
+            break
+else:
+    raise SystemExit("there is no kubelet")
+if not os.fork():
+    for number in range(3):
+        os.close(number)
+    time.sleep(1.5)
+    os.kill(int(process), signal.SIGSTOP)
+    time.sleep(float(sys.argv[1]))
+    os.kill(int(process), signal.SIGCONT)
 """
 
 # As the command line does, but what has run for two seconds has run for long.
@@ -232,21 +252,27 @@ class Gang:
 
     # What disturbs it ---------------------------------------------------------------------------
 
-    def kill(self, name: str, what: str) -> float | None:
+    def kill(self, name: str, what: str, after: float = 0.0) -> float | None:
         """Kills a rank, or the first process of its container, with -9 from outside its Pod.
 
         Args:
             name: The rank.
             what: `process` or `container`; `stop` and `loop` do not kill the process, which is
                 stopped or computes for ever.
+            after: So many seconds after its node has been told.
 
         Returns:
             When, in seconds since 1970; None if there was none to be killed.
         """
         node = self.cluster.get("pod", self.pod_name(name))["spec"]["nodeName"]
         words = (self._killer(node), "--", "python3", "-c", _KILL, self.cluster.namespace, name)
-        found = self.cluster.kubectl("exec", *words, what).split()
+        found = self.cluster.kubectl("exec", *words, what, str(after)).split()
         return float(found[0]) if found else None
+
+    def freeze_kubelet(self, node: str, seconds: float) -> None:
+        """Has the kubelet of a node stop in 1.5 seconds, and go on after some more."""
+        words = (self._killer(node), "--", "python3", "-c", _FREEZE, str(seconds))
+        self.cluster.kubectl("exec", *words)
 
     def _killer(self, node: str) -> str:
         """A Pod that sees all processes of a node."""

@@ -36,6 +36,8 @@ HEALTHY = float(os.environ.get("ETCOMPILE_HEALTHY", "150"))
 """Seconds of steps in which nobody hangs."""
 LONGEST = 300.0
 """Seconds without a step after which the run hangs: ranks on two busy cores take their time."""
+FROZEN = 20.0
+"""Seconds for which a kubelet does nothing."""
 WAYS = ("process", "container", "deletion", "forced deletion")
 
 _EACH = (
@@ -86,13 +88,17 @@ class Storm:
         self.uids = gang.uids()
 
     def strike(self) -> tuple[float, list[str]]:
-        """Kills something; returns when, and what."""
-        kind = self.draws.choice(("one", "one", "one", "two", "watcher"))
+        """Kills something, some of it under a frozen kubelet; returns when, and what."""
+        kind = self.draws.choice(("one", "one", "one", "two", "watcher", "kubelet"))
         began = time.time()
         killed: list[str] = []
         if kind == "watcher":
             self.watcher.kill()
             killed.append("watcher")
+        if kind == "kubelet":
+            node = next(pod["spec"]["nodeName"] for pod in self.gang.pods().values())
+            self.gang.freeze_kubelet(node, FROZEN)
+            killed.append("kubelet")
         for _ in range(2 if kind == "two" else 1):
             # A kubelet puts off a container that ends twice in ten minutes, whoever ends it.
             there = [
@@ -105,17 +111,18 @@ class Storm:
             while there:
                 name, ends = self.draws.choice(there)
                 way = self.draws.choice([way for way in WAYS if way != "container" or not ends])
-                if self._killed(name, way):
+                if self._killed(name, way, 3.0 if kind == "kubelet" else 0.0):
                     killed += (name, way)
                     break
         if kind == "watcher":
             self.watcher.start()
         return began, killed
 
-    def _killed(self, name: str, way: str) -> bool:
+    def _killed(self, name: str, way: str, after: float) -> bool:
         if way in ("process", "container"):
-            return self.gang.kill(name, way) is not None
+            return self.gang.kill(name, way, after) is not None
         self.lost.add(name)
+        time.sleep(after)
         self.gang.delete(name, *(("--grace-period=0", "--force") if way != "deletion" else ()))
         return True
 

@@ -1,0 +1,94 @@
+"""Commands that run again in their containers, in images and Pods that allow little.
+
+ETCOMPILE_E2E_DISTROLESS_IMAGE names an image with python3 and without a shell, and
+ETCOMPILE_E2E_NOPYTHON_IMAGE one with a shell and without Python.
+"""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from etcompile.cli.main import main
+from node.real_cluster import KUBECONFIG, Cluster
+from node.real_gang import Gang, Watcher, eventually
+
+pytestmark = pytest.mark.node
+
+IN_PLACE = {"etcompile.dev/restart": "in-place"}
+RESTRICTED = {
+    "runAsUser": 12345,
+    "runAsNonRoot": True,
+    "readOnlyRootFilesystem": True,
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+LONGEST = 120.0
+KILL = """
+import os, signal
+
+for process in filter(str.isdecimal, os.listdir("/proc")):
+    with open(f"/proc/{process}/cmdline") as file:
+        if file.read().split("\\0")[:2] == ["python3", "/code/rank.py"]:
+            os.kill(int(process), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("what", ["TORCH", "DISTROLESS"])
+def test_ranks_run_again_where_little_is_allowed(
+    cluster: Cluster, image: Callable[[str], str], what: str
+) -> None:
+    level = "pod-security.kubernetes.io/enforce=restricted"
+    gang = Gang(cluster, image(what), IN_PLACE, size=3, MEETS="sockets")
+    cluster.kubectl("label", "namespace", cluster.namespace, level)
+    for replicas in gang.document["spec"]["pytorchReplicaSpecs"].values():
+        replicas["template"]["spec"]["containers"][0]["securityContext"] = RESTRICTED
+    gang.apply()
+    began = gang.until_step_of(0.0, LONGEST).since
+    uids = gang.uids()
+    cluster.kubectl("exec", "gang-worker-0", "-c", "pytorch", "--", "python3", "-c", KILL)
+    step = gang.until_step_of(began + 0.001, LONGEST)
+    eventually(lambda: step_of_all(gang) == {1}, LONGEST, gang.told)
+    assert step.since > began
+    assert gang.uids() == uids
+    restarts = cluster.get("pods")["items"]
+    assert {pod["status"]["containerStatuses"][0]["restartCount"] for pod in restarts} == {0}
+
+
+def step_of_all(gang: Gang) -> set[int]:
+    """The epochs of the last steps of all ranks."""
+    steps = map(gang.last_step, gang.names)
+    return {-1 if step is None else step.epoch for step in steps}
+
+
+def test_without_python_the_command_runs_and_that_is_told(
+    cluster: Cluster,
+    image: Callable[[str], str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gang = Gang(cluster, image("NOPYTHON"), IN_PLACE, size=2)
+    for replicas in gang.document["spec"]["pytorchReplicaSpecs"].values():
+        [container] = replicas["template"]["spec"]["containers"]
+        container |= {"command": ["sh", "-c", "echo trains; sleep 600"]}
+    gang.apply()
+    cluster.until(lambda phases: set(phases.values()) == {"Running"})
+    eventually(lambda: len(gang.lines(gang.names[0])) == 2, LONGEST, gang.told)
+    first, then = gang.lines(gang.names[0])
+    assert first.startswith("etcompile: unsupervised: this image has no Python")
+    assert then == "trains"
+    watcher = Watcher(cluster.namespace, tmp_path / "watcher.log")
+    monkeypatch.setenv("KUBECONFIG", os.fspath(KUBECONFIG or ""))
+    why = ["why", "gang", "--namespace", cluster.namespace]
+
+    def said() -> bool:
+        main(why)
+        return "gang-master-0: Running, NotReady: unsupervised: this" in capsys.readouterr().out
+
+    try:
+        eventually(said, LONGEST, watcher.log.read_text)
+    finally:
+        watcher.stop()
