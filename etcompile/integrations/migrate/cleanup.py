@@ -15,10 +15,10 @@ from etcompile.diagnostics import ValuePath
 from etcompile.frontends import Kind
 from etcompile.k8s.objects import as_read
 from etcompile.load import Document
+from etcompile.model.sizes import LAST_APPLIED
 from etcompile.plan.defaults import default
 
 _KEPT = ("name", "namespace", "labels", "annotations")
-LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _TOOLS = (
     LAST_APPLIED,
     "argocd.argoproj.io/",
