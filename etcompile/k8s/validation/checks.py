@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
+from etcompile.k8s.fieldpath import mapping_at, mappings_of, value_at
 from etcompile.k8s.names import is_key, is_port_name
-from etcompile.k8s.validation.forms import get, given, is_amount, mapping, mappings, texts
+from etcompile.k8s.validation.forms import is_amount
 from etcompile.k8s.validation.subject import Broken, Path, Subject
 from etcompile.model import quantity
 
@@ -38,7 +39,7 @@ def annotations_size(annotations: Value, _: Subject) -> Iterator[Broken]:
 def containers(spec: Any) -> Iterator[tuple[Path, Value]]:
     """All containers of a Pod's spec, and where they stand in it."""
     for name in ("initContainers", "containers"):
-        for index, container in mappings(spec, name):
+        for index, container in mappings_of(spec, name):
             yield (name, index), container
 
 
@@ -58,7 +59,7 @@ def host_ports(spec: Value, _: Subject) -> Iterator[Broken]:
     seen: set[tuple[Any, ...]] = set()
     for at, container in containers(spec):
         taken = seen if at[0] == "containers" else set()
-        for index, port in mappings(container, "ports"):
+        for index, port in mappings_of(container, "ports"):
             number = port.get("hostPort")
             if number and isinstance(number, int):
                 place = (str(port.get("protocol") or "TCP"), str(port.get("hostIP") or ""), number)
@@ -69,8 +70,8 @@ def host_ports(spec: Value, _: Subject) -> Iterator[Broken]:
 
 def host_network_ports(spec: Value, _: Subject) -> Iterator[Broken]:
     """With hostNetwork the port of the node is that of the container."""
-    for index, container in mappings(spec, "containers"):
-        for number, port in mappings(container, "ports"):
+    for index, container in mappings_of(spec, "containers"):
+        for number, port in mappings_of(container, "ports"):
             host = port.get("hostPort")
             if host and host != port.get("containerPort"):
                 path: Path = ("containers", index, "ports", number, "hostPort")
@@ -96,7 +97,7 @@ def sleep_seconds(spec: Value, subject: Subject) -> Iterator[Broken]:
     least = 0 if (subject.minor or _SLEEP_OF_ZERO_SINCE) >= _SLEEP_OF_ZERO_SINCE else 1
     for at, container in containers(spec):
         for hook in ("postStart", "preStop"):
-            action = get(container, ("lifecycle", hook, "sleep"))
+            action = value_at(container, ("lifecycle", hook, "sleep"))
             seconds = action.get("seconds", 0) if isinstance(action, dict) else None
             if isinstance(seconds, int) and not least <= seconds <= most:
                 facts = {"least": least, "grace": grace}
@@ -126,13 +127,13 @@ _LISTED = 8
 
 def unknown_volumes(spec: Value, subject: Subject) -> Iterator[Broken]:
     """What a container mounts is a volume of the Pod."""
-    own = (volume.get("name") for _, volume in mappings(spec, "volumes"))
+    own = (volume.get("name") for _, volume in mappings_of(spec, "volumes"))
     names = [name for name in (*own, *subject.known_volumes) if isinstance(name, str)]
     known = set(names)
     reported = 0
     for at, container in containers(spec):
         for use in ("volumeMounts", "volumeDevices"):
-            for index, mount in mappings(container, use):
+            for index, mount in mappings_of(container, use):
                 name = mount.get("name")
                 if isinstance(name, str) and name not in known:
                     reported += 1
@@ -155,7 +156,7 @@ def _near(name: str, volumes: Sequence[str]) -> str:
 
 def image_and_other_source(volume: Value, _: Subject) -> Iterator[Broken]:
     """A volume that is an image has no other source."""
-    others = given(volume, (name for name in volume if name not in ("name", "image")))
+    others = [name for name in volume if name not in ("name", "image") and volume[name] is not None]
     if others:
         yield Broken((), {"found": " and ".join((*sorted(others), "image"))})
 
@@ -163,9 +164,9 @@ def image_and_other_source(volume: Value, _: Subject) -> Iterator[Broken]:
 def files_written_twice(volume: Value, _: Subject) -> Iterator[Broken]:
     """The sources of a projected volume write different files."""
     seen: set[str] = set()
-    for index, source in mappings(volume, "sources"):
+    for index, source in mappings_of(volume, "sources"):
         for kind in ("secret", "configMap", "downwardAPI"):
-            for number, item in mappings(source.get(kind), "items"):
+            for number, item in mappings_of(source.get(kind), "items"):
                 path = item.get("path")
                 if isinstance(path, str) and path:
                     if path in seen:
@@ -205,7 +206,7 @@ def not_positive(value: Any, _: Subject) -> bool:
 def _amounts(resources: Any) -> Iterator[tuple[str, str, Any]]:
     """The limits and requests: field, resource, amount."""
     for field in ("limits", "requests"):
-        for name, value in mapping(resources, field).items():
+        for name, value in mapping_at(resources, (field,)).items():
             yield field, name, value
 
 
@@ -254,8 +255,8 @@ def whole_amounts(resources: Value, _: Subject) -> Iterator[Broken]:
 
 def _requests(resources: Value) -> Iterator[tuple[str, Decimal, Decimal | None, Any]]:
     """Each request that is a number: resource, amount, the limit's number, the limit."""
-    limits = mapping(resources, "limits")
-    for name, value in mapping(resources, "requests").items():
+    limits = mapping_at(resources, ("limits",))
+    for name, value in mapping_at(resources, ("requests",)).items():
         limit = limits.get(name)
         wanted, most = amount(value), amount(limit)
         if wanted is not None and (limit is None or (most is not None and most >= 0)):
@@ -303,9 +304,9 @@ def parts_of_huge_pages(resources: Value, _: Subject) -> Iterator[Broken]:
 
 def unknown_claims(spec: Value, _: Subject) -> Iterator[Broken]:
     """The resource claims of a container are claims of the Pod."""
-    known = {str(claim.get("name")) for _, claim in mappings(spec, "resourceClaims")}
+    known = {str(claim.get("name")) for _, claim in mappings_of(spec, "resourceClaims")}
     for at, container in containers(spec):
-        for index, claim in mappings(container.get("resources"), "claims"):
+        for index, claim in mappings_of(container.get("resources"), "claims"):
             if str(claim.get("name")) not in known:
                 yield Broken((*at, "resources", "claims", index, "name"))
 
@@ -321,11 +322,11 @@ def several_values(requirement: Value, _: Subject) -> bool:
 
 def keys_selected_twice(term: Value, subject: Subject) -> Iterator[Broken]:
     """The API server adds keys that the Pod has as labels to a selector, and wants each once."""
-    selector = mapping(term, "labelSelector")
-    expressions = (item.get("key") for _, item in mappings(selector, "matchExpressions"))
-    keys = [*mapping(selector, "matchLabels"), *expressions]
-    labels = mapping(subject.value, "metadata", "labels")
-    for index, key in texts(term, "matchLabelKeys"):
+    selector = mapping_at(term, ("labelSelector",))
+    expressions = (item.get("key") for _, item in mappings_of(selector, "matchExpressions"))
+    keys = [*mapping_at(selector, ("matchLabels",)), *expressions]
+    labels = mapping_at(subject.value, ("metadata", "labels"))
+    for index, key in enumerate(term.get("matchLabelKeys") or ()):
         is_added = subject.pod and key in labels
         if keys.count(key) + is_added > 1:
             yield Broken(("matchLabelKeys", index))
@@ -343,14 +344,16 @@ _KEYS_OF_TYPE: Mapping[str, tuple[str, ...]] = {
 
 def exit_codes(requirement: Value, _: Subject) -> bool:
     """Exit codes are in order, each once; 0 is no failure."""
-    codes = requirement.get("values") or []
+    codes = requirement.get("values")
+    if not isinstance(codes, list):
+        return False
     return codes != sorted(set(codes)) or (0 in codes and requirement.get("operator") == "In")
 
 
 def keys_in_both(value: Value, _: Subject) -> Iterator[Broken]:
     """A ConfigMap has a key once."""
-    binary = mapping(value, "binaryData")
-    for key in mapping(value, "data"):
+    binary = mapping_at(value, ("binaryData",))
+    for key in mapping_at(value, ("data",)):
         if key in binary:
             yield Broken(("data", key), {"value": key}, at_key=True)
 
@@ -360,7 +363,7 @@ def data_size(value: Value, _: Subject) -> Iterator[Broken]:
     encoded = "data" if value.get("kind") == "Secret" else "binaryData"
     size = 0
     for field in ("data", "binaryData", "stringData"):
-        for text in mapping(value, field).values():
+        for text in mapping_at(value, (field,)).values():
             if isinstance(text, str) and field == encoded:
                 size += max(0, (len(text) - text.count("\n")) * 3 // 4 - text[-2:].count("="))
             elif isinstance(text, str):
@@ -372,7 +375,7 @@ def data_size(value: Value, _: Subject) -> Iterator[Broken]:
 def keys_of_secret_type(value: Value, _: Subject) -> Iterator[Broken]:
     """A Secret of some types has certain keys."""
     kind = value.get("type")
-    keys = {**mapping(value, "data"), **mapping(value, "stringData")}
+    keys = {**mapping_at(value, ("data",)), **mapping_at(value, ("stringData",))}
     for key in _KEYS_OF_TYPE.get(kind, ()) if isinstance(kind, str) else ():
         if key not in keys or (key == "ssh-privatekey" and not keys[key]):
             yield Broken(("type",), {"key": key, "type": kind})
@@ -380,7 +383,7 @@ def keys_of_secret_type(value: Value, _: Subject) -> Iterator[Broken]:
 
 def ports_without_name(spec: Value, _: Subject) -> Iterator[Broken]:
     """Each of several ports of a Service has a name."""
-    ports = [*mappings(spec, "ports")]
+    ports = [*mappings_of(spec, "ports")]
     for index, item in ports:
         if len(ports) > 1 and not item.get("name"):
             yield Broken(("ports", index))

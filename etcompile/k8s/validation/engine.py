@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct, field
 
 from etcompile import data
+from etcompile.k8s.fieldpath import value_at
 from etcompile.k8s.listkeys import key_values
 from etcompile.k8s.validation import checks, forms
 from etcompile.k8s.validation.subject import Broken, Path, Subject
@@ -45,7 +46,7 @@ class Rule(Struct, frozen=True):
     message: str
     hint: str
     fields: list[list[str]] = field(default_factory=lambda: [[]])
-    when: list[tuple[list[str], bool, list[Any]]] = field(default_factory=list)
+    when: list[tuple[tuple[str, ...], bool, list[Any]]] = field(default_factory=list)
     since: int = 0
     until: int = NEWEST
     pods_only: bool = False
@@ -69,7 +70,7 @@ class Rule(Struct, frozen=True):
         if not isinstance(value, dict):
             return not self.when  # the schema says so
         return all(
-            (forms.get(value, path) in values) == wanted for path, wanted, values in self.when
+            (value_at(value, path) in values) == wanted for path, wanted, values in self.when
         )
 
 
@@ -233,7 +234,7 @@ def _broken(
     except (AttributeError, TypeError):
         return  # something has another type than a check reads, which the schema says
     for broken in found:
-        facts = {"value": _shown(forms.get(value, broken.path)), **broken.facts}
+        facts = {"value": _shown(value_at(value, broken.path)), **broken.facts}
         yield Problem(
             path=(*at, *broken.path),
             message=rule.message.format_map(facts),
@@ -290,17 +291,22 @@ def _within(bounds: list[int | None], number: int) -> bool:
 def _needs(names: list[str], value: Any, _: Subject) -> Iterable[Broken]:
     if not isinstance(value, dict):
         return ()
-    given = (forms.get(value, name.split(".")) for name in names)
+    given = (value_at(value, tuple(name.split("."))) for name in names)
     return () if any(field not in (None, "", []) for field in given) else _HERE
 
 
+def _set(value: Any, names: list[str]) -> list[str]:
+    """Those of some fields that a mapping has."""
+    return [name for name in names if value_at(value, (name,)) is not None]
+
+
 def _at_most_one(names: list[str], value: Any, _: Subject) -> Iterable[Broken]:
-    found = forms.given(value, names)
+    found = _set(value, names)
     return (Broken((), {"found": " and ".join(found)}),) if len(found) > 1 else ()
 
 
 def _exactly_one(names: list[str], value: Any, _: Subject) -> Iterable[Broken]:
-    return _HERE if isinstance(value, dict) and len(forms.given(value, names)) != 1 else ()
+    return _HERE if isinstance(value, dict) and len(_set(value, names)) != 1 else ()
 
 
 def _unique(names: list[str], value: Any, _: Subject) -> Iterator[Broken]:

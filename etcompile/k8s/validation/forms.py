@@ -1,11 +1,7 @@
-"""The forms of texts that the API server knows, by the names that `rules.yaml` gives them.
-
-Beside them the few ways in which rules read values that may have any type.
-"""
+"""The forms of texts that the API server knows, by the names that `rules.yaml` gives them."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
 
 from etcompile.k8s.names import (
     is_key,
@@ -143,43 +139,3 @@ FORMS: Mapping[str, Callable[[str], bool]] = {
     "variable before 1.32": _is_old_variable,
 }
 """Whether a text has a form."""
-
-
-# Reading what may have any type -------------------------------------------------------------------
-
-
-def get(value: Any, path: Iterable[str | int]) -> Any:
-    """The value at a path; None where there is none."""
-    for step in path:
-        try:
-            value = value[step]
-        except (KeyError, IndexError, TypeError):
-            return None
-    return value
-
-
-def given(value: Any, names: Iterable[str]) -> list[str]:
-    """Those of some fields that a mapping has."""
-    return [name for name in names if get(value, (name,)) is not None]
-
-
-def mapping(value: Any, *path: str) -> Mapping[str, Any]:
-    """The mapping at a path of fields; an empty one where there is none."""
-    found = get(value, path)
-    return found if isinstance(found, dict) else {}
-
-
-def mappings(value: Any, name: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """The mappings in the list that a field holds, with their indexes."""
-    found = get(value, (name,))
-    for index, item in enumerate(found if isinstance(found, list) else ()):
-        if isinstance(item, dict):
-            yield index, item
-
-
-def texts(value: Any, name: str) -> Iterator[tuple[int, str]]:
-    """The texts in the list that a field holds, with their indexes."""
-    found = get(value, (name,))
-    for index, item in enumerate(found if isinstance(found, list) else ()):
-        if isinstance(item, str):
-            yield index, item
