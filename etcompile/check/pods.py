@@ -11,7 +11,7 @@ from typing import Any
 from etcompile.check.explain import closest
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
 from etcompile.k8s import images
-from etcompile.k8s.fieldpath import dotted, value_at
+from etcompile.k8s.path import dotted, value_at
 from etcompile.k8s.validation import Problem, Subject, pod_problems
 
 _Value = Mapping[str, Any]

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from etcompile.check import pods
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
-from etcompile.k8s.fieldpath import dotted
+from etcompile.k8s.path import dotted
 from etcompile.k8s.validation import object_problems, templates_of
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
-from etcompile.k8s.fieldpath import mapping_at
+from etcompile.k8s.path import mapping_at
 from etcompile.model import Gang, GangOperator, Origin
 from etcompile.model.quantity import number
 

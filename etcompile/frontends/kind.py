@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from etcompile.diagnostics import Diagnostic, Source, ValuePath
 from etcompile.frontends.operators import Operator
-from etcompile.k8s.fieldpath import value_at
+from etcompile.k8s.path import value_at
 from etcompile.model import Intent, Job
 
 MANAGED_BY: ValuePath = ("spec", "runPolicy", "managedBy")

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
-from etcompile.k8s.fieldpath import dotted
 from etcompile.k8s.listkeys import POD_LISTS, key_values
+from etcompile.k8s.path import dotted
 from etcompile.model import Origin
 
 _KEYS: Mapping[str, tuple[str, ...]] = {

@@ -24,7 +24,7 @@ from etcompile.frontends.podtemplates import (
 )
 from etcompile.frontends.rights import launcher_access, own_account
 from etcompile.frontends.sshports import SSH_PORT, ssh_port
-from etcompile.k8s.fieldpath import dotted, value_at
+from etcompile.k8s.path import dotted, value_at
 from etcompile.model import (
     Bounds,
     ConfigFile,

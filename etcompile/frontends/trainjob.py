@@ -35,7 +35,7 @@ from etcompile.frontends.podtemplates import main_container, template_notes
 from etcompile.frontends.sshports import SSH_PORT
 from etcompile.frontends.trainer_merge import JOB_SET, RUNTIME, step_of, trainers
 from etcompile.frontends.trainer_policies import INDEX, MAIN
-from etcompile.k8s.fieldpath import value_at
+from etcompile.k8s.path import value_at
 from etcompile.model import (
     ConfigFile,
     Gate,

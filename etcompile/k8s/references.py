@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from etcompile.k8s.fieldpath import mapping_at, mappings_of
+from etcompile.k8s.path import mapping_at, mappings_of
 
 RBAC = "rbac.authorization.k8s.io"
 _EXTERNAL = "external-secrets.io"

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from etcompile.diagnostics import Source
-from etcompile.k8s.fieldpath import value_at
+from etcompile.k8s.path import value_at
 from etcompile.model import Origin
 from etcompile.overlays.target import Target, target_of, target_value
 from etcompile.overlays.traced import Traced

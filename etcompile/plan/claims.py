@@ -7,8 +7,8 @@ after is not touched without leave (reference/gitops.md 3 and 4.3).
 import re
 from collections.abc import Collection, Mapping
 
-from etcompile.k8s.fieldpath import mapping_at
 from etcompile.k8s.objects import Object
+from etcompile.k8s.path import mapping_at
 from etcompile.model.keypair import key_pair_of
 from etcompile.model.protocol import JOB_LABEL, MANAGER, STORED_JOB, config_names
 from etcompile.plan.comparison import PART_OF

@@ -11,9 +11,9 @@ from typing import Any
 from msgspec import Struct
 
 from etcompile.k8s import listkeys
-from etcompile.k8s.fieldpath import KeyedPath
 from etcompile.k8s.managedfields import Fields, Others, Ownership, below, of_item, others_below
 from etcompile.k8s.objects import SERVER_METADATA, Object
+from etcompile.k8s.path import KeyedPath
 from etcompile.plan.defaults import default, settled
 from etcompile.plan.noise import is_nothing, same, without_taints
 from etcompile.plan.places import ABSENT, Raw

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from etcompile.k8s.fieldpath import changed_at, mapping_at
+from etcompile.k8s.path import changed_at, mapping_at
 
 _Default = Callable[[Mapping[str, Any]], Any]
 """From the mapping that lacks the field."""

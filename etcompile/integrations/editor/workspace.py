@@ -16,7 +16,7 @@ from etcompile.diagnostics.fix import TextEdit
 from etcompile.fixes import fixed_files, text_edits, with_edits
 from etcompile.fixes.nodes import Entry, composed, entries
 from etcompile.integrations.editor import outline
-from etcompile.k8s.fieldpath import value_at
+from etcompile.k8s.path import value_at
 from etcompile.load import Document, access, load
 from etcompile.options import Options
 from etcompile.stages.runtimes import RUNTIME_KINDS, RUNTIME_VERSION

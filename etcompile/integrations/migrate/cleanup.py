@@ -13,8 +13,8 @@ from msgspec import structs
 
 from etcompile.diagnostics import ValuePath
 from etcompile.frontends import Kind
-from etcompile.k8s.fieldpath import changed_at, value_at
 from etcompile.k8s.objects import as_read
+from etcompile.k8s.path import changed_at, value_at
 from etcompile.load import Document
 from etcompile.model.sizes import LAST_APPLIED
 from etcompile.plan.defaults import default

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from etcompile.k8s.fieldpath import mapping_at, mappings_of, value_at
 from etcompile.k8s.names import is_key, is_port_name
+from etcompile.k8s.path import mapping_at, mappings_of, value_at
 from etcompile.k8s.validation.forms import is_amount
 from etcompile.k8s.validation.subject import Broken, Path, Subject
 from etcompile.model import quantity

@@ -12,8 +12,8 @@ import msgspec
 from msgspec import Struct, field
 
 from etcompile import data
-from etcompile.k8s.fieldpath import value_at
 from etcompile.k8s.listkeys import key_values
+from etcompile.k8s.path import value_at
 from etcompile.k8s.validation import checks, forms
 from etcompile.k8s.validation.subject import Broken, Path, Subject
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from etcompile.diagnostics import Diagnostic, codes, diagnose
-from etcompile.k8s.fieldpath import value_at
+from etcompile.k8s.path import value_at
 from etcompile.lint.subject import LintedJob
 
 CODE = codes.RETRIES_CONTRADICT
