@@ -13,7 +13,7 @@ from etcompile.check.explain import Fault, closest, shown
 from etcompile.diagnostics import Diagnostic, Location, Source
 from etcompile.diagnostics.fix import Change, Fix, Quote, Rename, Replace
 from etcompile.diagnostics.spelling import bare
-from etcompile.k8s.fieldpath import value_at
+from etcompile.k8s.path import value_at
 from etcompile.model import quantity
 
 _TRUE = frozenset({"true", "yes", "on"})

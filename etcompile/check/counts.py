@@ -8,7 +8,7 @@ and from the rules of jobs, which look at replicas that are built already.
 from collections.abc import Iterable, Iterator, Mapping
 
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
-from etcompile.k8s.fieldpath import dotted, value_at
+from etcompile.k8s.path import dotted, value_at
 from etcompile.load.values import text_bytes
 from etcompile.model import MOST_PODS, IndexedEnv, Job, Variable
 

@@ -14,7 +14,7 @@ from msgspec import Struct, field, structs
 from etcompile.check import counts, kubernetes, pods, schema
 from etcompile.check.explain import MOST_FAULTS, Fault, without_echoes
 from etcompile.diagnostics import Diagnostic, Location, Source, ValuePath, codes, diagnose
-from etcompile.k8s.fieldpath import value_at
+from etcompile.k8s.path import value_at
 
 
 class Template(Struct, frozen=True):

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from etcompile.check.validator import Validator
 from etcompile.diagnostics import ValuePath
-from etcompile.k8s.fieldpath import dotted, value_at
+from etcompile.k8s.path import dotted, value_at
 
 Problem = Literal["unknown", "missing", "type", "choice", "range", "form", "empty", "other"]
 

@@ -16,8 +16,8 @@ from etcompile.check.corrections import with_fix
 from etcompile.check.explain import Fault, Problem, faults
 from etcompile.check.validator import Validator
 from etcompile.diagnostics import Diagnostic, Location, Source, ValuePath, codes, diagnose
-from etcompile.k8s.fieldpath import value_at
 from etcompile.k8s.objects import without_nulls
+from etcompile.k8s.path import value_at
 from etcompile.model import quantity
 
 _POD_TEMPLATE = "core.v1.PodTemplateSpec"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
-from etcompile.k8s.fieldpath import dotted
+from etcompile.k8s.path import dotted
 
 
 def check_metadata(source: Source) -> list[Diagnostic]:

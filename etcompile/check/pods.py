@@ -1,6 +1,6 @@
 """What the API server refuses in a Pod although its schema allows it.
 
-The rules stand in `etcompile.k8s.validation.pod`; here they get a line and a code, and what only
+The rules stand in `schemas/kubernetes/rules.yaml`; here they get a line and a code, and what only
 etcompile demands of a template is added: variables that are set once, images that can be pulled
 and stay what they are.
 """
@@ -11,9 +11,8 @@ from typing import Any
 from etcompile.check.explain import closest
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
 from etcompile.k8s import images
-from etcompile.k8s.fieldpath import dotted, value_at
-from etcompile.k8s.validation import Problem, Subject
-from etcompile.k8s.validation.pod import pod_problems
+from etcompile.k8s.path import dotted, value_at
+from etcompile.k8s.validation import Problem, Subject, pod_problems
 
 _Value = Mapping[str, Any]
 
@@ -46,17 +45,17 @@ def check_pod_template(
     template = value_at(source.data, path)
     if not isinstance(template, dict):
         return []
-    subject = Subject(template, _minor(version), known_volumes, partial, pod)
+    subject = Subject(template, _minor(version), known_volumes, pod)
     found = [
         diagnose(
             codes.KUBERNETES_INVALID,
             source.locate((*path, *problem.path), key=problem.at_key),
             where=dotted((*path, *problem.path)),
             problem=problem.message,
-            advice=problem.advice,
+            advice=problem.hint,
         )
         for problem in pod_problems(subject)
-        if not _misspelt_image(problem, template)
+        if not (_needs_image(problem) and (partial or _misspelt_image(problem, template)))
     ]
     for at, container in _containers(template, path):
         found += _same_env_twice(source, at, container)
@@ -67,10 +66,12 @@ def _minor(version: str | None) -> int | None:
     return None if version is None else int(version.partition(".")[2])
 
 
+def _needs_image(problem: Problem) -> bool:
+    return problem.rule.demand == "exactly_one" and problem.rule.of == ["image"]
+
+
 def _misspelt_image(problem: Problem, template: _Value) -> bool:
     """A misspelt `image` is told as an unknown field; that it is missing is no news."""
-    if problem.rule.missing != "image":
-        return False
     container = value_at(template, problem.path)
     return closest("image", container.keys() - {"image"}) is not None
 

@@ -1,15 +1,15 @@
 """What the API server refuses in an object that is no job, although its schema allows it.
 
-The rules stand in `etcompile.k8s.validation`; here they get a line and a code. Pod templates are
-told apart because those of a controller are looked at less closely than a Pod itself.
+The rules stand in `schemas/kubernetes/rules.yaml`; here they get a line and a code. Pod templates
+are told apart because those of a controller are looked at less closely than a Pod itself.
 """
 
 from collections.abc import Iterable
 
 from etcompile.check import pods
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
-from etcompile.k8s.fieldpath import dotted
-from etcompile.k8s.validation.objects import object_problems, templates_of
+from etcompile.k8s.path import dotted
+from etcompile.k8s.validation import object_problems, templates_of
 
 
 def check_object(
@@ -37,7 +37,7 @@ def check_object(
             source.locate(problem.path, key=problem.at_key),
             where=dotted(problem.path) or value["kind"],
             problem=problem.message,
-            advice=problem.advice,
+            advice=problem.hint,
         )
         for problem in object_problems(value, minor, namespaced=namespaced)
     ]

@@ -27,13 +27,13 @@ from etcompile.frontends.operators import DLROVER
 from etcompile.frontends.podtemplates import MAIN_CONTAINER, template_notes
 from etcompile.model import DLROVER_VERSION, Job, Origin, RunPolicy, Success
 from etcompile.model.protocol import config_name
+from etcompile.model.sizes import LAST_APPLIED
 
 _MAIN = "main"
 _FIXED = (
     "each of its Pods knows all others by TF_CONFIG",
     "DLRover's master makes its Pods, and from 0.6 on it reads no plans",
 )
-_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _POLICIES = ("restartCount", "restartPolicy", "restartTimeout", "criticalNodes", "BatchScheduler")
 """Fields of a type that change no Pod."""
 
@@ -156,7 +156,7 @@ def _document(spec: Spec) -> dict[str, Any]:
     # The master's Pod has them all, so whoever makes it again must know them.
     if labels := given.get("labels"):
         metadata["labels"] = labels
-    annotations = {k: v for k, v in given.get("annotations", {}).items() if k != _LAST_APPLIED}
+    annotations = {k: v for k, v in given.get("annotations", {}).items() if k != LAST_APPLIED}
     # Whichever is the newest by then: a Pod that is made again is made for the same.
     annotations.setdefault(DLROVER_VERSION, _text(spec.version))
     metadata["annotations"] = annotations

@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
+from etcompile.k8s.path import mapping_at
 from etcompile.model import Gang, GangOperator, Origin
 from etcompile.model.quantity import number
 
@@ -109,9 +110,7 @@ def by_runtime(source: Source, path: ValuePath, trainer: str | None = None) -> A
         trainer: The role that trains, if the runtime says so.
     """
     values, origins, problems = _annotated(source, ANNOTATIONS)
-    runtime: Any = source.data
-    for step in path:
-        runtime = runtime[step]
+    runtime = mapping_at(source.data, path)
     policy = runtime.get("podGroupPolicy") or {}
     asked: dict[str, tuple[Any, ValuePath]] = {}
     for scheduler, fields in policy.items():

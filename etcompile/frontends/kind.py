@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from etcompile.diagnostics import Diagnostic, Source, ValuePath
 from etcompile.frontends.operators import Operator
+from etcompile.k8s.path import value_at
 from etcompile.model import Intent, Job
 
 MANAGED_BY: ValuePath = ("spec", "runPolicy", "managedBy")
@@ -112,9 +113,7 @@ def _role(path: ValuePath, data: Any) -> str:
     place = next((place for place, step in enumerate(path) if isinstance(step, int)), None)
     if place is None:
         return str(path[-2])
-    value = data
-    for step in path[: place + 1]:
-        value = value[step]
+    value = value_at(data, path[: place + 1])
     return str(value.get("name") if isinstance(value, Mapping) else path[place])
 
 
@@ -124,9 +123,7 @@ def _paths(path: ValuePath, data: Any) -> Iterator[ValuePath]:
         yield path
         return
     star = path.index("*")
-    value = data
-    for step in path[:star]:
-        value = value.get(step) if isinstance(value, Mapping) else None
+    value = value_at(data, path[:star])
     keys = range(len(value)) if isinstance(value, list) else value
     for key in keys if isinstance(value, list | Mapping) else ():
         yield (*path[:star], key, *path[star + 1 :])

@@ -18,7 +18,7 @@ from etcompile.frontends.in_place import TOGETHER
 from etcompile.frontends.kind import Kind, Lowered
 from etcompile.frontends.operators import TRAINING_OPERATOR, Operator
 from etcompile.frontends.podtemplates import main_container, template_notes
-from etcompile.k8s.fieldpath import dotted, value_at
+from etcompile.k8s.path import dotted, value_at
 from etcompile.model import (
     ConfigMapVolume,
     Gang,

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
-from etcompile.k8s.fieldpath import dotted
+from etcompile.k8s.path import dotted
 
 OVERRIDES = ("podTemplateOverrides", "podSpecOverrides")
 """What `runtimePatches` were called in 2.1 and in 2.0."""

@@ -8,35 +8,20 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
-from etcompile.k8s.fieldpath import dotted
+from etcompile.k8s.listkeys import POD_LISTS, key_values
+from etcompile.k8s.path import dotted
 from etcompile.model import Origin
 
-_BY_NAME = (
-    "claims",
-    "containers",
-    "dependsOn",
-    "env",
-    "imagePullSecrets",
-    "initContainers",
-    "replicatedJobs",
-    "resourceClaims",
-    "schedulingGates",
-    "volumes",
-)
 _KEYS: Mapping[str, tuple[str, ...]] = {
-    **dict.fromkeys(_BY_NAME, ("name",)),
-    "hostAliases": ("ip",),
-    "ports": ("containerPort", "protocol"),
+    **POD_LISTS,
+    "dependsOn": ("name",),
+    "replicatedJobs": ("name",),
     "runtimePatches": ("manager",),
     "targets": ("jobName",),
-    "topologySpreadConstraints": ("topologyKey", "whenUnsatisfiable"),
-    "volumeDevices": ("devicePath",),
-    "volumeMounts": ("mountPath",),
 }
 """The fields by which entries of a list are told apart, by the list's name."""
 _OF_PATCHES = {**_KEYS, "volumeMounts": ("name",)}
 """The same in the patches of a TrainJob: one mount of each volume."""
-_DEFAULTS = {"protocol": "TCP"}
 
 
 def problems(job: Source, runtime: Source) -> Iterator[Diagnostic]:
@@ -69,7 +54,7 @@ def _alike(origin: Origin, entries: list[Any], keys: tuple[str, ...]) -> Iterato
     for number, entry in enumerate(entries):
         if not isinstance(entry, Mapping):
             continue
-        named = tuple(str(entry.get(key, _DEFAULTS.get(key))) for key in keys)
+        named = tuple(str(value) for value in key_values(entry, keys))
         if named in seen:
             facts = {
                 "where": f"{dotted(origin.path)} '{' '.join(named)}'",

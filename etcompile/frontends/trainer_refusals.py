@@ -23,8 +23,8 @@ from etcompile.frontends.trainer_merge import (
 )
 from etcompile.frontends.trainer_policies import LAUNCHER, MAIN, NODE, RESERVED, Told
 from etcompile.frontends.trainer_topology import TOPOLOGY
-from etcompile.k8s.fieldpath import dotted, value_at
 from etcompile.k8s.names import is_subdomain
+from etcompile.k8s.path import dotted, value_at
 from etcompile.model import Origin
 
 _TEMPLATE: ValuePath = JOB_SET[1:]

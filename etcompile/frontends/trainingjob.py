@@ -24,7 +24,7 @@ from etcompile.frontends.podtemplates import (
 )
 from etcompile.frontends.rights import launcher_access, own_account
 from etcompile.frontends.sshports import SSH_PORT, ssh_port
-from etcompile.k8s.fieldpath import dotted
+from etcompile.k8s.path import dotted, value_at
 from etcompile.model import (
     Bounds,
     ConfigFile,
@@ -444,10 +444,7 @@ def _dead_fields(source: Source) -> Iterator[Diagnostic]:
         (("etReplicaSpecs", "worker", "restartPolicy"), "the empty policy means Never"),
         (("etReplicaSpecs", "launcher", "restartPolicy"), "the empty policy means Never"),
     ):
-        value: Any = spec
-        for step in path:
-            value = value.get(step) if isinstance(value, Mapping) else None
-        if value == "":
+        if value_at(spec, path) == "":
             yield diagnose(
                 codes.NO_EFFECT,
                 source.locate(("spec", *path)),

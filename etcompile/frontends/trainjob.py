@@ -35,6 +35,7 @@ from etcompile.frontends.podtemplates import main_container, template_notes
 from etcompile.frontends.sshports import SSH_PORT
 from etcompile.frontends.trainer_merge import JOB_SET, RUNTIME, step_of, trainers
 from etcompile.frontends.trainer_policies import INDEX, MAIN
+from etcompile.k8s.path import value_at
 from etcompile.model import (
     ConfigFile,
     Gate,
@@ -192,15 +193,9 @@ def _not_in_place(
 
 def _is_whole(runtime: Any) -> bool:
     """Whether all Pod templates have containers: one that was faulty may be cut off."""
-    jobs = _at(runtime, "spec", "template", "spec", "replicatedJobs")
+    jobs = value_at(runtime, ("spec", "template", "spec", "replicatedJobs"))
     below = ("template", "spec", "template", "spec", "containers")
-    return isinstance(jobs, list) and all(_at(replicated, *below) for replicated in jobs)
-
-
-def _at(value: Any, *path: str) -> Any:
-    for key in path:
-        value = value.get(key) if isinstance(value, Mapping) else None
-    return value
+    return isinstance(jobs, list) and all(value_at(replicated, below) for replicated in jobs)
 
 
 def _parts(job_set: Mapping[str, Any], coordinator: str | None) -> list[_Part]:

@@ -6,16 +6,18 @@ the first field of the first: one table serves both. A list that is not here is 
 writes it owns all of it, and a patch replaces it.
 """
 
+import functools
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from etcompile.diagnostics import ValuePath
-from etcompile.k8s.managedfields import Fields, merge_keys
 from etcompile.k8s.objects import CONTAINERS
 
 _NAMED = ("name",)
 _OF_PODS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(CONTAINERS, _NAMED),
+    "evictionResponders": _NAMED,
     "hostAliases": ("ip",),
     "imagePullSecrets": _NAMED,
     "resourceClaims": _NAMED,
@@ -30,8 +32,11 @@ _OF_CONTAINERS: dict[str, tuple[str, ...]] = {
     "volumeMounts": ("mountPath",),
 }
 _OF_SERVICES = ("port", "protocol")
-_APPLIED = {**_OF_PODS, **_OF_CONTAINERS, "claims": _NAMED}
-"""`claims` of a container's resources has no key for patches: these replace it."""
+POD_LISTS: Mapping[str, tuple[str, ...]] = {**_OF_PODS, **_OF_CONTAINERS, "claims": _NAMED}
+"""The keys of all lists in a Pod's spec, by the list's name.
+
+`claims` of a container's resources has no key for patches: these replace it.
+"""
 _PATCHED: dict[tuple[str, ValuePath], str] = {
     ("Service", ("spec", "ports")): _OF_SERVICES[0],
     ("ServiceAccount", ("secrets",)): "name",
@@ -61,7 +66,9 @@ _ONE = frozenset(
 )
 
 
-def keys(path: tuple[str, ...], items: Sequence[Any], *owned: Fields | None) -> tuple[str, ...]:
+def keys(
+    path: tuple[str, ...], items: Sequence[Any], *owned: Mapping[str, Any] | None
+) -> tuple[str, ...]:
     """The fields that tell the items of a list apart.
 
     Args:
@@ -79,8 +86,23 @@ def keys(path: tuple[str, ...], items: Sequence[Any], *owned: Fields | None) -> 
         return ()
     if path[-1] == "ports" and "containerPort" not in items[0]:
         return _OF_SERVICES if path == ("spec", "ports") else ()
-    found = _APPLIED.get(path[-1], ())
+    found = POD_LISTS.get(path[-1], ())
     return found if path[0] in ("spec", "template", "imagePullSecrets") else ()
+
+
+def merge_keys(fields: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """The fields that tell the items of a list apart; none if what is owned does not say."""
+    for name in fields or ():
+        if name.startswith("k:"):
+            return tuple(owned_key(name))
+    return ()
+
+
+@functools.lru_cache(maxsize=4096)
+def owned_key(name: str) -> Mapping[str, Any]:
+    """The key of an item, as `k:{"name":"main"}` says it; thousands of Pods say the same."""
+    found: Mapping[str, Any] = json.loads(name.removeprefix("k:"))
+    return found
 
 
 def patch_key(kind: str, at: ValuePath) -> str | None:
@@ -112,8 +134,13 @@ def _is_pod_spec(kind: str, at: ValuePath) -> bool:
 
 def key(item: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any] | None:
     """The key of an item; None if it lacks a part of it."""
-    found = {name: item.get(name, _DEFAULTS.get(name)) for name in names}
+    found = dict(zip(names, key_values(item, names), strict=True))
     return None if None in found.values() else found
+
+
+def key_values(item: Mapping[str, Any], names: Sequence[str]) -> list[Any]:
+    """The parts of an item's key; None for each that it lacks and that has no default."""
+    return [item.get(name, _DEFAULTS.get(name)) for name in names]
 
 
 def label(found: Mapping[str, Any]) -> str:

@@ -5,13 +5,12 @@ A set of fields is what the API server writes as `fieldsV1`: nested mappings who
 thing itself; an empty mapping is all that is there, as one (reference/gitops.md 4.4).
 """
 
-import functools
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
 
+from etcompile.k8s.listkeys import owned_key
 from etcompile.k8s.objects import Object
 
 Fields = Mapping[str, Any]
@@ -63,7 +62,7 @@ def below(fields: Fields | None, step: str) -> Fields | None:
 def of_item(fields: Fields | None, key: Mapping[str, Any]) -> Fields | None:
     """What of a set is below the item of a list that has this key; None if nothing is."""
     for name, found in (fields or {}).items():
-        if name.startswith("k:") and _key(name) == key:
+        if name.startswith("k:") and owned_key(name) == key:
             below_it: Fields = found
             return below_it
     return None
@@ -84,18 +83,3 @@ def others_below(others: Others, step: str | Mapping[str, Any]) -> Others:
         if inner is not None:
             found.append((name, inner))
     return tuple(found)
-
-
-def merge_keys(fields: Fields | None) -> tuple[str, ...]:
-    """The fields that tell the items of a list apart; none if the set does not say."""
-    for name in fields or ():
-        if name.startswith("k:"):
-            return tuple(_key(name))
-    return ()
-
-
-@functools.lru_cache(maxsize=4096)
-def _key(name: str) -> Mapping[str, Any]:
-    """The key of an item, as `k:{"name":"main"}` says it; thousands of Pods say the same."""
-    key: Mapping[str, Any] = json.loads(name.removeprefix("k:"))
-    return key

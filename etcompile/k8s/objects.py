@@ -14,6 +14,20 @@ LiveObject = dict[str, Any]
 CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 """The lists of containers of a PodSpec."""
 
+SERVER_METADATA = frozenset(
+    {
+        "creationTimestamp",
+        "deletionGracePeriodSeconds",
+        "deletionTimestamp",
+        "generation",
+        "managedFields",
+        "resourceVersion",
+        "selfLink",
+        "uid",
+    }
+)
+"""Fields of metadata that only an API server writes."""
+
 _TEXTS = frozenset({"annotations", "labels", "matchLabels", "nodeSelector"})
 """Fields that hold a map of texts, wherever they stand."""
 _TEXTS_OF = {

@@ -9,6 +9,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from etcompile.k8s.path import mapping_at, mappings_of
+
 RBAC = "rbac.authorization.k8s.io"
 _EXTERNAL = "external-secrets.io"
 _STORE_DRIVER = "secrets-store.csi.x-k8s.io"
@@ -56,41 +58,42 @@ def references(value: Mapping[str, Any]) -> tuple[Reference, ...]:
     kind = value.get("kind")
     found: Iterator[Reference] = iter(())
     if kind in _TEMPLATES:
-        found = _of_pod(_mapping(value, *_TEMPLATES[kind]))
+        found = _of_pod(mapping_at(value, _TEMPLATES[kind]))
     elif kind in ("RoleBinding", "ClusterRoleBinding"):
         found = _of_binding(value)
     elif kind == "ExternalSecret":
-        found = _of_external_secret(_mapping(value, "spec"))
+        found = _of_external_secret(mapping_at(value, ("spec",)))
     return tuple(dict.fromkeys(reference for reference in found if reference.name))
 
 
 def claim_of(volume: Mapping[str, Any]) -> str:
     """The name of the claim that a volume of a Pod is; empty if it is none."""
-    return _text(_mapping(volume, "persistentVolumeClaim"), "claimName")
+    return _text(mapping_at(volume, ("persistentVolumeClaim",)), "claimName")
 
 
 def secret_made_by(value: Mapping[str, Any]) -> str | None:
     """The name of the Secret that a controller makes from the object, if it is of such a kind."""
-    own = _text(_mapping(value, "metadata"), "name")
+    own = _text(mapping_at(value, ("metadata",)), "name")
     if value.get("kind") == "ExternalSecret":
-        return _text(_mapping(value, "spec", "target"), "name") or own
+        return _text(mapping_at(value, ("spec", "target")), "name") or own
     if value.get("kind") == "SealedSecret":
-        return _text(_mapping(value, "spec", "template", "metadata"), "name") or own
+        return _text(mapping_at(value, ("spec", "template", "metadata")), "name") or own
     return None
 
 
 def _of_pod(spec: Mapping[str, Any]) -> Iterator[Reference]:
     account = _text(spec, "serviceAccountName") or _text(spec, "serviceAccount")
     yield Reference("runs as", "ServiceAccount", account)
-    for volume in _mappings(spec, "volumes"):
+    for _, volume in mappings_of(spec, "volumes"):
         yield from _of_volume(volume)
-    for container in (*_mappings(spec, "initContainers"), *_mappings(spec, "containers")):
-        for env in _mappings(container, "env"):
+    groups = ("initContainers", "containers")
+    for container in (found for group in groups for _, found in mappings_of(spec, group)):
+        for _, env in mappings_of(container, "env"):
             if "valueFrom" in env:
-                yield from _of_source(_mapping(env, "valueFrom"), "reads", "Key")
-        for source in _mappings(container, "envFrom"):
+                yield from _of_source(mapping_at(env, ("valueFrom",)), "reads", "Key")
+        for _, source in mappings_of(container, "envFrom"):
             yield from _of_source(source, "reads", "")
-    for secret in _mappings(spec, "imagePullSecrets"):
+    for _, secret in mappings_of(spec, "imagePullSecrets"):
         # A missing one is only a warning of the kubelet.
         yield Reference("pulls images with", "Secret", _text(secret, "name"), binds=False)
 
@@ -99,15 +102,16 @@ def _of_volume(volume: Mapping[str, Any]) -> Iterator[Reference]:
     if "persistentVolumeClaim" in volume:
         yield Reference("mounts", "PersistentVolumeClaim", claim_of(volume))
     if "csi" in volume:
-        mounted = _text(_mapping(volume, "csi", "volumeAttributes"), "secretProviderClass")
+        mounted = _text(mapping_at(volume, ("csi", "volumeAttributes")), "secretProviderClass")
         yield Reference("mounts", "SecretProviderClass", mounted, _STORE_DRIVER)
-    for source in (volume, *_mappings(_mapping(volume, "projected"), "sources")):
+    sources = mappings_of(volume.get("projected"), "sources")
+    for source in (volume, *(source for _, source in sources)):
         if "configMap" in source:
-            config = _mapping(source, "configMap")
+            config = mapping_at(source, ("configMap",))
             optional = bool(config.get("optional"))
             yield _read("mounts", "ConfigMap", _text(config, "name"), optional=optional)
         if "secret" in source:
-            secret = _mapping(source, "secret")
+            secret = mapping_at(source, ("secret",))
             name = _text(secret, "secretName") or _text(secret, "name")
             yield _read("mounts", "Secret", name, optional=bool(secret.get("optional")))
 
@@ -115,7 +119,7 @@ def _of_volume(volume: Mapping[str, Any]) -> Iterator[Reference]:
 def _of_source(source: Mapping[str, Any], how: str, key: str) -> Iterator[Reference]:
     for field, kind in (("configMap", "ConfigMap"), ("secret", "Secret")):
         if f"{field}{key}Ref" in source:
-            named = _mapping(source, f"{field}{key}Ref")
+            named = mapping_at(source, (f"{field}{key}Ref",))
             yield _read(how, kind, _text(named, "name"), optional=bool(named.get("optional")))
 
 
@@ -124,9 +128,9 @@ def _read(how: str, kind: str, name: str, *, optional: bool) -> Reference:
 
 
 def _of_binding(value: Mapping[str, Any]) -> Iterator[Reference]:
-    role = _mapping(value, "roleRef")
+    role = mapping_at(value, ("roleRef",))
     yield Reference("grants", _text(role, "kind"), _text(role, "name"), RBAC)
-    for subject in _mappings(value, "subjects"):
+    for _, subject in mappings_of(value, "subjects"):
         if subject.get("kind") == "ServiceAccount":
             # The API server takes a subject that does not exist yet.
             name, namespace = _text(subject, "name"), _text(subject, "namespace") or None
@@ -134,26 +138,14 @@ def _of_binding(value: Mapping[str, Any]) -> Iterator[Reference]:
 
 
 def _of_external_secret(spec: Mapping[str, Any]) -> Iterator[Reference]:
-    store = _mapping(spec, "secretStoreRef")
+    store = mapping_at(spec, ("secretStoreRef",))
     yield Reference(
         "reads from", _text(store, "kind") or "SecretStore", _text(store, "name"), _EXTERNAL
     )
-    for source in _mappings(spec, "dataFrom"):
-        made = _mapping(source, "sourceRef", "generatorRef")
+    for _, source in mappings_of(spec, "dataFrom"):
+        made = mapping_at(source, ("sourceRef", "generatorRef"))
         group = _text(made, "apiVersion").rpartition("/")[0]
         yield Reference("is made by", _text(made, "kind"), _text(made, "name"), group)
-
-
-def _mapping(value: Mapping[str, Any], *path: str) -> Mapping[str, Any]:
-    for key in path:
-        inner = value.get(key)
-        value = inner if isinstance(inner, dict) else {}  # quicker than a Mapping
-    return value
-
-
-def _mappings(value: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
-    found = value.get(key)
-    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
 
 
 def _text(value: Mapping[str, Any], key: str) -> str:

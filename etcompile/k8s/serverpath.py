@@ -1,7 +1,7 @@
 """Paths of fields as the API server writes them, followed through an object.
 
 `.spec.containers[name="main"].image`, as in the answers in which it refuses something. Apart from
-`fieldpath` because a compiler, which nothing is answered to, has no use for it.
+`path` because a compiler, which nothing is answered to, has no use for it.
 """
 
 import json
@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from etcompile.k8s import listkeys
-from etcompile.k8s.fieldpath import KeyedPath
+from etcompile.k8s.path import KeyedPath
 
 _ITEM = re.compile(r'\[(?:(?P<index>\d+)|(?P<keys>[^\]]*=(?:"(?:[^"\\]|\\.)*"|[^\]])*))\]')
 

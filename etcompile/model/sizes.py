@@ -12,7 +12,8 @@ ANNOTATIONS_LIMIT = 256 * 1024
 STORED_LIMIT = 1536 * 1024
 """Bytes of one request to etcd, `--max-request-bytes`."""
 
-_COPY = "kubectl.kubernetes.io/last-applied-configuration"
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+"""The annotation in which kubectl and other tools keep a copy of what they applied."""
 _ESCAPED = "<>&\u2028\u2029"
 """What Go's encoder of JSON writes with six characters."""
 
@@ -31,7 +32,7 @@ def copied_annotations(value: Mapping[str, Any]) -> int:
     text = json.dumps(whole, separators=(",", ":"), ensure_ascii=False)
     escapes = sum(text.count(character) * (6 - len(character.encode())) for character in _ESCAPED)
     size = len(text.encode("utf-8", "surrogatepass")) + escapes + len("\n")
-    return size + len(_COPY) + _text_size(annotations)
+    return size + len(LAST_APPLIED) + _text_size(annotations)
 
 
 def is_copied(value: Mapping[str, Any]) -> bool:

@@ -6,7 +6,7 @@ Apart from `documents`, because most runs have no overlay.
 from collections.abc import Mapping
 
 from etcompile.diagnostics import Diagnostic, ValuePath, codes, diagnose
-from etcompile.k8s.fieldpath import dotted
+from etcompile.k8s.path import dotted
 from etcompile.load import Document
 from etcompile.overlays import containers
 from etcompile.overlays.documents import Kinds

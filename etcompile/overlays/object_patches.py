@@ -11,8 +11,8 @@ from typing import Any
 from msgspec import Struct, field, structs
 
 from etcompile.diagnostics import Diagnostic, Location, ValuePath, codes, diagnose
-from etcompile.k8s.fieldpath import dotted
 from etcompile.k8s.objects import Object, without_nulls
+from etcompile.k8s.path import dotted
 from etcompile.model.protocol import (
     POD_ANNOTATIONS,
     ROLE_LABEL,

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from etcompile.diagnostics import Source
+from etcompile.k8s.path import value_at
 from etcompile.model import Origin
 from etcompile.overlays.target import Target, target_of, target_value
 from etcompile.overlays.traced import Traced
@@ -143,9 +144,7 @@ def stored_patch(edit: Edit) -> dict[str, Any]:
 
 def stored_edits(source: Source, path: tuple[str | int, ...]) -> tuple[Edit, ...]:
     """The edits that a stored job carries as a list at a path."""
-    entries: Any = source.data
-    for step in path:
-        entries = entries[step]
+    entries = value_at(source.data, path)
     return tuple(_patch(source, (*path, n), entry, "objects") for n, entry in enumerate(entries))
 
 

@@ -17,9 +17,9 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from etcompile.k8s.fieldpath import KeyedPath, overlap
 from etcompile.k8s.managedfields import Ownership
 from etcompile.k8s.objects import Object
+from etcompile.k8s.path import KeyedPath, overlap
 from etcompile.model.protocol import ROLE_LABEL
 from etcompile.plan.comparison import PART_OF, compared
 from etcompile.plan.noise import same

@@ -6,9 +6,9 @@ after is not touched without leave (reference/gitops.md 3 and 4.3).
 
 import re
 from collections.abc import Collection, Mapping
-from typing import Any
 
 from etcompile.k8s.objects import Object
+from etcompile.k8s.path import mapping_at
 from etcompile.model.keypair import key_pair_of
 from etcompile.model.protocol import JOB_LABEL, MANAGER, STORED_JOB, config_names
 from etcompile.plan.comparison import PART_OF
@@ -41,7 +41,8 @@ _KEEP = {
 
 def tracker(live: Object) -> str | None:
     """The tool that looks after an object: `Argo CD application team`; None if none does."""
-    labels, annotations = _mapping(live, "labels"), _mapping(live, "annotations")
+    labels = mapping_at(live, ("metadata", "labels"))
+    annotations = mapping_at(live, ("metadata", "annotations"))
     application, _, of = str(annotations.get(_TRACKING, "")).partition(":")
     if application and of == _own_tracking(live):
         return f"Argo CD application {application}"
@@ -58,13 +59,13 @@ def tracker(live: Object) -> str | None:
 
 def _labelled_by_argo(live: Object) -> str | None:
     """The application that tracks an object by a label that none of our programs wrote."""
-    owners: dict[str, set[str]] = {key: set() for key in _mapping(live, "labels")}
+    owners: dict[str, set[str]] = {key: set() for key in mapping_at(live, ("metadata", "labels"))}
     for entry in live["metadata"].get("managedFields") or ():
-        for field in _at(entry, "fieldsV1", "f:metadata", "f:labels"):
+        for field in mapping_at(entry, ("fieldsV1", "f:metadata", "f:labels")):
             owners.setdefault(field.removeprefix("f:"), set()).add(str(entry.get("manager")))
     labels = {
         key: value
-        for key, value in _mapping(live, "labels").items()
+        for key, value in mapping_at(live, ("metadata", "labels")).items()
         if not owners[key] & {MANAGER, *OUR_PROGRAMS}
     }
     for key in _ARGO_LABELS:
@@ -146,13 +147,13 @@ def owner(live: Object) -> str | None:
 
 def inventory(live: Object) -> str | None:
     """The id of the ApplySet that the object is a member of."""
-    found: str | None = _mapping(live, "labels").get(PART_OF)
+    found: str | None = mapping_at(live, ("metadata", "labels")).get(PART_OF)
     return found
 
 
 def kept_by(live: Object) -> str | None:
     """The annotation by which somebody asks that the object is never pruned."""
-    annotations = _mapping(live, "annotations")
+    annotations = mapping_at(live, ("metadata", "annotations"))
     return next(
         (f"{key}: {value}" for key, value in _KEEP.items() if annotations.get(key) == value), None
     )
@@ -204,17 +205,6 @@ def _own_tracking(live: Object) -> str:
     metadata = live["metadata"]
     group = live["apiVersion"].rpartition("/")[0]
     return f"{group}/{live['kind']}:{metadata.get('namespace') or ''}/{metadata.get('name')}"
-
-
-def _mapping(live: Object, name: str) -> Mapping[str, Any]:
-    return _at(live["metadata"], name)
-
-
-def _at(value: Any, *keys: str) -> Mapping[str, Any]:
-    """A mapping within others; an empty one if there is none. A dump may hold anything."""
-    for key in keys:
-        value = value.get(key) if isinstance(value, Mapping) else None
-    return value if isinstance(value, Mapping) else {}
 
 
 def missing_keys(desired: Object, live: Object) -> list[str]:

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import structs
 
-from etcompile.k8s.fieldpath import keyed, overlap
 from etcompile.k8s.managedfields import Ownership, ownership
 from etcompile.k8s.objects import Object, is_going
+from etcompile.k8s.path import keyed, overlap
 from etcompile.model.protocol import JOB_LABEL
 from etcompile.plan import claims, protection, secrecy
 from etcompile.plan.admission import Ask, Doubt, Told

@@ -11,9 +11,9 @@ from typing import Any
 from msgspec import Struct
 
 from etcompile.k8s import listkeys
-from etcompile.k8s.fieldpath import KeyedPath
 from etcompile.k8s.managedfields import Fields, Others, Ownership, below, of_item, others_below
-from etcompile.k8s.objects import Object
+from etcompile.k8s.objects import SERVER_METADATA, Object
+from etcompile.k8s.path import KeyedPath
 from etcompile.plan.defaults import default, settled
 from etcompile.plan.noise import is_nothing, same, without_taints
 from etcompile.plan.places import ABSENT, Raw
@@ -24,18 +24,6 @@ PART_OF = "applyset.kubernetes.io/part-of"
 _ALL: Fields = {".": {}}
 """Stands for all fields below: every one of them is a declaration."""
 
-_SERVERS = frozenset(
-    {
-        "creationTimestamp",
-        "deletionGracePeriodSeconds",
-        "deletionTimestamp",
-        "generation",
-        "managedFields",
-        "resourceVersion",
-        "selfLink",
-        "uid",
-    }
-)
 _SETTLED = frozenset({"Job", "Pod", "Secret"})
 
 
@@ -75,7 +63,9 @@ def compared(desired: Object, live: Object, owned: Ownership, *, whole: bool) ->
             continue
         wanted = desired.get(name)
         if name == "metadata":
-            wanted = {key: value for key, value in desired[name].items() if key not in _SERVERS}
+            wanted = {
+                key: value for key, value in desired[name].items() if key not in SERVER_METADATA
+            }
         _field((), name, wanted, live, result, (desired["kind"], ours, owned.others, places))
     return Comparison(result if places else as_it_is, tuple(places))
 
@@ -170,7 +160,9 @@ def _field(
     field = (*path, name)
     whole = ours is _ALL
     if not path and name == "metadata" and whole:
-        is_there = {key: value for key, value in (is_there or {}).items() if key not in _SERVERS}
+        is_there = {
+            key: value for key, value in (is_there or {}).items() if key not in SERVER_METADATA
+        }
     mine = _ALL if whole else below(ours, name)
     theirs = others_below(others, name) if others else ()
     inner = (kind, mine, theirs, places)

@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from etcompile.k8s.path import changed_at, mapping_at
+
 _Default = Callable[[Mapping[str, Any]], Any]
 """From the mapping that lacks the field."""
 
@@ -50,19 +52,13 @@ def settled(value: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any
     requested = {
         name: frozenset(_requests(container))
         for anchor in _POD_SPECS.get(kind, ())
-        for name, container in _containers(_at(other, anchor)).items()
+        for name, container in _containers(mapping_at(other, anchor)).items()
     }
     for anchor in _POD_SPECS.get(kind, ()):
-        made = _changed(made, anchor, lambda spec: _settled_pod(spec, requested))
+        made = changed_at(made, anchor, lambda spec: _settled_pod(spec, requested))
     if kind == "Secret":
         made["data"] = {**made.get("data", {}), **_encoded(made.pop("stringData", {}))}
     return made
-
-
-def _at(value: Any, path: tuple[str, ...]) -> Any:
-    for step in path:
-        value = value.get(step, {}) if isinstance(value, Mapping) else {}
-    return value
 
 
 def _containers(spec: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
@@ -76,18 +72,6 @@ def _containers(spec: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 def _requests(container: Mapping[str, Any]) -> Mapping[str, Any]:
     requests: Mapping[str, Any] = container.get("resources", {}).get("requests", {})
     return requests
-
-
-def _changed(
-    value: Mapping[str, Any], path: tuple[str, ...], change: Callable[[Any], Any]
-) -> dict[str, Any]:
-    """A copy in which the mapping at `path` is changed, if it is there."""
-    if not path:
-        return dict(change(value))
-    inner = value.get(path[0])
-    if not isinstance(inner, Mapping):
-        return dict(value)
-    return {**value, path[0]: _changed(inner, path[1:], change)}
 
 
 def _settled_pod(

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from etcompile.k8s import listkeys
-from etcompile.k8s.fieldpath import KeyedPath, keyed
+from etcompile.k8s.path import KeyedPath, keyed
 from etcompile.plan.defaults import default
 from etcompile.plan.noise import same
 

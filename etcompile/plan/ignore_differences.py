@@ -14,9 +14,9 @@ from typing import Any
 from msgspec import Struct
 
 from etcompile.k8s import listkeys
-from etcompile.k8s.fieldpath import KeyedPath
 from etcompile.k8s.managedfields import Fields, Ownership
 from etcompile.k8s.objects import Object
+from etcompile.k8s.path import KeyedPath
 from etcompile.plan.places import ABSENT, changed_at, value_at
 from etcompile.plan.step import ObjectRef
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from etcompile.k8s.fieldpath import KeyedPath
 from etcompile.k8s.objects import Object
+from etcompile.k8s.path import KeyedPath
 from etcompile.model import quantity
 from etcompile.plan.defaults import settled
 from etcompile.plan.fields import Difference, differences, matches

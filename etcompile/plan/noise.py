@@ -7,7 +7,7 @@ plugins add (reference/gitops.md 4.3).
 from collections.abc import Mapping
 from typing import Any
 
-from etcompile.k8s.fieldpath import KeyedPath
+from etcompile.k8s.path import KeyedPath
 from etcompile.model import quantity
 
 _AMOUNTS = frozenset({"capacity", "hard", "limits", "overhead", "requests"})

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from etcompile.k8s import listkeys
-from etcompile.k8s.fieldpath import KeyedPath
+from etcompile.k8s.path import KeyedPath
 
 ABSENT: Any = object()
 """Stands for no value: null is one."""

@@ -14,9 +14,9 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from etcompile.k8s.fieldpath import overlap
 from etcompile.k8s.managedfields import Ownership
 from etcompile.k8s.objects import Object, is_going
+from etcompile.k8s.path import overlap
 from etcompile.k8s.serverpath import place
 from etcompile.kubeapi.client import Cluster
 from etcompile.kubeapi.errors import ClusterError

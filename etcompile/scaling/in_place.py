@@ -12,7 +12,7 @@ from etcompile import frontends
 from etcompile.diagnostics import Diagnostic, ValuePath, codes, diagnose
 from etcompile.diagnostics.fix import Fix, Replace
 from etcompile.fixes import with_fix
-from etcompile.k8s.fieldpath import dotted, value_at
+from etcompile.k8s.path import dotted, value_at
 from etcompile.load import access
 from etcompile.scaling.proposal import Proposal
 from etcompile.scaling.selection import Chosen

@@ -16,7 +16,7 @@ from etcompile.intents.wishes import (
     intent_name,
     number_of,
 )
-from etcompile.k8s.fieldpath import dotted
+from etcompile.k8s.path import dotted
 from etcompile.load import Document, parse
 from etcompile.model import Intent, Job
 from etcompile.options import Options

@@ -16,7 +16,7 @@ from etcompile.check.schema import rules
 from etcompile.diagnostics import Diagnostic, ValuePath, codes, diagnose
 from etcompile.diagnostics.spelling import bare
 from etcompile.frontends import Kind
-from etcompile.k8s.fieldpath import dotted, value_at
+from etcompile.k8s.path import dotted, value_at
 from etcompile.load import Document
 
 _SPEC: ValuePath = ("spec",)

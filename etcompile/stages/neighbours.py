@@ -7,19 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from etcompile.diagnostics import Diagnostic, Source, codes, diagnose
+from etcompile.k8s.objects import SERVER_METADATA
+from etcompile.model.sizes import LAST_APPLIED
 
-_LIVE_METADATA = (
-    "creationTimestamp",
-    "deletionGracePeriodSeconds",
-    "deletionTimestamp",
-    "generation",
-    "managedFields",
-    "ownerReferences",
-    "resourceVersion",
-    "selfLink",
-    "uid",
-)
-_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_LIVE_METADATA = sorted({*SERVER_METADATA, "ownerReferences"})
 
 _CLUSTER_SCOPED = frozenset(
     {
@@ -73,8 +64,8 @@ def declared(source: Source) -> tuple[dict[str, Any], list[Diagnostic]]:
     if data.pop("status", None):
         live.append("status")
     annotations = dict(metadata.get("annotations") or {})
-    if annotations.pop(_LAST_APPLIED, None):
-        live.append(f"annotation {_LAST_APPLIED}")
+    if annotations.pop(LAST_APPLIED, None):
+        live.append(f"annotation {LAST_APPLIED}")
         metadata["annotations"] = annotations
     if not annotations:
         metadata.pop("annotations", None)

@@ -16,7 +16,7 @@ from etcompile.check import kubernetes, schema
 from etcompile.check.document import Rules, Template, findings
 from etcompile.check.explain import Fault
 from etcompile.diagnostics import Diagnostic, Source, ValuePath, codes, diagnose
-from etcompile.k8s.fieldpath import value_at
+from etcompile.k8s.path import value_at
 from etcompile.load import Document, parse
 from etcompile.load.relocated import relocated
 

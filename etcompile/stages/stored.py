@@ -15,9 +15,9 @@ from msgspec import Struct, structs
 from etcompile import frontends, overlays
 from etcompile.check import counts
 from etcompile.diagnostics import Location, ValuePath
-from etcompile.k8s.fieldpath import value_at
 from etcompile.k8s.names import is_run, is_subdomain
 from etcompile.k8s.objects import without_nulls
+from etcompile.k8s.path import value_at
 from etcompile.load import parse
 from etcompile.model import GANGS, MOST_PODS, Job, Member, Role, SecretMode, Settings
 from etcompile.model.protocol import JOB_LABEL, STORED_JOB, config_names

@@ -17,6 +17,7 @@ from msgspec import Struct, field, structs
 from etcompile.k8s.objects import Object, seconds
 from etcompile.model.protocol import JOB_LABEL, STORED_JOB, hosts_name, is_config, status_name
 from etcompile.model.run_record import KEYS, RUN, recorded_replicas
+from etcompile.model.sizes import LAST_APPLIED
 from etcompile.stages.stored import STORED_BYTES
 from etcompile.watch.room import RECORD_BYTES, REPLICA_BYTES, Room
 from etcompile.watch.state import (
@@ -646,7 +647,6 @@ _METADATA = frozenset(
         *("labels", "annotations", "ownerReferences"),
     }
 )
-_COPY = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def _slim(value: Object, slot: str) -> tuple[Object, int]:
@@ -661,7 +661,7 @@ def _slim(value: Object, slot: str) -> tuple[Object, int]:
     metadata = {k: v for k, v in value["metadata"].items() if k in _METADATA}
     if slot == "status" and RUN in data:
         data = {**data, RUN: digest(data[RUN])}
-    notes = {k: v for k, v in (metadata.get("annotations") or {}).items() if k != _COPY}
+    notes = {k: v for k, v in (metadata.get("annotations") or {}).items() if k != LAST_APPLIED}
     slim = {"metadata": {**metadata, "annotations": notes}, "data": data}
     size = len(msgspec.json.encode(slim))
     if slot == "status":

@@ -12,7 +12,7 @@ TERMS = {
     *("backend/gang/coscheduling", "backend/gang/marking", "backend/secrets/existing"),
     *("cli/completing", "cli/publishing", "diagnostics/catalogue/loading"),
     *("diagnostics/catalogue/scaling", "diagnostics/spelling", "frontends/scaling"),
-    *("k8s/validation/pod/scheduling", "kubeapi/retrying", "model/bookkeeping", "model/scaling"),
+    *("kubeapi/retrying", "model/bookkeeping", "model/scaling"),
     *("naming", "stages/lowering", "stages/reporting", "watch/deciding"),
 }
 PRIVATE = {

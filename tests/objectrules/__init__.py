@@ -1,1 +1,1 @@
-"""The tables of rules for objects that are no Pods, row by row."""
+"""The rules of the API server, row by row."""

@@ -1,101 +1,82 @@
-"""Every row of the tables with the object that breaks it and its correction."""
+"""Every row of `schemas/kubernetes/rules.yaml` with an object that breaks it and its correction."""
 
 import copy
-import importlib
-import re
+import importlib.util
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-import yaml
 from msgspec import Struct
 
-from etcompile.k8s.validation.objects import FAMILIES, Kind, metadata_rules
-from etcompile.k8s.validation.rule import Rule
+from etcompile.k8s.validation import Problem, Subject, object_problems, pod_problems, templates_of
+from etcompile.k8s.validation.engine import NEWEST
 
-_CUSTOM = Kind(
-    ("monitoring.example.com/v1/Gauge",),
-    "{apiVersion: monitoring.example.com/v1, kind: Gauge, metadata: {name: a}}",
-)
+_SCRIPT = Path(__file__).parents[2] / "schemas" / "kubernetes" / "rules.py"
+_spec = importlib.util.spec_from_file_location("kubernetes_rules", _SCRIPT)
+rules = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(rules)
 
 
 class Row(Struct, frozen=True):
-    """A rule of a kind with its two examples as whole objects."""
+    """A row of a kind with its two examples as whole objects."""
 
     kind: str
-    rule: Rule
+    row: dict[str, Any]
     broken: dict[str, Any]
     corrected: dict[str, Any]
 
     @property
     def name(self) -> str:
-        return f"{self.kind.rpartition('/')[2]}:{self.rule.path}:{self.rule.message[:24]}"
+        place = ".".join(filter(None, (self.row["path"], self.row.get("field"))))
+        return f"{self.kind}:{place}:{self.row['message'][:24]}"
+
+    def version(self, served: int) -> int:
+        """A minor version that has the rule: the one that is served, if it has it."""
+        return min(max(served, self.row.get("since", 0)), self.row.get("until", NEWEST))
+
+    def is_broken_in(self, value: dict[str, Any], minor: int) -> bool:
+        """Whether the engine says of an object what the row says."""
+        found = (problem.rule for problem in problems(value, minor))
+        return any(rule.message == self.row["message"] for rule in found)
 
 
-class _Loader(yaml.SafeLoader):
-    """YAML with `!repeat [text, count]` for texts that are too long to be written down."""
-
-
-def _repeated(loader: yaml.SafeLoader, node: yaml.SequenceNode) -> str:
-    text, count = loader.construct_sequence(node)
-    return text * count
-
-
-_Loader.add_constructor("!repeat", _repeated)
-
-
-def read(text: str) -> Any:
-    """A value in the YAML of the tables."""
-    return yaml.load(text, _Loader)
-
-
-def kinds() -> Iterator[Kind]:
-    """All kinds that have a table."""
-    for family in FAMILIES:
-        yield from importlib.import_module(f"etcompile.k8s.validation.objects.{family}").KINDS
+def problems(value: dict[str, Any], minor: int) -> list[Problem]:
+    """All that the rules have against an object and the Pod templates in it."""
+    found = [*object_problems(value, minor)]
+    if value["kind"] == "Pod":
+        found += pod_problems(Subject(value, minor))
+    for path in templates_of(value):
+        template = value
+        for step in path:
+            template = template.get(step) if isinstance(template, dict) else None
+        if isinstance(template, dict):
+            found += pod_problems(Subject(template, minor, pod=False))
+    return found
 
 
 def rows() -> Iterator[Row]:
-    """All rows: those of each kind, and those of metadata for one kind of each form."""
-    seen: set[str] = set()
-    for kind in (*kinds(), _CUSTOM):
-        rules = list(kind.rules)
-        if kind.form not in seen or kind is _CUSTOM:
-            seen.add(kind.form)
-            rules += metadata_rules(kind.form, namespaced=True)
-        for rule in rules:
-            yield Row(
-                kind.names[0], rule, _set(kind, rule, rule.breaks), _set(kind, rule, rule.takes)
-            )
+    """All rows, those of groups wherever they are used."""
+    source = rules.document()
+    for kind, table in source["kinds"].items():
+        for row in rules.rows(source, kind):
+            yield Row(kind, row, _set(table, row, "breaks"), _set(table, row, "takes"))
 
 
-def _set(kind: Kind, rule: Rule, text: str) -> dict[str, Any]:
-    """The example of a kind with a value at the place of a rule."""
-    fitting = [place for place in kind.examples if rule.path.startswith(place)]
-    example = kind.examples[max(fitting, key=len)] if fitting else kind.example
-    made, value = read(example), read(text)
-    if not rule.path:
-        return {**made, **value}
-    box: Any = {"": made}
-    key: Any = ""
-    at = ""
-    for step in _STEP.findall(rule.path):
-        inner = box.get(key) if isinstance(box, dict) else (box or [None])[0]
-        if not isinstance(inner, list if step == "[*]" else dict):
-            part = next((one for end, one in _PARTS.items() if at.endswith(end)), None)
-            inner = read(part) if part else [] if step == "[*]" else {}
-            _put(box, key, inner)
-        at = f"{at}{step}" if step == "[*]" or not at else f"{at}.{step}"
-        box, key = inner, 0 if step == "[*]" else step.strip("()").split("|")[0]
-    _put(box, key, copy.deepcopy(value))
-    return made
+def _set(table: dict[str, Any], row: dict[str, Any], which: str) -> dict[str, Any]:
+    """The example of a kind with the example of a row at its place."""
+    steps = rules.steps(next(rules.alternatives(row["path"])))
+    return _put(table["example"], steps, row[which], table.get("parts", {}))
 
 
-def _put(box: Any, key: Any, value: Any) -> None:
-    if isinstance(box, list) and not box:
-        box.append(value)
-    else:
-        box[key] = value
-
-
-_STEP = re.compile(r"\[\*\]|\([^)]*\)|[^.\[(]+")
-_PARTS = {"matchExpressions[*]": "{key: a, operator: Exists}"}
+def _put(value: Any, steps: list[str], example: Any, parts: dict[str, Any], at: str = "") -> Any:
+    if not steps:
+        both = isinstance(value, dict) and isinstance(example, dict)
+        return {**value, **example} if both else copy.deepcopy(example)
+    step, *rest = steps
+    at = f"{at}{step}" if step == "[*]" or not at else f"{at}.{step}"
+    if step == "[*]":
+        first, *others = value or [parts.get(at)]
+        return [_put(first, rest, example, parts, at), *others]
+    fields = value or {}
+    inner = fields.get(step, parts.get(at))
+    return {**fields, step: _put(inner, rest, example, parts, at)}

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from etcompile.k8s.fieldpath import keyed
 from etcompile.k8s.managedfields import ownership
+from etcompile.k8s.path import keyed
 from etcompile.plan.comparison import compared
 from etcompile.plan.immutable import changes
 from etcompile.plan.places import differing

@@ -9,7 +9,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from etcompile.k8s.fieldpath import dotted
+from etcompile.k8s.path import dotted
 from etcompile.model import Job, Origin
 from etcompile.model.schedulers import QUEUE_ANNOTATIONS, QUEUE_LABELS
 

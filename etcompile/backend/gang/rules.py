@@ -13,9 +13,9 @@ from etcompile.backend.gang.group import Group, Share, place_of, pod_specs
 from etcompile.backend.gang.scheduler import Scheduler
 from etcompile.diagnostics import Diagnostic, Location, codes, diagnose
 from etcompile.diagnostics.excerpts import excerpts
-from etcompile.k8s.fieldpath import dotted
 from etcompile.k8s.names import is_label, is_subdomain
 from etcompile.k8s.objects import Object
+from etcompile.k8s.path import dotted
 from etcompile.model import Job
 from etcompile.model.protocol import ROLE_LABEL
 from etcompile.model.schedulers import QUEUE_ANNOTATIONS, QUEUE_LABELS

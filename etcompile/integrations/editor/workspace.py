@@ -5,7 +5,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct, field, structs
 from yaml.nodes import ScalarNode
@@ -17,6 +16,7 @@ from etcompile.diagnostics.fix import TextEdit
 from etcompile.fixes import fixed_files, text_edits, with_edits
 from etcompile.fixes.nodes import Entry, composed, entries
 from etcompile.integrations.editor import outline
+from etcompile.k8s.path import value_at
 from etcompile.load import Document, access, load
 from etcompile.options import Options
 from etcompile.stages.runtimes import RUNTIME_KINDS, RUNTIME_VERSION
@@ -211,7 +211,7 @@ class Workspace(Struct):
             value
             for document in documents
             for place, _ in _REFERENCES.get(document.kind or "", ())
-            if isinstance(value := _value_at(document.data, place), str)
+            if isinstance(value := value_at(document.data, place), str)
         }
         text = self.text(file)
         return any(name in text for name in names)
@@ -224,12 +224,6 @@ def _field(entry: Entry) -> outline.Field:
     mark = key.start_mark
     end = key.end_mark.column
     return outline.Field(entry.path[1:], mark.line, mark.column, end, text)
-
-
-def _value_at(value: Any, path: outline.Path) -> Any:
-    for step in path:
-        value = value.get(step) if isinstance(value, dict) else None
-    return value
 
 
 def _beside(path: str) -> list[str]:

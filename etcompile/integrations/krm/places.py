@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from etcompile.diagnostics import Location, ValuePath
-from etcompile.k8s.fieldpath import dotted
+from etcompile.k8s.path import dotted
 from etcompile.load import Document
 
 PATHS = ("internal.config.kubernetes.io/path", "config.kubernetes.io/path")

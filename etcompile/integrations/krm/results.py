@@ -10,7 +10,7 @@ from typing import Any
 from etcompile.diagnostics import RULES, Diagnostic, Location
 from etcompile.integrations.krm.places import INDEXES, ItemLocation, annotations, file_of, metadata
 from etcompile.integrations.krm.resource_list import NAME
-from etcompile.k8s.fieldpath import dotted
+from etcompile.k8s.path import dotted
 
 
 def results(diagnostics: Iterable[Diagnostic]) -> list[dict[str, Any]]:

@@ -14,11 +14,12 @@ from msgspec import structs
 from etcompile.diagnostics import ValuePath
 from etcompile.frontends import Kind
 from etcompile.k8s.objects import as_read
+from etcompile.k8s.path import changed_at, value_at
 from etcompile.load import Document
+from etcompile.model.sizes import LAST_APPLIED
 from etcompile.plan.defaults import default
 
 _KEPT = ("name", "namespace", "labels", "annotations")
-LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _TOOLS = (
     LAST_APPLIED,
     "argocd.argoproj.io/",
@@ -56,12 +57,12 @@ def cleaned(document: Document, kind: Kind) -> Document:
     made = {key: value for key, value in data.items() if key != "status"}
     made["metadata"] = plain_metadata(metadata)
     for path in kind.templates_of(made):
-        made = _changed(
-            made, path, lambda template, path=path: plain_template(template, _at(written, path))
-        )
+        noted = value_at(written, path)
+        made = changed_at(made, path, lambda template, noted=noted: plain_template(template, noted))
     for path, usual in (kind.operator.stored if kind.operator else {}).items():
-        if _at(made, path) == usual and written is not None and _at(written, path) is None:
-            made = _changed(made, path[:-1], lambda around, path=path: _without(around, path[-1]))
+        is_unwritten = written is not None and value_at(written, path) is None
+        if value_at(made, path) == usual and is_unwritten:
+            made = changed_at(made, path[:-1], lambda around, path=path: _without(around, path[-1]))
     return structs.replace(document, data=without_empty(made, ("spec", "runPolicy")))
 
 
@@ -170,29 +171,12 @@ def _below(written: Any, key: str) -> Any:
     return written.get(key, {}) if isinstance(written, Mapping) else {}
 
 
-def _at(value: Any, path: ValuePath) -> Any:
-    for step in path:
-        value = value.get(step) if isinstance(value, Mapping) else None
-    return value
-
-
-def _changed(value: Mapping[str, Any], path: ValuePath, change: Any) -> dict[str, Any]:
-    """A copy in which the value at `path` is changed, if it is there."""
-    if not path:
-        return dict(change(value)) if isinstance(value, Mapping) else value
-    made = dict(value)
-    step = str(path[0])
-    if isinstance(made.get(step), Mapping):
-        made[step] = _changed(made[step], path[1:], change)
-    return made
-
-
 def _without(value: Mapping[str, Any], key: str | int) -> dict[str, Any]:
     return {name: field for name, field in value.items() if name != key}
 
 
 def without_empty(value: dict[str, Any], path: ValuePath) -> dict[str, Any]:
     """A copy without the mapping at `path`, if nothing is left in it."""
-    if _at(value, path) != {}:
+    if value_at(value, path) != {}:
         return value
-    return _changed(value, path[:-1], lambda around: _without(around, path[-1]))
+    return changed_at(value, path[:-1], lambda around: _without(around, path[-1]))

@@ -1,10 +1,11 @@
-"""The API server's validation as tables of rules, each with an example that breaks it.
+"""The API server's validation: rules as rows of `schemas/kubernetes/rules.yaml`, and one engine.
 
-What the OpenAPI schema can say stands in `schemas/kubernetes/`; what it cannot stands here, a row
-a rule. The rows hold for servers with the default feature gates of their version.
+What the OpenAPI schema can say stands in `schemas/kubernetes/`; what it cannot stands in that
+file, a row a rule, each with an example that breaks it. The rows hold for servers with the default
+feature gates of their version.
 """
 
-from etcompile.k8s.validation.rule import NEWEST, Broken, Path, Rule, Subject
-from etcompile.k8s.validation.tree import Problem, Tree, problems, tree
+from etcompile.k8s.validation.engine import Problem, object_problems, pod_problems, templates_of
+from etcompile.k8s.validation.subject import Subject
 
-__all__ = ["NEWEST", "Broken", "Path", "Problem", "Rule", "Subject", "Tree", "problems", "tree"]
+__all__ = ["Problem", "Subject", "object_problems", "pod_problems", "templates_of"]

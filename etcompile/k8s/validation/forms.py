@@ -1,122 +1,141 @@
-"""The grammars of texts that the API server knows, as checks of rules.
+"""The forms of texts that the API server knows, by the names that `rules.yaml` gives them."""
 
-Each check is true for a text that breaks its grammar. Apart from the tables, which share them.
-"""
+import re
+from collections.abc import Callable, Mapping
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from etcompile.k8s.names import (
+    is_key,
+    is_label,
+    is_label_value,
+    is_port_name,
+    is_service_name,
+    is_subdomain,
+)
 
-from etcompile.k8s.validation.rule import Broken, Check, Subject
+# Texts, as most runs need few of them compiled.
+_DATA_KEY = r"(?a)[-._a-zA-Z0-9]{1,253}"
+_VARIABLE = r"[ -<>-~]+"
+"""Printable ASCII without '=': the rule since 1.32; older versions allow less."""
+_OLD_VARIABLE = r"(?a)(?!\.\.)(?!\.$)[-._a-zA-Z][-._a-zA-Z0-9]*"
+_HEADER = r"(?a)[-A-Za-z0-9]+"
+_SYSCTL = r"(?a)([a-z0-9]([-_a-z0-9]*[a-z0-9])?[./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
+_SEARCH = r"(?a)[a-z0-9_]([-_a-z0-9]*[a-z0-9_])?(\.[a-z0-9_]([-_a-z0-9]*[a-z0-9_])?)*"
+_INDEXES = r"(?a)([0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*)?"
+_DECIMAL = r"(?a)[0-9]{1,16}"
+_SUBSCRIPT = r"(?s)(?P<path>[^\[]+)\['(?P<key>.*)'\]"
+_FIELDS = frozenset(
+    {
+        *("metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.host"),
+        *("spec.serviceAccountName", "status.hostIP", "status.hostIPs", "status.podIP"),
+        "status.podIPs",
+    }
+)
+_VOLUME_FIELDS = frozenset(
+    {
+        *("metadata.name", "metadata.namespace", "metadata.labels", "metadata.annotations"),
+        "metadata.uid",
+    }
+)
+_AMOUNTS = frozenset(
+    f"{field}.{name}"
+    for field in ("limits", "requests")
+    for name in ("cpu", "memory", "ephemeral-storage")
+)
+_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 
-LABEL_ADVICE = "use lower-case letters, digits and '-', at most 63"
-SUBDOMAIN_ADVICE = "use lower-case letters, digits, '-' and '.', at most 253"
-KEY_ADVICE = "letters, digits, '-', '_' and '.', at most 63, after an optional 'domain/'"
-VALUE_ADVICE = "at most 63 letters, digits, '-', '_' and '.', no sign at either end"
-PORT_NAME_ADVICE = "at most 15 lower-case letters, digits and '-', with a letter, without '--'"
-INSIDE_ADVICE = "write it without a leading '/' and without '..'"
+
+def _is_segment(text: str) -> bool:
+    """Whether a text can be a part of a URL's path, as names of Roles must."""
+    return text not in ("", ".", "..") and "/" not in text and "%" not in text
 
 
-def is_inside(text: str) -> bool:
+def _is_data_key(text: str) -> bool:
+    """Whether a text can be a key of a ConfigMap or Secret."""
+    named = re.fullmatch(_DATA_KEY, text) is not None
+    return named and text != "." and not text.startswith("..")
+
+
+def _is_inside(text: str) -> bool:
     """Whether a path stays inside the folder it starts from."""
     return not text.startswith("/") and ".." not in text.split("/")
 
 
-def unless(form: Callable[[str], bool]) -> Check:
-    """The check that a value has a form.
+def _is_address(text: str) -> bool:
+    """Whether a text is an IP address as the API server reads those: zeros may lead."""
+    parts = text.split(".")
+    if len(parts) == 4 and all(re.fullmatch(_DECIMAL, part) for part in parts):
+        return all(int(part) <= 255 for part in parts)
+    if ":" not in text or "%" in text:
+        return False
+    import ipaddress  # noqa: PLC0415 - few Pods name addresses
 
-    Args:
-        form: Whether a text has it.
-    """
-    return lambda value, _: not form(value)
-
-
-def unless_empty_or(form: Callable[[str], bool]) -> Check:
-    """The check that a value has a form, where an empty one is as good as none.
-
-    Args:
-        form: Whether a text has it.
-    """
-    return lambda value, _: value != "" and not form(value)
+    try:
+        ipaddress.IPv6Address(text)
+    except ValueError:
+        return False
+    return True
 
 
-def outside(least: int, most: int) -> Check:
-    """The check that a number is within bounds.
-
-    Args:
-        least: The smallest number that is allowed.
-        most: The largest.
-    """
-    return lambda value, _: not least <= value <= most
+def _is_range(text: str) -> bool:
+    """Whether a text is a range of addresses: `10.0.0.0/8`."""
+    base, _, bits = text.strip().partition("/")
+    most = 128 if ":" in base else 32
+    return _is_address(base) and re.fullmatch(_DECIMAL, bits) is not None and int(bits) <= most
 
 
-def one_of(*choices: str) -> Check:
-    """The check that a text is one of some."""
-    return lambda value, _: value not in choices
+def _is_search_domain(text: str) -> bool:
+    short = text.removesuffix(".")
+    return text == "." or (len(short) <= 253 and re.fullmatch(_SEARCH, short) is not None)
 
 
-def empty(value: Any, subject: Subject) -> bool:
-    """True for an empty text or list."""
-    del subject
-    return not value
+def _is_old_variable(text: str) -> bool:
+    """Whether a text is a variable before 1.32, or none at all, which another rule says."""
+    return re.fullmatch(_OLD_VARIABLE, text) is not None or re.fullmatch(_VARIABLE, text) is None
 
 
-def lacks(*names: str) -> Check:
-    """The check that a mapping has one of some fields, and not an empty text there.
-
-    Args:
-        names: The fields, any of which will do.
-    """
-    return lambda value, _: not any(value.get(name) not in (None, "") for name in names)
-
-
-def given(value: Mapping[str, Any], names: tuple[str, ...]) -> list[str]:
-    """Those of some fields that a mapping has."""
-    return [name for name in names if value.get(name) is not None]
+def _names_field(text: str, known: frozenset[str]) -> bool:
+    if match := re.fullmatch(_SUBSCRIPT, text):
+        key = match["key"]
+        if match["path"] == "metadata.annotations":
+            return is_key(key.lower())
+        return match["path"] == "metadata.labels" and is_key(key)
+    return text in known
 
 
-def several(*names: str) -> Check:
-    """The check that a mapping has at most one of some fields."""
-
-    def check(value: Mapping[str, Any], _: Subject) -> Iterator[Broken]:
-        if len(found := given(value, names)) > 1:
-            yield Broken((), {"found": " and ".join(found)})
-
-    return check
+def is_amount(text: str) -> bool:
+    """Whether a text names an amount of a container that can be told to it."""
+    return text in _AMOUNTS or text.startswith(("limits.hugepages-", "requests.hugepages-"))
 
 
-def twice(*, name: str = "name") -> Check:
-    """The check that no two mappings of a list have the same text in a field."""
-
-    def check(value: list[Any], _: Subject) -> Iterator[Broken]:
-        seen: set[str] = set()
-        for index, item in enumerate(value):
-            text = item.get(name) if isinstance(item, dict) else None
-            if isinstance(text, str) and text:
-                if text in seen:
-                    yield Broken((index, name))
-                seen.add(text)
-
-    return check
-
-
-def mapping(value: Any, *path: str) -> Mapping[str, Any]:
-    """The mapping at a path of fields; an empty one where there is none."""
-    for name in path:
-        value = value.get(name) if isinstance(value, dict) else None
-    return value if isinstance(value, dict) else {}
-
-
-def mappings(value: Any, name: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """The mappings in the list that a field holds, with their indexes."""
-    found = value.get(name) if isinstance(value, dict) else None
-    for index, item in enumerate(found if isinstance(found, list) else ()):
-        if isinstance(item, dict):
-            yield index, item
-
-
-def texts(value: Any, name: str) -> Iterator[tuple[int, str]]:
-    """The texts in the list that a field holds, with their indexes."""
-    found = value.get(name) if isinstance(value, dict) else None
-    for index, item in enumerate(found if isinstance(found, list) else ()):
-        if isinstance(item, str):
-            yield index, item
+FORMS: Mapping[str, Callable[[str], bool]] = {
+    "absolute path": lambda text: text.startswith("/"),
+    "address": _is_address,
+    "address or None": lambda text: text == "None" or _is_address(text),
+    "amount": is_amount,
+    "annotation key": lambda text: is_key(text.lower()),
+    "data key": _is_data_key,
+    "driver": lambda text: len(text) <= 63 and is_subdomain(text.lower()),
+    "field of a container": lambda text: _names_field(text, _FIELDS),
+    "field of a volume": lambda text: _names_field(text, _VOLUME_FIELDS),
+    "file path": lambda text: _is_inside(text) and not text.startswith(".."),
+    "finalizer": lambda text: text in _FINALIZERS or ("/" in text and is_key(text)),
+    "header": lambda text: re.fullmatch(_HEADER, text) is not None,
+    "image without blanks": lambda text: text == text.strip(),
+    "indexes": lambda text: re.fullmatch(_INDEXES, text) is not None,
+    "inside path": _is_inside,
+    "key": is_key,
+    "key with a domain": lambda text: "/" in text and is_key(text),
+    "label": is_label,
+    "label value": is_label_value,
+    "path segment": _is_segment,
+    "path without dots": lambda text: ".." not in text.split("/"),
+    "port name": is_port_name,
+    "range of addresses": _is_range,
+    "search domain": _is_search_domain,
+    "service name": is_service_name,
+    "subdomain": is_subdomain,
+    "sysctl": lambda text: len(text) <= 253 and re.fullmatch(_SYSCTL, text) is not None,
+    "variable": lambda text: re.fullmatch(_VARIABLE, text) is not None,
+    "variable before 1.32": _is_old_variable,
+}
+"""Whether a text has a form."""

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from etcompile.diagnostics import Diagnostic, codes, diagnose
+from etcompile.k8s.path import value_at
 from etcompile.lint.subject import LintedJob
 
 CODE = codes.RETRIES_CONTRADICT
@@ -43,10 +44,7 @@ def _written(job: LintedJob, spec: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _value(job: LintedJob, path: tuple[str | int, ...]) -> Any:
-    value = job.job.origin.source.data
-    for step in path:
-        value = value[step]
-    return value.get("restartPolicy") if isinstance(value, dict) else None
+    return value_at(job.job.origin.source.data, (*path, "restartPolicy"))
 
 
 def _never(job: LintedJob) -> bool:

@@ -1,4 +1,4 @@
-"""Paths of fields, in the two ways in which we write them.
+"""Paths of fields: what is at one, a copy with a change at one, and how they are written.
 
 A path of steps and indexes (`ValuePath`) is of one value, and people know it from JSONPath:
 `spec.containers[0].name`. A path by keys is of two states of an object, in which an item may have
@@ -6,6 +6,7 @@ two indexes: `spec.containers[main].name`.
 """
 
 import re
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from etcompile.diagnostics import ValuePath
@@ -24,6 +25,39 @@ def value_at(value: Any, path: ValuePath) -> Any:
         except (KeyError, IndexError, TypeError):
             return None
     return value
+
+
+def mapping_at(value: Any, path: ValuePath) -> Mapping[str, Any]:
+    """The mapping at a path inside a JSON value; an empty one where there is none."""
+    found = value_at(value, path)
+    return found if isinstance(found, dict) else {}
+
+
+def mappings_of(value: Any, name: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """The mappings in the list that a field holds, with their indexes."""
+    found = value.get(name) if isinstance(value, dict) else None
+    for index, item in enumerate(found if isinstance(found, list) else ()):
+        if isinstance(item, dict):
+            yield index, item
+
+
+def changed_at(
+    value: Mapping[str, Any], path: ValuePath, change: Callable[..., Mapping[str, Any]]
+) -> dict[str, Any]:
+    """A copy in which the mapping at a path of keys is changed, if there is one.
+
+    Args:
+        value: A JSON value; it is not changed.
+        path: Keys.
+        change: From the mapping that is there to the one that is to be.
+    """
+    if not path:
+        return dict(change(value))
+    step = str(path[0])
+    inner = value.get(step)
+    if not isinstance(inner, Mapping):
+        return dict(value)
+    return {**value, step: changed_at(inner, path[1:], change)}
 
 
 def overlap(one: KeyedPath, other: KeyedPath) -> bool:

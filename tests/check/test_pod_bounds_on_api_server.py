@@ -1,4 +1,4 @@
-"""Every row of the table of Pod rules, against the API server whose rule it is."""
+"""The bounds of texts, lists and numbers in a Pod, against the API server whose bounds they are."""
 
 import http.client
 import json
@@ -10,18 +10,10 @@ import pytest
 from controlplane.server import ADMIN_TOKEN
 from etcompile.check import kubernetes
 from etcompile.check.pods import check_pod_template
-from etcompile.k8s.validation.pod import rules
 from etcompile.load import from_values
-from podexamples import pod
 
 SERVED = 34
 """The minor version of the API server that the tests run."""
-
-REFUSED = (400, 403, 422)
-"""400 is a text that is no quantity, which stops the reading of the request."""
-
-ROWS = [pytest.param(rule, id=f"{index}-{rule.path}") for index, rule in enumerate(rules())]
-
 
 _VOLUMES = {
     "awsElasticBlockStore": {"volumeID": "a", "partition": 1},
@@ -124,33 +116,9 @@ def create(control_plane):
     connection.close()
 
 
-def versions_of(rule):
-    """A version that has the rule: the server's, if it has it."""
-    return f"1.{min(max(SERVED, rule.since), rule.until)}"
-
-
 def problems(value, version):
     (document,) = from_values([value]).documents
     return check_pod_template(document, (), version)
-
-
-@pytest.mark.parametrize("rule", ROWS)
-def test_a_rule_finds_what_breaks_it_and_nothing_in_its_correction(rule):
-    version = versions_of(rule)
-    (document,) = from_values([pod(rule, rule.breaks)]).documents
-    assert kubernetes.check_object(document, version) == [], "the schema can say it"
-    found = problems(pod(rule, rule.breaks), version)
-    assert {one.code for one in found} == {"ET4002"}
-    assert problems(pod(rule, rule.takes), version) == []
-
-
-@pytest.mark.parametrize("rule", ROWS)
-def test_the_api_server_refuses_what_breaks_a_rule_and_takes_its_correction(create, rule):
-    refused, message = create(pod(rule, rule.breaks))
-    taken, complaint = create(pod(rule, rule.takes))
-    if rule.since <= SERVED <= rule.until:
-        assert refused in REFUSED, message
-        assert taken == 201, complaint
 
 
 @pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)

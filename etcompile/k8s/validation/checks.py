@@ -1,0 +1,389 @@
+"""What rules of the API server have to compute, by the names that `rules.yaml` gives them.
+
+Each takes the value at the place of its rule and what that is a part of. It yields the places
+that break the rule, or says with True that the value as a whole does. A value of another type
+than it reads may end it: that is left to the schema.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from etcompile.k8s.names import is_key, is_port_name
+from etcompile.k8s.path import mapping_at, mappings_of, value_at
+from etcompile.k8s.validation.forms import is_amount
+from etcompile.k8s.validation.subject import Broken, Path, Subject
+from etcompile.model import quantity
+
+Value = Mapping[str, Any]
+
+_ANNOTATIONS_LIMIT = 256 * 1024
+_DATA_LIMIT = 1024 * 1024
+"""Bytes."""
+
+
+# Any object ---------------------------------------------------------------------------------------
+
+
+def annotations_size(annotations: Value, _: Subject) -> Iterator[Broken]:
+    """Keys and values of all annotations of an object have 256 KiB at most."""
+    words = (word for pair in annotations.items() for word in pair if isinstance(word, str))
+    size = sum(len(word.encode("utf-8", "replace")) for word in words)
+    if size > _ANNOTATIONS_LIMIT:
+        yield Broken((), {"size": -(-size // 1024)}, at_key=True)
+
+
+# Containers ---------------------------------------------------------------------------------------
+
+
+def containers(spec: Any) -> Iterator[tuple[Path, Value]]:
+    """All containers of a Pod's spec, and where they stand in it."""
+    for name in ("initContainers", "containers"):
+        for index, container in mappings_of(spec, name):
+            yield (name, index), container
+
+
+def container_names(spec: Value, _: Subject) -> Iterator[Broken]:
+    """Init containers and containers have names of their own."""
+    seen: set[str] = set()
+    for at, container in containers(spec):
+        name = container.get("name")
+        if isinstance(name, str):
+            if name in seen:
+                yield Broken((*at, "name"))
+            seen.add(name)
+
+
+def host_ports(spec: Value, _: Subject) -> Iterator[Broken]:
+    """Two containers cannot have one port of the node; init containers run one after another."""
+    seen: set[tuple[Any, ...]] = set()
+    for at, container in containers(spec):
+        taken = seen if at[0] == "containers" else set()
+        for index, port in mappings_of(container, "ports"):
+            number = port.get("hostPort")
+            if number and isinstance(number, int):
+                place = (str(port.get("protocol") or "TCP"), str(port.get("hostIP") or ""), number)
+                if place in taken:
+                    yield Broken((*at, "ports", index, "hostPort"))
+                taken.add(place)
+
+
+def host_network_ports(spec: Value, _: Subject) -> Iterator[Broken]:
+    """With hostNetwork the port of the node is that of the container."""
+    for index, container in mappings_of(spec, "containers"):
+        for number, port in mappings_of(container, "ports"):
+            host = port.get("hostPort")
+            if host and host != port.get("containerPort"):
+                path: Path = ("containers", index, "ports", number, "hostPort")
+                yield Broken(path, {"port": port.get("containerPort")})
+
+
+def port(value: Any, _: Subject) -> bool:
+    """A port of a probe is a number or the name of a port."""
+    if isinstance(value, int):
+        return not isinstance(value, bool) and not 1 <= value <= 65535
+    return isinstance(value, str) and not is_port_name(value)
+
+
+_DEFAULT_GRACE = 30
+_SLEEP_OF_ZERO_SINCE = 33
+
+
+def sleep_seconds(spec: Value, subject: Subject) -> Iterator[Broken]:
+    """A hook sleeps no longer than the Pod may take to end."""
+    grace = spec.get("terminationGracePeriodSeconds")
+    grace = _DEFAULT_GRACE if grace is None else grace
+    most = 1 if subject.pod and grace < 0 else grace  # the API server corrects that of a Pod
+    least = 0 if (subject.minor or _SLEEP_OF_ZERO_SINCE) >= _SLEEP_OF_ZERO_SINCE else 1
+    for at, container in containers(spec):
+        for hook in ("postStart", "preStop"):
+            action = value_at(container, ("lifecycle", hook, "sleep"))
+            seconds = action.get("seconds", 0) if isinstance(action, dict) else None
+            if isinstance(seconds, int) and not least <= seconds <= most:
+                facts = {"least": least, "grace": grace}
+                yield Broken((*at, "lifecycle", hook, "sleep", "seconds"), facts)
+
+
+def divisor(source: Value, _: Subject) -> Iterator[Broken]:
+    """A divisor is one of a few units of its resource."""
+    resource, value = source.get("resource"), source.get("divisor")
+    number = amount(value)
+    if not isinstance(resource, str) or not number or not is_amount(resource):
+        return
+    is_cpu = resource.endswith(".cpu")
+    binary = "i" if str(value).endswith("i") else ""
+    units = ("1", "1m") if is_cpu else ("1", *(f"1{unit}{binary}" for unit in "kKMGTPE"))
+    if number not in {quantity.number(unit) for unit in units}:
+        yield Broken(("divisor",), {"units": "1 or 1m" if is_cpu else "1, 1k, 1Ki, 1M, 1Mi, ..."})
+
+
+# Volumes ------------------------------------------------------------------------------------------
+
+_ADVISED = 20
+"""Mounts that get advice of their own: to find what was meant costs a look at every volume."""
+_LISTED = 8
+"""Volumes that advice names."""
+
+
+def unknown_volumes(spec: Value, subject: Subject) -> Iterator[Broken]:
+    """What a container mounts is a volume of the Pod."""
+    own = (volume.get("name") for _, volume in mappings_of(spec, "volumes"))
+    names = [name for name in (*own, *subject.known_volumes) if isinstance(name, str)]
+    known = set(names)
+    reported = 0
+    for at, container in containers(spec):
+        for use in ("volumeMounts", "volumeDevices"):
+            for index, mount in mappings_of(container, use):
+                name = mount.get("name")
+                if isinstance(name, str) and name not in known:
+                    reported += 1
+                    hint = _near(name, [*dict.fromkeys(names)]) if reported <= _ADVISED else ""
+                    yield Broken((*at, use, index, "name"), {"hint": hint})
+
+
+def _near(name: str, volumes: Sequence[str]) -> str:
+    import difflib  # noqa: PLC0415 - only a complaint needs it
+
+    by_lower = {volume.lower(): volume for volume in volumes}
+    if near := difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.7):
+        return f"did you mean '{by_lower[near[0]]}'?"
+    if not volumes:
+        return "the Pod has no volumes"
+    more = len(volumes) - _LISTED
+    listed = ", ".join(volumes[:_LISTED])
+    return f"its volumes are: {listed}{f' and {more} more' if more > 0 else ''}"
+
+
+def image_and_other_source(volume: Value, _: Subject) -> Iterator[Broken]:
+    """A volume that is an image has no other source."""
+    others = [name for name in volume if name not in ("name", "image") and volume[name] is not None]
+    if others:
+        yield Broken((), {"found": " and ".join((*sorted(others), "image"))})
+
+
+def files_written_twice(volume: Value, _: Subject) -> Iterator[Broken]:
+    """The sources of a projected volume write different files."""
+    seen: set[str] = set()
+    for index, source in mappings_of(volume, "sources"):
+        for kind in ("secret", "configMap", "downwardAPI"):
+            for number, item in mappings_of(source.get(kind), "items"):
+                path = item.get("path")
+                if isinstance(path, str) and path:
+                    if path in seen:
+                        yield Broken(("sources", index, kind, "items", number, "path"))
+                    seen.add(path)
+
+
+def modes_with_one_pod(modes: list[Any], _: Subject) -> bool:
+    """A claim of one Pod has no other access mode."""
+    return "ReadWriteOncePod" in modes and len(set(map(str, modes))) > 1
+
+
+# Amounts of resources -----------------------------------------------------------------------------
+
+_STANDARD = ("cpu", "memory", "ephemeral-storage")
+_HUGE = "hugepages-"
+
+
+def amount(value: Any) -> Decimal | None:
+    """The number that a quantity stands for; None if it is none."""
+    is_text = isinstance(value, str | int | float) and not isinstance(value, bool)
+    return quantity.number(value) if is_text else None
+
+
+def negative(value: Any, _: Subject) -> bool:
+    """An amount is not below zero."""
+    number = amount(value)
+    return number is not None and number < 0
+
+
+def not_positive(value: Any, _: Subject) -> bool:
+    """An amount is above zero."""
+    number = amount(value)
+    return number is not None and number <= 0
+
+
+def _amounts(resources: Any) -> Iterator[tuple[str, str, Any]]:
+    """The limits and requests: field, resource, amount."""
+    for field in ("limits", "requests"):
+        for name, value in mapping_at(resources, (field,)).items():
+            yield field, name, value
+
+
+def _is_native(name: str) -> bool:
+    """Whether Kubernetes itself accounts for a resource; a device plugin does for others."""
+    if "/" in name:
+        return "kubernetes.io/" in name
+    return name in _STANDARD or name.startswith(_HUGE)
+
+
+def _is_shared(name: str) -> bool:
+    """Whether more of it may be asked for than there is."""
+    return _is_native(name) and not name.startswith(_HUGE)
+
+
+def negative_amounts(resources: Value, subject: Subject) -> Iterator[Broken]:
+    """Limits and requests are not below zero."""
+    for field, name, value in _amounts(resources):
+        if negative(value, subject):
+            yield Broken((field, name))
+
+
+def resource_names(resources: Value, _: Subject) -> Iterator[Broken]:
+    """Resources are Kubernetes' own, or have a domain."""
+    for field, name, _amount in _amounts(resources):
+        is_extended = not _is_native(name)
+        if is_extended and "/" not in name:
+            facts = {"value": name, "what": "a resource of containers"}
+            yield Broken((field, name), facts, at_key=True)
+        elif "/" in name or name.startswith(_HUGE):
+            # A quota of it is called like it, with `requests.` before.
+            quota = not is_extended or (is_key(f"requests.{name}") and name[:9] != "requests.")
+            if not is_key(name) or not quota:
+                facts = {"value": name, "what": "a name for a resource"}
+                yield Broken((field, name), facts, at_key=True)
+
+
+def whole_amounts(resources: Value, _: Subject) -> Iterator[Broken]:
+    """What a device plugin gives is not divided."""
+    for field, name, value in _amounts(resources):
+        number = amount(value)
+        is_divided = number is not None and number != number.to_integral_value()
+        if is_divided and "/" in name and not _is_native(name):
+            yield Broken((field, name))
+
+
+def _requests(resources: Value) -> Iterator[tuple[str, Decimal, Decimal | None, Any]]:
+    """Each request that is a number: resource, amount, the limit's number, the limit."""
+    limits = mapping_at(resources, ("limits",))
+    for name, value in mapping_at(resources, ("requests",)).items():
+        limit = limits.get(name)
+        wanted, most = amount(value), amount(limit)
+        if wanted is not None and (limit is None or (most is not None and most >= 0)):
+            yield name, wanted, most, limit
+
+
+def requests_without_limit(resources: Value, _: Subject) -> Iterator[Broken]:
+    """What cannot be shared is requested and limited alike."""
+    for name, _wanted, most, _limit in _requests(resources):
+        if most is None and not _is_shared(name):
+            yield Broken(("requests", name), {"name": name})
+
+
+def requests_unlike_limits(resources: Value, _: Subject) -> Iterator[Broken]:
+    """What cannot be shared is requested and limited alike."""
+    for name, wanted, most, limit in _requests(resources):
+        if most is not None and not _is_shared(name) and wanted != most:
+            yield Broken(("requests", name), {"limit": limit})
+
+
+def requests_above_limits(resources: Value, _: Subject) -> Iterator[Broken]:
+    """No request is above its limit."""
+    for name, wanted, most, limit in _requests(resources):
+        if most is not None and _is_shared(name) and wanted > most:
+            yield Broken(("requests", name), {"limit": limit})
+
+
+def huge_pages_alone(resources: Value, _: Subject) -> bool:
+    """Huge pages need cpu or memory as well."""
+    names = {name for _, name, _amount in _amounts(resources)}
+    return names.isdisjoint(("cpu", "memory")) and any(name.startswith(_HUGE) for name in names)
+
+
+def parts_of_huge_pages(resources: Value, _: Subject) -> Iterator[Broken]:
+    """Huge pages are not divided."""
+    for field, name, value in _amounts(resources):
+        if not name.startswith(_HUGE):
+            continue
+        size, wanted = quantity.number(name.removeprefix(_HUGE)), amount(value)
+        if size is None or size <= 0 or size != size.to_integral_value():
+            yield Broken((field, name), {"size": f"a page size, which '{name}' does not name"})
+        elif wanted is not None and wanted % size:
+            yield Broken((field, name), {"size": name.removeprefix(_HUGE)})
+
+
+def unknown_claims(spec: Value, _: Subject) -> Iterator[Broken]:
+    """The resource claims of a container are claims of the Pod."""
+    known = {str(claim.get("name")) for _, claim in mappings_of(spec, "resourceClaims")}
+    for at, container in containers(spec):
+        for index, claim in mappings_of(container.get("resources"), "claims"):
+            if str(claim.get("name")) not in known:
+                yield Broken((*at, "resources", "claims", index, "name"))
+
+
+# Scheduling ---------------------------------------------------------------------------------------
+
+
+def several_values(requirement: Value, _: Subject) -> bool:
+    """What is compared has exactly one value."""
+    values = requirement.get("values")
+    return not isinstance(values, list) or len(values) != 1
+
+
+def keys_selected_twice(term: Value, subject: Subject) -> Iterator[Broken]:
+    """The API server adds keys that the Pod has as labels to a selector, and wants each once."""
+    selector = mapping_at(term, ("labelSelector",))
+    expressions = (item.get("key") for _, item in mappings_of(selector, "matchExpressions"))
+    keys = [*mapping_at(selector, ("matchLabels",)), *expressions]
+    labels = mapping_at(subject.value, ("metadata", "labels"))
+    for index, key in enumerate(term.get("matchLabelKeys") or ()):
+        is_added = subject.pod and key in labels
+        if keys.count(key) + is_added > 1:
+            yield Broken(("matchLabelKeys", index))
+
+
+# Jobs, ConfigMaps, Secrets and Services -----------------------------------------------------------
+
+_KEYS_OF_TYPE: Mapping[str, tuple[str, ...]] = {
+    "kubernetes.io/dockercfg": (".dockercfg",),
+    "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
+    "kubernetes.io/ssh-auth": ("ssh-privatekey",),
+    "kubernetes.io/tls": ("tls.crt", "tls.key"),
+}
+
+
+def exit_codes(requirement: Value, _: Subject) -> bool:
+    """Exit codes are in order, each once; 0 is no failure."""
+    codes = requirement.get("values")
+    if not isinstance(codes, list):
+        return False
+    return codes != sorted(set(codes)) or (0 in codes and requirement.get("operator") == "In")
+
+
+def keys_in_both(value: Value, _: Subject) -> Iterator[Broken]:
+    """A ConfigMap has a key once."""
+    binary = mapping_at(value, ("binaryData",))
+    for key in mapping_at(value, ("data",)):
+        if key in binary:
+            yield Broken(("data", key), {"value": key}, at_key=True)
+
+
+def data_size(value: Value, _: Subject) -> Iterator[Broken]:
+    """What etcd stores of a ConfigMap or Secret has 1 MiB at most."""
+    encoded = "data" if value.get("kind") == "Secret" else "binaryData"
+    size = 0
+    for field in ("data", "binaryData", "stringData"):
+        for text in mapping_at(value, (field,)).values():
+            if isinstance(text, str) and field == encoded:
+                size += max(0, (len(text) - text.count("\n")) * 3 // 4 - text[-2:].count("="))
+            elif isinstance(text, str):
+                size += len(text.encode("utf-8", "replace"))
+    if size > _DATA_LIMIT:
+        yield Broken((), {"size": -(-size // 1024)})
+
+
+def keys_of_secret_type(value: Value, _: Subject) -> Iterator[Broken]:
+    """A Secret of some types has certain keys."""
+    kind = value.get("type")
+    keys = {**mapping_at(value, ("data",)), **mapping_at(value, ("stringData",))}
+    for key in _KEYS_OF_TYPE.get(kind, ()) if isinstance(kind, str) else ():
+        if key not in keys or (key == "ssh-privatekey" and not keys[key]):
+            yield Broken(("type",), {"key": key, "type": kind})
+
+
+def ports_without_name(spec: Value, _: Subject) -> Iterator[Broken]:
+    """Each of several ports of a Service has a name."""
+    ports = [*mappings_of(spec, "ports")]
+    for index, item in ports:
+        if len(ports) > 1 and not item.get("name"):
+            yield Broken(("ports", index))

@@ -1,0 +1,351 @@
+"""Values held against the rules of `schemas/kubernetes/rules.yaml`, whose head says what a row is.
+
+The rules are compiled to `rules.json`: a list of rules, and for each kind a tree of fields that
+says which of them hold where. A walk over a value meets only the rules of the fields it has.
+"""
+
+import functools
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct, field
+
+from etcompile import data
+from etcompile.k8s.listkeys import key_values
+from etcompile.k8s.path import value_at
+from etcompile.k8s.validation import checks, forms
+from etcompile.k8s.validation.subject import Broken, Path, Subject
+
+NEWEST = 999
+"""The minor version of a rule that is still in force."""
+
+_WIDEST = 60
+"""Characters of a value that a message shows."""
+
+
+class Rule(Struct, frozen=True):
+    """A row of `rules.yaml` without its place and its examples.
+
+    Args:
+        demand: What it demands: the name of a function below.
+        of: What that function has to know: the name of a form, the choices.
+        message: What is wrong, after the place. `{value}` is the value as a message shows it.
+        hint: What to do; may be empty.
+        fields: Where it looks below its place; all of them.
+        when: Fields of the value at its place with the values that they must have (True) or must
+            not have (False) for the rule to hold.
+        since: The first minor version that has the rule with its default feature gates.
+        until: The last one.
+        pods_only: The API server does not look at templates of controllers for it.
+        show_key: Show the key of the place, not its value.
+    """
+
+    demand: str
+    of: Any
+    message: str
+    hint: str
+    fields: list[list[str]] = field(default_factory=lambda: [[]])
+    when: list[tuple[tuple[str, ...], bool, list[Any]]] = field(default_factory=list)
+    since: int = 0
+    until: int = NEWEST
+    pods_only: bool = False
+    show_key: bool = False
+
+    def is_in_force(self, minor: int | None, *, pod: bool) -> bool:
+        """Whether an API server has the rule.
+
+        Args:
+            minor: Its minor version; None if all versions must have it.
+            pod: Whether it looks at a Pod, and not at the template of a controller.
+        """
+        if self.pods_only and not pod:
+            return False
+        if minor is None:
+            return self.since == 0 and self.until == NEWEST
+        return self.since <= minor <= self.until
+
+    def is_about(self, value: Any) -> bool:
+        """Whether the value at its place is one for which the rule holds."""
+        if not isinstance(value, dict):
+            return not self.when  # the schema says so
+        return all(
+            (value_at(value, path) in values) == wanted for path, wanted, values in self.when
+        )
+
+
+class Problem(Struct, frozen=True):
+    """Something that the API server would refuse.
+
+    Args:
+        path: The place, from the value that was checked.
+        message: What is wrong.
+        hint: What to do; may be empty.
+        at_key: The key is wrong, not its value.
+        rule: The rule that says so.
+    """
+
+    path: Path
+    message: str
+    hint: str
+    at_key: bool
+    rule: Rule
+
+
+class Tree(Struct):
+    """The rules of one place, by number, and the trees of the places below it.
+
+    Args:
+        rules: Rules for the value itself.
+        fields: The trees of its fields.
+        items: The tree of all its items, if it is a list.
+    """
+
+    rules: list[int] = field(default_factory=list)
+    fields: "dict[str, Tree]" = field(default_factory=dict)
+    items: "Tree | None" = None
+
+
+class _Rules(Struct):
+    rules: list[Rule]
+    kinds: dict[str, Tree]
+
+
+def pod_problems(subject: Subject) -> Iterator[Problem]:
+    """What the API server would refuse in a Pod, or in the template of one.
+
+    What has the wrong type is passed over: the schema says so.
+
+    Args:
+        subject: The Pod or template: a mapping with metadata and spec.
+
+    Returns:
+        A problem for each place where a rule is broken.
+    """
+    return _problems("Pod template", subject)
+
+
+def object_problems(
+    value: Mapping[str, Any], minor: int, *, namespaced: bool = True
+) -> Iterator[Problem]:
+    """What the API server would refuse in an object, Pod templates apart.
+
+    A kind that `rules.yaml` does not name passes through: it is held to its schema and to the
+    rules of metadata only, and the API server says the rest.
+
+    Args:
+        value: An object of any kind; what has the wrong type is passed over.
+        minor: The minor version of Kubernetes: 34 for 1.34.
+        namespaced: Whether its namespace means anything.
+
+    Yields:
+        A problem for each place where a rule is broken.
+    """
+    kind, api_version = str(value.get("kind")), str(value.get("apiVersion"))
+    if kind.endswith(("Review", "List")) or kind == "TokenRequest":
+        return  # a question to the API server
+    table = f"{api_version}/{kind}"
+    tables = ["any namespaced object"] if namespaced else []
+    if table != "v1/Pod":  # the rules of its template include those of metadata
+        tables.append("any object")
+    if table in _rules().kinds:
+        tables.append(table)
+    else:
+        group = api_version.rpartition("/")[0]
+        is_custom = "." in group and not group.endswith(".k8s.io")
+        tables.append("any custom resource" if is_custom else "any other object")
+    subject = Subject(value, minor=minor)
+    for name in tables:
+        yield from _problems(name, subject)
+
+
+def templates_of(value: Mapping[str, Any]) -> tuple[Path, ...]:
+    """Where an object of a kind that etcompile makes has Pod templates."""
+    is_job = (value.get("apiVersion"), value.get("kind")) == ("batch/v1", "Job")
+    return (("spec", "template"),) if is_job else ()
+
+
+@functools.cache
+def _rules() -> _Rules:
+    path = data.folder("schemas") / "kubernetes" / "rules.json"
+    return msgspec.json.decode(path.read_bytes(), type=_Rules)
+
+
+@functools.cache
+def _in_force(minor: int | None, *, pod: bool) -> Mapping[int, Rule]:
+    """The rules of a version, by their numbers."""
+    return {
+        number: rule
+        for number, rule in enumerate(_rules().rules)
+        if rule.is_in_force(minor, pod=pod)
+    }
+
+
+def _problems(kind: str, subject: Subject) -> Iterator[Problem]:
+    rules = _in_force(subject.minor, pod=subject.pod)
+    return _walk(_rules().kinds[kind], rules, subject.value, (), subject)
+
+
+def _walk(
+    tree: Tree, rules: Mapping[int, Rule], value: Any, at: Path, subject: Subject
+) -> Iterator[Problem]:
+    for number in tree.rules:
+        rule = rules.get(number)
+        if rule and (not rule.when or rule.is_about(value)):
+            for steps in rule.fields:
+                for path, inner, at_key in _below(value, steps, at):
+                    yield from _broken(rule, path, inner, subject, at_key=at_key or rule.show_key)
+    if isinstance(value, dict):
+        for name, below in tree.fields.items():
+            if (inner := value.get(name)) is not None:
+                yield from _walk(below, rules, inner, (*at, name), subject)
+    elif isinstance(value, list) and tree.items is not None:
+        for index, item in enumerate(value):
+            yield from _walk(tree.items, rules, item, (*at, index), subject)
+
+
+def _below(value: Any, steps: list[str], at: Path) -> Iterator[tuple[Path, Any, bool]]:
+    """The values that a path leads to, their places, and whether they are keys of a mapping."""
+    if value is None:
+        return
+    if not steps:
+        yield at, value, False
+        return
+    step, *rest = steps
+    if step == "[*]":
+        for index, item in enumerate(value if isinstance(value, list) else ()):
+            yield from _below(item, rest, (*at, index))
+    elif not isinstance(value, dict):
+        return
+    elif step == "{key}":
+        yield from (((*at, key), key, True) for key in value)
+    elif step == "{*}":
+        for key, inner in value.items():
+            yield from _below(inner, rest, (*at, key))
+    else:
+        yield from _below(value.get(step), rest, (*at, step))
+
+
+def _broken(
+    rule: Rule, at: Path, value: Any, subject: Subject, *, at_key: bool
+) -> Iterator[Problem]:
+    try:
+        found = [*_DEMANDS[rule.demand](rule.of, value, subject)]
+    except (AttributeError, TypeError):
+        return  # something has another type than a check reads, which the schema says
+    for broken in found:
+        facts = {"value": _shown(value_at(value, broken.path)), **broken.facts}
+        yield Problem(
+            path=(*at, *broken.path),
+            message=rule.message.format_map(facts),
+            hint=rule.hint.format_map(facts),
+            at_key=at_key or broken.at_key,
+            rule=rule,
+        )
+
+
+def _shown(value: Any) -> str:
+    """A value as a message shows it."""
+    text = str(value)
+    return text if len(text) <= _WIDEST else f"{text[:_WIDEST]}..."
+
+
+# Demands: a place that does not meet them is broken ---------------------------------------------
+
+_HERE = (Broken(),)
+
+
+def _form(name: str, value: Any, _: Subject) -> Iterable[Broken]:
+    if not isinstance(value, str):
+        return ()
+    form = name.removesuffix(" or empty")
+    if form != name and not value:
+        return ()
+    if form.startswith("prefix of ") and value.endswith("-"):
+        value = f"{value[:-1]}a"
+    return () if forms.FORMS[form.removeprefix("prefix of ")](value) else _HERE
+
+
+def _one_of(choices: list[Any], value: Any, _: Subject) -> Iterable[Broken]:
+    return _HERE if type(value) is type(choices[0]) and value not in choices else ()
+
+
+def _none_of(values: list[Any], value: Any, _: Subject) -> Iterable[Broken]:
+    return _HERE if type(value) is type(values[0]) and value in values else ()
+
+
+def _range(bounds: list[int | None], value: Any, _: Subject) -> Iterable[Broken]:
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return _HERE if is_number and not _within(bounds, value) else ()
+
+
+def _length(bounds: list[int | None], value: Any, _: Subject) -> Iterable[Broken]:
+    return _HERE if isinstance(value, str | list) and not _within(bounds, len(value)) else ()
+
+
+def _within(bounds: list[int | None], number: int) -> bool:
+    least, most = bounds
+    return (least is None or number >= least) and (most is None or number <= most)
+
+
+def _needs(names: list[str], value: Any, _: Subject) -> Iterable[Broken]:
+    if not isinstance(value, dict):
+        return ()
+    given = (value_at(value, tuple(name.split("."))) for name in names)
+    return () if any(field not in (None, "", []) for field in given) else _HERE
+
+
+def _set(value: Any, names: list[str]) -> list[str]:
+    """Those of some fields that a mapping has."""
+    return [name for name in names if value_at(value, (name,)) is not None]
+
+
+def _at_most_one(names: list[str], value: Any, _: Subject) -> Iterable[Broken]:
+    found = _set(value, names)
+    return (Broken((), {"found": " and ".join(found)}),) if len(found) > 1 else ()
+
+
+def _exactly_one(names: list[str], value: Any, _: Subject) -> Iterable[Broken]:
+    return _HERE if isinstance(value, dict) and len(_set(value, names)) != 1 else ()
+
+
+def _unique(names: list[str], value: Any, _: Subject) -> Iterator[Broken]:
+    seen: set[str] = set()
+    for index, item in enumerate(value if isinstance(value, list) else ()):
+        values = key_values(item, names) if isinstance(item, dict) else [None]
+        key = "/".join(map(str, values))
+        if not all(values):
+            continue  # nothing tells it apart
+        if key in seen:
+            yield Broken((index, names[0]) if len(names) == 1 else (index,), {"value": key})
+        seen.add(key)
+
+
+def _empty(_of: Any, value: Any, _: Subject) -> Iterable[Broken]:
+    return _HERE if isinstance(value, str | list | dict) and value else ()
+
+
+def _refused(_of: Any, _value: Any, _: Subject) -> Iterable[Broken]:
+    return _HERE
+
+
+def _check(name: str, value: Any, subject: Subject) -> Iterable[Broken]:
+    check: Any = getattr(checks, name)
+    found = check(value, subject)
+    return found if not isinstance(found, bool) else _HERE if found else ()
+
+
+_DEMANDS: Mapping[str, Any] = {
+    "at_most_one": _at_most_one,
+    "check": _check,
+    "empty": _empty,
+    "exactly_one": _exactly_one,
+    "form": _form,
+    "length": _length,
+    "needs": _needs,
+    "none_of": _none_of,
+    "one_of": _one_of,
+    "range": _range,
+    "refused": _refused,
+    "unique": _unique,
+}
