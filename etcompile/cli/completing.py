@@ -41,7 +41,7 @@ def _offering(values: Callable[[], Values], *, files: bool = False) -> Complete:
 def _codes() -> Values:
     from etcompile.diagnostics import RULES
 
-    return [(rule.code, rule.name) for rule in sorted(RULES.values(), key=lambda rule: rule.code)]
+    return [(rule.code, rule.name) for rule in RULES.values()]
 
 
 def _warnings() -> Values:

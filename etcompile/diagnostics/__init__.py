@@ -5,8 +5,7 @@ tell everything that is wrong. The package knows nothing of YAML or Kubernetes: 
 in a `Location`, and `output` turns diagnostics into what people and machines read.
 """
 
-from typing import Any
-
+from etcompile.diagnostics.catalogue import RULES, Rule, Severity
 from etcompile.diagnostics.diagnostic import (
     Diagnostic,
     Source,
@@ -15,7 +14,6 @@ from etcompile.diagnostics.diagnostic import (
     has_errors,
 )
 from etcompile.diagnostics.location import Location
-from etcompile.diagnostics.rule import Rule, Severity
 
 __all__ = [
     "RULES",
@@ -28,12 +26,3 @@ __all__ = [
     "diagnose",
     "has_errors",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    """The catalogue, which is read only when somebody asks for it."""
-    if name == "RULES":
-        from etcompile.diagnostics.catalogue import RULES  # noqa: PLC0415
-
-        return RULES
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,7 +1,4 @@
-"""The codes of diagnostics by their names, which the catalogue explains (`catalogue/`).
-
-A code, once released, keeps its meaning; a retired one is never used again.
-"""
+"""The codes of diagnostics by their names; `catalogue.yaml` has an entry for each."""
 
 # 1xxx: loading: files, YAML, where documents may come from
 UNREADABLE_FILE = "ET1001"

@@ -10,9 +10,9 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
+from etcompile.diagnostics.catalogue import RULES, Severity
 from etcompile.diagnostics.fix import Fix
 from etcompile.diagnostics.location import Location
-from etcompile.diagnostics.rule import Severity
 
 Suppression = Literal["inSource", "external"]
 """What silenced a warning, in the words of SARIF 2.1.0, 3.35.2: a comment, or an option."""
@@ -83,8 +83,6 @@ def diagnose(code: str, location: Location | None, **facts: object) -> Diagnosti
         KeyError: the catalogue has no such code, or the entry names a fact that is missing:
             a mistake in etcompile, never in its input.
     """
-    from etcompile.diagnostics.catalogue import RULES  # noqa: PLC0415 - many runs need none
-
     rule = RULES[code]
     hidden = location is not None and location.hidden
     if hidden and "found" in facts:

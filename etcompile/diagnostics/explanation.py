@@ -8,9 +8,8 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator
 
+from etcompile.diagnostics.catalogue import Rule
 from etcompile.diagnostics.diagnostic import Diagnostic, diagnose
-from etcompile.diagnostics.rule import Rule
-from etcompile.diagnostics.samples import SAMPLES
 
 _STAGES = {
     "1": "Loading",
@@ -36,10 +35,6 @@ for the example below it, or for an input like it. What is said of operators and
 [sources.md](sources.md) has it. This page is generated:
 `etcompile explain --all -o markdown > docs/diagnostics.md`.
 """
-
-
-class NoSampleError(Exception):
-    """A message has a fact that no sample gives a value; says which, and where it belongs."""
 
 
 def as_text(rule: Rule) -> str:
@@ -79,17 +74,8 @@ def as_markdown(rule: Rule) -> str:
 
 
 def sample(rule: Rule) -> Diagnostic:
-    """A diagnostic of a rule as it is told for the rule's example, or for an input like it.
-
-    Raises:
-        NoSampleError: the rule is new, and its message has no sample yet.
-    """
-    try:
-        return diagnose(rule.code, None, **SAMPLES.get(rule.code, {}))
-    except KeyError as error:
-        fact = error.args[0]
-        where = "etcompile/diagnostics/samples.py"
-        raise NoSampleError(f"{rule.code} has no sample: add '{fact}' in {where}") from error
+    """A diagnostic of a rule as it is reported for the rule's example, or for an input like it."""
+    return diagnose(rule.code, None, **rule.sample)
 
 
 def page(rules: Iterable[Rule]) -> str:
@@ -117,7 +103,7 @@ def _sections(rules: Iterable[Rule]) -> Iterator[str]:
 
 
 def _label(rule: Rule) -> str:
-    return "Message, for example" if rule.code in SAMPLES else "Message"
+    return "Message, for example" if rule.sample else "Message"
 
 
 def _code(words: str) -> str:

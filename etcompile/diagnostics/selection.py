@@ -7,7 +7,7 @@ selects it, as with ruff.
 from collections.abc import Collection, Iterable
 
 from etcompile.diagnostics import codes
-from etcompile.diagnostics.catalogue import RULES, lint
+from etcompile.diagnostics.catalogue import RULES
 from etcompile.diagnostics.diagnostic import Diagnostic, diagnose
 from etcompile.diagnostics.spelling import probable_code
 from etcompile.diagnostics.suppression import codes_of
@@ -25,10 +25,9 @@ def unheard(*, linted: bool, selected: Collection[str]) -> frozenset[str]:
         linted: Whether the run asks for advice at all.
         selected: The codes that it asks for beyond the usual.
     """
+    advice = (code for code in RULES if code.startswith("ET9"))
     return frozenset(
-        rule.code
-        for rule in lint.RULES
-        if not linted or (rule.opt_in and rule.code not in selected)
+        code for code in advice if not linted or (RULES[code].opt_in and code not in selected)
     )
 
 

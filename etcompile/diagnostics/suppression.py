@@ -12,10 +12,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from msgspec import Struct, structs
 
 from etcompile.diagnostics import codes
-from etcompile.diagnostics.catalogue import RULES
+from etcompile.diagnostics.catalogue import RULES, Severity
 from etcompile.diagnostics.diagnostic import Diagnostic, diagnose
 from etcompile.diagnostics.location import Location
-from etcompile.diagnostics.rule import Severity
 from etcompile.diagnostics.spelling import probable_code
 
 _UNUSED = codes.UNUSED_IGNORE

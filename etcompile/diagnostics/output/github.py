@@ -7,12 +7,11 @@ log.
 
 from collections.abc import Iterator, Sequence
 
-from etcompile.diagnostics.catalogue import RULES
+from etcompile.diagnostics.catalogue import RULES, Severity
 from etcompile.diagnostics.diagnostic import Diagnostic
 from etcompile.diagnostics.location import Location
 from etcompile.diagnostics.output.audience import STANDARD_INPUT, Audience
 from etcompile.diagnostics.output.characters import printable
-from etcompile.diagnostics.rule import Severity
 
 _SHOWN = 10
 """Annotations of one severity that GitHub shows for a step."""

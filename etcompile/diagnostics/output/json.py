@@ -8,12 +8,11 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from etcompile.diagnostics.catalogue import RULES
+from etcompile.diagnostics.catalogue import RULES, Severity
 from etcompile.diagnostics.diagnostic import Diagnostic
 from etcompile.diagnostics.location import Location
 from etcompile.diagnostics.output.audience import Audience
 from etcompile.diagnostics.output.characters import well_formed
-from etcompile.diagnostics.rule import Severity
 
 VERSION = 1
 """Raised when a field changes its meaning or goes; a new field may come at any time."""

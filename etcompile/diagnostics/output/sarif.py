@@ -15,12 +15,11 @@ from urllib.parse import quote
 
 from etcompile._version import __version__
 from etcompile.diagnostics import explanation
-from etcompile.diagnostics.catalogue import RULES
+from etcompile.diagnostics.catalogue import RULES, Rule
 from etcompile.diagnostics.diagnostic import Diagnostic, has_errors
 from etcompile.diagnostics.location import Location
 from etcompile.diagnostics.output.audience import Audience
 from etcompile.diagnostics.output.characters import well_formed
-from etcompile.diagnostics.rule import Rule
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _ROOT = "%SRCROOT%"
