@@ -67,6 +67,11 @@ class Diagnostic(Struct, frozen=True):
     where: str = ""
     fix: Fix | None = None
 
+    @property
+    def text(self) -> str:
+        """The message, and the hint on a line of its own, for forms that have one text."""
+        return f"{self.message}\nhint: {self.hint}" if self.hint else self.message
+
 
 def diagnose(code: str, location: Location | None, **facts: object) -> Diagnostic:
     """Makes the diagnostic `code` from its catalogue entry.

@@ -46,7 +46,7 @@ class Replace(Struct, frozen=True):
 Change = Rename | Quote | Replace
 
 
-class TextEdit(Struct, frozen=True):
+class TextEdit(Struct, frozen=True, rename="camel"):
     """A part of a file's text, and what is to stand in its place.
 
     Args:

@@ -36,16 +36,14 @@ def render(diagnostics: Sequence[Diagnostic], audience: Audience) -> str:
 
 
 def _annotation(diagnostic: Diagnostic, audience: Audience) -> str:
-    place, words = diagnostic.location, diagnostic.message
+    place, text = diagnostic.location, diagnostic.text
     properties: dict[str, object] = {}
     if place is not None and place.file == STANDARD_INPUT:
-        words = f"{place}: {words}"  # no file of the repository: nothing to annotate
+        text = f"{place}: {text}"  # no file of the repository: nothing to annotate
     elif place is not None:
         properties = _region(place, audience)
     properties["title"] = f"{diagnostic.code} {RULES[diagnostic.code].name}"
-    if diagnostic.hint:
-        words = f"{words}\nhint: {diagnostic.hint}"
-    return _command(diagnostic.severity.value, properties, words)
+    return _command(diagnostic.severity.value, properties, text)
 
 
 def _region(place: Location, audience: Audience) -> dict[str, object]:

@@ -5,7 +5,6 @@ what puts a line right as a suggestion that is applied by a click. The format is
 reviewdog 0.20, `proto/rdf/reviewdog.proto`.
 """
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +13,7 @@ from etcompile.diagnostics.diagnostic import Diagnostic
 from etcompile.diagnostics.fix import TextEdit
 from etcompile.diagnostics.location import Location
 from etcompile.diagnostics.output.audience import STANDARD_INPUT, Audience
-from etcompile.diagnostics.output.characters import well_formed
+from etcompile.diagnostics.output.characters import json_text
 
 
 def render(diagnostics: Sequence[Diagnostic], audience: Audience) -> str:
@@ -23,13 +22,12 @@ def render(diagnostics: Sequence[Diagnostic], audience: Audience) -> str:
         "source": {"name": "etcompile", "url": "https://etcompile.dev"},
         "diagnostics": [_entry(diagnostic, audience) for diagnostic in diagnostics],
     }
-    return json.dumps(document, indent=2) + "\n"
+    return json_text(document)
 
 
 def _entry(diagnostic: Diagnostic, audience: Audience) -> dict[str, Any]:
-    hint = f"\nhint: {diagnostic.hint}" if diagnostic.hint else ""
     entry: dict[str, Any] = {
-        "message": well_formed(f"{diagnostic.message}{hint}"),
+        "message": diagnostic.text,
         "severity": diagnostic.severity.name,
         "code": _code(diagnostic.code),
     }
@@ -37,12 +35,12 @@ def _entry(diagnostic: Diagnostic, audience: Audience) -> dict[str, Any]:
     # A diagnostic without a path is one of the whole change.
     if place is None or place.file == STANDARD_INPUT:
         return entry
-    entry["location"] = {"path": well_formed(audience.name(place.file)), **_range(place)}
+    entry["location"] = {"path": audience.name(place.file), **_range(place)}
     if (edit := _edit(diagnostic)) is not None:
         start, end = (
             _position(edit.line, column, place.text) for column in (edit.column, edit.end_column)
         )
-        suggestion = {"range": {"start": start, "end": end}, "text": well_formed(edit.text)}
+        suggestion = {"range": {"start": start, "end": end}, "text": edit.text}
         entry["suggestions"] = [suggestion]
     return entry
 

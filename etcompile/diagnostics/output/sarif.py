@@ -7,7 +7,6 @@ stays dismissed.
 
 import collections
 import hashlib
-import json
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -19,7 +18,7 @@ from etcompile.diagnostics.catalogue import RULES, Rule
 from etcompile.diagnostics.diagnostic import Diagnostic, has_errors
 from etcompile.diagnostics.location import Location
 from etcompile.diagnostics.output.audience import Audience
-from etcompile.diagnostics.output.characters import well_formed
+from etcompile.diagnostics.output.characters import json_text, well_formed
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _ROOT = "%SRCROOT%"
@@ -63,7 +62,7 @@ def render(diagnostics: Sequence[Diagnostic], audience: Audience) -> str:
         "columnKind": "unicodeCodePoints",
         "results": list(_results(diagnostics, index, audience)),
     }
-    return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
+    return json_text({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]})
 
 
 def _rule(rule: Rule) -> dict[str, Any]:
@@ -136,13 +135,13 @@ def _fixes(diagnostic: Diagnostic, audience: Audience) -> dict[str, Any]:
                 "endLine": edit.end_line,
                 "endColumn": edit.end_column,
             },
-            "insertedContent": {"text": well_formed(edit.text)},
+            "insertedContent": {"text": edit.text},
         }
         for edit in fix.edits
     ]
     artifact = _artifact(audience.name(fix.file or ""))
     change = {"artifactLocation": artifact, "replacements": replacements}
-    title = well_formed(fix.title) + ("" if fix.is_safe else " (a guess)")
+    title = fix.title + ("" if fix.is_safe else " (a guess)")
     return {"fixes": [{"description": {"text": title}, "artifactChanges": [change]}]}
 
 
@@ -163,7 +162,5 @@ def _region(location: Location) -> dict[str, int]:
 
 def _message(diagnostic: Diagnostic) -> dict[str, str]:
     """A message and its hint as SARIF text, in which braces and `[...](...)` have a meaning."""
-    hint = f"\nhint: {diagnostic.hint}" if diagnostic.hint else ""
-    words = well_formed(f"{diagnostic.message}{hint}")
     # SARIF 2.1.0, 3.11.5: braces are doubled; 3.11.6: a link needs '](' without a blank.
-    return {"text": words.replace("{", "{{").replace("}", "}}").replace("](", "] (")}
+    return {"text": diagnostic.text.replace("{", "{{").replace("}", "}}").replace("](", "] (")}
