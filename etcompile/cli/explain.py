@@ -6,8 +6,8 @@ from etcompile.cli import completing
 from etcompile.cli.structs import output_option
 from etcompile.cli.suggestion import did_you_mean
 from etcompile.cli.usage import Command
-from etcompile.diagnostics import Rule, explanation
-from etcompile.diagnostics.catalogue import RULES
+from etcompile.diagnostics import RULES, Rule, explanation
+from etcompile.diagnostics.catalogue import codes_by_name
 from etcompile.diagnostics.spelling import probable_code
 
 
@@ -37,13 +37,10 @@ def command(code: str | None, output: str, *, every: bool) -> None:
 
 def _rule(code: str) -> Rule:
     wanted = code.strip()
-    rule = RULES.get(wanted.upper()) or next(
-        (rule for rule in RULES.values() if rule.name == wanted.lower()), None
-    )
+    rule = RULES.get(codes_by_name().get(wanted.lower(), wanted.upper()))
     if rule is None:
         meant = probable_code(code, RULES)
-        names = [rule.name for rule in RULES.values()]
-        near = f" Did you mean '{meant}'?" if meant else did_you_mean(code, names)
+        near = f" Did you mean '{meant}'?" if meant else did_you_mean(code, codes_by_name())
         problem = f"'{code}' is not a diagnostic; the codes are {min(RULES)} to {max(RULES)}.{near}"
         raise click.BadParameter(problem, param_hint="CODE")
     return rule

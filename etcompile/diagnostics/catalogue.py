@@ -6,7 +6,6 @@ parse all of them takes longer than to compile a small job.
 
 import enum
 import functools
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -41,8 +40,15 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def _entries() -> Mapping[str, str]:
     """The text of each entry by its code."""
     text = Path(__file__).with_name("catalogue.yaml").read_text("utf-8")
-    _, *entries = re.split(r"^(?=- code: )", text, flags=re.MULTILINE)
-    return {entry.split(maxsplit=3)[2]: entry for entry in entries}
+    _, *entries = text.split("\n- code: ")
+    return {entry.partition("\n")[0]: f"- code: {entry}" for entry in entries}
+
+
+@functools.cache
+def codes_by_name() -> Mapping[str, str]:
+    """The codes by the names of the rules, for which no entry has to be parsed."""
+    second_lines = {code: entry.split("\n", 2)[1] for code, entry in _entries().items()}
+    return {line.removeprefix("  name: "): code for code, line in second_lines.items()}
 
 
 @functools.cache

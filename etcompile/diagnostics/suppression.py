@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from msgspec import Struct, structs
 
 from etcompile.diagnostics import codes
-from etcompile.diagnostics.catalogue import RULES, Severity
+from etcompile.diagnostics.catalogue import RULES, Severity, codes_by_name
 from etcompile.diagnostics.diagnostic import Diagnostic, diagnose
 from etcompile.diagnostics.location import Location
 from etcompile.diagnostics.spelling import probable_code
@@ -54,8 +54,7 @@ def problem(code: str) -> tuple[str, str] | None:
 
 def _nearest(written: str) -> str:
     """What to write instead of a code that does not exist."""
-    by_name = next((rule.code for rule in RULES.values() if rule.name == written.lower()), None)
-    near = by_name or probable_code(written, RULES)
+    near = codes_by_name().get(written.lower()) or probable_code(written, RULES)
     return f"did you mean {near}?" if near else "docs/diagnostics.md lists all codes"
 
 
