@@ -1,8 +1,8 @@
-"""What etcompile has to say: coded, located messages, from one catalogue.
+"""Diagnostics: errors and warnings with a code, a message and a place in the input.
 
-Every stage reports problems as `Diagnostic` values instead of raising, so that one run can
-tell everything that is wrong. The package knows nothing of YAML or Kubernetes: a stage hands
-in a `Location`, and `output` turns diagnostics into what people and machines read.
+Every stage returns problems as `Diagnostic` values instead of raising, so that one run reports
+everything that is wrong. Their texts are in `catalogue.yaml`; `output` writes them for people and
+for machines. The package knows nothing of YAML or Kubernetes: a stage passes a `Location`.
 """
 
 from etcompile.diagnostics.catalogue import RULES, Rule, Severity

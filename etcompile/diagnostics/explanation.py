@@ -1,8 +1,4 @@
-"""What is behind a diagnostic, in full: for a terminal, and for `docs/diagnostics.md`.
-
-The catalogue is data; this is its long form. The documentation is made of it, so that the two
-cannot tell different stories.
-"""
+"""The long form of the catalogue's entries, for a terminal and for `docs/diagnostics.md`."""
 
 import re
 import textwrap
@@ -39,15 +35,15 @@ for the example below it, or for an input like it. What is said of operators and
 
 def as_text(rule: Rule) -> str:
     """The long form of a rule for a terminal, without a line break at its end."""
-    told = sample(rule)
+    shown = sample(rule)
     parts = [
         f"{rule.code} {rule.name} ({rule.severity.value})",
-        f"{_label(rule)}: {told.message}",
+        f"{_label(rule)}: {shown.message}",
         textwrap.fill(rule.why, 80, break_on_hyphens=False),
         "Example:\n\n" + textwrap.indent(rule.example, "    "),
     ]
-    if told.hint:
-        parts.append(f"What to do: {told.hint}")
+    if shown.hint:
+        parts.append(f"What to do: {shown.hint}")
     if rule.source:
         parts.append(f"Source: {rule.source}")
     if rule.opt_in:
@@ -57,15 +53,15 @@ def as_text(rule: Rule) -> str:
 
 def as_markdown(rule: Rule) -> str:
     """The long form of a rule in GitHub's Markdown, without heading or final line break."""
-    told = sample(rule)
+    shown = sample(rule)
     parts = [
         f"{rule.severity.value.capitalize()} **{rule.name}**.",
-        f"{_label(rule)}: {_code(told.message)}",
+        f"{_label(rule)}: {_code(shown.message)}",
         _prose(rule.why),
         f"```\n{rule.example}\n```",
     ]
-    if told.hint:
-        parts.append(f"What to do: {_prose(told.hint)}")
+    if shown.hint:
+        parts.append(f"What to do: {_prose(shown.hint)}")
     if rule.source:
         parts.append(f"Source: {_link(rule.source)}")
     if rule.opt_in:

@@ -1,9 +1,8 @@
-"""Which warnings a run leaves out, because an option or a comment in the file says so.
+"""Which warnings a run does not report, because an option or a comment in the file says so.
 
-A comment `# etcompile: ignore[ET2040]` holds for the line it ends, as with ruff and mypy; alone on
-its line it holds for the next one, as with yamllint. `# etcompile: ignore-file[ET2040]` holds for
-its whole file. This module decides; finding the comments is the loader's part, because only it
-knows what is a comment and what is text.
+A comment `# etcompile: ignore[ET2040]` applies to the line it ends, as with ruff and mypy; alone on
+its line it applies to the next one, as with yamllint. `# etcompile: ignore-file[ET2040]` applies to
+its whole file. The loader finds the comments, because only it knows which text is a comment.
 """
 
 import re
@@ -26,7 +25,7 @@ class IgnoreComment(Struct, frozen=True):
     Args:
         location: Where the comment stands.
         codes: The codes in its brackets, as they are written; empty if it has none.
-        line: The line it holds for; None for the whole file.
+        line: The line it applies to; None for the whole file.
     """
 
     location: Location
@@ -34,9 +33,9 @@ class IgnoreComment(Struct, frozen=True):
     line: int | None = None
 
 
-def codes_of(given: str | Iterable[str]) -> tuple[str, ...]:
-    """The codes of `--ignore`: each value may hold several, with commas between them."""
-    values = (given,) if isinstance(given, str) else given
+def codes_of(option: str | Iterable[str]) -> tuple[str, ...]:
+    """The codes of `--ignore` or `--select`: each value may hold several, separated by commas."""
+    values = (option,) if isinstance(option, str) else option
     listed = (code for value in values for code in _CODES.split(value))
     return tuple(dict.fromkeys(code.upper() for code in listed if code))
 
@@ -58,12 +57,12 @@ def _nearest(written: str) -> str:
     return f"did you mean {near}?" if near else "docs/diagnostics.md lists all codes"
 
 
-def option_problems(given: str | Iterable[str]) -> list[Diagnostic]:
+def option_problems(ignored: str | Iterable[str]) -> list[Diagnostic]:
     """An error for each code of an option that cannot be ignored."""
-    found = ((code, problem(code)) for code in codes_of(given))
+    reasons = ((code, problem(code)) for code in codes_of(ignored))
     return [
         diagnose(codes.IGNORE_OPTION, None, found=code, problem=why[0], advice=why[1])
-        for code, why in found
+        for code, why in reasons
         if why is not None
     ]
 

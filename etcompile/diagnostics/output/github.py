@@ -1,8 +1,8 @@
 """Diagnostics for a GitHub workflow: commands in its log, which become annotations.
 
-GitHub shows 10 errors and 10 warnings of a step and drops the others without a word
-(reference/gitops.md 6.4). So errors come first, and a last command counts what is left to the
-log.
+GitHub shows 10 errors and 10 warnings of a step and silently drops the others
+(reference/gitops.md 6.4). So errors come first, and a last command counts those that only the log
+has.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,7 @@
 """Diagnostics for scripts: one JSON object, described by `schemas/diagnostics.json`.
 
 Files are named as the user named them, so that a script can open them. All beyond ASCII is
-escaped: the document means the same in whatever encoding a log keeps it.
+escaped.
 """
 
 from collections.abc import Sequence
@@ -21,13 +21,13 @@ VERSION = 1
 
 def render(diagnostics: Sequence[Diagnostic], audience: Audience) -> str:  # noqa: ARG001
     """The diagnostics as a JSON document, in their order."""
-    told = [diagnostic for diagnostic in diagnostics if diagnostic.suppressed is None]
+    reported = [diagnostic for diagnostic in diagnostics if diagnostic.suppressed is None]
     suppressed = [diagnostic for diagnostic in diagnostics if diagnostic.suppressed is not None]
     document = {
         "version": VERSION,
-        "diagnostics": [_entry(diagnostic) for diagnostic in told],
+        "diagnostics": [_entry(diagnostic) for diagnostic in reported],
         "counts": {
-            severity.value: sum(diagnostic.severity is severity for diagnostic in told)
+            severity.value: sum(diagnostic.severity is severity for diagnostic in reported)
             for severity in Severity
         },
         "suppressed": [_entry(diagnostic) for diagnostic in suppressed],

@@ -1,8 +1,8 @@
 """Diagnostics for reviewdog: one document of its Diagnostic Format, `rdjson`.
 
-reviewdog posts them on the lines of a pull request, on GitHub, GitLab, Gitea and Bitbucket, and
-what puts a line right as a suggestion that is applied by a click. The format is that of
-reviewdog 0.20, `proto/rdf/reviewdog.proto`.
+reviewdog posts them on the lines of a pull request on GitHub, GitLab, Gitea and Bitbucket, and the
+fix of a line as a suggestion that can be applied there. The format is that of reviewdog 0.20,
+`proto/rdf/reviewdog.proto`.
 """
 
 from collections.abc import Sequence
@@ -60,9 +60,9 @@ def _range(place: Location) -> dict[str, Any]:
 
 
 def _edit(diagnostic: Diagnostic) -> TextEdit | None:
-    """What puts the line of a diagnostic right; None if that takes more than this line.
+    """The fix of a diagnostic's line; None if the fix changes more than this line.
 
-    Several suggestions would be alternatives, and one that moves a field is two edits.
+    Several suggestions would be alternatives of each other.
     """
     place, fix = diagnostic.location, diagnostic.fix
     if place is None or place.text is None or fix is None or len(fix.edits) != 1:
@@ -73,7 +73,7 @@ def _edit(diagnostic: Diagnostic) -> TextEdit | None:
 
 
 def _position(line: int, column: int | None, text: str | None) -> dict[str, int]:
-    """A place, whose column is counted in bytes of UTF-8."""
+    """A place whose column is counted in bytes of UTF-8."""
     if column is None:
         return {"line": line}
     before = (text or "")[: column - 1]

@@ -1,8 +1,8 @@
 """Diagnostics for code scanners: a SARIF 2.1.0 log of one run.
 
 Files are named from the repository's root, so that a scanner finds them in its own checkout. A
-result has a fingerprint that survives a move to another line: a finding that was dismissed
-stays dismissed.
+result has a fingerprint that does not depend on its line: a result that was dismissed stays
+dismissed when it moves.
 """
 
 import collections
@@ -32,8 +32,8 @@ def render(diagnostics: Sequence[Diagnostic], audience: Audience) -> str:
     """The diagnostics as a SARIF log, in their order."""
     used = sorted({diagnostic.code for diagnostic in diagnostics})
     index = {code: number for number, code in enumerate(used)}
-    # A notification has no word for what is suppressed.
-    homeless = [
+    # A notification cannot be marked as suppressed.
+    without_file = [
         diagnostic
         for diagnostic in diagnostics
         if diagnostic.location is None and diagnostic.suppressed is None
@@ -48,13 +48,13 @@ def render(diagnostics: Sequence[Diagnostic], audience: Audience) -> str:
                 "rules": [_rule(RULES[code]) for code in index],
             }
         },
-        # What concerns no file is news about the run: GitHub refuses the whole log for one
-        # result without a location.
+        # GitHub refuses a log with a result that has no location, so such a diagnostic is a
+        # notification about the run.
         "invocations": [
             {
-                "executionSuccessful": not has_errors(homeless),
+                "executionSuccessful": not has_errors(without_file),
                 "toolExecutionNotifications": [
-                    _notification(diagnostic, index) for diagnostic in homeless
+                    _notification(diagnostic, index) for diagnostic in without_file
                 ],
             }
         ],
@@ -95,10 +95,10 @@ def _results(
         if diagnostic.location is None:
             continue
         artifact = _artifact(audience.name(diagnostic.location.file))
-        told = "\n".join(
+        identity = "\n".join(
             (diagnostic.code, artifact["uri"], _PLACES.sub("", well_formed(diagnostic.message)))
         )
-        digest = hashlib.sha256(told.encode()).hexdigest()[:32]
+        digest = hashlib.sha256(identity.encode()).hexdigest()[:32]
         seen[digest] += 1
         # SARIF 2.1.0, 3.27.23: a scanner closes what is suppressed, and opens nothing for it.
         by = {"suppressions": [{"kind": diagnostic.suppressed}]} if diagnostic.suppressed else {}
@@ -115,7 +115,7 @@ def _results(
                     }
                 }
             ],
-            # The same words twice in a file are told apart by their order.
+            # The same words twice in a file are distinguished by their order.
             "partialFingerprints": {_FINGERPRINT: f"{digest}:{seen[digest]}"},
             **by,
             **_fixes(diagnostic, audience),
@@ -123,7 +123,7 @@ def _results(
 
 
 def _fixes(diagnostic: Diagnostic, audience: Audience) -> dict[str, Any]:
-    """What puts a result right (SARIF 2.1.0, 3.27.30, 3.55), if that is known."""
+    """The fix of a result (SARIF 2.1.0, 3.27.30, 3.55), if there is one."""
     fix = diagnostic.fix
     if fix is None or not fix.edits:
         return {}
