@@ -39,9 +39,9 @@ def _offering(values: Callable[[], Values], *, files: bool = False) -> Complete:
 
 
 def _codes() -> Values:
-    from etcompile.diagnostics import RULES
+    from etcompile.diagnostics.catalogue import codes_by_name
 
-    return [(rule.code, rule.name) for rule in sorted(RULES.values(), key=lambda rule: rule.code)]
+    return [(code, name) for name, code in codes_by_name().items()]
 
 
 def _warnings() -> Values:

@@ -6,8 +6,8 @@ from etcompile.cli import completing
 from etcompile.cli.structs import output_option
 from etcompile.cli.suggestion import did_you_mean
 from etcompile.cli.usage import Command
-from etcompile.diagnostics import Rule, explanation
-from etcompile.diagnostics.catalogue import RULES
+from etcompile.diagnostics import RULES, Rule, explanation
+from etcompile.diagnostics.catalogue import codes_by_name
 from etcompile.diagnostics.spelling import probable_code
 
 
@@ -26,33 +26,21 @@ def command(code: str | None, output: str, *, every: bool) -> None:
     """
     if (code is None) is not every:
         raise click.UsageError("name one CODE, or pass --all")
-    try:
-        _show(code, output)
-    except explanation.NoSampleError as error:
-        raise click.UsageError(str(error)) from error
-
-
-def _show(code: str | None, output: str) -> None:
     if code is not None:
         explain = explanation.as_text if output == "text" else explanation.as_markdown
         click.echo(explain(_rule(code)))
     elif output == "text":
-        click.echo("\n\n\n".join(explanation.as_text(rule) for rule in _in_order()))
+        click.echo("\n\n\n".join(explanation.as_text(rule) for rule in RULES.values()))
     else:
-        click.echo(explanation.page(_in_order()), nl=False)
+        click.echo(explanation.page(RULES.values()), nl=False)
 
 
 def _rule(code: str) -> Rule:
-    wanted = code.strip().lower()
-    rule = next((r for r in RULES.values() if wanted in (r.code.lower(), r.name)), None)
+    wanted = code.strip()
+    rule = RULES.get(codes_by_name().get(wanted.lower(), wanted.upper()))
     if rule is None:
         meant = probable_code(code, RULES)
-        names = [rule.name for rule in RULES.values()]
-        near = f" Did you mean '{meant}'?" if meant else did_you_mean(code, names)
+        near = f" Did you mean '{meant}'?" if meant else did_you_mean(code, codes_by_name())
         problem = f"'{code}' is not a diagnostic; the codes are {min(RULES)} to {max(RULES)}.{near}"
         raise click.BadParameter(problem, param_hint="CODE")
     return rule
-
-
-def _in_order() -> list[Rule]:
-    return sorted(RULES.values(), key=lambda rule: rule.code)

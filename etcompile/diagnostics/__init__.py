@@ -1,12 +1,11 @@
-"""What etcompile has to say: coded, located messages, from one catalogue.
+"""Diagnostics: errors and warnings with a code, a message and a place in the input.
 
-Every stage reports problems as `Diagnostic` values instead of raising, so that one run can
-tell everything that is wrong. The package knows nothing of YAML or Kubernetes: a stage hands
-in a `Location`, and `output` turns diagnostics into what people and machines read.
+Every stage returns problems as `Diagnostic` values instead of raising, so that one run reports
+everything that is wrong. Their texts are in `catalogue.yaml`; `output` writes them for people and
+for machines. The package knows nothing of YAML or Kubernetes: a stage passes a `Location`.
 """
 
-from typing import Any
-
+from etcompile.diagnostics.catalogue import RULES, Rule, Severity
 from etcompile.diagnostics.diagnostic import (
     Diagnostic,
     Source,
@@ -15,7 +14,6 @@ from etcompile.diagnostics.diagnostic import (
     has_errors,
 )
 from etcompile.diagnostics.location import Location
-from etcompile.diagnostics.rule import Rule, Severity
 
 __all__ = [
     "RULES",
@@ -28,12 +26,3 @@ __all__ = [
     "diagnose",
     "has_errors",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    """The catalogue, which is read only when somebody asks for it."""
-    if name == "RULES":
-        from etcompile.diagnostics.catalogue import RULES  # noqa: PLC0415
-
-        return RULES
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

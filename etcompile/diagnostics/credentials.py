@@ -1,11 +1,11 @@
 # ruff: noqa: E501 - a row a form
 """Credentials in plain text, known by their form or by the name of what holds them.
 
-The forms are facts about who issues them. They are those of Yelp's detect-secrets 1.5.0 (Apache-2.0;
-the plugins of https://github.com/Yelp/detect-secrets), and of Hugging Face and of GitHub's
-fine-grained tokens, which it does not know. The patterns are carried here as data: importing that
-package brings an HTTP client along, for checks against the issuers that a compiler must not make.
-Apart from the check of documents, because nothing that is said of a file may quote one either.
+The forms are those of Yelp's detect-secrets 1.5.0 (Apache-2.0; the plugins of
+https://github.com/Yelp/detect-secrets), and of Hugging Face and of GitHub's fine-grained tokens,
+which it does not know. That package is not imported, because it contains an HTTP client that asks
+the issuers whether a credential is valid. The check of documents and the redaction of messages use
+this module.
 """
 
 import functools
@@ -16,7 +16,7 @@ Span = tuple[int, int]
 """From the first character to the one after the last."""
 
 _FORMS = (
-    # what it is, what each holds, its form
+    # what it is, strings of which each contains one, its form
     ("an AWS access key", ("AKIA", "ASIA", "ABIA", "A3T"), r"\b(?:A3T[A-Z0-9]|ABIA|AKIA|ASIA)[0-9A-Z]{16}\b"),
     ("an Artifactory token", ("AKC",), r"(?:(?<=[\s=:\"])|^)AKC[a-zA-Z0-9]{10,}(?=[\s\"]|$)"),
     ("an Azure storage key", ("AccountKey=",), r"AccountKey=[a-zA-Z0-9+/=]{88}"),
@@ -62,7 +62,7 @@ _SIGNS = (
     "PASSPHRASE",
     *(f"{word}{sep}KEY" for word in ("API", "ACCESS", "PRIVATE", "AUTH") for sep in ("", "_")),
 )
-"""What a name that says so has in it, in capitals."""
+"""Strings of which the name of a credential contains one, in capitals."""
 _VOCABULARY = frozenset(
     {
         "BOS",
@@ -84,20 +84,20 @@ _VOCABULARY = frozenset(
         "UNK",
     }
 )
-"""What stands in front of the tokens that are words to a language model."""
+"""What precedes TOKEN in the name of a token of a language model, such as PAD_TOKEN."""
 
 _FORM_OF_SIGN = tuple((sign, number) for number, form in enumerate(_FORMS) for sign in form[1])
 """Each sign with the number of the form that has it."""
 _RARE = tuple(sign for _, signs, _ in _FORMS for sign in signs if len(sign) > 2)
-"""Signs of a form that few texts hold by chance."""
+"""Signs that few texts contain by chance."""
 _MOST_NESTED = 16
-"""Names that are looked at inside the value of another one."""
+"""Names that are searched for inside the value of another one."""
 _LONGEST = 64 * 1024
-"""Characters of a value; whoever keeps more in a variable keeps no credential there."""
+"""Characters of a value; a longer one is no credential."""
 
 
 def may_hold_credential(data: bytes) -> bool:
-    """Whether it is worth looking closer at texts, given as bytes; False for most there are."""
+    """Whether texts, as bytes, may contain a credential; False for most texts."""
     upper = data.upper()
     return any(sign.encode() in upper for sign in _SIGNS) or any(
         sign.encode() in data for sign in _RARE
@@ -105,15 +105,15 @@ def may_hold_credential(data: bytes) -> bool:
 
 
 def form_of(text: str) -> str | None:
-    """What credential stands in a text, by its form: `a GitHub token`; None if none does."""
+    """Which credential a text contains, by its form: `a GitHub token`; None if it has none."""
     return next((what for what, _ in _by_form(text)), None)
 
 
 def is_credential(name: str, value: str) -> bool:
-    """Whether a value is a credential by the name of what holds it.
+    """Whether a value is a credential, by the name of its variable, option, annotation or key.
 
     Args:
-        name: Of a variable, an option, an annotation or a key.
+        name: That name.
         value: Its value, which may be a reference or a placeholder and so no credential.
     """
     if not any(sign in name.upper() for sign in _SIGNS) or len(value) > _LONGEST:
@@ -133,7 +133,7 @@ def is_credential(name: str, value: str) -> bool:
 
 
 def credential_spans(text: str) -> list[Span]:
-    """Where credentials stand in a text, such as a file or a message."""
+    """Where credentials are in a text, such as a file or a message."""
     found = [span for _, span in _by_form(text)]
     upper = text.upper()
     if any(sign in upper for sign in _SIGNS):
@@ -142,8 +142,7 @@ def credential_spans(text: str) -> list[Span]:
 
 
 def _by_form(text: str) -> Iterator[tuple[str, Span]]:
-    # Plain loops here, as all words of all diagnostics come by: an `any(...)` takes three times
-    # as long.
+    # Every message is searched, and `any(...)` takes three times as long as these loops.
     for number in sorted({number for sign, number in _FORM_OF_SIGN if sign in text}):
         what = _FORMS[number][0]
         for found in _form(number).finditer(text):
@@ -180,13 +179,13 @@ def _placeholder() -> re.Pattern[str]:
 
 
 def _stands_for_another(value: str) -> bool:
-    """Whether a value is a reference, a placeholder, a path or no text that could be a secret."""
+    """Whether a value is a reference, a placeholder, a path or otherwise no secret."""
     return _placeholder().fullmatch(value) is not None
 
 
 @functools.cache
 def _named() -> tuple[re.Pattern[str], ...]:
-    """Names and values as they stand beside each other in files and in commands."""
+    """Patterns of names with their values in files and in commands."""
     name = rf"(?P<name>[A-Za-z0-9_.-]*(?i:{'|'.join(_WORDS)}))(?![\w.-])"
     plain, rest = (
         r"(?P<value>[^\s\"',;}\]]+)",
@@ -227,16 +226,16 @@ def _named() -> tuple[re.Pattern[str], ...]:
 
 def _by_name(text: str) -> Iterator[Span]:
     for pattern in _named():
-        # Not finditer: what one match takes for a value may hold the next name.
+        # Not finditer, because the value of one match may contain the next name.
         start = end = nested = 0
         while found := pattern.search(text, start):
             start = max(found.end("name"), found.start() + 1)
-            # Each name inside a value is a search over the rest of it: after some of them the whole
-            # value is hidden, or the time would grow with the square of the text.
+            # Each name inside a value starts a search over the rest of that value. After a few the
+            # whole value is hidden, so that the time does not grow with the square of the text.
             nested = nested + 1 if found.end("value") == end else 0
             end = found.end("value")
             name, value = found["name"], found["value"].strip().strip("\"'[]{} ")
-            # A field of the plain name `secret` or `token` refers to one, as our own option does.
+            # A field named just `secret` or `token`, and our own option, refers to a Secret.
             refers = name in ("secret", "token", "--secret")
             value = value.removeprefix("|").removeprefix(">").strip()
             if nested > _MOST_NESTED or (not refers and is_credential(name, value)):
@@ -263,7 +262,7 @@ def _spoken() -> tuple[re.Pattern[str], ...]:
 
 
 def spoken_spans(text: str) -> Iterator[Span]:
-    """Where a program's output names credentials besides: headers, signed URLs, JSON, INI."""
+    """Where credentials are in a program's output: in headers, signed URLs, JSON and INI."""
     for pattern in _spoken():
         for found in pattern.finditer(text):
             name = found.groupdict().get("name")

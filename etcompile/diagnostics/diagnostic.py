@@ -1,8 +1,4 @@
-"""One thing wrong, or worth knowing, at one place of the input.
-
-Apart from the catalogue because the catalogue is data: this module is the small algebra that
-every stage uses (make one, ask whether any is an error).
-"""
+"""One error or warning at one place of the input, made from its entry in the catalogue."""
 
 import re
 from collections.abc import Iterable
@@ -10,12 +6,12 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
+from etcompile.diagnostics.catalogue import RULES, Severity
 from etcompile.diagnostics.fix import Fix
 from etcompile.diagnostics.location import Location
-from etcompile.diagnostics.rule import Severity
 
 Suppression = Literal["inSource", "external"]
-"""What silenced a warning, in the words of SARIF 2.1.0, 3.35.2: a comment, or an option."""
+"""What suppressed a warning, in the words of SARIF 2.1.0, 3.35.2: a comment, or an option."""
 
 _LONG_WORD = r"\b(?!age1)[A-Za-z0-9+/=]{24,}"
 """A word that may be a part of a key; a recipient of age is public."""
@@ -25,10 +21,10 @@ ValuePath = tuple[str | int, ...]
 
 
 class Source(Protocol):
-    """A document that can tell where its values stand.
+    """A document that knows where its values were written.
 
-    The loader's documents are sources; frontends and the model see them through this protocol
-    only, so that they need not know that there is such a thing as YAML.
+    Frontends and the model see the loader's documents through this protocol only, so that they
+    do not depend on YAML.
     """
 
     @property
@@ -44,18 +40,18 @@ class Source(Protocol):
 
 
 class Diagnostic(Struct, frozen=True):
-    """A finding.
+    """An error or a warning.
 
     Args:
         code: The catalogue's code, `ET` and four digits.
         severity: Error or warning; the catalogue's.
         message: What is wrong, in one line, with the values that matter.
-        location: Where; None when no input file is to blame.
+        location: Where; None if the cause is in no input file.
         hint: What to do about it.
-        suppressed: What silenced it; None if it is told.
+        suppressed: What suppressed it; None if it is reported.
         where: The field that it is about, as the message names it: `spec.containers[0].image`;
             empty if it names none.
-        fix: What puts it right in the file, where that can be told.
+        fix: A correction of the file, if there is one.
     """
 
     code: str
@@ -67,13 +63,18 @@ class Diagnostic(Struct, frozen=True):
     where: str = ""
     fix: Fix | None = None
 
+    @property
+    def text(self) -> str:
+        """The message, and the hint on a line of its own, for forms that have one text."""
+        return f"{self.message}\nhint: {self.hint}" if self.hint else self.message
+
 
 def diagnose(code: str, location: Location | None, **facts: object) -> Diagnostic:
     """Makes the diagnostic `code` from its catalogue entry.
 
     Args:
         code: A code of the catalogue.
-        location: Where the problem stands, if a file is to blame.
+        location: Where the problem is, if it is in a file.
         **facts: The values that the entry's message and hint name in braces.
 
     Returns:
@@ -83,8 +84,6 @@ def diagnose(code: str, location: Location | None, **facts: object) -> Diagnosti
         KeyError: the catalogue has no such code, or the entry names a fact that is missing:
             a mistake in etcompile, never in its input.
     """
-    from etcompile.diagnostics.catalogue import RULES  # noqa: PLC0415 - many runs need none
-
     rule = RULES[code]
     hidden = location is not None and location.hidden
     if hidden and "found" in facts:
@@ -100,11 +99,11 @@ def diagnose(code: str, location: Location | None, **facts: object) -> Diagnosti
 
 
 def _shown(words: str, *, hidden: bool) -> str:
-    """The words of a message without a private key or a credential that they quote."""
+    """The text of a message without private keys and credentials."""
     from etcompile.diagnostics.redaction import HIDDEN, redacted  # noqa: PLC0415 - few need it
 
     words = redacted(words)
-    # A line of a key says nothing of itself; what is about one quotes no long word.
+    # A single line of a key has no form that `redacted` knows, so all long words are hidden.
     return re.sub(_LONG_WORD, HIDDEN, words) if hidden else words
 
 

@@ -1,17 +1,17 @@
-"""Long texts as a message shows them: a part of each, and of two always the part that differs.
+"""Parts of long texts for messages.
 
-Two values that are cut at the same place look like one. Apart from the messages, so that every
-one of them which names a value before and after shows the first difference.
+Two values that are cut at the same place may look the same, so a message about a change shows both
+from a little before their first difference.
 """
 
 import itertools
 
 _BEFORE = 15
-"""Characters before the first difference that are shown, to find it."""
+"""Characters before the first difference that are shown."""
 
 
 def excerpt(text: str, longest: int) -> str:
-    """The begin of a text.
+    """The beginning of a text.
 
     Args:
         text: A text of any length.
@@ -21,7 +21,7 @@ def excerpt(text: str, longest: int) -> str:
 
 
 def excerpts(old: str, new: str, longest: int) -> tuple[str, str]:
-    """A part of each of two texts, in which they differ.
+    """The parts of two texts in which they differ.
 
     Args:
         old: A text.

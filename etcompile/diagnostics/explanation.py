@@ -1,16 +1,11 @@
-"""What is behind a diagnostic, in full: for a terminal, and for `docs/diagnostics.md`.
-
-The catalogue is data; this is its long form. The documentation is made of it, so that the two
-cannot tell different stories.
-"""
+"""The long form of the catalogue's entries, for a terminal and for `docs/diagnostics.md`."""
 
 import re
 import textwrap
 from collections.abc import Iterable, Iterator
 
+from etcompile.diagnostics.catalogue import Rule
 from etcompile.diagnostics.diagnostic import Diagnostic, diagnose
-from etcompile.diagnostics.rule import Rule
-from etcompile.diagnostics.samples import SAMPLES
 
 _STAGES = {
     "1": "Loading",
@@ -38,21 +33,17 @@ for the example below it, or for an input like it. What is said of operators and
 """
 
 
-class NoSampleError(Exception):
-    """A message has a fact that no sample gives a value; says which, and where it belongs."""
-
-
 def as_text(rule: Rule) -> str:
     """The long form of a rule for a terminal, without a line break at its end."""
-    told = sample(rule)
+    shown = sample(rule)
     parts = [
         f"{rule.code} {rule.name} ({rule.severity.value})",
-        f"{_label(rule)}: {told.message}",
+        f"{_label(rule)}: {shown.message}",
         textwrap.fill(rule.why, 80, break_on_hyphens=False),
         "Example:\n\n" + textwrap.indent(rule.example, "    "),
     ]
-    if told.hint:
-        parts.append(f"What to do: {told.hint}")
+    if shown.hint:
+        parts.append(f"What to do: {shown.hint}")
     if rule.source:
         parts.append(f"Source: {rule.source}")
     if rule.opt_in:
@@ -62,15 +53,15 @@ def as_text(rule: Rule) -> str:
 
 def as_markdown(rule: Rule) -> str:
     """The long form of a rule in GitHub's Markdown, without heading or final line break."""
-    told = sample(rule)
+    shown = sample(rule)
     parts = [
         f"{rule.severity.value.capitalize()} **{rule.name}**.",
-        f"{_label(rule)}: {_code(told.message)}",
+        f"{_label(rule)}: {_code(shown.message)}",
         _prose(rule.why),
         f"```\n{rule.example}\n```",
     ]
-    if told.hint:
-        parts.append(f"What to do: {_prose(told.hint)}")
+    if shown.hint:
+        parts.append(f"What to do: {_prose(shown.hint)}")
     if rule.source:
         parts.append(f"Source: {_link(rule.source)}")
     if rule.opt_in:
@@ -79,17 +70,8 @@ def as_markdown(rule: Rule) -> str:
 
 
 def sample(rule: Rule) -> Diagnostic:
-    """A diagnostic of a rule as it is told for the rule's example, or for an input like it.
-
-    Raises:
-        NoSampleError: the rule is new, and its message has no sample yet.
-    """
-    try:
-        return diagnose(rule.code, None, **SAMPLES.get(rule.code, {}))
-    except KeyError as error:
-        fact = error.args[0]
-        where = "etcompile/diagnostics/samples.py"
-        raise NoSampleError(f"{rule.code} has no sample: add '{fact}' in {where}") from error
+    """A diagnostic of a rule as it is reported for the rule's example, or for an input like it."""
+    return diagnose(rule.code, None, **rule.sample)
 
 
 def page(rules: Iterable[Rule]) -> str:
@@ -117,7 +99,7 @@ def _sections(rules: Iterable[Rule]) -> Iterator[str]:
 
 
 def _label(rule: Rule) -> str:
-    return "Message, for example" if rule.code in SAMPLES else "Message"
+    return "Message, for example" if rule.sample else "Message"
 
 
 def _code(words: str) -> str:

@@ -1,7 +1,7 @@
-"""How a diagnostic's cause can be put right in the file: changes of the text, by their places.
+"""Corrections of the file that a diagnostic is about: changes, by their places.
 
-A fix only says what is to change and where. Whoever carries it out (`etcompile.fixes`) finds the
-places in the text again and changes nothing else of it.
+A fix only says what to change and where. `etcompile.fixes` finds the places in the text and changes
+nothing else.
 """
 
 from msgspec import Struct
@@ -10,11 +10,11 @@ from etcompile.diagnostics.location import Location
 
 
 class Rename(Struct, frozen=True):
-    """Give a field another name.
+    """Gives a field another name.
 
     Args:
         at: The place of its key.
-        name: The name that it is to have.
+        name: The new name.
     """
 
     at: Location
@@ -22,7 +22,7 @@ class Rename(Struct, frozen=True):
 
 
 class Quote(Struct, frozen=True):
-    """Make text of a value that is written without quotes: `1` becomes `"1"`.
+    """Makes text of a value that is written without quotes: `1` becomes `"1"`.
 
     Args:
         at: The place of the value.
@@ -32,11 +32,11 @@ class Quote(Struct, frozen=True):
 
 
 class Replace(Struct, frozen=True):
-    """Write another scalar in the place of one.
+    """Replaces a scalar by another.
 
     Args:
         at: The place of the value.
-        value: What is to stand there.
+        value: The new value.
     """
 
     at: Location
@@ -46,15 +46,15 @@ class Replace(Struct, frozen=True):
 Change = Rename | Quote | Replace
 
 
-class TextEdit(Struct, frozen=True):
-    """A part of a file's text, and what is to stand in its place.
+class TextEdit(Struct, frozen=True, rename="camel"):
+    """A part of a file's text, and its replacement.
 
     Args:
         line: Its first line, from 1.
         column: Its first character, from 1.
         end_line: The line on which it ends.
         end_column: The character after its last one.
-        text: The new text; empty to take the part away.
+        text: The new text; empty to remove the part.
     """
 
     line: int
@@ -65,13 +65,13 @@ class TextEdit(Struct, frozen=True):
 
 
 class Fix(Struct, frozen=True):
-    """What puts a diagnostic's cause right.
+    """A correction of the cause of a diagnostic.
 
     Args:
         title: What it does, as a command: `rename 'replica' to 'replicas'`.
-        changes: All or none of them are to be made.
-        is_safe: It cannot change what was meant. If not, it is likely what was meant.
-        edits: The same as edits of the text, once somebody has looked at that.
+        changes: Applied all together or not at all.
+        is_safe: Whether it certainly keeps the meaning; if not, it is a good guess.
+        edits: The changes as edits of the text, once `etcompile.fixes` has found them there.
     """
 
     title: str

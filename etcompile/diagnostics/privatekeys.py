@@ -1,7 +1,7 @@
 """Private keys in any text: in the clear, in base64, and in base64 of base64.
 
-Apart from the check of objects because no diagnostic may quote one either, whatever it is about;
-and because it has to be quick: nearly every text holds none.
+The check of objects and the redaction of messages use it. Nearly every text contains none, so a
+search for a few constant strings comes first.
 """
 
 import base64
@@ -9,7 +9,7 @@ import itertools
 import re
 from collections.abc import Iterator
 
-# Texts: nearly no run needs them compiled.
+# Not compiled, as nearly no run uses them.
 _PRIVATE_KEY = r"-{4,5} ?BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)? ?-{4,5}|PuTTY-User-Key-File-\d"
 _RUN = r"[A-Za-z0-9+/]{16,}(?:[ \t]*\r?\n[ \t]*[A-Za-z0-9+/]+)*"
 """A stretch of base64, lines of it together."""
@@ -23,7 +23,7 @@ _LINES = (
 
 
 def _in_base64(text: bytes) -> Iterator[bytes]:
-    """How a text reads inside base64, at each of its three alignments, without ragged ends."""
+    """A text inside base64, at each of its three alignments, without the ends that vary."""
     for before in range(3):
         written = base64.b64encode(b"\0" * before + text)
         start = -(-before * 8 // 6)
@@ -33,11 +33,11 @@ def _in_base64(text: bytes) -> Iterator[bytes]:
 _PLAIN = (b"PRIVATE KEY", b"PuTTY-User-Key-File")
 _ENCODED = tuple(itertools.chain.from_iterable(map(_in_base64, _PLAIN)))
 _SIGNS = (*_PLAIN, *_ENCODED, *itertools.chain.from_iterable(map(_in_base64, _ENCODED)))
-"""What a text that holds a private key holds too."""
+"""Every text with a private key contains one of these."""
 
 
 def spans(text: str) -> Iterator[tuple[int, int]]:
-    """Where private keys stand in a text; one without an end goes on to that of the text."""
+    """Where private keys are in a text; one without an end extends to the end of the text."""
     if not is_suspicious(text.encode(errors="replace")):
         return
     stop = 0
@@ -46,13 +46,13 @@ def spans(text: str) -> Iterator[tuple[int, int]]:
         stop = end.end() if end else len(text)
         yield begin.start(), stop
     for lines in re.finditer(_LINES, text):
-        # In pieces, or cut short, it is one still: the sign alone counts.
+        # A part of a key is secret too, so the sign alone is enough.
         if any(sign in lines[0].encode() for sign in _SIGNS):
             yield lines.span()
 
 
 def holds_key(text: str, depth: int = _DEEPEST) -> bool:
-    """Whether a private key stands in a text, in the clear or in base64."""
+    """Whether a text contains a private key, in the clear or in base64."""
     if not is_suspicious(text.encode(errors="replace")):
         return False
     if re.search(_PRIVATE_KEY, text):
@@ -63,7 +63,7 @@ def holds_key(text: str, depth: int = _DEEPEST) -> bool:
 
 
 def is_suspicious(text: bytes) -> bool:
-    """Whether it is worth looking closer; False for nearly all there is."""
+    """Whether a text may contain a private key; False for nearly every text."""
     for sign in _SIGNS:  # noqa: SIM110 - `any` takes three times as long, and nearly all is short
         if sign in text:
             return True
@@ -71,7 +71,7 @@ def is_suspicious(text: bytes) -> bool:
 
 
 def _decoded(text: str) -> Iterator[str]:
-    """What the stretches of base64 in a text say; where one begins is not certain."""
+    """The stretches of base64 in a text, decoded from each possible start."""
     for run in re.findall(_RUN, text):
         letters = "".join(run.split())
         for start in range(4):

@@ -1,7 +1,7 @@
-"""What may not be shown of a text: private keys and credentials, wherever somebody quotes them.
+"""Text without private keys and credentials.
 
-One place for all forms of output: a diagnostic is made of texts that have been here, so that no
-form has to think of it, and what shows files or objects asks here too.
+Every message of a diagnostic is redacted when it is created, so that no form of output has to do
+it. Whatever else shows files or objects calls this module.
 """
 
 from collections.abc import Iterable
@@ -12,15 +12,15 @@ from etcompile.diagnostics.credentials import Span, credential_spans, spoken_spa
 from etcompile.diagnostics.output.characters import printable
 
 HIDDEN = "(hidden)"
-"""What stands where something is not shown."""
+"""What replaces a private key or a credential."""
 LONGEST = 4096
-"""Characters of a text from outside that are shown."""
+"""Characters of a text from a cluster that are shown."""
 _LONGEST_READ = 256 * 1024
-"""Characters of one that are looked at."""
+"""Characters of one that are read."""
 
 
 def secret_spans(text: str, *, spoken: bool = False) -> tuple[Span, ...]:
-    """Where private keys and credentials stand in a text, in order and apart from each other.
+    """Where private keys and credentials are in a text, in order and without overlap.
 
     Args:
         text: A file, a message or the output of a program.
@@ -41,12 +41,12 @@ def _merged(spans: Iterable[Span]) -> tuple[Span, ...]:
 
 
 def redacted(text: str, *, spoken: bool = False) -> str:
-    """A text with what may not be shown left out."""
+    """A text without private keys and credentials."""
     return _without(text, secret_spans(text, spoken=spoken))
 
 
 def without_private_keys(text: str) -> str:
-    """A text without private keys; credentials stay."""
+    """A text without private keys, but with its credentials."""
     return _without(text, _merged(privatekeys.spans(text)))
 
 
@@ -59,14 +59,14 @@ def _without(text: str, spans: tuple[Span, ...]) -> str:
 
 
 def shown(text: object, longest: int = LONGEST, *, keep: str = "") -> str:
-    r"""A text from outside as people and records may have it: masked, printable and cut.
+    r"""A text from a cluster, redacted, printable and cut.
 
-    Everything that a cluster says goes through here before it is printed, logged or written: a Pod
-    can put a token, an escape sequence or a newline that looks like a log line into any of it.
+    All text of a cluster passes through here before it is printed, logged or written, because a Pod
+    can put a token, an escape sequence or a newline that fakes a log line into any of it.
 
     Args:
         text: A reason, a message, lines of a log.
-        longest: Characters that are kept, from the beginning.
+        longest: Characters that are shown, from the beginning.
         keep: Characters to keep that are not printable, such as line breaks.
     """
     words = str(text)[:_LONGEST_READ]
@@ -77,7 +77,7 @@ def shown(text: object, longest: int = LONGEST, *, keep: str = "") -> str:
 
 
 def shown_value(value: Any) -> Any:
-    """A JSON value with each text in it as `shown`; line breaks stay."""
+    """A JSON value with `shown` applied to each text in it; line breaks stay."""
     if isinstance(value, str):
         return shown(value, keep="\n\t")
     if isinstance(value, dict):

@@ -1,13 +1,12 @@
-"""Which advice a run asks for beyond the usual, because an option says so.
+"""Which optional advice a run reports, because `--select` names its code.
 
-The counterpart of `suppression`: a rule that is right in few clusters is silent until somebody
-selects it, as with ruff.
+A rule that is right in few clusters only is off until it is selected, as with ruff.
 """
 
 from collections.abc import Collection, Iterable
 
 from etcompile.diagnostics import codes
-from etcompile.diagnostics.catalogue import RULES, lint
+from etcompile.diagnostics.catalogue import RULES
 from etcompile.diagnostics.diagnostic import Diagnostic, diagnose
 from etcompile.diagnostics.spelling import probable_code
 from etcompile.diagnostics.suppression import codes_of
@@ -19,16 +18,15 @@ def selectable() -> tuple[str, ...]:
 
 
 def unheard(*, linted: bool, selected: Collection[str]) -> frozenset[str]:
-    """The codes of advice that a run does not ask for, so that nobody can tell what they say.
+    """The codes of advice that a run does not check.
 
     Args:
-        linted: Whether the run asks for advice at all.
-        selected: The codes that it asks for beyond the usual.
+        linted: Whether the run checks for advice at all.
+        selected: The codes of `--select`.
     """
+    advice = (code for code in RULES if code.startswith("ET9"))
     return frozenset(
-        rule.code
-        for rule in lint.RULES
-        if not linted or (rule.opt_in and rule.code not in selected)
+        code for code in advice if not linted or (RULES[code].opt_in and code not in selected)
     )
 
 
@@ -44,11 +42,11 @@ def problem(code: str) -> tuple[str, str] | None:
     return "there is no diagnostic with this code", advice
 
 
-def option_problems(given: str | Iterable[str]) -> list[Diagnostic]:
+def option_problems(selected: str | Iterable[str]) -> list[Diagnostic]:
     """An error for each code of an option that cannot be selected."""
-    found = ((code, problem(code)) for code in codes_of(given))
+    reasons = ((code, problem(code)) for code in codes_of(selected))
     return [
         diagnose(codes.OPTION, None, option=f"--select '{code}'", problem=why[0], advice=why[1])
-        for code, why in found
+        for code, why in reasons
         if why is not None
     ]

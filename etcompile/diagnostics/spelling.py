@@ -1,4 +1,4 @@
-"""The name, or the code of a diagnostic, that was probably meant by a misspelt one."""
+"""The nearest known name, or code of a diagnostic, to a misspelt one."""
 
 import re
 from collections.abc import Collection, Iterable
@@ -8,26 +8,26 @@ _FILLING = re.compile(r"[_\-\s]")
 
 
 def probably(name: str, known: Collection[str]) -> str | None:
-    """The known name nearest to a name; None if none is near."""
+    """The known name that is nearest to a name; None if none is near."""
     import difflib  # noqa: PLC0415 - only a complaint needs it
 
     return next(iter(difflib.get_close_matches(name, known, n=1)), None)
 
 
 def bare(name: str) -> str:
-    """A name without what differs between ways of spelling it: case, hyphens, underscores."""
+    """A name in lower case without hyphens, underscores and blanks."""
     return _FILLING.sub("", name).lower()
 
 
 def probable_code(written: str, codes: Iterable[str]) -> str | None:
-    """The code of a diagnostic that was probably meant: digits count, from the first one.
+    """The code of a diagnostic that is nearest to a misspelt one; None if none is near.
 
-    Letters are the same in all codes, and a code begins with its stage and group, so that `ET204`
-    is more likely a part of ET2040 than ET2104 without its second digit.
+    The first digits count most, because they are the stage and the group: `ET204` is more likely
+    the beginning of ET2040 than ET2104 without its second digit.
 
     Args:
-        written: What was written.
-        codes: The codes that there are; of several that are equally near, the first.
+        written: The misspelt code.
+        codes: All codes; of several that are equally near, the first is chosen.
     """
     import difflib  # noqa: PLC0415 - only a complaint needs it
 

@@ -78,10 +78,13 @@ def divided(
     """
     if not (ignored or comments):
         return diagnostics, ()
-    from etcompile.diagnostics.suppression import suppressed  # noqa: PLC0415 - few runs need it
+    from etcompile.diagnostics.suppression import marked  # noqa: PLC0415 - few runs need it
 
-    found = suppressed(diagnostics, comments, ignored, whole=whole, unheard=unheard)
-    return found.told, found.silenced
+    result = marked(diagnostics, comments, ignored, whole=whole, unheard=unheard)
+    return (
+        [diagnostic for diagnostic in result if diagnostic.suppressed is None],
+        [diagnostic for diagnostic in result if diagnostic.suppressed is not None],
+    )
 
 
 def ignored_problems(ignored: str | Iterable[str]) -> list[Diagnostic]:

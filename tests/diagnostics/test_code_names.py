@@ -1,9 +1,36 @@
-"""The names by which the code speaks of diagnostics are those that people read."""
+"""The catalogue is read whole, and the code calls each diagnostic by the name that people read."""
 
-from etcompile.diagnostics import codes
-from etcompile.diagnostics.catalogue import RULES
+import re
+from pathlib import Path
+
+import pytest
+
+import etcompile
+from etcompile.diagnostics import RULES, codes
+from etcompile.diagnostics.catalogue import codes_by_name
+
+PACKAGE = Path(etcompile.__file__).parent
+CATALOGUE = PACKAGE / "diagnostics" / "catalogue.yaml"
 
 
-def test_each_code_has_the_name_of_its_rule() -> None:
-    named = {name: code for name, code in vars(codes).items() if name.isupper()}
-    assert named == {rule.name.upper().replace("-", "_"): code for code, rule in RULES.items()}
+def test_each_entry_has_a_code_and_a_name_of_its_own() -> None:
+    entries = CATALOGUE.read_text("utf-8").count("\n- ")
+    assert codes_by_name() == {rule.name: code for code, rule in RULES.items()}
+    assert {rule.code for rule in RULES.values()} == set(RULES)
+    assert len(codes_by_name()) == len(RULES) == entries
+
+
+def test_the_code_uses_all_names_of_the_catalogue_and_no_other() -> None:
+    used = {
+        name
+        for path in PACKAGE.rglob("*.py")
+        if path.name != "codes.py"
+        for name in re.findall(r"\bcodes\.([A-Z][A-Z0-9_]+)\b", path.read_text("utf-8"))
+    }
+    assert used == {name.upper().replace("-", "_") for name in codes_by_name()}
+
+
+def test_a_name_that_is_not_in_the_catalogue_is_an_error() -> None:
+    assert codes.MUTABLE_IMAGE == "ET2040"
+    with pytest.raises(AttributeError, match="no MUTABLE_IMAGES"):
+        _ = codes.MUTABLE_IMAGES

@@ -8,9 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from etcompile.cli.check import command
-from etcompile.cli.explain import command as explain
 from etcompile.diagnostics import RULES, explanation
-from etcompile.diagnostics.samples import SAMPLES
 
 TRAINER = "name: main, image: example.com/trainer:1"
 JOB = f"""\
@@ -152,7 +150,7 @@ def facts(template: str) -> set[str]:
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.code)
 def test_each_fact_of_a_rule_has_a_sample_and_no_other(rule: Any) -> None:
-    assert set(SAMPLES.get(rule.code, {})) == facts(rule.message) | facts(rule.hint)
+    assert set(rule.sample) == facts(rule.message) | facts(rule.hint)
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.code)
@@ -163,17 +161,6 @@ def test_no_explanation_shows_a_placeholder(rule: Any) -> None:
         assert not names & set(re.findall(r"\{(\w+)", words))
     assert told.message in explanation.as_text(rule)
     assert (told.hint or "") in explanation.as_text(rule)
-
-
-@pytest.mark.parametrize("words", [("ET2130",), ("--all",), ("--all", "-o", "markdown")])
-def test_a_sample_that_is_missing_is_told(
-    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fewer = {code: sample for code, sample in SAMPLES.items() if code != "ET2130"}
-    monkeypatch.setattr(explanation, "SAMPLES", fewer)
-    done = CliRunner().invoke(explain, words)
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert "ET2130 has no sample: add 'what' in etcompile/diagnostics/samples.py" in done.stderr
 
 
 @pytest.mark.parametrize("code", INPUTS)

@@ -6,11 +6,11 @@ import pytest
 
 import etcompile
 from etcompile import Options
-from etcompile.diagnostics.catalogue import lint
+from etcompile.diagnostics.selection import selectable
 from lint.advice_cases import CASES
 from mutations.odd import paths, put
 
-OPT_IN = [rule.code for rule in lint.RULES if rule.opt_in]
+OPT_IN = selectable()
 
 
 @pytest.mark.parametrize("code", sorted(CASES))

@@ -1,8 +1,7 @@
-"""Diagnostics in a form that somebody reads: a person, a script, a code scanner, a CI log.
+"""Diagnostics as text for people, scripts, code scanners and the logs of CI.
 
-A module here is a form: its `render` turns diagnostics into text, and the text is all it makes.
-Where that goes is the command line's business. A form is imported when it is asked for, so
-that a run with nothing to say loads none.
+Each form is a module with a function `render`, which is imported when it is used, so that a run
+without diagnostics imports none.
 """
 
 import importlib
@@ -20,7 +19,7 @@ FORMATS: tuple[Format, ...] = ("text", "json", "sarif", "github", "rdjson")
 """The forms by name; each is the module of that name."""
 
 SUPPRESSION_FORMS: tuple[Format, ...] = ("json", "sarif")
-"""The forms that also hold what a comment or an option suppresses, marked as such."""
+"""The forms that also contain what a comment or an option suppresses, marked as such."""
 
 
 def render(form: Format, diagnostics: Sequence[Diagnostic], audience: Audience) -> str:
@@ -28,7 +27,7 @@ def render(form: Format, diagnostics: Sequence[Diagnostic], audience: Audience) 
 
     Args:
         form: The name of the form.
-        diagnostics: What to tell; there may be none.
+        diagnostics: What to write; there may be none.
         audience: Who reads it.
 
     Returns:

@@ -1,7 +1,7 @@
-"""Who reads diagnostics, as far as the words depend on it: the terminal and the repository.
+"""Who reads diagnostics: whether they see colours, and how they name files.
 
-A person knows which directory they are in; a code scanner knows the repository only. So the
-forms for machines ask here what a file is called there.
+A person names files from the directory they are in; a code scanner names them from the root of the
+repository.
 """
 
 import contextlib

@@ -1,18 +1,17 @@
 """Diagnostics for a GitHub workflow: commands in its log, which become annotations.
 
-GitHub shows 10 errors and 10 warnings of a step and drops the others without a word
-(reference/gitops.md 6.4). So errors come first, and a last command counts what is left to the
-log.
+GitHub shows 10 errors and 10 warnings of a step and silently drops the others
+(reference/gitops.md 6.4). So errors come first, and a last command counts those that only the log
+has.
 """
 
 from collections.abc import Iterator, Sequence
 
-from etcompile.diagnostics.catalogue import RULES
+from etcompile.diagnostics.catalogue import RULES, Severity
 from etcompile.diagnostics.diagnostic import Diagnostic
 from etcompile.diagnostics.location import Location
 from etcompile.diagnostics.output.audience import STANDARD_INPUT, Audience
 from etcompile.diagnostics.output.characters import printable
-from etcompile.diagnostics.rule import Severity
 
 _SHOWN = 10
 """Annotations of one severity that GitHub shows for a step."""
@@ -37,16 +36,14 @@ def render(diagnostics: Sequence[Diagnostic], audience: Audience) -> str:
 
 
 def _annotation(diagnostic: Diagnostic, audience: Audience) -> str:
-    place, words = diagnostic.location, diagnostic.message
+    place, text = diagnostic.location, diagnostic.text
     properties: dict[str, object] = {}
     if place is not None and place.file == STANDARD_INPUT:
-        words = f"{place}: {words}"  # no file of the repository: nothing to annotate
+        text = f"{place}: {text}"  # no file of the repository: nothing to annotate
     elif place is not None:
         properties = _region(place, audience)
     properties["title"] = f"{diagnostic.code} {RULES[diagnostic.code].name}"
-    if diagnostic.hint:
-        words = f"{words}\nhint: {diagnostic.hint}"
-    return _command(diagnostic.severity.value, properties, words)
+    return _command(diagnostic.severity.value, properties, text)
 
 
 def _region(place: Location, audience: Audience) -> dict[str, object]:

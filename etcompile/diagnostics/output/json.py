@@ -1,19 +1,19 @@
 """Diagnostics for scripts: one JSON object, described by `schemas/diagnostics.json`.
 
 Files are named as the user named them, so that a script can open them. All beyond ASCII is
-escaped: the document means the same in whatever encoding a log keeps it.
+escaped.
 """
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
-from etcompile.diagnostics.catalogue import RULES
+import msgspec
+
+from etcompile.diagnostics.catalogue import RULES, Severity
 from etcompile.diagnostics.diagnostic import Diagnostic
 from etcompile.diagnostics.location import Location
 from etcompile.diagnostics.output.audience import Audience
-from etcompile.diagnostics.output.characters import well_formed
-from etcompile.diagnostics.rule import Severity
+from etcompile.diagnostics.output.characters import json_text
 
 VERSION = 1
 """Raised when a field changes its meaning or goes; a new field may come at any time."""
@@ -21,18 +21,18 @@ VERSION = 1
 
 def render(diagnostics: Sequence[Diagnostic], audience: Audience) -> str:  # noqa: ARG001
     """The diagnostics as a JSON document, in their order."""
-    told = [diagnostic for diagnostic in diagnostics if diagnostic.suppressed is None]
+    reported = [diagnostic for diagnostic in diagnostics if diagnostic.suppressed is None]
     suppressed = [diagnostic for diagnostic in diagnostics if diagnostic.suppressed is not None]
     document = {
         "version": VERSION,
-        "diagnostics": [_entry(diagnostic) for diagnostic in told],
+        "diagnostics": [_entry(diagnostic) for diagnostic in reported],
         "counts": {
-            severity.value: sum(diagnostic.severity is severity for diagnostic in told)
+            severity.value: sum(diagnostic.severity is severity for diagnostic in reported)
             for severity in Severity
         },
         "suppressed": [_entry(diagnostic) for diagnostic in suppressed],
     }
-    return json.dumps(document, indent=2) + "\n"
+    return json_text(document)
 
 
 def _entry(diagnostic: Diagnostic) -> dict[str, Any]:
@@ -40,8 +40,8 @@ def _entry(diagnostic: Diagnostic) -> dict[str, Any]:
         "code": diagnostic.code,
         "name": RULES[diagnostic.code].name,
         "severity": diagnostic.severity.value,
-        "message": well_formed(diagnostic.message),
-        "hint": None if diagnostic.hint is None else well_formed(diagnostic.hint),
+        "message": diagnostic.message,
+        "hint": diagnostic.hint,
         **_place(diagnostic.location),
         "fix": _fix(diagnostic),
     }
@@ -51,25 +51,15 @@ def _fix(diagnostic: Diagnostic) -> dict[str, Any] | None:
     fix = diagnostic.fix
     if fix is None or not fix.edits:
         return None
-    edits = [
-        {
-            "line": edit.line,
-            "column": edit.column,
-            "endLine": edit.end_line,
-            "endColumn": edit.end_column,
-            "text": well_formed(edit.text),
-        }
-        for edit in fix.edits
-    ]
-    file = well_formed(fix.file or "")
-    return {"title": well_formed(fix.title), "safe": fix.is_safe, "file": file, "edits": edits}
+    edits = msgspec.to_builtins(fix.edits)
+    return {"title": fix.title, "safe": fix.is_safe, "file": fix.file or "", "edits": edits}
 
 
 def _place(location: Location | None) -> dict[str, str | int | None]:
     if location is None:
         return {"file": None, "line": None, "column": None, "endColumn": None}
     return {
-        "file": well_formed(location.file),
+        "file": location.file,
         "line": location.line,
         "column": location.column,
         "endColumn": location.end_column,

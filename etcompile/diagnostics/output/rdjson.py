@@ -1,11 +1,10 @@
 """Diagnostics for reviewdog: one document of its Diagnostic Format, `rdjson`.
 
-reviewdog posts them on the lines of a pull request, on GitHub, GitLab, Gitea and Bitbucket, and
-what puts a line right as a suggestion that is applied by a click. The format is that of
-reviewdog 0.20, `proto/rdf/reviewdog.proto`.
+reviewdog posts them on the lines of a pull request on GitHub, GitLab, Gitea and Bitbucket, and the
+fix of a line as a suggestion that can be applied there. The format is that of reviewdog 0.20,
+`proto/rdf/reviewdog.proto`.
 """
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +13,7 @@ from etcompile.diagnostics.diagnostic import Diagnostic
 from etcompile.diagnostics.fix import TextEdit
 from etcompile.diagnostics.location import Location
 from etcompile.diagnostics.output.audience import STANDARD_INPUT, Audience
-from etcompile.diagnostics.output.characters import well_formed
+from etcompile.diagnostics.output.characters import json_text
 
 
 def render(diagnostics: Sequence[Diagnostic], audience: Audience) -> str:
@@ -23,13 +22,12 @@ def render(diagnostics: Sequence[Diagnostic], audience: Audience) -> str:
         "source": {"name": "etcompile", "url": "https://etcompile.dev"},
         "diagnostics": [_entry(diagnostic, audience) for diagnostic in diagnostics],
     }
-    return json.dumps(document, indent=2) + "\n"
+    return json_text(document)
 
 
 def _entry(diagnostic: Diagnostic, audience: Audience) -> dict[str, Any]:
-    hint = f"\nhint: {diagnostic.hint}" if diagnostic.hint else ""
     entry: dict[str, Any] = {
-        "message": well_formed(f"{diagnostic.message}{hint}"),
+        "message": diagnostic.text,
         "severity": diagnostic.severity.name,
         "code": _code(diagnostic.code),
     }
@@ -37,12 +35,12 @@ def _entry(diagnostic: Diagnostic, audience: Audience) -> dict[str, Any]:
     # A diagnostic without a path is one of the whole change.
     if place is None or place.file == STANDARD_INPUT:
         return entry
-    entry["location"] = {"path": well_formed(audience.name(place.file)), **_range(place)}
+    entry["location"] = {"path": audience.name(place.file), **_range(place)}
     if (edit := _edit(diagnostic)) is not None:
         start, end = (
             _position(edit.line, column, place.text) for column in (edit.column, edit.end_column)
         )
-        suggestion = {"range": {"start": start, "end": end}, "text": well_formed(edit.text)}
+        suggestion = {"range": {"start": start, "end": end}, "text": edit.text}
         entry["suggestions"] = [suggestion]
     return entry
 
@@ -62,9 +60,9 @@ def _range(place: Location) -> dict[str, Any]:
 
 
 def _edit(diagnostic: Diagnostic) -> TextEdit | None:
-    """What puts the line of a diagnostic right; None if that takes more than this line.
+    """The fix of a diagnostic's line; None if the fix changes more than this line.
 
-    Several suggestions would be alternatives, and one that moves a field is two edits.
+    Several suggestions would be alternatives of each other.
     """
     place, fix = diagnostic.location, diagnostic.fix
     if place is None or place.text is None or fix is None or len(fix.edits) != 1:
@@ -75,7 +73,7 @@ def _edit(diagnostic: Diagnostic) -> TextEdit | None:
 
 
 def _position(line: int, column: int | None, text: str | None) -> dict[str, int]:
-    """A place, whose column is counted in bytes of UTF-8."""
+    """A place whose column is counted in bytes of UTF-8."""
     if column is None:
         return {"line": line}
     before = (text or "")[: column - 1]

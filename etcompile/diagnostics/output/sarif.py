@@ -1,13 +1,12 @@
 """Diagnostics for code scanners: a SARIF 2.1.0 log of one run.
 
 Files are named from the repository's root, so that a scanner finds them in its own checkout. A
-result has a fingerprint that survives a move to another line: a finding that was dismissed
-stays dismissed.
+result has a fingerprint that does not depend on its line: a result that was dismissed stays
+dismissed when it moves.
 """
 
 import collections
 import hashlib
-import json
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -15,12 +14,11 @@ from urllib.parse import quote
 
 from etcompile._version import __version__
 from etcompile.diagnostics import explanation
-from etcompile.diagnostics.catalogue import RULES
+from etcompile.diagnostics.catalogue import RULES, Rule
 from etcompile.diagnostics.diagnostic import Diagnostic, has_errors
 from etcompile.diagnostics.location import Location
 from etcompile.diagnostics.output.audience import Audience
-from etcompile.diagnostics.output.characters import well_formed
-from etcompile.diagnostics.rule import Rule
+from etcompile.diagnostics.output.characters import json_text, well_formed
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _ROOT = "%SRCROOT%"
@@ -34,8 +32,8 @@ def render(diagnostics: Sequence[Diagnostic], audience: Audience) -> str:
     """The diagnostics as a SARIF log, in their order."""
     used = sorted({diagnostic.code for diagnostic in diagnostics})
     index = {code: number for number, code in enumerate(used)}
-    # A notification has no word for what is suppressed.
-    homeless = [
+    # A notification cannot be marked as suppressed.
+    without_file = [
         diagnostic
         for diagnostic in diagnostics
         if diagnostic.location is None and diagnostic.suppressed is None
@@ -50,13 +48,13 @@ def render(diagnostics: Sequence[Diagnostic], audience: Audience) -> str:
                 "rules": [_rule(RULES[code]) for code in index],
             }
         },
-        # What concerns no file is news about the run: GitHub refuses the whole log for one
-        # result without a location.
+        # GitHub refuses a log with a result that has no location, so such a diagnostic is a
+        # notification about the run.
         "invocations": [
             {
-                "executionSuccessful": not has_errors(homeless),
+                "executionSuccessful": not has_errors(without_file),
                 "toolExecutionNotifications": [
-                    _notification(diagnostic, index) for diagnostic in homeless
+                    _notification(diagnostic, index) for diagnostic in without_file
                 ],
             }
         ],
@@ -64,7 +62,7 @@ def render(diagnostics: Sequence[Diagnostic], audience: Audience) -> str:
         "columnKind": "unicodeCodePoints",
         "results": list(_results(diagnostics, index, audience)),
     }
-    return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
+    return json_text({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]})
 
 
 def _rule(rule: Rule) -> dict[str, Any]:
@@ -97,10 +95,10 @@ def _results(
         if diagnostic.location is None:
             continue
         artifact = _artifact(audience.name(diagnostic.location.file))
-        told = "\n".join(
+        identity = "\n".join(
             (diagnostic.code, artifact["uri"], _PLACES.sub("", well_formed(diagnostic.message)))
         )
-        digest = hashlib.sha256(told.encode()).hexdigest()[:32]
+        digest = hashlib.sha256(identity.encode()).hexdigest()[:32]
         seen[digest] += 1
         # SARIF 2.1.0, 3.27.23: a scanner closes what is suppressed, and opens nothing for it.
         by = {"suppressions": [{"kind": diagnostic.suppressed}]} if diagnostic.suppressed else {}
@@ -117,7 +115,7 @@ def _results(
                     }
                 }
             ],
-            # The same words twice in a file are told apart by their order.
+            # The same words twice in a file are distinguished by their order.
             "partialFingerprints": {_FINGERPRINT: f"{digest}:{seen[digest]}"},
             **by,
             **_fixes(diagnostic, audience),
@@ -125,7 +123,7 @@ def _results(
 
 
 def _fixes(diagnostic: Diagnostic, audience: Audience) -> dict[str, Any]:
-    """What puts a result right (SARIF 2.1.0, 3.27.30, 3.55), if that is known."""
+    """The fix of a result (SARIF 2.1.0, 3.27.30, 3.55), if there is one."""
     fix = diagnostic.fix
     if fix is None or not fix.edits:
         return {}
@@ -137,13 +135,13 @@ def _fixes(diagnostic: Diagnostic, audience: Audience) -> dict[str, Any]:
                 "endLine": edit.end_line,
                 "endColumn": edit.end_column,
             },
-            "insertedContent": {"text": well_formed(edit.text)},
+            "insertedContent": {"text": edit.text},
         }
         for edit in fix.edits
     ]
     artifact = _artifact(audience.name(fix.file or ""))
     change = {"artifactLocation": artifact, "replacements": replacements}
-    title = well_formed(fix.title) + ("" if fix.is_safe else " (a guess)")
+    title = fix.title + ("" if fix.is_safe else " (a guess)")
     return {"fixes": [{"description": {"text": title}, "artifactChanges": [change]}]}
 
 
@@ -164,7 +162,5 @@ def _region(location: Location) -> dict[str, int]:
 
 def _message(diagnostic: Diagnostic) -> dict[str, str]:
     """A message and its hint as SARIF text, in which braces and `[...](...)` have a meaning."""
-    hint = f"\nhint: {diagnostic.hint}" if diagnostic.hint else ""
-    words = well_formed(f"{diagnostic.message}{hint}")
     # SARIF 2.1.0, 3.11.5: braces are doubled; 3.11.6: a link needs '](' without a blank.
-    return {"text": words.replace("{", "{{").replace("}", "}}").replace("](", "] (")}
+    return {"text": diagnostic.text.replace("{", "{{").replace("}", "}}").replace("](", "] (")}

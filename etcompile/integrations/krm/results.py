@@ -19,9 +19,8 @@ def results(diagnostics: Iterable[Diagnostic]) -> list[dict[str, Any]]:
 
 
 def _result(diagnostic: Diagnostic) -> dict[str, Any]:
-    hint = f"\nhint: {diagnostic.hint}" if diagnostic.hint else ""
     found: dict[str, Any] = {
-        "message": f"{diagnostic.message}{hint}",
+        "message": diagnostic.text,
         "severity": diagnostic.severity.value,
         "tags": {"code": diagnostic.code, "name": RULES[diagnostic.code].name},
     }

@@ -1,8 +1,7 @@
 """Every rule, a module each; there is no list to edit.
 
 A module names its `CODE` and has a function `findings` from a job to warnings. Why a rule is there,
-where that is written, and whether it must be asked for stands in the catalogue
-(`etcompile.diagnostics.catalogue.lint`).
+where that is written, and whether it must be asked for stands in `diagnostics/catalogue.yaml`.
 """
 
 import functools
@@ -12,8 +11,7 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
-from etcompile.diagnostics import Diagnostic
-from etcompile.diagnostics.catalogue import RULES
+from etcompile.diagnostics import RULES, Diagnostic
 from etcompile.lint.subject import LintedJob
 
 

@@ -1,0 +1,73 @@
+"""The catalogue of diagnostics, `catalogue.yaml`, as rules by their codes.
+
+An entry is parsed when it is first used: a run reports a few of more than two hundred codes, and to
+parse all of them takes longer than to compile a small job.
+"""
+
+import enum
+import functools
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+
+class Severity(enum.Enum):
+    """How much a diagnostic weighs."""
+
+    ERROR = "error"
+    """The input is refused; nothing is written."""
+    WARNING = "warning"
+    """The input compiles; somebody should know this. Refused too under `--strict`."""
+
+
+class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An entry of the catalogue; the head of `catalogue.yaml` describes its fields."""
+
+    code: str
+    name: str
+    severity: Severity
+    message: str
+    hint: str
+    why: str
+    example: str
+    source: str = ""
+    opt_in: bool = False
+    sample: Mapping[str, str | int] = {}
+
+
+@functools.cache
+def _entries() -> Mapping[str, str]:
+    """The text of each entry by its code."""
+    text = Path(__file__).with_name("catalogue.yaml").read_text("utf-8")
+    _, *entries = text.split("\n- code: ")
+    return {entry.partition("\n")[0]: f"- code: {entry}" for entry in entries}
+
+
+@functools.cache
+def codes_by_name() -> Mapping[str, str]:
+    """The codes by the names of the rules, for which no entry has to be parsed."""
+    second_lines = {code: entry.split("\n", 2)[1] for code, entry in _entries().items()}
+    return {line.removeprefix("  name: "): code for code, line in second_lines.items()}
+
+
+@functools.cache
+def _rule(code: str) -> Rule:
+    [rule] = msgspec.yaml.decode(_entries()[code], type=list[Rule])
+    return rule
+
+
+class _Catalogue(Mapping[str, Rule]):
+    """The rules by their codes, in order."""
+
+    def __getitem__(self, code: str) -> Rule:
+        return _rule(code)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_entries())
+
+    def __len__(self) -> int:
+        return len(_entries())
+
+
+RULES: Mapping[str, Rule] = _Catalogue()
