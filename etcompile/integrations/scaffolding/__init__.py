@@ -10,8 +10,8 @@ from etcompile.integrations.scaffolding.repository import (
     Plan,
     repository_files,
 )
-from etcompile.integrations.scaffolding.texts import text
 from etcompile.integrations.scaffolding.writer import Existing, existing, write
+from etcompile.pages import text
 
 __all__ = [
     "JOBS",

@@ -10,7 +10,7 @@ from typing import Literal
 from msgspec import Struct
 
 from etcompile._version import __version__
-from etcompile.integrations.scaffolding.texts import text
+from etcompile.pages import text
 
 GitOps = Literal["argocd", "flux", "none"]
 
