@@ -19,8 +19,7 @@ from etcompile.integrations.migrate import runtimes
 from etcompile.integrations.migrate.adoption import fates, is_pod
 from etcompile.integrations.migrate.cleanup import cleaned
 from etcompile.integrations.migrate.files import marked
-from etcompile.integrations.migrate.handover import instructions
-from etcompile.integrations.migrate.subject import Handover
+from etcompile.integrations.migrate.handover import Handover, instructions
 from etcompile.integrations.migrate.workers import workers
 from etcompile.k8s.fieldpath import value_at
 from etcompile.load import Document
@@ -238,7 +237,10 @@ def _instructions(
             live=takeover.live,
             kind=takeover.kind,
             job=takeover.job,
-            file=name,
+            files=(
+                name,
+                *(file for file, runtime in runtime_files.items() if runtime is takeover.runtime),
+            ),
             fates=fates(
                 _objects(compilation, takeover.job),
                 others,
@@ -249,9 +251,6 @@ def _instructions(
             ),
             notes=takeover.notes,
             scalers=takeover.scalers,
-            beside=tuple(
-                file for file, runtime in runtime_files.items() if runtime is takeover.runtime
-            ),
         )
         for name, takeover in zip(names, takeovers, strict=True)
     ]
