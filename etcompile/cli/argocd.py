@@ -119,11 +119,10 @@ def _parameters(*, every: bool) -> None:
     """Print the parameters of the plugin for Argo CD's interface."""
     import json
 
-    from etcompile.integrations.argocd import PARAMETERS, announced, choices
+    from etcompile.integrations.argocd import announced, choices
 
     found = choices(Path.cwd(), os.environ)
-    wanted = [parameter for parameter in PARAMETERS if every or parameter.names_files]
-    click.echo(json.dumps(announced(wanted, found), ensure_ascii=False))
+    click.echo(json.dumps(announced(found, every=every), ensure_ascii=False))
 
 
 @command.command("discover")
@@ -150,14 +149,9 @@ def _discover() -> None:
 @command.command("plugin")
 def _plugin() -> None:
     """Write plugin.yaml, for /home/argocd/cmp-server/config/ of the sidecar."""
-    from etcompile.integrations.argocd import PARAMETERS, announced
-    from etcompile.integrations.scaffolding import text
+    from etcompile.integrations.argocd import plugin_file
 
-    static = emit.to_yaml(
-        announced([parameter for parameter in PARAMETERS if not parameter.names_files])
-    )
-    indented = "".join(f"      {line}\n" for line in static.splitlines()).rstrip()
-    click.echo(text("argocd/plugin.yaml", static=indented), nl=False)
+    click.echo(plugin_file().read_text("utf-8"), nl=False)
 
 
 @command.command("sidecar")

@@ -6,16 +6,16 @@ its own; what they mean is said here in options of `etcompile render`.
 
 from etcompile.integrations.argocd.asked import Asked, ParameterError, asked, repository
 from etcompile.integrations.argocd.discovery import choices, job_files
-from etcompile.integrations.argocd.parameters import PARAMETERS, Parameter, announced
+from etcompile.integrations.argocd.parameters import PARAMETERS, announced, plugin_file
 
 __all__ = [
     "PARAMETERS",
     "Asked",
-    "Parameter",
     "ParameterError",
     "announced",
     "asked",
     "choices",
     "job_files",
+    "plugin_file",
     "repository",
 ]

@@ -162,9 +162,8 @@ def _form(parameter: Parameter, value: Any) -> list[str]:
     if parameter.form == "array":
         return texts
     if len(texts) != 1:
-        raise ParameterError(
-            parameter.name, "it takes one value", f"write it as string: {parameter.default}"
-        )
+        advice = f"write it as string: {parameter.announcement['string']}"
+        raise ParameterError(parameter.name, "it takes one value", advice)
     return texts
 
 
