@@ -104,13 +104,7 @@ def _write(
 def refusals(
     directory: Path, comparison: Comparison, *, force: bool = False
 ) -> tuple[Diagnostic, ...]:
-    """Why a folder is not written over.
-
-    Args:
-        directory: The folder, as the user named it.
-        comparison: How it differs from what it should hold.
-        force: Overwrite what was changed by hand, and a lock file that cannot be read.
-    """
+    """Why a folder is not written over."""
     problems = [
         diagnose(codes.FOREIGN_FILE, None, path=str(directory / path))
         for path in comparison.in_the_way

@@ -46,10 +46,6 @@ class LockError(Exception):
 def with_lock(files: Mapping[str, str], record: Record) -> dict[str, str]:
     """The files of an output folder and their lock file.
 
-    Args:
-        files: Texts by path, as `layout` makes them.
-        record: Where they come from.
-
     Returns:
         The same files and one more, which holds no time, user or absolute path.
     """

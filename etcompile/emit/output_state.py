@@ -72,12 +72,7 @@ class Comparison(Struct, frozen=True):
 
 
 def compare(directory: Path, files: Mapping[str, str]) -> Comparison:
-    """How an output folder differs from the files that it should hold.
-
-    Args:
-        directory: The folder; it need not exist.
-        files: Texts by path relative to it, with `/`.
-    """
+    """How an output folder differs from the files that it should hold."""
     wanted = {PurePosixPath(path): text.encode() for path, text in files.items()}
     if os.path.lexists(directory) and not directory.is_dir():
         reason = {"path": str(directory), "reason": "it is not a directory"}
@@ -142,11 +137,6 @@ def output_state(target: Path) -> OutputState:
 
 def compared(target: Path, found: OutputState, wanted: Mapping[PurePosixPath, bytes]) -> Comparison:
     """How what stands in a folder differs from what should.
-
-    Args:
-        target: The folder.
-        found: What it holds.
-        wanted: What it should hold.
 
     Raises:
         OSError: a file cannot be read.

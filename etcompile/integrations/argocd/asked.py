@@ -26,13 +26,7 @@ _IMAGE = re.compile(r"(?P<name>.*?)(:(?P<tag>[^/:@]+))?(@(?P<digest>[^@]+))?")
 
 
 class ParameterError(Exception):
-    """A parameter cannot be used.
-
-    Args:
-        parameter: Its name.
-        problem: What is wrong with it.
-        advice: What to write instead.
-    """
+    """A parameter cannot be used."""
 
     def __init__(self, parameter: str, problem: str, advice: str) -> None:
         super().__init__(f"{parameter}: {problem}")
@@ -62,11 +56,6 @@ class Asked(Struct, frozen=True):
 def asked(environment: Mapping[str, str], folder: Path, versions: Sequence[str]) -> Asked:
     """What an Application asks for.
 
-    Args:
-        environment: The variables that Argo CD gives the plugin.
-        folder: The source's folder, in which the plugin runs.
-        versions: The Kubernetes versions there are schemas for, ascending.
-
     Raises:
         ParameterError: a parameter is unknown, has the wrong form, or leads out of the repository.
     """
@@ -93,12 +82,7 @@ def asked(environment: Mapping[str, str], folder: Path, versions: Sequence[str])
 
 
 def repository(folder: Path, environment: Mapping[str, str]) -> Path:
-    """The top of the repository that a source's folder is in, as far as Argo CD says where.
-
-    Args:
-        folder: The source's folder.
-        environment: The variables that Argo CD gives the plugin.
-    """
+    """The top of the repository that a source's folder is in, as far as Argo CD says where."""
     parts = Path(environment.get("ARGOCD_APP_SOURCE_PATH", "")).parts
     parts = tuple(part for part in parts if part not in ("/", "."))
     if parts and folder.parts[-len(parts) :] == parts:

@@ -39,12 +39,7 @@ def job_files(paths: Iterable[str], boundary: Boundary, *, marked: bool) -> Iter
 
 
 def choices(folder: Path, environment: Mapping[str, str]) -> dict[str, list[str]]:
-    """What there is to choose from, by the name of the parameter.
-
-    Args:
-        folder: The source's folder.
-        environment: The variables that Argo CD gives the plugin.
-    """
+    """What there is to choose from, by the name of the parameter."""
     top = repository(folder, environment)
     boundary = Boundary(str(top))
     found = {

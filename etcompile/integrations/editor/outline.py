@@ -55,11 +55,7 @@ class Cursor(Struct, frozen=True):
 
 
 def fields(lines: Sequence[str]) -> Iterator[Field]:
-    """The fields of a document, from its first line to its last.
-
-    Args:
-        lines: Those of one document.
-    """
+    """The fields of a document, from its first line to its last."""
     above: list[tuple[int, str | int]] = []
     text_below: int | None = None
     for number, line in enumerate(lines):
@@ -121,13 +117,7 @@ def header(found: Sequence[Field]) -> tuple[str, str]:
 
 
 def cursor(lines: Sequence[str], line: int, column: int) -> Cursor:
-    """Where somebody writes.
-
-    Args:
-        lines: The whole text.
-        line: From 0.
-        column: Characters before the cursor.
-    """
+    """Where somebody writes; `line` and `column` count from 0."""
     start, end = document_at(lines, line)
     own = lines[start:end]
     version, kind = header(list(fields(own)))

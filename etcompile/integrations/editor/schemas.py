@@ -44,14 +44,7 @@ _Part = tuple[Mapping[str, Any], Mapping[str, Any]]
 
 
 def keys(api_version: str, kind: str, path: Path, version: str) -> list[Suggestion]:
-    """The fields of the mapping at a path, those that it needs first.
-
-    Args:
-        api_version: That of the document.
-        kind: Likewise.
-        path: Keys and indexes from the document's root.
-        version: The version of Kubernetes.
-    """
+    """The fields of the mapping at a path, those that it needs first."""
     found: dict[str, Suggestion] = {}
     for part, root in _parts(api_version, kind, path, version):
         needed = part.get("required", ())

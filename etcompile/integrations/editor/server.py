@@ -30,11 +30,7 @@ _FIX_ALL = "source.fixAll.etcompile"
 
 
 class EditorServer(LanguageServer):
-    """The server, and what it knows of the open files.
-
-    Args:
-        options: How a file is compiled.
-    """
+    """The server, and what it knows of the open files."""
 
     def __init__(self, options: OptionsOf) -> None:
         super().__init__(_NAME, version("etcompile"))
@@ -303,11 +299,7 @@ def _scalar(word: str) -> str:
 
 
 def server(options: OptionsOf) -> EditorServer:
-    """A server with all that it answers.
-
-    Args:
-        options: How a file is compiled, and what is wrong with its configuration.
-    """
+    """A server with all that it answers."""
     made = EditorServer(options)
     _follow(made)
     kinds = lsp.CodeActionOptions([lsp.CodeActionKind.QuickFix, _FIX_ALL])

@@ -5,7 +5,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct, field, structs
 from yaml.nodes import ScalarNode
@@ -17,6 +16,7 @@ from etcompile.diagnostics.fix import TextEdit
 from etcompile.fixes import fixed_files, text_edits, with_edits
 from etcompile.fixes.nodes import Entry, composed, entries
 from etcompile.integrations.editor import outline
+from etcompile.k8s.fieldpath import value_at
 from etcompile.load import Document, access, load
 from etcompile.options import Options
 from etcompile.stages.runtimes import RUNTIME_KINDS, RUNTIME_VERSION
@@ -61,12 +61,7 @@ OptionsOf = Callable[[str], tuple[Options, Sequence[Diagnostic]]]
 
 
 class Workspace(Struct):
-    """What an editor has open.
-
-    Args:
-        options: How a file is compiled.
-        texts: Those that are open, by their paths.
-    """
+    """What an editor has open."""
 
     options: OptionsOf
     texts: dict[str, str] = field(default_factory=dict)
@@ -97,11 +92,7 @@ class Workspace(Struct):
         return re.split(r"\r\n|\r|\n", self.text(path))
 
     def findings(self, path: str) -> list[Diagnostic]:
-        """What is wrong with a file, with the edits that put it right.
-
-        Args:
-            path: As the editor names it.
-        """
+        """What is wrong with a file, with the edits that put it right."""
         if not self.is_ours(path):
             return []
         with access.instead_of(self._held()):
@@ -144,12 +135,7 @@ class Workspace(Struct):
         ]
 
     def target(self, path: str, line: int) -> Target | None:
-        """The document that the field on a line names.
-
-        Args:
-            path: The file.
-            line: From 0.
-        """
+        """The document that the field on a line, which counts from 0, names."""
         for found in self.documents(path):
             kind = outline.header(found)[1]
             for place, kinds in _REFERENCES.get(kind, ()):
@@ -159,11 +145,7 @@ class Workspace(Struct):
         return None
 
     def documents(self, path: str) -> list[list[outline.Field]]:
-        """The fields of a file, by the documents in it: also those in brackets, while it is YAML.
-
-        Args:
-            path: As the editor names it.
-        """
+        """The fields of a file by its documents, those in brackets too while it is YAML."""
         text = self.text(path)
         nodes = composed(text)
         if nodes is not None:
@@ -211,7 +193,7 @@ class Workspace(Struct):
             value
             for document in documents
             for place, _ in _REFERENCES.get(document.kind or "", ())
-            if isinstance(value := _value_at(document.data, place), str)
+            if isinstance(value := value_at(document.data, place), str)
         }
         text = self.text(file)
         return any(name in text for name in names)
@@ -224,12 +206,6 @@ def _field(entry: Entry) -> outline.Field:
     mark = key.start_mark
     end = key.end_mark.column
     return outline.Field(entry.path[1:], mark.line, mark.column, end, text)
-
-
-def _value_at(value: Any, path: outline.Path) -> Any:
-    for step in path:
-        value = value.get(step) if isinstance(value, dict) else None
-    return value
 
 
 def _beside(path: str) -> list[str]:

@@ -28,12 +28,7 @@ _PIPELINES = (
 
 
 class ItemPlaces(Struct, frozen=True, eq=False):
-    """An item, as something that knows its places.
-
-    Args:
-        name: What people call the item.
-        item: The item, as it was given.
-    """
+    """An item, as something that knows its places."""
 
     name: str
     item: Mapping[str, Any]
@@ -44,12 +39,7 @@ class ItemPlaces(Struct, frozen=True, eq=False):
 
 
 class ItemLocation(Location, frozen=True, kw_only=True):
-    """A place in an item.
-
-    Args:
-        places: Those of the item.
-        path: The field.
-    """
+    """A place in an item."""
 
     places: ItemPlaces
     path: ValuePath

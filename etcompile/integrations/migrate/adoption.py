@@ -108,11 +108,7 @@ def fates(
 
 
 def seamless(found: Iterable[Fate]) -> bool:
-    """Whether everything is taken over while the run goes on: its Pods are what is rendered.
-
-    Args:
-        found: What becomes of the objects of a job.
-    """
+    """Whether everything is taken over while the run goes on: its Pods are what is rendered."""
     rendered = [fate for fate in found if fate.outcome not in ("kept", "left over", "useless")]
     pods = [fate for fate in rendered if fate.ref.kind in ("Pod", "Job")]
     there = all(fate.outcome in ("same", "any time") for fate in pods)
@@ -165,13 +161,7 @@ def _left(value: Object, secret: str | None) -> Fate:
 
 
 def owned(values: Sequence[Object], kind: str, name: str) -> Iterator[Object]:
-    """The objects that go with a custom resource, those of its Jobs included.
-
-    Args:
-        values: Objects of one namespace.
-        kind: The custom resource's kind.
-        name: The custom resource's name.
-    """
+    """The objects that go with a custom resource, those of its Jobs included."""
     owners = {(kind, name)}
     found: dict[int, Object] = {}
     grown = True

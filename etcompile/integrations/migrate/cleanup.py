@@ -13,6 +13,7 @@ from msgspec import structs
 
 from etcompile.diagnostics import ValuePath
 from etcompile.frontends import Kind
+from etcompile.k8s.fieldpath import value_at
 from etcompile.k8s.objects import as_read
 from etcompile.load import Document
 from etcompile.plan.defaults import default
@@ -56,13 +57,15 @@ def cleaned(document: Document, kind: Kind) -> Document:
     made = {key: value for key, value in data.items() if key != "status"}
     made["metadata"] = plain_metadata(metadata)
     for path in kind.templates_of(made):
-        made = _changed(
-            made, path, lambda template, path=path: plain_template(template, _at(written, path))
-        )
+        if (template := value_at(made, path)) is not None:
+            made = _with(made, path, plain_template(template, value_at(written, path)))
     for path, usual in (kind.operator.stored if kind.operator else {}).items():
-        if _at(made, path) == usual and written is not None and _at(written, path) is None:
-            made = _changed(made, path[:-1], lambda around, path=path: _without(around, path[-1]))
-    return structs.replace(document, data=without_empty(made, ("spec", "runPolicy")))
+        by_hand = written is None or value_at(written, path) is not None
+        if value_at(made, path) == usual and not by_hand:
+            made = _with(made, path, None)
+    if value_at(made, ("spec", "runPolicy")) == {}:
+        made = _with(made, ("spec", "runPolicy"), None)
+    return structs.replace(document, data=made)
 
 
 def _last_applied(metadata: Mapping[str, Any]) -> Any:
@@ -77,11 +80,7 @@ def _last_applied(metadata: Mapping[str, Any]) -> Any:
 
 
 def plain_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Metadata without what a server or a tool that syncs has added.
-
-    Args:
-        metadata: The metadata of an object, JSON.
-    """
+    """Metadata without what a server or a tool that syncs has added."""
     made: dict[str, Any] = {name: metadata[name] for name in _KEPT if name in metadata}
     if "name" not in made and "generateName" in metadata:
         made["generateName"] = metadata["generateName"]
@@ -110,7 +109,7 @@ def plain_template(template: Any, written: Any = None) -> Any:
         return template
     made = {key: value for key, value in template.items() if key != "status"}
     if isinstance(metadata := made.get("metadata"), Mapping):
-        made["metadata"] = _without(metadata, "creationTimestamp")
+        made["metadata"] = {k: v for k, v in metadata.items() if k != "creationTimestamp"}
         if not made["metadata"]:
             del made["metadata"]
     if isinstance(made.get("spec"), Mapping):
@@ -170,29 +169,14 @@ def _below(written: Any, key: str) -> Any:
     return written.get(key, {}) if isinstance(written, Mapping) else {}
 
 
-def _at(value: Any, path: ValuePath) -> Any:
-    for step in path:
-        value = value.get(step) if isinstance(value, Mapping) else None
-    return value
-
-
-def _changed(value: Mapping[str, Any], path: ValuePath, change: Any) -> dict[str, Any]:
-    """A copy in which the value at `path` is changed, if it is there."""
-    if not path:
-        return dict(change(value)) if isinstance(value, Mapping) else value
+def _with(value: Mapping[Any, Any], path: ValuePath, field: Any) -> dict[Any, Any]:
+    """A copy with another field at a path that is there; without it if the field is None."""
+    step, *rest = path
     made = dict(value)
-    step = str(path[0])
-    if isinstance(made.get(step), Mapping):
-        made[step] = _changed(made[step], path[1:], change)
+    if rest:
+        made[step] = _with(made[step], tuple(rest), field)
+    elif field is None:
+        del made[step]
+    else:
+        made[step] = field
     return made
-
-
-def _without(value: Mapping[str, Any], key: str | int) -> dict[str, Any]:
-    return {name: field for name, field in value.items() if name != key}
-
-
-def without_empty(value: dict[str, Any], path: ValuePath) -> dict[str, Any]:
-    """A copy without the mapping at `path`, if nothing is left in it."""
-    if _at(value, path) != {}:
-        return value
-    return _changed(value, path[:-1], lambda around: _without(around, path[-1]))

@@ -17,12 +17,7 @@ _FIRST = re.compile(rf"(?:# |<!-- ){_MARK}; digest (?P<digest>[0-9a-f]{{12}})(?:
 
 
 def marked(name: str, text: str) -> str:
-    """The text of a file with its first line.
-
-    Args:
-        name: The file's name; one that ends with `.md` is Markdown.
-        text: What it holds.
-    """
+    """The text of a file with its first line."""
     line = f"{_MARK}; digest {_digest(text)}"
     return f"<!-- {line} -->\n{text}" if name.endswith(".md") else f"# {line}\n{text}"
 

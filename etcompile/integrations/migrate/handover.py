@@ -76,12 +76,7 @@ class Handover(Struct, frozen=True):
 
 
 def instructions(handovers: Sequence[Handover], *, overlay: bool) -> str:
-    """The hand-over of jobs, step by step.
-
-    Args:
-        handovers: The jobs.
-        overlay: There is an overlay.
-    """
+    """The hand-over of jobs, step by step."""
     texts = (text("migrate/handover.md", **_values(each, overlay=overlay)) for each in handovers)
     # What does not apply leaves blank lines.
     return re.sub(r"\n{3,}", "\n\n", "\n".join(texts)).rstrip("\n") + "\n"

@@ -167,12 +167,7 @@ def _renamed(
 
 
 def written(runtimes: Iterable[Document | None], names: Iterable[str]) -> Iterator[tuple[str, Any]]:
-    """The file of each runtime that is written, once, and the runtime.
-
-    Args:
-        runtimes: The runtime of each job; None for a job without.
-        names: The name of each job's file.
-    """
+    """The file of each runtime that is written, once, and the runtime."""
     seen = set()
     for runtime, name in zip(runtimes, names, strict=True):
         if runtime is not None and id(runtime) not in seen:

@@ -18,10 +18,6 @@ _ENDED = frozenset({"Succeeded", "Failed", "Complete"})
 def state(document: Document, job: Job) -> State:
     """The state of a job's run.
 
-    Args:
-        document: Its custom resource, with its status.
-        job: The job that it describes.
-
     Returns:
         `pending` if it never started; `running` in doubt, because of all mistakes that one does
         least harm.

@@ -29,14 +29,7 @@ class Workers(Struct, frozen=True):
 
 
 def workers(document: Document, kind: Kind, job: Job, intents: Sequence[Document]) -> Workers:
-    """What the files of a job need so that it has as many workers as run.
-
-    Args:
-        document: The job's document, with its status.
-        kind: The row of its kind, which says where its status names replicas.
-        job: The job that it describes.
-        intents: Its scale intents, which are not in the files.
-    """
+    """What the files of a job need so that it has as many workers as run."""
     running = value_at(document.data, kind.operator.workers) if kind.operator else None
     running = [str(name) for name in running] if isinstance(running, list) else []
     role = job.scaled_role

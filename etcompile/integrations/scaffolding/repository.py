@@ -62,11 +62,7 @@ class Plan(Struct, frozen=True):
 
 
 def repository_files(plan: Plan) -> dict[str, str]:
-    """The files of a new repository: texts by path.
-
-    Args:
-        plan: What it is for.
-    """
+    """The files of a new repository: texts by path."""
     return dict(_files(plan))
 
 
