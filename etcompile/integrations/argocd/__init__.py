@@ -4,18 +4,18 @@ Apart from the command line because Argo CD's words (parameters, announcements, 
 its own; what they mean is said here in options of `etcompile render`.
 """
 
-from etcompile.integrations.argocd.asked import Asked, ParameterError, asked, repository
 from etcompile.integrations.argocd.discovery import choices, job_files
 from etcompile.integrations.argocd.parameters import PARAMETERS, announced, plugin_file
+from etcompile.integrations.argocd.request import ParameterError, Request, repository, request
 
 __all__ = [
     "PARAMETERS",
-    "Asked",
     "ParameterError",
+    "Request",
     "announced",
-    "asked",
     "choices",
     "job_files",
     "plugin_file",
     "repository",
+    "request",
 ]

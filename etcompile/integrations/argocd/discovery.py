@@ -12,7 +12,7 @@ from pathlib import Path
 
 from etcompile import frontends
 from etcompile.diagnostics import Diagnostic
-from etcompile.integrations.argocd.asked import repository
+from etcompile.integrations.argocd.request import repository
 from etcompile.load import Boundary, access
 from etcompile.load.sources import sources
 from etcompile.stages.runtimes import RUNTIME_KINDS

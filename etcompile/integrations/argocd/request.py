@@ -35,7 +35,7 @@ class ParameterError(Exception):
         self.advice = advice
 
 
-class Asked(Struct, frozen=True):
+class Request(Struct, frozen=True):
     """What an Application asks for.
 
     Args:
@@ -53,7 +53,7 @@ class Asked(Struct, frozen=True):
     last: tuple[Document, ...] = ()
 
 
-def asked(environment: Mapping[str, str], folder: Path, versions: Sequence[str]) -> Asked:
+def request(environment: Mapping[str, str], folder: Path, versions: Sequence[str]) -> Request:
     """What an Application asks for.
 
     Raises:
@@ -72,7 +72,7 @@ def asked(environment: Mapping[str, str], folder: Path, versions: Sequence[str])
     settings: dict[str, Any] = {"profiles": ["argocd"]}
     if version := _nearest(environment.get("KUBE_VERSION", ""), versions):
         settings["kubernetesVersion"] = version
-    return Asked(
+    return Request(
         words=tuple(words),
         paths=tuple(paths),
         namespace=environment.get("ARGOCD_APP_NAMESPACE") or None,
