@@ -203,7 +203,9 @@ def _build(
         _carry_over(target / path, tree / path)
     new = wanted.keys() - kept
     for path in new:
-        _create(tree / path, wanted[path])
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        with open(os.open(tree / path, flags, 0o644), "wb") as file:  # noqa: PTH123 - no path
+            file.write(wanted[path])
     # Only when all are written: the first wait takes most of the others with it.
     for path in new:
         replace.sync(tree / path)
@@ -211,12 +213,6 @@ def _build(
         if folder in found.folders or (not folder.parts and target.exists()):
             shutil.copymode(target / folder, tree / folder)
         replace.sync_directory(tree / folder)
-
-
-def _create(file: Path, content: bytes) -> None:
-    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-    with open(descriptor, "wb") as opened:  # noqa: PTH123 - a descriptor has no path
-        opened.write(content)
 
 
 def _carry_over(old: Path, new: Path) -> None:

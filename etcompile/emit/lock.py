@@ -6,7 +6,7 @@ folder takes it for a manifest (reference/gitops.md 6.6).
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -49,10 +49,13 @@ def with_lock(files: Mapping[str, str], record: Record) -> dict[str, str]:
     Returns:
         The same files and one more, which holds no time, user or absolute path.
     """
+    digests: dict[str, set[str]] = {}
+    for name, found in record.inputs:
+        digests.setdefault(name, set()).add(f"sha256:{found}")
     value: dict[str, Any] = {
         "comment": _COMMENT,
         "format": _FORMAT,
-        "inputs": _by_name(record.inputs),
+        "inputs": {name: " ".join(sorted(found)) for name, found in digests.items()},
         "outputs": {path: digest(text.encode()) for path, text in sorted(files.items())},
         "settings": record.settings,
         "tool": f"etcompile {record.tool}",
@@ -87,11 +90,3 @@ def locked_digests(text: bytes) -> dict[str, str]:
 def digest(content: bytes) -> str:
     """How the lock file writes the SHA-256 of some bytes."""
     return f"sha256:{sha256(content)}"
-
-
-def _by_name(inputs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """One entry a name; the digests of files that share one stand side by side."""
-    names: dict[str, set[str]] = {}
-    for name, found in inputs:
-        names.setdefault(name, set()).add(f"sha256:{found}")
-    return {name: " ".join(sorted(found)) for name, found in names.items()}

@@ -5,7 +5,7 @@ lock file in the folder the lock decides what is ours, without one the header of
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 from msgspec import Struct, field
@@ -103,7 +103,8 @@ def output_state(target: Path) -> OutputState:
     unread = [PurePosixPath()]
     while unread:
         folder = unread.pop()
-        entries = list(_entries(target / folder))
+        with os.scandir(target / folder) as scanned:
+            entries = list(scanned)
         if not entries and folder.parts:
             empty.add(folder)
         for entry in entries:
@@ -185,11 +186,6 @@ def _lock(target: Path) -> tuple[dict[PurePosixPath, str] | None, str | None]:
     except PermissionError as error:
         return None, error.strerror or str(error)
     return {PurePosixPath(path): found for path, found in listed.items()}, None
-
-
-def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
-    with os.scandir(folder) as entries:
-        yield from entries
 
 
 def _has_header(entry: os.DirEntry[str]) -> bool:

@@ -55,12 +55,10 @@ def choices(folder: Path, environment: Mapping[str, str]) -> dict[str, list[str]
             for path, _ in _files_of(RUNTIME_KINDS, [str(top)], boundary)
         ),
     }
-    return {name: _first(names) for name, names in found.items()}
-
-
-def _first(names: list[str]) -> list[str]:
-    more = len(names) - _MOST
-    return [*names[:_MOST], f"and {more} more"] if more > 0 else names
+    for names in found.values():
+        if (more := len(names) - _MOST) > 0:
+            names[_MOST:] = [f"and {more} more"]
+    return found
 
 
 def _files_of(

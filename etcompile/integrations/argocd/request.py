@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from etcompile.integrations.argocd.parameters import PARAMETERS, Parameter
 from etcompile.load import Boundary, Document, access, from_values
-from etcompile.model.settings import SecretMode, secret_mode
+from etcompile.model.settings import secret_mode
 from etcompile.overlays.files import shipped
 
 _VARIABLE = "ARGOCD_ENV_ETCOMPILE_"
@@ -69,6 +69,11 @@ def request(environment: Mapping[str, str], folder: Path, versions: Sequence[str
     paths = _texts(given.get("paths"))
     for path in paths:
         _check_path("paths", path, folder, root)
+    changes: dict[str, Any] = {}
+    if images := _pairs("images", given):
+        changes["images"] = [_image(name, new) for name, new in sorted(images.items())]
+    if labels := _pairs("labels", given):
+        changes["labels"] = [{"pairs": labels}]
     settings: dict[str, Any] = {"profiles": ["argocd"]}
     if version := _nearest(environment.get("KUBE_VERSION", ""), versions):
         settings["kubernetesVersion"] = version
@@ -77,7 +82,7 @@ def request(environment: Mapping[str, str], folder: Path, versions: Sequence[str
         paths=tuple(paths),
         namespace=environment.get("ARGOCD_APP_NAMESPACE") or None,
         first=_overlay("<Argo CD>", {"settings": settings}),
-        last=_overlay("<parameters>", dict(_edits(given))),
+        last=_overlay("<parameters>", changes),
     )
 
 
@@ -94,7 +99,11 @@ def _parameters(environment: Mapping[str, str]) -> dict[str, Any]:
     """The parameters of the Application, by name."""
     try:
         listed = json.loads(environment.get("ARGOCD_APP_PARAMETERS") or "null") or []
-        found = {entry["name"]: _value(entry) for entry in listed}
+        forms = ("string", "array", "map")
+        found = {
+            entry["name"]: next((entry[form] for form in forms if form in entry), None)
+            for entry in listed
+        }
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         problem = "it is not a list of parameters as Argo CD writes it"
         advice = '[{"name": "secret", "string": "external"}]'
@@ -104,10 +113,6 @@ def _parameters(environment: Mapping[str, str]) -> dict[str, Any]:
         if name not in known:
             raise _unknown(str(name), known)
     return {name: value for name, value in found.items() if value not in (None, "", [], {})}
-
-
-def _value(parameter: Mapping[str, Any]) -> Any:
-    return next((parameter[key] for key in ("string", "array", "map") if key in parameter), None)
 
 
 def _variables(environment: Mapping[str, str]) -> dict[str, Any]:
@@ -179,15 +184,13 @@ def _files(parameter: Parameter, value: str) -> Iterator[str]:
     """The files that a value names."""
     if parameter.names_files and not (parameter.name == "overlay" and value in shipped()):
         yield value
-    if parameter.name == "secret" and (file := _mode(value).file):
-        yield file
-
-
-def _mode(text: str) -> SecretMode:
-    try:
-        return secret_mode(text)
-    except ValueError as error:
-        raise ParameterError("secret", str(error), "such as external:vault/ml") from error
+    if parameter.name == "secret":
+        try:
+            mode = secret_mode(value)
+        except ValueError as error:
+            raise ParameterError("secret", str(error), "such as external:vault/ml") from error
+        if mode.file:
+            yield mode.file
 
 
 def _check_path(parameter: str, path: str, folder: Path, root: Path) -> None:
@@ -216,14 +219,6 @@ def _nearest(text: str, versions: Sequence[str]) -> str | None:
     ordered = [tuple(int(part) for part in version.split(".")) for version in versions]
     nearest = min(max(wanted, ordered[0]), ordered[-1])
     return ".".join(str(part) for part in nearest)
-
-
-def _edits(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """What parameters change, as the fields of an overlay."""
-    if images := _pairs("images", given):
-        yield "images", [_image(name, new) for name, new in sorted(images.items())]
-    if labels := _pairs("labels", given):
-        yield "labels", [{"pairs": labels}]
 
 
 def _pairs(parameter: str, given: Mapping[str, Any]) -> dict[str, str]:

@@ -241,7 +241,9 @@ class EditorServer(LanguageServer):
                 detail=key.form or None,
                 documentation=key.text or None,
                 sort_text=f"{0 if key.required else 1}{number:04}",
-                text_edit=lsp.TextEdit(span, f"{key.word}:{_after(key.form)}"),
+                text_edit=lsp.TextEdit(
+                    span, f"{key.word}:{'' if key.form in ('object', 'array') else ' '}"
+                ),
             )
             for number, key in enumerate(known)
             if key.word not in here.beside
@@ -285,11 +287,6 @@ class EditorServer(LanguageServer):
 def _word(kind: lsp.CodeActionKind | str | None) -> str:
     """A kind of action as the protocol writes it."""
     return str(kind.value if isinstance(kind, lsp.CodeActionKind) else kind)
-
-
-def _after(form: str) -> str:
-    """What stands behind the colon of a key whose value is of a form."""
-    return "" if form in ("object", "array") else " "
 
 
 def _scalar(word: str) -> str:

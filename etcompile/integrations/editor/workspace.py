@@ -130,7 +130,7 @@ class Workspace(Struct):
                 counts = told.setdefault(starts[group.name], Counter())
                 counts.update(str(value["kind"]) for value in group.objects)
         return [
-            (line, ", ".join(_counted(number, kind) for kind, number in counts.items()))
+            (line, ", ".join(f"{n} {kind}{'s' * (n > 1)}" for kind, n in counts.items()))
             for line, counts in told.items()
         ]
 
@@ -230,7 +230,3 @@ def _elsewhere(diagnostic: Diagnostic) -> Diagnostic:
 
 def _is_in(place: Location | None, path: str) -> bool:
     return place is None or place.file == path
-
-
-def _counted(number: int, kind: str) -> str:
-    return f"{number} {kind}" if number == 1 else f"{number} {kind}s"

@@ -95,6 +95,7 @@ def _values(handover: Handover, *, overlay: bool) -> dict[str, Any]:
     tracker = claims.tracker(handover.live.data)
     batch = [role for role in job.roles if role.batch]
     left_over = [fate for fate in fates if fate.outcome == "left over"]
+    step_of_deploy = 3 if begins_anew or goes_on else 5 if now == "running" else 4
     return {
         "label": handover.live.label,
         "name": job.name,
@@ -103,7 +104,7 @@ def _values(handover: Handover, *, overlay: bool) -> dict[str, Any]:
         "seamless": goes_on,
         "begins_anew": begins_anew,
         "waits": now == "running" and not goes_on,
-        "deploy": _number_of_deploy(now, seamless=goes_on, begins_anew=begins_anew),
+        "deploy": step_of_deploy,
         "number": itertools.count(1).__next__,
         "tracker": tracker,
         "keeping": next((v for k, v in _KEEPING.items() if (tracker or "").startswith(k)), _MARK),
@@ -136,13 +137,6 @@ def _values(handover: Handover, *, overlay: bool) -> dict[str, Any]:
         "left_over": [_named(f) for f in left_over if f.ref.kind not in ("Pod", "Job")],
         "secret": _secret(handover),
     }
-
-
-def _number_of_deploy(now: State, *, seamless: bool, begins_anew: bool) -> int:
-    """The number of the step that deploys."""
-    if begins_anew or seamless:
-        return 3
-    return 5 if now == "running" else 4
 
 
 def _table(fates: Sequence[Fate], now: State) -> Iterator[dict[str, str]]:

@@ -29,6 +29,14 @@ from etcompile.stages.runtimes import is_runtime
 
 OVERLAY = "overlay.yaml"
 HANDOVER = "HANDOVER.md"
+_SPEC = (
+    "# {0.label}, from {0.relative}: without its status and what the cluster added.\n"
+    "# HANDOVER.md says how it leaves its operator.\n"
+)
+_OVERLAY_HEAD = (
+    "# Keeps what runs as it is: pass it with --overlay. Once you have put its numbers into\n"
+    "# the spec, you need it no longer.\n"
+)
 _SCALED_JOB = (("spec", "selector", "name"), ("spec", "ownerJob"))
 """Where a scale intent names its job."""
 
@@ -213,12 +221,14 @@ def _files(
     if not compilation.ok:
         return Migrated({}, compilation.diagnostics)
     files = {
-        name: marked(name, _spec_text(takeover))
+        name: marked(name, _SPEC.format(takeover.live) + to_yaml(takeover.spec.data))
         for name, takeover in zip(names, takeovers, strict=True)
     }
-    files |= {name: marked(name, _runtime_text(runtime)) for name, runtime in runtime_files.items()}
+    for name, runtime in runtime_files.items():
+        head = f"# The {runtime.kind} that the job runs with.\n"
+        files[name] = marked(name, head + to_yaml(runtime.data))
     if overlay is not None:
-        files[OVERLAY] = marked(OVERLAY, _overlay_text(overlay))
+        files[OVERLAY] = marked(OVERLAY, _OVERLAY_HEAD + to_yaml(overlay))
     files[HANDOVER] = _instructions(takeovers, names, runtime_files, compilation, others, overlay)
     return Migrated(files, compilation.diagnostics)
 
@@ -274,22 +284,3 @@ def _names(takeovers: Sequence[_Takeover]) -> list[str]:
             name = f"{takeover.job.kind.lower()}-{takeover.job.namespace or 'default'}-{name}"
         made.append(f"{name}.yaml" if f"{name}.yaml" != OVERLAY else f"{name}-job.yaml")
     return made
-
-
-def _spec_text(takeover: _Takeover) -> str:
-    live = takeover.live
-    return (
-        f"# {live.label}, from {live.relative}: without its status and what the cluster added.\n"
-        "# HANDOVER.md says how it leaves its operator.\n"
-    ) + to_yaml(takeover.spec.data)
-
-
-def _runtime_text(runtime: Document) -> str:
-    return f"# The {runtime.kind} that the job runs with.\n" + to_yaml(runtime.data)
-
-
-def _overlay_text(overlay: Mapping[str, Any]) -> str:
-    return (
-        "# Keeps what runs as it is: pass it with --overlay. Once you have put its numbers into\n"
-        "# the spec, you need it no longer.\n"
-    ) + to_yaml(overlay)

@@ -12,6 +12,7 @@ from msgspec import Struct, structs
 
 from etcompile.diagnostics import Diagnostic
 from etcompile.integrations.migrate.cleanup import plain_metadata, plain_template
+from etcompile.k8s.fieldpath import value_at
 from etcompile.load import Document, parse
 from etcompile.stages.runtimes import RUNTIME_VERSION, TRAINER_VERSION, is_runtime, with_runtimes
 
@@ -132,14 +133,9 @@ def _without_defaults(value: Any, around: str = "") -> Any:
             continue
         if around == "replicatedJobs" and _DEFAULTS.get(key) == below:
             continue
-        is_pod = key == "template" and isinstance(below, Mapping) and _has_containers(below)
+        is_pod = key == "template" and value_at(below, ("spec", "containers")) is not None
         made[key] = plain_template(below) if is_pod else _without_defaults(below, key)
     return made
-
-
-def _has_containers(template: Mapping[str, Any]) -> bool:
-    spec = template.get("spec")
-    return isinstance(spec, Mapping) and "containers" in spec
 
 
 def _key(runtime: Document) -> tuple[str, str, str]:

@@ -13,7 +13,7 @@ from etcompile.diagnostics import ValuePath
 from etcompile.frontends import Kind
 from etcompile.k8s.fieldpath import value_at
 from etcompile.load import Document
-from etcompile.model import Job, Role
+from etcompile.model import Job
 
 
 class Workers(Struct, frozen=True):
@@ -63,15 +63,11 @@ def _counted(job: Job, count: int) -> tuple[Mapping[str, Any] | None, tuple[str,
     patch = _nested((*role.origin.path, "replicas"), count) if count != len(role.members) else {}
     if bounds.maximum is not None and count > bounds.maximum:
         notes.append(f"{count} workers run; maxReplicas is {bounds.maximum}: the files raise it")
-        patch = _merged(patch, _nested((*_bounds_path(role), "maxReplicas"), count))
+        place = (bounds.origin or role.origin).path
+        patch = _merged(patch, _nested((*place, "maxReplicas"), count))
     if patch:
         notes.append(f"{count} workers run, and the files say so")
     return patch or None, tuple(notes)
-
-
-def _bounds_path(role: Role) -> ValuePath:
-    given = role.bounds.origin if role.bounds else None
-    return (given or role.origin).path
 
 
 def _nested(path: ValuePath, value: Any) -> dict[str, Any]:
