@@ -1,8 +1,8 @@
-"""Files to an output folder, all of them or none.
+"""Writes an output folder: all of its files or none.
 
-A folder of manifests is read by other programs while it is written, and a half-written one
-applied with pruning deletes a training. So the whole tree is built beside it and put in its
-place at once (`etcompile.emit.replace`); files that are not ours are carried over.
+Other programs read a folder of manifests while it is written, and applying half of one with pruning
+deletes a training. So the new tree is built beside the folder and swapped in at once
+(`etcompile.emit.replace`). Files that etcompile did not write stay.
 """
 
 import contextlib

@@ -1,8 +1,8 @@
 """The lock file of an output folder: what was rendered from what, file by file.
 
-It tells a later run which files are its own, and which of them somebody has changed since. It
-stands in the folder it speaks of, so that both are replaced at once; nothing that reads the
-folder takes it for a manifest (reference/gitops.md 6.6).
+It tells a later run which files are its own, and which of them somebody has changed since. It is
+in the folder that it describes, so that both are replaced at once. No tool that reads the folder
+takes it for a manifest (reference/gitops.md 6.6).
 """
 
 import json

@@ -1,7 +1,7 @@
-"""What stands in an output folder, whose it is, and how it differs from what should.
+"""Compares an output folder with what it should hold, and tells whose each file is.
 
-Reads only: `etcompile.emit.directory` acts on the answer, `render --check` shows it. With a
-lock file in the folder the lock decides what is ours, without one the header of each file does.
+This only reads: `etcompile.emit.directory` acts on the result, and `render --check` shows it. The
+lock file decides which files are ours; without one, the header of each file does.
 """
 
 import os

@@ -1,7 +1,7 @@
-"""One directory tree put in the place of another, so that nobody ever sees half of it.
+"""Replaces one directory tree by another, so that nobody ever sees half of it.
 
-The operating system's part of writing an output folder: a lock against other runs, the swap,
-and tidying up after a run that was killed. What is in the trees does not matter here.
+This is what writing an output folder needs of the operating system: a lock against other runs, the
+swap, and tidying up after a run that was killed.
 """
 
 import contextlib

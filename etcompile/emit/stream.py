@@ -1,6 +1,6 @@
-"""Objects to one YAML text: a header, then document after document.
+"""Objects to one YAML text: a header, then one document after the other.
 
-The header is how a later run knows its own files: only those are replaced or removed
+A later run knows its own files by the header, and replaces or removes no others
 (`etcompile.emit.directory`).
 """
 

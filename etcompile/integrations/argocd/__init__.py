@@ -1,7 +1,7 @@
 """Argo CD's config management plugin: its variables to options, and what it announces.
 
-Apart from the command line because Argo CD's words (parameters, announcements, discovery) are
-its own; what they mean is said here in options of `etcompile render`.
+Argo CD speaks of parameters, announcements and discovery. This package translates them to options
+of `etcompile render`.
 """
 
 from etcompile.integrations.argocd.discovery import choices, job_files

@@ -1,8 +1,8 @@
-"""Which files of a source hold jobs, found by a glance at their text.
+"""Finds the files of a source that hold jobs, by a regular expression on their text.
 
-Argo CD asks every plugin for every Application that names none. So a source is ours without
-being named only if it says so by a file name; that it holds a TFJob is no sign, because its
-operator may be there (reference/gitops.md 6.1).
+Argo CD asks every plugin about each Application that names none. A TFJob in the source does not
+mean that etcompile should compile it, because its operator may be installed. So such a source is
+ours only if a file name says so (reference/gitops.md 6.1).
 """
 
 import os

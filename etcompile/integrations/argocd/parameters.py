@@ -1,8 +1,8 @@
-"""The parameters of the plugin, read from the files by which Argo CD's interface knows them.
+"""The parameters of the plugin, read from the files that Argo CD's interface reads.
 
-A parameter has the name of the option of `etcompile render` that it stands for, so that there is
-one way to say a thing. Left out are options that would let a repository run code in the plugin's
-container (`templates`) or let Secrets pass (`allow-plain-secrets`).
+A parameter has the name of the option of `etcompile render` that it becomes. Two options are not
+offered: `templates` would let a repository run code in the plugin's container, and
+`allow-plain-secrets` would let Secrets pass.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,10 +1,11 @@
-"""What an Application asks of the plugin: variables of the environment to options of render.
+"""What an Application asks of the plugin: environment variables to options of render.
 
-Argo CD hands over parameters as JSON in ARGOCD_APP_PARAMETERS (and once more as PARAM_*, which
-cannot tell `a.b` from `a-b`, so these are not read), variables of the Application as ARGOCD_ENV_*,
-and what the destination is in ARGOCD_APP_NAMESPACE and KUBE_VERSION (reference/gitops.md 6.1).
-Whoever writes an Application need not own the machine that runs the plugin: no value leads out
-of the repository.
+Argo CD passes parameters as JSON in ARGOCD_APP_PARAMETERS, variables of the Application as
+ARGOCD_ENV_*, and the destination in ARGOCD_APP_NAMESPACE and KUBE_VERSION (reference/gitops.md
+6.1). It passes the parameters again as PARAM_*, where `a.b` and `a-b` look the same; those are not
+read.
+Authors of Applications need not own the machine that runs the plugin, so a path that leads out of
+the repository is refused.
 """
 
 import json

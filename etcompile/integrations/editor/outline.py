@@ -1,7 +1,7 @@
-"""Where fields stand in a text that somebody is writing, and where the cursor is among them.
+"""Finds the fields of a text that somebody is writing, and the one at the cursor.
 
-Such a text is YAML every other moment only. So it is read line by line, by indentation, which is
-what its author sees; what stands in brackets or in a block of text has no fields here.
+While somebody types, the text is often not valid YAML. So it is read line by line, by indentation.
+Fields in brackets, or in a block of text, are not found.
 """
 
 import re

@@ -1,7 +1,7 @@
-"""What the schemas say of a field: what may stand in it, and what it is for.
+"""What the schemas say about a field: its values, and what it is for.
 
-The kind's own schema up to a Pod template, and from there that of Kubernetes, as when a document is
-checked.
+The kind's own schema counts down to a Pod template, and Kubernetes' schema below it, as when a
+document is checked.
 """
 
 import functools

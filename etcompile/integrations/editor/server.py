@@ -1,7 +1,7 @@
 """A server of the Language Server Protocol, for editors.
 
-It translates only: what it says is `workspace`, `schemas` and `outline`. Positions of the protocol
-count as the client has asked, which is what `position_codec` knows.
+It only translates what `workspace`, `schemas` and `outline` return. `position_codec` converts
+positions to the encoding that the client has chosen.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The files of an editor as the compiler sees them: what is open counts as it is on the screen."""
+"""The files of an editor as the compiler sees them: open files count as they are on the screen."""
 
 import os
 import re

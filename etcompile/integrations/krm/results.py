@@ -1,7 +1,7 @@
 """Diagnostics to the results of a KRM function.
 
-What a result can say is set by its specification (reference/gitops.md 6.2): a message, an object,
-a field, a file. Ours have a code too, which goes into the tags.
+A result has a message, an object, a field and a file (reference/gitops.md 6.2). The code of a
+diagnostic goes into its tags.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,8 +1,8 @@
 """Rendered and live objects to what becomes of each when the operator goes.
 
-Nearly nothing of a Pod can change, so a run that goes on does so with the Pods that the operator
-made; what else is there is taken over, at once where no Pod notices, or when the run has ended.
-The API's own rules decide that (`etcompile.plan`), and who mounts what.
+Hardly any field of a Pod can change, so a run that goes on keeps the Pods that the operator made.
+Other objects are taken over at once if no Pod notices, or else when the run has ended. The rules of
+the API (`etcompile.plan`) and the mounts of the Pods decide which.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

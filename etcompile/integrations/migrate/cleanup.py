@@ -1,8 +1,7 @@
-"""A custom resource as a cluster gives it to the document that somebody would have written.
+"""A custom resource from a cluster to the document that somebody would have written.
 
-What the API server, an operator or a tool that syncs has added goes: status, server-side
-metadata, tracking marks and defaults. Apart from loading, because a dump that is rendered as it
-is needs none of this.
+It removes what the API server, an operator or a GitOps tool has added: the status, server-side
+metadata, tracking labels and defaults.
 """
 
 import json

@@ -1,7 +1,7 @@
-"""The files of a hand-over: which may be written, and whether somebody has changed them since.
+"""Writes the files of a hand-over, unless somebody has changed them.
 
-Each carries a digest of itself in its first line, so that a second run replaces what the first
-one wrote, and nothing else.
+The first line of each has a digest of the rest, so that a second run replaces what the first one
+wrote, and nothing else.
 """
 
 import hashlib

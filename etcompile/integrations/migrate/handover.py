@@ -1,8 +1,7 @@
 """What becomes of a job's objects to instructions for people, in Markdown.
 
-The text is `templates/migrate/handover.md`. Commands are written out with their names, so that they
-can be copied; why each is needed stands beside it, and what cannot be kept alive is said before
-anything is done.
+The text is `templates/migrate/handover.md`. It writes out each command so that it can be copied,
+says why it is needed, and warns of what will restart before anything is done.
 """
 
 import itertools

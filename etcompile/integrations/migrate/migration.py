@@ -1,7 +1,7 @@
 """Documents of a cluster to the files of a hand-over: specs, overlay and instructions.
 
-The one function that strings the parts together: `cleanup` says what was asked for, `workers`
-what runs, `adoption` what becomes of each object, `handover` what to do.
+`migrated` strings the parts together: `cleanup` says what was asked for, `workers` what runs,
+`adoption` what becomes of each object, and `handover` what to do.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,8 +1,7 @@
-"""The runtimes of TrainJobs that run: those that Trainer noted when each job began.
+"""The runtimes of running TrainJobs, as Trainer noted them when each job began.
 
-Trainer copies the runtime into a ConfigMap at the first reconcile and looks at nothing else from
-then on (reference/trainer-v2.md 4, step 1), so that this is what runs, whatever has become of the
-runtime since. Apart from the rest, since no other kind of job is two documents.
+Trainer copies the runtime into a ConfigMap at the first reconcile and reads only that from then on
+(reference/trainer-v2.md 4, step 1). So the copy is what runs, even if the runtime has changed.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,7 @@
-"""Jobs of the Training Operator to TrainJobs, each with a TrainingRuntime: their files.
+"""Jobs of the Training Operator to the files of TrainJobs, each with a TrainingRuntime.
 
-The way out for those whose clusters change to Trainer. What has no counterpart is told with its
-place.
+This is for those whose clusters change to Trainer. What has no counterpart there is reported with
+its place.
 """
 
 from collections.abc import Mapping, Sequence

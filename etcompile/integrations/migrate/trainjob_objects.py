@@ -1,9 +1,8 @@
 """The TrainJob and the TrainingRuntime of a PyTorchJob, JAXJob or XGBoostJob.
 
-All nodes are made of one template, that of the master if there is one. It goes into the runtime,
-because a TrainJob has none (reference/trainer-v2.md 2); what the Training Operator told each
-container goes there too, as variables, so that a program that reads RANK or MASTER_ADDR itself
-finds them, which Trainer does not set (5.1).
+All nodes get one template: the master's, or the workers' if there is no master. It goes into the
+runtime, because a TrainJob has no template (reference/trainer-v2.md 2). So do the variables that
+the Training Operator sets and Trainer does not (5.1), for programs that read RANK or MASTER_ADDR.
 """
 
 from collections.abc import Iterator, Mapping

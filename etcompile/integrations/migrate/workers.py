@@ -1,7 +1,7 @@
-"""Which workers run, and what it takes that the files say the same.
+"""How many workers run, and the patch that gives the files the same number.
 
-The spec says what was asked for, the status what came of it. Where they differ, because intents
-have scaled the job or workers are missing, the overlay says how many there are.
+The status may list other workers than the spec has, because intents have scaled the job or workers
+are missing. Then the overlay sets the number.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,6 @@
-"""Files that people start from: a repository, and what Argo CD and Flux are told about it.
+"""Files that people start from: a repository, and what Argo CD and Flux need to know about it.
 
-Apart from the templates of the output: nothing here ends up in a job.
+Nothing here ends up in a job.
 """
 
 from etcompile.integrations.scaffolding.repository import (

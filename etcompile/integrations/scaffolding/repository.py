@@ -1,7 +1,7 @@
 """The files of a new repository: jobs, an environment, CI, and what syncs it.
 
-A table from templates to paths; what is rendered from the jobs is not among them, because
-`etcompile render` makes it like any other output.
+It is a table from templates to paths. The rendered manifests are not among them: `etcompile render`
+writes those.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""New files to a folder that may hold others: nothing that is there is ever written over."""
+"""Writes new files to a folder that may hold others, and never overwrites one."""
 
 from collections.abc import Mapping
 from pathlib import Path
